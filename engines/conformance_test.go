@@ -166,7 +166,7 @@ func TestOverlapLoses(t *testing.T) {
 		{"half the machine kept for a collective of a third of the time", "multistream", even, map[string]string{"carve": "66"}},
 		{"a quarter of the machine left to compute", "multistream", even, map[string]string{"blocks": "33"}},
 		{"memory that adds slowly what every tile stores", "trigger", crowded, nil},
-		{"groups of one wave that are all latency", "decompose", small, map[string]string{"variant": "waves", "group": "1"}},
+		{"groups of one wave that are all latency", "decompose", small, map[string]string{"variant": "waves", "chunks": "64"}},
 		{"a ring of pieces that are all launches", "decompose", tiny, map[string]string{"variant": "ring"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -244,7 +244,6 @@ func TestSelections(t *testing.T) {
 		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has variant)`,
 		"decompose:chunks=0":                    `decompose: chunks: 0 is less than 1`,
 		"fused:occupancy=101":                   `fused: occupancy: 101 is more than 100`,
-		"onesided:rows=0":                       `onesided: rows: 0 is less than 1`,
 		"decompose:chunks=-1":                   `decompose: chunks: "-1" is not a whole number`,
 		"decompose:priority=high":               `decompose: priority: "high" is none of off, on`,
 		"decompose:chunks":                      `decompose: "chunks" is not name=value`,

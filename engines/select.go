@@ -2,7 +2,6 @@ package engines
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -61,8 +60,8 @@ func parseItems(s string) ([]item, error) {
 			}
 			continue
 		}
-		i := slices.IndexFunc(All(), func(e plan.Strategy) bool { return e.Name == name })
-		if i < 0 {
+		e, ok := Named(name)
+		if !ok {
 			return nil, &plan.UnknownError{What: "no strategy", Name: name, There: "there are", Known: append(Names(), "all")}
 		}
 		set := map[string]string{}
@@ -76,7 +75,7 @@ func parseItems(s string) ([]item, error) {
 			}
 			set[k] = value
 		}
-		out = append(out, item{All()[i], set})
+		out = append(out, item{e, set})
 	}
 	return out, nil
 }

@@ -1,12 +1,24 @@
 package engines_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // toy is a whole strategy: it writes the two operations of each pair on their own
@@ -16,7 +28,12 @@ var toy = plan.Strategy{
 	Name:    "toy",
 	From:    "this test",
 	Summary: "GEMM and collective side by side",
-	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+	Params: []plan.Param{
+		{Name: "gap", Default: "0", Doc: "µs before the collective", Tune: []int{5, 50}, Ways: []plan.Way{{Effort: plan.ByFlag, Library: "toylib", Version: "3", Line: "TOY_GAP=%gap"}}},
+	},
+	Ways:       []plan.Way{{Effort: plan.ByCode, Library: "toylib", Note: "call toy()"}},
+	MeasuredOn: []trace.CollectiveOp{trace.AllReduce},
+	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		if pl.Take(plan.WithCollective); len(pl.Pairs) == 0 {
 			return nil, &plan.NotApplicable{Strategy: "toy", Why: "no pair with a collective was found"}
 		}
@@ -25,7 +42,7 @@ var toy = plan.Strategy{
 			r.BeginPair(p)
 			a, b := r.Stream(compute.Queue), r.Added("beside")
 			a.Launch(0, plan.LaunchOf(compute, pl.MeasuredKernel(compute, compute.Dur())))
-			b.Launch(0, plan.LaunchOf(comm, pl.Collective(comm, pl.Chunks(p.Coll, 1, 0, nil))))
+			b.Launch(trace.Time(v.Int("gap"))*1000, plan.LaunchOf(comm, pl.Collective(comm, pl.Chunks(p.Coll, 1, 0, nil))))
 			r.Written(a, compute)
 			r.Written(b, comm)
 			r.EndPair(p)
@@ -47,5 +64,75 @@ func TestToyStrategy(t *testing.T) {
 	w.Pairs = nil
 	if out, err = compare.Run(w, m, plan.Selection{Strategy: toy}, plan.Scenario{}, replay.Options{}); err != nil || out.Why == "" {
 		t.Errorf("without pairs: %v, %q", err, out.Why)
+	}
+}
+
+// A strategy needs its folder and a row of engines.All, nothing else: tuning, advice, what was
+// measured and its tables follow from the value, and no other package names one.
+func TestToyNeedsNothingElse(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	candidates, err := toy.Candidates(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tuned, err := compare.Tune(w, m, candidates, plan.Scenario{}, replay.Options{}, nil)
+	if err != nil || tuned.Tried != 3 || tuned.Ran[0].Values["gap"] == "50" || tuned.Ran[2].Values["gap"] != "50" {
+		t.Errorf("tuned %d: %v", tuned.Tried, err)
+	}
+	sel := plan.Selection{Strategy: toy, Values: plan.Values{"gap": "5"}}
+	out, err := compare.Run(w, m, sel, plan.Scenario{}, replay.Options{})
+	if err != nil || out.Result == nil {
+		t.Fatal(err, out.Why)
+	}
+	base := enginetest.Outcome(t, w, m, "captured", nil)
+	a := verdict.AdviceOn(w, base, out)
+	if len(a.Ways) != 2 || a.Ways[0].String() != "toylib: call toy()" || a.Ways[1].String() != "toylib 3: TOY_GAP=5" || a.Effort != plan.ByCode {
+		t.Errorf("advice: %+v", a.Ways)
+	}
+	if len(a.Where) != 1 || !strings.Contains(a.Where[0], "all_to_all of 64.0 MiB") || !strings.Contains(a.Where[0], "on stream") {
+		t.Errorf("where: %q", a.Where)
+	}
+	if c := verdict.ConfidenceOf(w, out); !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
+		t.Errorf("confidence: %+v", c)
+	}
+	graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
+	if c := verdict.ConfidenceOf(w, graph); c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
+		t.Errorf("confidence of a graph that nobody ran: %+v", c)
+	}
+	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)
+	for _, want := range []string{"| `gap` | 0 | number | 5 50 | the default | µs before the collective |", "| `gap` |  |  | toylib 3 | `TOY_GAP=%gap` | flag |"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q:\n%s", want, page)
+		}
+	}
+}
+
+// No package but a strategy's own has its name as a string. The captured schedule is the base
+// of every comparison, and others have the word for what is as in the capture.
+func TestNobodyNamesStrategies(t *testing.T) {
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		own := map[string]string{"../engines/schedule": "bulk ideal multistream", "../engines/reproduce": "fused"} // the latter is a paper's name
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(dir, "../samples") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				name, err := strconv.Unquote(lit.Value)
+				mine := strings.HasSuffix(dir, "/"+name) || slices.Contains(strings.Fields(own[dir]), name)
+				if e, ok := engines.Named(name); err == nil && ok && !e.Exact && !mine {
+					t.Errorf("%s has the name %q: use a property of plan.Strategy", path, name)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

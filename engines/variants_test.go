@@ -25,9 +25,8 @@ func TestVariants(t *testing.T) {
 		serves string // the specs it applies to
 	}{
 		{"decompose", map[string]string{"variant": "waves"}, "all_to_all all_reduce reduce_scatter"},
-		{"decompose", map[string]string{"variant": "waves", "group": "1"}, "all_to_all all_reduce reduce_scatter"},
+		{"decompose", map[string]string{"variant": "waves", "chunks": "64"}, "all_to_all all_reduce reduce_scatter"},
 		{"decompose", map[string]string{"variant": "ring"}, "reduce_scatter all_gather"},
-		{"decompose", map[string]string{"variant": "ring", "both": "on"}, "reduce_scatter all_gather"},
 		{"ideal", map[string]string{"variant": "gemm-rs"}, "all_reduce reduce_scatter"},
 		{"ideal", map[string]string{"variant": "rs-nmc"}, "all_reduce reduce_scatter"},
 	} {

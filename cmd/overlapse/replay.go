@@ -23,6 +23,7 @@ type replayOptions struct {
 	inputs.Flags
 	format  string
 	dir     string
+	emit    string // folder of the recommended settings; "": none
 	explain bool
 	pair    string // numbers of the pairs that the strategies change; "": all
 	pairs   bool   // also compare the strategies on each kind of pair alone, and the best of each together
@@ -78,6 +79,7 @@ other work in bulk.`,
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
+	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
@@ -127,6 +129,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	}
 	if err := a.writeReplayed(o, r, altered); err != nil {
 		return err
+	}
+	if o.emit != "" {
+		if err := results.Emit(a.Console, &a.files, o.emit, r.Verdict); err != nil {
+			return err
+		}
 	}
 	return o.FailedError(r.Outcomes)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -51,41 +50,28 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	if len(names) == 0 {
 		return engines.All(), nil
 	}
-	i := slices.Index(engines.Names(), names[0])
-	if i < 0 {
+	e, ok := engines.Named(names[0])
+	if !ok {
 		return nil, usage.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
 	}
-	return engines.All()[i : i+1], nil
+	return []plan.Strategy{e}, nil
 }
 
 // A strategyDoc is the JSON form of a strategy.
 type strategyDoc struct {
-	Name       string     `json:"name"`
-	From       string     `json:"from,omitempty"`
-	Summary    string     `json:"summary"`
-	Detail     string     `json:"detail"`
-	Parameters []paramDoc `json:"parameters"`
-	Bound      bool       `json:"bound,omitempty"`  // a bound, not a schedule
-	Future     bool       `json:"future,omitempty"` // needs hardware that does not exist yet
-}
-
-type paramDoc struct {
-	Name    string   `json:"name"`
-	Default string   `json:"default"`
-	Choices []string `json:"choices,omitempty"` // absent: a whole number
-	Least   int      `json:"least,omitempty"`
-	Most    int      `json:"most,omitempty"`
-	Doc     string   `json:"doc"`
+	Name       string       `json:"name"`
+	From       string       `json:"from,omitempty"`
+	Summary    string       `json:"summary"`
+	Detail     string       `json:"detail"`
+	Parameters []plan.Param `json:"parameters"`
+	Bound      bool         `json:"bound,omitempty"`  // a bound, not a schedule
+	Future     bool         `json:"future,omitempty"` // needs hardware that does not exist yet
 }
 
 func strategiesOf(all []plan.Strategy) []strategyDoc {
 	docs := []strategyDoc{}
 	for _, e := range all {
-		d := strategyDoc{e.Name, e.From, e.Summary, e.Detail, []paramDoc{}, e.Bound, e.Future}
-		for _, p := range e.Params {
-			d.Parameters = append(d.Parameters, paramDoc{p.Name, p.Default, p.Choices, p.Least, p.Most, p.Doc})
-		}
-		docs = append(docs, d)
+		docs = append(docs, strategyDoc{e.Name, e.From, e.Summary, engines.About(e.Name), e.Params, e.Bound, e.Future})
 	}
 	return docs
 }
@@ -96,7 +82,10 @@ func (a *app) explainStrategy(e plan.Strategy) {
 	if e.From != "" {
 		fmt.Fprintf(a.Out, "from: %s\n", e.From)
 	}
-	fmt.Fprintf(a.Out, "\n%s\n", text.WrapSoft(e.Detail, 78))
+	fmt.Fprintln(a.Out)
+	for line := range strings.SplitSeq(engines.About(e.Name), "\n") {
+		fmt.Fprintln(a.Out, text.WrapSoft(line, 78))
+	}
 	for i, p := range e.Params {
 		if i == 0 {
 			fmt.Fprintln(a.Out, "\nparameters:")

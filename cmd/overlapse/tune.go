@@ -32,6 +32,7 @@ type tuneOptions struct {
 	top    int
 	pair   string
 	whatIf string
+	emit   string // folder of the recommended settings; "": none
 }
 
 func (a *app) tuneCommand() *cobra.Command {
@@ -57,6 +58,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
 	inputs.WhatIfFlag(f, &o.whatIf, "search")
+	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
@@ -141,6 +143,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	_ = bar.Finish()
 	found.Verdict = verdict.Judge(w, base, best)
+	if o.emit != "" {
+		if err := results.Emit(a.Console, &a.files, o.emit, found.Verdict); err != nil {
+			return err
+		}
+	}
 	if o.format == "json" {
 		if err := schema.WriteJSON(a.Out, found); err != nil {
 			return err

@@ -30,6 +30,7 @@ type Outcome struct {
 	Err                   error  // error behind Why, such as a *replay.DeadlockError
 
 	Races    plan.Races         // races in the plan
+	Changed  plan.Changes       // what the plan changes
 	Kept     int64              // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
 	Program  *program.Program   // set if causes were recorded
@@ -151,7 +152,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if err != nil {
 		return nil, err
 	}
-	o.Kept = pl.Kept
+	o.Kept, o.Changed = pl.Kept, pl.Changes()
 	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
 	p := pl.Program
 	if opts.Level == replay.Kernels && !opts.Causes {

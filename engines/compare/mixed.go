@@ -42,8 +42,9 @@ func setOf(rows []int) map[int]bool {
 // A PairChoice is the outcomes of strategies that replan only the pairs of one kind.
 type PairChoice struct {
 	workload.PairSummary
-	Outcomes []Outcome // in the order of the selections, without results
-	Best     int       // index of the least expected time if it beats the captured schedule; else -1
+	Outcomes []Outcome          // in the order of the selections, without results
+	Op       trace.CollectiveOp `json:"-"` // of the pairs; UnknownOp between kernels
+	Best     int                // index of the least expected time if it beats the captured schedule; else -1
 }
 
 // worthwhile is the minimum gain for which a strategy is recommended, relative to the
@@ -65,10 +66,13 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, kind := range kinds {
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
+		if c := w.Pairs[kind.Rows[0]].Collective; c >= 0 {
+			choices[k].Op = w.Collectives[c].Op
+		}
 		for i, s := range sel {
 			g.Go(func() error {
 				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
-				out.Selection, out.Result = s, nil
+				out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
 				choices[k].Outcomes[i] = out
 				if done != nil {
 					done()
@@ -120,6 +124,7 @@ func MixedOf(choices []PairChoice) plan.Strategy {
 	for _, k := range named {
 		s := best(k).Selection
 		names = append(names, strings.TrimSpace(fmt.Sprintf("%d: %s %s", k+1, s.Strategy.Name, s.Strategy.String(s.Values))))
+		s.On = choices[k].Op
 		parts = append(parts, s)
 	}
 	e := plan.Strategy{Name: "mixed", Summary: strings.Join(names, "; "), Inside: true, Parts: parts}

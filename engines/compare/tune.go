@@ -85,7 +85,7 @@ func (t *tuner) run(list []int) error {
 		}
 		g.Go(func() error {
 			out, err := Run(t.w, t.m, t.candidates[i], t.sc, t.o)
-			out.Result = nil
+			out.Result, out.Changed = nil, plan.Changes{}
 			t.all[i] = &out
 			if t.done != nil {
 				t.done()

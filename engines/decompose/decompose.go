@@ -25,29 +25,32 @@ var Strategy = plan.Strategy{
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
 	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
 	Summary: "the communication of one piece alongside the compute of the next, on two streams",
-	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
-		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
-		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
-		"Several lookups and the collective that sends their outputs together are cut as a whole, and so is what was captured in chunks already. " +
-		"If the GEMM behind a gather feeds a GEMM whose output a collective moves, the two pairs form one pipeline: a chunk of rows passes through all of it before the next. " +
-		"variant=waves (FlashOverlap) leaves the GEMM whole, a workgroup a tile: tiles count themselves in groups of " +
-		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +
-		"group, whose tiles were stored next to each other. The GEMM leaves slots to the library's channels, small " +
-		"groups reach a fraction of the links' rate, and large ones leave head and tail exposed. What storing in " +
-		"that order costs the GEMM (under 1 %) and its readers is not counted. " +
-		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the GEMM behind it, or a " +
-		"GEMM and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
-		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies"},
-		{Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair"},
-		{Name: "group", Default: "0", For: "variant=waves", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
-		{Name: "both", Default: "off", Choices: []string{"off", "on"}, For: "variant=ring", Doc: "ring: both ways round"},
-		{Name: "channels", Default: "0", For: "variant=chunks|waves", Doc: "workgroups of each collective; 0: as captured"},
-		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, For: "variant=chunks", Doc: "chunks: communication stream first among waiting workgroups"},
+		{
+			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",
+			Ways: ringWays, Work: wavesWork,
+		},
+		{
+			Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
+			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each", Work: wavesWork,
+			Ways: []plan.Way{{With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Note: "split the rows in %chunks parts"}},
+		},
+		plan.ChannelsParam.Only("variant=chunks|waves"),
+		plan.PriorityParam.Only("variant=chunks"),
 	},
 	DependsOn: []string{"launch.event"},
-	Untested:  []string{"variant=waves", "variant=ring"},
+	Ways: append(ringWays,
+		plan.Way{
+			With: "variant=chunks", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "1.8",
+			Line: "work = []\nfor x, y in zip(a.chunk(%chunks), out.chunk(%chunks)):\n    torch.mm(x, b, out=y)\n    work.append(torch.distributed.all_reduce(y, group=group, async_op=True))\nfor w in work:\n    w.wait()",
+			Note: "a @ b is the GEMM before the all-reduce; leave CUDA_DEVICE_MAX_CONNECTIONS above 1",
+		},
+		plan.Way{
+			With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Version: "1.8",
+			Note: "split the rows of the GEMM, call it for each part and issue each part's collective with async_op=True; wait behind the last",
+		}),
+	Work: wavesWork,
+	Rows: map[string]string{"comm_priority": "priority=on"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
 		if v["variant"] == "chunks" {
 			w, _ = plan.Recut(w, m, sc, v.Int("chunks"), v.Int("channels"), nil)
@@ -56,6 +59,16 @@ var Strategy = plan.Strategy{
 	},
 	Plan: planDecompose,
 }
+
+// wavesWork is what no library has: a GEMM that signals.
+const wavesWork = "a GEMM whose tiles count themselves by wave in memory, a kernel that waits for each group, and a library call behind it: " +
+	"FlashOverlap (EuroSys'26) shows one for compute capabilities 8.0, 8.6 and 8.9"
+
+// ringWays are Transformer Engine's exchanges between ranks of tensor parallelism.
+var ringWays = []plan.Way{{
+	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.Megatron,
+	Line: "--tp-comm-overlap --sequence-parallel", Note: "Transformer Engine's user buffers; the method of the layer must be ring_exchange (--tp-comm-overlap-cfg)",
+}}
 
 func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	n := v.Int("chunks")
@@ -87,9 +100,9 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	switch v["variant"] {
 	case "waves":
-		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, v.Int("group"), n, v.Int("channels")) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, both: v["both"] == "on", states: map[int]*ringState{}}
+		t := ringDecomposition{pl: pl, states: map[int]*ringState{}}
 		return t.emit, nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {

@@ -1,6 +1,7 @@
 package decompose_test
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/decompose"
@@ -49,18 +50,17 @@ func TestGroupsOfWaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct{ waves, chunks, n, first, last int }{
-		{0, 4, 4, 264, 1024 - 3*264},
-		{0, 8, 8, 132, 100},
-		{0, 3, 3, 396, 232},
-		{1, 4, 8, 132, 100},
-		{5, 4, 2, 660, 364},
-		{9, 4, 1, 1024, 1024}, // more waves than there are
+	for _, c := range []struct{ chunks, n, first, last int }{
+		{4, 4, 264, 1024 - 3*264},
+		{8, 8, 132, 100},
+		{9, 8, 132, 100}, // more groups than waves
+		{3, 3, 396, 232},
+		{1, 1, 1024, 1024},
 	} {
-		g := decompose.GroupsOf(pl, &w.Ops[0], c.waves, c.chunks)
+		g := decompose.GroupsOf(pl, &w.Ops[0], c.chunks)
 		if g.N() != c.n || g.TilesIn(0) != c.first || g.TilesIn(g.N()-1) != c.last {
-			t.Errorf("%d waves, %d chunks: %d groups of %d to %d tiles, want %d of %d to %d",
-				c.waves, c.chunks, g.N(), g.TilesIn(0), g.TilesIn(g.N()-1), c.n, c.first, c.last)
+			t.Errorf("%d chunks: %d groups of %d to %d tiles, want %d of %d to %d",
+				c.chunks, g.N(), g.TilesIn(0), g.TilesIn(g.N()-1), c.n, c.first, c.last)
 		}
 	}
 }
@@ -72,20 +72,20 @@ func TestWavesRespectBounds(t *testing.T) {
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
 	wave := s.Gemm / 8
 	var times []trace.Time
-	for _, waves := range []string{"1", "2", "4", "8"} {
-		got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "waves", "group": waves})
+	for _, chunks := range []int{8, 4, 2, 1} {
+		got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "waves", "chunks": strconv.Itoa(chunks)})
 		pl, _ := plan.NewPlanner(w, m, plan.Scenario{})
-		g := decompose.GroupsOf(pl, &w.Ops[0], plan.Values{"n": waves}.Int("n"), 1)
+		g := decompose.GroupsOf(pl, &w.Ops[0], chunks)
 		alone := func(i int) trace.Time {
 			return pl.PieceOf(plan.Piece{Coll: &w.Collectives[0], Of: g.WGs, Shares: g.TilesIn(i)}, 0, nil).DurAlone
 		}
 		tail := s.Gemm + alone(g.N()-1)
-		head := trace.Time(plan.Values{"n": waves}.Int("n")) * wave
+		head := trace.Time(8/chunks) * wave
 		for i := range g.N() {
 			head += alone(i)
 		}
 		if least := max(tail, head) * 99 / 100; got.Time < least {
-			t.Errorf("groups of %s waves take %d ns, less than their bound of %d", waves, got.Time, least)
+			t.Errorf("%d groups take %d ns, less than their bound of %d", chunks, got.Time, least)
 		}
 		times = append(times, got.Time)
 	}
@@ -102,15 +102,15 @@ func TestSmallGroupsAreSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	total := func(waves int) (sum trace.Time) {
-		g := decompose.GroupsOf(pl, &w.Ops[0], waves, 1)
+	total := func(chunks int) (sum trace.Time) {
+		g := decompose.GroupsOf(pl, &w.Ops[0], chunks)
 		for i := range g.N() {
 			sum += pl.PieceOf(plan.Piece{Coll: &w.Collectives[0], Of: g.WGs, Shares: g.TilesIn(i)}, 0, nil).DurAlone
 		}
 		return sum
 	}
-	if one, four := total(1), total(4); one <= four {
-		t.Errorf("eight groups communicate for %d ns, two for %d", one, four)
+	if eight, two := total(8), total(2); eight <= two {
+		t.Errorf("eight groups communicate for %d ns, two for %d", eight, two)
 	}
 }
 

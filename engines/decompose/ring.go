@@ -12,8 +12,7 @@ import (
 
 // ringDecomposition is the ring decomposition of an all-gather and a GEMM, or of a
 // GEMM and a reduce-scatter (Wang et al., rule W5). Shards, or
-// the partial sums that become them, go from rank to rank by copy engines; both
-// sends those that are nearer that way downwards.
+// the partial sums that become them, go from rank to rank by copy engines.
 //
 //	all-gather, rank 0 of 4     compute |own|3  |2  |1  |
 //	                            copies  |0→1|3→1|2→1|
@@ -21,7 +20,6 @@ import (
 //	                            copies      |3→1|2→1|1→1|
 type ringDecomposition struct {
 	pl     *plan.Planner
-	both   bool
 	states map[int]*ringState // by index of pair
 }
 
@@ -29,7 +27,6 @@ type ringDecomposition struct {
 // ring, then chunk.
 type ringState struct {
 	ranks          []int32
-	up, down       int // hops that chunks travel at most, each way
 	arrived, ready [][]program.Flag
 }
 
@@ -67,11 +64,6 @@ func (t *ringDecomposition) state(p *plan.Pair) *ringState {
 	}
 	b := &ringState{ranks: t.pl.Destinations(p)}
 	n := len(b.ranks)
-	b.up = n - 1
-	if t.both {
-		b.up = n / 2
-	}
-	b.down = n - 1 - b.up
 	for i := range n {
 		b.arrived, b.ready = append(b.arrived, nil), append(b.ready, nil)
 		for c := range n {
@@ -83,36 +75,10 @@ func (t *ringDecomposition) state(p *plan.Pair) *ringState {
 	return b
 }
 
-// A hop is a distance on the ring from the source, or to the destination, of a chunk.
-type hop struct{ distance, step int } // step: 1 upwards, -1 downwards
-
-// hops lists the distances in the order in which a rank gets the other ranks' chunks, near
-// ones first.
-func (b *ringState) hops() []hop {
-	var all []hop
-	for d := 1; d <= max(b.up, b.down); d++ {
-		if d <= b.up {
-			all = append(all, hop{d, 1})
-		}
-		if d <= b.down {
-			all = append(all, hop{d, -1})
-		}
-	}
-	return all
-}
-
 // at is the position the given number of steps from another.
 func (b *ringState) at(me, steps int) int {
 	n := len(b.ranks)
 	return ((me+steps)%n + n) % n
-}
-
-// most is how far chunks travel in a direction.
-func (b *ringState) most(step int) int {
-	if step > 0 {
-		return b.up
-	}
-	return b.down
 }
 
 func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
@@ -120,34 +86,27 @@ func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	b := t.state(p)
 	me := slices.Index(b.ranks, int32(r.ID))
 	s := r.Stream(compute.Queue)
-	lanes := map[int]*plan.Stream{1: r.CommStream(compute, comm), -1: r.Added("copies the other way round")}
+	lane := r.CommStream(compute, comm)
 
 	r.BeginPair(p)
 	before := slices.Concat(r.Dependencies(p, compute), r.Dependencies(p, comm))
 	gap := r.WaitUntilReady(s, compute, before, r.ReplacedOps(p)...)
 	if p.Direction == workload.CollectiveThenCompute {
-		t.gather(r, p, b, me, s, lanes, gap)
+		t.gather(r, p, b, me, s, lane, gap)
 	} else {
-		t.reduce(r, p, b, me, s, lanes, gap)
+		t.reduce(r, p, b, me, s, lane, gap)
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // gather multiplies with the current shard while copies forward it.
-func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
+func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me int, s, lane *plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	s.Post(b.arrived[me][me], 1)
-	for d := range b.up { // the shard that has made d hops makes one more
-		for _, step := range []int{1, -1} {
-			if d < b.most(step) {
-				c := b.at(me, -d*step)
-				t.pass(r, lanes[step], comm, b, me, b.at(me, step), c, shard, b.arrived[me][c])
-			}
-		}
+	for d := range len(b.ranks) - 1 { // the shard that has made d hops makes one more
+		c := b.at(me, -d)
+		t.pass(r, lane, comm, b, me, b.at(me, 1), c, shard, b.arrived[me][c])
 	}
 	out := compute.Write / float64(len(b.ranks)) // its part of the GEMM, put in its place
 	writeGEMM := func(c int, gap trace.Time) {
@@ -155,8 +114,8 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 		t.combine(r, compute, s, "place in the whole", out, out)
 	}
 	writeGEMM(me, gap)
-	for _, h := range b.hops() {
-		c := b.at(me, -h.distance*h.step)
+	for d := 1; d < len(b.ranks); d++ { // near ranks first
+		c := b.at(me, -d)
 		s.Wait(b.arrived[me][c], 1, "shard")
 		s.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, compute.Name), "host")
 		writeGEMM(c, plan.Duration(t.pl.Machine.Launch.Hop.Value))
@@ -165,36 +124,27 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 
 // reduce computes distant chunks first, adds the partial sum that has arrived, and
 // forwards the sum.
-func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
+func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me int, s, lane *plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.Machine.Launch
-	writeGEMM := func(c int, arrivals int64) { // waits for incoming sums behind the GEMM
+	writeGEMM := func(c int, sums bool) { // waits for incoming sums behind the GEMM
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
-		if arrivals > 0 {
-			s.Wait(b.arrived[me][c], arrivals, "partial sums")
-			t.combine(r, compute, s, "add partial sums", float64(arrivals+1)*chunk, chunk)
+		if sums {
+			s.Wait(b.arrived[me][c], 1, "partial sums")
+			t.combine(r, compute, s, "add partial sums", 2*chunk, chunk)
 		}
 		gap = plan.Duration(l.Gap.Value)
 	}
-	hops := b.hops()
-	slices.Reverse(hops)
-	for i, h := range hops {
-		if i > 0 {
-			s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
-		}
-		c := b.at(me, h.distance*h.step)
-		arrivals := int64(0)
-		if h.distance < b.most(h.step) {
-			arrivals = 1
-		}
-		writeGEMM(c, arrivals)
+	far := len(b.ranks) - 1
+	for d := far; d > 0; d-- {
+		c := b.at(me, d)
+		writeGEMM(c, d < far)
 		s.Post(b.ready[me][c], 1)
-		t.pass(r, lanes[h.step], comm, b, me, b.at(me, h.step), c, chunk, b.ready[me][c])
+		t.pass(r, lane, comm, b, me, b.at(me, 1), c, chunk, b.ready[me][c])
+		s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
 	}
-	s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
-	arrivals := int64(min(1, b.up) + min(1, b.down))
-	writeGEMM(me, arrivals)
+	writeGEMM(me, true)
 }
 
 // combine launches the small kernel behind a piece's GEMM.

@@ -44,18 +44,15 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	return ""
 }
 
-// groupsOf counts a GEMM's tiles in groups of whole waves: of so many, or as
-// many as make n groups. It leaves slots to nobody, so each tile is a workgroup.
-func groupsOf(pl *plan.Planner, op *workload.Op, waves, n int) groups {
+// groupsOf counts a GEMM's tiles in groups of whole waves, as many as make n groups. It leaves
+// slots to nobody, so each tile is a workgroup.
+func groupsOf(pl *plan.Planner, op *workload.Op, n int) groups {
 	g := groups{Grid: pl.GridOf(op, op.DurAlone())}
 	if g.Tiles > 0 {
 		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
 	}
 	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
-	if waves == 0 {
-		waves = plan.CeilDiv(plan.CeilDiv(g.WGs, wave), n)
-	}
-	g.size = min(g.WGs, waves*wave)
+	g.size = min(g.WGs, plan.CeilDiv(plan.CeilDiv(g.WGs, wave), n)*wave)
 	g.n = plan.CeilDiv(g.WGs, g.size)
 	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))
 	return g
@@ -66,12 +63,12 @@ func (g *groups) tilesIn(i int) int { return min(g.size, g.WGs-i*g.size) }
 
 // inWaves writes a pair as one GEMM and a library call a group of its tiles,
 // each behind a wait kernel (FlashOverlap, rule W3).
-func inWaves(r *plan.Rank, p *plan.Pair, waves, n, channels int) {
+func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
 	onComm.Priority = 1
 	l := r.Planner.Machine.Launch
-	g := groupsOf(r.Planner, compute, waves, n)
+	g := groupsOf(r.Planner, compute, n)
 
 	r.BeginPair(p)
 	k := r.Planner.KernelOf(compute, g.Grid)

@@ -5,60 +5,34 @@ import (
 
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // The bytes that a ring of pieces reads and writes beyond the GEMMs: a piece
-// put in its place is read and written; a sum reads two chunks, or three where
-// both ways round meet, and writes one (rule W5).
+// put in its place is read and written; a sum reads two chunks and writes one (rule W5).
 func TestRingCombines(t *testing.T) {
 	scatter := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.ReduceScatter, Bytes: 64 << 20, Gemm: 304_000, Comm: 150_000, Channels: 16}
 	gather := scatter
 	gather.Op, gather.Reverse = trace.AllGather, true
 	for _, c := range []struct {
 		spec   plantest.Spec
-		both   string
 		name   string
 		chunks float64 // of the collective's bytes over ranks
 	}{
-		{scatter, "off", "add partial sums", 3 * 3}, // three arrivals, one after another
-		{scatter, "on", "add partial sums", 3 + 4},  // one on the way up, two at home
-		{gather, "off", "place in the whole", 2 * 4 * outputChunk(gather)},
+		{scatter, "add partial sums", 3 * 3}, // three arrivals, one after another
+		{gather, "place in the whole", 2 * 4 * outputChunk(gather)},
 	} {
 		w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)
 		for i := range w.Ops {
 			w.Ops[i].Write = 2 * float64(w.Ops[i].Shape.M*w.Ops[i].Shape.N)
 		}
-		got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "ring", "both": c.both})
+		got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "ring"})
 		want := c.chunks * float64(c.spec.Steps) * float64(c.spec.Bytes) / float64(c.spec.Ranks)
 		if b := enginetest.Memory(got)[c.name]; !plantest.Near(b, want) {
-			t.Errorf("%s both=%s: %s moved %.0f bytes, want %.0f", c.spec.Op, c.both, c.name, b, want)
+			t.Errorf("%s: %s moved %.0f bytes, want %.0f", c.spec.Op, c.name, b, want)
 		}
 	}
 }
 
 // outputChunk is a rank's part of the GEMM's output, in chunks of the collective.
 func outputChunk(s plantest.Spec) float64 { return 2 * 8192 * 4096 / float64(s.Bytes) }
-
-// On a ring of links both ways round take half as long as one; through a switch,
-// where a GPU's own link is what limits, they take as long.
-func TestBothRingDirections(t *testing.T) {
-	s := plantest.Spec{Ranks: 8, Steps: 2, Op: trace.AllGather, Bytes: 512 << 20, Gemm: 304_000, Comm: 1_300_000, Channels: 32, Reverse: true}
-	w := s.Build(t)
-	times := func(m machine.Machine) (one, both trace.Time) {
-		one = enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "ring"}).Time
-		both = enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "ring", "both": "on"}).Time
-		return one, both
-	}
-	m := plantest.H200(t, 8)
-	if one, both := times(m); both < one*9/10 {
-		t.Errorf("through a switch one way takes %d ns, both %d", one, both)
-	}
-	m.Fabric.Topology, m.Fabric.Pair = machine.Ring, m.Fabric.Egress
-	m.Fabric.Egress.Value *= 2
-	m.Fabric.Ingress.Value *= 2
-	if one, both := times(m); both > one*7/10 {
-		t.Errorf("on a ring one way takes %d ns, both %d", one, both)
-	}
-}

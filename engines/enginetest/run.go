@@ -2,7 +2,6 @@
 package enginetest
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -38,11 +37,11 @@ func OutcomeIn(t testing.TB, w *workload.Workload, m machine.Machine, name strin
 // EngineNamed is the strategy of a name.
 func EngineNamed(t testing.TB, name string) plan.Strategy {
 	t.Helper()
-	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == name })
-	if i < 0 {
+	e, ok := engines.Named(name)
+	if !ok {
 		t.Fatalf("no engine %s", name)
 	}
-	return engines.All()[i]
+	return e
 }
 
 // Detailed runs an engine and records phases.

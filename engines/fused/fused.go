@@ -21,29 +21,25 @@ var Strategy = plan.Strategy{
 	From:    "fused computation-collective operators, SC'24",
 	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
-	Detail: "Compute and all-to-all become one persistent kernel. A workgroup computes a tile, stores it into the memory of " +
-		"the GPU it belongs to, and takes its next tile; nothing is written at home and read again. Aware order computes " +
-		"tiles for peers first, beginning with the next rank or, on a mesh, alternating between all of them, its own last; oblivious order is by index, so that every " +
-		"rank stores into rank 0 first and its ingress is shared. The kernel ends with a barrier of all ranks. Before an " +
-		"all-reduce or a reduce-scatter every tile has an owner: the others store their partial results into its memory, one " +
-		"flag a workgroup and peer, and the owner's workgroup adds them and, in an all-reduce, stores the sum to all peers. " +
-		"A workgroup waits for its counterparts only. Between nodes nothing can be stored: there an embedding's vectors fall into " +
-		"slices, each computed by a cluster of workgroups, and whichever of them finishes a slice last puts it, behind it a " +
-		"flag, and continues; at the end every workgroup waits for its share of the slices that the rank needs. More resident " +
-		"workgroups (occupancy) have more loads under way, and get in each other's way in memory where the machine's profile says so. Tiles keep the time that the captured kernel took for them: where a " +
-		"library's kernel was captured, the fused one is another build, and usually slower.",
 	Params: []plan.Param{
-		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first"},
-		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices"},
-		{Name: "sync", Default: "flags", Choices: []string{"flags", "quiet"}, Doc: "of slices: a flag behind each, which workgroups wait for; or a quiet, which ends when the rank's puts have arrived, and a barrier of all ranks behind the kernel"},
-		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there"},
-		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
-		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers"},
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first", Measured: []string{"aware", "oblivious"}, Work: "the order of tiles in that kernel"},
+		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices", Tune: []int{8, 16, 32, 64}, Work: "the size of slices in that kernel"},
+		{Name: "sync", Default: "flags", Choices: []string{"flags", "quiet"}, Doc: "of slices: a flag behind each, which workgroups wait for; or a quiet, which ends when the rank's puts have arrived, and a barrier of all ranks behind the kernel", Work: "what that kernel waits for"},
+		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there", Work: "the resources of that kernel"},
+		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit", Measured: []string{plan.AnyNumber}, Work: "the grid of that kernel"},
+		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers", Work: "the fences of that kernel"},
+		plan.GraphParam.Ran("off", "on"),
 	},
 	Inside: true, Rebuilds: true,
 	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
-	Plan:      planFused,
+	Ways: []plan.Way{
+		{Ops: plan.OnlySums, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_allreduce.py; it has kernels for both vendors"},
+		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
+	},
+	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
+		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
+	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
+	Plan:       planFused,
 }
 
 func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

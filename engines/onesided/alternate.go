@@ -97,10 +97,7 @@ func (t *operator) gatherAlternating(r *plan.Rank, p *plan.Pair) {
 	a.copy(a.streams[n%2], me)
 	a.join(s, a.streams[1])
 	a.barrier(s)
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // scatterAlternating writes a GEMM and the reduce-scatter, or all-to-all, behind it.
@@ -132,8 +129,5 @@ func (t *operator) scatterAlternating(r *plan.Rank, p *plan.Pair) {
 	if p.Coll.Op == trace.ReduceScatter {
 		t.add(r, p, s)
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }

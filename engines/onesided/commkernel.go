@@ -9,30 +9,19 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// launchCommKernel launches a communication kernel alongside a pair's GEMM, before or after
-// it, once ready is posted, and returns the flag of its end. Launched before, the GEMM waits until
-// all its workgroups are placed. Launched after, they get the slots that the GEMM
-// leaves; if the GEMM waits for them and leaves none, it is a deadlock (rule O9).
+// launchCommKernel launches a communication kernel alongside a pair's GEMM once ready is
+// posted, and returns the flag of its end. The GEMM waits until all its workgroups are placed
+// (rule O9).
 func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, writeGEMM func()) (end program.Flag) {
 	compute, comm := r.Split(p)
 	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch
 	placed := t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.ID))
 	end = t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", r.ID))
 	k := kernel(placed)
-	launch := func() {
-		t.issue(r, lane, "communication kernel")
-		lane.Wait(ready, 1, "inputs")
-		lane.Launch(plan.Duration(l.Event.Value), plan.LaunchOf(comm, k))
-		lane.Post(end, 1)
-	}
-	if t.after { // an event later than the GEMM, whose launch gap is shorter
-		ready = t.pl.Program.NewFlag(fmt.Sprintf("GEMM of rank %d launched", r.ID))
-		s.Post(ready, 1)
-		writeGEMM()
-		launch()
-		return end
-	}
-	launch()
+	t.issue(r, lane, "communication kernel")
+	lane.Wait(ready, 1, "inputs")
+	lane.Launch(plan.Duration(l.Event.Value), plan.LaunchOf(comm, k))
+	lane.Post(end, 1)
 	s.Wait(placed, int64(k.WGs), "communication kernel resident")
 	writeGEMM()
 	return end

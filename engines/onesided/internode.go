@@ -144,13 +144,9 @@ func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float
 	return k
 }
 
-// reducersFor is how many workgroups add the partial results of a node: as
-// given, or as few as let adding and sending keep up with the scatter, at most a
-// quarter of the compute units (rule O15).
+// reducersFor is how many workgroups add the partial results of a node: as few as let adding and
+// sending keep up with the scatter, at most a quarter of the compute units (rule O15).
 func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
-	if t.reducers > 0 {
-		return t.reducers
-	}
 	m := &t.pl.Machine
 	most := max(1, int(m.GPU.CUs.Value)/4)
 	left := float64(c.Per-1)*shard/m.Engines.Rate.Or(m.Fabric.Egress.Value) - shard/m.Network.Egress.Value
@@ -166,10 +162,10 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 func (t *operator) spares(p *plan.Pair, b *state) int {
 	c, ok := t.pl.Cluster(b.ranks, 0)
 	switch {
-	case t.reserve == 0 && addsRows(p.Pair) && t.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
+	case addsRows(p.Pair) && t.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
 		return t.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
-	case t.reserve > 0 || !ok || c.Nodes == 1:
-		return t.reserve
+	case !ok || c.Nodes == 1:
+		return 0
 	case p.Direction == workload.CollectiveThenCompute:
 		return c.Nodes - 1 + t.forwards(p, c)
 	case c.Per == 1:

@@ -35,35 +35,18 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	found := false
-	for i := range pl.Workload.Collectives {
-		found = found || q.serves(&pl.Workload.Collectives[i])
-	}
-	if !found {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no %s was found", q.proto, q.ops())}
-	}
 	if blocks := v.Int("blocks"); blocks > 0 {
 		q.per = plan.CeilDiv(blocks, pl.Workload.World)
 	}
-	before := len(pl.Pairs)
-	pl.Take(func(p *workload.Pair) bool {
-		return p.Collective >= 0 && q.serves(&pl.Workload.Collectives[p.Collective])
-	})
-	if pl.Only != nil && len(pl.Pairs) == before {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no pair with an %s was found", q.proto, q.ops())}
+	return replaceCollectives(pl, v, q.ops(), q.serves, q.replace, func(*workload.Pair) bool { return true })
+}
+
+// replace is the kernel in place of a collective.
+func (q *lowLatency) replace(op *workload.Op, c *workload.Collective) *program.Kernel {
+	if c.Op == trace.AllToAll {
+		return q.allToAll(op, c)
 	}
-	pl.Graph = v["graph"] == "on"
-	pl.CollectiveKernel = func(op *workload.Op) *program.Kernel {
-		c := &pl.Workload.Collectives[op.Collective]
-		switch {
-		case !q.serves(c):
-			return nil
-		case c.Op == trace.AllToAll:
-			return q.allToAll(op, c)
-		}
-		return q.allGather(op, c)
-	}
-	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+	return q.allGather(op, c)
 }
 
 // ops describes the operations of the protocol.

@@ -36,24 +36,6 @@ type allReduce struct {
 // planAllReduce serves all-reduces of known and guessed size, in pairs or not.
 func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: map[*workload.Collective]*[2]program.Flag{}, sizes: map[*workload.Collective]int64{}}
-	found := false
-	for i := range pl.Workload.Collectives {
-		found = found || t.serves(&pl.Workload.Collectives[i])
-	}
-	before := len(pl.Pairs)
-	pl.Take(func(p *workload.Pair) bool {
-		return p.Direction == workload.ComputeThenCollective && t.serves(&pl.Workload.Collectives[p.Collective]) && !pl.Workload.Ops[p.Second[0]].Graph
-	})
-	if !found || pl.Only != nil && len(pl.Pairs) == before {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no all-reduce was found", v["impl"])}
-	}
-	pl.Graph = v["graph"] == "on"
-	pl.CollectiveKernel = func(op *workload.Op) *program.Kernel {
-		if c := &pl.Workload.Collectives[op.Collective]; t.serves(c) {
-			return t.kernel(op, c)
-		}
-		return nil
-	}
 	if t.shares {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
@@ -63,6 +45,32 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			bytes := float64(t.bytes(c))
 			return pl.Sweep("copy from symmetric memory", bytes, bytes)
 		}
+	}
+	return replaceCollectives(pl, v, "all-reduce", t.serves, t.kernel, func(p *workload.Pair) bool {
+		return p.Direction == workload.ComputeThenCollective && !pl.Workload.Ops[p.Second[0]].Graph
+	})
+}
+
+// replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
+// Operations around it stay as captured.
+func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (plan.Emitter, error) {
+	found := false
+	for i := range pl.Workload.Collectives {
+		found = found || serves(&pl.Workload.Collectives[i])
+	}
+	before := len(pl.Pairs)
+	pl.Take(func(p *workload.Pair) bool {
+		return p.Collective >= 0 && serves(&pl.Workload.Collectives[p.Collective]) && pairs(p)
+	})
+	if !found || pl.Only != nil && len(pl.Pairs) == before {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no %s was found", v["impl"], ops)}
+	}
+	pl.Graph = v["graph"] == "on"
+	pl.CollectiveKernel = func(op *workload.Op) *program.Kernel {
+		if c := &pl.Workload.Collectives[op.Collective]; serves(c) {
+			return kernel(op, c)
+		}
+		return nil
 	}
 	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
 }

@@ -4,6 +4,7 @@ package onesided
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -22,49 +23,86 @@ var Strategy = plan.Strategy{
 	From:    "Triton-distributed, PyTorch symmetric memory",
 	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
 	Summary: "shards move alongside the GEMM, signals tell which have arrived",
-	Detail: "An all-gather or all-to-all and the GEMM behind it, or a GEMM and the reduce-scatter or all-to-all behind " +
-		"it, become one pipeline. Copy engines move the shards: they use no compute units, but share memory and links. A " +
-		"GEMM behind a gather starts with the rank's own shard and computes the others in the order of their expected " +
-		"arrival; a tile waits for every shard that its rows need. Several GEMMs of one collective (experts) become one " +
-		"grouped kernel ordered by shard. A grouped GEMM of several rows a token goes by shard, then by expert, and reads " +
-		"rows through an index, so a permutation before it is left out; behind one, a kernel of few workgroups adds the rows of each token " +
-		"and stores the sums to their owners (impl=push). A GEMM before a scatter computes tiles by destination, its own last, so that all " +
-		"copies but the last overlap with compute; after a barrier the partial results are added. " +
-		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
-		"first and needs no barrier, but the order of arrival is not controlled. ring forwards every shard to the next " +
-		"rank, for PCIe; numa=N cuts the ring into N parts, and each shard crosses between two parts once. store lets the " +
-		"tiles of a GEMM store directly into the peers' buffers. auto is pull before and push behind a GEMM on a " +
-		"switch, ring and push on a ring, push and store on a mesh. swizzle=switch moves one remote shard at a time; mesh all at " +
-		"once, in pieces of the given rows, with one stream per peer, a small copy as signal, and tiles by piece, then rank; index " +
-		"and reverse are unsuitable orders for comparison. mover=kernel stores by workgroups of a communication " +
-		"kernel; a waiting GEMM that was launched first may hold every slot, which is a deadlock. " +
-		"Between nodes an all-gather is a communication kernel: one workgroup per other node puts the own shard to the " +
-		"same local rank there, and the others forward arrived shards within the node. A reduce-scatter is ordered by target " +
-		"node, the own one last: copies within the node, a few workgroups that add, and one that sends the sum, alongside the " +
-		"copies for the next node. " +
-		"impl=oneshot is the all-reduce for small messages: one kernel reads the whole vector of every peer and adds, with " +
-		"more bytes than a ring but in one step; with impl=twoshot every rank adds a share and stores it to all, and the result " +
-		"is copied out of the shared buffer. The kernel before writes to that buffer. ll, ll128 and multimem replace every all-gather by a kernel of one " +
-		"workgroup per rank, alongside a kernel or alone (as before the combination of partial attention in distributed flash " +
-		"decoding): flags travel with the data, so no fence or barrier is needed, at twice the bytes (ll) " +
-		"or 128 for 120 (ll128); multimem stores once, and the switch replicates to every rank of the node. ll is also the low-latency all-to-all: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
-		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
-		{Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams"},
-		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
-		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
-		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency"},
-		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer"},
-		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
-		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels alongside it take"},
-		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results alongside a GEMM between nodes; 0: as few as keep up with the copies"},
-		{Name: "numa", Default: "1", Least: 1, Doc: "parts of the ring with impl=ring"},
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		{
+			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where",
+			Measured: []string{"auto", "pull", "oneshot", "twoshot"}, Ways: implWays, Work: "signals, copies or stores of that kernel",
+		},
+		{
+			Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, For: "impl=" + pipelined, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams",
+			Measured: []string{"chunks"}, Ways: chunksWays, Work: pipelineWork,
+		},
+		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
+		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, For: "impl=auto|push", Doc: "copy engines or a communication kernel", Work: "a communication kernel beside the GEMM"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
+		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
+		plan.GraphParam,
 	},
-	Inside:    true,
-	DependsOn: []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
-	Plan:      planOnesided,
+	Inside:     true,
+	DependsOn:  []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
+	Plan:       planOnesided,
+	Ways:       slices.Concat(chunksWays, implWays, wholeWays),
+	Work:       pipelineWork,
+	MeasuredOn: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter, trace.AllReduce},
+	Rows: map[string]string{
+		"impl=torch_fused_all_gather_matmul":     "impl=pull:gemm=chunks", // a library call a shard
+		"impl=torch_fused_matmul_reduce_scatter": "impl=pull:gemm=chunks",
+		"impl=torch_async_tp":                    "impl=pull:gemm=chunks",
+		"impl=one_shot_all_reduce":               "impl=oneshot",
+		"impl=two_shot_all_reduce":               "impl=twoshot",
+	},
+}
+
+// pipelined are the values of impl that make one pipeline of a GEMM and a collective.
+const pipelined = "auto|pull|push|ring|store"
+
+const pipelineWork = "a GEMM that waits for, or posts, signals by tile, beside copies to symmetric memory"
+
+// What there is, for operations on GPUs of one node unless the note says otherwise.
+var (
+	scattered  = []trace.CollectiveOp{trace.ReduceScatter}
+	chunksOps  = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}
+	chunksWays = append(
+		bothVendors(plan.Way{
+			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Effort: plan.ByFlag, Library: "PyTorch inductor",
+			Line: "import torch._inductor.config\nfrom torch.distributed._symmetric_memory import enable_symm_mem_for_group\nenable_symm_mem_for_group(group.group_name)\ntorch._inductor.config._micro_pipeline_tp = True\nmodel = torch.compile(model)",
+			Note: "group is that of tensor parallelism; rewrites all-gather with matrix multiplication and matrix multiplication with reduce-scatter, nothing else",
+		}),
+		plan.Way{
+			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13",
+			Line: "--compilation-config '{\"pass_config\": {\"fuse_gemm_comms\": true}}'", Note: "enable_async_tp from 0.9.1 on; read in the log that it stays on: it goes off with sequence parallelism",
+		})
+	implWays = slices.Concat(
+		bothVendors(plan.Way{
+			With: "impl=oneshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Note: "make the buffer once",
+			Line: symmetricBuffer + "out = torch.ops.symm_mem.one_shot_all_reduce(buffer, \"sum\", group.group_name)",
+		}),
+		bothVendors(plan.Way{
+			With: "impl=twoshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Note: "make the buffer once, and copy the result out of it",
+			Line: symmetricBuffer + "torch.ops.symm_mem.two_shot_all_reduce_(buffer, \"sum\", group.group_name)",
+		}),
+		[]plan.Way{
+			{With: "impl=ll|ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
+			{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts"},
+			{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
+		})
+	wholeWays = []plan.Way{
+		{With: "impl=auto|pull gemm=whole mover=engine", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
+		{With: "impl=" + pipelined + " gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
+		{With: "impl=" + pipelined + " gemm=whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
+	}
+)
+
+// symmetricBuffer are lines that have a matrix multiplication write into memory that peers read.
+const symmetricBuffer = "from torch.distributed import _symmetric_memory as symm_mem\n" +
+	"buffer = symm_mem.empty(shape, dtype=dtype, device=device)\nsymm_mem.rendezvous(buffer, group)\ntorch.mm(a, b, out=buffer)\n"
+
+// bothVendors is a way by PyTorch's symmetric memory, which works on ROCm since 2.9.
+func bothVendors(w plan.Way) []plan.Way {
+	nvidia, amd := w, w
+	nvidia.Vendor, nvidia.Version = plan.NVIDIA, "2.6"
+	amd.Vendor, amd.Version = plan.AMD, "2.9"
+	return []plan.Way{nvidia, amd}
 }
 
 func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -139,9 +177,6 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	}
 	if compute.Tiling.Tiles < len(p.First) {
 		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name))
-	}
-	if t.impl == "ring" && len(p.First)%t.numa != 0 {
-		return false, fmt.Sprintf("numa=%d does not divide %d ranks", t.numa, len(p.First))
 	}
 	if grouped { // only fills lie between
 		return !t.chunks, "a group of GEMMs is one kernel: gemm=whole"

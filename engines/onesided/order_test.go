@@ -35,7 +35,7 @@ func TestOrderBetweenNodes(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	b := &state{ranks: []int32{0, 1, 2}, cuts: 2, impl: "push"}
-	mesh := &operator{swizzle: "mesh", numa: 1}
+	mesh := &operator{swizzle: "mesh"}
 	// Step c takes piece c of every rank, its own first, or, of what it makes, last.
 	if got, want := mesh.units(b, 1, true), []unit{{1, 0}, {2, 0}, {0, 0}, {1, 1}, {2, 1}, {0, 1}}; !slices.Equal(got, want) {
 		t.Errorf("own first: %v", got)

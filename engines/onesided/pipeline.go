@@ -64,37 +64,23 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 		}
 		launch()
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // forwardShard writes the copies of a ring push: a rank's own shard to the next rank,
-// then whatever has come from the one before. In a ring cut into parts a shard
-// crosses to the rank's counterpart in the next part once, and goes round there.
+// then whatever has come from the one before.
 func (t *operator) forwardShard(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
 	compute, comm := r.Split(p)
 	me, n := b.place(r), len(b.ranks)
-	g := n / t.numa
-	next, across := me/g*g+(me+1)%g, (me+g)%n
+	to := (me + 1) % n
 	s := t.lane(r, compute, comm, 1)
 	s.Wait(mine, 1, "shard")
-	send := func(which, to int) {
+	for _, which := range t.arrival(b, me)[:n-1] {
 		if which != me {
 			s.Wait(b.arrived[me][which], 1, "shard")
 		}
 		s.Wait(b.free[to], 1, "buffer")
 		t.move(r, s, comm, b.ranks[me], b.ranks[to], shard/float64(b.cuts), b.arrived[to][which])
-	}
-	order := t.arrival(b, me)
-	for part := range t.numa {
-		for _, which := range order[part*g : part*g+g-1] {
-			send(which, next)
-		}
-		if part+1 < t.numa {
-			send(order[part*g], across)
-		}
 	}
 }
 
@@ -147,10 +133,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 			t.add(r, p, s)
 		}
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // add writes the sum of what all ranks have brought; that of PyTorch's pipelines

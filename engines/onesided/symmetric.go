@@ -13,27 +13,20 @@ import (
 
 // operator plans the copies and signals of all pairs of the one-sided strategies.
 type operator struct {
-	pl       *plan.Planner
-	impl     string // as given by the user; see implOf
-	swizzle  string // never auto
-	chunks   bool   // one launch per shard
-	kernel   bool   // a communication kernel moves the data, not copy engines
-	after    bool   // the communication kernel is launched after the GEMM
-	blocks   int    // workgroups of the communication kernel, as given by the user; see blocksOf
-	reserve  int    // CUs that the GEMM leaves free
-	rows     int    // rows of a piece
-	numa     int
-	reducers int            // workgroups that add alongside a GEMM between nodes; 0: as few as keep up
-	relays   map[int]*relay // by index of pair
-	states   map[int]*state // by index of pair
+	pl      *plan.Planner
+	impl    string         // as given by the user; see implOf
+	swizzle string         // never auto
+	chunks  bool           // one launch per shard
+	kernel  bool           // a communication kernel moves the data, not copy engines
+	blocks  int            // workgroups of the communication kernel, as given by the user; see blocksOf
+	relays  map[int]*relay // by index of pair
+	states  map[int]*state // by index of pair
 }
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["gemm"] == "chunks",
-		kernel: v["mover"] == "kernel", after: v["first"] == "gemm",
-		blocks: v.Int("blocks"), reserve: v.Int("reserve"), rows: v.Int("rows"), numa: max(1, v.Int("numa")),
-		reducers: v.Int("reducers"), relays: map[int]*relay{}, states: map[int]*state{},
+		kernel: v["mover"] == "kernel", blocks: v.Int("blocks"), relays: map[int]*relay{}, states: map[int]*state{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -51,8 +44,6 @@ func (t *operator) contradiction() string {
 		return "a communication kernel stores: mover=kernel is for impl=push, not " + t.impl
 	case t.chunks && (t.kernel || t.impl != "auto" && t.impl != "pull"):
 		return "gemm=chunks is for copy engines that read: impl=pull"
-	case t.reserve >= int(t.pl.Machine.GPU.CUs.Value):
-		return fmt.Sprintf("reserve=%d leaves the GEMM none of %.0f compute units", t.reserve, t.pl.Machine.GPU.CUs.Value)
 	}
 	return ""
 }
@@ -76,6 +67,9 @@ func (t *operator) implOf(p *plan.Pair) string {
 	}
 	return "push"
 }
+
+// pieceRows is the height of the pieces in which a mesh's shards travel (rule O8).
+const pieceRows = 256
 
 // A state is the data that the ranks of one pair share.
 type state struct {
@@ -108,7 +102,7 @@ func (t *operator) stateOf(p *plan.Pair) *state {
 		compute = &pl.Workload.Ops[p.Second[0]]
 	}
 	if t.swizzle == "mesh" && !t.chunks {
-		b.cuts = max(1, int(compute.Shape.M)/(n*t.rows*int(max(1, p.Experts))))
+		b.cuts = max(1, int(compute.Shape.M)/(n*pieceRows*int(max(1, p.Experts))))
 	}
 	if t.byKernel(p.Pair) {
 		b.posts = t.blocksOf(p.Pair)
@@ -139,18 +133,13 @@ type unit struct{ shard, piece int }
 
 // arrival lists the shards in the order in which they should reach a rank, its
 // own first (rules O1 to O3): read from the next rank first, or written by the
-// rank before first. A ring cut into parts brings the own part's first, then of
-// each other part what entered through the rank's counterpart there.
+// rank before first.
 func (t *operator) arrival(b *state, me int) []int {
 	n := len(b.ranks)
 	var order []int
 	for i := range n {
 		switch {
-		case b.impl == "ring":
-			g := n / t.numa
-			part, step := i/g, i%g
-			order = append(order, ((me/g-part+t.numa)%t.numa)*g+(me%g-step+g)%g)
-		case b.impl == "push" && t.swizzle != "mesh":
+		case b.impl == "ring", b.impl == "push" && t.swizzle != "mesh":
 			order = append(order, (me-i+n)%n)
 		default:
 			order = append(order, (me+i)%n)

@@ -3,25 +3,10 @@ package plan
 import (
 	"slices"
 	"strconv"
-	"strings"
 )
 
-// tuned are the values that tuning tries for integer parameters; other parameters are
-// tried with all their choices.
-var tuned = map[string][]int{
-	"chunks":     {1, 2, 4, 8, 16},
-	"channels":   {0, 2, 4, 8, 16, 24, 32},
-	"bucket_mb":  {0, 12, 25, 50, 100, 200},
-	"prefetch":   {0, 1, 2, 3},
-	"interleave": {0, 2},
-	"buffers":    {0, 2},
-	"group":      {1, 2, 4},
-	"slice":      {8, 16, 32, 64},
-}
-
 // Candidates are the settings that tuning tries: every combination of parameters that are
-// not fixed, the defaults first. Whether the host launches graphs and what carries collectives
-// are not tuned.
+// not fixed, the defaults first.
 func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 	if _, err := e.Values(fixed); err != nil {
 		return nil, err
@@ -32,11 +17,11 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 		switch set, ok := fixed[p.Name]; {
 		case ok:
 			values = []string{set}
-		case p.Name == "graph", p.Name == CarrierParam.Name:
+		case p.Keep:
 		case p.Choices != nil:
 			values = append(values, without(p.Choices, p.Default)...)
 		default:
-			for _, n := range tuned[p.Name] {
+			for _, n := range p.Tune {
 				values = append(values, without([]string{strconv.Itoa(n)}, p.Default)...)
 			}
 		}
@@ -61,16 +46,13 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 		if err != nil {
 			return nil, err
 		}
-		sel = append(sel, Selection{e, v})
+		sel = append(sel, Selection{Strategy: e, Values: v})
 	}
 	return sel, nil
 }
 
 // Matters reports whether the parameter has an effect with the given settings.
-func (p Param) Matters(set map[string]string) bool {
-	name, values, _ := strings.Cut(p.For, "=")
-	return p.For == "" || slices.Contains(strings.Split(values, "|"), set[name])
-}
+func (p Param) Matters(set map[string]string) bool { return holds(p.For, set) }
 
 func without(words []string, word string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == word })

@@ -24,9 +24,6 @@ const (
 // Carriers are the values of Settings.Carrier.
 var Carriers = []string{AsCaptured, ByUnits, ByEngines}
 
-// CarrierParam is the parameter of strategies that can change the carrier.
-var CarrierParam = Param{Name: "carrier", Default: AsCaptured, Choices: Carriers, Doc: "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node"}
-
 // SetCarrier sets what moves collectives. It returns the reason why copy engines can move
 // none of them, or "".
 func (pl *Planner) SetCarrier(carrier string) string {

@@ -42,6 +42,14 @@ func (r *Rank) EndPair(p *Pair) {
 	r.passed(second)
 }
 
+// EndReplaced ends a pair whose operations have all ended on a stream.
+func (r *Rank) EndReplaced(s *Stream, p *Pair) {
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
 // WriteFills writes the library's fills before a compute operation and returns the gap
 // after them. The first fill waits for the operation's dependencies (rule S5).
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {

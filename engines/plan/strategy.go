@@ -24,6 +24,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A Strategy is one method of overlapping computation with communication.
@@ -31,7 +32,6 @@ type Strategy struct {
 	Name    string  // as in --strategy
 	From    string  // paper or system
 	Summary string  // one line
-	Detail  string  // a paragraph for `overlapse strategies NAME`
 	Params  []Param // in printing order
 
 	Inside    bool     // overlaps inside kernels: phases of workgroups are recorded
@@ -42,8 +42,13 @@ type Strategy struct {
 	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
 	Rebuilds  bool     // runs other kernels than captured
 	Saves     string   // work that it removes and ideal still includes; "": same operations as captured
-	Untested  []string // settings without a measurement, as "variant=ring"
 	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
+
+	// How to get it, and what of it was run on hardware (How, Unmeasured).
+	Ways       []Way                // the strategy itself; its parameters have theirs
+	Work       string               // what is to be built where no way is known
+	MeasuredOn []trace.CollectiveOp // collectives with which it was run on hardware; nil: any
+	Rows       map[string]string    // settings of measured rows that are not parameters' names or values: "impl=one_shot_all_reduce" is "impl=oneshot"
 
 	Parts []Selection // for a mix: the strategies that it combines
 
@@ -89,14 +94,22 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 
 // A Param is one parameter of a strategy.
 type Param struct {
-	Name    string
-	Default string
-	Choices []string           // nil: an integer, or text
-	Text    func(string) error // checks a text; nil: no text
-	Least   int                // minimum of an integer
-	Most    int                // maximum of an integer; 0: no bound
-	For     string             // "variant=ring|waves": has an effect only with these values of that parameter; "": always
-	Doc     string
+	Name    string             `json:"name"`
+	Default string             `json:"default"`
+	Choices []string           `json:"choices,omitempty"` // nil: a whole number, or text
+	Text    func(string) error `json:"-"`                 // checks a text; nil: no text
+	Least   int                `json:"least,omitempty"`   // minimum of a number
+	Most    int                `json:"most,omitempty"`    // maximum of a number; 0: no bound
+	For     string             `json:"for,omitempty"`     // "variant=ring|waves": has an effect only with these values of that parameter; "": always
+	Doc     string             `json:"doc"`
+
+	Ops      []trace.CollectiveOp `json:"-"`                  // that it changes; nil: all
+	Tune     []int                `json:"tune,omitempty"`     // values of a number that tuning tries beside the default
+	Keep     bool                 `json:"-"`                  // tuning keeps the default
+	Measured []string             `json:"measured,omitempty"` // values that were run on hardware; nil: the default; "*": any number
+	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
+	Ways     []Way                `json:"-"`                  // how to get another value than the default
+	Work     string               `json:"-"`                  // what is to be built where no way is known
 }
 
 // A NotApplicable error is the reason, in one line, why a strategy does not apply to a

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Values are the settings of one strategy, every parameter present. Strategy.Values and
@@ -95,6 +97,7 @@ func (e *UnknownError) Error() string {
 type Selection struct {
 	Strategy Strategy
 	Values   Values
+	On       trace.CollectiveOp // of a part of a mix: the collectives that it is kept to
 }
 
 // String is the strategy with the settings that differ from its defaults.

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Bulk runs producer, collective and consumer one after another, the baseline of
@@ -17,22 +18,40 @@ var Bulk = plan.Strategy{
 	Name:    "bulk",
 	From:    "all",
 	Summary: "compute, then communicate, then compute: nothing overlaps",
-	Detail: "Nothing runs alongside a collective: each starts when its data is ready and the compute before it has ended, " +
-		"and compute continues when it has ended, whatever the capture overlapped. Collectives hold one workgroup a channel on every rank from the arrival of the first rank to the " +
-		"departure of the last, as the library's kernels do. Another algorithm or protocol scales the captured time by what " +
-		"the library's own tuner expects of it over what it would choose (good to 10 or 20 %), sends to the peers that it " +
-		"sends to, and twice the bytes with ll, 128 for 120 with ll128; pairs whose collective has no such algorithm stay as captured.",
 	Params: []plan.Param{
-		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
-		{Name: "algorithm", Default: "library", Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured"},
-		{Name: "protocol", Default: "library", Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols"},
-		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
+		plan.ChannelsParam,
+		{
+			Name: "algorithm", Default: "library", Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured",
+			Work: "a collective kernel: the library has no such algorithm for this operation",
+			Ways: []plan.Way{
+				{With: "algorithm=ring", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:ring", Note: "NCCL_ALGO=Ring, for every operation, before 2.24"},
+				{With: "algorithm=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_ALGO=Ring", Note: "holds for every operation"},
+				{With: "algorithm=tree", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:tree", Note: "Tree for every operation fails where an operation has none"},
+				{With: "algorithm=pairwise", Ops: []trace.CollectiveOp{trace.AllToAll}, Effort: plan.ByFlag, Library: plan.Library, Note: "its all-to-all sends pairwise: nothing to set"},
+			},
+		},
+		{
+			Name: "protocol", Default: "library", Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols",
+			Ways: []plan.Way{
+				{With: "protocol=ll", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=LL", Note: "holds for every operation"},
+				{With: "protocol=ll128", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=LL128", Note: "holds for every operation; only over links that keep 128 bytes together"},
+				{With: "protocol=simple", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=Simple", Note: "holds for every operation"},
+			},
+		},
+		{
+			Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured", Measured: []string{plan.AnyNumber},
+			Ways: []plan.Way{{Effort: plan.ByCode, Library: "Triton", Note: "launch the persistent kernel with a grid of %programs"}},
+		},
 		bucketParam,
-		keepParam,
+		keepParam.Ran("captured", "off"),
 		plan.CarrierParam,
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		plan.GraphParam.Ran("off", "on"),
 	},
 	Plain: true,
+	Ways: []plan.Way{{
+		Effort: plan.ByCode, Library: "PyTorch", Note: "wait for each collective where it is issued (async_op=False), with communication on the stream of compute",
+	}},
+	Rows: map[string]string{"comm_priority": ""}, // nothing runs beside a collective
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
 		return plan.Undecomposed(w, m, sc, v.Int("channels"))
 	},

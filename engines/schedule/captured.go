@@ -9,17 +9,10 @@ import "github.com/overlapse/overlapse/engines/plan"
 var Captured = plan.Strategy{
 	Name:    "captured",
 	Summary: "the schedule as it was captured",
-	Detail: "Every kernel and copy takes its measured time and starts when what it waited for has ended, " +
-		"plus the gap that was measured. A collective moves bytes once every rank has arrived. Nothing holds " +
-		"a slot or a link: whatever kernels did to each other is part of their measured times. On another machine, with other " +
-		"ranks or at another clock, kernels start from their times alone and hold what they need, as under every other strategy. What the profiler adds " +
-		"to operators and calls of the host is subtracted, and in a loop the host runs ahead of the devices, so the time is " +
-		"that of an iteration without the profiler; --profiled replays the capture itself, and the difference to the trace " +
-		"is the replay's residual.",
-	Bound: true,
-	Exact: true,
+	Bound:   true,
+	Exact:   true,
 	Params: []plan.Param{
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		plan.GraphParam,
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload, pl.Scenario), v["graph"] == "on"

@@ -15,14 +15,8 @@ var Ideal = plan.Strategy{
 	Name:    "ideal",
 	From:    "T3",
 	Summary: "max(compute, communication) of an iteration: no schedule of the same operations takes less",
-	Detail: "Each stream's kernels, collectives and copies run back to back, apart from each other, in the times they take " +
-		"alone. Nothing holds slots or bandwidth, and nothing waits for a launch, for the host or for other streams' data. " +
-		"An iteration begins when the one before has ended on all ranks. A strategy that takes less has removed work, as stores " +
-		"of intermediate results, or made it cheaper; the replay says which. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
-		"reduce-scatter runs alongside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
-		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums", Work: "a bound: no schedule that runs"},
 	},
 	Bound: true,
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

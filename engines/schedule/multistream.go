@@ -3,6 +3,7 @@ package schedule
 import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Multistream runs collectives alongside compute: in a loop that of one iteration alongside
@@ -11,35 +12,59 @@ var Multistream = plan.Strategy{
 	Name:    "multistream",
 	From:    "resource-aware overlap; DDP, FSDP2",
 	Summary: "collectives on streams of their own, as early as their data and the settings allow",
-	Detail: "In a step, a collective that ran alongside compute when captured keeps its dependencies and its place; others run " +
-		"beside whatever does not depend on them: gradients in buckets as backward makes them, parameters gathered ahead, micro-batches " +
-		"that alternate. What depends on what comes from an execution trace, from the framework's ranges, or is guessed. " +
-		"In a loop of one kernel and one collective, iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
-		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
-		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
-		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
-		"shaped: lds requests more shared memory per workgroup, so that fewer are resident and a channel may fit alongside them; blocks " +
-		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
-		"channels than fit there. Shaping has its price: a GEMM on fewer units or with fewer residents takes longer, as " +
-		"far as one workgroup alone does not fill a unit's pipes.",
 	Params: []plan.Param{
-		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
-		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
+		plan.ChannelsParam,
+		plan.PriorityParam,
 		bucketParam,
-		{Name: "prefetch", Default: "0", Doc: "parameters gathered ahead of those in use; 0: as captured, or as fully_shard does"},
+		{
+			Name: "prefetch", Default: "0", Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
+			Tune: []int{1, 2, 3}, Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
+			Ways: []plan.Way{{
+				Effort: plan.ByCode, Library: plan.FSDP, Version: "2.5",
+				Line: "blocks = list(model.layers)\nfor i, block in enumerate(blocks):\n    block.set_modules_to_forward_prefetch(blocks[i + 1 : i + 1 + %prefetch])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - %prefetch) : i][::-1])",
+				Note: "model.layers are the modules that fully_shard is called on, in the order in which they run",
+			}},
+		},
 		keepParam,
-		{Name: "interleave", Default: "0", Doc: "independent chains of an iteration, as micro-batches, that alternate on the compute stream; 0: as captured"},
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		{
+			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; 0: as captured",
+			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains",
+			Ways: []plan.Way{
+				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.SGLang, Version: "0.4.7", Line: "--enable-two-batch-overlap"},
+				{With: "interleave=2", Ops: experts, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.11", Line: "--enable-dbo", Note: "with data and expert parallelism, and DeepEP"},
+				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.Megatron, Version: "0.14", Line: "--overlap-moe-expert-parallel-comm", Note: "forward of one micro-batch beside backward of another; without pipeline parallelism, or with its virtual stages"},
+				{Effort: plan.ByCode, Library: "PyTorch", Note: "run %interleave micro-batches alternately: issue the collective of one with async_op=True, compute on the next, then wait"},
+			},
+		},
+		plan.GraphParam,
 		plan.CarrierParam,
-		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed"},
-		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
-		{Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective"},
+		{
+			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",
+			Tune: []int{2}, Costs: "memory of that many outputs",
+			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Note: "before an iteration wait for the collective of %buffers iterations before"}},
+		},
+		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured", Work: "a GEMM kernel that requests that much dynamic shared memory: tile and stages of a Triton or CUTLASS kernel"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured", Work: "a persistent GEMM kernel, launched with that grid"},
+		{
+			Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective", Costs: "compute on fewer units", Work: "a persistent GEMM kernel that leaves compute units free",
+			Ways: []plan.Way{{Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Version: "2.7", Line: "torch._C._set_sm_carveout_experimental(%carve)", Note: "private; scaled matrix multiplications and inductor's persistent ones heed it"}},
+		},
 	},
+	Ways: []plan.Way{
+		{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Note: "reduces each bucket beside backward by default; not under no_sync()"},
+		{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Note: "fully_shard of every block gathers and reduces beside compute by default"},
+		{Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-grad-reduce", Note: "of data parallelism"},
+		{Ops: plan.OnlyGathers, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-param-gather --use-distributed-optimizer", Note: "of data parallelism"},
+		{Effort: plan.ByCode, Library: "PyTorch", Version: "1.8", Note: "issue the collective with async_op=True and wait just before the first use; in a loop of independent iterations with buffers of their own, an iteration later"},
+	},
+	Rows:      map[string]string{"comm_priority": "priority=on"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
 	Plan:      planMultistream,
 }
+
+// experts is what moves tokens between experts.
+var experts = []trace.CollectiveOp{trace.AllToAll}
 
 // ofStep returns the first setting given that only schedules of whole steps have, or "".
 func ofStep(v plan.Values) string {

@@ -3,12 +3,29 @@ package schedule
 import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Settings of schedules of whole steps, shared by bulk and multistream.
 var (
-	bucketParam = plan.Param{Name: "bucket_mb", Default: "0", Doc: "MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); 0: as captured"}
-	keepParam   = plan.Param{Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "keep parameters gathered between forward and backward (fully_shard's reshard_after_forward=False)"}
+	bucketParam = plan.Param{
+		Name: "bucket_mb", Default: "0", Doc: "steps: MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); the first bucket closes at 1 MiB; 0: as captured",
+		Tune: []int{12, 25, 50, 100, 200}, Measured: []string{plan.AnyNumber}, Costs: "larger buckets start later",
+		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
+		Ways: []plan.Way{
+			{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Line: "model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=%bucket_mb, gradient_as_bucket_view=True)"},
+			{Effort: plan.ByFlag, Library: plan.Megatron, Line: "--ddp-bucket-size $((%bucket_mb * 1048576 / 4))", Note: "in elements: 4 bytes for gradients in FP32, else 2"},
+		},
+	}
+	keepParam = plan.Param{
+		Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "steps: on, no second gather in backward (fully_shard's reshard_after_forward=False); off, a second gather",
+		Measured: []string{"captured", "on", "off"}, Costs: "on keeps every parameter that is gathered in forward until backward",
+		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
+		Ways: []plan.Way{
+			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules that fully_shard is called on"},
+			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules that fully_shard is called on"},
+		},
+	}
 )
 
 // stepOptions are the settings of a schedule of a step.

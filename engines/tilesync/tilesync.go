@@ -4,7 +4,6 @@ package tilesync
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -22,33 +21,39 @@ var Strategy = plan.Strategy{
 	From:    "cuSync",
 	Saves:   "compute units that are idle in the producer's last wave run the consumer",
 	Summary: "dependent GEMMs side by side, tiles waiting for tiles",
-	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
-		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
-		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
-		"at each tile of channels of a convolution (conv), or as formulas say (own: rows, cols and splits are the producer's tiles " +
-		"and their parts along K); kernels of a chain whose input is no such thing wait at each tile. Because nothing is preempted, consumers that take every slot before " +
-		"the producer has started wait for ever: a wait kernel of one thread holds them back until the producer's first " +
-		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the order of the two launches decides, and a consumer that " +
-		"comes first and fills the device is reported as a deadlock. reorder=on (+R) loads the first weights before waiting. " +
-		"tickets=on lets workgroups draw their tiles from a counter, as any order must that the grid does not have; off is cuSync's +T. " +
-		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
-		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
 	Params: []plan.Param{
-		{Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline"},
-		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts"},
-		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles"},
-		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for"},
-		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run"},
-		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started"},
-		{Name: "first", Default: "producer", Choices: []string{"producer", "consumer"}, Doc: "without a wait kernel, which is launched first"},
-		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
-		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles"},
-		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter"},
-		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations"},
+		{
+			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",
+			Measured: []string{"row", "tile"}, Work: "semaphores in that kernel", Ways: []plan.Way{
+				{With: "policy=tile", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "TileSync"},
+				{With: "policy=strided", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "StridedTileSync"},
+				{With: "policy=conv", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "Conv2DTileSync"},
+				{With: "policy=own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "a policy of your own, as the formulas say"},
+				{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K of its GEMMs"},
+			},
+		},
+		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts", Work: "that policy"},
+		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles", Work: "that policy"},
+		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for", Work: "that policy"},
+		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run", Work: "that policy"},
+		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started", Measured: []string{"off"}, Ways: cuSync("+W"), Work: "launches in that order"},
+		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: cuSync("+R"), Work: "loads of that kernel"},
+		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles", Ways: cuSync("the order of tiles is a template argument"), Work: "the order of tiles in both kernels"},
+		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter", Ways: cuSync("the default; without +T"), Work: "a counter in both kernels"},
+		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
 	},
 	Inside: true, Rebuilds: true,
 	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
-	Plan:      planTilesync,
+	Ways: append(cuSync("its semaphores between CUTLASS GEMMs on two streams, instead of the captured kernels"),
+		plan.Way{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K GEMMs instead of the captured kernels"}),
+	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile",
+	Rows: map[string]string{"policy": "reset=on:waitkernel=off"}, // measured with semaphores cleared and without a wait kernel
+	Plan: planTilesync,
+}
+
+// cuSync is the library that has the policies.
+func cuSync(note string) []plan.Way {
+	return []plan.Way{{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note}}
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -123,9 +128,6 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 			behindStart(r, &sides[i+1], started[i])
 		}
 	} else {
-		if v["first"] == "consumer" {
-			slices.Reverse(sides)
-		}
 		next := lead(r, &sides[0], reset)
 		for i := range sides[1:] {
 			next = follow(r, &sides[i+1], next)

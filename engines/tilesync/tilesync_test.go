@@ -1,14 +1,11 @@
 package tilesync_test
 
 import (
-	"errors"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
 )
@@ -43,40 +40,13 @@ func TestTilesyncWinsAndLoses(t *testing.T) {
 	}
 }
 
-// Waiting in a slot can deadlock: 384 consumers fill 264 slots before the producer
-// starts. Fewer consumers than slots, launching the producer first, or a wait kernel
-// avoid the deadlock.
+// 384 consumers would fill 264 slots before the producer starts: the wait kernel, or the order
+// of the launches, prevents the deadlock.
 func TestTilesyncDeadlock(t *testing.T) {
-	small := plantest.Mlp{Ranks: 1, Steps: 2, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}
-	for _, c := range []struct {
-		name     string
-		mlp      plantest.Mlp
-		set      map[string]string
-		deadlock bool
-	}{
-		{"consumer first", plantest.Mlp512, map[string]string{"waitkernel": "off", "first": "consumer"}, true},
-		{"consumer first, by tiles", plantest.Mlp512, map[string]string{"waitkernel": "off", "first": "consumer", "policy": "tile"}, true},
-		{"consumer first, but it fits alongside", small, map[string]string{"waitkernel": "off", "first": "consumer"}, false},
-		{"producer first", plantest.Mlp512, map[string]string{"waitkernel": "off"}, false},
-		{"wait kernel", plantest.Mlp512, map[string]string{"first": "consumer"}, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			v, err := tilesync.Strategy.Values(c.set)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := compare.Run(c.mlp.Build(t), plantest.H200(t, c.mlp.Ranks), plan.Selection{Strategy: tilesync.Strategy, Values: v}, plan.Scenario{}, replay.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var dead *replay.DeadlockError
-			if errors.As(out.Err, &dead) != c.deadlock || !c.deadlock && out.Err != nil {
-				t.Errorf("deadlock: %v, want %v (%v)", dead != nil, c.deadlock, out.Err)
-			}
-			if c.deadlock && dead != nil && len(dead.Chain) < 2 {
-				t.Errorf("the chain names no cycle: %q", dead.Chain)
-			}
-		})
+	for _, set := range []string{"", "waitkernel=off", "waitkernel=off:policy=tile"} {
+		if out := enginetest.Outcome(t, plantest.Mlp512.Build(t), plantest.H200(t, plantest.Mlp512.Ranks), "tilesync", enginetest.Settings(set)); out.Result == nil {
+			t.Errorf("%q: %s", set, out.Why)
+		}
 	}
 }
 

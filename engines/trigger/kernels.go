@@ -133,16 +133,13 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 	return k
 }
 
-// count is the value of a counter at which its block may be sent or used. A tracker
-// configured with too many stores never reaches it.
+// count is the value of a counter at which its block may be sent or used.
 func (t *tracker) count(g *ring, stage, block int) int64 {
 	switch {
 	case t.direct && g.gather:
 		return int64(g.tiles * (len(g.ranks) - 1))
 	case t.direct:
 		return int64(g.tiles)
-	case t.updates > 0:
-		return g.complete(stage, block) * t.updates / int64(2*g.splits)
 	}
 	return g.complete(stage, block)
 }

@@ -24,30 +24,20 @@ var Strategy = plan.Strategy{
 	From:    "T3",
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
-	Detail: "A GEMM and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
-		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
-		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
-		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
-		"sum and forwards it, without a compute unit. The last chunk is not sent. algorithm=direct stores each chunk to its owner " +
-		"instead, and serves all-to-alls too. Before an all-gather both pass stores on, without sums: to the neighbour, whose transfers " +
-		"forward them, or to every peer. Stores update memory in place (nmc=on), which takes it longer (gpu.update); without that (nmc=off) both partial results " +
-		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
-		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
-		"Memory alternates between both sides (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
-		"entries of the controller's queue, fewer the more of the memory's rate the GEMM takes in its first stage, and " +
-		"those they are sure of. Where intensities part is assumed. If the profile has the queue's length (gpu.memory_queue, else 64), " +
-		"tiles write and transfers read in bursts, and without compute first bursts of transfers may fill all of the queue.",
 	Params: []plan.Param{
-		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
-		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
-		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
-		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
-		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
+		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner", Work: needs},
+		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
+		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true,
 	Future: true,
+	Work:   needs,
 	Plan:   planTrigger,
 }
+
+// needs is what no GPU has.
+const needs = "hardware that no GPU has: a tracker at the memory controller, DMA engines that it starts, memory that adds"
 
 func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if pl.Machine.Fabric.Egress.Value <= 0 {
@@ -64,7 +54,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if len(pl.Pairs) == 0 {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
-	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", updates: int64(v.Int("updates")), bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: map[int]*ring{}}
+	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: map[int]*ring{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
@@ -79,13 +69,8 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 func (t *tracker) refuses(p *plan.Pair) string {
 	op := &t.pl.Workload.Ops[p.First[0]]
 	splits := splitsOf(op)
-	switch needed := 2 * int64(splits); {
-	case splits > 1 && !t.nmc:
+	if splits > 1 && !t.nmc {
 		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, plan.ShortName(op.Name))
-	case t.updates > 0 && (t.direct || !reduces(p.Coll.Op)):
-		return "updates is what a ring's tracker counts before a reduce-scatter"
-	case t.updates > 0 && t.updates < needed:
-		return fmt.Sprintf("updates=%d: transfers would start before all %d stores of an element are there (its own and the neighbour's, %d parts along K) and send a wrong sum", t.updates, needed, splits)
 	}
 	return ""
 }
@@ -134,7 +119,6 @@ type tracker struct {
 	direct, nmc bool
 	auto        bool          // the threshold of transfers follows from the GEMM's intensity
 	bursts      bool          // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
-	updates     int64         // stores that complete an element; 0: the actual number
 	rings       map[int]*ring // by index of pair
 }
 

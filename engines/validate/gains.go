@@ -24,7 +24,7 @@ func Gains(results []SetResult) []Gain {
 	for _, r := range results {
 		bulk := map[string]float64{}
 		for _, c := range r.Checks {
-			if k := workloadKey(c.Row); c.Row.Strategy == "bulk" && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
+			if k := workloadKey(c.Row); plain(c.Row) && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
 				bulk[k] = c.Row.Us
 			}
 		}

@@ -84,7 +84,7 @@ func Choices(checks []Check) []Choice {
 	var choices []Choice
 	for _, k := range keys {
 		var expected []float64
-		var plain []bool
+		var plains []bool
 		best := groups[k][0]
 		for _, c := range groups[k] {
 			if c.Row.Us < best.Row.Us {
@@ -93,9 +93,9 @@ func Choices(checks []Check) []Choice {
 			if c.Why != "" {
 				c.Predicted = 0
 			}
-			expected, plain = append(expected, c.Predicted), append(plain, c.Row.Strategy == "bulk")
+			expected, plains = append(expected, c.Predicted), append(plains, plain(c.Row))
 		}
-		take, alike := compare.Choose(expected, plain)
+		take, alike := compare.Choose(expected, plains)
 		if take < 0 || len(groups[k]) < 2 {
 			continue
 		}
@@ -132,41 +132,6 @@ func workloadKey(row dataset.Row) string {
 		s += " from " + row.Trace
 	case row.Params.Graph:
 		s += ", as a graph"
-	}
-	return s
-}
-
-// RowName is a row's strategy with its settings.
-func RowName(row dataset.Row) string {
-	p := row.Params
-	s := row.Strategy
-	for _, x := range []struct {
-		name string
-		n    int
-	}{{"chunks", p.Chunks}, {"channels", p.Channels}, {"programs", p.Programs}} {
-		if x.n > 0 {
-			s += fmt.Sprintf(" %s=%d", x.name, x.n)
-		}
-	}
-	if p.BucketMB > 0 {
-		s += fmt.Sprintf(" bucket_mb=%g", p.BucketMB)
-	}
-	if p.Interleave > 0 {
-		s += fmt.Sprintf(" interleave=%d", p.Interleave)
-	}
-	if p.KeepGathered {
-		s += " keep_gathered"
-	}
-	for _, w := range []string{p.Order, p.Policy, p.Impl} {
-		if w != "" {
-			s += " " + w
-		}
-	}
-	if p.CommPriority {
-		s += " priority"
-	}
-	if p.Graph && row.Workload.Kind == "step" {
-		s += " graph"
 	}
 	return s
 }
@@ -255,12 +220,12 @@ func (c Changes) Signs() string {
 func references(checks []Check) map[string]int {
 	refs := map[string]int{}
 	for i, c := range checks {
-		name := "bulk"
+		base := plain
 		if c.Row.Workload.Kind == "step" {
-			name = "captured"
+			base = exact
 		}
 		k := workloadKey(c.Row)
-		if ref, ok := refs[k]; c.Row.Strategy == name && (!ok || len(RowName(c.Row)) < len(RowName(checks[ref].Row))) {
+		if ref, ok := refs[k]; base(c.Row) && (!ok || len(RowName(c.Row)) < len(RowName(checks[ref].Row))) {
 			refs[k] = i
 		}
 	}

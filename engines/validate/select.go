@@ -1,61 +1,97 @@
 package validate
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/dataset"
 )
 
-// selectionOf is the engine and the settings that a row's strategy stands for.
-func selectionOf(row *dataset.Row) (plan.Selection, string) {
-	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == row.Strategy })
-	if i < 0 {
-		return plan.Selection{}, fmt.Sprintf("no engine %q", row.Strategy)
-	}
-	e := engines.All()[i]
-	set := map[string]string{}
-	whole := func(name string, n int) {
-		if n > 0 {
-			set[name] = strconv.Itoa(n)
+// A setting is a parameter of a row's strategy, as rows name it.
+type setting struct{ name, value string }
+
+// settingNames are the fields of dataset.Params that strategies have settings of.
+var settingNames = []string{"chunks", "channels", "programs", "bucket_mb", "interleave", "keep_gathered", "order", "policy", "impl", "comm_priority", "graph"}
+
+// settingsOf are the settings of a row, those that it leaves out not among them.
+func settingsOf(row *dataset.Row) (list []setting) {
+	var given map[string]any
+	text, _ := json.Marshal(row.Params) // plain fields: it cannot fail
+	_ = json.Unmarshal(text, &given)
+	for _, name := range settingNames {
+		switch v := given[name].(type) {
+		case nil:
+		case bool: // true: rows leave out what is off
+			list = append(list, setting{name, "on"})
+		default:
+			list = append(list, setting{name, fmt.Sprint(v)})
 		}
 	}
+	return list
+}
+
+// plain reports whether nothing overlaps in a row's strategy, and exact whether it is the captured
+// schedule.
+func plain(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Plain }
+func exact(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Exact }
+
+// RowName is a row's strategy with its settings.
+func RowName(row dataset.Row) string {
+	text := row.Strategy
+	for _, s := range settingsOf(&row) {
+		_, err := strconv.ParseFloat(s.value, 64)
+		switch {
+		case s.name == "graph" && row.Workload.Kind != "step":
+		case s.value == "on":
+			text += " " + strings.TrimPrefix(s.name, "comm_")
+		case err != nil:
+			text += " " + s.value
+		default:
+			text += " " + s.name + "=" + s.value
+		}
+	}
+	return text
+}
+
+// selectionOf is the engine and the settings that a row's strategy stands for.
+func selectionOf(row *dataset.Row) (plan.Selection, string) {
+	e, ok := engines.Named(row.Strategy)
+	if !ok {
+		return plan.Selection{}, fmt.Sprintf("no engine %q", row.Strategy)
+	}
+	return selectFrom(e, row)
+}
+
+// selectFrom is a strategy with the settings of a row.
+func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == name })
 	}
-	p := row.Params
-	whole("channels", p.Channels)
-	whole("chunks", p.Chunks)
-	if has("programs") {
-		whole("programs", p.Programs)
-	}
-	whole("bucket_mb", int(p.BucketMB))
-	whole("interleave", p.Interleave)
+	set := map[string]string{}
 	if row.Workload.Framework == "fsdp" && has("keep_gathered") { // rows leave out what is off
-		set["keep_gathered"] = map[bool]string{true: "on", false: "off"}[p.KeepGathered]
+		set["keep_gathered"] = "off"
 	}
-	if p.Order != "" {
-		set["order"] = p.Order
-	}
-	if p.CommPriority && e.Name != "bulk" {
-		set["priority"] = "on"
-	}
-	if p.Graph {
-		set["graph"] = "on"
-	}
-	if p.Policy != "" { // measured with semaphores cleared and the producer launched first, without a wait kernel
-		set["policy"], set["reset"], set["waitkernel"] = p.Policy, "on", "off"
-	}
-	switch p.Impl {
-	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter", "torch_async_tp": // a library call a shard
-		set["impl"], set["gemm"] = "pull", "chunks"
-	case "one_shot_all_reduce":
-		set["impl"] = "oneshot"
-	case "two_shot_all_reduce":
-		set["impl"] = "twoshot"
+	for _, s := range settingsOf(row) {
+		stands, renamed := e.Rows[s.name+"="+s.value]
+		if !renamed {
+			stands, renamed = e.Rows[s.name]
+		}
+		for text := range strings.SplitSeq(stands, ":") {
+			if name, value, ok := strings.Cut(text, "="); ok {
+				set[name] = value
+			}
+		}
+		if !renamed || has(s.name) && set[s.name] == "" {
+			set[s.name] = s.value
+		}
+		if s.name == "programs" && !has(s.name) {
+			delete(set, s.name) // of the captured kernel
+		}
 	}
 	v, err := e.Values(set)
 	if err != nil {

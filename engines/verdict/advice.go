@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,97 +10,130 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // An Advice is what a strategy changes and how a user gets it.
 type Advice struct {
-	Exposed  [2]int64 `json:"exposed_ns"`   // exposed communication of the captured schedule and of the strategy, per rank and iteration
-	Memory   int64    `json:"memory_bytes"` // of parameters that a rank keeps beyond the captured schedule
-	Settings []string `json:"settings"`     // calls, variables or libraries, one a line
-}
-
-// A setting is a way to get a strategy, or one of its parameters. In text, %s is the value.
-type setting struct {
-	strategy string // "": any
-	param    string // "": the strategy itself
-	value    string // "": any but the default
-	text     string
-}
-
-// settings are what users call or set: PyTorch 2.x, NCCL and RCCL.
-var settings = []setting{
-	{"bulk", "", "", "wait for each collective where it is issued (async_op=False), or CUDA_DEVICE_MAX_CONNECTIONS=1 with one stream"},
-	{"multistream", "", "", "issue collectives with async_op=True on a process group's own stream and wait just before the first use; DistributedDataParallel and fully_shard do so by default"},
-	{"decompose", "", "", "split the rows of the GEMM and issue each part's collective with async_op=True"},
-	{"onesided", "gemm", "chunks", "torch._inductor.config._micro_pipeline_tp = True with torch.compile, after enable_symm_mem_for_group(group)"},
-	{"onesided", "impl", "oneshot", "torch.ops.symm_mem.one_shot_all_reduce on a buffer of torch.distributed._symmetric_memory.empty"},
-	{"onesided", "impl", "twoshot", "torch.ops.symm_mem.two_shot_all_reduce_ on a buffer of torch.distributed._symmetric_memory.empty"},
-	{"onesided", "", "", "beside all-gathers and reduce-scatters torch.ops.symm_mem.fused_all_gather_matmul and fused_matmul_reduce_scatter, else the kernels of Triton-distributed"},
-	{"fused", "", "", "one kernel that computes and stores to its peers: FLUX, Triton-distributed, or ROCm's fused operators"},
-	{"tilesync", "", "", "cuSync's semaphores between CUTLASS GEMMs on two streams"},
-	{"", "channels", "", "NCCL_MAX_NCHANNELS=%s (RCCL too), or ProcessGroupNCCL.Options().config.max_ctas = %s"},
-	{"", "priority", "on", "ProcessGroupNCCL.Options(is_high_priority_stream=True)"},
-	{"", "bucket_mb", "", "DistributedDataParallel(..., bucket_cap_mb=%s)"},
-	{"", "prefetch", "", "FSDPModule.set_modules_to_forward_prefetch and set_modules_to_backward_prefetch with the next %s modules"},
-	{"", "keep_gathered", "on", "fully_shard(..., reshard_after_forward=False)"},
-	{"", "keep_gathered", "off", "fully_shard(..., reshard_after_forward=True)"},
-	{"", "interleave", "", "run %s micro-batches alternately: two-batch overlap of SGLang and DeepSeek, --overlap-moe-expert-parallel-comm of Megatron"},
-	{"", "carrier", "dma", "collectives by copy engines: NCCL 2.28's zero-CTA policy (NCCL_CTA_POLICY=2), RCCL's SDMA path"},
-	{"", "graph", "on", "capture the step: torch.cuda.graph, or torch.compile(mode=\"reduce-overhead\")"},
-	{"", "algorithm", "", "NCCL_ALGO=%s"},
-	{"", "protocol", "", "NCCL_PROTO=%s"},
-	{"decompose", "chunks", "", "%s parts"},
+	Exposed [2]int64    `json:"exposed_ns"`   // exposed communication of the captured schedule and of the strategy, per rank and iteration
+	Memory  int64       `json:"memory_bytes"` // of parameters that a rank keeps beyond the captured schedule
+	Effort  plan.Effort `json:"effort"`       // of all that is needed
+	Ways    []plan.Way  `json:"ways"`         // alternatives for the strategy and for each setting, in that order
+	Where   []string    `json:"where"`        // operators, collectives and streams to change, those with most communication first
 }
 
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
-	return Advice{
-		Exposed:  [2]int64{int64(explain.LimitOf(w, captured).Exposed()), int64(explain.LimitOf(w, out).Exposed())},
-		Memory:   out.Kept,
-		Settings: settingsOf(out.Selection, mostChannels(w)),
+	a := Advice{
+		Exposed: [2]int64{int64(explain.LimitOf(w, captured).Exposed()), int64(explain.LimitOf(w, out).Exposed())},
+		Memory:  out.Kept,
+		Where:   whereOf(out.Changed),
 	}
-}
-
-// mostChannels is the largest number of channels of a captured collective.
-func mostChannels(w *workload.Workload) (most int) {
+	t := plan.Target{Ops: out.Changed.Ops(), Vendor: vendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
 	for i := range w.Collectives {
-		most = max(most, w.Collectives[i].Channels)
+		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
-	return most
+	a.Ways, a.Effort = plan.How(out.Selection, t)
+	return a
 }
 
-// settingsOf lists how to get a selection, the strategy first. channels is the largest number
-// of captured channels: a limit lowers it, more need a least number.
-func settingsOf(s plan.Selection, channels int) []string {
-	var lines []string
-	for _, part := range s.Strategy.Parts {
-		lines = append(lines, settingsOf(part, channels)...)
+// vendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
+func vendorOf(gpu string) string {
+	switch {
+	case strings.Contains(gpu, "NVIDIA"), strings.Contains(gpu, "Tesla"):
+		return plan.NVIDIA
+	case strings.Contains(gpu, "AMD"), strings.Contains(gpu, "Instinct"):
+		return plan.AMD
 	}
-	own := false
-	for _, x := range settings {
-		value := s.Values[x.param]
+	return ""
+}
+
+// frameworkOf is the library that schedules collectives, by ranges that it marks; "" if none does.
+func frameworkOf(run *trace.Run) string {
+	for _, name := range run.Names {
 		switch {
-		case x.strategy != "" && x.strategy != s.Strategy.Name, x.param == "" && own:
-			continue
-		case x.param != "" && (value == "" || x.value != "" && value != x.value || x.value == "" && value == defaultOf(s.Strategy, x.param)):
-			continue
-		}
-		own = own || x.strategy != ""
-		text := x.text
-		if x.param == "channels" && s.Values.Int("channels") > channels {
-			text = "NCCL_MIN_NCHANNELS=%s, or ProcessGroupNCCL.Options().config.min_ctas = %s, as far as the library allows"
-		}
-		if line := strings.ReplaceAll(text, "%s", value); !slices.Contains(lines, line) {
-			lines = append(lines, line)
+		case strings.HasPrefix(name, "FSDP::"):
+			return plan.FSDP
+		case strings.HasPrefix(name, "DistributedDataParallel."):
+			return plan.DDP
 		}
 	}
-	return lines
+	return ""
 }
 
-func defaultOf(e plan.Strategy, param string) string {
-	for _, p := range e.Params {
-		if p.Name == param {
-			return p.Default
+// mostWhere is how many kinds of operations an advice names.
+const mostWhere = 3
+
+// whereOf names the operations that a plan changes, by kind.
+func whereOf(c plan.Changes) []string {
+	type kind struct {
+		text string
+		n    int
+		time trace.Time
+	}
+	kinds, list := []kind{}, []string{}
+	if c.Workload == nil {
+		return list
+	}
+	add := func(text string, time trace.Time) {
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text })
+		if i < 0 {
+			i, kinds = len(kinds), append(kinds, kind{text: text})
+		}
+		kinds[i].n++
+		kinds[i].time += time
+	}
+	for _, p := range c.Pairs {
+		time := c.Workload.Ops[p.First[0]].Dur()
+		if p.Collective >= 0 {
+			time = c.Workload.Collectives[p.Collective].Transfer()
+		}
+		add(nameOf(c.Workload, p.First[0])+" → "+nameOf(c.Workload, p.Second[0]), time)
+	}
+	if len(c.Pairs) == 0 {
+		for i := range c.Workload.Collectives {
+			x := &c.Workload.Collectives[i]
+			add(nameOf(c.Workload, x.Members[0]), x.Transfer())
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.time, a.time) })
+	for i, k := range kinds {
+		if i == mostWhere {
+			return append(list, fmt.Sprintf("and %d more", len(kinds)-i))
+		}
+		list = append(list, fmt.Sprintf("%s (%d times)", k.text, k.n))
+	}
+	return list
+}
+
+// nameOf is an operation as its program knows it: operator and shape, or collective and size,
+// its stream, and the module if the trace has it.
+func nameOf(w *workload.Workload, id int32) string {
+	op := &w.Ops[id]
+	name := plan.ShortName(op.Name)
+	if op.Collective >= 0 {
+		c := &w.Collectives[op.Collective]
+		name = fmt.Sprintf("%s of %.1f MiB", c.Op, float64(c.Bytes)/(1<<20))
+	} else if s := w.Run.Spans[op.Span]; s.Kind == trace.Compute {
+		if by := w.Run.Operator(w.Run.Kernel(s)); by != nil {
+			name = by.Name
+		}
+		if x := op.Shape; x.Kind == workload.GEMM {
+			name += fmt.Sprintf(" %d×%d×%d", x.M, x.N, x.K)
+		}
+	}
+	name += fmt.Sprintf(" on stream %d", op.Queue)
+	if module := moduleOf(w.Run, op.Span); module != "" {
+		name += " in " + module
+	}
+	return name
+}
+
+// moduleOf is the innermost module of the program around the launch of an operation.
+func moduleOf(run *trace.Run, id trace.SpanID) string {
+	for p := run.LaunchOf(run.Spans[id]); p != trace.None; p = run.Spans[p].Parent {
+		if module, ok := strings.CutPrefix(run.NameOf(run.Spans[p]), "nn.Module: "); ok {
+			return module
 		}
 	}
 	return ""
@@ -114,12 +148,15 @@ func (a *Advice) sentences(of string) []string {
 	case a.Memory < 0:
 		list = append(list, fmt.Sprintf("it keeps %.2f GiB less of parameters on each rank", -gib))
 	}
-	for i, s := range a.Settings {
-		lead := "to get it: "
-		if i > 0 {
-			lead = "and: "
+	if len(a.Where) > 0 {
+		list = append(list, "where: "+strings.Join(a.Where, "; "))
+	}
+	for i, w := range a.Ways {
+		lead := "or: "
+		if i == 0 || w.For != a.Ways[i-1].For {
+			lead = fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
 		}
-		list = append(list, lead+s)
+		list = append(list, lead+w.String())
 	}
 	return list
 }

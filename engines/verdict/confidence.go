@@ -171,10 +171,8 @@ func (v *assessment) untested() {
 	case v.out.Strategy.Future:
 		v.addCaveat(Low, "no GPU has the hardware that this needs")
 	}
-	for _, setting := range v.out.Strategy.Untested {
-		if name, value, _ := strings.Cut(setting, "="); v.out.Values[name] == value {
-			v.addCaveat(Low, "no run on hardware is behind %s of %s", setting, v.out.Strategy.Name)
-		}
+	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
+		v.addCaveat(Low, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
 }
 

@@ -144,13 +144,15 @@ func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []flo
 
 // bound says what the step consists of and what the best overlap of its operations gains.
 func (v *Verdict) bound(w *workload.Workload, all []compare.Outcome, times []float64, base int, name string) {
-	i := slices.IndexFunc(all, func(o compare.Outcome) bool { return o.Strategy.Name == "ideal" && o.Why == "" && o.Expected > 0 })
+	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
+		return o.Strategy.Bound && !o.Strategy.Exact && o.Why == "" && o.Expected > 0
+	})
 	if all[base].Result == nil || i < 0 {
 		return
 	}
-	idealIs := "ideal"
+	idealIs := all[i].Strategy.Name
 	if v.HostBound {
-		idealIs = "ideal, which does not wait for the host either"
+		idealIs += ", which does not wait for the host either"
 	}
 	l := explain.LimitOf(w, all[base])
 	whole := max(1, float64(l.Total()))

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -38,8 +39,8 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 		}
 		e := explain.Explain(r.workload, out)
 		e.WhatIf = whatIf[i]
-		if bulk != nil && out.Strategy.Name != "bulk" && e.Rounds > 0 {
-			e.Against("bulk", *bulk)
+		if bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
+			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
 		}
 		r.Rows[i].Explanation = &e
 	}
@@ -48,14 +49,11 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 
 // bulk explains the strategy bulk, and replays it first if it was not selected; nil if it cannot run.
 func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
-	sel, err := engines.ParseSelection("bulk")
-	if err != nil {
-		return nil, err
-	}
-	outcomes := r.Outcomes
-	i := strategyIn(outcomes, "bulk")
+	outcomes, sel := r.Outcomes, engines.PlainSelection()
+	i := strategyIn(outcomes, sel.Strategy.Name)
 	if i < 0 {
-		if outcomes, err = compare.Compare(r.workload, m, sel, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
+		var err error
+		if outcomes, err = compare.Compare(r.workload, m, []plan.Selection{sel}, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
 			return nil, err
 		}
 		i = 0

@@ -72,7 +72,7 @@ func (r *Replayed) HTML() html.Report {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	for i, row := range r.Rows {
-		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.Settings, Bound: row.Strategy == "ideal", Note: row.Limit}
+		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.Settings, Bound: r.Outcomes[i].Strategy.Bound && !r.Outcomes[i].Strategy.Exact, Note: row.Limit}
 		if !row.Applies {
 			bar.Note = row.reason()
 			rep.Strategies = append(rep.Strategies, bar)

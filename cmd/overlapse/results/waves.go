@@ -2,9 +2,11 @@ package results
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -36,7 +38,9 @@ func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 
 // printWaves prints the waves of dependent kernels, where a strategy runs them side by side.
 func printWaves(con *console.Console, r *Replayed) {
-	if i := strategyIn(r.Outcomes, "tilesync"); i < 0 || r.Outcomes[i].Result == nil {
+	if !slices.ContainsFunc(r.Outcomes, func(o compare.Outcome) bool {
+		return o.Result != nil && len(o.Changed.Pairs) > 0 && len(o.Changed.Ops()) == 0
+	}) {
 		return
 	}
 	for i, p := range r.Waves {

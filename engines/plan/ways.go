@@ -1,0 +1,260 @@
+package plan
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An Effort is the work that a way takes.
+type Effort string
+
+// The efforts, least first.
+const (
+	ByFlag     Effort = "flag"               // a variable, an option or an argument
+	ByCode     Effort = "code"               // a change of the program
+	ThirdParty Effort = "third-party kernel" // another project has the kernel
+	OwnKernel  Effort = "own kernel"         // no off-the-shelf kernel or option does it
+)
+
+var efforts = []Effort{ByFlag, ByCode, ThirdParty, OwnKernel}
+
+func compareEfforts(a, b Effort) int {
+	return cmp.Compare(slices.Index(efforts, a), slices.Index(efforts, b))
+}
+
+// Libraries that own a program's schedule. A trace that names one cannot use the others.
+const (
+	DDP      = "PyTorch DDP"
+	FSDP     = "PyTorch FSDP2"
+	Megatron = "Megatron Core"
+	VLLM     = "vLLM"
+	SGLang   = "SGLang"
+)
+
+var frameworks = []string{DDP, FSDP, Megatron, VLLM, SGLang}
+
+// The vendors of GPUs, and their libraries of collectives, of which a way names one or both.
+const (
+	NVIDIA  = "NVIDIA"
+	AMD     = "AMD"
+	Library = "NCCL or RCCL"
+)
+
+var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": Library}
+
+// A Way is one way to get a strategy, or a value of one of its parameters, on a real system.
+type Way struct {
+	For     string               `json:"for"` // the strategy or setting that it gives, as "channels=8"; How fills it in
+	Effort  Effort               `json:"effort"`
+	Library string               `json:"library,omitempty"` // "" if none has it
+	Version string               `json:"version,omitempty"` // of the library, at least; "": not known, or any
+	Line    string               `json:"line,omitempty"`    // NAME=value of the environment, an --option, or lines of Python; %name is a parameter's value
+	Note    string               `json:"note,omitempty"`    // what to do if there is no line, and what to heed
+	Costs   string               `json:"costs,omitempty"`   // of the setting, as Param.Costs
+	With    string               `json:"-"`                 // settings with which it gives what is predicted: "impl=auto|pull gemm=chunks"; "": any
+	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
+	Vendor  string               `json:"-"`                 // of the GPUs; "": any
+	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
+}
+
+// A Target is what a strategy is to change.
+type Target struct {
+	Ops       []trace.CollectiveOp // collectives that it changes; none: between kernels
+	Vendor    string               // of the GPUs; "": not known
+	Framework string               // one of the libraries that own a schedule, if the trace names it
+	Channels  int                  // most channels of a captured collective
+}
+
+// How returns the ways to get what a selection predicts on a target, and the effort of all
+// that is needed: of the alternatives for a setting the least, of the settings the most.
+func How(s Selection, t Target) (ways []Way, effort Effort) {
+	ways, effort = []Way{}, ByFlag
+	need := func(more []Way, e Effort) {
+		for _, w := range more {
+			if !slices.ContainsFunc(ways, func(x Way) bool { return x.Library == w.Library && x.Line == w.Line && x.Note == w.Note }) {
+				ways = append(ways, w)
+			}
+		}
+		effort = slices.MaxFunc([]Effort{effort, e}, compareEfforts)
+	}
+	for _, part := range s.Strategy.Parts {
+		own := t
+		own.Ops = []trace.CollectiveOp{part.On}
+		need(How(part, own))
+	}
+	if len(s.Strategy.Ways) > 0 || s.Strategy.Work != "" {
+		need(t.choose(s, s.Strategy.Name, t.Ops, s.Strategy.Ways, s.Strategy.Work))
+	}
+	for _, p := range s.Strategy.Params {
+		ops := t.Ops
+		if p.Ops != nil {
+			ops = slices.DeleteFunc(slices.Clone(ops), func(op trace.CollectiveOp) bool { return !slices.Contains(p.Ops, op) })
+			if len(ops) == 0 {
+				continue // it changes nothing
+			}
+		}
+		if v := s.Values[p.Name]; v != p.Default && v != "" && p.Matters(s.Values) {
+			ways, e := t.choose(s, p.Name+"="+v, ops, p.Ways, p.Work)
+			for i := range ways {
+				ways[i].Costs = p.Costs
+			}
+			need(ways, e)
+		}
+	}
+	return ways, effort
+}
+
+// choose returns those of all ways that hold for a selection, those of the target's framework
+// alone if it has some, and their effort. A collective without one is work.
+func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all []Way, work string) (ways []Way, effort Effort) {
+	if len(ops) == 0 {
+		ops = []trace.CollectiveOp{trace.UnknownOp}
+	}
+	effort = ByFlag
+	for _, op := range ops {
+		found := slices.DeleteFunc(slices.Clone(all), func(w Way) bool { return !t.allows(w, op, s.Values) })
+		if own := func(w Way) bool { return w.Library == t.Framework }; t.Framework != "" && slices.ContainsFunc(found, own) {
+			found = slices.DeleteFunc(found, func(w Way) bool { return !own(w) })
+		}
+		if len(found) == 0 {
+			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
+		}
+		least := slices.MinFunc(found, func(a, b Way) int { return compareEfforts(a.Effort, b.Effort) }).Effort
+		effort = slices.MaxFunc([]Effort{effort, least}, compareEfforts)
+		for _, w := range found {
+			w.For, w.Line, w.Note = what, s.fill(w.Line), s.fill(w.Note)
+			if w.Library == Library {
+				w.Library = libraryOf[t.Vendor]
+			}
+			ways = append(ways, w)
+		}
+	}
+	return ways, effort
+}
+
+// allows reports whether a way gives what the settings predict for a collective.
+func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
+	more := 1
+	if v.Int("channels") <= t.Channels {
+		more = -1
+	}
+	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library)
+	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
+		(w.Change == 0 || w.Change == more) && !other
+}
+
+// fill writes values in place of the names of parameters.
+func (s Selection) fill(text string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
+		if v, ok := s.Values[name[1:]]; ok {
+			return v
+		}
+		return name
+	})
+}
+
+var placeholder = regexp.MustCompile(`%[a-z_]+`)
+
+// holds reports whether settings meet a condition: "name=value|value", several separated by
+// spaces.
+func holds(condition string, v map[string]string) bool {
+	for _, c := range strings.Fields(condition) {
+		name, values, _ := strings.Cut(c, "=")
+		if !slices.Contains(strings.Split(values, "|"), v[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Unmeasured lists what of a selection was never run on hardware: settings, or collectives of
+// those that it changes.
+func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
+	for _, p := range s.Strategy.Params {
+		v := s.Values[p.Name]
+		ran := slices.Contains(p.Measured, v) || slices.Contains(p.Measured, AnyNumber) || p.Measured == nil && v == p.Default
+		if v != "" && p.Matters(s.Values) && !ran {
+			list = append(list, p.Name+"="+v)
+		}
+	}
+	for _, op := range ops {
+		if s.Strategy.MeasuredOn != nil && !slices.Contains(s.Strategy.MeasuredOn, op) {
+			list = append(list, op.String())
+		}
+	}
+	return list
+}
+
+// AnyNumber stands in Param.Measured for all numbers.
+const AnyNumber = "*"
+
+// Changes are the pairs that a plan changes, of its workload, which may be cut anew; none: the
+// schedule of all collectives.
+type Changes struct {
+	Workload *workload.Workload
+	Pairs    []*workload.Pair
+}
+
+// Changes returns what the plan changes.
+func (pl *Planner) Changes() Changes {
+	c := Changes{Workload: pl.Workload}
+	for i := range pl.Pairs {
+		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
+	}
+	return c
+}
+
+// Ops are the operations of the collectives that the plan changes, each once.
+func (c Changes) Ops() (ops []trace.CollectiveOp) {
+	if c.Workload == nil {
+		return nil
+	}
+	add := func(op trace.CollectiveOp) {
+		if op != trace.Barrier && !slices.Contains(ops, op) {
+			ops = append(ops, op)
+		}
+	}
+	for _, p := range c.Pairs {
+		if p.Collective >= 0 {
+			add(c.Workload.Collectives[p.Collective].Op)
+		}
+	}
+	for i := range c.Workload.Collectives {
+		if len(c.Pairs) == 0 {
+			add(c.Workload.Collectives[i].Op)
+		}
+	}
+	slices.Sort(ops)
+	return ops
+}
+
+// Only is the parameter with an effect only under the given settings.
+func (p Param) Only(condition string) Param {
+	p.For = condition
+	return p
+}
+
+// Ran is the parameter with the values that were run on hardware.
+func (p Param) Ran(values ...string) Param {
+	p.Measured = values
+	return p
+}
+
+// String is the way in one line.
+func (w Way) String() string {
+	text := strings.ReplaceAll(w.Line, "\n", "; ")
+	if text == "" {
+		text = w.Note
+	} else if w.Note != "" {
+		text += " (" + w.Note + ")"
+	}
+	if w.Library != "" {
+		text = strings.TrimSpace(w.Library+" "+w.Version) + ": " + text
+	}
+	return text
+}

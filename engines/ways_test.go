@@ -1,0 +1,221 @@
+package engines_test
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// settingsWith are a strategy's settings with a value, and those under which it has an effect.
+func settingsWith(t *testing.T, e plan.Strategy, p plan.Param, value string) []plan.Selection {
+	t.Helper()
+	set := map[string]string{}
+	for c := range strings.FieldsSeq(p.For) {
+		name, values, _ := strings.Cut(c, "=")
+		set[name], _, _ = strings.Cut(values, "|")
+	}
+	set[p.Name] = value
+	var all []plan.Selection
+	for _, under := range append([]plan.Param{{}}, e.Params...) { // also beside every choice of the others
+		for _, choice := range append([]string{""}, under.Choices...) {
+			more := map[string]string{}
+			for k, v := range set {
+				more[k] = v
+			}
+			if _, given := more[under.Name]; choice != "" && !given {
+				more[under.Name] = choice
+			}
+			v, err := e.Values(more)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, plan.Selection{Strategy: e, Values: v})
+		}
+	}
+	return all
+}
+
+// valuesOf are the values that a default run, tuning or a measured row can select.
+func valuesOf(p plan.Param) []string {
+	values := append([]string{p.Default}, p.Choices...)
+	for _, n := range p.Tune {
+		values = append(values, strconv.Itoa(n))
+	}
+	if p.Choices == nil && p.Text == nil {
+		values = append(values, strconv.Itoa(p.Least+3))
+	}
+	return values
+}
+
+// Every value of every parameter has a way, or says what work it is, for every collective and
+// vendor, and what is offered is of that collective and vendor.
+func TestWays(t *testing.T) {
+	left := regexp.MustCompile(`%[a-z]`)
+	n := 0
+	for _, e := range engines.All() {
+		for _, p := range append([]plan.Param{{}}, e.Params...) {
+			if p.Name != "" && p.Default != "" && p.Ways == nil && p.Work == "" && !e.Exact {
+				t.Errorf("%s: %s has no way and says not what work it is", e.Name, p.Name)
+			}
+			for _, value := range valuesOf(p) {
+				set := []plan.Selection{{Strategy: e}}
+				if p.Name != "" {
+					set = settingsWith(t, e, p, value)
+				} else if v, err := e.Values(nil); err == nil {
+					set[0].Values = v
+				}
+				for _, s := range set {
+					for _, op := range []trace.CollectiveOp{trace.UnknownOp, trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.AllToAll, trace.SendRecv} {
+						for _, vendor := range []string{plan.NVIDIA, plan.AMD} {
+							ways, effort := plan.How(s, plan.Target{Ops: []trace.CollectiveOp{op}, Vendor: vendor, Channels: 8})
+							n++
+							for _, w := range ways {
+								if no := mismatch(s, w, op, vendor); no != "" || left.MatchString(w.Line+w.Note) || w.Effort == "" || w.Line == "" && w.Note == "" || w.For == "" {
+									t.Fatalf("%s, %s on %s (%s): %s: %s: %+v", s, op, vendor, effort, no, w, w)
+								}
+							}
+							if changed := s.Strategy.String(s.Values) != "" && p.Matters(s.Values); changed && !e.Bound && len(ways) == 0 {
+								t.Fatalf("%s, %s on %s: no way", s, op, vendor)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	if n < 10_000 {
+		t.Errorf("%d cases", n)
+	}
+}
+
+// mismatch is why a way does not give what was predicted, or "".
+func mismatch(s plan.Selection, w plan.Way, op trace.CollectiveOp, vendor string) string {
+	sends := op == trace.AllToAll || op == trace.SendRecv
+	ring := op == trace.AllReduce || op == trace.AllGather || op == trace.ReduceScatter
+	text := strings.Join([]string{w.Library, w.Version, w.Line, w.Note}, " ")
+	channels := regexp.MustCompile(`NCCL_M(AX|IN)_(CTAS|NCHANNELS)=`).MatchString(w.Line)
+	for why, wrong := range map[string]bool{
+		"of the other vendor":                 vendor == plan.NVIDIA && regexp.MustCompile(`(?i)r(ccl|ocm|ocshmem)`).MatchString(strings.ReplaceAll(text, "torch", "")) || vendor == plan.AMD && slices.Contains([]string{"NCCL", "FLUX", "cuSync", "DeepEP", "CUTLASS"}, w.Library),
+		"RCCL ignored it":                     vendor == plan.AMD && strings.Contains(w.Line, "CTAS="),
+		"channels of rings":                   sends && channels,
+		"channels of sends":                   ring && strings.Contains(w.Line, "P2P_NCHANNELS"),
+		"no such algorithm":                   strings.Contains(w.Line, "direct"),
+		"rewrites gathers and scatters alone": strings.Contains(w.Line, "_micro_pipeline_tp") && op != trace.AllGather && op != trace.ReduceScatter,
+		"another variant":                     s.Values["variant"] == "waves" && strings.Contains(w.Note, "split the rows"),
+		"launches shards":                     s.Strategy.Name == "onesided" && s.Values["gemm"] == "whole" && strings.Contains(w.Line, "_micro_pipeline_tp"),
+		"prefetches gathers":                  strings.Contains(w.Line, "prefetch") && (w.Library != plan.FSDP || ring && op != trace.AllGather && s.Values["prefetch"] == "0"),
+	} {
+		if wrong {
+			return why
+		}
+	}
+	return ""
+}
+
+func TestHow(t *testing.T) {
+	for _, c := range []struct {
+		selection string
+		target    plan.Target
+		effort    plan.Effort
+		want, not string // separated by |
+	}{
+		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Channels: 24}, plan.ByFlag, "NCCL_MAX_CTAS=8|bucket", "MIN_CTAS=8|P2P"},
+		{"multistream:channels=32", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Channels: 24}, plan.ByFlag, "NCCL_MIN_CTAS=32", "MAX_CTAS=32"},
+		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 24}, plan.ByCode, "NCCL_MAX_P2P_NCHANNELS=8", "CTAS"},
+		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.AMD, Channels: 24}, plan.ByFlag, "NCCL_MAX_NCHANNELS=8", "MAX_CTAS=|max_ctas ="},
+		{"multistream:prefetch=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Framework: plan.FSDP}, plan.ByCode, "blocks[i + 1 : i + 1 + 2]", plan.Megatron},
+		{"multistream:keep_gathered=on", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Framework: plan.FSDP}, plan.ByFlag, "reshard_after_forward=False", "kept, or freed"},
+		{"multistream:bucket_mb=50", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Framework: plan.DDP}, plan.ByFlag, "bucket_cap_mb=50", "ddp-bucket-size"},
+		{"multistream:interleave=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.ByCode, "--enable-dbo|--enable-two-batch-overlap", "%"},
+		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.ByFlag, "--overlap-grad-reduce", "CTA_POLICY|carrier"},
+		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByCode, "NCCL_CTA_POLICY=2", ""},
+		{"decompose:variant=waves:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "FlashOverlap", "split the rows|a.chunk"},
+		{"decompose:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "a.chunk(8)", ""},
+		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "--tp-comm-overlap", ""},
+		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.OwnKernel, "signals by tile", "micro_pipeline|Triton-distributed"},
+		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ThirdParty, "FLUX|allgather_gemm.py", "micro_pipeline"},
+		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.AMD}, plan.OwnKernel, "", "FLUX"},
+		{"onesided:gemm=chunks", plan.Target{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA}, plan.ByFlag, "_micro_pipeline_tp = True|fuse_gemm_comms", "FLUX"},
+		{"onesided:impl=oneshot", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.ByCode, "one_shot_all_reduce(", "micro_pipeline"},
+		{"fused", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.OwnKernel, "samples/capture/strategies.py", "ROCm|FLUX"},
+		{"bulk:algorithm=direct", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "no such algorithm", "NCCL_ALGO"},
+		{"bulk:algorithm=tree:protocol=ll128", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "NCCL_ALGO=allreduce:tree|NCCL_PROTO=LL128", ""},
+		{"tilesync:policy=tile", plan.Target{Vendor: plan.NVIDIA}, plan.ThirdParty, "cuSync", ""},
+		{"trigger", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.OwnKernel, "no GPU has", ""},
+	} {
+		sel, err := engines.ParseSelection(c.selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ways, effort := plan.How(sel[0], c.target)
+		var text string
+		for _, w := range ways {
+			text += w.For + ": " + w.String() + "\n"
+		}
+		for want := range strings.SplitSeq(c.want, "|") {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s on %+v: %q is missing:\n%s", c.selection, c.target, want, text)
+			}
+		}
+		for not := range strings.SplitSeq(c.not, "|") {
+			if not != "" && strings.Contains(text, not) {
+				t.Errorf("%s on %+v: offers %q:\n%s", c.selection, c.target, not, text)
+			}
+		}
+		if effort != c.effort {
+			t.Errorf("%s on %+v: effort %s, want %s:\n%s", c.selection, c.target, effort, c.effort, text)
+		}
+	}
+}
+
+// What was never run on hardware is named.
+func TestUnmeasured(t *testing.T) {
+	sums, exchange := []trace.CollectiveOp{trace.AllReduce}, []trace.CollectiveOp{trace.AllToAll}
+	for _, c := range []struct {
+		selection string
+		ops       []trace.CollectiveOp
+		want      string
+	}{
+		{"onesided", exchange, "gemm=whole all_to_all"},
+		{"onesided:impl=oneshot", sums, ""},
+		{"onesided:gemm=chunks", []trace.CollectiveOp{trace.AllGather}, ""},
+		{"onesided:impl=ll", exchange, "impl=ll all_to_all"},
+		{"decompose:chunks=3:channels=5:priority=on", sums, ""},
+		{"decompose:variant=waves", sums, "variant=waves"},
+		{"multistream:prefetch=2", sums, "prefetch=2"},
+		{"multistream:bucket_mb=7:keep_gathered=on", sums, ""},
+		{"captured:graph=on", nil, "graph=on"},
+		{"fused:programs=33", exchange, ""},
+	} {
+		sel, err := engines.ParseSelection(c.selection)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(plan.Unmeasured(sel[0], c.ops), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.selection, got, c.want)
+		}
+	}
+}
+
+// The parts of a mix need what they need for their own collectives.
+func TestHowOfMix(t *testing.T) {
+	parts := enginetest.MustParse(t, "onesided,decompose:chunks=2")
+	parts[0].On, parts[1].On = trace.AllGather, trace.AllToAll
+	mix := plan.Selection{Strategy: plan.Strategy{Name: "mixed", Parts: parts}}
+	ways, effort := plan.How(mix, plan.Target{Ops: []trace.CollectiveOp{trace.AllGather, trace.AllToAll}, Vendor: plan.NVIDIA})
+	for _, w := range ways {
+		if w.Effort == plan.OwnKernel {
+			t.Errorf("offers work for a collective of the other part: %+v", w)
+		}
+	}
+	if effort != plan.ThirdParty || len(ways) < 3 {
+		t.Errorf("%s: %+v", effort, ways)
+	}
+}
