@@ -34,7 +34,8 @@ type folder struct {
 const command = 9 // from this height on: the command and its packages, the only ones with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
-	"trace": {height: 0},
+	"trace":       {height: 0},
+	"trace/guard": {height: 0},
 
 	"trace/assemble":           {height: 1},
 	"trace/overlap":            {height: 1},

@@ -20,6 +20,7 @@ import (
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/samples/workloads"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A PointResult is a published number and that of a replay.
@@ -141,7 +142,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range b.jobs {
-		g.Go(func() error {
+		g.Go(guard.Func(func() error {
 			if done != nil {
 				defer done()
 			}
@@ -151,7 +152,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 				return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
 			}
 			return nil
-		})
+		}))
 	}
 	return g.Wait()
 }

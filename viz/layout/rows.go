@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // New lays out every lane of the runs, one run below the other.
@@ -16,9 +18,13 @@ func New(views []View) *Timeline {
 	for v := range views {
 		t.classes = append(t.classes, classify(views[v].Run))
 		t.strips = append(t.strips, strip{})
-		var states sync.WaitGroup
-		states.Go(func() { t.strips[v] = newStrip(views[v]) })
-		t.addRun(v, states.Wait)
+		var states errgroup.Group
+		states.Go(guard.Func(func() error { t.strips[v] = newStrip(views[v]); return nil }))
+		t.addRun(v, func() {
+			if broken := states.Wait(); broken != nil {
+				panic(broken)
+			}
+		})
 	}
 	t.setRange()
 	return t

@@ -1,0 +1,66 @@
+// Package guard turns a panic, which only a defect of the program causes, into an error that
+// names the place, so that a command ends in order whichever goroutine fails.
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+)
+
+// A PanicError is a panic.
+type PanicError struct {
+	Value any
+	Where []string // FILE:LINE of the innermost calls inside the module, the place of the panic first
+}
+
+// Error implements error.
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("%v at %s", e.Value, strings.Join(e.Where, " from "))
+}
+
+// calls is the length of Where: enough to tell callers of a shared function apart.
+const calls = 3
+
+const module = "github.com/overlapse/overlapse/"
+
+// Call runs a function; its panic is a *PanicError.
+func Call(f func() error) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			e, ok := x.(error)
+			if broken := (*PanicError)(nil); ok && errors.As(e, &broken) { // of another goroutine
+				err = broken
+				return
+			}
+			err = &PanicError{x, where()}
+		}
+	}()
+	return f()
+}
+
+// Func is Call for a function that a goroutine runs.
+func Func(f func() error) func() error { return func() error { return Call(f) } }
+
+// where lists the calls of the goroutine that panics, as Go names them in source.
+func where() (list []string) {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(1, pcs)])
+	for len(list) < calls {
+		f, more := frames.Next()
+		name := f.Function
+		if of, command := strings.CutPrefix(name, "main."); command {
+			name = module + "cmd/overlapse." + of
+		}
+		if rest, inside := strings.CutPrefix(name, module); inside && !strings.HasPrefix(rest, "trace/guard.") {
+			folder, _, _ := strings.Cut(path.Base(rest), ".")
+			list = append(list, fmt.Sprintf("%s:%d", path.Join(path.Dir(rest), folder, path.Base(f.File)), f.Line))
+		}
+		if !more {
+			break
+		}
+	}
+	return list
+}

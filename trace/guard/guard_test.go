@@ -1,0 +1,35 @@
+package guard_test
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/trace/guard"
+)
+
+func broken(list []int, i int) error {
+	list[i]++
+	return nil
+}
+
+func TestCall(t *testing.T) {
+	var group errgroup.Group
+	group.Go(guard.Func(func() error { return broken(nil, 3) }))
+	err := group.Wait()
+	want := regexp.MustCompile(`^runtime error: index out of range \[3\] with length 0 at trace/guard_test/guard_test.go:\d+ from `)
+	if err == nil || !want.MatchString(err.Error()) {
+		t.Errorf("got %v", err)
+	}
+	again := guard.Call(func() error { panic(fmt.Errorf("beside: %w", err)) })
+	if !errors.Is(again, err) {
+		t.Errorf("a panic with the error of another goroutine gave %v", again)
+	}
+	plain := errors.New("no panic")
+	if got := guard.Call(func() error { return plain }); !errors.Is(got, plain) {
+		t.Errorf("got %v", got)
+	}
+}
