@@ -32,9 +32,6 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	for _, note := range shown.Notes {
 		a.Notef("%s", note)
 	}
-	if ranks := len(views[0].Run.Ranks); o.rank >= ranks {
-		return nil, usage.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)
-	}
 	t, err := o.timeline(views, parts)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.path, err)

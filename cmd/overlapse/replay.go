@@ -80,16 +80,13 @@ other work in bulk.`,
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
-	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
+	usage.IntFlag(f, &o.seeds, "seeds", 0, usage.Range[int]{Most: maxSeeds}, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
 	inputs.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.binary(o.format, "give a file with >, or a pipe"); err != nil {
-		return err
-	}
-	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
 	altered, err := inputs.ParseWhatIf(o.whatIf)
@@ -183,7 +180,7 @@ func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Optio
 	if !o.full {
 		opts.Most = results.ShownSpans
 	}
-	return opts, o.checkRanks(world)
+	return opts, inJob(world, o.ranks...)
 }
 
 // setWindow sets the part of the replay that is recorded and explained.
@@ -210,19 +207,12 @@ func timeRange(text string) (from, to trace.Time, ok bool) {
 	return trace.Time(start), trace.Time(end), ok && err1 == nil && err2 == nil && start >= 0 && end > start
 }
 
-// checkRanks rejects ranks to record that are not in the job.
-func (o *replayOptions) checkRanks(world int) error {
-	for _, r := range o.ranks {
-		if r < 0 || r >= world {
+// inJob rejects ranks of --rank that are not in the job.
+func inJob(world int, ranks ...int) error {
+	for _, r := range ranks {
+		if r < 0 || r >= max(1, world) {
 			return usage.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)
 		}
-	}
-	return nil
-}
-
-func seedsInRange(n int) error {
-	if n < 0 || n > maxSeeds {
-		return usage.Errorf("--seeds %d: give 0 to %d", n, maxSeeds)
 	}
 	return nil
 }

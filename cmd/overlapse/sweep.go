@@ -87,7 +87,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 	f := c.Flags()
 	f.StringVarP(&o.out, "output", "o", "", "folder or s3://BUCKET/PREFIX for cells and results")
 	f.StringVar(&o.shard, "shard", "", "run part I of N only, counted from 1 (3/16), or auto: the part that SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX names")
-	f.IntVar(&o.jobs, "jobs", 0, "cells at once; 0: as many as processors")
+	usage.IntFlag(f, &o.jobs, "jobs", 0, usage.Range[int]{Most: 1 << 16}, "cells at once; 0: as many as processors")
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
 	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
@@ -115,8 +115,6 @@ func (o *sweepOptions) arguments(args []string) error {
 		return usage.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])
 	case !o.merge && o.out == "":
 		return usage.Errorf("sweep needs -o FOLDER for its results")
-	case o.jobs < 0:
-		return usage.Errorf("--jobs %d: give 0 or more", o.jobs)
 	}
 	return o.job.Check()
 }

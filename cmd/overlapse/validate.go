@@ -72,8 +72,8 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
-	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
-	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
+	usage.FractionFlag(f, &o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
+	usage.IntFlag(f, &o.seeds, "seeds", 0, usage.Range[int]{Most: maxSeeds}, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
 	return c
 }
 
@@ -135,9 +135,6 @@ type validateSkip struct {
 }
 
 func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
-	if err := seedsInRange(o.seeds); err != nil {
-		return err
-	}
 	if dataset.IsDataset(o.path) {
 		return a.validateDataset(ctx, o, formatted)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -75,13 +76,16 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
-	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
-	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
+	usage.IntFlag(f, &o.rank, "rank", 0, usage.Range[int]{Most: machine.MaxGPUs - 1}, "rank whose workgroups --figure11 shows")
+	usage.IntFlag(f, &o.width, "width", 0, usage.Range[int]{Most: maxColumns}, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
 	f.BoolVar(&o.noCache, "no-cache", false, "read and replay anew, and keep nothing for the next start")
 	return c
 }
+
+// maxColumns bounds the memory of a printed timeline.
+const maxColumns = 1000
 
 // cacheOf is where the view of these flags is kept.
 func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
@@ -150,11 +154,17 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, ca
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := inJob(len(run.Ranks), o.rank); err != nil {
+			return nil, nil, err
+		}
 		views, err := viewsOf(trace.Split(run), o)
 		return &viewcache.Viewed{Views: views}, nil, err
 	}
 	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{

@@ -70,10 +70,10 @@ func (j *Job) AddTo(f *pflag.FlagSet) {
 	f.StringVar(&j.slurm, "slurm", "", "write a script for sbatch: an array job of --shards parts")
 	f.StringVar(&j.kubernetes, "kubernetes", "", "write the manifest of an Indexed Job of --shards parts")
 	f.BoolVar(&j.submit, "submit", false, "with --slurm, --kubernetes: also start the job, by sbatch or kubectl apply")
-	f.IntVar(&j.shards, "shards", 16, "with --slurm, --kubernetes: number of parts")
-	f.IntVar(&j.cores, "cores", 4, "with --slurm, --kubernetes: processors of a part")
+	usage.IntFlag(f, &j.shards, "shards", 16, usage.Range[int]{Least: 1, Most: 100_000}, "with --slurm, --kubernetes: number of parts")
+	usage.IntFlag(f, &j.cores, "cores", 4, usage.Range[int]{Least: 1, Most: 1 << 16}, "with --slurm, --kubernetes: processors of a part")
 	f.StringVar(&j.memory, "memory", "8G", "with --slurm, --kubernetes: memory of a part, as 8G")
-	f.IntVar(&j.retries, "retries", 3, "with --kubernetes: how often a part is started again; SLURM requeues parts whose node fails")
+	usage.IntFlag(f, &j.retries, "retries", 3, usage.Range[int]{Most: 1000}, "with --kubernetes: how often a part is started again; SLURM requeues parts whose node fails")
 	f.StringVar(&j.image, "image", "overlapse:latest", "with --kubernetes: the container image, made with the Dockerfile of a release")
 	f.StringVar(&j.claim, "claim", "overlapse", "with --kubernetes: the volume claim that holds the folder of the plan, mounted at the same path")
 }
@@ -89,10 +89,6 @@ func (j *Job) Check() error {
 		return usage.Errorf("--submit needs --slurm FILE or --kubernetes FILE")
 	case !j.Wanted():
 		return nil
-	case j.shards < 1 || j.shards > 100_000:
-		return usage.Errorf("--shards %d: give 1 to 100000", j.shards)
-	case j.cores < 1 || j.retries < 0:
-		return usage.Errorf("--cores and --retries: give 1 or more, and 0 or more")
 	case number == "" || strings.Trim(number, "0123456789") != "" || len(j.memory)-len(number) != 1:
 		return usage.Errorf("--memory %q: give a number with K, M, G or T", j.memory)
 	}
