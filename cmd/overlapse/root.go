@@ -161,9 +161,11 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Version:       version(),
-		Args:          usage.UnknownCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Version:           version(),
+		Args:              usage.UnknownCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: checkOutputs,
+
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -131,6 +131,11 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, in := range axes.Inputs {
+		if files.Within(o.out, inputs.Besides(o.plan, in.Name)) {
+			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in.Name)
+		}
+	}
 	if o.job.Wanted() {
 		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out)
 	}
