@@ -137,7 +137,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		}
 	}
 	if o.job.Wanted() {
-		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out)
+		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out, axes.Reading)
 	}
 	store, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {
@@ -229,7 +229,13 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	_ = steps.Finish()
 	if ctx.Err() != nil {
-		a.Notef("interrupted: %d of %s are finished and kept", len(finished), text.Counted(len(mine), "cell"))
+		kept := 0
+		for _, c := range mine { // the store may hold cells of other plans and shards
+			if _, ok := finished[c.ID]; ok {
+				kept++
+			}
+		}
+		a.Notef("interrupted: %d of %s are finished and kept", kept, text.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
 }
@@ -256,9 +262,18 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Resolve(programVersion(),
+	return p.Resolve(programVersion(), a.readingOptions(),
 		func(name string) (string, error) { return a.InputDigest(inputs.Besides(path, name)) },
 		func(name string) (string, error) { return a.MachineDigest(inputs.BesidesMachine(path, name)) })
+}
+
+// readingOptions are the options that change what is read. Without --skip-bad, a larger input
+// than --limit is an error, which no cell keeps.
+func (a *app) readingOptions() string {
+	if !a.SkipBad {
+		return ""
+	}
+	return fmt.Sprintf("--skip-bad --limit %d", a.Limit)
 }
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
