@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -382,19 +382,17 @@ func (r *validatedRow) predicted() string {
 }
 
 func (v *validated) csv(a *app) error {
-	c := csv.NewWriter(a.Out)
 	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true
 	}
-	_ = c.Write(head)
-	for _, r := range v.Rows {
+	rows := make([][]string, len(v.Rows))
+	for i, r := range v.Rows {
 		record := []string{r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why}
 		if set {
 			record = append([]string{r.Set}, record...)
 		}
-		_ = c.Write(record)
+		rows[i] = record
 	}
-	c.Flush()
-	return c.Error()
+	return schema.WriteCSV(a.Out, head, slices.Values(rows))
 }
