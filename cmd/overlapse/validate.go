@@ -164,7 +164,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 	if err := v.write(a, o.format); err != nil {
 		return err
 	}
-	return v.checkLimit(o.above)
+	return v.checkLimit(o.path, o.above)
 }
 
 // write prints the results in a format.
@@ -179,9 +179,13 @@ func (v *validated) write(a *app, format string) error {
 	return nil
 }
 
-// checkLimit is an error if the median error is above a limit; 0 is none.
-func (v *validated) checkLimit(limit float64) error {
-	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
+// checkLimit is an error if no row was predicted, or if the median error is above a limit; 0 is
+// none.
+func (v *validated) checkLimit(path string, limit float64) error {
+	if len(v.Rows) == 0 && len(v.Skipped) > 0 {
+		return fmt.Errorf("%s: none of %d rows could be predicted, the first because: %s", path, len(v.Skipped), v.Skipped[0].Why)
+	}
+	if all := v.Strategies["all"]; limit > 0 && all.Median > limit {
 		return usage.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
@@ -249,7 +253,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 			return err
 		}
 	}
-	return v.checkLimit(o.above)
+	return v.checkLimit(o.path, o.above)
 }
 
 func readRows(path string) ([]dataset.Row, error) {
