@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -134,6 +136,35 @@ func TestExtremeFlags(t *testing.T) {
 			c.PersistentFlags().VisitAll(visit)
 		}
 	})
+}
+
+// Whatever a machine file says: it is refused, or the replay has numbers.
+func TestExtremeMachines(t *testing.T) {
+	tinyFiles(t)
+	none := regexp.MustCompile(`\b(NaN|[+-]?Inf)\b|-9223372036854775808`)
+	var m machine.Machine
+	for i, e := range profile.Entries(&m) {
+		for j, number := range []string{"1e-300", "1e-9", "0", "1", "1e6", "1e12", "1e308"} {
+			if e.Quantity == nil || testing.Short() && (i+j)%5 > 0 {
+				continue
+			}
+			text, keys := "base: h200\n", strings.Split(e.Key, ".")
+			for depth, key := range keys {
+				text += strings.Repeat(" ", depth) + key + ": "
+				if depth < len(keys)-1 {
+					text += "\n"
+				}
+			}
+			text += strings.TrimSpace(number+" "+machine.UsualUnit(e.Dims[0])) + "\n"
+			if err := os.WriteFile("m.yaml", []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			code, out, stderr := runTiny([]string{"replay", "tiny", "--machine", "m.yaml:2", "--strategy", "bulk,multistream,ideal", "--format", "csv"})
+			if code > exitFailed || none.MatchString(out+stderr) {
+				t.Errorf("%s: exit code %d\n%s%s", text, code, out, stderr)
+			}
+		}
+	}
 }
 
 // runTiny runs a line in this process.
