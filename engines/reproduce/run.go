@@ -220,6 +220,9 @@ func (b *bench) result(p *Point) (PointResult, error) {
 	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Experiment: p.Experiment}
 	var err error
 	r.Here, r.Why, err = b.number(p)
+	if math.IsNaN(r.Here) || math.IsInf(r.Here, 0) {
+		r.Here, r.Why = 0, "the replays give no finite number"
+	}
 	if err != nil || r.Why != "" {
 		return r, err
 	}
@@ -268,7 +271,10 @@ func (b *bench) one(p *Point, set map[string]string) (n float64, why string, err
 			return 0, fmt.Sprintf("%s: %s", s, x.why), nil
 		}
 		v, err := x.value(p.Measure)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoMark):
+			return 0, fmt.Sprintf("%s: %v", s, err), nil
+		case err != nil:
 			return 0, "", err
 		}
 		values = append(values, v)
