@@ -35,7 +35,8 @@ const (
 // it writes.
 type app struct {
 	inputs.Reader
-	files files.Set
+	files     files.Set
+	noCommand error // of a line that asks for the help of no command
 }
 
 // newApp is an app on a console.
@@ -53,6 +54,9 @@ func run(args []string, a *app) int {
 	err := a.execute(ctx, root)
 	var wrong usage.Error
 	var threshold usage.Threshold
+	if err == nil {
+		err = a.noCommand
+	}
 	if err == nil || errors.As(err, &threshold) {
 		if lost := cmp.Or(out.err, data.err); lost != nil {
 			err = fmt.Errorf("standard output: %w", files.WithoutPath(lost))
@@ -185,6 +189,15 @@ Results go to standard output, everything else to standard error.`,
 		root.AddCommand(c)
 	}
 	root.SetHelpCommand(helpCommand(root))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if c == root {
+			if a.noCommand = usage.UnknownCommand(root, c.Flags().Args()); a.noCommand != nil {
+				return
+			}
+		}
+		help(c, args)
+	})
 	completions(root)
 	return root
 }

@@ -96,7 +96,8 @@ func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
 }
 
 func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) error {
-	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
+	_, _, utf8 := console.Locale(os.Getenv)
+	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !utf8
 	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
