@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -173,14 +174,14 @@ func (a *app) writeReplayed(o replayOptions, r *results.Replayed, altered machin
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
 	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: inputs.StopFunc(ctx)}
-	if err := o.setWindow(&opts); err != nil || o.dir == "" {
+	if err := cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...)); err != nil || o.dir == "" {
 		return opts, err
 	}
 	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, results.ShownTiles
 	if !o.full {
 		opts.Most = results.ShownSpans
 	}
-	return opts, inJob(world, o.ranks...)
+	return opts, nil
 }
 
 // setWindow sets the part of the replay that is recorded and explained.
