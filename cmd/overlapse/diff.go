@@ -56,8 +56,8 @@ one such folder, two that it holds.`,
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
-	f.Float64Var(&o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
-	f.IntVar(&o.top, "top", 10, "rows of each group; 0: all")
+	usage.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
+	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each group; 0: all")
 	return c
 }
 

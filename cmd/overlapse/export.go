@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -60,11 +61,11 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
-	f.IntVar(&o.rank, "rank", -1, "svg: the rank to draw; default: all, of --kernel the first")
+	usage.IntFlag(f, &o.rank, "rank", -1, usage.Range[int]{Least: -1, Most: machine.MaxGPUs - 1}, "svg: the rank to draw; default: all, of --kernel the first")
 	f.StringVar(&o.kernel, "kernel", "", "svg: the kernel or pair to compare, a part of its name")
 	f.StringVar(&o.window, "window", "", "svg: the time range to draw, such as 1.2ms-3ms; default: all")
 	f.BoolVar(&o.critical, "critical-path", false, "svg: mark the critical path of every run")
-	f.IntVar(&o.width, "width", 1200, "svg: width in pixels")
+	usage.IntFlag(f, &o.width, "width", 1200, usage.Range[int]{Least: 100, Most: usage.MaxRows}, "svg: width in pixels")
 	return c
 }
 

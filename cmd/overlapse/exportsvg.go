@@ -31,9 +31,6 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err
 	}
-	if ranks := len(views[0].Run.Ranks); o.rank >= ranks {
-		return nil, usage.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)
-	}
 	t, err := o.timeline(views, opts.Parts)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.path, err)

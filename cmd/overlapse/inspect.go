@@ -57,7 +57,7 @@ reader.`,
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	usage.ChoiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
-	f.IntVar(&o.top, "top", 10, "rows of each table; 0: all")
+	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each table; 0: all")
 	inputs.DataflowFlag(c, &o.dataflow)
 	a.OutsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
@@ -103,9 +103,6 @@ type ledgerEntry struct {
 }
 
 func (a *app) inspect(o inspectOptions) error {
-	if o.top < 0 {
-		return usage.Errorf("--top %d: give a number of rows, or 0 for all", o.top)
-	}
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))

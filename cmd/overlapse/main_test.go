@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SAMPLES", samples)
+			e.Setenv("LINES", "out\ntouch pwned #")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -82,16 +83,13 @@ other work in bulk.`,
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
-	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
+	usage.IntFlag(f, &o.seeds, "seeds", 0, usage.Range[int]{Most: maxSeeds}, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
 	inputs.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.binary(o.format, "give a file with >, or a pipe"); err != nil {
-		return err
-	}
-	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
 	altered, err := inputs.ParseWhatIf(o.whatIf)
@@ -183,14 +181,14 @@ func (a *app) writeReplayed(o replayOptions, r *results.Replayed, altered machin
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
 	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: inputs.StopFunc(ctx)}
-	if err := o.setWindow(&opts); err != nil || o.dir == "" {
+	if err := cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...)); err != nil || o.dir == "" {
 		return opts, err
 	}
 	opts.Level, opts.Ranks, opts.Tiles, opts.Most = replay.Phases, o.ranks, results.ShownTiles, results.ShownSpans
 	if o.full {
 		opts.Most = results.MostSpans
 	}
-	return opts, o.checkRanks(world)
+	return opts, nil
 }
 
 // setWindow sets the part of the replay that is recorded and explained.
@@ -217,19 +215,12 @@ func timeRange(text string) (from, to trace.Time, ok bool) {
 	return trace.Time(start), trace.Time(end), ok && err1 == nil && err2 == nil && start >= 0 && end > start
 }
 
-// checkRanks rejects ranks to record that are not in the job.
-func (o *replayOptions) checkRanks(world int) error {
-	for _, r := range o.ranks {
-		if r < 0 || r >= world {
+// inJob rejects ranks of --rank that are not in the job.
+func inJob(world int, ranks ...int) error {
+	for _, r := range ranks {
+		if r < 0 || r >= max(1, world) {
 			return usage.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)
 		}
-	}
-	return nil
-}
-
-func seedsInRange(n int) error {
-	if n < 0 || n > maxSeeds {
-		return usage.Errorf("--seeds %d: give 0 to %d", n, maxSeeds)
 	}
 	return nil
 }

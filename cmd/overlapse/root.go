@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -25,13 +28,15 @@ const (
 	exitFailed    = 1
 	exitUsage     = 2
 	exitThreshold = 3
+	exitDefect    = 4
 )
 
 // An app is what a command works with: the streams, the global flags, and the files that
 // it writes.
 type app struct {
 	inputs.Reader
-	files files.Set
+	files     files.Set
+	noCommand error // of a line that asks for the help of no command
 }
 
 // newApp is an app on a console.
@@ -41,15 +46,30 @@ func newApp(c *console.Console) *app { return &app{Reader: inputs.Reader{Console
 func run(args []string, a *app) int {
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
+	out := &kept{Writer: a.Out}
+	data := &kept{Writer: a.Data}
+	a.Out, a.Data = out, data
 	root := a.root()
 	root.SetArgs(args)
 	err := a.execute(ctx, root)
-	if err == nil {
-		return exitOK
-	}
 	var wrong usage.Error
 	var threshold usage.Threshold
+	if err == nil {
+		err = a.noCommand
+	}
+	if err == nil || errors.As(err, &threshold) {
+		if lost := cmp.Or(out.err, data.err); lost != nil {
+			err = fmt.Errorf("standard output: %w", files.WithoutPath(lost))
+		}
+	}
+	var defect *guard.PanicError
 	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &defect):
+		a.files.Close()
+		fmt.Fprintf(a.Err, "overlapse: defect: %s (please report this line; overlapse %s, arguments %q)\n", plain.Line(defect.Error()), version(), args)
+		return exitDefect
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
@@ -68,6 +88,21 @@ func run(args []string, a *app) int {
 		fmt.Fprintf(a.Err, "overlapse: %v\n", &a.files)
 	}
 	return exitFailed
+}
+
+// A kept writer keeps its first error: tables are printed without looking at errors, and a
+// full disk must not end as success.
+type kept struct {
+	io.Writer
+	err error
+}
+
+// Write implements io.Writer. After an error nothing more is written.
+func (k *kept) Write(p []byte) (n int, err error) {
+	if k.err == nil {
+		n, k.err = k.Writer.Write(p)
+	}
+	return n, k.err
 }
 
 // maxErrors is the largest number of errors of a file that are printed.
@@ -104,7 +139,7 @@ const grace = time.Second
 // execute runs a command until it ends, or until grace is over after a signal.
 func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 	done := make(chan error, 1)
-	go func() { done <- root.ExecuteContext(ctx) }()
+	go func() { done <- guard.Call(func() error { return root.ExecuteContext(ctx) }) }()
 	select {
 	case err := <-done:
 		return err
@@ -127,11 +162,14 @@ func (a *app) root() *cobra.Command {
 trace on a modelled multi-GPU machine, under every overlap strategy, and predicts the
 time of each.
 
-Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a threshold that you set was exceeded.
+Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
+exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Version:       version(),
-		Args:          usage.UnknownCommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Version:           version(),
+		Args:              usage.UnknownCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: checkOutputs,
+
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -139,7 +177,7 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	root.PersistentFlags().Int64Var(&a.Limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+	usage.IntFlag(root.PersistentFlags(), &a.Limit, "limit", 0, usage.Range[int64]{Most: 1 << 40}, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(usage.FlagError)
@@ -151,6 +189,15 @@ Results go to standard output, everything else to standard error.`,
 		root.AddCommand(c)
 	}
 	root.SetHelpCommand(helpCommand(root))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if c == root {
+			if a.noCommand = usage.UnknownCommand(root, c.Flags().Args()); a.noCommand != nil {
+				return
+			}
+		}
+		help(c, args)
+	})
 	completions(root)
 	return root
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,38 @@ func TestInterruptedWrite(t *testing.T) {
 	}
 	if left := unfinished(t, dir); len(left) > 0 {
 		t.Errorf("left %v", left)
+	}
+}
+
+// An interrupted sweep counts its own cells, not those that the folder has of other plans.
+func TestInterruptedSweep(t *testing.T) {
+	tinyFiles(t)
+	plan := func(name, strategies string) {
+		if err := os.WriteFile(name, []byte("inputs: [tiny]\nstrategies: ['"+strategies+"']\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plan("other.yaml", "multistream:channels=1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16")
+	if code, _, stderr := runTiny([]string{"sweep", "other.yaml", "-o", "out"}); code != exitOK {
+		t.Fatal(stderr)
+	}
+	plan("mine.yaml", "decompose:chunks=2|3|4|5|6|7|8|9|10|11")
+	for after := int64(1); ; after += 10 {
+		var stderr bytes.Buffer
+		a := newApp(&console.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &stderr})
+		left := new(atomic.Int64)
+		left.Store(after)
+		err := a.sweep(patient{t.Context(), left}, sweepOptions{plan: "mine.yaml", out: "out", format: "table", jobs: 1})
+		if err == nil {
+			t.Fatal("never interrupted")
+		}
+		if at := strings.Index(stderr.String(), "interrupted: "); at >= 0 {
+			var kept int
+			if _, err := fmt.Sscanf(stderr.String()[at:], "interrupted: %d of 10 cells", &kept); err != nil || kept > 10 {
+				t.Error(stderr.String())
+			}
+			return
+		}
 	}
 }
 

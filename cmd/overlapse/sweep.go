@@ -88,7 +88,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 	f := c.Flags()
 	f.StringVarP(&o.out, "output", "o", "", "folder or s3://BUCKET/PREFIX for cells and results")
 	f.StringVar(&o.shard, "shard", "", "run part I of N only, counted from 1 (3/16), or auto: the part that SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX names")
-	f.IntVar(&o.jobs, "jobs", 0, "cells at once; 0: as many as processors")
+	usage.IntFlag(f, &o.jobs, "jobs", 0, usage.Range[int]{Most: 1 << 16}, "cells at once; 0: as many as processors")
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
 	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
@@ -116,8 +116,6 @@ func (o *sweepOptions) arguments(args []string) error {
 		return usage.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])
 	case !o.merge && o.out == "":
 		return usage.Errorf("sweep needs -o FOLDER for its results")
-	case o.jobs < 0:
-		return usage.Errorf("--jobs %d: give 0 or more", o.jobs)
 	}
 	return o.job.Check()
 }
@@ -134,8 +132,13 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, in := range axes.Inputs {
+		if files.Within(o.out, inputs.Besides(o.plan, in.Name)) {
+			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in.Name)
+		}
+	}
 	if o.job.Wanted() {
-		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out)
+		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out, axes.Reading)
 	}
 	store, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {
@@ -227,7 +230,13 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	_ = steps.Finish()
 	if ctx.Err() != nil {
-		a.Notef("interrupted: %d of %s are finished and kept", len(finished), text.Counted(len(mine), "cell"))
+		kept := 0
+		for _, c := range mine { // the store may hold cells of other plans and shards
+			if _, ok := finished[c.ID]; ok {
+				kept++
+			}
+		}
+		a.Notef("interrupted: %d of %s are finished and kept", kept, text.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
 }
@@ -254,9 +263,18 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Resolve(programVersion(),
+	return p.Resolve(programVersion(), a.readingOptions(),
 		func(name string) (string, error) { return a.InputDigest(inputs.Besides(path, name)) },
 		func(name string) (string, error) { return a.MachineDigest(inputs.BesidesMachine(path, name)) })
+}
+
+// readingOptions are the options that change what is read. Without --skip-bad, a larger input
+// than --limit is an error, which no cell keeps.
+func (a *app) readingOptions() string {
+	if !a.SkipBad {
+		return ""
+	}
+	return fmt.Sprintf("--skip-bad --limit %d", a.Limit)
 }
 
 // sweepSubject reads, lifts and replays what the cells of a group share.

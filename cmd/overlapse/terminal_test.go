@@ -166,7 +166,7 @@ func TestInterruptedReading(t *testing.T) {
 }
 
 // The first locale variable that is set decides.
-func TestUTF8Locale(t *testing.T) {
+func TestLocale(t *testing.T) {
 	for _, c := range []struct {
 		all, ctype, lang string
 		want             bool
@@ -180,9 +180,10 @@ func TestUTF8Locale(t *testing.T) {
 		{"C.UTF-8", "C", "", true},
 		{"", "", "en_US", false},
 		{"", "", "ja_JP.eucJP", false},
+		{"", "UTF-8", "C", true}, // macOS
 	} {
 		env := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
-		if got := console.UTF8Locale(func(name string) string { return env[name] }); got != c.want {
+		if _, _, got := console.Locale(func(name string) string { return env[name] }); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

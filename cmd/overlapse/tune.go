@@ -56,7 +56,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 	a.OutsideFlag(c)
 	f := c.Flags()
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
-	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
+	usage.IntFlag(f, &o.top, "top", 5, usage.Range[int]{Most: usage.MaxRows}, "number of settings to list per strategy; 0: all")
 	inputs.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -72,8 +72,8 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
-	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
-	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
+	usage.FractionFlag(f, &o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
+	usage.IntFlag(f, &o.seeds, "seeds", 0, usage.Range[int]{Most: maxSeeds}, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
 	return c
 }
 
@@ -135,9 +135,6 @@ type validateSkip struct {
 }
 
 func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
-	if err := seedsInRange(o.seeds); err != nil {
-		return err
-	}
 	if dataset.IsDataset(o.path) {
 		return a.validateDataset(ctx, o, formatted)
 	}
@@ -167,7 +164,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 	if err := v.write(a, o.format); err != nil {
 		return err
 	}
-	return v.checkLimit(o.above)
+	return v.checkLimit(o.path, o.above)
 }
 
 // write prints the results in a format.
@@ -182,9 +179,13 @@ func (v *validated) write(a *app, format string) error {
 	return nil
 }
 
-// checkLimit is an error if the median error is above a limit; 0 is none.
-func (v *validated) checkLimit(limit float64) error {
-	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
+// checkLimit is an error if no row was predicted, or if the median error is above a limit; 0 is
+// none.
+func (v *validated) checkLimit(path string, limit float64) error {
+	if len(v.Rows) == 0 && len(v.Skipped) > 0 {
+		return fmt.Errorf("%s: none of %d rows could be predicted, the first because: %s", path, len(v.Skipped), v.Skipped[0].Why)
+	}
+	if all := v.Strategies["all"]; limit > 0 && all.Median > limit {
 		return usage.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
@@ -252,7 +253,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 			return err
 		}
 	}
-	return v.checkLimit(o.above)
+	return v.checkLimit(o.path, o.above)
 }
 
 func readRows(path string) ([]dataset.Row, error) {
@@ -385,19 +386,17 @@ func (r *validatedRow) predicted() string {
 }
 
 func (v *validated) csv(a *app) error {
-	c := csv.NewWriter(a.Out)
 	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true
 	}
-	_ = c.Write(head)
-	for _, r := range v.Rows {
+	rows := make([][]string, len(v.Rows))
+	for i, r := range v.Rows {
 		record := []string{r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why}
 		if set {
 			record = append([]string{r.Set}, record...)
 		}
-		_ = c.Write(record)
+		rows[i] = record
 	}
-	c.Flush()
-	return c.Error()
+	return schema.WriteCSV(a.Out, head, slices.Values(rows))
 }

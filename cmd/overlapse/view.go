@@ -20,6 +20,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -71,15 +72,19 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
-	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups are recorded and --figure11 shows; given, all of them")
-	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
+	usage.IntFlag(f, &o.rank, "rank", 0, usage.Range[int]{Most: machine.MaxGPUs - 1}, "rank whose workgroups are recorded and --figure11 shows; given, all of them")
+	usage.IntFlag(f, &o.width, "width", 0, usage.Range[int]{Most: maxColumns}, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
 	return c
 }
 
+// maxColumns bounds the memory of a printed timeline.
+const maxColumns = 1000
+
 func (a *app) view(ctx context.Context, o viewOptions) error {
-	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
+	_, _, utf8 := console.Locale(os.Getenv)
+	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !utf8
 	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), After: time.After, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
@@ -118,6 +123,9 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := inJob(len(run.Ranks), o.rank); err != nil {
+			return nil, nil, err
+		}
 		if views, err = viewsOf(trace.Split(run), o); replayed {
 			stated(filepath.Join(o.Path, "result.json"), views, opts)
 		}
@@ -125,6 +133,9 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	}
 	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
 	record := replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx)}

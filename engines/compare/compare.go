@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // An Outcome is the result of one strategy on a workload.
@@ -52,14 +53,14 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range sel {
-		g.Go(func() error {
+		g.Go(guard.Func(func() error {
 			var err error
 			out[i], err = Run(w, m, s, sc, o)
 			if done != nil {
 				done()
 			}
 			return err
-		})
+		}))
 	}
 	return out, g.Wait()
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // On limits a strategy to some rows of Workload.Pairs; all other operations stay as
@@ -70,7 +71,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 			choices[k].Op = w.Collectives[c].Op
 		}
 		for i, s := range sel {
-			g.Go(func() error {
+			g.Go(guard.Func(func() error {
 				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
 				out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
 				choices[k].Outcomes[i] = out
@@ -78,7 +79,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 					done()
 				}
 				return err
-			})
+			}))
 		}
 	}
 	if err := g.Wait(); err != nil {

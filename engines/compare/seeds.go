@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A Spread is the times of one strategy over several seeds (plan.Scenario.Seed).
@@ -53,7 +54,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range sel {
 		for seed := range n {
-			g.Go(func() error {
+			g.Go(guard.Func(func() error {
 				sc := sc
 				sc.Seed = int64(seed + 1)
 				x, err := Run(w, m, s, sc, replay.Options{Stop: stop})
@@ -62,7 +63,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 					done()
 				}
 				return err
-			})
+			}))
 		}
 	}
 	if err := g.Wait(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // exhaustive is the number of combinations of settings up to which Tune tries all.
@@ -83,7 +84,7 @@ func (t *tuner) run(list []int) error {
 		if t.all[i] != nil {
 			continue
 		}
-		g.Go(func() error {
+		g.Go(guard.Func(func() error {
 			out, err := Run(t.w, t.m, t.candidates[i], t.sc, t.o)
 			out.Result, out.Changed = nil, plan.Changes{}
 			t.all[i] = &out
@@ -91,7 +92,7 @@ func (t *tuner) run(list []int) error {
 				t.done()
 			}
 			return err
-		})
+		}))
 	}
 	return g.Wait()
 }

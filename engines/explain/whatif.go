@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A WhatIf is a strategy's time on a machine with changed properties: the strategy planned
@@ -94,7 +95,7 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x ma
 		if out.Result == nil {
 			continue
 		}
-		g.Go(func() error {
+		g.Go(guard.Func(func() error {
 			sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
 			is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
 			if done != nil {
@@ -107,7 +108,7 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x ma
 				found[i] = &WhatIf{x.String(), int64(is.Expected), float64(is.Expected)/float64(max(1, out.Expected)) - 1}
 			}
 			return nil
-		})
+		}))
 	}
 	return found, g.Wait()
 }

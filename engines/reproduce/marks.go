@@ -1,6 +1,8 @@
 package reproduce
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,7 +14,8 @@ import (
 // to other ranks and complete slices that stay.
 type marks struct {
 	lastPut, firstSlice trace.Time // ns
-	top                 float64    // share of the puts by the two workgroups with most of them
+	puts                int
+	top                 float64 // share of the puts by the two workgroups with most of them
 }
 
 // withMarks reports whether a measure needs phases of workgroups.
@@ -29,38 +32,44 @@ func marksOf(run *trace.Run) marks {
 	puts := map[trace.LaneID]int{}
 	for i := range run.Spans {
 		s := &run.Spans[i]
-		name := run.NameOf(*s)
-		switch {
-		case s.Kind == trace.PhasePut, s.Kind == trace.Marker && strings.HasPrefix(name, "put"):
+		if s.Kind != trace.PhasePut && s.Kind != trace.Marker {
+			continue
+		}
+		switch name := run.NameOf(*s); { // replay names what a workgroup puts or posts by its mark
+		case strings.HasPrefix(name, "put"):
 			puts[s.Lane]++
 			m.lastPut = max(m.lastPut, s.Start)
-		case s.Kind == trace.Marker && name == "slice ready":
+		case name == "slice ready":
 			m.firstSlice = min(m.firstSlice, s.Start)
 		}
 	}
 	var counts []int
-	sum := 0
 	for _, n := range puts {
-		counts, sum = append(counts, n), sum+n
+		counts, m.puts = append(counts, n), m.puts+n
 	}
 	slices.Sort(counts)
 	for _, n := range counts[max(0, len(counts)-2):] {
-		m.top += float64(n) / float64(sum)
+		m.top += float64(n) / float64(m.puts)
 	}
 	return m
 }
 
+// errNoMark is a mark that the replay did not leave.
+var errNoMark = errors.New("the replay has no such mark")
+
 // value is a mark by name.
-func (m *marks) value(name string) (float64, bool) {
-	switch name {
-	case "lastput":
-		return float64(m.lastPut) / 1e9, true
-	case "firstslice":
-		return float64(m.firstSlice) / 1e9, true
-	case "top":
-		return m.top, true
-	case "rest":
-		return 1 - m.top, true
+func (m *marks) value(name string) (float64, error) {
+	switch {
+	case name == "firstslice" && m.firstSlice < trace.Infinity:
+		return float64(m.firstSlice) / 1e9, nil
+	case name == "firstslice" || m.puts == 0:
+		return 0, fmt.Errorf("mark.%s: %w", name, errNoMark)
+	case name == "lastput":
+		return float64(m.lastPut) / 1e9, nil
+	case name == "top":
+		return m.top, nil
+	case name == "rest":
+		return 1 - m.top, nil
 	}
-	return 0, false
+	return 0, fmt.Errorf("unknown measure %q", "mark."+name)
 }

@@ -114,9 +114,7 @@ func (x *measured) value(name string) (float64, error) {
 	case "compute":
 		return float64(x.all.Compute) / per, nil
 	case "mark":
-		if v, ok := x.marks.value(cause); ok {
-			return v, nil
-		}
+		return x.marks.value(cause)
 	case "sent":
 		return x.sent, nil
 	case "tiles":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,6 +84,47 @@ func TestClaimsAreComplete(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A claim whose marks a replay does not leave is not reproduced: bulk puts no slices.
+func TestMissingMark(t *testing.T) {
+	papers, err := Papers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, strategy := range []string{"fused", "bulk"} {
+		results, err := Run([]Paper{under(papers, "SC-15", strategy)}, nil, nil, nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range results[0].Points {
+			if missing := strings.Contains(p.Why, errNoMark.Error()); missing != (strategy == "bulk") || p.Here > 1 {
+				t.Errorf("%s: %+v", strategy, p)
+			}
+		}
+		if got := results[0].Status == Reproduced; got != (strategy == "fused") {
+			t.Errorf("%s: %s", strategy, results[0].Status)
+		}
+	}
+}
+
+// under is a claim of the papers with its points under a strategy.
+func under(papers []Paper, id, strategy string) Paper {
+	for _, p := range papers {
+		for _, c := range p.Claims {
+			if c.ID != id {
+				continue
+			}
+			c.Points = slices.Clone(c.Points)
+			for i := range c.Points {
+				more, less := *c.Points[i].More, *c.Points[i].Less
+				more.Strategy, less.Strategy = strategy, strategy
+				c.Points[i].More, c.Points[i].Less = &more, &less
+			}
+			return Paper{Name: p.Name, Claims: []Claim{c}}
+		}
+	}
+	return Paper{}
 }
 
 func TestRules(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/samples/workloads"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A PointResult is a published number and that of a replay.
@@ -141,7 +142,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range b.jobs {
-		g.Go(func() error {
+		g.Go(guard.Func(func() error {
 			if done != nil {
 				defer done()
 			}
@@ -151,7 +152,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 				return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
 			}
 			return nil
-		})
+		}))
 	}
 	return g.Wait()
 }
@@ -219,6 +220,9 @@ func (b *bench) result(p *Point) (PointResult, error) {
 	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Experiment: p.Experiment}
 	var err error
 	r.Here, r.Why, err = b.number(p)
+	if math.IsNaN(r.Here) || math.IsInf(r.Here, 0) {
+		r.Here, r.Why = 0, "the replays give no finite number"
+	}
 	if err != nil || r.Why != "" {
 		return r, err
 	}
@@ -267,7 +271,10 @@ func (b *bench) one(p *Point, set map[string]string) (n float64, why string, err
 			return 0, fmt.Sprintf("%s: %s", s, x.why), nil
 		}
 		v, err := x.value(p.Measure)
-		if err != nil {
+		switch {
+		case errors.Is(err, errNoMark):
+			return 0, fmt.Sprintf("%s: %v", s, err), nil
+		case err != nil:
 			return 0, "", err
 		}
 		values = append(values, v)

@@ -26,7 +26,8 @@ type Setting struct {
 
 // Axes are a plan with the hashes of its files. Every shard of a sweep has the same.
 type Axes struct {
-	Version    string    `json:"version"` // of the program: another version may predict other times
+	Version    string    `json:"version"`           // of the program: another version may predict other times
+	Reading    string    `json:"reading,omitempty"` // the options that change what is read of the inputs, as users type them
 	Inputs     []Source  `json:"inputs"`
 	Machines   []Source  `json:"machines"`
 	WhatIf     []string  `json:"what_if"`
@@ -56,10 +57,10 @@ type Cell struct {
 	Position int // in the plan
 }
 
-// Resolve adds hashes to a plan. input and machine return that of a named file; machine is
-// not asked for "".
-func (p *Plan) Resolve(version string, input, machine func(name string) (string, error)) (*Axes, error) {
-	a := &Axes{Version: version, WhatIf: p.WhatIf, Clocks: p.Clocks, Ranks: p.Ranks, Seeds: p.Seeds}
+// Resolve adds hashes to a plan, and the options of reading. input and machine return the hash
+// of a named file; machine is not asked for "".
+func (p *Plan) Resolve(version, reading string, input, machine func(name string) (string, error)) (*Axes, error) {
+	a := &Axes{Version: version, Reading: reading, WhatIf: p.WhatIf, Clocks: p.Clocks, Ranks: p.Ranks, Seeds: p.Seeds}
 	for _, axis := range []struct {
 		names  []string
 		into   *[]Source
@@ -116,7 +117,7 @@ func (a *Axes) groups(f func(g Group, key string)) {
 				for _, clock := range a.Clocks {
 					for _, ranks := range a.Ranks {
 						for _, to := range a.Retargets {
-							key := fmt.Sprintf("%q", []string{a.Version, in.Digest, m.Digest, x, clock, ranks, to.Digest})
+							key := fmt.Sprintf("%q", []string{a.Version, a.Reading, in.Digest, m.Digest, x, clock, ranks, to.Digest})
 							f(Group{in.Name, m.Name, x, clock, ranks, to.Name}, key)
 						}
 					}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -33,11 +35,12 @@ type Plan struct {
 }
 
 // MaxCells is the largest number of cells that a plan may have.
-const MaxCells = 10_000_000
+const MaxCells = 1_000_000
 
 const (
-	maxFile = 1 << 20   // bytes of a plan
-	maxSeed = 1<<31 - 1 // of a cell
+	maxFile     = 1 << 20   // bytes of a plan
+	maxSeed     = 1<<31 - 1 // of a cell
+	maxSettings = 100_000   // combinations of settings of all strategies
 )
 
 // Parse reads a plan file. path names it in errors, which are *trace.SyntaxError with line and
@@ -64,18 +67,21 @@ func Parse(r io.Reader, path string) (*Plan, error) {
 		p.read(tree.Docs[0].Body)
 	}
 	if len(p.errs) == 0 && p.plan.Count() > MaxCells {
-		p.fail(nil, "run several plans", "%d cells, more than %d", p.plan.Count(), MaxCells)
+		p.fail(nil, "run several plans", "more than %d cells", MaxCells)
 	}
 	return p.plan, errors.Join(p.errs...)
 }
 
-// Count is the number of cells.
+// Count is the number of cells; above MaxCells it is MaxCells+1.
 func (p *Plan) Count() int {
+	return product(len(p.Inputs), len(p.Machines), len(p.WhatIf), len(p.Clocks), len(p.Ranks), len(p.Retargets), len(p.Strategies), len(p.Seeds))
+}
+
+// product is at most MaxCells+1.
+func product(lengths ...int) int {
 	n := 1
-	for _, k := range []int{len(p.Inputs), len(p.Machines), len(p.WhatIf), len(p.Clocks), len(p.Ranks), len(p.Retargets), len(p.Strategies), len(p.Seeds)} {
-		if n *= k; n > MaxCells {
-			return MaxCells + 1
-		}
+	for _, k := range lengths {
+		n = min(n*k, MaxCells+1)
 	}
 	return n
 }
@@ -173,6 +179,7 @@ func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
 // words reads an axis of words. "default" is the value of an axis that is left out.
 func (p *reader) words(into *[]string, check func(string) error) func(ast.Node) {
 	return func(n ast.Node) {
+		known := map[string]bool{}
 		p.values(n, func(n ast.Node, text string) {
 			if text == "default" && into != &p.plan.Inputs {
 				text = ""
@@ -182,23 +189,26 @@ func (p *reader) words(into *[]string, check func(string) error) func(ast.Node) 
 					p.fail(n, "", "%v", err)
 				}
 			}
-			if slices.Contains(*into, text) {
+			if known[text] {
 				p.fail(n, "", "%q is there twice", text)
 			}
+			known[text] = true
 			*into = append(*into, text)
 		})
 	}
 }
 
 func (p *reader) seeds(n ast.Node) {
+	known := map[int64]bool{}
 	p.values(n, func(n ast.Node, text string) {
-		var seed int64
-		if _, err := fmt.Sscanf(text+"\n", "%d\n", &seed); err != nil || seed < 0 || seed > maxSeed {
+		seed, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || seed < 0 || seed > maxSeed {
 			p.fail(n, "", "seed %q: write a number from 0 to %d", text, maxSeed)
 		}
-		if slices.Contains(p.plan.Seeds, seed) {
+		if known[seed] {
 			p.fail(n, "", "seed %d is there twice", seed)
 		}
+		known[seed] = true
 		p.plan.Seeds = append(p.plan.Seeds, seed)
 	})
 }
@@ -207,8 +217,18 @@ func (p *reader) seeds(n ast.Node) {
 // decompose:chunks=2|4:priority=on|off stands for four.
 func (p *reader) strategies(n ast.Node) {
 	known := map[string]bool{}
+	total := 0
 	p.values(n, func(n ast.Node, text string) {
-		for _, one := range alternatives(text) {
+		several := func(word string) int { return strings.Count(word, "|") + 1 }
+		words, of := strings.Split(text, ":"), 1
+		for _, word := range words {
+			of = min(of*several(word), maxSettings+1)
+		}
+		if total += of; total > maxSettings {
+			p.fail(n, "run several plans", "more than %d combinations of settings", maxSettings)
+			return
+		}
+		for one := range alternatives(words) {
 			sel, err := engines.ParseSelection(one)
 			if err != nil {
 				p.fail(n, "", "%v", err)
@@ -224,31 +244,27 @@ func (p *reader) strategies(n ast.Node) {
 	})
 }
 
-// alternatives lists the selections that a text with | stands for, at most MaxCells.
-func alternatives(text string) []string {
-	list := []string{""}
-	for i, word := range strings.Split(text, ":") {
-		name, values, set := strings.Cut(word, "=")
-		var words []string
-		for _, v := range strings.Split(values, "|") {
-			if w := name; set {
-				words = append(words, w+"="+v)
-			} else {
-				words = append(words, w)
-			}
+// alternatives are the selections that words with | stand for.
+func alternatives(words []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		name, values, set := strings.Cut(words[0], "=")
+		if set {
+			name += "="
+		} else {
+			name, values = "", words[0]
 		}
-		var longer []string
-		for _, have := range list {
-			for _, w := range words {
-				if i > 0 {
-					w = ":" + w
+		for v := range strings.SplitSeq(values, "|") {
+			if len(words) == 1 {
+				if !yield(name + v) {
+					return
 				}
-				if longer = append(longer, have+w); len(longer) > MaxCells {
-					return longer
+				continue
+			}
+			for rest := range alternatives(words[1:]) {
+				if !yield(name + v + ":" + rest) {
+					return
 				}
 			}
 		}
-		list = longer
 	}
-	return list
 }

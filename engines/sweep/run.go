@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A Subject is what the cells of a group replay.
@@ -114,7 +115,7 @@ func (r *Runner) Run(cells []Cell) error {
 			}
 			if now := r.Clock(); now-saved > r.Batch {
 				saved = now
-				if err := r.Save(batch); err != nil {
+				if err := guard.Call(func() error { return r.Save(batch) }); err != nil {
 					mu.Unlock()
 					return err
 				}
@@ -125,7 +126,7 @@ func (r *Runner) Run(cells []Cell) error {
 	}
 	var all errgroup.Group
 	for range max(1, min(len(cells), r.jobs())) {
-		all.Go(func() error {
+		all.Go(guard.Func(func() error {
 			err := work()
 			if err != nil { // the others end after their cell
 				mu.Lock()
@@ -133,7 +134,7 @@ func (r *Runner) Run(cells []Cell) error {
 				mu.Unlock()
 			}
 			return err
-		})
+		}))
 	}
 	err := all.Wait()
 	if len(batch) > 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -24,6 +25,7 @@ const (
 	batchPrefix = "batch-"
 	axesSuffix  = ".json"
 	batchSuffix = ".jsonl"
+	maxTime     = 1 << 53 // ns; above it, sums over seeds overflow
 )
 
 // SaveAxes writes the axes, if they are not there.
@@ -84,6 +86,9 @@ func Finished(s Store, into map[string]Record) error {
 			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 				return &trace.SyntaxError{File: at, Pos: n, Unit: "line", Msg: "no record", Err: err}
 			}
+			if times := []int64{r.Time, r.Fastest, r.Slowest, r.Captured, r.Exposed}; slices.Min(times) < 0 || slices.Max(times) > maxTime {
+				return &trace.SyntaxError{File: at, Pos: n, Unit: "line", Msg: fmt.Sprintf("a time of cell %s is not within 0 and %d ns", r.ID, int64(maxTime))}
+			}
 			if was, ok := into[r.ID]; ok {
 				was.Seconds = r.Seconds
 				if was != r {
@@ -104,6 +109,23 @@ func Finished(s Store, into map[string]Record) error {
 	return nil
 }
 
+// readAxes reads the axes of a file, whose name is the hash of what was written.
+func readAxes(s Store, name string) (*Axes, error) {
+	text, err := s.Read(name)
+	if err != nil {
+		return nil, err
+	}
+	a, at := &Axes{}, path.Join(s.String(), name)
+	if err := json.Unmarshal(text, a); err != nil {
+		return nil, &trace.SyntaxError{File: at, Msg: "no plan of a sweep", Err: err}
+	}
+	cells := product(len(a.Inputs), len(a.Machines), len(a.WhatIf), len(a.Clocks), len(a.Ranks), len(a.Retargets), len(a.Strategies), len(a.Seeds))
+	if name != axesPrefix+a.Digest()+axesSuffix || cells == 0 || cells > MaxCells {
+		return nil, &trace.SyntaxError{File: at, Msg: "its content is not what was written", Cure: "remove the file, and give the plan: overlapse sweep PLAN.yaml --merge FOLDER..."}
+	}
+	return a, nil
+}
+
 // StoredAxes reads the axes of the sweep that a store holds. Several sweeps are an error: the
 // caller names one by its plan.
 func StoredAxes(stores []Store) (*Axes, error) {
@@ -118,13 +140,9 @@ func StoredAxes(stores []Store) (*Axes, error) {
 			if !strings.HasPrefix(name, axesPrefix) || !strings.HasSuffix(name, axesSuffix) {
 				continue
 			}
-			text, err := s.Read(name)
+			a, err := readAxes(s, name)
 			if err != nil {
 				return nil, err
-			}
-			a := &Axes{}
-			if err := json.Unmarshal(text, a); err != nil {
-				return nil, &trace.SyntaxError{File: path.Join(s.String(), name), Msg: "no plan of a sweep", Err: err}
 			}
 			found[name], last = a, a
 		}

@@ -38,7 +38,7 @@ func parse(t testing.TB, text string) *Plan {
 
 func resolve(t testing.TB, text string, digest func(string) (string, error)) *Axes {
 	t.Helper()
-	a, err := parse(t, text).Resolve("v1", digest, digest)
+	a, err := parse(t, text).Resolve("v1", "", digest, digest)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,12 +77,25 @@ func TestParseErrors(t *testing.T) {
 		{"inputs: {a: b}\nstrategies: [bulk]\n", "no single value"},
 		{"inputs: [a\n", "plan.yaml:1:9: "},
 		{"", "plan.yaml: no list of keys and values"},
+		// What a small file may ask for is counted before it is made.
+		{"inputs: [a]\nstrategies: ['decompose:chunks=2" + strings.Repeat("|2", 5000) + ":channels=2" + strings.Repeat("|2", 3000) + "']\n", "plan.yaml:2:14: more than 100000 combinations of settings (run several plans)"},
+		{"inputs: [a]\nstrategies: ['decompose:" + strings.Repeat("c", 400_000) + "=2" + strings.Repeat("|2", 90_000) + "']\n", "(it has variant, chunks,"},
+		{"inputs: [a" + list(2000) + "]\nranks: [0" + list(1000) + "]\nstrategies: [bulk]\n", "plan.yaml: more than 1000000 cells (run several plans)"},
 	} {
 		_, err := Parse(strings.NewReader(c.text), "plan.yaml")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
 	}
+}
+
+// list is words after the first one of a list.
+func list(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ", x%d", i)
+	}
+	return b.String()
 }
 
 func FuzzParse(f *testing.F) {
@@ -120,7 +133,11 @@ func TestCellID(t *testing.T) {
 			t.Errorf("cell %d: id kept is %v after the content of b changed", i, got)
 		}
 	}
-	a.Version = "v2"
+	a.Reading = "--skip-bad"
+	if slices.Contains(first, a.Cells()[0].ID) {
+		t.Error("ids do not depend on what is read")
+	}
+	a.Reading, a.Version = "", "v2"
 	if slices.Contains(first, a.Cells()[0].ID) {
 		t.Error("ids do not depend on the version")
 	}
@@ -258,6 +275,33 @@ func TestMergeErrors(t *testing.T) {
 		damaged[name] = text[:len(text)-1]
 	}
 	if err := Finished(damaged, map[string]Record{}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A store gives back the axes that were written, and no others.
+func TestStoredAxes(t *testing.T) {
+	a, s := resolve(t, small, same), memory{}
+	if err := SaveAxes(s, a); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := StoredAxes([]Store{s, s}); err != nil || got.Digest() != a.Digest() {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	empty := &Axes{}
+	for name, text := range map[string]string{
+		axesPrefix + "x.json": "{}", axesPrefix + "null.json": "null", axesPrefix + empty.Digest() + axesSuffix: "{}",
+		axesPrefix + a.Digest() + axesSuffix: strings.Replace(string(s[axesPrefix+a.Digest()+axesSuffix]), `"h100"`, `"h200"`, 1),
+	} {
+		if got, err := StoredAxes([]Store{memory{name: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
+			t.Errorf("%s: got %+v, %v", name, got, err)
+		}
+	}
+	huge := memory{}
+	if err := SaveBatch(huge, []Record{{ID: "x", Time: 1 << 60}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Finished(huge, map[string]Record{}); err == nil || !strings.Contains(err.Error(), ".jsonl:line 1: a time of cell x is not within 0 and") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A Check is one measured row alongside the prediction for it.
@@ -51,7 +52,7 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, same := range groupRows(rows) {
-		g.Go(func() error {
+		g.Go(guard.Func(func() error {
 			t := rowGroup{lifted: map[string]*workload.Workload{}}
 			why := ""
 			if name := rows[same[0]].Trace; name == "" {
@@ -80,7 +81,7 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 				}
 			}
 			return nil
-		})
+		}))
 	}
 	return checks, g.Wait()
 }

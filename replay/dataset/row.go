@@ -157,8 +157,8 @@ func (r *Row) check() error {
 		return errors.New("workload.kind is missing")
 	case r.Strategy == "":
 		return errors.New("strategy is missing")
-	case r.World < 1:
-		return fmt.Errorf("world: %d ranks", r.World)
+	case r.World < 1 || r.World > maxWorld:
+		return fmt.Errorf("world: %d ranks are not between 1 and %d", r.World, maxWorld)
 	case !(r.Us > 0):
 		return fmt.Errorf("us: %v is no time", r.Us)
 	case r.Workload.Collective != "" && r.Workload.Op() == trace.UnknownOp:
@@ -168,7 +168,7 @@ func (r *Row) check() error {
 	case r.Workload.Kind != "step" && (r.CapturedUs > 0 || r.CapturedVariant != nil || r.MeasuredVariant != nil):
 		return errors.New(`captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`)
 	}
-	if err := cmp.Or(plausible("workload", reflect.ValueOf(r.Workload)), plausible("params", reflect.ValueOf(r.Params))); err != nil {
+	if err := plausible("", reflect.ValueOf(*r)); err != nil {
 		return err
 	}
 	if size := max(r.Workload.M, r.Workload.N, r.Workload.K); size > math.MaxInt32 {
@@ -177,23 +177,33 @@ func (r *Row) check() error {
 	return nil
 }
 
-// most is the largest plausible number of a row: bytes, or microseconds.
-const most = 1 << 46
+// most is the largest plausible number of a row: bytes, or microseconds. maxWorld is more ranks
+// than any machine has GPUs.
+const (
+	most     = 1 << 46
+	maxWorld = 1 << 12
+)
 
-// plausible is an error for a number that is negative or absurd.
-func plausible(name string, v reflect.Value) error {
-	for i := range v.NumField() {
-		var x float64
-		switch f := v.Field(i); f.Kind() {
-		case reflect.Int, reflect.Int64:
-			x = float64(f.Int())
-		case reflect.Float64:
-			x = f.Float()
+// plausible is an error for a number in a value that is negative or absurd; key names the value.
+func plausible(key string, v reflect.Value) (err error) {
+	var x float64
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		x = float64(v.Int())
+	case reflect.Float64:
+		x = v.Float()
+	case reflect.Slice:
+		for i := range v.Len() {
+			err = cmp.Or(err, plausible(key, v.Index(i)))
 		}
-		if !(x >= 0 && x <= most) {
-			key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			return fmt.Errorf("%s.%s: %v is not between 0 and %d", name, key, x, most)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			err = cmp.Or(err, plausible(strings.TrimPrefix(key+"."+name, "."), v.Field(i)))
 		}
 	}
-	return nil
+	if !(x >= 0 && x <= most) {
+		return fmt.Errorf("%s: %v is not between 0 and %d", key, x, most)
+	}
+	return err
 }

@@ -143,17 +143,34 @@ func ParseQuantity(s string, d Dimension) (Quantity, error) {
 		if name != "" {
 			return Quantity{}, fmt.Errorf("%q has a unit, but this is %v", s, d)
 		}
-		return Quantity{Value: v}, nil
+		return Quantity{Value: v}, d.check(s, v)
 	}
 	for _, u := range units {
 		if u.name == name && u.dim == d {
-			return Quantity{Value: v * u.scale, Unit: name}, nil
+			return Quantity{Value: v * u.scale, Unit: name}, d.check(s, v*u.scale)
 		}
 	}
 	if name == "" {
 		return Quantity{}, fmt.Errorf("%q has no unit; %v in %s expected", s, d, unitNames(d))
 	}
 	return Quantity{}, fmt.Errorf("%q: unit %q; %v in %s expected", s, name, d, unitNames(d))
+}
+
+// limits are the least and the largest value of a dimension that a machine may have, besides 0.
+// Beyond them, times of replays are no whole numbers of nanoseconds, or memory runs out.
+var limits = [numDimensions][2]float64{
+	Count: {1, 1e9}, Ratio: {1e-9, 1e9}, Size: {1, 1e18}, Rate: {1e3, 1e18}, Span: {1e-12, 1e6}, Flops: {1e6, 1e24}, Frequency: {1e3, 1e15},
+}
+
+// Check is an error if a value is out of the limits.
+func (d Dimension) Check(v float64) error { return d.check(FormatCell(v, d), v) }
+
+func (d Dimension) check(text string, v float64) error {
+	if in := limits[d]; v != 0 && !(v >= in[0] && v <= in[1]) {
+		unit := ScaleOf(UsualUnit(d))
+		return fmt.Errorf("%q is not between %s", text, strings.TrimSpace(fmt.Sprintf("%g and %g %s", in[0]/unit, in[1]/unit, UsualUnit(d))))
+	}
+	return nil
 }
 
 // UsualUnit is the unit that calibration writes a dimension in.

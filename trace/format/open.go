@@ -16,6 +16,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
@@ -133,15 +134,17 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, p := range all {
-		group.Go(func() error {
+		group.Go(guard.Func(func() error {
 			read[i], failed[i] = p.open(o)
 			if r := read[i]; r != nil && len(r.Spans) > manySpans && !o.alone {
 				runtime.GC() // what its reader needed beside it
 			}
 			return nil
-		})
+		}))
 	}
-	_ = group.Wait() // errors are in failed, so that the first by name is returned
+	if broken := group.Wait(); broken != nil { // errors are in failed, so that the first by name is returned
+		panic(broken) // a defect, which is no bad file to skip
+	}
 	found, err := o.sortOut(read, failed, len(all) > 1)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // shardsVariable is the number of parts, which Kubernetes does not tell a pod.
@@ -70,10 +71,10 @@ func (j *Job) AddTo(f *pflag.FlagSet) {
 	f.StringVar(&j.slurm, "slurm", "", "write a script for sbatch: an array job of --shards parts")
 	f.StringVar(&j.kubernetes, "kubernetes", "", "write the manifest of an Indexed Job of --shards parts")
 	f.BoolVar(&j.submit, "submit", false, "with --slurm, --kubernetes: also start the job, by sbatch or kubectl apply")
-	f.IntVar(&j.shards, "shards", 16, "with --slurm, --kubernetes: number of parts")
-	f.IntVar(&j.cores, "cores", 4, "with --slurm, --kubernetes: processors of a part")
+	usage.IntFlag(f, &j.shards, "shards", 16, usage.Range[int]{Least: 1, Most: 100_000}, "with --slurm, --kubernetes: number of parts")
+	usage.IntFlag(f, &j.cores, "cores", 4, usage.Range[int]{Least: 1, Most: 1 << 16}, "with --slurm, --kubernetes: processors of a part")
 	f.StringVar(&j.memory, "memory", "8G", "with --slurm, --kubernetes: memory of a part, as 8G")
-	f.IntVar(&j.retries, "retries", 3, "with --kubernetes: how often a part is started again; SLURM requeues parts whose node fails")
+	usage.IntFlag(f, &j.retries, "retries", 3, usage.Range[int]{Most: 1000}, "with --kubernetes: how often a part is started again; SLURM requeues parts whose node fails")
 	f.StringVar(&j.image, "image", "overlapse:latest", "with --kubernetes: the container image, made with the Dockerfile of a release")
 	f.StringVar(&j.claim, "claim", "overlapse", "with --kubernetes: the volume claim that holds the folder of the plan, mounted at the same path")
 }
@@ -89,10 +90,8 @@ func (j *Job) Check() error {
 		return usage.Errorf("--submit needs --slurm FILE or --kubernetes FILE")
 	case !j.Wanted():
 		return nil
-	case j.shards < 1 || j.shards > 100_000:
-		return usage.Errorf("--shards %d: give 1 to 100000", j.shards)
-	case j.cores < 1 || j.retries < 0:
-		return usage.Errorf("--cores and --retries: give 1 or more, and 0 or more")
+	case strings.HasPrefix(j.slurm, "-") || strings.HasPrefix(j.kubernetes, "-"): // an option of sbatch
+		return usage.Errorf("--slurm %q, --kubernetes %q: give the name of a file", j.slurm, j.kubernetes)
 	case number == "" || strings.Trim(number, "0123456789") != "" || len(j.memory)-len(number) != 1:
 		return usage.Errorf("--memory %q: give a number with K, M, G or T", j.memory)
 	}
@@ -106,6 +105,7 @@ type jobView struct {
 	Last                    int
 	Memory, Quantity        string // as SLURM and as Kubernetes write it
 	Image, Claim, Variable  string
+	Reading                 []string // options of reading
 }
 
 const slurmScript = `#!/bin/sh
@@ -115,11 +115,11 @@ const slurmScript = `#!/bin/sh
 #SBATCH --mem={{.Memory}}
 #SBATCH --requeue
 # A part that is requeued continues where it was stopped. When all parts have ended:
-#   overlapse sweep --merge {{shell .Out}} -o RESULTS
-exec overlapse sweep {{shell .Plan}} -o {{shell .Out}} --shard auto --jobs {{.Cores}} --quiet
+#   overlapse sweep --merge {{comment (shell .Out)}} -o RESULTS
+exec overlapse sweep {{shell .Plan}} -o {{shell .Out}} --shard auto --jobs {{.Cores}} --quiet{{range .Reading}} {{.}}{{end}}
 `
 
-const kubernetesJob = `# kubectl apply -f FILE; when the job is complete: overlapse sweep --merge {{.Out}} -o RESULTS
+const kubernetesJob = `# kubectl apply -f FILE; when the job is complete: overlapse sweep --merge {{comment .Out}} -o RESULTS
 apiVersion: batch/v1
 kind: Job
 metadata:
@@ -140,7 +140,7 @@ spec:
       containers:
         - name: sweep
           image: {{json .Image}}
-          args: ["sweep", {{json .Plan}}, "-o", {{json .Out}}, "--shard", "auto", "--jobs", "{{.Cores}}", "--quiet"]
+          args: ["sweep", {{json .Plan}}, "-o", {{json .Out}}, "--shard", "auto", "--jobs", "{{.Cores}}", "--quiet"{{range .Reading}}, {{json .}}{{end}}]
           env:
             - name: {{.Variable}}
               value: "{{.Shards}}"
@@ -159,8 +159,8 @@ spec:
             claimName: {{json .Claim}}
 `
 
-// Write writes the script and the manifest of a sweep.
-func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, plan, to string) error {
+// Write writes the script and the manifest of a sweep, whose parts read with the options.
+func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, plan, to, options string) error {
 	planPath, err := filepath.Abs(plan)
 	if err != nil {
 		return err
@@ -177,6 +177,7 @@ func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, p
 	v := jobView{
 		Name: jobName(plan), Plan: planPath, Out: out, Folder: filepath.Dir(planPath), Shards: j.shards, Last: j.shards - 1,
 		Cores: j.cores, Retries: j.retries, Memory: j.memory, Quantity: j.memory + "i", Image: j.image, Claim: j.claim, Variable: shardsVariable,
+		Reading: strings.Fields(options),
 	}
 	for _, f := range []struct {
 		path, text string
@@ -188,7 +189,7 @@ func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, p
 		if f.path == "" {
 			continue
 		}
-		t, err := template.New(f.path).Funcs(template.FuncMap{"shell": shellWord, "json": jsonWord}).Parse(f.text)
+		t, err := template.New(f.path).Funcs(template.FuncMap{"shell": shellWord, "json": jsonWord, "comment": plain.Line}).Parse(f.text)
 		if err != nil {
 			return err
 		}

@@ -167,14 +167,9 @@ func (s *Environment) locale() finding {
 	if s.system == "windows" {
 		return checked("locale", "Windows", "its console shows Unicode", "")
 	}
-	name, value := "LANG", s.env("LANG")
-	for _, n := range []string{"LC_CTYPE", "LC_ALL"} { // the last one that is set decides
-		if v := s.env(n); v != "" {
-			name, value = n, v
-		}
-	}
+	name, value, utf8 := console.Locale(s.env)
 	found := fmt.Sprintf("%s=%s", name, value)
-	if v := strings.ToLower(value); strings.Contains(v, "utf-8") || strings.Contains(v, "utf8") {
+	if utf8 {
 		return checked("locale", found, "timelines are drawn with Unicode blocks", "")
 	}
 	return checked("locale", found, "not UTF-8: µ and the blocks of timelines are unreadable", "export LC_ALL=C.UTF-8, or view --ascii")

@@ -1,4 +1,5 @@
-// Package files writes files completely or not at all, also when the command is interrupted.
+// Package files writes files and folders completely or not at all, also when the command is
+// interrupted.
 package files
 
 import (
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,8 +20,8 @@ import (
 // name in the same folder, and renamed when it is complete and on the disk.
 type Set struct {
 	mu      sync.Mutex
-	part    []string // temporary files
-	Written []string // complete files, in the order in which they were completed
+	part    []string // temporary files and folders
+	Written []string // complete files and folders, in the order in which they were completed
 	closed  bool     // the process is about to end: no file is completed any more
 }
 
@@ -57,7 +57,7 @@ func (f *Set) complete(temporary, target, name string) error {
 func (f *Set) Drop(temporary string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	os.Remove(temporary)
+	os.RemoveAll(temporary)
 	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
 }
 
@@ -67,7 +67,7 @@ func (f *Set) Close() {
 	defer f.mu.Unlock()
 	f.closed = true
 	for _, name := range f.part {
-		os.Remove(name)
+		os.RemoveAll(name)
 	}
 }
 
@@ -173,11 +173,15 @@ func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 		}
 		existing.Close()
 	}
-	part, err := f.create(filepath.Dir(target))
+	var part *os.File
+	temporary, err := f.create(filepath.Dir(target), func(name string) (err error) {
+		part, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // the mode that the umask allows
+		return err
+	})
 	if err != nil {
 		return WithoutPath(err)
 	}
-	defer f.Drop(part.Name())
+	defer f.Drop(temporary)
 	defer part.Close() // a second Close is harmless
 	w := bufio.NewWriterSize(part, 1<<16)
 	if err := write(w); err != nil {
@@ -205,26 +209,6 @@ func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 		dir.Close()
 	}
 	return nil
-}
-
-// create makes a temporary file with the mode that the umask allows.
-func (f *Set) create(dir string) (*os.File, error) {
-	for {
-		name := filepath.Join(dir, fmt.Sprintf(".overlapse-%08x.tmp", rand.Uint32()))
-		part, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := f.Temporary(name); err != nil {
-			part.Close()
-			os.Remove(name)
-			return nil, err
-		}
-		return part, nil
-	}
 }
 
 // WithoutPath drops a path that is known or temporary from an error.

@@ -5,9 +5,12 @@ package files
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -136,5 +139,131 @@ func TestWriteFileForbidden(t *testing.T) {
 	}
 	if err := new(Set).Write(path, hello); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// names lists a folder, hidden entries included.
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+// A folder has the files of one writing, whatever became of the others.
+func TestFolder(t *testing.T) {
+	in := t.TempDir()
+	dir := filepath.Join(in, "sub", "out")
+	of := func(names ...string) func(*Set, string) error {
+		return func(s *Set, aside string) error {
+			for _, name := range names {
+				if name == "fails" {
+					return os.ErrClosed
+				}
+				if err := s.Write(filepath.Join(aside, name), hello); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	a := new(Set)
+	if err := a.Folder(dir, of("result", "one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Folder(dir, of("result", "two")); err != nil {
+		t.Fatal(err)
+	}
+	for _, broken := range []func(*Set, string) error{of("three", "fails"), func(s *Set, aside string) error { a.Close(); return of("three")(s, aside) }} {
+		if err := a.Folder(dir, broken); err == nil {
+			t.Error("no error")
+		}
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"result", "two"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+	if got := names(t, filepath.Dir(dir)); !slices.Equal(got, []string{"out"}) {
+		t.Errorf("beside the folder: %v", got)
+	}
+	if want := fmt.Sprintf("complete files: %s, %s; nothing else was written", dir, dir); a.String() != want {
+		t.Errorf("%q", a.String())
+	}
+	t.Chdir(dir)
+	if err := new(Set).Folder(".", of("result")); err == nil {
+		t.Error("the current folder was replaced")
+	}
+}
+
+// Only what the program wrote is replaced.
+func TestReplaceable(t *testing.T) {
+	dir := t.TempDir()
+	own := func(name string) bool { return name == "main" || name == "page" }
+	for _, c := range []struct {
+		add string
+		ok  bool
+	}{{"", true}, {"page", false}, {"main", true}, {".overlapse-h-7-0123abcd.tmp", true}, {"notes", false}} {
+		if c.add != "" {
+			write(t, filepath.Join(dir, c.add))
+		}
+		if err := Replaceable(dir, "main", own); (err == nil) != c.ok {
+			t.Errorf("with %s: %v", c.add, err)
+		}
+	}
+	if err := Replaceable(filepath.Join(dir, "page"), "main", own); err == nil {
+		t.Error("a file may be replaced by a folder")
+	}
+	if err := Replaceable(filepath.Join(dir, "none"), "main", own); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a process left that is gone is removed, and nothing else.
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Skip(err)
+	}
+	left := func(host string, pid int) string { return fmt.Sprintf(".overlapse-%s-%d-0123abcd.tmp", host, pid) }
+	keep := []string{left(host, os.Getpid()), left("other-"+host, gone.Process.Pid), ".overlapse-mine.tmp", "x"}
+	for _, name := range append(keep, left(host, gone.Process.Pid)) {
+		if err := os.MkdirAll(filepath.Join(dir, name, "y"), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "new"))
+	want := append(keep, "new")
+	slices.Sort(want)
+	if got := names(t, dir); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// A path lies in a folder also by links and before it exists.
+func TestWithin(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"in/deep", "out"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../in/deep", filepath.Join(dir, "out", "link")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"in": true, "in/new": true, "in/deep/new": true, "out/link/new": true, "in/../out": false, "out": false, "inner": false, "in/none/new": true,
+	} {
+		if got := Within(filepath.Join(dir, path), filepath.Join(dir, "in")); got != want {
+			t.Errorf("%s in in: %v", path, got)
+		}
 	}
 }

@@ -80,6 +80,12 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 // withSettings puts the settings of files in place of their names: tilesync:mine.yaml.
 func withSettings(selection string) (string, error) {
 	words := strings.Split(selection, ":")
+	for i := 1; i+1 < len(words); i++ { // C:\x.yaml
+		if next := words[i+1]; len(words[i]) == 1 && next != "" && strings.ContainsRune(`\/`, rune(next[0])) {
+			words[i] += ":" + next
+			words = slices.Delete(words, i+1, i+2)
+		}
+	}
 	for i, word := range words {
 		name, after, more := strings.Cut(word, ",")
 		if i == 0 || strings.Contains(name, "=") || !IsYAML(name) {

@@ -3,10 +3,11 @@ package results
 import (
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -19,17 +20,21 @@ import (
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
-// WriteFolder writes the files of `replay -o`. Each is complete or absent.
-func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir string, r *Replayed) (err error) {
-	_, missing := os.Stat(dir)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+// CheckFolder is an error if `replay -o` may not write the folder.
+func CheckFolder(dir string) error {
+	return files.Replaceable(dir, "result.json", func(name string) bool {
+		return slices.Contains(fixedNames, name) || strings.HasPrefix(name, "profile.") && strings.HasSuffix(name, ".pb.gz")
+	})
+}
+
+// fixedNames are the files of `replay -o` besides the profiles.
+var fixedNames = []string{"result.json", "timeline.json.gz", "result.parquet", "spans.parquet", "summary.md", "report.html"}
+
+// WriteFolder writes the folder of `replay -o`, which is complete or absent.
+func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir string, r *Replayed) error {
+	if err := CheckFolder(dir); err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil && missing != nil {
-			os.Remove(dir) // fails if it is not empty
-		}
-	}()
 	runs := r.Runs()
 	type file struct {
 		name  string
@@ -50,13 +55,19 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
 	bar := con.Progress(len(list), "writing")
-	for _, f := range list {
-		if err := set.Write(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
-			return err
+	err := set.Folder(dir, func(in *files.Set, aside string) error {
+		for _, f := range list {
+			if err := in.Write(filepath.Join(aside, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Join(dir, f.name), errors.Unwrap(err)) // not the name of the folder aside
+			}
+			_ = bar.Add(1)
 		}
-		_ = bar.Add(1)
-	}
+		return nil
+	})
 	_ = bar.Finish()
+	if err != nil {
+		return err
+	}
 	if left := r.Coarse(); left != "" {
 		con.Notef("%s", left)
 	}

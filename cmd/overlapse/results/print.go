@@ -1,7 +1,6 @@
 package results
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/program"
@@ -84,21 +84,20 @@ func (r *replayRow) confidence() string {
 
 // WriteCSV writes a line for each strategy.
 func WriteCSV(w io.Writer, r *Replayed) error {
-	c := csv.NewWriter(w)
-	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"})
-	for _, row := range r.Rows {
+	head := []string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"}
+	rows := make([][]string, len(r.Rows))
+	for i, row := range r.Rows {
 		why := row.Limit
 		if !row.Applies {
 			why = row.Why
 		}
-		_ = c.Write(slices.Concat([]string{
+		rows[i] = slices.Concat([]string{
 			row.Strategy, row.Settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
 			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed())/1e3), why,
 			string(row.Confidence.Level), row.Confidence.Why,
-		}, row.spread(), []string{r.basis()}))
+		}, row.spread(), []string{r.basis()})
 	}
-	c.Flush()
-	return c.Error()
+	return schema.WriteCSV(w, head, slices.Values(rows))
 }
 
 // PrintVerdict prints the recommendation, and strategies that are faster than the bound.

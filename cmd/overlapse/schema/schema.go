@@ -11,6 +11,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -136,10 +137,28 @@ func WriteJSON(w io.Writer, v any) error {
 
 // WriteSpansCSV writes a line of CSV for each kernel, collective and copy, in order of start.
 func WriteSpansCSV(w io.Writer, rows iter.Seq[Span]) error {
+	head := []string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"}
+	return WriteCSV(w, head, func(yield func([]string) bool) {
+		for row := range rows {
+			if !yield(row.csv()) {
+				return
+			}
+		}
+	})
+}
+
+// WriteCSV writes a table as CSV. A text that a spreadsheet would take for a formula gets an
+// apostrophe in front, as spreadsheets mark text.
+func WriteCSV(w io.Writer, head []string, rows iter.Seq[[]string]) error {
 	c := csv.NewWriter(plain.Writer(w))
-	_ = c.Write([]string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"})
+	_ = c.Write(head) // Error returns the first error
 	for row := range rows {
-		_ = c.Write(row.csv())
+		for i, cell := range row {
+			if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+				row[i] = "'" + cell
+			}
+		}
+		_ = c.Write(row)
 	}
 	c.Flush()
 	return c.Error()

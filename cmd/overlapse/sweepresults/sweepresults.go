@@ -5,7 +5,6 @@ package sweepresults
 import (
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,17 +51,16 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 }
 
 func writeSweepCSV(w *bytes.Buffer, rows []sweep.Row) error {
-	c := csv.NewWriter(w)
-	_ = c.Write([]string{"input", "machine", "what_if", "clock", "ranks", "retarget", "strategy", "settings", "seed", "applies", "time_us", "fastest_us", "slowest_us", "captured_us", "change", "exposed_us", "confidence", "why", "id"})
+	head := []string{"input", "machine", "what_if", "clock", "ranks", "retarget", "strategy", "settings", "seed", "applies", "time_us", "fastest_us", "slowest_us", "captured_us", "change", "exposed_us", "confidence", "why", "id"}
 	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1e3) }
-	for _, r := range rows {
-		_ = c.Write([]string{
+	cells := make([][]string, len(rows))
+	for i, r := range rows {
+		cells[i] = []string{
 			r.Input, r.Machine, r.WhatIf, r.Clock, r.Ranks, r.Retarget, r.Strategy, r.Settings, fmt.Sprint(r.Seed), fmt.Sprint(r.Applies),
 			us(r.Time), us(r.Fastest), us(r.Slowest), us(r.Captured), fmt.Sprintf("%.4f", r.Change), us(r.Exposed), r.Confidence, r.Why, r.ID,
-		})
+		}
 	}
-	c.Flush()
-	return c.Error()
+	return schema.WriteCSV(w, head, slices.Values(cells))
 }
 
 // page is the report of a sweep. Every setting of a strategy is an axis.

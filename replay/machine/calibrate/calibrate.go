@@ -124,9 +124,11 @@ func (r *rule) run(c *calibration) Fit {
 		e.Omit()
 	case e.Table != nil:
 		*e.Table = machine.Table{Rows: tidy(f.table, e.Dims), Source: r.source(f)}
-	case !(f.value > 0) || math.IsInf(f.value, 0):
-		fit.Residual = 0
-		fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", r.how, newQuantity(f.value, e, ""))
+	case !(f.value > 0) || e.Dims[0].Check(f.value) != nil:
+		fit.Residual, fit.Kept = 0, "the rows contradict each other: "+r.how+" gives no number that a machine can have"
+		if !math.IsNaN(f.value) && !math.IsInf(f.value, 0) {
+			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", r.how, newQuantity(f.value, e, ""))
+		}
 	default:
 		*e.Quantity = newQuantity(f.value, e, r.source(f))
 	}

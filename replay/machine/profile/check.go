@@ -1,6 +1,8 @@
 package profile
 
 import (
+	"cmp"
+
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -34,6 +36,25 @@ func (p *profile) checkGroups(m *machine.Machine) {
 	}
 	if c := m.Library.Cluster; c.Known() {
 		p.checkCluster(c.Value, largest, p.nodes["library.cluster"], "library.cluster: clusters of %g channels", c.Value)
+	}
+}
+
+// checkLimits refuses numbers that only scaling makes absurd.
+func (p *profile) checkLimits(m *machine.Machine) {
+	for _, e := range Entries(m) {
+		var err error
+		if e.Quantity != nil {
+			err = e.Dims[0].Check(e.Quantity.Value)
+		} else {
+			for _, row := range e.Table.Rows {
+				for i, cell := range row {
+					err = cmp.Or(err, e.Dims[i].Check(cell))
+				}
+			}
+		}
+		if err != nil {
+			p.fail(p.first(e.Key, "scale", "base"), "scale by less", "%s: %v", e.Key, err)
+		}
 	}
 }
 

@@ -56,6 +56,7 @@ func parse(r io.Reader, file string, bases files) (machine.Machine, error) {
 	}
 	p.rest()
 	if len(p.errs) == 0 {
+		p.checkLimits(&m)
 		p.checkGroups(&m)
 		p.checkFabric(&m)
 		p.checkLibrary(&m)

@@ -32,6 +32,10 @@ var broken = []struct{ name, old, new string }{
 	{"negative", "pair: {value: 47.9 GB/s", "pair: {value: -1 GB/s"},
 	{"no number", "pair: {value: 47.9 GB/s", "pair: {value: fast"},
 	{"infinite", "pair: {value: 47.9 GB/s", "pair: {value: Inf GB/s"},
+	{"infinite with its unit", "pair: {value: 47.9 GB/s", "pair: {value: 1e308 GB/s"},
+	{"too large", "pair: {value: 47.9 GB/s", "pair: {value: 1e10 GB/s"},
+	{"too small", "pair: {value: 47.9 GB/s", "pair: {value: 1e-300 GB/s"},
+	{"too large a count", "ranks: {value: 4,", "ranks: {value: 9223372036854775807,"},
 	{"needed but unknown", "pair: {value: 47.9 GB/s, source:", "pair: {unknown:"},
 	{"unknown with a number", "pair: {value: 47.9 GB/s, source:", "pair: {value: 47.9 GB/s, unknown:"},
 	{"key of an entry", "cus: {value: 80, ", "cus: {value: 80, from: here, "},
@@ -110,7 +114,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("gpu: {cus: {value: 1, source: x}}")
 	f.Add("base: h100\ngpu: {groups: [[2, 66]], cus: 132}\nnetwork: {node: 8}")
 	f.Add("base: t3\nprofile: \"a\"\ngpu: {name: x, groups: []}")
-	f.Add("base: h200\nscale: {cus: 0.31, flops: 3, memory: 1e-3, links: 7, clock: 1e9}")
+	f.Add("base: h200\nscale: {cus: 0.31, flops: 3, memory: 1e-3, links: 7, clock: 1e3}")
 	f.Add("a: [[[")
 	f.Fuzz(func(t *testing.T, s string) {
 		m, err := Parse(strings.NewReader(s), "f.yaml")

@@ -1,0 +1,54 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"syscall"
+)
+
+// temporaryName is the name of a temporary file or folder: of which host and process.
+var temporaryName = regexp.MustCompile(`^\.overlapse-(.+)-(\d+)-[0-9a-f]{8}\.tmp$`)
+
+// create makes a file or folder with a temporary name, and removes what processes that are gone
+// left in the same folder.
+func (f *Set) create(dir string, make func(name string) error) (name string, err error) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	removeLeft(dir, host)
+	for {
+		name = filepath.Join(dir, fmt.Sprintf(".overlapse-%s-%d-%08x.tmp", host, os.Getpid(), rand.Uint32()))
+		if err = make(name); !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	if err == nil {
+		if err = f.Temporary(name); err != nil {
+			os.RemoveAll(name)
+		}
+	}
+	return name, err
+}
+
+// removeLeft removes the temporary files and folders of processes of this host that are gone.
+func removeLeft(dir, host string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		of := temporaryName.FindStringSubmatch(e.Name())
+		if of == nil || of[1] != host {
+			continue
+		}
+		pid, _ := strconv.Atoi(of[2])
+		p, err := os.FindProcess(pid)
+		if err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+}

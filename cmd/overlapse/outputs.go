@@ -1,0 +1,80 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+)
+
+// checkOutputs refuses an output that replaces an input, or that the next start would read as a
+// part of one.
+func checkOutputs(c *cobra.Command, args []string) error {
+	for _, name := range []string{"output", "slurm", "kubernetes"} {
+		out := value(c, name)
+		if out == "" || strings.HasPrefix(out, "s3://") {
+			continue
+		}
+		for _, in := range inputPaths(c, args) {
+			if err := checkOutput(c.Name(), name, out, in); err != nil {
+				return err
+			}
+		}
+		if c.Name() == "replay" {
+			if err := results.CheckFolder(out); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// value is that of a flag, or "" for a command without it.
+func value(c *cobra.Command, flag string) string {
+	if f := c.Flag(flag); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// inputPaths are the paths that a command line names as inputs; those that do not exist harm
+// nothing.
+func inputPaths(c *cobra.Command, args []string) (paths []string) {
+	named := strings.FieldsFunc(value(c, "strategy"), func(r rune) bool { return r == ':' || r == ',' })
+	for _, flag := range []string{"machine", "dataflow", "outside-graph", "retarget", "base", "plan", "traces"} {
+		named = append(named, value(c, flag))
+	}
+	for _, name := range append(named, args...) {
+		if name == "-" {
+			name = "/dev/stdin"
+		}
+		if match, _ := filepath.Glob(name); len(match) > 0 {
+			paths = append(paths, match...)
+		} else {
+			paths = append(paths, name)
+		}
+	}
+	return paths
+}
+
+// checkOutput compares the output of a flag with one input.
+func checkOutput(command, flag, out, in string) error {
+	const cure = "(give another path)"
+	beside := map[string]string{"validate": ".md", "calibrate": ".yaml"}[command] // what a folder of inputs may get
+	switch {
+	case command == "sweep" && !inputs.IsYAML(in): // --merge joins into one of its folders
+		return nil
+	case files.Same(out, in):
+		return usage.Errorf("--%s %s: is an input, which it would replace %s", flag, out, cure)
+	case files.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):
+		return usage.Errorf("--%s %s: lies in the input %s, which would have another file %s", flag, out, in, cure)
+	case command == "replay" && files.Within(in, out):
+		return usage.Errorf("--%s %s: holds the input %s, which it would replace %s", flag, out, in, cure)
+	}
+	return nil
+}
