@@ -109,12 +109,7 @@ func (c *Console) Table(columns ...string) table.Writer {
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
-	row := make(table.Row, len(columns))
-	for i, c := range columns {
-		row[i] = c
-	}
-	t.AppendHeader(row)
-	fit := &fittingTable{Writer: t, columns: columns, cells: make([]int, len(columns))}
+	fit := &fittingTable{Writer: t, columns: columns}
 	if !c.Wide {
 		fit.width = c.Width
 	}

@@ -4,6 +4,7 @@ package text
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -11,16 +12,54 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// Micros formats a time for a table: "12.3 µs", "12.34 ms" or "1.234 s".
-func Micros(t trace.Time) string {
-	us := float64(t) / 1e3
-	switch {
-	case us >= 1e6:
-		return fmt.Sprintf("%.3f s", us/1e6)
-	case us >= 1e4:
-		return fmt.Sprintf("%.2f ms", us/1e3)
+// A Unit is a unit of time, and how many decimals are shown in it.
+type Unit struct {
+	Name     string
+	ns       float64
+	decimals int
+}
+
+// UnitOf is the unit that suits the largest of some times, for all of them: µs below 10 ms,
+// ms below 1 s, else s.
+func UnitOf(times ...trace.Time) Unit {
+	largest := trace.Time(0)
+	for _, t := range times {
+		largest = max(largest, t, -t)
 	}
-	return fmt.Sprintf("%.1f µs", us)
+	switch {
+	case largest >= 1e9:
+		return Unit{"s", 1e9, 3}
+	case largest >= 1e7:
+		return Unit{"ms", 1e6, 2}
+	}
+	return Unit{"µs", 1e3, 1}
+}
+
+// Number writes a time in the unit, without its name. A time that would read as zero is
+// written as less than the smallest number that does not: "<0.01".
+func (u Unit) Number(t trace.Time) string {
+	least := math.Pow10(-u.decimals)
+	if v := float64(t) / u.ns; t == 0 || v >= least/2 || v <= -least/2 {
+		return fmt.Sprintf("%.*f", u.decimals, v)
+	}
+	return fmt.Sprintf("<%.*f", u.decimals, least)
+}
+
+// Signed is Number with the sign of a difference: "+1.2", "0".
+func (u Unit) Signed(t trace.Time) string {
+	switch {
+	case t == 0:
+		return "0"
+	case t < 0:
+		return "-" + u.Number(-t)
+	}
+	return "+" + u.Number(t)
+}
+
+// Micros formats one time: "12.3 µs", "12.34 ms" or "1.234 s".
+func Micros(t trace.Time) string {
+	u := UnitOf(t)
+	return fmt.Sprintf("%.*f %s", u.decimals, float64(t)/u.ns, u.Name)
 }
 
 // Counted formats a number with its noun: "1 pair", "2 pairs".
