@@ -1,6 +1,9 @@
 package machine
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // A Topology is how the members of a fabric or of a network are joined.
 type Topology string
@@ -183,4 +186,14 @@ func ringDistance(at, end, size int) (hops, down int) {
 		return size - up, 1
 	}
 	return up, 0
+}
+
+// LinkRate is the rate at which a GPU can send to n−1 others of its node at once, in bytes
+// per second: that of its links or, on a mesh, of those that lead to them. 0: unknown.
+func (m *Machine) LinkRate(n int) float64 {
+	rate := m.Fabric.Egress.Value
+	if m.Fabric.Topology == Mesh && m.Fabric.Pair.Value > 0 {
+		rate = min(cmp.Or(rate, math.Inf(1)), float64(n-1)*m.Fabric.Pair.Value)
+	}
+	return rate
 }

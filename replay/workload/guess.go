@@ -165,13 +165,10 @@ func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, c
 // collective's time: on a mesh of fewer GPUs than the library's law is for, it is less.
 func linksCarry(m *machine.Machine, c *Collective) int64 {
 	n := len(c.Members)
-	rate := m.Fabric.Egress.Or(math.Inf(1))
-	if m.Fabric.Topology == machine.Mesh {
-		rate = min(rate, float64(n-1)*m.Fabric.Pair.Or(math.Inf(1)))
-	}
+	rate := m.LinkRate(n)
 	const unit = 1 << 20
 	each := float64(c.Op.WireBytes(unit*int64(n), n)) / float64(unit*n) // sent per byte of the size
-	if n > m.PerNode() || each <= 0 || math.IsInf(rate, 1) {
+	if n > m.PerNode() || each <= 0 || rate == 0 {
 		return math.MaxInt64
 	}
 	return int64(float64(c.Transfer()) / 1e9 * rate / each)

@@ -62,6 +62,7 @@ type CollectiveSummary struct {
 	Group      string     `json:"group"`
 	Ranks      int        `json:"ranks"`
 	Channels   int        `json:"channels"`
+	Guessed    bool       `json:"guessed,omitempty"` // operation or size
 	Count      int        `json:"count"`
 	Paired     int        `json:"paired"`      // of these, in a pair with a kernel
 	TransferNs trace.Time `json:"transfer_ns"` // median
@@ -218,6 +219,7 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 		class           int
 		group           string
 		ranks, channels int
+		guessed         bool
 	}
 	inPair := make([]bool, len(w.Collectives))
 	for i := range w.Pairs {
@@ -232,7 +234,7 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 		if c.Part {
 			continue // listed with the last
 		}
-		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels}
+		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels, guessed: c.Guessed}
 		if c.Group >= 0 {
 			k.group = w.Run.Groups[c.Group].Name
 		}
@@ -243,7 +245,7 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 	}
 	rows := make([]CollectiveSummary, 0, len(alike.keys))
 	for _, k := range alike.keys {
-		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Paired: paired[k]}
+		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Guessed: k.guessed, Paired: paired[k]}
 		var transfers, skews []trace.Time
 		var algorithm, bus []float64
 		var waited, stayed trace.Time

@@ -22,8 +22,12 @@ type fittingTable struct {
 	table.Writer
 	columns []string
 	rows    []table.Row
-	width   int // of the terminal; 0: no limit
+	width   int  // of the terminal; 0: no limit
+	oneUnit bool // for the times of all columns: the header of the first names it
 }
+
+// OneUnit makes all columns of a table show times in one unit, so that they can be compared.
+func OneUnit(t table.Writer) { t.(*fittingTable).oneUnit = true }
 
 // AppendRow implements table.Writer. The cells of a row are as many as the columns.
 func (f *fittingTable) AppendRow(row table.Row, _ ...table.RowConfig) {
@@ -41,14 +45,16 @@ func (f *fittingTable) Render() string {
 	var columns []string
 	var cells []int // the longest cell of each column
 	var configs []table.ColumnConfig
+	named := false
 	rows := make([]table.Row, len(f.rows))
 	for i, name := range f.columns {
 		if len(f.rows) > 0 && f.vacant(i) {
 			continue
 		}
 		unit, timed := f.unitOf(i)
-		if timed {
+		if timed && !named {
 			name += ", " + unit.Name
+			named = f.oneUnit
 		}
 		longest, numbers := 0, true
 		for j, row := range f.rows {
@@ -101,11 +107,13 @@ func (f *fittingTable) vacant(column int) bool {
 func (f *fittingTable) unitOf(column int) (unit words.Unit, timed bool) {
 	var times []trace.Time
 	for _, row := range f.rows {
-		if t, ok := row[column].(trace.Time); ok {
-			times = append(times, t)
+		for i, cell := range row {
+			if t, ok := cell.(trace.Time); ok && (i == column || f.oneUnit) {
+				times, timed = append(times, t), timed || i == column
+			}
 		}
 	}
-	return words.UnitOf(times...), len(times) > 0
+	return words.UnitOf(times...), timed
 }
 
 // isNumber reports whether a cell is a number, a percentage, or no value.

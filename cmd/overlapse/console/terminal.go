@@ -15,6 +15,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	words "github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -120,4 +121,10 @@ func (c *Console) Table(columns ...string) table.Writer {
 func (c *Console) Section(title string, columns ...string) table.Writer {
 	fmt.Fprintf(c.Out, "\n%s\n", title)
 	return c.Table(columns...)
+}
+
+// Labelled prints a sentence behind a word that says what it is about, wrapped.
+func (c *Console) Labelled(label, sentence string) {
+	const indent = 10
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent))
 }

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // MachineNamed loads a machine for every command: a profile, a profile
@@ -75,6 +77,35 @@ func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine,
 		r.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
 	}
 	return m, err
+}
+
+// KnownMachine is the machine of the trace's device, with as many GPUs as the job has ranks;
+// nil where no profile matches.
+func KnownMachine(w *workload.Workload) *machine.Machine {
+	name := profile.ForDevice(deviceOf(w))
+	if name == "" {
+		return nil
+	}
+	m, err := profile.Load(machine.NameOf(name, max(1, w.World)))
+	if err != nil {
+		return nil
+	}
+	return &m
+}
+
+// Likely is the value of --machine that suits a trace whose device matches no profile, with as
+// many GPUs as the job has ranks, and why: the profiles with the device's properties, else a
+// common GPU of the vendor that a kernel's name tells.
+func Likely(w *workload.Workload) (name, why string) {
+	if alike := profile.Alike(deviceOf(w)); len(alike) > 0 {
+		return sizedNames(alike, w.World)[0], "a GPU with the properties in the trace"
+	}
+	for i := range w.Ops {
+		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
+			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + text.Shorten(layout.ShortName(w.Ops[i].Name), 24)
+		}
+	}
+	return machine.NameOf("h100", max(1, w.World)), "a guess: nothing in the trace tells the GPU"
 }
 
 // deviceOf is the device of the first rank. If no profile has its name, the

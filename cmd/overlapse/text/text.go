@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -85,6 +86,51 @@ func Shorten(s string, n int) string {
 		return s
 	}
 	return string(r[:n-1]) + "…"
+}
+
+// Middle cuts the middle out of a text so that n characters are left, one of which is an ellipsis.
+func Middle(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	end := (n - 1) / 3
+	return string(r[:n-1-end]) + "…" + string(r[len(r)-end:])
+}
+
+// LineWidth is the width that sentences are wrapped at, in columns.
+const LineWidth = 100
+
+// Wrapped breaks a text into lines of at most LineWidth columns, the later ones indented. Words that
+// are longer stay whole, so that paths and commands can be copied.
+func Wrapped(s string, indent int) string {
+	var b strings.Builder
+	column := indent
+	for i, word := range strings.Fields(s) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case column+1+n > LineWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent))
+			column = indent
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// ShellWord quotes a text as one word of a shell's command line, where it needs quotes.
+func ShellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-+=./:,@%", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // Listed joins words: "a, b or c".
