@@ -1,9 +1,6 @@
 package machine
 
-import (
-	"cmp"
-	"math"
-)
+import "math"
 
 // A Topology is how the members of a fabric or of a network are joined.
 type Topology string
@@ -188,12 +185,19 @@ func ringDistance(at, end, size int) (hops, down int) {
 	return up, 0
 }
 
-// LinkRate is the rate at which a GPU can send to n−1 others of its node at once, in bytes
-// per second: that of its links or, on a mesh, of those that lead to them. 0: unknown.
+// LinkRate is an upper bound of the rate at which each of n GPUs sends in a collective of
+// theirs, in bytes per second: that of its links or, on a mesh, of those that lead to the
+// others, and of the NICs of its node if n GPUs fill more than one. 0: unknown.
 func (m *Machine) LinkRate(n int) float64 {
-	rate := m.Fabric.Egress.Value
-	if m.Fabric.Topology == Mesh && m.Fabric.Pair.Value > 0 {
-		rate = min(cmp.Or(rate, math.Inf(1)), float64(n-1)*m.Fabric.Pair.Value)
+	rate := m.Fabric.Egress.Or(math.Inf(1))
+	if m.Fabric.Topology == Mesh {
+		rate = min(rate, float64(min(n, m.PerNode())-1)*m.Fabric.Pair.Or(math.Inf(1)))
+	}
+	if n > m.PerNode() {
+		rate = min(rate, m.Network.NICs.Value*m.Network.Egress.Value)
+	}
+	if math.IsInf(rate, 1) {
+		return 0
 	}
 	return rate
 }
