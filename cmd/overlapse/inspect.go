@@ -307,11 +307,7 @@ func (v *inspection) waitingText() string {
 func (v *inspection) nextCommand() string {
 	path := text.ShellWord(v.path)
 	if paths := v.Inputs[v.path]; paths != nil {
-		words := make([]string, len(paths))
-		for i, p := range paths {
-			words[i] = text.ShellWord(p)
-		}
-		path = strings.Join(words, " ")
+		path = text.ShellWords(paths)
 	}
 	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 {
 		return "overlapse view " + path

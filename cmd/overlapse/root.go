@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -43,6 +44,7 @@ func run(args []string, a *app) int {
 	defer stop()
 	root := a.root()
 	root.SetArgs(args)
+	a.Command = "overlapse " + text.ShellWords(args)
 	err := a.execute(ctx, root)
 	if err == nil {
 		return exitOK

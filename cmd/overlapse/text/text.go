@@ -133,6 +133,15 @@ func ShellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
+// ShellWords are words of a command line, each quoted where it needs quotes.
+func ShellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = ShellWord(w)
+	}
+	return strings.Join(quoted, " ")
+}
+
 // Listed joins words: "a, b or c".
 func Listed(words []string) string {
 	words = slices.Clone(words)
