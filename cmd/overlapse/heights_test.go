@@ -82,7 +82,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
 	"cmd/overlapse/console": {height: command, spawns: true, uses: []string{
-		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
+		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
 	}},
 	"cmd/overlapse/inputs":       {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/doctor":       {height: command + 1, uses: []string{"golang.org/x/term"}},

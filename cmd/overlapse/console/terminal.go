@@ -8,11 +8,9 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
 	words "github.com/overlapse/overlapse/cmd/overlapse/text"
@@ -55,50 +53,6 @@ func UTF8Locale(env func(string) string) bool {
 func (c *Console) Notef(format string, args ...any) {
 	if !c.Quiet {
 		fmt.Fprintln(c.Err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
-	}
-}
-
-// Progress is a bar on standard error where that is a terminal.
-func (c *Console) Progress(n int, what string) *progressbar.ProgressBar {
-	w := io.Discard
-	if c.tty && !c.Quiet {
-		w = c.Bar
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
-}
-
-// Patience is the time after which Waiting shows that the command is at work.
-const Patience = 200 * time.Millisecond
-
-// Waiting shows what the command does, which is asked for again and again, and for how long,
-// on standard error where that is a terminal, until done is called.
-func (c *Console) Waiting(what func() string) (done func()) {
-	if !c.tty || c.Quiet {
-		return func() {}
-	}
-	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(Patience)
-		defer tick.Stop()
-		start, shown := time.Now(), false
-		for {
-			select {
-			case <-stop:
-				if shown {
-					fmt.Fprint(c.Bar, "\r\x1b[K")
-				}
-				return
-			case <-tick.C:
-				shown = true
-				fmt.Fprintf(c.Bar, "\r\x1b[K%s: %.1f s", plain.Line(what()), time.Since(start).Seconds())
-			}
-		}
-	}()
-	return func() {
-		close(stop)
-		<-ended
 	}
 }
 

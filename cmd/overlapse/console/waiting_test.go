@@ -35,3 +35,45 @@ func TestWaiting(t *testing.T) {
 		}
 	})
 }
+
+// Progress says how much is done, also of parts at work, and after two seconds about how long
+// the rest takes.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bar bytes.Buffer
+		a := &Console{tty: true, Bar: &bar}
+		p := a.Progress(4, "replaying")
+		last := func() string { return bar.String()[strings.LastIndex(bar.String(), "\x1b[K")+3:] }
+		time.Sleep(time.Second + time.Millisecond)
+		p.Add(1)
+		p.Share("bulk", 0.5)
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		// 1.25 of 4 in 4 s; the first round of a part counts for half of it.
+		if got, want := last(), "replaying 1 of 4: 4.0 s, about 9 s left"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		p.Share("bulk", 0) // its second round
+		p.Share("fused", 0.2)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		if got, want := last(), "replaying 1 of 4: 8.0 s, about 12 s left"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		p.Add(1) // bulk is done, not counted twice
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got, want := last(), "replaying 2 of 4: 9.0 s, about 8 s left"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		p.Finish()
+		if !strings.HasSuffix(bar.String(), "\r\x1b[K") {
+			t.Errorf("after the end: %q", last())
+		}
+		var none *Progress
+		none.Add(1)
+		none.Share("x", 1)
+		none.ChangeMax(2)
+		none.Finish()
+	})
+}

@@ -54,9 +54,9 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 		if err := set.Write(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
 			return err
 		}
-		_ = bar.Add(1)
+		bar.Add(1)
 	}
-	_ = bar.Finish()
+	bar.Finish()
 	if left := r.Coarse(); left != "" {
 		con.Notef("%s", left)
 	}

@@ -63,6 +63,17 @@ func Micros(t trace.Time) string {
 	return fmt.Sprintf("%.*f %s", u.decimals, float64(t)/u.ns, u.Name)
 }
 
+// Seconds writes how long work takes: "40 s", "25 min", "3.2 hours".
+func Seconds(s float64) string {
+	switch {
+	case s < 120:
+		return fmt.Sprintf("%.0f s", s)
+	case s < 7200:
+		return fmt.Sprintf("%.0f min", s/60)
+	}
+	return fmt.Sprintf("%.1f hours", s/3600)
+}
+
 // Counted formats a number with its noun: "1 pair", "2 pairs".
 func Counted(n int, thing string) string {
 	if n != 1 {
