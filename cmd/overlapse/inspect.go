@@ -157,7 +157,8 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		return schema.WriteJSON(a.Out, r)
 	}
-	v := inspection{app: a, inspectOptions: o, workload: w, summary: s, metrics: &m, machine: on}
+	steps := plan.MeasuredSteps(w)
+	v := inspection{app: a, inspectOptions: o, workload: w, summary: s, metrics: &m, machine: on, times: steps.Times(run, 0), late: steps.WaitedFor(run)}
 	v.print()
 	return nil
 }
@@ -169,7 +170,9 @@ type inspection struct {
 	workload *workload.Workload
 	summary  workload.Summary
 	metrics  *overlap.Metrics
-	machine  *machine.Machine // nil: unknown
+	machine  *machine.Machine  // nil: unknown
+	times    []overlap.Times   // of an iteration, by rank row
+	late     *overlap.LateRank // the one that others wait for; nil: none
 }
 
 // print prints the answer, then the tables behind it.
@@ -246,33 +249,31 @@ type share struct {
 	time trace.Time
 }
 
-// boundText says what the ranks' time goes to, the largest part first.
+// boundText says what an iteration consists of, the largest part first.
 func (v *inspection) boundText() string {
-	sum := v.metrics.Sum()
-	if sum.Total == 0 {
+	sum := overlap.MeanOf(v.times)
+	if sum.Total() == 0 {
 		return "nothing: the device work takes no time"
-	}
-	var host trace.Time // time in which the device had nothing to do
-	for _, r := range v.metrics.Ranks {
-		host += r.IdleCauses.Host + r.IdleCauses.Sync + r.IdleCauses.Launch
 	}
 	transfer := "transfer"
 	if v.blind() {
 		transfer = "transfer and waiting"
 	}
+	host := trace.Time(float64(sum.Idle) * v.hostShare())
 	parts := []share{
-		{"compute", sum.Compute}, {transfer, sum.Exposed - v.waited()}, {"waiting for other ranks", v.waited()},
-		{"host", host}, {"copies", sum.Copies}, {"other idle time", sum.Idle - host},
+		{"compute", sum.Compute}, {transfer, sum.Transfer}, {"waiting for ranks", sum.Waiting}, {"host", host}, {"copies", sum.Copies},
+		{"other idle time", sum.Idle - host},
 	}
 	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
 	var words []string
 	for _, p := range parts {
-		if part := 100 * float64(p.time) / float64(sum.Total); part >= 0.05 {
+		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
 			words = append(words, fmt.Sprintf("%s %.1f %%", p.of, part))
 		}
 	}
 	line := strings.Join(words, ", ")
-	switch p, ok := sum.OverlapPercent(); {
+	whole := v.metrics.Sum()
+	switch p, ok := whole.OverlapPercent(); {
 	case ok:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
 	case len(v.summary.Collectives) == 0:
@@ -281,26 +282,55 @@ func (v *inspection) boundText() string {
 	return line
 }
 
+// hostShare is the part of idle time in which the device had nothing to do, as the host had
+// not launched it yet.
+func (v *inspection) hostShare() float64 {
+	var host, all trace.Time
+	for _, r := range v.metrics.Ranks {
+		c := r.IdleCauses
+		host, all = host+c.Host+c.Sync+c.Launch, all+c.Host+c.Sync+c.Launch+c.Queued+c.Unknown
+	}
+	return float64(host) / float64(max(1, all))
+}
+
 // blind reports whether no waiting can be told from transfer, as the ranks that were waited
 // for were not captured.
 func (v *inspection) blind() bool {
-	return v.summary.Captured < v.summary.World && len(v.summary.Collectives) > 0 && v.waited() == 0
+	return v.summary.Captured < v.summary.World && len(v.summary.Collectives) > 0 && overlap.MeanOf(v.times).Waiting == 0
 }
 
-// waited is the time that the ranks waited for others, without compute beside.
-func (v *inspection) waited() (sum trace.Time) {
-	for _, r := range v.metrics.Ranks {
-		sum += min(r.Straggling.Waited, r.Exposed)
-	}
-	return sum
-}
+// leastWaiting is the share of an iteration below which waiting is not worth a line.
+const leastWaiting = 0.005
 
-// waitingText names the rank that others wait for; "" if none is worth a line.
+// waitingText names the rank that others wait for, and what takes it longer; "" if nobody
+// waits long.
 func (v *inspection) waitingText() string {
-	if v.blind() {
+	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
+	switch {
+	case v.blind():
 		return "unknown, as the other ranks were not captured: capture all ranks of one step"
+	case unaligned && len(v.summary.Collectives) > 0:
+		return "unknown, as the clocks of the ranks cannot be aligned: no collective that all of them join was matched"
+	case v.late == nil || v.late.Share < leastWaiting:
+		return ""
 	}
-	return ""
+	late := v.late
+	said := fmt.Sprintf("%s of an iteration (%.1f %%) for rank %d", text.Micros(late.Cost), 100*late.Share, late.Rank)
+	var longer trace.Time
+	var words []string
+	for i, k := range late.Longer {
+		longer += k.Time
+		if i < 2 {
+			words = append(words, fmt.Sprintf("%s +%s", text.Middle(layout.ShortName(k.Name), 40), text.Micros(k.Time)))
+		}
+	}
+	switch {
+	case late.Idle > longer:
+		return fmt.Sprintf("%s: its device is idle for %s more than on the median rank (its host, or its data)", said, text.Micros(late.Idle))
+	case longer > 0:
+		return fmt.Sprintf("%s: its kernels take longer than on the median rank: %s", said, strings.Join(words, ", "))
+	}
+	return said + ", which arrives last though its kernels take no longer"
 }
 
 // nextCommand is the command to run next, as it can be pasted.
@@ -476,13 +506,13 @@ func (v *inspection) printRanks() {
 	if v.compat != "" {
 		v.printCompat(names)
 	}
-	columns := []string{"rank", "device", "total", "compute", "transfer", "waiting", "copies", "idle", "hidden", "idle waits for"}
+	columns := []string{"rank", "device", "compute", "transfer", "waiting", "copies", "idle", "hidden", "idle waits for"}
 	if v.all {
 		columns = append(columns, "clock ±", "file")
 	}
-	t := v.Section("ranks", columns...)
-	console.OneUnit(t)
-	v.AtMost(t, len(m.Ranks), v.top, func(i int) {
+	rows := v.Section("ranks: what an iteration consists of", columns...)
+	console.OneUnit(rows)
+	v.AtMost(rows, len(m.Ranks), v.top, func(i int) {
 		r, hidden, device := &m.Ranks[i], "", ""
 		if p, ok := r.OverlapPercent(); ok {
 			hidden = fmt.Sprintf("%.1f %%", p)
@@ -490,12 +520,12 @@ func (v *inspection) printRanks() {
 		if slices.ContainsFunc(run.Ranks, func(x trace.Rank) bool { return x.Device.Name != run.Ranks[0].Device.Name }) {
 			device = run.Ranks[i].Device.Name
 		}
-		waited := min(r.Straggling.Waited, r.Exposed)
+		t := v.times[i]
 		row := table.Row{
-			fmt.Sprint(names[i]), device, r.Total, r.Compute, r.Exposed - waited, waited, r.Copies, r.Idle, hidden, idleWait(r.IdleCauses),
+			fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
 			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source,
 		}
-		t.AppendRow(row[:len(columns)])
+		rows.AppendRow(row[:len(columns)])
 	})
 	if copies > 0 {
 		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", text.Counted(copies, "rank"))

@@ -115,23 +115,26 @@ const LineWidth = 100
 // Wrapped breaks a text into lines of at most LineWidth columns, the later ones indented. Words that
 // are longer stay whole, so that paths and commands can be copied.
 func Wrapped(s string, indent int) string {
-	var b strings.Builder
-	column := indent
-	for i, word := range strings.Fields(s) {
-		n := len([]rune(word))
-		switch {
-		case i == 0:
-		case column+1+n > LineWidth:
-			b.WriteString("\n" + strings.Repeat(" ", indent))
-			column = indent
-		default:
-			b.WriteByte(' ')
-			column++
+	var lines []string
+	line, last := "", ""
+	for _, word := range strings.Fields(s) {
+		glued := last != "" && len(word) <= 5 && unicode.IsDigit(rune(last[len(last)-1])) // a number and its unit
+		if last = word; line == "" {
+			line = word
+			continue
 		}
-		b.WriteString(word)
-		column += n
+		next := line + " " + word
+		if indent+len([]rune(next)) > LineWidth {
+			cut := len(line)
+			if glued {
+				cut = max(0, strings.LastIndexByte(line, ' '))
+			}
+			lines = append(lines, line[:cut])
+			next = strings.TrimSpace(next[cut:])
+		}
+		line = next
 	}
-	return b.String()
+	return strings.Join(append(lines, line), "\n"+strings.Repeat(" ", indent))
 }
 
 // ShellWord quotes a text as one word of a shell's command line, where it needs quotes.

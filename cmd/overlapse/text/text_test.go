@@ -1,6 +1,7 @@
 package text
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
@@ -30,5 +31,26 @@ func TestUnitOfColumn(t *testing.T) {
 	}
 	if u := UnitOf(20_000_000); u.Signed(-3_300_000) != "-3.30" || u.Signed(0) != "0" || u.Signed(5_200_000) != "+5.20" {
 		t.Errorf("signed: %s %s %s", u.Signed(-3_300_000), u.Signed(0), u.Signed(5_200_000))
+	}
+}
+
+// Sentences are wrapped between words, a number stays with its unit, and long words stay whole.
+func TestWrapped(t *testing.T) {
+	long := strings.Repeat("x", 120)
+	for in, want := range map[string]string{
+		"short line": "short line",
+		strings.Repeat("a", 93) + " 12.5 %, rest":               strings.Repeat("a", 93) + "\n  12.5 %, rest",
+		strings.Repeat("a", 60) + " " + long + " b":             strings.Repeat("a", 60) + "\n  " + long + "\n  b",
+		strings.Repeat("µ", 50) + " " + strings.Repeat("b", 47): strings.Repeat("µ", 50) + " " + strings.Repeat("b", 47),
+	} {
+		if got := Wrapped(in, 2); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	if got, want := ShellWords([]string{"replay", "a b/x", "it's", "--machine=h200:4", ""}), `replay 'a b/x' 'it'\''s' --machine=h200:4 ''`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
