@@ -65,7 +65,7 @@ func (d *Difference) Print(con *console.Console, top int) {
 		t := con.Section("by "+plain.Line(group[0].Group), "", "A, "+u.Name, "B, "+u.Name, "B − A", "share of A")
 		con.AtMost(t, len(group), top, func(k int) {
 			c := group[k]
-			t.AppendRow(table.Row{text.Middle(layout.ShortName(c.Name), 50), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
+			t.AppendRow(table.Row{text.Middle(layout.ShortName(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
 		})
 	}
 }
