@@ -41,7 +41,12 @@ type Difference struct {
 	Explanation string           `json:"explanation"`
 	Causes      []Cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
+
+	under string // of results: the strategy whose times are compared
 }
+
+// byStrategy is the group of the times of results.
+const byStrategy = "strategy"
 
 // A Side is one of the two.
 type Side struct {
@@ -84,6 +89,9 @@ func Of(a, b Side) Difference {
 	d := Difference{
 		Schema: schema.Version, A: a, B: b, PerStep: a.steps > 0 && b.steps > 0,
 		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []Cause{},
+	}
+	if a.run == nil && b.run == nil && len(a.items) > 0 && a.items[0].Group == byStrategy {
+		d.under = a.items[0].Name
 	}
 	if a.run != nil && b.run != nil {
 		kinds, operations := kernelKinds(a.run, b.run)
@@ -255,7 +263,7 @@ func resultSide(path string) (Side, error) {
 		return Side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schema.Version)
 	}
 	s := Side{Name: path, steps: cmp.Or(r.Iterations, 1)}
-	for _, group := range []string{"strategy", "transfer", "waiting", "idle"} {
+	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
 		seen := map[string]bool{}
 		for _, row := range r.Rows {
 			if !row.Applies {
@@ -266,7 +274,7 @@ func resultSide(path string) (Side, error) {
 				name += " " + strings.Join(strings.Fields(string(row.Parameters)), "")
 			}
 			seen[name] = true
-			d := map[string]trace.Time{"strategy": row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
+			d := map[string]trace.Time{byStrategy: row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
 			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
 		}
 	}

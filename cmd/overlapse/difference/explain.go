@@ -157,6 +157,13 @@ func (d *Difference) explain() string {
 	default:
 		words = append(words, fmt.Sprintf("B is %s%s (%.1f %%) slower.", text.Micros(diff), of, 100*d.Change))
 	}
+	if d.under != "" { // results, of which only times by strategy are known
+		words[0] = "Under " + d.under + ", " + words[0]
+		strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
+		if most := strategies[0]; most.Name != d.under && most.Diff != 0 { // the largest difference comes first
+			words = append(words, fmt.Sprintf("Most differs %s: %s.", most.Name, text.Percent(float64(most.Diff)/float64(max(1, most.A)))))
+		}
+	}
 	var sums [2]trace.Time // of what is faster, slower
 	for _, c := range d.Causes {
 		sums[0], sums[1] = sums[0]+max(0, -c.Diff), sums[1]+max(0, c.Diff)

@@ -62,6 +62,11 @@ func TestExplanation(t *testing.T) {
 	if got := d.explain(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	r := Of(Side{Time: 100_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 100_000}, {Group: byStrategy, Name: "fused", Time: 80_000}}},
+		Side{Time: 101_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 101_000}, {Group: byStrategy, Name: "fused", Time: 90_000}}})
+	if want := "Under bulk, B is 1.0 µs (1.0 %) slower. Most differs fused: +12.5 %."; r.Explanation != want {
+		t.Errorf("got  %s\nwant %s", r.Explanation, want)
+	}
 	d.B.Time, d.Change, d.Causes = d.A.Time, 0, nil
 	if got, want := d.explain(), "A and B take the same time, 66.00 ms per step."; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
