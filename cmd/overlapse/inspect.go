@@ -202,7 +202,9 @@ func (v *inspection) print() {
 func (v *inspection) printAnswer() {
 	s := &v.summary
 	fmt.Fprintln(v.Out, text.Wrapped(strings.Join(slices.DeleteFunc([]string{plain.Line(s.Name), v.ranksText(), v.iterationsText()}, func(x string) bool { return x == "" }), " · "), 0))
-	if len(v.workload.Ops) > 0 {
+	if len(v.workload.Ops) == 0 {
+		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
+	} else {
 		v.Labelled("bound by", v.boundText())
 		if waits := v.waitingText(); waits != "" {
 			v.Labelled("waiting", waits)
@@ -210,7 +212,9 @@ func (v *inspection) printAnswer() {
 		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
 	}
 	for _, n := range s.Notes {
-		v.Labelled("note", n)
+		if len(v.workload.Ops) > 0 || n != workload.NoDeviceOperation {
+			v.Labelled("note", n)
+		}
 	}
 }
 
@@ -402,66 +406,85 @@ func sizesOf(c workload.CollectiveSummary) string {
 		}
 		size += " to " + most
 	}
-	if c.Guessed {
+	if c.Guessed && c.Bytes > 0 {
 		size = "≤ " + size
 	}
 	return size
 }
 
-// printKernels prints the kernels and copies that take most time.
+// printKernels prints the kernels and copies that take most time. Without --all, those of one
+// name and shape are one row, whatever their grids.
 func (v *inspection) printKernels() {
 	ks, whole := v.summary.Kernels, v.metrics.Sum().Total
 	if len(ks) == 0 {
 		return
 	}
-	names := kernelNames(ks)
-	columns := []string{"kernel", "count", "total", "of time", "median", "shape"}
+	columns := []string{"kernel", "count", "total", "of time", "mean", "shape"}
 	if v.all {
 		columns = append(columns, "WGs", "tiles", "schedule")
+	} else {
+		ks = merged(ks)
 	}
+	names := kernelNames(ks)
 	t := v.Section("kernels and copies", columns...)
 	v.AtMost(t, len(ks), v.top, func(i int) {
 		k, tiles := ks[i], ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		row := table.Row{names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.MedianNs, k.Shape, k.Workgroups, tiles, k.Schedule}
+		row := table.Row{names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs / trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule}
 		t.AppendRow(row[:len(columns)])
 	})
 }
 
-// nameWidth is the longest of a kernel's name in a table.
+// merged joins kernels of the same name and shape; the longest in total come first.
+func merged(ks []workload.KernelSummary) (joined []workload.KernelSummary) {
+	at := map[[2]string]int{}
+	for _, k := range ks {
+		key := [2]string{k.Name, k.Shape}
+		i, ok := at[key]
+		if !ok {
+			i = len(joined)
+			at[key], joined = i, append(joined, workload.KernelSummary{Name: k.Name, Shape: k.Shape})
+		}
+		joined[i].Count, joined[i].TotalNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs
+	}
+	slices.SortStableFunc(joined, func(a, b workload.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	return joined
+}
+
+// nameWidth is the longest name of a kernel in a table.
 const nameWidth = 28
 
-// kernelNames are short names of kernels. Different kernels with one short name also show
-// where their full names begin to differ.
+// kernelNames are short names of kernels. One that would look like another shows where its
+// full name begins to differ from the most similar one.
 func kernelNames(ks []workload.KernelSummary) []string {
-	full := map[string][]string{} // by short name
+	shown := func(k workload.KernelSummary) string { return text.Middle(layout.ShortName(k.Name), nameWidth) }
+	alike := map[[2]string][]string{} // full names, by what is shown
 	for _, k := range ks {
-		short := layout.ShortName(k.Name)
-		if !slices.Contains(full[short], k.Name) {
-			full[short] = append(full[short], k.Name)
+		key := [2]string{shown(k), k.Shape}
+		if !slices.Contains(alike[key], k.Name) {
+			alike[key] = append(alike[key], k.Name)
 		}
 	}
 	names := make([]string, len(ks))
 	for i, k := range ks {
-		short := layout.ShortName(k.Name)
-		names[i] = text.Middle(short, nameWidth)
-		if same := full[short]; len(same) > 1 {
-			at := 0
-			for _, other := range same[1:] {
-				n := 0
-				for n < min(len(same[0]), len(other)) && same[0][n] == other[n] {
-					n++
-				}
-				if at == 0 || n < at {
-					at = n
-				}
-			}
-			rest := []rune(strings.ToValidUTF8(k.Name[min(at, len(k.Name)):], ""))
-			short = text.Shorten(short, nameWidth/2)
-			names[i] = short + " …" + text.Shorten(string(rest), max(2, nameWidth-2-len([]rune(short))))
+		names[i] = shown(k)
+		all := alike[[2]string{names[i], k.Shape}]
+		if len(all) < 2 {
+			continue
 		}
+		at := 0 // where it differs from the most similar one
+		for _, other := range all {
+			n := 0
+			for other != k.Name && n < min(len(k.Name), len(other)) && k.Name[n] == other[n] {
+				n++
+			}
+			at = max(at, n)
+		}
+		rest := strings.ToValidUTF8(k.Name[at:], "")
+		name := text.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		names[i] = name + " …" + text.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
 	return names
 }
@@ -506,11 +529,18 @@ func (v *inspection) printRanks() {
 	if v.compat != "" {
 		v.printCompat(names)
 	}
-	columns := []string{"rank", "device", "compute", "transfer", "waiting", "copies", "idle", "hidden", "idle waits for"}
+	title, transfer := "ranks: where the time goes", "transfer"
+	if workload.Iterations(v.workload) > 0 {
+		title = "ranks: where the time of an iteration goes"
+	}
+	if v.blind() {
+		transfer = "transfer and waiting"
+	}
+	columns := []string{"rank", "device", "compute", transfer, "waiting", "copies", "idle", "hidden", "idle waits for"}
 	if v.all {
 		columns = append(columns, "clock ±", "file")
 	}
-	rows := v.Section("ranks: what an iteration consists of", columns...)
+	rows := v.Section(title, columns...)
 	console.OneUnit(rows)
 	v.AtMost(rows, len(m.Ranks), v.top, func(i int) {
 		r, hidden, device := &m.Ranks[i], "", ""
