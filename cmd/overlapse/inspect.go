@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -76,6 +77,8 @@ type inspected struct {
 	Schema   int                  `json:"schema"`
 	Workload workload.Summary     `json:"workload"`
 	Metrics  overlap.Metrics      `json:"metrics"`
+	Times    []overlap.Times      `json:"iteration"`            // what one consists of, by rank row
+	Late     *overlap.LateRank    `json:"waited_for,omitempty"` // by the other ranks
 	Flows    workload.FlowSummary `json:"dependencies"`
 	Compat   []overlap.Breakdown  `json:"compat,omitempty"` // by rank row, with the definitions of --compat
 	Spans    map[string]int       `json:"spans"`            // by kind
@@ -126,7 +129,9 @@ func (a *app) inspect(o inspectOptions) error {
 	if err != nil {
 		return err
 	}
+	done := a.Waiting(func() string { return "finding operations and what they wait for" }, nil)
 	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
+	done()
 	if err != nil {
 		return inputs.LiftError(o.path, err)
 	}
@@ -142,10 +147,11 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		on = &m
 	}
-	s, m := w.Summary(), overlap.Measure(run)
+	s, m, steps := w.Summary(), overlap.Measure(run), plan.MeasuredSteps(w)
+	times, late := steps.Times(run, 0), steps.WaitedFor(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
@@ -157,8 +163,7 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		return schema.WriteJSON(a.Out, r)
 	}
-	steps := plan.MeasuredSteps(w)
-	v := inspection{app: a, inspectOptions: o, workload: w, summary: s, metrics: &m, machine: on, times: steps.Times(run, 0), late: steps.WaitedFor(run)}
+	v := inspection{app: a, inspectOptions: o, workload: w, summary: s, metrics: &m, machine: on, times: times, late: late}
 	v.print()
 	return nil
 }
@@ -318,23 +323,7 @@ func (v *inspection) waitingText() string {
 	case v.late == nil || v.late.Share < leastWaiting:
 		return ""
 	}
-	late := v.late
-	said := fmt.Sprintf("%s of an iteration (%.1f %%) for rank %d", text.Micros(late.Cost), 100*late.Share, late.Rank)
-	var longer trace.Time
-	var words []string
-	for i, k := range late.Longer {
-		longer += k.Time
-		if i < 2 {
-			words = append(words, fmt.Sprintf("%s +%s", text.Middle(layout.ShortName(k.Name), 40), text.Micros(k.Time)))
-		}
-	}
-	switch {
-	case late.Idle > longer:
-		return fmt.Sprintf("%s: its device is idle for %s more than on the median rank (its host, or its data)", said, text.Micros(late.Idle))
-	case longer > 0:
-		return fmt.Sprintf("%s: its kernels take longer than on the median rank: %s", said, strings.Join(words, ", "))
-	}
-	return said + ", which arrives last though its kernels take no longer"
+	return results.LateText(v.late)
 }
 
 // nextCommand is the command to run next, as it can be pasted.

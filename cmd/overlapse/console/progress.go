@@ -19,6 +19,7 @@ const Patience = 200 * time.Millisecond
 type Progress struct {
 	mu          sync.Mutex
 	what        func() string
+	share       func() float64 // of what is not counted in parts; nil: unknown
 	all, done   int
 	parts       map[string]*part // at work
 	start       time.Time
@@ -36,18 +37,20 @@ func (p *part) total() float64 { return 1 - math.Ldexp(1-p.share/2, -p.round) }
 
 // Progress shows how many of n parts are done, until Finish.
 func (c *Console) Progress(n int, what string) *Progress {
-	return c.progress(n, func() string { return what })
+	return c.progress(&Progress{all: n, what: func() string { return what }})
 }
 
-// Waiting shows what the command does, which is asked for again and again, and for how long,
-// until done is called.
-func (c *Console) Waiting(what func() string) (done func()) { return c.progress(0, what).Finish }
+// Waiting shows what the command does and for how long, until done is called. what and share,
+// the part that is done, are asked again and again; share may be nil.
+func (c *Console) Waiting(what func() string, share func() float64) (done func()) {
+	return c.progress(&Progress{what: what, share: share}).Finish
+}
 
-func (c *Console) progress(n int, what func() string) *Progress {
+func (c *Console) progress(p *Progress) *Progress {
 	if !c.tty || c.Quiet {
 		return nil
 	}
-	p := &Progress{what: what, all: n, parts: map[string]*part{}, start: time.Now(), stop: make(chan struct{}), ended: make(chan struct{})}
+	p.parts, p.start, p.stop, p.ended = map[string]*part{}, time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.ended)
 		tick := time.NewTicker(Patience)
@@ -86,7 +89,11 @@ func (p *Progress) line(passed time.Duration) string {
 	for _, x := range p.parts {
 		done += x.total()
 	}
-	if share := done / float64(max(1, p.all)); passed >= settled && share >= enough {
+	share := done / float64(max(1, p.all))
+	if p.share != nil {
+		share = p.share()
+	}
+	if passed >= settled && share >= enough {
 		text += ", about " + words.Seconds(max(0, passed.Seconds()*(1/share-1))) + " left"
 	}
 	return text

@@ -13,7 +13,7 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bar bytes.Buffer
 		a := &Console{tty: true, Bar: &bar}
-		done := a.Waiting(func() string { return "reading x\x1b[2J.json" })
+		done := a.Waiting(func() string { return "reading x\x1b[2J.json" }, nil)
 		time.Sleep(Patience + time.Millisecond)
 		synctest.Wait()
 		if got := bar.String(); !strings.HasPrefix(got, "\r\x1b[Kreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Count(got, "\x1b") > 1 {
@@ -24,9 +24,17 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("after the end: %q", got)
 		}
 		bar.Reset()
-		a.Waiting(func() string { return "short" })()
+		done = a.Waiting(func() string { return "reading" }, func() float64 { return 0.25 })
+		time.Sleep(4*time.Second + time.Millisecond)
+		synctest.Wait()
+		if got := bar.String(); !strings.HasSuffix(got, "reading: 4.0 s, about 12 s left") {
+			t.Errorf("after 4 s: %q", got)
+		}
+		done()
+		bar.Reset()
+		a.Waiting(func() string { return "short" }, nil)()
 		for _, silent := range []*Console{{tty: false, Bar: &bar}, {tty: true, Quiet: true, Bar: &bar}} {
-			done := silent.Waiting(func() string { return "long" })
+			done := silent.Waiting(func() string { return "long" }, nil)
 			time.Sleep(time.Second)
 			done()
 		}

@@ -89,7 +89,7 @@ func Here() Environment {
 // Examine looks at an environment and prints what it found. It is an error if something is
 // missing that every command needs.
 func Examine(ctx context.Context, con *console.Console, s Environment, version, format string) error {
-	done := con.Waiting(func() string { return "asking nvidia-smi, rocm-smi and python3" })
+	done := con.Waiting(func() string { return "asking nvidia-smi, rocm-smi and python3" }, nil)
 	d := Diagnosis{schema.Version, version, s.findings(ctx)}
 	done()
 	if err := ctx.Err(); err != nil {
