@@ -270,7 +270,11 @@ func (v *inspection) boundText() string {
 	}
 	host := trace.Time(float64(sum.Idle) * v.hostShare())
 	parts := []share{
-		{"compute", sum.Compute}, {transfer, sum.Transfer}, {"waiting for ranks", sum.Waiting}, {"host", host}, {"copies", sum.Copies},
+		{"compute", sum.Compute},
+		{transfer, sum.Transfer},
+		{"waiting for ranks", sum.Waiting},
+		{"host", host},
+		{"copies", sum.Copies},
 		{"other idle time", sum.Idle - host},
 	}
 	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
