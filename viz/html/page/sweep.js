@@ -75,10 +75,10 @@ function draw() {
       continue;
     }
     const low = Math.min(...values), high = Math.max(...values);
-    text += `${metrics[Number(metric.value)][0]}: ${shown(low)} to ${shown(high)}. `;
+    text += `${each < 0 ? "" : `${data.axes[axis].values[each]} `}${shown(low)} to ${shown(high)}. `;
     chart.append(Number(kind.value) === 0 ? heat(x, y, m, best, Math.max(...found.map(i => Math.abs(data.cells[i][CHANGE])))) : curves(x, y, m, best, low, high));
   }
-  document.getElementById("about").textContent = `${text}Colours: change against the captured schedule of the same input and scenario; green is faster. Empty: no strategy applies.`;
+  document.getElementById("about").textContent = `${metrics[Number(metric.value)][0]}: ${text}Colours: change against the captured schedule of the same input and scenario; green is faster. Empty: no strategy applies.`;
 }
 
 function heat(x, y, m, best, most) {
