@@ -227,16 +227,16 @@ func (v *inspection) printAnswer() {
 func (v *inspection) ranksText() string {
 	s := &v.summary
 	ranks := text.Counted(s.World, "rank")
-	switch {
-	case s.Estimated:
-		ranks += ", none captured"
-	case s.Captured < s.World:
+	if s.Captured < s.World {
 		ranks = fmt.Sprintf("%d of %s captured", s.Captured, ranks)
 	}
 	if device := v.workload.Run.Ranks[0].Device.Name; device != "" {
-		ranks += " on " + plain.Line(device)
+		ranks += " on " + device
 	}
-	return ranks
+	if s.Estimated {
+		ranks += ", none captured"
+	}
+	return plain.Line(ranks)
 }
 
 // iterationsText is how many iterations there are, and how long one takes.
