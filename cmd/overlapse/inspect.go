@@ -206,7 +206,11 @@ func (v *inspection) print() {
 // printAnswer prints what bounds the step, who is waited for, and what to do next.
 func (v *inspection) printAnswer() {
 	s := &v.summary
-	fmt.Fprintln(v.Out, text.Wrapped(strings.Join(slices.DeleteFunc([]string{plain.Line(s.Name), v.ranksText(), v.iterationsText()}, func(x string) bool { return x == "" }), " · "), 0))
+	title := plain.Line(s.Name) + " · " + v.ranksText()
+	if took := v.iterationsText(); took != "" {
+		title += " · " + took
+	}
+	fmt.Fprintln(v.Out, text.Wrapped(title, 0))
 	if len(v.workload.Ops) == 0 {
 		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
 	} else {
@@ -384,7 +388,9 @@ func (v *inspection) printCollectives() {
 		if !v.blind() && c.Ranks > 1 {
 			waiting = fmt.Sprintf("%.0f %%", 100*c.Waiting)
 		}
-		row := table.Row{c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence}
+		row := table.Row{
+			c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence,
+		}
 		t.AppendRow(row[:len(columns)])
 	})
 }
@@ -425,7 +431,10 @@ func (v *inspection) printKernels() {
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		row := table.Row{names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs / trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule}
+		row := table.Row{
+			names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs / trace.Time(k.Count), k.Shape,
+			k.Workgroups, tiles, k.Schedule,
+		}
 		t.AppendRow(row[:len(columns)])
 	})
 }
@@ -499,8 +508,8 @@ func (v *inspection) printPairs() {
 			size = sizeOrUnknown(p.Bytes, true)
 		}
 		row := table.Row{
-			p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22), text.Middle(layout.ShortName(p.Second), 22), size, p.Count,
-			fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
+			p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22),
+			text.Middle(layout.ShortName(p.Second), 22), size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 		}
 		t.AppendRow(row[:len(columns)])
 	})
@@ -586,7 +595,8 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 		return
 	}
 	if !all {
-		a.Labelled("ledger", fmt.Sprintf("%d events skipped, %d repaired, %d noted (--ledger lists them)", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted)))
+		a.Labelled("ledger", fmt.Sprintf("%d events skipped, %d repaired, %d noted (--ledger lists them)",
+			l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted)))
 		shown := 0
 		for _, e := range l.Entries {
 			if e.Action != trace.Noted && shown < mostReasons {
@@ -614,13 +624,16 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 // printCompat prints the time breakdown of each rank as another tool defines it.
 func (v *inspection) printCompat(names []int) {
 	parts := overlap.Compat(v.workload.Run, overlap.Tool(v.compat))
-	t := v.Section("time breakdown, as defined by "+v.compat, "rank", "total", "overlap", "exposed", "idle", "compute", "communication", "overlapped", "exposed copies")
+	t := v.Section("time breakdown, as defined by "+v.compat,
+		"rank", "total", "overlap", "exposed", "idle", "compute", "communication", "overlapped", "exposed copies")
 	v.AtMost(t, len(parts), v.top, func(i int) {
 		b, percent := parts[i], "-"
 		if p, ok := b.OverlapPercent(); ok {
 			percent = fmt.Sprintf("%.2f %%", p)
 		}
-		t.AppendRow(table.Row{fmt.Sprint(names[i]), b.Total, percent, b.Exposed, b.Idle, b.Compute, b.Communication, b.Overlapped, b.Copies})
+		t.AppendRow(table.Row{
+			fmt.Sprint(names[i]), b.Total, percent, b.Exposed, b.Idle, b.Compute, b.Communication, b.Overlapped, b.Copies,
+		})
 	})
 }
 
@@ -665,11 +678,12 @@ func (v *inspection) dependenciesText() {
 		}
 	}
 	s := v.workload.Flows()
-	if total, guessed := len(v.workload.Ops), s.Operations["guessed"]; 2*guessed > total {
-		v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are guessed (--all says how to record them)", guessed, text.Counted(total, "operation")))
-	} else {
-		v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are recorded (--all counts them)", total-guessed, text.Counted(total, "operation")))
+	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
+	n, how := total-guessed, "recorded (--all counts them)"
+	if 2*guessed > total {
+		n, how = guessed, "guessed (--all says how to record them)"
 	}
+	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, text.Counted(total, "operation"), how))
 }
 
 // printDependencies prints the dataflow graph in numbers.
@@ -679,7 +693,8 @@ func (v *inspection) printDependencies() {
 	for _, n := range s.Edges {
 		edges += n
 	}
-	t := v.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges", "of these by stream order only", "more by reused memory", "longest chain", "its operations")
+	t := v.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges",
+		"of these by stream order only", "more by reused memory", "longest chain", "its operations")
 	guessed := s.Operations["guessed"]
 	t.AppendRow(table.Row{
 		len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],

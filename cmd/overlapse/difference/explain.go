@@ -55,7 +55,8 @@ func joinFused(rows []overlap.Change, operations map[string]string) (joined []ov
 			kernel, operation = operation, kernel
 		}
 		alone := at[kernel]
-		if _, known := trace.ParseCollectiveOp(operation); f.Group != overlap.ByKernel || !ok || !known || alone == nil || gone[alone] {
+		_, known := trace.ParseCollectiveOp(operation)
+		if f.Group != overlap.ByKernel || !ok || !known || alone == nil || gone[alone] {
 			continue
 		}
 		gone[alone] = true
@@ -94,9 +95,9 @@ func joinFused(rows []overlap.Change, operations map[string]string) (joined []ov
 // B has, both run as often, are one cause: one replaces the other.
 func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Kind) []Cause {
 	var causes []Cause
-	var compute trace.Time         // by state
-	kernels := -moved              // compute by kernel
-	var lost, new []overlap.Change // kernels that only A, only B has
+	var compute trace.Time          // by state
+	kernels := -moved               // compute by kernel
+	var lost, more []overlap.Change // kernels that only A, only B has
 	name := func(r overlap.Change) string { return layout.ShortName(r.Name) }
 	for _, r := range rows {
 		kind, single := kinds[r.Name] // not single: of joinFused
@@ -115,20 +116,20 @@ func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Ki
 		case single && r.CountB == 0:
 			lost, kernels = append(lost, r), kernels+r.Diff
 		case single && r.CountA == 0:
-			new, kernels = append(new, r), kernels+r.Diff
+			more, kernels = append(more, r), kernels+r.Diff
 		default:
 			causes, kernels = append(causes, Cause{name(r), r.Diff}), kernels+r.Diff
 		}
 	}
 	for _, a := range lost {
-		if i := slices.IndexFunc(new, func(b overlap.Change) bool { return b.CountB == a.CountA }); i >= 0 {
-			causes = append(causes, Cause{name(new[i]) + " in place of " + name(a), a.Diff + new[i].Diff})
-			new = slices.Delete(new, i, i+1)
+		if i := slices.IndexFunc(more, func(b overlap.Change) bool { return b.CountB == a.CountA }); i >= 0 {
+			causes = append(causes, Cause{name(more[i]) + " in place of " + name(a), a.Diff + more[i].Diff})
+			more = slices.Delete(more, i, i+1)
 			continue
 		}
 		causes = append(causes, Cause{name(a) + " (only in A)", a.Diff})
 	}
-	for _, b := range new {
+	for _, b := range more {
 		causes = append(causes, Cause{name(b) + " (only in B)", b.Diff})
 	}
 	return append(causes, Cause{"kernels side by side", compute - kernels})
@@ -161,7 +162,8 @@ func (d *Difference) explain() string {
 		words[0] = "Under " + d.under + ", " + words[0]
 		strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
 		if most := strategies[0]; most.Name != d.under && most.Diff != 0 { // the largest difference comes first
-			words = append(words, fmt.Sprintf("Most differs %s: %s.", most.Name, text.Percent(float64(most.Diff)/float64(max(1, most.A)))))
+			change := float64(most.Diff) / float64(max(1, most.A))
+			words = append(words, fmt.Sprintf("Most differs %s: %s.", most.Name, text.Percent(change)))
 		}
 	}
 	var sums [2]trace.Time // of what is faster, slower
@@ -176,8 +178,10 @@ func (d *Difference) explain() string {
 			if k == 0 {
 				size = -size
 			}
-			if len(list) < mostCauses && float64(size) >= leastCause*float64(sums[k]) && float64(size) > leastShare*float64(d.A.Time) {
-				list = append(list, fmt.Sprintf("%s %s %s (%.0f %%)", text.Middle(c.Name, 44), unit.Signed(c.Diff), unit.Name, 100*float64(size)/float64(sums[k])))
+			part := float64(size) / float64(max(1, sums[k]))
+			if len(list) < mostCauses && part >= leastCause && float64(size) > leastShare*float64(d.A.Time) {
+				name := text.Middle(c.Name, 44)
+				list = append(list, fmt.Sprintf("%s %s %s (%.0f %%)", name, unit.Signed(c.Diff), unit.Name, 100*part))
 			}
 		}
 		if len(list) > 0 {
