@@ -101,7 +101,7 @@ const approxShare = 256
 func tookWith(t rapid.TB, m *machine.Machine, p *program.Program, paths int) (program.Time, Approximation) {
 	s := newSim(m, p, Options{})
 	s.flows.ExactPaths = paths
-	s.run(nil)
+	s.run(Options{})
 	if s.err != nil {
 		t.Fatalf("%v", s.err)
 	}
@@ -227,7 +227,7 @@ func TestApproxOfRandomPrograms(t *testing.T) {
 		}
 		enlarge(p, rapid.SampledFrom([]float64{1, 1000}).Draw(t, "bytes"))
 		exact := newSim(&m, p, Options{})
-		exact.run(nil)
+		exact.run(Options{})
 		for _, paths := range []int{1, 2, 4} {
 			s := newSim(&m, p, Options{})
 			s.flows.ExactPaths = paths

@@ -313,6 +313,19 @@ func TestStop(t *testing.T) {
 	if _, err := Simulate(small(1, 1), p, Options{Stop: func() bool { return false }}); err != nil {
 		t.Error(err)
 	}
+	var shares []float64
+	progress := func(run string, share float64) {
+		if run != "slow" {
+			t.Errorf("progress of %q", run)
+		}
+		shares = append(shares, share)
+	}
+	if _, err := Simulate(small(1, 1), p, Options{Name: "slow", Progress: progress}); err != nil {
+		t.Error(err)
+	}
+	if n := len(shares); n < 5 || !slices.IsSorted(shares) || shares[0] > 0.1 || shares[n-1] < 0.9 || shares[n-1] > 1 {
+		t.Errorf("progress: %v", shares)
+	}
 }
 
 // Every resource is one bound. The capacities tell which is which.

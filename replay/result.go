@@ -31,6 +31,9 @@ type Options struct {
 	Usage     bool         // record what is in use over time: Result.Usage
 	// Stop is called from time to time; true ends the simulation with ErrStopped. nil: never.
 	Stop func() bool
+	// Progress is called as often with the run's Name and the share of the streams' commands
+	// that are done, 0 to 1. nil: never.
+	Progress func(run string, share float64)
 	// Tiles bounds the recorded tiles of a persistent kernel: only the first workgroups that
 	// run so many tiles together are recorded, at least 32 of them. 0: no bound.
 	Tiles int

@@ -63,7 +63,7 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 		return nil, err
 	}
 	s := newSim(&m, p, o)
-	s.run(o.Stop)
+	s.run(o)
 	if s.err == nil {
 		s.err = s.deadlock()
 	}
@@ -88,21 +88,33 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 // errTooMany ends a simulation that records more than Options.Most spans.
 var errTooMany = errors.New("too many spans")
 
-// stopEvery is the number of instants between two calls of Options.Stop.
+// stopEvery is the number of instants between two calls of Options.Stop and Progress.
 const stopEvery = 256
 
 // run simulates instant by instant until no timer is left (rule Z3).
-func (s *sim) run(stop func() bool) {
+func (s *sim) run(o Options) {
 	s.instant()
 	for n := 1; s.next(); n++ {
 		s.instant()
-		if n%stopEvery == 0 && stop != nil && stop() {
+		if n%stopEvery == 0 && o.Stop != nil && o.Stop() {
 			s.fail(ErrStopped)
+		}
+		if n%stopEvery == 0 && o.Progress != nil {
+			o.Progress(o.Name, s.share())
 		}
 		if s.record.tooMany() {
 			s.fail(errTooMany)
 		}
 	}
+}
+
+// share is the share of the streams' commands that are done.
+func (s *sim) share() float64 {
+	done, all := 0, 1
+	for i := range s.streams {
+		done, all = done+s.streams[i].next, all+len(s.streams[i].Commands)
+	}
+	return float64(done) / float64(all)
 }
 
 // An actor is an entity that is due or waits: its kind and its index.

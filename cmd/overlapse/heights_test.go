@@ -82,17 +82,17 @@ var folders = map[string]folder{
 	"cmd/overlapse/files":  {height: command},
 	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
-	"cmd/overlapse/console": {height: command, spawns: true, uses: []string{
-		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
+	"cmd/overlapse/console": {height: command + 1, spawns: true, uses: []string{
+		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
 	}},
-	"cmd/overlapse/inputs":       {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/doctor":       {height: command + 1, uses: []string{"golang.org/x/term"}},
-	"cmd/overlapse/store":        {height: command + 1, uses: []string{"github.com/minio/minio-go/v7"}},
-	"cmd/overlapse/cluster":      {height: command + 1, uses: []string{"github.com/spf13/pflag"}},
-	"cmd/overlapse/sweepresults": {height: command + 1, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
-	"cmd/overlapse/results":      {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
-	"cmd/overlapse/difference":   {height: command + 3, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
-	"cmd/overlapse": {height: command + 4, spawns: true, uses: []string{
+	"cmd/overlapse/inputs":       {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/doctor":       {height: command + 2, uses: []string{"golang.org/x/term"}},
+	"cmd/overlapse/store":        {height: command + 2, uses: []string{"github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/cluster":      {height: command + 2, uses: []string{"github.com/spf13/pflag"}},
+	"cmd/overlapse/sweepresults": {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/results":      {height: command + 3, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/difference":   {height: command + 4, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6",
 	}},
 }
@@ -190,7 +190,7 @@ func TestHeightRules(t *testing.T) {
 		{"replay/a.go", `import "` + module + `/replay/workload"`, "replay/a.go:1: imports replay/workload: height 3 from height 3"},
 		{"viz/tui/a.go", `import "` + module + `/replay/machine"`, "viz/tui/a.go:1: imports replay/machine: views know runs only"},
 		{"engines/a.go", `import "` + module + `/viz/layout"`, "engines/a.go:1: imports viz/layout: only views and the command draw"},
-		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 13 from height 6"},
+		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 14 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
 		{"samples/a.go", ``, "samples/a.go: a folder without a height"},

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -25,6 +31,7 @@ type inspectOptions struct {
 	machine string
 	format  string
 	ledger  bool
+	all     bool
 
 	dataflow string // a file of corrections
 
@@ -38,13 +45,13 @@ func (a *app) inspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect PATH...",
 		Short: "Show the contents of a trace: ranks, kernels, collectives, pairs and the evidence for them",
-		Long: `Reads a trace and prints its contents: a summary; ranks and devices; kernels with shapes and
-tiles; collectives matched across ranks, with transfer time and arrival skew; the pairs
-of computation and communication that a strategy can overlap, with the evidence for
-each; how many operations have known dependencies of data; and the assumptions of the
-reader.`,
+		Long: `Reads a trace and prints what bounds a step (compute, transfer, waiting for a late rank, the
+host, copies), which rank the others wait for, and the next command. Then: the collectives by
+kind and size, with bandwidths as nccl-tests defines them; the kernels that take most time; the
+pairs of computation and communication that a strategy can overlap; the states of each rank.
+--all adds the evidence for what is inferred: tiles, pairs, dependencies, steps and files.`,
 		Example: `  overlapse inspect samples/moe-ep4
-  overlapse inspect samples/moe-ep4 --ledger
+  overlapse inspect samples/moe-ep4 --all
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
 		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -55,6 +62,7 @@ reader.`,
 	f := c.Flags()
 	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	f.BoolVar(&o.all, "all", false, "also print the evidence for pairs, tiles and dependencies, every step, and the file of each rank")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	usage.ChoiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
 	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each table; 0: all")
@@ -69,6 +77,8 @@ type inspected struct {
 	Schema   int                  `json:"schema"`
 	Workload workload.Summary     `json:"workload"`
 	Metrics  overlap.Metrics      `json:"metrics"`
+	Times    []overlap.Times      `json:"iteration"`            // what one consists of, by rank row
+	Late     *overlap.LateRank    `json:"waited_for,omitempty"` // by the other ranks
 	Flows    workload.FlowSummary `json:"dependencies"`
 	Compat   []overlap.Breakdown  `json:"compat,omitempty"` // by rank row, with the definitions of --compat
 	Spans    map[string]int       `json:"spans"`            // by kind
@@ -116,11 +126,14 @@ func (a *app) inspect(o inspectOptions) error {
 	if err != nil {
 		return err
 	}
+	done := a.Waiting(func() string { return "finding operations and what they wait for" }, nil)
 	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
+	done()
 	if err != nil {
 		return inputs.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
+	on := inputs.KnownMachine(w)
 	if o.machine != "" && !inputs.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
 		if err != nil {
@@ -129,11 +142,13 @@ func (a *app) inspect(o inspectOptions) error {
 		if note := workload.GuessSizes(w, &m); note != "" {
 			w.Notes = append(w.Notes, note)
 		}
+		on = &m
 	}
-	s, m := w.Summary(), overlap.Measure(run)
+	s, m, steps := w.Summary(), overlap.Measure(run), plan.MeasuredSteps(w)
+	times, late := steps.Times(run, 0), steps.WaitedFor(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
@@ -145,90 +160,417 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		return schema.WriteJSON(a.Out, r)
 	}
-	a.printSummary(s, run, &m)
-	a.printMetrics(run, &m, o)
-	a.printContents(s, &m, o.top)
-	a.printDependencies(w)
-	if o.explain {
-		a.explainMetrics(o.compat)
-	}
-	a.printLedger(run, o.ledger)
+	v := inspection{app: a, inspectOptions: o, workload: w, summary: s, metrics: &m, machine: on, times: times, late: late}
+	v.print()
 	return nil
 }
 
-// printSummary prints what the tables below say, in a few lines.
-func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metrics) {
-	captured := fmt.Sprintf("%d of %d ranks captured", s.Captured, s.World)
-	if s.Estimated {
-		captured = fmt.Sprintf("%d ranks, none captured", s.World)
-	}
-	fmt.Fprintf(a.Out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), text.Micros(run.End))
-	if sum := m.Sum(); sum.Total > 0 {
-		part := func(t trace.Time) float64 { return 100 * float64(t) / float64(sum.Total) }
-		fmt.Fprintf(a.Out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
-			part(sum.Compute), part(sum.Exposed), part(sum.Copies), part(sum.Idle))
-		if p, ok := sum.OverlapPercent(); ok {
-			fmt.Fprintf(a.Out, "; %.1f %% of communication is overlapped", p)
+// An inspection is a trace, and what is printed of it.
+type inspection struct {
+	*app
+	inspectOptions
+	workload *workload.Workload
+	summary  workload.Summary
+	metrics  *overlap.Metrics
+	machine  *machine.Machine  // nil: unknown
+	times    []overlap.Times   // of an iteration, by rank row
+	late     *overlap.LateRank // the one that others wait for; nil: none
+}
+
+// print prints the answer, then the tables behind it.
+func (v *inspection) print() {
+	v.printAnswer()
+	if len(v.workload.Ops) > 0 {
+		v.printCollectives()
+		v.printKernels()
+		v.printPairs()
+		v.printRanks()
+		v.printSteps()
+		if v.all {
+			v.printDependencies()
 		}
-		fmt.Fprintln(a.Out)
 	}
-	pairs := 0
-	for _, p := range s.Pairs {
-		pairs += p.Count
+	if v.explain {
+		v.explainMetrics(v.compat)
 	}
-	fmt.Fprintf(a.Out, "%s, %s of collectives, %s of %s, %s\n", text.Counted(len(s.Kernels), "kernel"), text.Counted(len(s.Collectives), "kind"),
-		text.Counted(pairs, "pair"), text.Counted(len(s.Pairs), "kind"), text.Counted(len(s.Steps), "step"))
+	fmt.Fprintln(v.Out)
+	if len(v.workload.Ops) > 0 && !v.all {
+		v.dependenciesText()
+	}
+	v.printLedger(v.workload.Run, v.ledger)
+}
+
+// printAnswer prints what bounds the step, who is waited for, and what to do next.
+func (v *inspection) printAnswer() {
+	s := &v.summary
+	title := plain.Line(s.Name) + " · " + v.ranksText()
+	if took := v.iterationsText(); took != "" {
+		title += " · " + took
+	}
+	fmt.Fprintln(v.Out, text.Wrapped(title, 0))
+	if len(v.workload.Ops) == 0 {
+		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
+	} else {
+		v.Labelled("bound by", v.boundText())
+		if waits := v.waitingText(); waits != "" {
+			v.Labelled("waiting", waits)
+		}
+		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
+	}
 	for _, n := range s.Notes {
-		fmt.Fprintf(a.Out, "note: %s\n", plain.Line(n))
+		if len(v.workload.Ops) > 0 || n != workload.NoDeviceOperation {
+			v.Labelled("note", n)
+		}
 	}
 }
 
-// printContents prints the tables of what the trace holds, at most top rows of each.
-func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
-	t := a.Section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
-	a.AtMost(t, len(s.Ranks), top, func(i int) {
-		r, source := s.Ranks[i], s.Ranks[i].Source
-		if r.CopyOf != nil {
-			source = fmt.Sprintf("copy of rank %d", *r.CopyOf)
-		}
-		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, text.Micros(r.StartNs), text.Micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
-	})
-	var all trace.Time // of kernels and copies
-	for _, k := range m.Kernels {
-		all += k.Total
+// ranksText is how many ranks were captured, and on what.
+func (v *inspection) ranksText() string {
+	s := &v.summary
+	ranks := text.Counted(s.World, "rank")
+	if s.Captured < s.World {
+		ranks = fmt.Sprintf("%d of %s captured", s.Captured, ranks)
 	}
-	t = a.Section("kernels and copies", "kernel", "count", "total", "share", "median", "shape", "WGs", "tiles", "schedule")
-	a.AtMost(t, len(s.Kernels), top, func(i int) {
-		k, tiles := s.Kernels[i], ""
+	if device := v.workload.Run.Ranks[0].Device.Name; device != "" {
+		ranks += " on " + device
+	}
+	if s.Estimated {
+		ranks += ", none captured"
+	}
+	return plain.Line(ranks)
+}
+
+// iterationsText is how many iterations there are, and how long one takes.
+func (v *inspection) iterationsText() string {
+	took := text.Micros(plan.MeasuredStepTime(v.workload))
+	switch n := workload.Iterations(v.workload); {
+	case len(v.workload.Ops) == 0:
+		return ""
+	case n == 0:
+		return took + " in all, no step is marked"
+	default:
+		return fmt.Sprintf("%s of %s", text.Counted(n, "iteration"), took)
+	}
+}
+
+// A share is a part of the ranks' time.
+type share struct {
+	of   string
+	time trace.Time
+}
+
+// boundText says what an iteration consists of, the largest part first.
+func (v *inspection) boundText() string {
+	sum := overlap.MeanOf(v.times)
+	if sum.Total() == 0 {
+		return "nothing: the device work takes no time"
+	}
+	transfer := "transfer"
+	if v.blind() {
+		transfer = "transfer and waiting"
+	}
+	host := trace.Time(float64(sum.Idle) * v.hostShare())
+	parts := []share{
+		{"compute", sum.Compute},
+		{transfer, sum.Transfer},
+		{"waiting for ranks", sum.Waiting},
+		{"host", host},
+		{"copies", sum.Copies},
+		{"other idle time", sum.Idle - host},
+	}
+	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
+	var words []string
+	for _, p := range parts {
+		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
+			words = append(words, fmt.Sprintf("%s %.1f %%", p.of, part))
+		}
+	}
+	line := strings.Join(words, ", ")
+	whole := v.metrics.Sum()
+	switch p, ok := whole.OverlapPercent(); {
+	case ok:
+		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
+	case len(v.summary.Collectives) == 0:
+		line += "; nothing to overlap, as the trace has no communication"
+	}
+	return line
+}
+
+// hostShare is the part of idle time in which the device had nothing to do, as the host had
+// not launched it yet.
+func (v *inspection) hostShare() float64 {
+	var host, all trace.Time
+	for _, r := range v.metrics.Ranks {
+		c := r.IdleCauses
+		host, all = host+c.Host+c.Sync+c.Launch, all+c.Host+c.Sync+c.Launch+c.Queued+c.Unknown
+	}
+	return float64(host) / float64(max(1, all))
+}
+
+// blind reports whether no waiting can be told from transfer, as the ranks that were waited
+// for were not captured.
+func (v *inspection) blind() bool {
+	return v.summary.Captured < v.summary.World && len(v.summary.Collectives) > 0 && overlap.MeanOf(v.times).Waiting == 0
+}
+
+// leastWaiting is the share of an iteration below which waiting is not worth a line.
+const leastWaiting = 0.005
+
+// waitingText names the rank that others wait for, and what takes it longer; "" if nobody
+// waits long.
+func (v *inspection) waitingText() string {
+	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
+	switch {
+	case v.blind():
+		return "unknown, as the other ranks were not captured: capture all ranks of one step"
+	case unaligned && len(v.summary.Collectives) > 0:
+		return "unknown, as the clocks of the ranks cannot be aligned: no collective that all of them join was matched"
+	case v.late == nil || v.late.Share < leastWaiting:
+		return ""
+	}
+	return results.LateText(v.late)
+}
+
+// nextCommand is the command to run next, as it can be pasted.
+func (v *inspection) nextCommand() string {
+	path := text.ShellWord(v.path)
+	if paths := v.Inputs[v.path]; paths != nil {
+		path = text.ShellWords(paths)
+	}
+	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 {
+		return "overlapse view " + path
+	}
+	command := "overlapse replay " + path
+	switch {
+	case v.inspectOptions.machine != "":
+		command += " --machine " + text.ShellWord(v.inspectOptions.machine)
+	case v.machine == nil:
+		name, why := inputs.Likely(v.workload)
+		command += fmt.Sprintf(" --machine %s  # %s", name, why)
+	}
+	return command
+}
+
+// printCollectives prints collectives by kind and size class, with their bandwidths.
+func (v *inspection) printCollectives() {
+	if len(v.summary.Collectives) == 0 {
+		return
+	}
+	title := "collectives (bandwidths in GB/s, as nccl-tests defines them"
+	if v.machine != nil {
+		if rate := v.machine.LinkRate(v.summary.World); rate > 0 && v.machine.Nodes() == 1 {
+			title += fmt.Sprintf("; links of %s: %.0f out of a GPU", v.machine.Name, rate/1e9)
+		}
+	}
+	title += ")"
+	all := v.summary.Collectives
+	several := slices.ContainsFunc(all, func(c workload.CollectiveSummary) bool { return c.Group != all[0].Group })
+	columns := []string{"operation", "size", "group", "ranks", "count", "transfer", "algbw", "busbw", "of links", "waiting"}
+	if v.all {
+		columns = append(columns, "channels", "matched by")
+	}
+	t := v.Section(title, columns...)
+	v.AtMost(t, len(all), v.top, func(i int) {
+		c, group := all[i], ""
+		if several {
+			group = text.Shorten(c.Group, 14)
+		}
+		algorithm, bus, links, waiting := "", "", "", ""
+		if c.Bus > 0 && !c.Guessed {
+			algorithm, bus = fmt.Sprintf("%.1f", c.Algorithm/1e9), fmt.Sprintf("%.1f", c.Bus/1e9)
+			if v.machine != nil && v.machine.Nodes() == 1 && v.machine.LinkRate(c.Ranks) > 0 {
+				links = fmt.Sprintf("%.0f %%", 100*c.Bus/v.machine.LinkRate(c.Ranks))
+			}
+		}
+		if !v.blind() && c.Ranks > 1 {
+			waiting = fmt.Sprintf("%.0f %%", 100*c.Waiting)
+		}
+		row := table.Row{
+			c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence,
+		}
+		t.AppendRow(row[:len(columns)])
+	})
+}
+
+// sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
+func sizesOf(c workload.CollectiveSummary) string {
+	size := sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String())
+	if most := layout.Bytes(c.MostBytes); most != size && c.MostBytes > c.Bytes {
+		least, unit, _ := strings.Cut(size, " ")
+		if strings.HasSuffix(most, " "+unit) {
+			size = least
+		}
+		size += " to " + most
+	}
+	if c.Guessed && c.Bytes > 0 {
+		size = "≤ " + size
+	}
+	return size
+}
+
+// printKernels prints the kernels and copies that take most time. Without --all, those of one
+// name and shape are one row, whatever their grids.
+func (v *inspection) printKernels() {
+	ks, whole := v.summary.Kernels, v.metrics.Sum().Total
+	if len(ks) == 0 {
+		return
+	}
+	columns := []string{"kernel", "count", "total", "of time", "mean", "shape"}
+	if v.all {
+		columns = append(columns, "WGs", "tiles", "schedule")
+	} else {
+		ks = merged(ks)
+	}
+	names := kernelNames(ks)
+	t := v.Section("kernels and copies", columns...)
+	v.AtMost(t, len(ks), v.top, func(i int) {
+		k, tiles := ks[i], ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.AppendRow(table.Row{text.Shorten(layout.ShortName(k.Name), 50), k.Count, text.Micros(k.TotalNs), text.ShareOf(k.TotalNs, all), text.Micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
+		row := table.Row{
+			names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs / trace.Time(k.Count), k.Shape,
+			k.Workgroups, tiles, k.Schedule,
+		}
+		t.AppendRow(row[:len(columns)])
 	})
-	if len(s.Collectives) > 0 {
-		t = a.Section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
-		a.AtMost(t, len(s.Collectives), top, func(i int) {
-			c := s.Collectives[i]
-			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, text.Micros(c.TransferNs), text.Micros(c.SkewNs), text.Micros(c.MaxSkewNs)})
-		})
+}
+
+// merged joins kernels of the same name and shape; the longest in total come first.
+func merged(ks []workload.KernelSummary) (joined []workload.KernelSummary) {
+	at := map[[2]string]int{}
+	for _, k := range ks {
+		key := [2]string{k.Name, k.Shape}
+		i, ok := at[key]
+		if !ok {
+			i = len(joined)
+			at[key], joined = i, append(joined, workload.KernelSummary{Name: k.Name, Shape: k.Shape})
+		}
+		joined[i].Count, joined[i].TotalNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs
 	}
-	if len(s.Pairs) > 0 {
-		t = a.Section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
-		a.AtMost(t, len(s.Pairs), top, func(i int) {
-			p := s.Pairs[i]
-			t.AppendRow(table.Row{
-				p.Number, p.Direction, text.Shorten(layout.ShortName(p.First), 28), text.Shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
-				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
-			})
-		})
+	slices.SortStableFunc(joined, func(a, b workload.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	return joined
+}
+
+// nameWidth is the longest name of a kernel in a table.
+const nameWidth = 28
+
+// kernelNames are short names of kernels. One that would look like another shows where its
+// full name begins to differ from the most similar one.
+func kernelNames(ks []workload.KernelSummary) []string {
+	shown := func(k workload.KernelSummary) string { return text.Middle(layout.ShortName(k.Name), nameWidth) }
+	alike := map[[2]string][]string{} // full names, by what is shown
+	for _, k := range ks {
+		key := [2]string{shown(k), k.Shape}
+		if !slices.Contains(alike[key], k.Name) {
+			alike[key] = append(alike[key], k.Name)
+		}
 	}
-	if len(s.Steps) > 0 {
-		t = a.Section("steps", "step", "operations", "from", "median over ranks")
-		a.AtMost(t, len(s.Steps), top, func(i int) {
-			st := s.Steps[i]
-			t.AppendRow(table.Row{st.Name, st.Ops, text.Micros(st.StartNs), text.Micros(st.MedianNs)})
-		})
+	names := make([]string, len(ks))
+	for i, k := range ks {
+		names[i] = shown(k)
+		all := alike[[2]string{names[i], k.Shape}]
+		if len(all) < 2 {
+			continue
+		}
+		at := 0 // where it differs from the most similar one
+		for _, other := range all {
+			n := 0
+			for other != k.Name && n < min(len(k.Name), len(other)) && k.Name[n] == other[n] {
+				n++
+			}
+			at = max(at, n)
+		}
+		rest := strings.ToValidUTF8(k.Name[at:], "")
+		name := text.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		names[i] = name + " …" + text.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
+	return names
+}
+
+// printPairs prints the pairs that strategies can overlap.
+func (v *inspection) printPairs() {
+	ps := v.summary.Pairs
+	if len(ps) == 0 {
+		return
+	}
+	columns := []string{"pair", "kind", "first", "second", "size", "count", "sure"}
+	if v.all {
+		columns = append(columns, "evidence")
+	}
+	t := v.Section("pairs (numbers for --pair)", columns...)
+	v.AtMost(t, len(ps), v.top, func(i int) {
+		p, size := ps[i], ""
+		if p.Direction != workload.ComputeThenCompute.String() {
+			size = sizeOrUnknown(p.Bytes, true)
+		}
+		row := table.Row{
+			p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22),
+			text.Middle(layout.ShortName(p.Second), 22), size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
+		}
+		t.AppendRow(row[:len(columns)])
+	})
+}
+
+// printRanks prints what the time of each captured rank goes to, by overlapse's definitions
+// or another tool's.
+func (v *inspection) printRanks() {
+	run, m := v.workload.Run, v.metrics
+	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
+	copies := 0
+	for _, r := range v.summary.Ranks {
+		if r.CopyOf == nil {
+			names[v.workload.Rows[r.Rank]] = r.Rank
+		} else {
+			copies++
+		}
+	}
+	if v.compat != "" {
+		v.printCompat(names)
+	}
+	title, transfer := "ranks: where the time goes", "transfer"
+	if workload.Iterations(v.workload) > 0 {
+		title = "ranks: where the time of an iteration goes"
+	}
+	if v.blind() {
+		transfer = "transfer and waiting"
+	}
+	columns := []string{"rank", "device", "compute", transfer, "waiting", "copies", "idle", "hidden", "idle waits for"}
+	if v.all {
+		columns = append(columns, "clock ±", "file")
+	}
+	rows := v.Section(title, columns...)
+	console.OneUnit(rows)
+	v.AtMost(rows, len(m.Ranks), v.top, func(i int) {
+		r, hidden, device := &m.Ranks[i], "", ""
+		if p, ok := r.OverlapPercent(); ok {
+			hidden = fmt.Sprintf("%.1f %%", p)
+		}
+		if slices.ContainsFunc(run.Ranks, func(x trace.Rank) bool { return x.Device.Name != run.Ranks[0].Device.Name }) {
+			device = run.Ranks[i].Device.Name
+		}
+		t := v.times[i]
+		row := table.Row{
+			fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
+			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source,
+		}
+		rows.AppendRow(row[:len(columns)])
+	})
+	if copies > 0 {
+		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", text.Counted(copies, "rank"))
+	}
+}
+
+// printSteps prints the time of every step.
+func (v *inspection) printSteps() {
+	if !v.all || len(v.summary.Steps) == 0 {
+		return
+	}
+	t := v.Section("steps", "step", "operations", "from", "median over ranks")
+	v.AtMost(t, len(v.summary.Steps), v.top, func(i int) {
+		st := v.summary.Steps[i]
+		t.AppendRow(table.Row{st.Name, st.Ops, st.StartNs, st.MedianNs})
+	})
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -239,15 +581,29 @@ func sizeOrUnknown(bytes int64, moves bool) string {
 	return layout.Bytes(bytes)
 }
 
+// mostReasons is how many reasons of damage are printed without --ledger.
+const mostReasons = 3
+
+// printLedger prints how many events were skipped, repaired or noted, with the reasons for
+// those skipped or repaired; all: every entry.
 func (a *app) printLedger(run *trace.Run, all bool) {
 	l := &run.Ledger
-	fmt.Fprintf(a.Out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
-	if !all {
-		fmt.Fprintln(a.Out, " (--ledger lists them)")
+	if len(l.Entries) == 0 {
 		return
 	}
-	fmt.Fprintln(a.Out)
-	t := a.Table("action", "count", "reason", "file", "first at")
+	if !all {
+		a.Labelled("ledger", fmt.Sprintf("%d events skipped, %d repaired, %d noted (--ledger lists them)",
+			l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted)))
+		shown := 0
+		for _, e := range l.Entries {
+			if e.Action != trace.Noted && shown < mostReasons {
+				a.Labelled("", fmt.Sprintf("%d %s: %s", e.Count, e.Action, e.Reason))
+				shown++
+			}
+		}
+		return
+	}
+	t := a.Section("ledger", "action", "count", "reason", "file", "first at")
 	for _, e := range l.Entries {
 		var at []string
 		for i, p := range e.Positions {
@@ -257,46 +613,39 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.AppendRow(table.Row{e.Action, e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
+		t.AppendRow(table.Row{e.Action.String(), e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
 	}
 	t.Render()
 }
 
-// printMetrics prints the time breakdown of each rank, with overlapse's definitions or another tool's.
-func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, o inspectOptions) {
-	compat := o.compat
-	title := "time breakdown"
-	parts := make([]overlap.Breakdown, len(m.Ranks))
-	for i, r := range m.Ranks {
-		parts[i] = r.Breakdown
-	}
-	if compat != "" {
-		title += ", as defined by " + compat
-		parts = overlap.Compat(run, overlap.Tool(compat))
-	}
-	t := a.Section(title, "rank", "total", "overlap", "exposed", "exposed %", "idle", "idle %", "compute", "communication", "overlapped", "exposed copies", "idle: waiting for")
-	a.AtMost(t, len(parts), o.top, func(i int) {
+// printCompat prints the time breakdown of each rank as another tool defines it.
+func (v *inspection) printCompat(names []int) {
+	parts := overlap.Compat(v.workload.Run, overlap.Tool(v.compat))
+	t := v.Section("time breakdown, as defined by "+v.compat,
+		"rank", "total", "overlap", "exposed", "idle", "compute", "communication", "overlapped", "exposed copies")
+	v.AtMost(t, len(parts), v.top, func(i int) {
 		b, percent := parts[i], "-"
 		if p, ok := b.OverlapPercent(); ok {
 			percent = fmt.Sprintf("%.2f %%", p)
 		}
 		t.AppendRow(table.Row{
-			m.Ranks[i].Rank, text.Micros(b.Total), percent, text.Micros(b.Exposed), text.ShareOf(b.Exposed, b.Total), text.Micros(b.Idle), text.ShareOf(b.Idle, b.Total),
-			text.Micros(b.Compute), text.Micros(b.Communication), text.Micros(b.Overlapped), text.Micros(b.Copies), idleWaits(m.Ranks[i].IdleCauses),
+			fmt.Sprint(names[i]), b.Total, percent, b.Exposed, b.Idle, b.Compute, b.Communication, b.Overlapped, b.Copies,
 		})
 	})
 }
 
-// idleWaits lists what idle time waited for, the causes of at least a tenth of it.
-func idleWaits(c overlap.Causes) string {
-	all := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown
-	var words []string
-	for _, x := range c.Parts() {
-		if x.Time*10 >= all {
-			words = append(words, fmt.Sprintf("%s %.0f %%", x.Name, 100*float64(x.Time)/float64(all)))
-		}
+// idleWait is what most of a rank's idle time waits for; "" without idle time.
+func idleWait(c overlap.Causes) string {
+	parts := c.Parts()
+	if len(parts) == 0 {
+		return ""
 	}
-	return strings.Join(words, ", ")
+	all := trace.Time(0)
+	for _, p := range parts {
+		all += p.Time
+	}
+	most := slices.MaxFunc(parts, func(a, b overlap.Part) int { return cmp.Compare(a.Time, b.Time) })
+	return fmt.Sprintf("%s %.0f %%", most.Name, 100*float64(most.Time)/float64(all))
 }
 
 // explainMetrics prints the definition of every figure.
@@ -318,37 +667,39 @@ func uncertainty(t trace.Time) string {
 	return text.Micros(t)
 }
 
+// dependenciesText says in a line how much of the dataflow is recorded.
+func (v *inspection) dependenciesText() {
+	for _, e := range v.workload.Run.Ledger.Entries {
+		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+			v.Labelled("note", e.File+": "+e.Reason)
+		}
+	}
+	s := v.workload.Flows()
+	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
+	n, how := total-guessed, "recorded (--all counts them)"
+	if 2*guessed > total {
+		n, how = guessed, "guessed (--all says how to record them)"
+	}
+	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, text.Counted(total, "operation"), how))
+}
+
 // printDependencies prints the dataflow graph in numbers.
-func (a *app) printDependencies(w *workload.Workload) {
-	s := w.Flows()
-	total := 0
-	for _, n := range s.Operations {
-		total += n
-	}
-	if total == 0 {
-		return
-	}
-	t := a.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges", "of these by stream order only", "more by reused memory", "longest chain", "of step")
+func (v *inspection) printDependencies() {
+	s := v.workload.Flows()
 	edges := 0
 	for _, n := range s.Edges {
 		edges += n
 	}
-	chain := fmt.Sprintf("%s, %d operations", text.Micros(s.ChainNs), s.ChainOps)
-	if s.ChainNs == 0 {
-		chain = "unknown"
-	}
-	t.AppendRow([]any{
-		total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
-		edges, s.Edges[workload.StreamOnly.String()], s.Reused, chain, text.Micros(s.StepNs),
+	t := v.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges",
+		"of these by stream order only", "more by reused memory", "longest chain", "its operations")
+	guessed := s.Operations["guessed"]
+	t.AppendRow(table.Row{
+		len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps,
 	})
 	t.Render()
-	for _, e := range w.Run.Ledger.Entries {
-		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
-			fmt.Fprintf(a.Out, "note: %s: %s\n", plain.Line(e.File), plain.Line(e.Reason))
-		}
-	}
-	if guessed := s.Operations["guessed"]; 2*guessed > total {
-		fmt.Fprintln(a.Out, strings.Join([]string{
+	if 2*guessed > len(v.workload.Ops) {
+		fmt.Fprintln(v.Out, strings.Join([]string{
 			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
 			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
 			"export its trace to et/rank0.json, and keep the folder et beside these files.",

@@ -14,7 +14,8 @@ func (a *app) machinesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "machines [NAME|FILE.yaml]",
 		Short: "List the machine profiles, or print one with the source of every number",
-		Long: `List the machine profiles, or print one with the source of every number.
+		Long: `List the machine profiles, with the shares of their numbers that were measured on such a
+machine, taken from documents, and assumed; or print one with the source of every number.
 
 A machine is a profile and a number of GPUs: h200:4, mi300x:8. (h200x4 means the same.) One GPU of
 mi250x is one of the two dies of a module. More GPUs than fit in a node make several
@@ -59,15 +60,20 @@ replay --what-if.`,
 }
 
 func (a *app) listMachines() error {
-	t := a.Table("machine", "GPU", "CUs", "memory", "links", "network")
+	t := a.Table("machine", "GPU", "measured", "published", "assumed", "CUs", "memory", "links", "network")
 	for _, name := range profile.Names() {
 		m, err := profile.Load(name)
 		if err != nil {
 			return err
 		}
-		t.AppendRow(table.Row{name, m.GPU.Name, m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology) + ", " + m.Fabric.Egress.String() + " egress per GPU", networkOf(m)})
+		o := profile.OriginOf(m)
+		share := func(n int) string {
+			return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(o.Measured+o.Published+o.Assumed))
+		}
+		t.AppendRow(table.Row{name, m.GPU.Name, share(o.Measured), share(o.Published), share(o.Assumed), m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology) + ", " + m.Fabric.Egress.String() + " out of a GPU", networkOf(m)})
 	}
 	t.Render()
+	fmt.Fprintln(a.Out, "\nmeasured, published, assumed: shares of a profile's numbers; overlapse machines NAME has the source of each")
 	return nil
 }
 
@@ -76,5 +82,5 @@ func networkOf(m machine.Machine) string {
 	if m.Network.Node.Value == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, per node %v GPUs and %v NICs of %v", m.Network.Topology, m.Network.Node, m.Network.NICs, m.Network.Egress)
+	return fmt.Sprintf("%s, nodes of %v, %v × %v", m.Network.Topology, m.Network.Node, m.Network.NICs, m.Network.Egress)
 }

@@ -65,8 +65,8 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	found, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
-	_ = bar.Finish()
+	found, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
 		return results.Stopped(ctx, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -51,6 +52,7 @@ func run(args []string, a *app) int {
 	a.Out, a.Data = out, data
 	root := a.root()
 	root.SetArgs(args)
+	a.Command = "overlapse " + text.ShellWords(args)
 	err := a.execute(ctx, root)
 	var wrong usage.Error
 	var threshold usage.Threshold

@@ -190,12 +190,12 @@ const (
 // runSweep replays the cells that are left: first a sample, for the estimate.
 func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, axes *sweep.Axes, finished map[string]sweep.Record, mine, left []sweep.Cell) error {
 	start := time.Now()
-	var bar interface{ Add(int) error }
+	var bar *console.Progress
 	r := sweep.Runner{
 		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: inputs.StopFunc(ctx),
 		Clock: func() float64 { return time.Since(start).Seconds() },
 		Load:  func(g sweep.Group) (*sweep.Subject, error) { return a.sweepSubject(ctx, o.plan, g) },
-		Done:  func() { _ = bar.Add(1) },
+		Done:  func() { bar.Add(1) },
 		Save: func(records []sweep.Record) error {
 			for _, rec := range records {
 				finished[rec.ID] = rec
@@ -205,11 +205,12 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	sample := sweep.Sample(left, sampled)
 	a.Notef("%s: %s of %s; %d finished before", plain.Line(o.plan), text.Counted(len(mine), "cell"), text.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
-	steps := a.Progress(len(left), "replaying")
 	if o.dry {
-		steps = a.Progress(len(sample), "estimating")
+		bar = a.Progress(len(sample), "estimating")
+	} else {
+		bar = a.Progress(len(left), "replaying")
 	}
-	bar = steps
+	defer bar.Finish()
 	if err := r.Run(sample); err != nil {
 		return results.Stopped(ctx, err)
 	}
@@ -219,16 +220,14 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	rest := len(left) - len(sample)
 	a.Notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", text.Counted(rest, "cell"),
-		coreTime(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
+		text.Seconds(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
 	if o.dry {
-		_ = steps.Finish()
 		return ctx.Err()
 	}
 	left = slices.DeleteFunc(left, func(c sweep.Cell) bool { _, ok := finished[c.ID]; return ok })
 	if err := r.Run(left); err != nil {
 		return results.Stopped(ctx, err)
 	}
-	_ = steps.Finish()
 	if ctx.Err() != nil {
 		kept := 0
 		for _, c := range mine { // the store may hold cells of other plans and shards
@@ -239,17 +238,6 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		a.Notef("interrupted: %d of %s are finished and kept", kept, text.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
-}
-
-// coreTime formats a cost: "40 s", "25 min", "3.2 core-hours".
-func coreTime(seconds float64) string {
-	switch {
-	case seconds < 120:
-		return fmt.Sprintf("%.0f s", seconds)
-	case seconds < 7200:
-		return fmt.Sprintf("%.0f min", seconds/60)
-	}
-	return fmt.Sprintf("%.1f hours", seconds/3600)
 }
 
 // sweepAxes reads a plan and the content of the files that it names.

@@ -125,8 +125,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	found := tuning{Schema: schema.Version, WhatIf: altered.String(), Rescaled: w.Rescaled}
 	var best []compare.Outcome // of each strategy
 	bar, tried := a.Progress(n, "tuning"), 0
+	opts.Progress = bar.Share
 	for _, sel := range candidates {
-		tuned, err := compare.Tune(w, m, sel, o.Scenario(), opts, func() { _ = bar.Add(1) })
+		tuned, err := compare.Tune(w, m, sel, o.Scenario(), opts, func() { bar.Add(1) })
 		if err != nil {
 			return results.Stopped(ctx, err)
 		}
@@ -141,7 +142,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		found.Strategies = append(found.Strategies, t)
 	}
-	_ = bar.Finish()
+	bar.Finish()
 	found.Verdict = verdict.Judge(w, base, best)
 	if o.emit != "" {
 		if err := results.Emit(a.Console, &a.files, o.emit, found.Verdict); err != nil {

@@ -276,8 +276,8 @@ func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset
 		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
 		Seeds:   o.seeds,
 		Stop:    ctx.Err,
-		Done:    func() { _ = bar.Add(1) },
-	}, func() { _ = bar.Finish() }, nil
+		Done:    func() { bar.Add(1) },
+	}, func() { bar.Finish() }, nil
 }
 
 // machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.

@@ -83,7 +83,7 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	deep := o.Level > replay.Kernels
 	first := o
 	if deep {
-		first = replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop}
+		first = replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop, Progress: o.Progress}
 	}
 	p, err := out.settleClock(w, sc, first)
 	if err != nil || out.Result == nil {

@@ -36,6 +36,12 @@ func MeasuredSteps(w *workload.Workload) *Steps {
 	for i := range w.Ops {
 		c.add(&w.Ops[i], w.Ops[i].Start, w.Ops[i].End)
 	}
+	c.captured = make([]int, w.Captured)
+	for rank, row := range w.Rows {
+		if !w.Copies[rank] {
+			c.captured[row] = rank
+		}
+	}
 	return c
 }
 
@@ -48,6 +54,8 @@ type Steps struct {
 	each  [][]Interval // by iteration and rank
 	whole Interval
 	ranks int
+
+	captured []int // of the captured run: the rank of each row
 }
 
 // An Interval is a time from Start to End.
@@ -152,8 +160,20 @@ func (c *Steps) WaitedFor(run *trace.Run) *overlap.LateRank {
 	return overlap.WaitedFor(run, in, n, c.time())
 }
 
-// intervals are, by rank, the time in which so many iterations ran.
+// intervals are, by rank row, the time in which so many iterations ran.
 func (c *Steps) intervals() (in []Interval, n int) {
+	in, n = c.byRank()
+	if c.captured == nil {
+		return in, n
+	}
+	rows := make([]Interval, len(c.captured))
+	for row, rank := range c.captured {
+		rows[row] = in[rank]
+	}
+	return rows, n
+}
+
+func (c *Steps) byRank() (in []Interval, n int) {
 	ran, overlap := c.Ran()
 	whole := c.whole
 	if len(ran) == 1 {

@@ -184,3 +184,20 @@ func ringDistance(at, end, size int) (hops, down int) {
 	}
 	return up, 0
 }
+
+// LinkRate is an upper bound of the rate at which each of n GPUs sends in a collective of
+// theirs, in bytes per second: that of its links or, on a mesh, of those that lead to the
+// others, and of the NICs of its node if n GPUs fill more than one. 0: unknown.
+func (m *Machine) LinkRate(n int) float64 {
+	rate := m.Fabric.Egress.Or(math.Inf(1))
+	if m.Fabric.Topology == Mesh {
+		rate = min(rate, float64(min(n, m.PerNode())-1)*m.Fabric.Pair.Or(math.Inf(1)))
+	}
+	if n > m.PerNode() {
+		rate = min(rate, m.Network.NICs.Value*m.Network.Egress.Value)
+	}
+	if math.IsInf(rate, 1) {
+		return 0
+	}
+	return rate
+}

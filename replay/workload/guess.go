@@ -89,21 +89,24 @@ func (l *lifter) noteUnknownCommunication() {
 }
 
 // GuessSizes gives every collective of unknown size the bytes that the library moves in
-// its captured time: the inverse of Library.Time. With few of the ranks captured, a
-// collective's time includes waits for others, and the size is an upper bound. It returns
+// its captured time: the inverse of Library.Time, and no more than the links carry in it.
+// If ranks are missing, a collective's time includes waits for them, and the size is an upper bound; the
+// shortest time of the same collective in any iteration has the least of them. It returns
 // what to tell the user, "" if every size is known. The workload is changed (rule V11).
 func GuessSizes(w *Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
+	shortest := w.shortestTransfers()
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
 			continue
 		}
 		lib, channels := w.LibraryFor(m, c), c.Channels
-		bytes := min(bytesIn(lib, c.Op, c.Transfer(), len(c.Members), channels), linksCarry(m, c))
+		took := shortest(i)
+		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
 		if behind := SizeBehind(w, c); behind > 0 {
-			if least, most := lib.SizesOf(c.Op, float64(c.Transfer())/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
+			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
 				bytes = behind
 			}
 		}
@@ -123,7 +126,7 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, mebibytes(least), mebibytes(most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, sizeText(least), sizeText(most))
 }
 
 // LibraryFor is the machine's library for the ranks of a collective, as they are on nodes
@@ -161,23 +164,64 @@ func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, c
 	return low
 }
 
-// linksCarry is the largest size whose bytes the links between the members carry in a
-// collective's time: on a mesh of fewer GPUs than the library's law is for, it is less.
-func linksCarry(m *machine.Machine, c *Collective) int64 {
-	n := len(c.Members)
-	rate := m.Fabric.Egress.Or(math.Inf(1))
-	if m.Fabric.Topology == machine.Mesh {
-		rate = min(rate, float64(n-1)*m.Fabric.Pair.Or(math.Inf(1)))
+// shortestTransfers returns the time of a collective's transfer: if ranks are missing, the
+// shortest of the same collective in all iterations. The collectives of each rank are in
+// the same order in every iteration, where all have the same number with the same operations.
+func (w *Workload) shortestTransfers() func(i int) trace.Time {
+	own := func(i int) trace.Time { return w.Collectives[i].Transfer() }
+	of, n := IterationsOf(w)
+	if w.Captured == w.World || n < 2 {
+		return own
 	}
-	const unit = 1 << 20
-	each := float64(c.Op.WireBytes(unit*int64(n), n)) / float64(unit*n) // sent per byte of the size
-	if n > m.PerNode() || each <= 0 || math.IsInf(rate, 1) {
-		return math.MaxInt64
+	rows := make([][]int, n) // by iteration
+	at := make([]int, len(w.Collectives))
+	for i := range w.Collectives {
+		if k := of[w.Collectives[i].Members[0]]; k >= 0 && int(k) < n {
+			at[i] = len(rows[k])
+			rows[k] = append(rows[k], i)
+		}
 	}
-	return int64(float64(c.Transfer()) / 1e9 * rate / each)
+	for _, r := range rows {
+		same := func(i, j int) bool {
+			a, b := &w.Collectives[i], &w.Collectives[j]
+			return a.Op == b.Op && a.Group == b.Group && a.Channels == b.Channels && len(a.Members) == len(b.Members)
+		}
+		if !slices.EqualFunc(r, rows[0], same) {
+			return own
+		}
+	}
+	return func(i int) trace.Time {
+		least := own(i)
+		if of[w.Collectives[i].Members[0]] < 0 {
+			return least
+		}
+		for _, r := range rows {
+			least = min(least, own(r[at[i]]))
+		}
+		return least
+	}
 }
 
-func mebibytes(b int64) string { return fmt.Sprintf("%.3g MiB", float64(b)/(1<<20)) }
+// linksCarry is the largest size whose bytes the machine's links carry between the members
+// in a time: on a mesh of fewer GPUs than the library's law is for, it is less.
+func linksCarry(m *machine.Machine, c *Collective, took trace.Time) int64 {
+	n := len(c.Members)
+	const unit = 1 << 20
+	each := float64(c.Op.WireBytes(unit*int64(n), n)) / float64(unit*n) // sent per byte of the size
+	rate := m.LinkRate(n)
+	if each <= 0 || rate == 0 {
+		return math.MaxInt64
+	}
+	return int64(float64(took) / 1e9 * rate / each)
+}
+
+// sizeText writes a size for a note.
+func sizeText(b int64) string {
+	if b >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30))
+	}
+	return fmt.Sprintf("%.3g MiB", float64(b)/(1<<20))
+}
 
 func counted(n int, one, many string) string {
 	if n == 1 {

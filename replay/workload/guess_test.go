@@ -2,6 +2,7 @@ package workload_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,49 @@ func TestGuessSizes(t *testing.T) {
 	w.Collectives[0].Depart, w.Collectives[0].Shortest = w.Collectives[0].Arrive+1, 1
 	if workload.GuessSizes(w, &machine.Machine{Library: m.Library}) != "" {
 		t.Error("a collective shorter than one of no bytes has a size")
+	}
+}
+
+// A guessed size never needs more bandwidth than the machine's links have, within a node and
+// between nodes, and has the shortest time of its iterations: what is longer waited for ranks
+// that nobody captured.
+func TestGuessedSizesFit(t *testing.T) {
+	for _, name := range []string{"mi300x:2", "mi300x:8", "mi300x:16", "h100:8", "h100:16"} {
+		m, err := profile.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := sequence(t, 30_000_000, "gemm", "ncclDevKernel_AllReduce_Sum_bf16_RING", "gemm", "ncclDevKernel_AllGather_RING")
+		for i := range w.Collectives { // as many members as the machine has GPUs
+			c := &w.Collectives[i]
+			c.Members = slices.Repeat(c.Members[:1], m.GPUs)
+		}
+		workload.GuessSizes(w, &m)
+		for _, c := range w.Collectives {
+			rate := float64(c.Op.WireBytes(c.Bytes, m.GPUs)) / (float64(c.Transfer()) / 1e9)
+			if c.Bytes == 0 || rate > 1.001*m.LinkRate(m.GPUs) {
+				t.Errorf("%s: %s of %d bytes at %.0f GB/s, the links have %.0f", name, c.Op, c.Bytes, rate/1e9, m.LinkRate(m.GPUs)/1e9)
+			}
+		}
+	}
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for range 3 {
+		names = append(names, "gemm", "add", "ncclDevKernel_AllReduce_Sum_bf16_RING", "mul")
+	}
+	w := sequence(t, 1_000_000, names...)
+	if _, n := workload.IterationsOf(w); n != 3 {
+		t.Fatalf("%d iterations, want 3", n)
+	}
+	w.Collectives[1].Depart -= 900_000
+	workload.GuessSizes(w, &m)
+	for i := range w.Collectives {
+		if got, want := w.Collectives[i].Bytes, w.Collectives[1].Bytes; got != want {
+			t.Errorf("collective %d has %d bytes, that of the shortest iteration %d", i, got, want)
+		}
 	}
 }
 

@@ -23,6 +23,9 @@ type Options struct {
 	Dataflow []Correction // of what depends on what, by the user
 }
 
+// NoDeviceOperation is the note of a workload without operations.
+const NoDeviceOperation = "the run holds no device operation"
+
 // Lift turns a run into a Workload. The run is not changed. The result does not depend on
 // the order of recording.
 //
@@ -82,7 +85,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.pair()
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
-		l.note("the run holds no device operation")
+		l.note(NoDeviceOperation)
 	}
 	return w, nil
 }

@@ -3,6 +3,8 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -51,19 +53,29 @@ type KernelSummary struct {
 	Evidence   string     `json:"evidence,omitempty"`
 }
 
-// A CollectiveSummary is the collectives that are alike in everything but time.
+// A CollectiveSummary is the collectives of one operation, group, number of channels and size
+// class: sizes between two powers of two.
 type CollectiveSummary struct {
 	Op         string     `json:"op"`
-	Bytes      int64      `json:"bytes"`
+	Bytes      int64      `json:"bytes"` // smallest; 0: unknown
+	MostBytes  int64      `json:"most_bytes"`
 	Group      string     `json:"group"`
 	Ranks      int        `json:"ranks"`
 	Channels   int        `json:"channels"`
+	Guessed    bool       `json:"guessed,omitempty"` // operation or size
 	Count      int        `json:"count"`
 	Paired     int        `json:"paired"`      // of these, in a pair with a kernel
 	TransferNs trace.Time `json:"transfer_ns"` // median
 	SkewNs     trace.Time `json:"skew_ns"`     // median: from the first arrival to the last
 	MaxSkewNs  trace.Time `json:"max_skew_ns"`
-	Evidence   string     `json:"evidence"`
+	// Bandwidths in bytes per second as nccl-tests defines them, medians: size over transfer
+	// time, and the bytes that each rank sends (trace.CollectiveOp.WireBytes) over it; 0 where
+	// the size or the time is unknown.
+	Algorithm float64 `json:"algorithm_bandwidth"`
+	Bus       float64 `json:"bus_bandwidth"`
+	// Waiting is the share of the captured members' time before the last of them arrived.
+	Waiting  float64 `json:"waiting_share"`
+	Evidence string  `json:"evidence"`
 }
 
 // A PairSummary is the pairs of kernels of the same names and size.
@@ -139,7 +151,7 @@ func (w *Workload) summarizeKernels() []KernelSummary {
 		shape Shape
 		tiles Tiling
 	}
-	g := newGroups[kin]()
+	g := newGroups[kin, trace.Time]()
 	for rank, ids := range w.Ranks {
 		if w.Copies[rank] {
 			continue
@@ -152,7 +164,7 @@ func (w *Workload) summarizeKernels() []KernelSummary {
 	}
 	kernels := make([]KernelSummary, 0, len(g.keys))
 	for _, k := range g.keys {
-		times := g.times[k]
+		times := g.of[k]
 		s := KernelSummary{
 			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: median(times),
 			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: k.tiles.schedule(),
@@ -204,10 +216,10 @@ func (t Tiling) schedule() string {
 func (w *Workload) summarizeCollectives() []CollectiveSummary {
 	type kin struct {
 		op              trace.CollectiveOp
-		bytes           int64
+		class           int
 		group           string
 		ranks, channels int
-		evidence        string
+		guessed         bool
 	}
 	inPair := make([]bool, len(w.Collectives))
 	for i := range w.Pairs {
@@ -215,30 +227,44 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 			inPair[c] = true
 		}
 	}
+	alike := newGroups[kin, *Collective]()
 	paired := map[kin]int{}
-	transfer, skew := newGroups[kin](), newGroups[kin]()
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Part {
 			continue // listed with the last
 		}
-		k := kin{c.Op, c.Bytes, "", len(c.Members), c.Channels, c.Evidence}
+		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels, guessed: c.Guessed}
 		if c.Group >= 0 {
 			k.group = w.Run.Groups[c.Group].Name
 		}
-		transfer.add(k, c.Transfer())
-		skew.add(k, c.Arrive-w.StartOf(c))
+		alike.add(k, c)
 		if inPair[i] {
 			paired[k]++
 		}
 	}
-	rows := make([]CollectiveSummary, 0, len(transfer.keys))
-	for _, k := range transfer.keys {
-		rows = append(rows, CollectiveSummary{
-			Op: k.op.String(), Bytes: k.bytes, Group: k.group, Ranks: k.ranks, Channels: k.channels,
-			Count: len(transfer.times[k]), Paired: paired[k], TransferNs: median(transfer.times[k]),
-			SkewNs: median(skew.times[k]), MaxSkewNs: slices.Max(skew.times[k]), Evidence: k.evidence,
-		})
+	rows := make([]CollectiveSummary, 0, len(alike.keys))
+	for _, k := range alike.keys {
+		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Guessed: k.guessed, Paired: paired[k]}
+		var transfers, skews []trace.Time
+		var algorithm, bus []float64
+		var waited, stayed trace.Time
+		for _, c := range alike.of[k] {
+			r.Evidence = cmp.Or(r.Evidence, c.Evidence)
+			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
+			transfers, skews = append(transfers, c.Transfer()), append(skews, c.Arrive-w.StartOf(c))
+			if seconds := float64(c.Transfer()) / 1e9; seconds > 0 && c.Op != trace.UnknownOp {
+				algorithm, bus = append(algorithm, float64(c.Bytes)/seconds), append(bus, float64(c.Op.WireBytes(c.Bytes, k.ranks))/seconds)
+			}
+			for _, id := range c.Members {
+				if op := &w.Ops[id]; !w.Copies[op.Rank] {
+					waited, stayed = waited+max(0, min(c.Arrive, op.End)-op.Start), stayed+op.Dur()
+				}
+			}
+		}
+		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), median(transfers), median(skews), slices.Max(skews)
+		r.Algorithm, r.Bus, r.Waiting = median(algorithm), median(bus), float64(waited)/float64(max(1, stayed))
+		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {
 		return cmp.Compare(b.TransferNs*trace.Time(b.Count), a.TransferNs*trace.Time(a.Count))
@@ -306,19 +332,19 @@ func (w *Workload) summarizeSteps() []StepSummary {
 	return rows
 }
 
-// groups gathers times by key, keys in order of first appearance.
-type groups[K comparable] struct {
-	keys  []K
-	times map[K][]trace.Time
+// groups gathers values by key, keys in order of first appearance.
+type groups[K comparable, V any] struct {
+	keys []K
+	of   map[K][]V
 }
 
-func newGroups[K comparable]() *groups[K] { return &groups[K]{times: map[K][]trace.Time{}} }
+func newGroups[K comparable, V any]() *groups[K, V] { return &groups[K, V]{of: map[K][]V{}} }
 
-func (g *groups[K]) add(k K, t trace.Time) {
-	if _, ok := g.times[k]; !ok {
+func (g *groups[K, V]) add(k K, v V) {
+	if _, ok := g.of[k]; !ok {
 		g.keys = append(g.keys, k)
 	}
-	g.times[k] = append(g.times[k], t)
+	g.of[k] = append(g.of[k], v)
 }
 
 func total(times []trace.Time) (sum trace.Time) {
@@ -328,11 +354,11 @@ func total(times []trace.Time) (sum trace.Time) {
 	return sum
 }
 
-// median of times, the lower of two; 0 of none. It sorts them.
-func median(times []trace.Time) trace.Time {
-	if len(times) == 0 {
-		return 0
+// median of values, the lower of two; 0 of none. It sorts them.
+func median[V cmp.Ordered](values []V) (none V) {
+	if len(values) == 0 {
+		return none
 	}
-	slices.Sort(times)
-	return times[(len(times)-1)/2]
+	slices.Sort(values)
+	return values[(len(values)-1)/2]
 }

@@ -39,7 +39,7 @@ func (l *lifter) spread() error {
 		}
 	}
 	l.TimeSteps()
-	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest did not hold: the times contradict them")
+	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/svg"
@@ -20,8 +21,15 @@ type Sweep struct {
 	Facts []Fact
 	Best  Table
 	Axes  []string // names
-	Cells []SweepCell
+	// Scenario is how many of the axes, the first ones, describe what is computed and where.
+	// Results that differ in them are never compared by time; of the others, the strategies and
+	// their settings, the fastest counts.
+	Scenario int
+	Cells    []SweepCell
 }
+
+// machineAxis is the axis of which every value has a chart of its own.
+const machineAxis = "machine"
 
 // A SweepCell is one result.
 type SweepCell struct {
@@ -39,8 +47,10 @@ type sweepData struct {
 }
 
 type sweepAxis struct {
-	Name   string   `json:"name"`
-	Values []string `json:"values"`
+	Name     string   `json:"name"`
+	Values   []string `json:"values"`
+	Scenario bool     `json:"scenario"`
+	Each     bool     `json:"each"` // a chart for each value
 }
 
 // sweepView is what sweep.html is filled with.
@@ -90,7 +100,7 @@ func (s *Sweep) data() sweepData {
 		}
 		if len(values) > 1 {
 			kept = append(kept, i)
-			d.Axes = append(d.Axes, sweepAxis{name, values})
+			d.Axes = append(d.Axes, sweepAxis{name, values, i < s.Scenario, name == machineAxis})
 		}
 	}
 	round := func(x float64) float64 { return math.Round(1000*x) / 1000 }
@@ -108,33 +118,65 @@ func (s *Sweep) data() sweepData {
 	return d
 }
 
-// chart is the heat map that the page shows at first: times by strategy, or else the first
-// axis, and by the next axis. Where several cells fall together, the fastest counts.
+// chart is the heat maps that the page shows at first, one a machine: changes by strategy, or
+// else the first axis, and by the next axis. Where several cells of a scenario fall together, the
+// fastest counts; of other axes of the scenario only the first value is shown.
 func (d *sweepData) chart() template.HTML {
 	if len(d.Axes) == 0 {
 		return ""
 	}
 	x := max(0, slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Name == "strategy" }))
-	y := x
-	if len(d.Axes) > 1 {
-		y = 0
-		if x == 0 {
-			y = 1
+	y := slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Name != d.Axes[x].Name && !a.Each })
+	if y < 0 {
+		y = x
+	}
+	each := slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Each })
+	charts := 1
+	if each >= 0 && each != x && each != y {
+		charts = len(d.Axes[each].Values)
+	}
+	var all strings.Builder
+	for k := range charts {
+		h := svg.Heat{
+			Title: "Change, %, by " + d.Axes[y].Name + " and " + d.Axes[x].Name, Desc: "Against the captured schedule of the same scenario. The fastest setting. Empty: no strategy applies.",
+			Across: d.Axes[x].Name, Down: d.Axes[y].Name, Columns: d.Axes[x].Values, Rows: d.Axes[y].Values,
 		}
+		for i, a := range d.Axes {
+			switch {
+			case i == x || i == y || !a.Scenario:
+			case a.Each:
+				h.Title += ", " + a.Name + " " + a.Values[k]
+			default:
+				h.Title += ", " + a.Name + " " + a.Values[0]
+			}
+		}
+		for range h.Rows {
+			h.Values = append(h.Values, slices.Repeat([]float64{math.NaN()}, len(h.Columns)))
+		}
+		for i, at := range d.At {
+			if d.Cells[i][0] <= 0 || at[x] < 0 || at[y] < 0 || !d.shown(at, x, y, k) {
+				continue
+			}
+			if c := &h.Values[at[y]][at[x]]; !(*c <= d.Cells[i][1]) {
+				*c = d.Cells[i][1]
+			}
+		}
+		all.WriteString(string(svg.HeatMap(h).Inline()))
 	}
-	h := svg.Heat{
-		Title: "Time, µs, by " + d.Axes[y].Name + " and " + d.Axes[x].Name, Desc: "The fastest of the other axes. Empty: no strategy applies.",
-		Across: d.Axes[x].Name, Down: d.Axes[y].Name, Columns: d.Axes[x].Values, Rows: d.Axes[y].Values,
-	}
-	for range h.Rows {
-		h.Values = append(h.Values, slices.Repeat([]float64{math.NaN()}, len(h.Columns)))
-	}
-	for i, at := range d.At {
-		if v := d.Cells[i][0]; v > 0 && at[x] >= 0 && at[y] >= 0 {
-			if c := &h.Values[at[y]][at[x]]; !(*c <= v) {
-				*c = v
+	return template.HTML(all.String())
+}
+
+// shown reports whether a cell belongs to the k-th chart over two axes.
+func (d *sweepData) shown(at []int, x, y, k int) bool {
+	for i, a := range d.Axes {
+		if want := 0; i != x && i != y && a.Scenario {
+			if a.Each {
+				want = k
+			}
+			if at[i] != want {
+				return false
 			}
 		}
 	}
-	return template.HTML(svg.HeatMap(h).Inline())
+	return true
 }

@@ -8,19 +8,23 @@ import (
 
 func sweep() Sweep {
 	return Sweep{
-		Title: "sweep", Axes: []string{"input", "strategy", "links", "chunks"},
+		Title: "sweep", Axes: []string{"input", "machine", "what if", "strategy", "chunks"}, Scenario: 3,
 		Best: Table{Title: "Fastest", Columns: []Column{{"input", false}, {"time", true}}, Rows: [][]string{{"b", "10 µs"}, {"a", "7 µs"}}},
 		Cells: []SweepCell{
-			{At: []string{"a", "bulk", "1", ""}, Time: 9},
-			{At: []string{"a", "decompose", "1", "2"}, Time: 8},
-			{At: []string{"a", "decompose", "1", "4"}, Time: 7}, // the fastest of its place
-			{At: []string{`b</script><script>window.pwned=1</script>`, "bulk", "1", ""}, Time: 10},
-			{At: []string{`b</script><script>window.pwned=1</script>`, "decompose", "1", "2"}, Time: 0}, // does not apply
+			{At: []string{"a", "m1", "default", "bulk", ""}, Time: 9, Change: 0},
+			{At: []string{"a", "m1", "default", "decompose", "2"}, Time: 8, Change: -11},
+			{At: []string{"a", "m1", "default", "decompose", "4"}, Time: 7, Change: -22}, // the fastest of its place
+			{At: []string{"a", "m1", "links=2", "decompose", "4"}, Time: 1, Change: -80}, // another scenario
+			{At: []string{"a", "m2", "default", "decompose", "4"}, Time: 5, Change: 12},  // another machine
+			{At: []string{`b</script><script>window.pwned=1</script>`, "m1", "default", "bulk", ""}, Time: 1000, Change: 1},
+			{At: []string{`b</script><script>window.pwned=1</script>`, "m1", "default", "decompose", "2"}, Time: 0}, // does not apply
 		},
 	}
 }
 
-// Without scripts the page has the times of the first two axes; with them, the chart is replaced.
+// Without scripts the page has the changes of the first two axes, a chart a machine; with
+// them, tables. Neither mixes scenarios. Colours are those of changes: an input that takes
+// long is not red.
 func TestBrowserSweep(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -28,27 +32,37 @@ func TestBrowserSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{"<title>Time, µs, by input and strategy</title>", "<title>input a, strategy decompose: 7</title>", ">10</text>"} {
+	for _, want := range []string{
+		"<title>Change, %, by input and strategy, machine m1, what if default</title>", "machine m2, what if default</title>",
+		"<title>input a, strategy decompose: -22</title>", "<title>input a, strategy decompose: 12</title>",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if n := strings.Count(page, `class="small mid dark"`); n != 3 {
-		t.Errorf("%d places have a time, want 3", n)
+	if n := strings.Count(page, `class="small mid dark"`); n != 4 {
+		t.Errorf("%d places have a change, want 4", n)
 	}
 	var got struct {
 		Pwned    any
 		Drawings int
+		Heads    []string
 		Cells    []string
+		Slow     string
 		Sorted   string
 	}
 	visit(t, page, `
 document.querySelector("#best th:nth-child(2) button").click();
 return {
   Pwned: window.pwned ?? null, Drawings: document.querySelectorAll("#chart .drawing").length,
-  Cells: [...document.querySelectorAll("#chart td")].map((e) => e.textContent), Sorted: document.querySelector("#best td").textContent,
+  Heads: [...document.querySelectorAll("#chart h3")].map((e) => e.textContent),
+  Cells: [...document.querySelectorAll("#chart td")].map((e) => e.textContent),
+  Slow: document.querySelectorAll("#chart td")[2].style.background, Sorted: document.querySelector("#best td").textContent,
 };`, &got)
-	if got.Pwned != nil || got.Drawings != 0 || strings.Join(got.Cells, "|") != "9.00|7.00|10.0|" || got.Sorted != "a" {
+	if got.Pwned != nil || got.Drawings != 0 || strings.Join(got.Heads, "|") != "machine m1|machine m2" || strings.Join(got.Cells, "|") != "0.00|-22.0|1.00|||12.0||" || got.Sorted != "a" {
 		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(got.Slow, " 4%") { // 1 of at most 22 %
+		t.Errorf("an input of 1000 µs that changes by 1 %% is %q", got.Slow)
 	}
 }

@@ -49,7 +49,7 @@ var wrappers = []string{"device_kernel", "Kernel", "Kernel2", "kernel", "enable_
 // ShortName is the identifier in a C++ signature; of a wrapper of CUTLASS the type
 // that it runs, with its tile: "GemmUniversal 128x256x64".
 func ShortName(s string) string {
-	short := strings.TrimPrefix(s, "void ")
+	short := strings.TrimPrefix(strings.TrimPrefix(s, `"`), "void ") // some exporters quote names
 	short = strings.ReplaceAll(short, "(anonymous namespace)::", "")
 	name, inner := identifier(short)
 	wrapped := false

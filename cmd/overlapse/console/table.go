@@ -2,58 +2,125 @@ package console
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
+	words "github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // fittingTable is a table whose cells cannot break a line, and which is no wider than the
 // terminal: long texts are cut, the last column and headers wrap, and columns for which
-// there is no room are left out.
+// there is no room are left out. Columns in which every cell is empty or zero are left out
+// too. Times of a column (cells of type trace.Time) have one unit, which its header names.
 type fittingTable struct {
 	table.Writer
 	columns []string
-	cells   []int // the longest cell of each column
-	width   int   // of the terminal; 0: no limit
+	rows    []table.Row
+	width   int  // of the terminal; 0: no limit
+	oneUnit bool // for the times of all columns: the header of the first names it
 }
 
-// AppendRow implements table.Writer.
-func (f *fittingTable) AppendRow(row table.Row, configs ...table.RowConfig) {
+// OneUnit makes all columns of a table show times in one unit, so that they can be compared.
+func OneUnit(t table.Writer) { t.(*fittingTable).oneUnit = true }
+
+// AppendRow implements table.Writer. The cells of a row are as many as the columns.
+func (f *fittingTable) AppendRow(row table.Row, _ ...table.RowConfig) {
 	for i, cell := range row {
 		if s, ok := cell.(string); ok {
 			row[i] = plain.Line(s)
 		}
-		f.cells[i] = max(f.cells[i], text.LongestLineLen(fmt.Sprint(row[i])))
 	}
-	f.Writer.AppendRow(row, configs...)
+	f.rows = append(f.rows, row)
 }
 
 // Render implements table.Writer.
 func (f *fittingTable) Render() string {
-	if f.width == 0 {
-		return f.Writer.Render()
-	}
-	widths := fitColumns(f.columns, f.cells, f.width)
+	var header table.Row
+	var columns []string
+	var cells []int // the longest cell of each column
 	var configs []table.ColumnConfig
-	var hidden []string
-	for i, w := range widths {
-		c := table.ColumnConfig{Number: i + 1, WidthMax: w, WidthMaxEnforcer: cut, Hidden: w == 0}
-		if i == len(widths)-1 || w >= f.cells[i] {
-			c.WidthMaxEnforcer = text.WrapSoft
+	named := false
+	rows := make([]table.Row, len(f.rows))
+	for i, name := range f.columns {
+		if len(f.rows) > 0 && f.vacant(i) {
+			continue
 		}
-		if c.Hidden {
-			hidden = append(hidden, f.columns[i])
+		unit, timed := f.unitOf(i)
+		if timed && !named {
+			name += ", " + unit.Name
+			named = f.oneUnit
 		}
-		configs = append(configs, c)
+		longest, numbers := 0, true
+		for j, row := range f.rows {
+			cell := row[i]
+			if t, ok := cell.(trace.Time); ok {
+				cell = unit.Number(t)
+			}
+			rows[j] = append(rows[j], cell)
+			written := fmt.Sprint(cell)
+			numbers = numbers && isNumber(written)
+			longest = max(longest, text.LongestLineLen(written))
+		}
+		c := table.ColumnConfig{Number: len(columns) + 1}
+		if numbers {
+			c.Align, c.AlignHeader = text.AlignRight, text.AlignRight
+		}
+		header, columns, cells, configs = append(header, name), append(columns, name), append(cells, longest), append(configs, c)
+	}
+	if f.width > 0 {
+		var hidden []string
+		for i, w := range fitColumns(columns, cells, f.width) {
+			c := &configs[i]
+			c.WidthMax, c.WidthMaxEnforcer, c.Hidden = w, cut, w == 0
+			if i == len(columns)-1 || w >= cells[i] {
+				c.WidthMaxEnforcer = text.WrapSoft
+			}
+			if c.Hidden {
+				hidden = append(hidden, columns[i])
+			}
+		}
+		if len(hidden) > 0 {
+			f.SetCaption("--wide adds: %s", strings.Join(hidden, ", "))
+		}
 	}
 	f.SetColumnConfigs(configs)
-	if len(hidden) > 0 {
-		f.SetCaption("--wide adds: %s", strings.Join(hidden, ", "))
-	}
+	f.AppendHeader(header)
+	f.AppendRows(rows)
 	return f.Writer.Render()
+}
+
+// vacant reports whether all cells of a column are empty or zero.
+func (f *fittingTable) vacant(column int) bool {
+	return !slices.ContainsFunc(f.rows, func(row table.Row) bool {
+		cell := row[column]
+		return cell != nil && cell != "" && cell != 0 && cell != trace.Time(0)
+	})
+}
+
+// unitOf is the unit of a column with times.
+func (f *fittingTable) unitOf(column int) (unit words.Unit, timed bool) {
+	var times []trace.Time
+	for _, row := range f.rows {
+		for i, cell := range row {
+			if t, ok := cell.(trace.Time); ok && (i == column || f.oneUnit) {
+				times, timed = append(times, t), timed || i == column
+			}
+		}
+	}
+	return words.UnitOf(times...), timed
+}
+
+// isNumber reports whether a cell is a number, a percentage, or no value.
+func isNumber(cell string) bool {
+	cell = strings.TrimSuffix(strings.TrimPrefix(cell, "<"), " %")
+	_, err := strconv.ParseFloat(cell, 64)
+	return err == nil || cell == "" || cell == "-"
 }
 
 // cut shortens a cell; headers, which have no longer words, wrap.

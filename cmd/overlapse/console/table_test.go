@@ -8,6 +8,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Tables are no wider than the terminal, and --wide prints everything.
@@ -52,5 +54,18 @@ func TestTablesFit(t *testing.T) {
 		if got := printed(80, true); !strings.Contains(got, fmt.Sprint(cell)) {
 			t.Errorf("--wide lacks %q:\n%s", cell, got)
 		}
+	}
+}
+
+// A column has one unit; columns of which every cell is empty or zero are left out.
+func TestColumns(t *testing.T) {
+	var out bytes.Buffer
+	tab := (&Console{Out: &out}).Table("kernel", "total", "exposed", "tiles", "note", "share")
+	tab.AppendRow(table.Row{"gemm", trace.Time(19_340_000), trace.Time(0), 0, "", "99.0 %"})
+	tab.AppendRow(table.Row{"copy", trace.Time(880_000), trace.Time(0), 0, "", "1.0 %"})
+	tab.Render()
+	want := " kernel  total, ms   share \n gemm        19.34  99.0 % \n copy         0.88   1.0 % \n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

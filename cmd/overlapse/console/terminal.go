@@ -7,13 +7,12 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	words "github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -62,50 +61,6 @@ func (c *Console) Notef(format string, args ...any) {
 	}
 }
 
-// Progress is a bar on standard error where that is a terminal.
-func (c *Console) Progress(n int, what string) *progressbar.ProgressBar {
-	w := io.Discard
-	if c.tty && !c.Quiet {
-		w = c.Bar
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
-}
-
-// Patience is the time after which Waiting shows that the command is at work.
-const Patience = 200 * time.Millisecond
-
-// Waiting shows what the command does, which is asked for again and again, and for how long,
-// on standard error where that is a terminal, until done is called.
-func (c *Console) Waiting(what func() string) (done func()) {
-	if !c.tty || c.Quiet {
-		return func() {}
-	}
-	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(Patience)
-		defer tick.Stop()
-		start, shown := time.Now(), false
-		for {
-			select {
-			case <-stop:
-				if shown {
-					fmt.Fprint(c.Bar, "\r\x1b[K")
-				}
-				return
-			case <-tick.C:
-				shown = true
-				fmt.Fprintf(c.Bar, "\r\x1b[K%s: %.1f s", plain.Line(what()), time.Since(start).Seconds())
-			}
-		}
-	}()
-	return func() {
-		close(stop)
-		<-ended
-	}
-}
-
 // Table is an empty table for standard output.
 func (c *Console) Table(columns ...string) table.Writer {
 	t := table.NewWriter()
@@ -114,12 +69,7 @@ func (c *Console) Table(columns ...string) table.Writer {
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Format.Header = text.FormatDefault
 	t.SetStyle(style)
-	row := make(table.Row, len(columns))
-	for i, c := range columns {
-		row[i] = c
-	}
-	t.AppendHeader(row)
-	fit := &fittingTable{Writer: t, columns: columns, cells: make([]int, len(columns))}
+	fit := &fittingTable{Writer: t, columns: columns}
 	if !c.Wide {
 		fit.width = c.Width
 	}
@@ -130,4 +80,10 @@ func (c *Console) Table(columns ...string) table.Writer {
 func (c *Console) Section(title string, columns ...string) table.Writer {
 	fmt.Fprintf(c.Out, "\n%s\n", title)
 	return c.Table(columns...)
+}
+
+// Labelled prints a sentence behind a word that says what it is about, wrapped.
+func (c *Console) Labelled(label, sentence string) {
+	const indent = 10
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent))
 }

@@ -31,13 +31,22 @@ import (
 
 // A Difference is two runs, or two results.
 type Difference struct {
-	Schema  int              `json:"schema"`
-	A       Side             `json:"a"`
-	B       Side             `json:"b"`
-	Change  float64          `json:"change"` // of the time: 0.1 is 10 % more
-	PerStep bool             `json:"per_step"`
-	Rows    []overlap.Change `json:"rows"`
+	Schema  int     `json:"schema"`
+	A       Side    `json:"a"`
+	B       Side    `json:"b"`
+	Change  float64 `json:"change"` // of the time: 0.1 is 10 % more
+	PerStep bool    `json:"per_step"`
+	// Explanation says what makes the difference; Causes are its parts, the largest first, none
+	// of results.
+	Explanation string           `json:"explanation"`
+	Causes      []Cause          `json:"causes"`
+	Rows        []overlap.Change `json:"rows"`
+
+	under string // of results: the strategy whose times are compared
 }
+
+// byStrategy is the group of the times of results.
+const byStrategy = "strategy"
 
 // A Side is one of the two.
 type Side struct {
@@ -53,28 +62,50 @@ type Side struct {
 
 // Print prints at most top rows of each group; 0: all.
 func (d *Difference) Print(con *console.Console, top int) {
-	fmt.Fprintf(con.Out, "A %s: %s\nB %s: %s, %s\ntimes %s, means over ranks\n",
-		plain.Line(d.A.Name), text.Micros(d.A.Time), plain.Line(d.B.Name), text.Micros(d.B.Time), text.Percent(d.Change), d.unit())
+	fmt.Fprintln(con.Out, text.Wrapped(plain.Line(d.Explanation), 0))
+	con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, text.Micros(d.A.Time), d.unit()))
+	con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, text.Micros(d.B.Time), d.unit(), text.Percent(d.Change)))
 	for group := range d.groups() {
-		t := con.Section("by "+plain.Line(group[0].Group), "", "A", "B", "B − A", "share of A")
+		u := unitOf(group)
+		t := con.Section("by "+plain.Line(group[0].Group), "", "A, "+u.Name, "B, "+u.Name, "B − A", "share of A")
 		con.AtMost(t, len(group), top, func(k int) {
 			c := group[k]
-			t.AppendRow(table.Row{text.Shorten(layout.ShortName(c.Name), 60), text.Micros(c.A), text.Micros(c.B), signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
+			t.AppendRow(table.Row{text.Middle(layout.ShortName(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
 		})
 	}
 }
 
-// Of compares two sides.
-func Of(a, b Side) Difference {
-	return Difference{
-		Schema: schema.Version, A: a, B: b, PerStep: a.steps > 0 && b.steps > 0,
-		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items),
+// unitOf is the unit of the times of a group.
+func unitOf(group []overlap.Change) text.Unit {
+	var times []trace.Time
+	for _, c := range group {
+		times = append(times, c.A, c.B)
 	}
+	return text.UnitOf(times...)
 }
 
-// sentence says how the times differ.
-func (d *Difference) sentence() string {
-	return fmt.Sprintf("B takes %s %s, A %s: %s", text.Micros(d.B.Time), d.unit(), text.Micros(d.A.Time), text.Percent(d.Change))
+// Of compares two sides.
+func Of(a, b Side) Difference {
+	d := Difference{
+		Schema: schema.Version, A: a, B: b, PerStep: a.steps > 0 && b.steps > 0,
+		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []Cause{},
+	}
+	if a.run == nil && b.run == nil && len(a.items) > 0 && a.items[0].Group == byStrategy {
+		d.under = a.items[0].Name
+	}
+	if a.run != nil && b.run != nil {
+		kinds, operations := kernelKinds(a.run, b.run)
+		rows, moved := joinFused(d.Rows, operations)
+		d.Rows, d.Causes = rows, causesOf(rows, moved, kinds)
+		d.sortCauses()
+	}
+	d.Explanation = d.explain()
+	return d
+}
+
+// sortCauses puts the largest causes first.
+func (d *Difference) sortCauses() {
+	slices.SortStableFunc(d.Causes, func(a, b Cause) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
 }
 
 // unit is what times are of.
@@ -99,17 +130,6 @@ func (d *Difference) groups() iter.Seq[[]overlap.Change] {
 			rest = rest[n:]
 		}
 	}
-}
-
-// signed writes a difference of times.
-func signed(t trace.Time) string {
-	switch {
-	case t < 0:
-		return "-" + text.Micros(-t)
-	case t > 0:
-		return "+" + text.Micros(t)
-	}
-	return "0"
 }
 
 // Measured reads a trace.
@@ -180,7 +200,11 @@ func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time
 				}
 			}
 		}
-		name := fmt.Sprintf("%s → %s %s", text.Shorten(layout.ShortName(k.First), 24), text.Shorten(layout.ShortName(k.Second), 24), layout.Bytes(k.Bytes))
+		size := "" // none between kernels
+		if k.Bytes > 0 {
+			size = " " + layout.Bytes(k.Bytes)
+		}
+		name := fmt.Sprintf("%s → %s%s", text.Shorten(layout.ShortName(k.First), 24), text.Shorten(layout.ShortName(k.Second), 24), size)
 		items = append(items, overlap.Item{Group: "pair, mean of its kind", Name: name, Time: sum / trace.Time(max(1, n)), Count: n})
 	}
 	return items
@@ -239,7 +263,7 @@ func resultSide(path string) (Side, error) {
 		return Side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schema.Version)
 	}
 	s := Side{Name: path, steps: cmp.Or(r.Iterations, 1)}
-	for _, group := range []string{"strategy", "transfer", "waiting", "idle"} {
+	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
 		seen := map[string]bool{}
 		for _, row := range r.Rows {
 			if !row.Applies {
@@ -250,7 +274,7 @@ func resultSide(path string) (Side, error) {
 				name += " " + strings.Join(strings.Fields(string(row.Parameters)), "")
 			}
 			seen[name] = true
-			d := map[string]trace.Time{"strategy": row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
+			d := map[string]trace.Time{byStrategy: row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
 			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
 		}
 	}

@@ -18,7 +18,7 @@ import (
 func (d *Difference) WriteHTML(w io.Writer, top int) error {
 	rep := html.Report{
 		Title:    "overlapse: " + d.A.Name + " and " + d.B.Name,
-		Verdict:  []string{d.sentence()},
+		Verdict:  []string{d.Explanation},
 		Facts:    []html.Fact{{Name: "A", Value: d.A.Name}, {Name: "B", Value: d.B.Name}, {Name: "times", Value: d.unit() + ", means over ranks"}},
 		Captured: d.A.Time,
 		Base:     "A",
@@ -54,23 +54,24 @@ const charted = 12
 
 // diffTable has a group of changes, at most top of them; top 0: all.
 func diffTable(group []overlap.Change, whole trace.Time, top int) html.Table {
+	u := unitOf(group)
 	t := html.Table{
 		Title: "By " + group[0].Group,
 		Columns: []html.Column{
-			{Name: "name"}, {Name: "A", Number: true}, {Name: "B", Number: true}, {Name: "B − A", Number: true}, {Name: "share of A", Number: true},
+			{Name: "name"}, {Name: "A, " + u.Name, Number: true}, {Name: "B, " + u.Name, Number: true}, {Name: "B − A", Number: true}, {Name: "share of A", Number: true},
 		},
 	}
 	counted := slices.ContainsFunc(group, func(c overlap.Change) bool { return c.CountA+c.CountB > 0 })
 	if counted {
 		t.Columns = append(t.Columns, html.Column{Name: "count in A", Number: true}, html.Column{Name: "count in B", Number: true})
 	}
-	chart := svg.Deltas{Title: "Differences by " + group[0].Group, Write: func(v float64) string { return signed(trace.Time(v)) }}
+	chart := svg.Deltas{Title: "Differences by " + group[0].Group, Write: func(v float64) string { return u.Signed(trace.Time(v)) + " " + u.Name }}
 	for i, c := range group {
 		if top > 0 && i == top {
 			t.Note = fmt.Sprintf("The %d rows with the largest differences of %d (--top 0 has all).", top, len(group))
 			break
 		}
-		row := []string{layout.ShortName(c.Name), layout.Short(c.A), layout.Short(c.B), signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, whole)))}
+		row := []string{layout.ShortName(c.Name), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, whole)))}
 		if counted {
 			row = append(row, fmt.Sprint(c.CountA), fmt.Sprint(c.CountB))
 		}

@@ -39,11 +39,11 @@ type Environment struct {
 // A finding is a line of the doctor.
 type finding struct {
 	Check  string `json:"check"`
-	Status string `json:"status"` // ok or missing
+	Status string `json:"status"` // ok; missing, if every command needs it; else optional
 	Needed bool   `json:"needed"` // by every command; else by what Means says
 	Found  string `json:"found"`
 	Means  string `json:"means"`
-	Do     string `json:"do,omitempty"` // if it is missing
+	Do     string `json:"do,omitempty"` // if it is not ok
 }
 
 func (f *finding) ok() bool { return f.Status == "ok" }
@@ -89,7 +89,7 @@ func Here() Environment {
 // Examine looks at an environment and prints what it found. It is an error if something is
 // missing that every command needs.
 func Examine(ctx context.Context, con *console.Console, s Environment, version, format string) error {
-	done := con.Waiting(func() string { return "asking nvidia-smi, rocm-smi and python3" })
+	done := con.Waiting(func() string { return "asking nvidia-smi, rocm-smi and python3" }, nil)
 	d := Diagnosis{schema.Version, version, s.findings(ctx)}
 	done()
 	if err := ctx.Err(); err != nil {
@@ -116,16 +116,21 @@ func Examine(ctx context.Context, con *console.Console, s Environment, version, 
 
 func (d *Diagnosis) print(w io.Writer) {
 	fmt.Fprintf(w, "overlapse %s\n\n", d.Version)
-	missing := 0
+	needed, optional := false, 0
 	for _, f := range d.Findings {
 		fmt.Fprintf(w, "%-8s %-12s %s: %s\n", f.Status, f.Check, plain.Line(f.Found), plain.Line(f.Means))
 		if !f.ok() {
-			missing++
+			needed = needed || f.Needed
+			optional++
 			fmt.Fprintf(w, "%-8s %-12s to do: %s\n", "", "", plain.Line(f.Do))
 		}
 	}
-	if missing > 0 && !slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Needed && !f.ok() }) {
-		fmt.Fprintf(w, "\nnothing that every command needs is missing\n")
+	switch {
+	case needed: // the error says it
+	case optional == 0:
+		fmt.Fprintf(w, "\nall is well\n")
+	default:
+		fmt.Fprintf(w, "\nall that commands need is here; %d optional\n", optional)
 	}
 }
 
@@ -136,11 +141,11 @@ func (s *Environment) findings(ctx context.Context) []finding {
 	return append(list, s.python(ctx)...)
 }
 
-// checked is a finding that is ok or, with something to do, missing.
+// checked is a finding that is ok or, with something to do, optional.
 func checked(check, found, means, do string) finding {
 	f := finding{Check: check, Status: "ok", Found: found, Means: means, Do: do}
 	if do != "" {
-		f.Status = "missing"
+		f.Status = "optional"
 	}
 	return f
 }
@@ -158,6 +163,7 @@ func (s *Environment) temporary() finding {
 	f := checked("temporary", dir+" can be written", "large archives of traces are unpacked there", "")
 	if err != nil {
 		f = checked("temporary", fmt.Sprintf("%s: %v", dir, err), "large archives of traces cannot be read", "make the folder writable, or set TMPDIR to one that is")
+		f.Status = "missing"
 	}
 	f.Needed = true
 	return f
@@ -186,7 +192,7 @@ func (s *Environment) terminal() finding {
 	term := s.env("TERM")
 	switch {
 	case err != nil:
-		return checked("terminal", "standard output is not a terminal", "view prints instead of browsing; tables have all columns", "run it in a terminal to check the terminal")
+		return checked("terminal", "standard output is not a terminal", "view prints instead of browsing; tables have all columns", "")
 	case s.system != "windows" && (term == "" || term == "dumb"):
 		return checked("terminal", "TERM="+term, "view cannot browse timelines", "export TERM=xterm-256color, or what your terminal is")
 	case columns < leastColumns || lines < leastLines:

@@ -71,7 +71,9 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	if err := plan.Affordable(w); err != nil {
 		return nil, nil, m, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	if w, err = compare.Isolate(w, m, nil); err == nil {
+	done := r.Waiting(func() string { return "finding durations alone" }, nil)
+	w, err = compare.Isolate(w, m, nil)
+	if done(); err == nil {
 		w, m, err = r.rescaled(f, w, m)
 	}
 	return sel, w, m, err

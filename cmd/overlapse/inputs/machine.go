@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // MachineNamed loads a machine for every command: a profile, a profile
@@ -67,15 +69,44 @@ func isPath(name string) bool {
 // MachineFor loads the named machine, or the one for the trace's device and number
 // of ranks.
 func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine, error) {
-	device := deviceOf(w)
 	if name == "" {
-		return r.suggested(device, w.World)
+		return r.suggested(w)
 	}
+	device := deviceOf(w)
 	m, err := r.MachineNamed(name, w.World)
 	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
 		r.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
 	}
 	return m, err
+}
+
+// KnownMachine is the machine of the trace's device, with as many GPUs as the job has ranks;
+// nil where no profile matches.
+func KnownMachine(w *workload.Workload) *machine.Machine {
+	name := profile.ForDevice(deviceOf(w))
+	if name == "" {
+		return nil
+	}
+	m, err := profile.Load(machine.NameOf(name, max(1, w.World)))
+	if err != nil {
+		return nil
+	}
+	return &m
+}
+
+// Likely is the value of --machine that suits a trace whose device matches no profile, with as
+// many GPUs as the job has ranks, and why: the profiles with the device's properties, else a
+// common GPU of the vendor that a kernel's name tells.
+func Likely(w *workload.Workload) (name, why string) {
+	if alike := profile.Alike(deviceOf(w)); len(alike) > 0 {
+		return sizedNames(alike, w.World)[0], "a GPU with the properties in the trace"
+	}
+	for i := range w.Ops {
+		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
+			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + text.Shorten(layout.ShortName(w.Ops[i].Name), 24)
+		}
+	}
+	return machine.NameOf("h100", max(1, w.World)), "a guess: nothing in the trace tells the GPU"
 }
 
 // deviceOf is the device of the first rank. If no profile has its name, the
@@ -96,12 +127,12 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 	return d
 }
 
-// suggested is the profile for a device, with as many GPUs as the job has ranks.
-func (r *Reader) suggested(device trace.Device, ranks int) (machine.Machine, error) {
+// suggested is the profile for a trace's device, with as many GPUs as the job has ranks.
+func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
+	device, ranks := deviceOf(w), w.World
 	name, alike := profile.ForDevice(device), profile.Alike(device)
 	if name == "" {
-		return machine.Machine{}, usage.Errorf("no profile matches the trace's device %s: %s",
-			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))
+		return machine.Machine{}, r.unknownGPU(w, device, alike)
 	}
 	m, err := r.MachineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
@@ -116,12 +147,23 @@ func (r *Reader) suggested(device trace.Device, ranks int) (machine.Machine, err
 	return m, err
 }
 
-// toPass says what to give as --machine for a device that matches no profile, or several.
-func toPass(alike []string, ranks int) string {
-	if len(alike) == 0 {
-		return fmt.Sprintf("give --machine (one of %s, or a YAML file)", strings.Join(profile.Names(), ", "))
+// unknownGPU is the error for a device that matches no profile, or several, with the command
+// to run instead.
+func (r *Reader) unknownGPU(w *workload.Workload, device trace.Device, alike []string) error {
+	answer := ""
+	if len(w.Collectives) == 0 && len(w.Pairs) == 0 {
+		answer = "nothing to overlap (no communication and no dependent GEMMs), and "
 	}
-	return fmt.Sprintf("its properties are those of %s: give --machine %s, or a YAML file", strings.Join(alike, " and "), strings.Join(sizedNames(alike, ranks), " or "))
+	what := "the trace does not name its GPU"
+	if device.Name != "" {
+		what = "no profile matches the trace's device " + quoted(device.Name)
+	}
+	likely, why := Likely(w)
+	if len(alike) > 1 {
+		why = "or " + strings.Join(sizedNames(alike[1:], w.World), " or ") + ", which have the same properties"
+	}
+	return usage.Errorf("%s%s: try %s (%s; overlapse machines lists all %d)", answer, what,
+		strings.TrimSpace(r.Command+" --machine "+likely), why, len(profile.Names()))
 }
 
 // sizedNames are profiles with as many GPUs as the job has ranks.

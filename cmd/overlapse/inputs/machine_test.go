@@ -23,7 +23,7 @@ func TestSelectedMachinesAreAccepted(t *testing.T) {
 		}
 		device := trace.Device{Name: base.GPU.Name}
 		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
-			m, err := r.suggested(device, ranks)
+			m, err := r.suggested(captured(device, ranks))
 			if profile.ForDevice(device) == "" {
 				if err == nil {
 					t.Errorf("%q selects %s", device.Name, m.Name)
@@ -59,6 +59,15 @@ func TestDeviceOfKernels(t *testing.T) {
 	}
 }
 
+// captured is a workload of a device, with kernels.
+func captured(d trace.Device, ranks int, kernels ...string) *workload.Workload {
+	w := &workload.Workload{Run: &trace.Run{Ranks: []trace.Rank{{Device: d}}}, World: ranks}
+	for _, name := range kernels {
+		w.Ops = append(w.Ops, workload.Op{Kernel: &workload.Kernel{Name: name}})
+	}
+	return w
+}
+
 // A device without a name is recognized by its properties; where several machines have
 // them, the message says what to pass.
 func TestSuggestionsByProperties(t *testing.T) {
@@ -66,16 +75,20 @@ func TestSuggestionsByProperties(t *testing.T) {
 	for _, c := range []struct {
 		d          trace.Device
 		want, note string // of the error, if there is no machine
+		kernels    []string
 	}{
-		{trace.Device{CUs: 80, WaveSize: 64, MemoryBytes: 192 * gib}, "mi308x:8", "machine mi308x:8, from the trace's device with 80 CUs and 192 GiB (--machine selects another)"},
-		{trace.Device{Name: "gfx950", CUs: 256}, "mi350x:8", "its properties are also those of mi355x:8"},
-		{trace.Device{CUs: 132, WaveSize: 32, ComputeMajor: 9, MemoryBytes: 80 * gib}, "", "device unknown: its properties are those of h100 and h800: give --machine h100:8 or h800:8, or a YAML file"},
-		{trace.Device{Name: "NVIDIA L40", CUs: 142, ComputeMajor: 8, ComputeMinor: 9}, "", `device "NVIDIA L40": its properties are those of l40s: give --machine l40s:8, or a YAML file`},
-		{trace.Device{Name: "Other GPU"}, "", `device "Other GPU": give --machine (one of a100, `},
+		{trace.Device{CUs: 80, WaveSize: 64, MemoryBytes: 192 * gib}, "mi308x:8", "machine mi308x:8, from the trace's device with 80 CUs and 192 GiB (--machine selects another)", nil},
+		{trace.Device{Name: "gfx950", CUs: 256}, "mi350x:8", "its properties are also those of mi355x:8", nil},
+		{trace.Device{CUs: 132, WaveSize: 32, ComputeMajor: 9, MemoryBytes: 80 * gib}, "", "does not name its GPU: try overlapse replay 'a b' --machine h100:8 (or h800:8, which have the same properties;", nil},
+		{trace.Device{Name: "NVIDIA L40", CUs: 142, ComputeMajor: 8, ComputeMinor: 9}, "", `device "NVIDIA L40": try overlapse replay 'a b' --machine l40s:8 (a GPU with the properties in the trace;`, nil},
+		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel Cijk_Ailk_Bljk_HHS;", []string{"copy", "Cijk_Ailk_Bljk_HHS"}},
+		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel ncclDevKernel_Generic_4;", []string{"ncclDevKernel_Generic_4"}},
+		{trace.Device{}, "", "nothing to overlap (no communication and no dependent GEMMs), and the trace does not name its GPU: try overlapse replay 'a b' --machine h100:8 (NVIDIA, by kernel gemm;", []string{"cutlass::gemm"}},
+		{trace.Device{Name: "Other GPU"}, "", `and no profile matches the trace's device "Other GPU": try overlapse`, nil},
 	} {
 		var notes strings.Builder
-		r := &Reader{Console: &console.Console{Out: io.Discard, Err: &notes}}
-		m, err := r.suggested(c.d, 8)
+		r := &Reader{Console: &console.Console{Out: io.Discard, Err: &notes}, Command: "overlapse replay 'a b'"}
+		m, err := r.suggested(captured(c.d, 8, c.kernels...))
 		if err != nil {
 			notes.WriteString(err.Error())
 		}

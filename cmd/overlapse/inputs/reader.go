@@ -33,6 +33,7 @@ type Reader struct {
 	SkipBad bool                // skip files of a run that cannot be read
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
 	Read    *format.Progress    // of the trace that is opened; nil: only Waiting shows it
+	Command string              // the command line, to suggest another
 	outside string              // capture of the same step without graphs; "": none
 }
 
@@ -46,10 +47,13 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	defer CollectOften()()
 	o := r.Reading()
 	o.Progress = cmp.Or(r.Read, new(format.Progress))
-	defer r.Waiting(func() string { return ReadingLine(o.Progress, "joining ranks") })()
+	p := o.Progress
+	defer r.Waiting(func() string { return ReadingLine(p, "joining ranks") }, func() float64 {
+		return float64(p.Read.Load()) / float64(max(1, p.Total.Load()))
+	})()
 	run, err := r.OpenAll(path, o)
-	var p *fs.PathError
-	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
+	var missing *fs.PathError
+	if errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
 	if err != nil {
@@ -218,7 +222,9 @@ func (r *Reader) lift(path string, o workload.Options) (*workload.Workload, erro
 
 // Workload turns a run with device work into the workload that strategies change.
 func (r *Reader) Workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
+	done := r.Waiting(func() string { return "finding operations and what they wait for" }, nil)
 	w, err := workload.Lift(run, o)
+	done()
 	if err != nil {
 		return nil, LiftError(path, err)
 	}

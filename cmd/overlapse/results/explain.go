@@ -28,8 +28,8 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 	}
 	changes := explain.WhatIfs(&m)
 	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
-	whatIf, err := explain.Under(r.workload, m, r.Outcomes, changes, opts.Stop, func() { _ = bar.Add(1) })
-	_ = bar.Finish()
+	whatIf, err := explain.Under(r.workload, m, r.Outcomes, changes, opts.Stop, func() { bar.Add(1) })
+	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
 	}

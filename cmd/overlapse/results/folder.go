@@ -60,11 +60,11 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 			if err := in.Write(filepath.Join(aside, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
 				return fmt.Errorf("%s: %w", filepath.Join(dir, f.name), errors.Unwrap(err)) // not the name of the folder aside
 			}
-			_ = bar.Add(1)
+			bar.Add(1)
 		}
 		return nil
 	})
-	_ = bar.Finish()
+	bar.Finish()
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,9 @@ type replayRow struct {
 // selected, only its times are needed.
 func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*Replayed, error) {
 	bar := con.Progress(len(sel), "replaying")
-	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
-	_ = bar.Finish()
+	opts.Progress = bar.Share
+	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { bar.Add(1) })
+	bar.Finish()
 	var base compare.Outcome
 	if i := strategyIn(outcomes, "captured"); i >= 0 {
 		base = outcomes[i]

@@ -19,8 +19,8 @@ import (
 // Spread replays every strategy under n seeds.
 func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
 	bar := con.Progress(len(sel)*n, "replaying with other random seeds")
-	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { _ = bar.Add(1) })
-	_ = bar.Finish()
+	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { bar.Add(1) })
+	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
 	}

@@ -18,8 +18,8 @@ import (
 // WhatIf replays every strategy on the machine of --what-if.
 func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
 	bar := con.Progress(len(r.Rows), "replaying --what-if")
-	found, err := explain.Under(r.workload, m, r.Outcomes, []machine.WhatIf{x}, opts.Stop, func() { _ = bar.Add(1) })
-	_ = bar.Finish()
+	found, err := explain.Under(r.workload, m, r.Outcomes, []machine.WhatIf{x}, opts.Stop, func() { bar.Add(1) })
+	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
 	}

@@ -65,7 +65,7 @@ func writeSweepCSV(w *bytes.Buffer, rows []sweep.Row) error {
 
 // page is the report of a sweep. Every setting of a strategy is an axis.
 func (r *Results) page(title string, axes *sweep.Axes) html.Sweep {
-	names := []string{"input", "machine", "what if", "clock", "ranks", "retarget", "strategy", "seed"}
+	names := []string{"input", "machine", "what if", "clock", "ranks", "retarget", "seed", "strategy"}
 	fixed := len(names)
 	values := map[string]plan.Values{} // by strategy and settings
 	for _, s := range axes.Strategies {
@@ -76,10 +76,10 @@ func (r *Results) page(title string, axes *sweep.Axes) html.Sweep {
 			}
 		}
 	}
-	p := html.Sweep{Title: title, Axes: names, Facts: []html.Fact{{Name: "cells", Value: fmt.Sprint(len(r.Cells))}, {Name: "program", Value: r.Version}}}
+	p := html.Sweep{Title: title, Axes: names, Scenario: fixed - 1, Facts: []html.Fact{{Name: "cells", Value: fmt.Sprint(len(r.Cells))}, {Name: "program", Value: r.Version}}}
 	for _, cell := range r.Cells {
 		at := make([]string, len(names))
-		copy(at, []string{cell.Input, cmp.Or(cell.Machine, "default"), cmp.Or(cell.WhatIf, "default"), cmp.Or(cell.Clock, "captured"), cmp.Or(cell.Ranks, "default"), cmp.Or(cell.Retarget, "default"), cell.Strategy, fmt.Sprint(cell.Seed)})
+		copy(at, []string{cell.Input, cmp.Or(cell.Machine, "default"), cmp.Or(cell.WhatIf, "default"), cmp.Or(cell.Clock, "captured"), cmp.Or(cell.Ranks, "default"), cmp.Or(cell.Retarget, "default"), fmt.Sprint(cell.Seed), cell.Strategy})
 		for i, name := range names[fixed:] {
 			at[fixed+i] = values[cell.Strategy+" "+cell.Settings][name]
 		}

@@ -80,8 +80,8 @@ func FlagError(c *cobra.Command, err error) error {
 	var known []string
 	typed := ""
 	if errors.As(err, &unknown) {
-		typed = unknown.GetSpecifiedName()
-		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		typed = "--" + unknown.GetSpecifiedName()
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 	}
 	path := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
 	return Unknown(fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known)

@@ -1,6 +1,10 @@
 package profile
 
-import "github.com/overlapse/overlapse/replay/machine"
+import (
+	"regexp"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
 
 // An Assumption is a number of a profile that nobody measured on that machine.
 type Assumption struct {
@@ -20,4 +24,30 @@ func Assumptions(m machine.Machine) []Assumption {
 		}
 	}
 	return list
+}
+
+// An Origin counts the numbers and tables of a profile by where they are from.
+type Origin struct {
+	Measured  int // on this machine: the source names rows of a data set or traces
+	Published int // a document, or the source of a library
+	Assumed   int // taken from elsewhere, or unknown
+}
+
+// rows are the ids of rows of a data set in a source: c0522, m3100, hl017.
+var rows = regexp.MustCompile(`\b([chkm]\d{4}|hl\d{3})\b|^traces of `)
+
+// OriginOf counts the numbers of a machine.
+func OriginOf(m machine.Machine) (o Origin) {
+	for _, e := range Entries(&m) {
+		switch mark, source := e.mark(); {
+		case e.omitted():
+		case mark != machine.Sourced:
+			o.Assumed++
+		case rows.MatchString(source):
+			o.Measured++
+		default:
+			o.Published++
+		}
+	}
+	return o
 }

@@ -241,3 +241,22 @@ func TestProfilesArePhysical(t *testing.T) {
 		}
 	}
 }
+
+// Numbers of a machine that rows of its own data sets gave are measured; those of a profile
+// without measurements never are.
+func TestOrigins(t *testing.T) {
+	for name, want := range map[string]func(Origin) bool{
+		"h200":   func(o Origin) bool { return o.Measured > o.Published+o.Assumed },
+		"mi300x": func(o Origin) bool { return o.Measured == 0 && o.Published > 0 },
+		"v100":   func(o Origin) bool { return o.Measured == 0 },
+		"h800":   func(o Origin) bool { return o.Measured == 0 },
+	} {
+		m, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := OriginOf(m); !want(o) {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+}

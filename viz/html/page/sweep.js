@@ -1,7 +1,9 @@
-// Curves and a heat map of a sweep over two axes. Where several cells fall together, the
-// fastest counts.
+// Curves and heat maps of a sweep over two axes. Where several cells of one scenario fall
+// together, the fastest counts; scenarios are never mixed. Colours are changes against the
+// captured schedule of the same scenario.
 const data = JSON.parse(document.getElementById("data").textContent);
-const metrics = [["time, µs", 0], ["change, %", 1], ["exposed communication, µs", 2]];
+const metrics = [["change, %", 1], ["time, µs", 0], ["exposed communication, µs", 2]];
+const CHANGE = 1;
 const colours = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8b8b86", "#000000"];
 
 function node(name, attributes, ...children) {
@@ -24,18 +26,26 @@ const kind = choose("chart", ["heat map", "curves"]);
 const across = choose("across", names);
 const down = choose("down", names);
 const metric = choose("value", metrics.map(m => m[0]));
-const only = data.axes.map(a => choose(a.name, ["best of all", ...a.values]));
+const only = data.axes.map(a => choose(a.name, (a.each ? ["each"] : a.scenario ? [] : ["best of all"]).concat(a.values)));
 const byName = name => Math.max(0, names.indexOf(name));
 across.value = byName("strategy");
-down.value = names.findIndex((_, i) => i !== Number(across.value));
+down.value = data.axes.findIndex((a, i) => i !== Number(across.value) && !a.each);
 if (Number(down.value) < 0) down.value = across.value;
 
+// picked is the value of an axis that is shown; -1: every one.
+const picked = axis => Number(only[axis].value) - (data.axes[axis].scenario && !data.axes[axis].each ? 0 : 1);
+
 // table is the fastest cell for each pair of values: best[row][column] is an index or -1.
-function table(x, y) {
+// each is the value of the axis that has a chart for each of its values, or -1.
+function table(x, y, each) {
   const best = data.axes[y].values.map(() => data.axes[x].values.map(() => -1));
   data.at.forEach((at, i) => {
     if (data.cells[i][0] === 0 || at[x] < 0 || at[y] < 0) return;
-    if (only.some((s, axis) => Number(s.value) > 0 && at[axis] !== Number(s.value) - 1)) return;
+    if (data.axes.some((a, axis) => {
+      if ((axis === x || axis === y) && a.scenario) return false;
+      const want = a.each && picked(axis) < 0 ? each : picked(axis);
+      return want >= 0 && at[axis] !== want;
+    })) return;
     const was = best[at[y]][at[x]];
     if (was < 0 || data.cells[i][0] < data.cells[was][0]) best[at[y]][at[x]] = i;
   });
@@ -53,21 +63,30 @@ function draw() {
     chart.append("Every axis has one value: there is nothing to compare.");
     return;
   }
-  const best = table(x, y);
-  const values = best.flat().filter(i => i >= 0).map(i => data.cells[i][m]);
-  const low = Math.min(...values), high = Math.max(...values);
-  document.getElementById("about").textContent = values.length
-    ? `${metrics[Number(metric.value)][0]}: ${shown(low)} to ${shown(high)}. Empty: no strategy applies.` : "No cell has these values.";
-  if (values.length) chart.append(Number(kind.value) === 0 ? heat(x, y, m, best, low, high) : curves(x, y, m, best, low, high));
+  const axis = data.axes.findIndex((a, i) => a.each && i !== x && i !== y && picked(i) < 0);
+  const charts = axis < 0 ? [-1] : data.axes[axis].values.map((_, k) => k);
+  let text = "";
+  for (const each of charts) {
+    const best = table(x, y, each);
+    const found = best.flat().filter(i => i >= 0), values = found.map(i => data.cells[i][m]);
+    if (each >= 0) chart.append(node("h3", {}, `${names[axis]} ${data.axes[axis].values[each]}`));
+    if (!values.length) {
+      chart.append("No cell has these values.");
+      continue;
+    }
+    const low = Math.min(...values), high = Math.max(...values);
+    text += `${each < 0 ? "" : `${data.axes[axis].values[each]} `}${shown(low)} to ${shown(high)}. `;
+    chart.append(Number(kind.value) === 0 ? heat(x, y, m, best, Math.max(...found.map(i => Math.abs(data.cells[i][CHANGE])))) : curves(x, y, m, best, low, high));
+  }
+  document.getElementById("about").textContent = `${metrics[Number(metric.value)][0]}: ${text}Colours: change against the captured schedule of the same input and scenario; green is faster. Empty: no strategy applies.`;
 }
 
-function heat(x, y, m, best, low, high) {
+function heat(x, y, m, best, most) {
   const head = node("tr", {}, node("th", {}, `${names[y]} \\ ${names[x]}`), ...data.axes[x].values.map(v => node("th", { scope: "col" }, v)));
   const rows = best.map((row, j) => node("tr", {}, node("th", { scope: "row" }, data.axes[y].values[j]), ...row.map(i => {
     if (i < 0) return node("td", {}, "");
-    const v = data.cells[i][m], share = high > low ? (v - low) / (high - low) : 0;
-    const cell = node("td", { title: says(i) }, shown(v));
-    cell.style.background = `color-mix(in srgb, #d55e00 ${Math.round(85 * share)}%, #009e73 ${Math.round(85 * (1 - share))}%)`;
+    const change = data.cells[i][CHANGE], cell = node("td", { title: says(i) }, shown(data.cells[i][m]));
+    cell.style.background = `color-mix(in srgb, ${change > 0 ? "#d55e00" : "#009e73"} ${Math.round(85 * Math.abs(change) / (most || 1))}%, #ffffff)`;
     cell.style.color = "#000000";
     return cell;
   })));
