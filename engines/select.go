@@ -44,6 +44,12 @@ func ParseCandidates(s string) ([][]plan.Selection, error) {
 	return out, nil
 }
 
+// Cheap are the single settings that a comparison of all strategies tries beside their defaults:
+// a flag each, and no other kernel.
+func Cheap() ([]plan.Selection, error) {
+	return ParseSelection("multistream:keep_gathered=on,multistream:prefetch=1,multistream:bucket_mb=100,multistream:channels=16,multistream:priority=on,captured:graph=on")
+}
+
 // item is a strategy and the settings that a user gave it.
 type item struct {
 	engine plan.Strategy

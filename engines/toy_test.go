@@ -75,9 +75,10 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tuned, err := compare.Tune(w, m, candidates, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil || tuned.Tried != 3 || tuned.Ran[0].Values["gap"] == "50" || tuned.Ran[2].Values["gap"] != "50" {
-		t.Errorf("tuned %d: %v", tuned.Tried, err)
+	captured := enginetest.Outcome(t, w, m, "captured", nil)
+	tuned, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, func() {})
+	if err != nil || len(tuned.Tried) != 3 || tuned.Tried[0].Values["gap"] == "50" || tuned.Tried[2].Values["gap"] != "50" {
+		t.Errorf("tuned %d: %v", len(tuned.Tried), err)
 	}
 	sel := plan.Selection{Strategy: toy, Values: plan.Values{"gap": "5"}}
 	out, err := compare.Run(w, m, sel, plan.Scenario{}, replay.Options{})
@@ -92,11 +93,11 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if len(a.Where) != 1 || !strings.Contains(a.Where[0], "all_to_all of 64.0 MiB") || !strings.Contains(a.Where[0], "on stream") {
 		t.Errorf("where: %q", a.Where)
 	}
-	if c := verdict.ConfidenceOf(w, out); !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
+	if c := verdict.ConfidenceOf(w, base.Expected, out); !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
 		t.Errorf("confidence: %+v", c)
 	}
 	graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
-	if c := verdict.ConfidenceOf(w, graph); c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
+	if c := verdict.ConfidenceOf(w, base.Expected, graph); c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
 		t.Errorf("confidence of a graph that nobody ran: %+v", c)
 	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)

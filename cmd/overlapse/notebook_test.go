@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,7 @@ func parquetRows[T any](t *testing.T, data []byte) []T {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version, _ := f.Lookup(schema.VersionKey); version != "1" {
+	if version, _ := f.Lookup(schema.VersionKey); version != fmt.Sprint(schema.Version) {
 		t.Errorf("%s is %q", schema.VersionKey, version)
 	}
 	rows, err := parquet.Read[T](bytes.NewReader(data), int64(len(data)))
@@ -80,7 +81,7 @@ func TestNotebook(t *testing.T) {
 	for i, row := range rows {
 		x := result.Rows[i]
 		if row.Strategy != x.Strategy || row.Settings != x.Settings || row.Time != x.Time || row.Fastest != x.Fastest || row.Slowest != x.Slowest ||
-			row.Band != x.Band || row.Reason != x.Confidence.Why || row.Applies != x.Applies || row.Why != x.Why {
+			row.PFaster != x.PFaster || row.Reason != x.Confidence.Why || row.Applies != x.Applies || row.Why != x.Why {
 			t.Errorf("row %d: Parquet %+v, JSON %+v", i, row, x)
 		}
 		if row.Applies && (row.Fastest > row.Time || row.Time > row.Slowest || row.Reason == "") || !row.Applies && row.Why == "" {
@@ -89,12 +90,12 @@ func TestNotebook(t *testing.T) {
 		if row.Recommended {
 			recommended += row.Strategy
 		}
-		if row.Band > 0 {
+		if row.PFaster > 0 {
 			banded++
 		}
 	}
 	if recommended != result.Verdict.Strategy || banded == 0 {
-		t.Errorf("recommended %q, verdict %q, %d rows with a band", recommended, result.Verdict.Strategy, banded)
+		t.Errorf("recommended %q, verdict %q, %d rows with a probability", recommended, result.Verdict.Strategy, banded)
 	}
 	var runs []string
 	for _, row := range parquetRows[schema.Span](t, read("spans.parquet")) {

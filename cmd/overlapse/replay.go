@@ -117,6 +117,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if o.Clock != "captured" {
 		r.Clock = o.Clock
 	}
+	if o.Strategy == "all" && o.pair == "" {
+		if err := r.Cheap(ctx, a.Console, m, opts); err != nil {
+			return err
+		}
+	}
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -39,12 +41,15 @@ func (a *app) tuneCommand() *cobra.Command {
 	var o tuneOptions
 	c := &cobra.Command{
 		Use:   "tune PATH...",
-		Short: "Search the settings of strategies for the fastest on a trace",
-		Long: `Replays a trace under every combination of the settings of one or more strategies:
-chunks, channels, priority, order, variants. Settings are ranked by the time of the
-whole iteration. Settings that you give are kept. Settings that cannot run are skipped
-and counted. If dispatch order varies between runs, the time is the mean over the orders.`,
+		Short: "Search one change after the other for a faster schedule of a trace",
+		Long: `Climbs from the captured schedule by one change at a time: a strategy, then one of its
+settings after the other. Each step takes the fastest of the changes that are likely to
+gain at least 1 %, and the last is the one after which nothing likely is left. Prints
+the ladder with the gain, the probability and the memory of every step, then the other
+settings that were tried, fastest first. Settings that you give are kept. If dispatch
+order varies between runs, the time is the mean over the orders.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
+  overlapse tune samples/fsdp-step
   overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,7 +61,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 	a.OutsideFlag(c)
 	f := c.Flags()
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
-	usage.IntFlag(f, &o.top, "top", 5, usage.Range[int]{Most: usage.MaxRows}, "number of settings to list per strategy; 0: all")
+	usage.IntFlag(f, &o.top, "top", 5, usage.Range[int]{Most: usage.MaxRows}, "number of the other settings to list; 0: all")
 	inputs.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
@@ -66,29 +71,34 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 // A tuning is what `tune --format json` prints.
 type tuning struct {
 	Schema     int                 `json:"schema"`
-	Verdict    verdict.Verdict     `json:"verdict"` // on the best settings of each strategy
-	Strategies []tunedStrategy     `json:"strategies"`
+	Verdict    verdict.Verdict     `json:"verdict"`           // on the last step of the ladder, else on the fastest settings of each strategy
+	Ladder     []tunedTime         `json:"ladder"`            // likely changes, one at a time from the captured schedule
+	Tried      []tunedTime         `json:"tried"`             // fastest first, those of the ladder included
+	Strategies []tunedStrategy     `json:"strategies"`        // what was tried of each
 	WhatIf     string              `json:"what_if,omitempty"` // factors on the machine's properties
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`
 }
 
-// A tunedStrategy has the settings of one strategy, fastest first.
+// A tunedStrategy is how many settings of a strategy were tried.
 type tunedStrategy struct {
-	Strategy   string             `json:"strategy"`
-	Tried      int                `json:"tried"`
-	Ran        int                `json:"ran"`
-	Why        string             `json:"why,omitempty"` // why the others did not run
-	Confidence verdict.Confidence `json:"confidence"`    // of the best
-	Default    *tunedTime         `json:"default,omitempty"`
-	Best       []tunedTime        `json:"best"`
+	Strategy string `json:"strategy"`
+	Tried    int    `json:"tried"`
+	Ran      int    `json:"ran"`
+	Why      string `json:"why,omitempty"` // why the others did not run
 }
 
 // A tunedTime is the time with one combination of settings.
 type tunedTime struct {
+	Strategy   string      `json:"strategy"`
 	Settings   string      `json:"settings"`
 	Parameters plan.Values `json:"parameters"`
 	Time       int64       `json:"time_ns"`
-	Change     float64     `json:"change"` // relative to the captured schedule's replay
+	Kept       int64       `json:"kept_bytes"` // of parameters that a rank keeps beyond the captured schedule; may be negative
+	Change     float64     `json:"change"`     // relative to the captured schedule's replay
+	verdict.Chance
+	Step       float64            `json:"step_change"`   // of a ladder's step, relative to the step before
+	StepChance float64            `json:"step_p_faster"` // that it takes at least 1 % less than the step before
+	Confidence verdict.Confidence `json:"confidence"`
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
@@ -104,16 +114,6 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		changed := altered.Of(m)
 		w, m = retarget.To(w, m, changed), changed
 	}
-	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool { return s[0].Strategy.Bound })
-	n := 0
-	for i := range candidates {
-		if o.pair != "" {
-			if candidates[i], err = inputs.SelectedPairs(w, o.pair, candidates[i]); err != nil {
-				return err
-			}
-		}
-		n += len(candidates[i])
-	}
 	opts := replay.Options{Stop: inputs.StopFunc(ctx)}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), o.Scenario(), opts)
 	if err != nil {
@@ -122,28 +122,38 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if base.Result == nil {
 		return fmt.Errorf("%s: %s", o.Path, base.Why)
 	}
-	found := tuning{Schema: schema.Version, WhatIf: altered.String(), Rescaled: w.Rescaled}
-	var best []compare.Outcome // of each strategy
-	bar, tried := a.Progress(n, "tuning"), 0
-	opts.Progress = bar.Share
-	for _, sel := range candidates {
-		tuned, err := compare.Tune(w, m, sel, o.Scenario(), opts, func() { bar.Add(1) })
+	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool {
+		return s[0].Strategy.Bound || s[0].Strategy.Future && o.Strategy == "all"
+	})
+	if o.Strategy == "all" && verdict.HostBound(w, base) {
+		graph, err := engines.ParseSelection(base.Strategy.Name + ":graph=on")
 		if err != nil {
-			return results.Stopped(ctx, err)
+			return err
 		}
-		t := tunedOf(sel, tuned, base.Time, o.top)
-		tried += tuned.Tried
-		if len(tuned.Ran) > 0 {
-			out, err := compare.Run(w, m, tuned.Ran[0].Selection, o.Scenario(), opts) // Tune keeps no results
-			if err != nil {
-				return results.Stopped(ctx, err)
-			}
-			best, t.Confidence = append(best, out), verdict.ConfidenceOf(w, out)
-		}
-		found.Strategies = append(found.Strategies, t)
+		candidates = append(candidates, graph)
 	}
+	for i := range candidates {
+		if o.pair != "" {
+			if candidates[i], err = inputs.SelectedPairs(w, o.pair, candidates[i]); err != nil {
+				return err
+			}
+		}
+	}
+	bar := a.Progress(-1, "tuning")
+	ladder, err := verdict.Climb(w, m, base, candidates, o.Scenario(), opts, func() { bar.Add(1) })
 	bar.Finish()
-	found.Verdict = verdict.Judge(w, base, best)
+	if err != nil {
+		return results.Stopped(ctx, err)
+	}
+	found := tuning{
+		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
+		WhatIf: altered.String(), Rescaled: w.Rescaled,
+	}
+	tried := 0
+	for i, c := range candidates {
+		tried += ladder.Planned[i]
+		found.Strategies = append(found.Strategies, tunedStrategy{c[0].Strategy.Name, ladder.Planned[i], ladder.Ran[i], ladder.Why[i]})
+	}
 	if o.emit != "" {
 		if err := results.Emit(a.Console, &a.files, o.emit, found.Verdict); err != nil {
 			return err
@@ -159,8 +169,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if w.Run.Estimated != "" {
 		fmt.Fprintln(a.Out, plain.Line(w.Run.Estimated))
 	}
-	a.printTuned(found.Strategies)
+	a.printLadder(found.Ladder, base.Time)
 	results.PrintVerdict(a.Console, found.Verdict)
+	a.printTried(found, o.top)
 	results.PrintRescaled(a.Console, found.Rescaled)
 	return o.failedError(found.Strategies)
 }
@@ -179,65 +190,81 @@ func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	return usage.NotRun{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))}
 }
 
-func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top int) tunedStrategy {
-	e := sel[0].Strategy
-	ran := found.Ran
-	t := tunedStrategy{Strategy: e.Name, Tried: found.Tried, Ran: len(ran), Why: found.Why, Best: []tunedTime{}}
-	first := e.String(sel[0].Values)
-	distinct := 0
-	for i, out := range ran {
-		if i > 0 && out.Expected != ran[i-1].Expected {
-			distinct++
-		}
-		settings := e.String(out.Values)
-		x := tunedTime{settings, out.Values, int64(out.Expected), float64(out.Expected)/float64(max(1, base)) - 1}
-		if top == 0 || distinct < top {
-			t.Best = append(t.Best, x)
-		}
-		if settings == first {
-			t.Default = &x
-		}
+func tunedTimes(rungs []verdict.Rung) []tunedTime {
+	list := []tunedTime{}
+	for _, r := range rungs {
+		list = append(list, tunedTime{
+			r.Strategy.Name, r.Strategy.String(r.Values), r.Values, int64(r.Expected), r.Kept, r.Change, r.Confidence.Chance,
+			r.Step, r.StepChance.PFaster, r.Confidence,
+		})
 	}
-	return t
+	return list
 }
 
-func (a *app) printTuned(tuned []tunedStrategy) {
-	t := a.Table("strategy", "settings", "time", "change", "vs defaults", "confidence")
-	var notes []string
-	for _, s := range tuned {
-		if s.Ran == 0 {
-			notes = append(notes, s.Strategy+": "+s.Why)
-			continue
-		}
-		for i, b := range s.Best {
-			if i > 0 && b.Time == s.Best[i-1].Time {
-				continue // the same program with other settings
-			}
-			name, versus, confidence := "", "", ""
-			if i == 0 {
-				name, confidence = s.Strategy, string(s.Confidence.Level)
-			}
-			if s.Default != nil {
-				versus = text.Percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
-			}
-			settings := b.Settings
-			if settings == "" {
-				settings = "(defaults)"
-			}
-			t.AppendRow(table.Row{name, settings, text.Micros(trace.Time(b.Time)), text.Percent(b.Change), versus, confidence})
-		}
-		if d := s.Default; d != nil && float64(d.Time)*(1-compare.RunsDiffer) < float64(s.Best[0].Time) {
-			notes = append(notes, fmt.Sprintf("%s: no clear difference from its defaults: runs of the same program vary by %.0f %%", s.Strategy, 100*compare.RunsDiffer))
-		}
-		if left := s.Tried - s.Ran; left > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d of %d settings do not apply or cannot run; the first: %s", s.Strategy, left, s.Tried, s.Why))
+// added are the settings of a step of the ladder that the step before does not have.
+func (t *tunedTime) added(before *tunedTime) string {
+	if before == nil || before.Strategy != t.Strategy {
+		return strings.TrimSpace(t.Strategy + " " + t.Settings)
+	}
+	for name, value := range t.Parameters {
+		if before.Parameters[name] != value {
+			return "+ " + name + "=" + value // one
 		}
 	}
+	return ""
+}
+
+// printLadder prints one likely change after the other.
+func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
+	if len(ladder) == 0 {
+		fmt.Fprintln(a.Out, "no single change is likely to gain")
+		return
+	}
+	t := a.Table("schedule", "time", "change", "likely", "in all", "memory")
+	t.AppendRow(table.Row{"captured", text.Micros(captured), "", "", "", ""})
+	var before *tunedTime
+	for i := range ladder {
+		r := &ladder[i]
+		t.AppendRow(table.Row{r.added(before), text.Micros(trace.Time(r.Time)), text.Percent(r.Step), verdict.PercentOf(r.StepChance), text.Percent(r.Change), memory(r.Kept)})
+		before = r
+	}
 	t.Render()
-	for i, n := range notes {
-		if i == 0 {
-			fmt.Fprintln(a.Out)
+	fmt.Fprintln(a.Out, "change and likely: against the line above, the probability of a gain of 1 %; no further change has 80 %")
+}
+
+// memory is what a rank keeps more than in the captured schedule, or less.
+func memory(kept int64) string {
+	switch {
+	case kept > 0:
+		return "+" + layout.Bytes(kept)
+	case kept < 0:
+		return "-" + layout.Bytes(-kept)
+	}
+	return ""
+}
+
+// printTried prints the fastest settings that are not steps of the ladder, and why others do not run.
+func (a *app) printTried(found tuning, top int) {
+	t := a.Section("other settings, fastest first", "strategy", "settings", "time", "change", "likely faster", "memory")
+	shown, last := 0, int64(0)
+	for _, r := range found.Tried {
+		same := func(step tunedTime) bool { return step.Strategy == r.Strategy && step.Settings == r.Settings }
+		if r.Time == last || slices.ContainsFunc(found.Ladder, same) { // equal times: the same program
+			continue
 		}
-		fmt.Fprintln(a.Out, plain.Line(n))
+		if shown++; top > 0 && shown > top {
+			break
+		}
+		last = r.Time
+		t.AppendRow(table.Row{r.Strategy, cmp.Or(r.Settings, "(defaults)"), text.Micros(trace.Time(r.Time)), text.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept)})
+	}
+	t.Render()
+	for _, s := range found.Strategies {
+		switch {
+		case s.Ran == 0:
+			fmt.Fprintln(a.Out, plain.Line(s.Strategy+": "+s.Why))
+		case s.Ran < s.Tried:
+			fmt.Fprintln(a.Out, plain.Line(fmt.Sprintf("%s: %d of %d settings do not apply or cannot run; the first: %s", s.Strategy, s.Tried-s.Ran, s.Tried, s.Why)))
+		}
 	}
 }

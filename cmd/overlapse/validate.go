@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/validate"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -79,16 +80,14 @@ first. --format csv or json also prints every row, with its set, on standard out
 
 // A validated is the JSON form. Errors and regrets are fractions.
 type validated struct {
-	Schema     int                      `json:"schema"`
-	Rows       []validatedRow           `json:"rows"`
-	Strategies map[string]validateScore `json:"strategies"`
-	Confidence map[string]validateScore `json:"confidence"` // by level
-	Regret     validateRegret           `json:"regret"`
-	Changes    validateChanges          `json:"changes"` // against the reference: the captured variant of a step, else bulk
-	Skipped    []validateSkip           `json:"skipped"`
+	Schema     int                       `json:"schema"`
+	Rows       []validatedRow            `json:"rows"`
+	Strategies map[string]validate.Score `json:"strategies"`
+	Regret     validateRegret            `json:"regret"`
+	Changes    validate.ChangeScore      `json:"changes"` // against the reference: the captured variant of a step, else bulk
+	Skipped    []validateSkip            `json:"skipped"`
 	choices    []validate.Choice
 	scores     []validate.Score
-	classes    []validate.ClassScore
 	refusals   []validate.Refusal
 }
 
@@ -100,32 +99,21 @@ type validatedRow struct {
 	PredictedUs float64        `json:"predicted_us"`
 	MeasuredUs  float64        `json:"measured_us"`
 	Error       float64        `json:"error"`
-	Confidence  string         `json:"confidence"`
+	Change      *float64       `json:"change,omitempty"`          // against the reference; nil: none is predicted
+	Measured    *float64       `json:"change_measured,omitempty"` // the same as measured
+	PFaster     *float64       `json:"p_faster,omitempty"`        // probability that the row takes at least 1 % less than its reference
+	Confidence  string         `json:"confidence,omitempty"`
 	Why         string         `json:"confidence_why"`
 	FastestUs   float64        `json:"fastest_us,omitempty"` // with --seeds
 	SlowestUs   float64        `json:"slowest_us,omitempty"`
 	row         dataset.Row
-}
-
-type validateScore struct {
-	N      int     `json:"n"`
-	Median float64 `json:"median"`
-	P90    float64 `json:"p90"`
+	evidence    verdict.Evidence
 }
 
 type validateRegret struct {
 	Workloads int     `json:"workloads"`
 	Top1      int     `json:"top1"` // the predicted best is the measured best
 	Mean      float64 `json:"mean"`
-}
-
-// Errors of changes are fractions of the reference's time.
-type validateChanges struct {
-	N      int     `json:"n"`
-	Median float64 `json:"median"`
-	P90    float64 `json:"p90"`
-	Right  int     `json:"signs_right"` // of the changes over 2 %
-	Over   int     `json:"signs"`
 }
 
 type validateSkip struct {
@@ -307,24 +295,26 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 }
 
 func summarize(checks []validate.Check) *validated {
-	v := &validated{Schema: schema.Version, Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
+	v := &validated{
+		Schema: schema.Version, Strategies: map[string]validate.Score{}, Changes: validate.ChangesOf(checks, ""),
+		scores: validate.Scores(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks),
+	}
 	for _, c := range checks {
 		if c.Why != "" {
 			v.Skipped = append(v.Skipped, validateSkip{ID: c.Row.ID, Why: c.Why})
 			continue
 		}
-		v.Rows = append(v.Rows, validatedRow{
+		row := validatedRow{
 			ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(),
-			Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, row: c.Row,
-		})
+			Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, row: c.Row, evidence: c.Evidence,
+		}
+		if c.Compared {
+			row.Change, row.Measured, row.PFaster = &c.Change, &c.Measured, &c.Confidence.Chance.PFaster
+		}
+		v.Rows = append(v.Rows, row)
 	}
-	c := validate.ChangesOf(checks, "")
-	v.Changes = validateChanges{c.N, c.Median, c.P90, c.Right, c.Over}
 	for _, s := range v.scores {
-		v.Strategies[s.Strategy] = validateScore{s.N, s.Median, s.P90}
-	}
-	for _, s := range v.classes {
-		v.Confidence[string(s.Level)] = validateScore{s.N, s.Median, s.P90}
+		v.Strategies[s.Strategy] = s
 	}
 	for _, c := range v.choices {
 		v.Regret.Workloads++
@@ -350,21 +340,12 @@ func (v *validated) print(a *app) {
 	t.Render()
 	t = a.Section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
 	for _, c := range v.choices {
-		chosen := c.Predicted
-		if c.Plain != "" {
-			chosen += " (no clear difference from " + c.Plain + ")"
-		}
-		t.AppendRow(table.Row{c.Workload, c.Best, chosen, fmt.Sprintf("%.1f %%", 100*c.Regret)})
+		t.AppendRow(table.Row{c.Workload, c.Best, c.Predicted, fmt.Sprintf("%.1f %%", 100*c.Regret)})
 	}
 	t.Render()
 	t = a.Section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
 	for _, s := range v.scores {
 		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
-	}
-	t.Render()
-	t = a.Section("error by confidence", "confidence", "rows", "median", "90th percentile")
-	for _, s := range v.classes {
-		t.AppendRow(table.Row{s.Level, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
 	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
@@ -385,18 +366,31 @@ func (r *validatedRow) predicted() string {
 	return s
 }
 
+// csv writes every row. The columns from change to untested are what p_faster is fitted to.
 func (v *validated) csv(a *app) error {
-	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"}, false
+	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true
 	}
 	rows := make([][]string, len(v.Rows))
 	for i, r := range v.Rows {
-		record := []string{r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why}
+		e := r.evidence
+		record := []string{
+			r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
+			fmt.Sprint(e.OtherKernels), fmt.Sprintf("%.4f", e.Spread), fmt.Sprint(e.Poor), fmt.Sprint(e.Untested), fraction(r.PFaster), r.Confidence, r.Why,
+		}
 		if set {
 			record = append([]string{r.Set}, record...)
 		}
 		rows[i] = record
 	}
 	return schema.WriteCSV(a.Out, head, slices.Values(rows))
+}
+
+// fraction is a number with six decimals; "" if there is none.
+func fraction(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.6f", *x)
 }

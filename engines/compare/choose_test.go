@@ -31,29 +31,6 @@ func TestRaceOutcomes(t *testing.T) {
 	}
 }
 
-// The least expected time is chosen; a plain way is named if it is within what two
-// runs of one program differ by.
-func TestChoose(t *testing.T) {
-	for _, c := range []struct {
-		expected    []float64
-		isPlain     []bool
-		take, plain int
-	}{
-		{[]float64{100, 90, 80}, []bool{true, false, false}, 2, -1},
-		{[]float64{100, 99, 98.5}, []bool{true, false, false}, 2, 0},
-		{[]float64{100, 97.9, 0}, []bool{true, false, false}, 1, -1},
-		{[]float64{100, 99.5, 99}, []bool{true, true, false}, 2, 1},
-		{[]float64{80, 90}, []bool{true, false}, 0, -1},
-		{[]float64{100, 99}, []bool{false, false}, 1, -1},
-		{[]float64{0, 99}, []bool{true, false}, 1, -1},
-		{[]float64{0}, []bool{true}, -1, -1},
-	} {
-		if take, plain := Choose(c.expected, c.isPlain); take != c.take || plain != c.plain {
-			t.Errorf("%v, plain %v: %d, plain %d; want %d and %d", c.expected, c.isPlain, take, plain, c.take, c.plain)
-		}
-	}
-}
-
 func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		name  string

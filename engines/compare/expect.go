@@ -33,25 +33,6 @@ func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 // (samples/measurements).
 const RunsDiffer = 0.02
 
-// Choose returns the index of the strategy with the least expected time and, in plain,
-// that of the best plain strategy if it is within RunsDiffer of it. Both are -1 if there
-// is none. An expected time of 0 does not count.
-func Choose(expected []float64, isPlain []bool) (take, plain int) {
-	take, plain = -1, -1
-	for i, t := range expected {
-		if t > 0 && (take < 0 || t < expected[take]) {
-			take = i
-		}
-		if t > 0 && isPlain[i] && (plain < 0 || t < expected[plain]) {
-			plain = i
-		}
-	}
-	if plain == take || plain >= 0 && expected[plain]*(1-RunsDiffer) > expected[take] {
-		plain = -1
-	}
-	return take, plain
-}
-
 // leastShare is the share of runs below which a race outcome is not simulated: all of more
 // than nine ranks never agree by chance.
 const leastShare = 0.001

@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -171,7 +172,7 @@ func (r *Runner) replay(s *Subject, sel plan.Selection, c Cell) (Record, error) 
 		rec.Fastest, rec.Slowest = rec.Time, rec.Time
 	}
 	rec.Exposed = int64(explain.LimitOf(s.Workload, out).Exposed())
-	rec.Confidence = string(verdict.ConfidenceOf(s.Workload, out).Level)
+	rec.Confidence = string(verdict.ConfidenceOf(s.Workload, trace.Time(s.Captured), out).Level)
 	return rec, nil
 }
 

@@ -52,6 +52,7 @@ func Dataset(d *dataset.Dataset, read Reader, in Inputs) ([]SetResult, error) {
 		}
 		results = append(results, r)
 	}
+	holdOut(results)
 	return results, nil
 }
 
@@ -102,7 +103,8 @@ the captured variant. Measured twice: how far the same rows are apart in other p
 differ by more than 5 %%) are not scored.
 
 Sets are blind (measured after the predictions were fixed; no rule was changed for their errors), develop (rules were changed after
-looking at them) or calibrate (profiles are read off them; nothing is predicted). Nothing is fitted to rows of strategies.
+looking at them) or calibrate (profiles are read off them; nothing is predicted). No predicted time is fitted to rows of
+strategies; only the probability of being faster is, below (rule E8).
 `, 100*compare.RunsDiffer)
 	splits := []dataset.Split{dataset.Blind, dataset.Develop}
 	w.printf("\n## Summary\n\n")
@@ -115,6 +117,7 @@ looking at them) or calibrate (profiles are read off them; nothing is predicted)
 			}
 		}
 	}
+	w.calibration(Changes(results))
 	w.gains(results)
 	for _, split := range splits {
 		for _, r := range results {
@@ -220,9 +223,6 @@ func (w *tables) set(r SetResult) {
 			of = ""
 		}
 		w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(median), percent(p90), ChangesOf(r.Checks, of).Signs())
-	}
-	for _, x := range ByConfidence(r.Checks) {
-		w.row(string(x.Level)+" confidence", "", fmt.Sprint(x.N), percent(x.Median), percent(x.P90), "")
 	}
 	if choices := Choices(r.Checks); len(choices) > 0 {
 		best := 0

@@ -25,9 +25,13 @@ type Check struct {
 	Predicted  float64 // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Fastest    float64 // with seeds: microseconds; else 0
 	Slowest    float64
-	Confidence verdict.Confidence
 	Why        string
-	warm       float64 // the GPUs' average draw after the row, in the terms of machine.Clock
+	Evidence   verdict.Evidence
+	Confidence verdict.Confidence // that the row is faster than its reference
+	Compared   bool               // with a reference that is predicted too, neither of them noisy
+	Change     float64            // predicted, against the reference: -0.1 is 10 % less time
+	Measured   float64            // the same as measured
+	warm       float64            // the GPUs' average draw after the row, in the terms of machine.Clock
 }
 
 // Error is predicted over measured, less one.
@@ -83,7 +87,29 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 			return nil
 		}))
 	}
-	return checks, g.Wait()
+	err := g.Wait()
+	compareRows(checks)
+	return checks, err
+}
+
+// compareRows sets what rows change against their references.
+func compareRows(checks []Check) {
+	refs := references(checks)
+	for i := range checks {
+		c := &checks[i]
+		ref, ok := refs[workloadKey(c.Row)]
+		c.Confidence.Why = c.Evidence.Why
+		if !ok || c.Why != "" || checks[ref].Why != "" {
+			continue
+		}
+		if ref == i {
+			c.Confidence = verdict.Confidence{Level: verdict.High, Why: c.Evidence.Why} // no change, by definition
+			continue
+		}
+		c.Compared = !c.Row.Noisy && !checks[ref].Row.Noisy
+		c.Change, c.Measured = c.Predicted/checks[ref].Predicted-1, c.Row.Us/checks[ref].Row.Us-1
+		c.Confidence = c.Evidence.Confidence(c.Change)
+	}
 }
 
 // groupRows groups rows, by their index, that were measured one after another by one
@@ -184,7 +210,7 @@ func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
 	case out.Result == nil:
 		c.Why = out.Why
 	default:
-		c.Predicted, c.Confidence = float64(out.Expected)/1e3, verdict.ConfidenceOf(w, out)
+		c.Predicted, c.Evidence = float64(out.Expected)/1e3, verdict.EvidenceOf(w, out)
 		if seeds > 0 {
 			c.spread(w, m, s, sc, seeds)
 		}

@@ -50,7 +50,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 			if c.Why != "" {
 				fmt.Fprintf(&got, "%s %s %-44s %s\n", r.Set.Name, c.Row.ID, RowName(c.Row), c.Why)
 			} else {
-				fmt.Fprintf(&got, "%s %s %-44s %+6.1f%% %s\n", r.Set.Name, c.Row.ID, RowName(c.Row), 100*c.Error(), c.Confidence.Level)
+				fmt.Fprintf(&got, "%s %s %-44s %+6.1f%% p_faster %.2f\n", r.Set.Name, c.Row.ID, RowName(c.Row), 100*c.Error(), c.Confidence.Chance.PFaster)
 			}
 		}
 		for _, c := range r.Stamped {

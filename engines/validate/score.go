@@ -7,15 +7,15 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
 )
 
 // A Score is how well one strategy's rows are predicted.
 type Score struct {
-	Strategy    string
-	N           int
-	Median, P90 float64 // of |error|
+	Strategy string  `json:"-"`
+	N        int     `json:"n"`
+	Median   float64 `json:"median"` // of |error|
+	P90      float64 `json:"p90"`
 }
 
 // Scores are the errors by strategy, in the order of engines.All, and over all rows
@@ -59,8 +59,7 @@ func quantile(sorted []float64, q float64) float64 {
 type Choice struct {
 	Workload  string
 	Best      string  // measured
-	Predicted string  // to be chosen by prediction
-	Plain     string  // bulk, where that is not clearly slower; else ""
+	Predicted string  // fastest, of the rows with a prediction
 	Regret    float64 // measured time of the predicted best over that of the best, less one
 	Rows      int
 }
@@ -83,28 +82,20 @@ func Choices(checks []Check) []Choice {
 	}
 	var choices []Choice
 	for _, k := range keys {
-		var expected []float64
-		var plains []bool
-		best := groups[k][0]
-		for _, c := range groups[k] {
+		best, take := groups[k][0], -1
+		for i, c := range groups[k] {
 			if c.Row.Us < best.Row.Us {
 				best = c
 			}
-			if c.Why != "" {
-				c.Predicted = 0
+			if c.Why == "" && (take < 0 || c.Predicted < groups[k][take].Predicted) {
+				take = i
 			}
-			expected, plains = append(expected, c.Predicted), append(plains, plain(c.Row))
 		}
-		take, alike := compare.Choose(expected, plains)
 		if take < 0 || len(groups[k]) < 2 {
 			continue
 		}
 		picked := groups[k][take].Row
-		c := Choice{Workload: k, Best: RowName(best.Row), Predicted: RowName(picked), Regret: picked.Us/best.Row.Us - 1, Rows: len(groups[k])}
-		if alike >= 0 {
-			c.Plain = RowName(groups[k][alike].Row)
-		}
-		choices = append(choices, c)
+		choices = append(choices, Choice{k, RowName(best.Row), RowName(picked), picked.Us/best.Row.Us - 1, len(groups[k])})
 	}
 	return choices
 }
@@ -136,48 +127,24 @@ func workloadKey(row dataset.Row) string {
 	return s
 }
 
-// A ClassScore is how well predictions of one level did.
-type ClassScore struct {
-	Level       verdict.Level
-	N           int
-	Median, P90 float64 // of |error|
-}
-
-// ByConfidence are the errors by level, best level first; levels without rows are left out.
-func ByConfidence(checks []Check) []ClassScore {
-	var scores []ClassScore
-	for _, level := range verdict.Levels() {
-		var errs []float64
-		for _, c := range checks {
-			if c.Why == "" && !c.Row.Noisy && c.Confidence.Level == level {
-				errs = append(errs, math.Abs(c.Error()))
-			}
-		}
-		if len(errs) > 0 {
-			s := score(string(level), errs)
-			scores = append(scores, ClassScore{level, s.N, s.Median, s.P90})
-		}
-	}
-	return scores
-}
-
-// Changes is how well changes against the reference are predicted. The reference of a step
+// A ChangeScore is how well changes against the reference are predicted. The reference of a step
 // is the captured variant, of other workloads the bulk row with the fewest settings.
-type Changes struct {
-	N           int     // rows that are predicted, and so is their reference
-	Median, P90 float64 // of |predicted change - measured change|, as shares of the reference's time
-	Right       int     // changes over 2 % that are predicted with the right sign
-	Over        int     // changes over 2 %
+type ChangeScore struct {
+	N      int     `json:"n"`      // rows that are predicted, and so is their reference
+	Median float64 `json:"median"` // of |predicted change - measured change|, as shares of the reference's time
+	P90    float64 `json:"p90"`
+	Right  int     `json:"signs_right"` // changes over 2 % that are predicted with the right sign
+	Over   int     `json:"signs"`       // changes over 2 %
 }
 
 // ChangesOf compares the rows of a strategy, of all if it is "", with their references. Of
 // the changes over 2 %, those of a row without a prediction, or whose reference has none,
 // count as wrong; rows whose trace is not included do not count. A predicted change of
 // under 0.2 % is none.
-func ChangesOf(checks []Check, strategy string) Changes {
+func ChangesOf(checks []Check, strategy string) ChangeScore {
 	const none = 0.002
 	refs := references(checks)
-	var c Changes
+	var c ChangeScore
 	var off []float64
 	for i, x := range checks {
 		ref, ok := refs[workloadKey(x.Row)]
@@ -208,7 +175,7 @@ func ChangesOf(checks []Check, strategy string) Changes {
 
 // Signs are the changes of over 2 % that are predicted with the right sign, in words; "" if
 // there are none.
-func (c Changes) Signs() string {
+func (c ChangeScore) Signs() string {
 	if c.Over == 0 {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,8 +17,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Level is the reliability of a prediction. Measured errors by level are in `overlapse
-// validate` and in the README.
+// A Level is the word for a probability (LevelOf).
 type Level string
 
 // The levels, best first.
@@ -30,27 +30,62 @@ const (
 // Levels lists them, best first.
 func Levels() []Level { return []Level{High, Medium, Low} }
 
-// A Confidence is a level and its main reason: the strongest caveat or, for High, the
-// measurements behind the prediction.
+// A Confidence is how certain it is whether an outcome is faster than the captured schedule,
+// and the main reason: the strongest caveat or, without one, what the prediction is made from.
 type Confidence struct {
-	Level Level  `json:"level"`
-	Why   string `json:"why"`
+	Level  Level  `json:"level,omitempty"` // follows from Chance.PFaster; "" for a bound or hardware that nobody has
+	Why    string `json:"why"`
+	Chance Chance `json:"-"`
+	Sure   bool   `json:"-"` // high, and nothing speaks against the prediction; or a bound
 }
 
-// A caveat is a reason against a prediction.
+// A caveat is a reason against a prediction and how much it leaves of it.
 type caveat struct {
-	level Level
-	why   string
+	weight weight
+	why    string
 }
 
-// ConfidenceOf returns the reliability of an outcome and the reason. It depends on the
-// sources of the numbers and never on measured times of strategies.
-func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
+// A weight is how much a caveat counts, strongest first.
+type weight int
+
+const (
+	invalid  weight = iota // the prediction may be worth nothing: Evidence.Untested
+	unproven               // widens the error twice: nothing like it was measured, and much depends on it
+	poor                   // widens the error
+	noted                  // measured rows have it too: their errors include it
+)
+
+// ConfidenceOf is that of an outcome. base is the expected time of the captured schedule.
+func ConfidenceOf(w *workload.Workload, base trace.Time, out compare.Outcome) Confidence {
+	if e := EvidenceOf(w, out); asCaptured(out.Selection) {
+		return Confidence{Level: LevelOf(0), Why: e.Why, Sure: e.sure()} // no change, by definition
+	}
+	return EvidenceOf(w, out).Confidence(float64(out.Expected)/float64(max(1, base)) - 1)
+}
+
+// Confidence is that of a predicted change, relative to the captured schedule's time.
+func (e Evidence) Confidence(change float64) Confidence { return fitted.Confidence(change, e) }
+
+// Confidence is that of a predicted change under a model.
+func (m Model) Confidence(change float64, e Evidence) Confidence {
+	if e.none {
+		return Confidence{Why: e.Why, Sure: true}
+	}
+	c := m.Chance(change, e)
+	level := LevelOf(c.PFaster)
+	return Confidence{level, e.Why, c, level == High && e.sure()}
+}
+
+func (e Evidence) sure() bool { return e.Poor == 0 && e.Untested == 0 }
+
+// EvidenceOf is what an outcome's predicted change rests on: the sources of its numbers, never
+// measured times of strategies.
+func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 	if out.Result == nil {
-		return Confidence{}
+		return Evidence{none: true}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.rescaled, v.untested, v.dataflow, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
+	for _, ask := range []func(){v.damage, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -59,12 +94,34 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 			ask()
 		}
 	}
-	for _, level := range []Level{Low, Medium} {
-		if i := slices.IndexFunc(v.caveats, func(d caveat) bool { return d.level == level }); i >= 0 {
-			return Confidence{level, v.caveats[i].why}
+	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop, none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
+	if out.Best > 0 {
+		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
+	}
+	slices.SortStableFunc(v.caveats, func(a, b caveat) int { return cmp.Compare(a.weight, b.weight) })
+	for _, c := range v.caveats {
+		switch c.weight {
+		case invalid:
+			e.Untested++
+		case unproven:
+			e.Poor += 2
+		case poor:
+			e.Poor++
 		}
 	}
-	return Confidence{High, v.basisText()}
+	switch {
+	case len(v.caveats) > 0 && v.caveats[0].weight < noted:
+		e.Why = v.caveats[0].why
+	case e.Spread > 0:
+		e.Why = fmt.Sprintf("dispatch order varies between runs: %s to %s (--seeds shows the spread)", explain.Micros(out.Best), explain.Micros(out.Worst))
+	case len(v.caveats) > 0:
+		e.Why = v.caveats[0].why
+	case out.Strategy.Exact:
+		e.Why = "every kernel as it was measured"
+	default:
+		e.Why = "kernels as captured, parts as measured on this machine"
+	}
+	return e
 }
 
 // An assessment collects the caveats of one prediction.
@@ -75,21 +132,14 @@ type assessment struct {
 	caveats []caveat
 }
 
-func (v *assessment) addCaveat(level Level, format string, args ...any) {
-	v.caveats = append(v.caveats, caveat{level, fmt.Sprintf(format, args...)})
-}
-
-func (v *assessment) basisText() string {
-	if v.out.Strategy.Exact {
-		return "every kernel as it was measured"
-	}
-	return "kernels as captured, parts as measured on this machine"
+func (v *assessment) addCaveat(w weight, format string, args ...any) {
+	v.caveats = append(v.caveats, caveat{w, fmt.Sprintf(format, args...)})
 }
 
 // machine: a profile without benchmarks.
 func (v *assessment) machine() {
 	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()) {
-		v.addCaveat(Low, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
+		v.addCaveat(poor, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
 	}
 }
 
@@ -98,7 +148,7 @@ func (v *assessment) otherGPU() {
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
 			if err := program.Fits(v.m, op.Footprint); err != nil {
-				v.addCaveat(Low, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
+				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
 				return
 			}
 		}
@@ -117,14 +167,44 @@ func guessed(m *machine.Machine) (n int) {
 // basis: information that the trace does not have.
 func (v *assessment) basis() {
 	if v.w.Run.Estimated != "" {
-		v.addCaveat(Low, "no kernel was measured: %s", v.w.Run.Estimated)
+		v.addCaveat(unproven, "no kernel was measured: %s", v.w.Run.Estimated)
 	}
 	if v.w.Captured < v.w.World {
-		level := Medium
+		level := poor
 		if v.w.Captured == 1 {
-			level = Low
+			level = unproven
 		}
 		v.addCaveat(level, "%d of %d ranks were captured; the others are assumed to do the same", v.w.Captured, v.w.World)
+	}
+}
+
+// mostLost is the share of the device work from which what is lost or changed counts.
+const mostLost = 0.01
+
+// damage: device work that the trace does not have as it was recorded.
+func (v *assessment) damage() {
+	if what := damageOf(v.w.Run); what != "" {
+		v.addCaveat(invalid, "the trace is damaged: %s", what)
+	}
+}
+
+// launches: operations of which nothing says when the host launched them, and iterations that
+// nothing marks.
+func (v *assessment) launches() {
+	if v.w.Run.Estimated != "" {
+		return
+	}
+	unknown := 0
+	for i := range v.w.Ops {
+		if v.w.Ops[i].Issued == trace.Infinity {
+			unknown++
+		}
+	}
+	if float64(unknown) > mostLost*float64(len(v.w.Ops)) {
+		v.addCaveat(unproven, "no launch is recorded for %d of %d operations", unknown, len(v.w.Ops))
+	}
+	if workload.Iterations(v.w) == 0 {
+		v.addCaveat(poor, "nothing in the trace marks iterations")
 	}
 }
 
@@ -145,9 +225,9 @@ func (v *assessment) rescaled() {
 		return
 	}
 	if v.retargeted() {
-		level, guessed, why := Medium, r.Guessed(), ""
+		level, guessed, why := poor, r.Guessed(), ""
 		if guessed > mostGuessed {
-			level = Low
+			level = unproven
 		}
 		if guessed > 0.005 {
 			why = fmt.Sprintf("; for %.0f %% of the captured time the trace does not show which law holds", 100*guessed)
@@ -155,9 +235,9 @@ func (v *assessment) rescaled() {
 		v.addCaveat(level, "captured on %s and scaled to %s by laws%s", r.From, r.To, why)
 	}
 	if r.Ranks > 0 {
-		level := Medium
+		level := poor
 		if r.Ranks > mostGrown*r.Was || v.m.Nodes() > r.On.Nodes() {
-			level = Low
+			level = unproven
 		}
 		v.addCaveat(level, "%d ranks were captured, not %d: collectives follow the library's law, and the delays of more hosts are not known", r.Was, r.Ranks)
 	}
@@ -167,12 +247,12 @@ func (v *assessment) rescaled() {
 func (v *assessment) untested() {
 	switch {
 	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
-		v.addCaveat(Low, "a bound, not a schedule that can run")
+		v.addCaveat(invalid, "a bound, not a schedule that can run")
 	case v.out.Strategy.Future:
-		v.addCaveat(Low, "no GPU has the hardware that this needs")
+		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
 	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
-		v.addCaveat(Low, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
+		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
 }
 
@@ -193,9 +273,9 @@ func (v *assessment) dataflow() {
 	const record = "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
 	switch n := len(v.w.Collectives); {
 	case 2*guessed > n:
-		v.addCaveat(Low, "what %d of %d collectives depend on is guessed; %s", guessed, n, record)
+		v.addCaveat(unproven, "what %d of %d collectives depend on is guessed; %s", guessed, n, record)
 	case guessed+marked > 0:
-		v.addCaveat(Medium, "what %d of %d collectives depend on follows from ranges of the framework or is guessed; %s", guessed+marked, n, record)
+		v.addCaveat(poor, "what %d of %d collectives depend on follows from ranges of the framework or is guessed; %s", guessed+marked, n, record)
 	}
 }
 
@@ -211,11 +291,11 @@ func (v *assessment) build() {
 			case op.Kind != trace.Compute:
 				continue
 			case workload.OfLibrary(op.Name):
-				v.addCaveat(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
+				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
-				v.addCaveat(Low, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
+				v.addCaveat(poor, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.addCaveat(Medium, "%s that stores to peers or waits for tiles is another build than the captured kernel", plan.ShortName(op.Name))
+				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", plan.ShortName(op.Name))
 			default:
 				continue
 			}
@@ -246,7 +326,7 @@ func (v *assessment) programs() {
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {
 			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
-				v.addCaveat(Medium, "%s was captured with %d workgroups, not %d", plan.ShortName(op.Name), op.Tiling.WGs, n)
+				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", plan.ShortName(op.Name), op.Tiling.WGs, n)
 				return
 			}
 		}
@@ -276,17 +356,17 @@ func (v *assessment) host() {
 	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
 	switch whole := float64(v.out.Time); {
 	case hostSpread*issue > whole:
-		v.addCaveat(Low, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
+		v.addCaveat(poor, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
 	case worst > 0.2:
 		why := "host-bound: devices wait %.0f %% of the time for a launch"
 		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
 			why += ", the profiler's part included"
 		}
-		v.addCaveat(Low, why, 100*worst)
+		v.addCaveat(poor, why, 100*worst)
 	case worst > 0.05:
-		v.addCaveat(Medium, "GPUs wait %.0f %% of the time for the host", 100*worst)
+		v.addCaveat(poor, "GPUs wait %.0f %% of the time for the host", 100*worst)
 	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
-		v.addCaveat(Medium, "a slow host needs %.0f of %.0f us to launch the one kernel", hostSpread*alone/1e3, whole/1e3)
+		v.addCaveat(poor, "a slow host needs %.0f of %.0f us to launch the one kernel", hostSpread*alone/1e3, whole/1e3)
 	}
 }
 
@@ -321,21 +401,21 @@ func (v *assessment) clock() {
 	}
 	c := plan.ClockOf(v.w, v.m, v.out.Scenario)
 	if off := v.out.ClockOff; off > 0 {
-		v.addCaveat(Medium, "the clock did not settle: the last round changed durations by another %.1f %%", 100*off)
+		v.addCaveat(poor, "the clock did not settle: the last round changed durations by another %.1f %%", 100*off)
 	}
 	settled := c.Settled(v.m, v.out.Scenario, v.out.Time)
 	if v.out.Scenario.Clock == plan.SettledClock {
 		if settled < fullClock {
-			v.addCaveat(Medium, "the power limit lowers the clock to %.2f of the maximum; this differs by a few percent between GPUs", settled)
+			v.addCaveat(noted, "the power limit lowers the clock to %.2f of the maximum; this differs by a few percent between GPUs", settled)
 		}
 		return
 	}
 	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/v.m.Clock.InPlace.Or(1) < took*(1-2*v.m.Matmul.RunSpread.Value) {
-		v.addCaveat(Medium, "the captured GEMMs take %.0f %% longer than at full clock; another run may be at another clock (--clock)", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
+		v.addCaveat(noted, "the captured GEMMs take %.0f %% longer than at full clock; another run may be at another clock (--clock)", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
 	}
 	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
-		v.addCaveat(Medium, "after some iterations of %.1f ms the power limit lowers the clock to %.2f of the maximum, and the capture may be from before or after that (--clock cool|sustained)", float64(v.out.Time)/1e6, settled)
+		v.addCaveat(noted, "after some iterations of %.1f ms the power limit lowers the clock to %.2f of the maximum, and the capture may be from before or after that (--clock cool|sustained)", float64(v.out.Time)/1e6, settled)
 	}
 }
 
@@ -369,11 +449,11 @@ func (v *assessment) shapes() {
 	}
 	switch {
 	case math.IsInf(worst, 1):
-		v.addCaveat(Low, "no GEMM was measured on %s", v.m.Profile)
+		v.addCaveat(poor, "no GEMM was measured on %s", v.m.Profile)
 	case worst > shapeBeyond:
-		v.addCaveat(Low, "%s", of())
+		v.addCaveat(poor, "%s", of())
 	case worst > shapeFar:
-		v.addCaveat(Medium, "%s", of())
+		v.addCaveat(noted, "%s", of())
 	}
 }
 
@@ -390,16 +470,9 @@ func (v *assessment) sizes() {
 	}
 	switch {
 	case worst > 2:
-		v.addCaveat(Low, "%s", why)
+		v.addCaveat(poor, "%s", why)
 	case worst > 1:
-		v.addCaveat(Medium, "%s", why)
-	}
-}
-
-// race: who gets the compute units first differs from run to run.
-func (v *assessment) race() {
-	if v.out.Races.Any() {
-		v.addCaveat(Medium, "dispatch order varies between runs: %s to %s (--seeds shows the spread)", explain.Micros(v.out.Best), explain.Micros(v.out.Worst))
+		v.addCaveat(noted, "%s", why)
 	}
 }
 
@@ -408,7 +481,7 @@ func (v *assessment) assumed() {
 	for _, a := range profile.Assumptions(*v.m) {
 		for _, key := range v.out.Strategy.DependsOn {
 			if strings.HasPrefix(a.Key, key) {
-				v.addCaveat(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
+				v.addCaveat(noted, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
 				return
 			}
 		}

@@ -18,8 +18,8 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-// Each level has its reason, and none of them looks at a measured time of a strategy.
-func TestConfidence(t *testing.T) {
+// Each caveat has its reason and widens the error, and none of them looks at a measured time of a strategy.
+func TestEvidence(t *testing.T) {
 	h100, err := profile.Load("h100x4")
 	if err != nil {
 		t.Fatal(err)
@@ -35,24 +35,24 @@ func TestConfidence(t *testing.T) {
 		sample   string
 		m        machine.Machine
 		strategy string
-		level    Level
+		poor     int // caveats that widen the error
 		why      string
 	}{
-		{"as captured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "captured", High, "as it was measured"},
-		{"in sequence", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk", High, "as captured"},
-		{"a race", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=4", Medium, "dispatch order varies"},
-		{"chunks nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=1024", Low, "8x8192x7168: the nearest one measured is 64x10240x8192"},
-		{"more chunks than a host issues", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=128", Low, "issuing an iteration takes"},
-		{"channels nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk:channels=100", Low, "100 channels, recorded were 1 to 32"},
-		{"a library's kernel fused", "llama70b-fc2-allreduce", plantest.H200(t, 4), "fused", Low, "another build"},
-		{"a kernel fused", "moe-down-triton", plantest.H200(t, 4), "fused", Medium, "another build"},
-		{"a number assumed", "moe-down-triton", guessed, "fused", Medium, "another build"},
-		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", Low, "no benchmark of h100"},
-		{"a trace of another GPU", "llama70b-fc2-allreduce", mi300x, "captured", Low, "the trace is of another GPU than mi300x:4: nvjet"},
-		{"a bound", "llama70b-fc2-allreduce", plantest.H200(t, 4), "ideal", Low, "a bound"},
-		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", Low, "no GPU has"},
-		{"a long iteration", "moe-ep4", plantest.H200(t, 4), "bulk", Medium, "power limit"},
-		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", Low, "1 of 4 ranks"},
+		{"as captured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "captured", 0, "as it was measured"},
+		{"in sequence", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk", 0, "as captured"},
+		{"a race", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=4", 0, "dispatch order varies"},
+		{"chunks nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=1024", 2, "8x8192x7168: the nearest one measured is 64x10240x8192"},
+		{"more chunks than a host issues", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=128", 1, "issuing an iteration takes"},
+		{"channels nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk:channels=100", 1, "100 channels, recorded were 1 to 32"},
+		{"a library's kernel fused", "llama70b-fc2-allreduce", plantest.H200(t, 4), "fused", 2, "another build"},
+		{"a kernel fused", "moe-down-triton", plantest.H200(t, 4), "fused", 0, "another build"},
+		{"a number assumed", "moe-down-triton", guessed, "fused", 0, "another build"},
+		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", 1, "no benchmark of h100"},
+		{"a trace of another GPU", "llama70b-fc2-allreduce", mi300x, "captured", 2, "the trace is of another GPU than mi300x:4: nvjet"},
+		{"a bound", "llama70b-fc2-allreduce", plantest.H200(t, 4), "ideal", 0, "a bound"},
+		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", 2, "no GPU has"},
+		{"a long iteration", "moe-ep4", plantest.H200(t, 4), "bulk", 0, "power limit"},
+		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", 2, "1 of 4 ranks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run, err := format.Open(filepath.Join("../../samples", c.sample), format.Options{})
@@ -74,16 +74,16 @@ func TestConfidence(t *testing.T) {
 			if err != nil || out.Result == nil {
 				t.Fatal(err, out.Why)
 			}
-			if got := ConfidenceOf(w, out); got.Level != c.level || !strings.Contains(got.Why, c.why) {
-				t.Errorf("%+v, want %s: ...%s...", got, c.level, c.why)
+			if got := EvidenceOf(w, out); got.Poor != c.poor || !strings.Contains(got.Why, c.why) {
+				t.Errorf("%+v, want %d: ...%s...", got, c.poor, c.why)
 			}
 		})
 	}
 }
 
-// Durations that are scaled to another GPU, or to more ranks, are not of high confidence: a
+// Durations that are scaled to another GPU, or to more ranks, have caveats: a
 // capture of H200 on a GPU that is as well known, and a group of twice and of eight times the ranks.
-func TestConfidenceOfRescaled(t *testing.T) {
+func TestEvidenceOfRescaled(t *testing.T) {
 	sel, err := engines.ParseSelection("captured")
 	if err != nil {
 		t.Fatal(err)
@@ -105,32 +105,32 @@ func TestConfidenceOfRescaled(t *testing.T) {
 	more := retarget.To(captured, m, m)
 	more.Rescaled.Was, more.Rescaled.Ranks = 2, 16
 	for _, c := range []struct {
-		name  string
-		w     *workload.Workload
-		m     machine.Machine
-		level Level
-		why   string
+		name string
+		w    *workload.Workload
+		m    machine.Machine
+		poor int
+		why  string
 	}{
-		{"as captured", captured, m, High, "as it was measured"},
-		{"the same GPU", retarget.To(captured, m, m), m, High, "as it was measured"},
-		{"another GPU", retarget.To(captured, m, other), other, Medium, "captured on h200x4 and scaled to other:4 by laws"},
-		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, Low, "of the captured time the trace does not show which law holds"},
-		{"twice the ranks", grown, m, Medium, "2 ranks were captured, not 4"},
-		{"eight times the ranks", more, m, Low, "2 ranks were captured, not 16"},
+		{"as captured", captured, m, 0, "as it was measured"},
+		{"the same GPU", retarget.To(captured, m, m), m, 0, "as it was measured"},
+		{"another GPU", retarget.To(captured, m, other), other, 1, "captured on h200x4 and scaled to other:4 by laws"},
+		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, 2, "of the captured time the trace does not show which law holds"},
+		{"twice the ranks", grown, m, 1, "2 ranks were captured, not 4"},
+		{"eight times the ranks", more, m, 2, "2 ranks were captured, not 16"},
 	} {
 		out, err := compare.Run(c.w, c.m, sel[0], plan.Scenario{}, replay.Options{})
 		if err != nil || out.Result == nil {
 			t.Fatal(c.name, err, out.Why)
 		}
-		if got := ConfidenceOf(c.w, out); got.Level != c.level || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
-			t.Errorf("%s: %+v, want %s: ...%s...", c.name, got, c.level, c.why)
+		if got := EvidenceOf(c.w, out); got.Poor != c.poor || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
+			t.Errorf("%s: %+v, want %d: ...%s...", c.name, got, c.poor, c.why)
 		}
 	}
 }
 
 // What does not apply has no confidence.
 func TestConfidenceOfNothing(t *testing.T) {
-	if c := ConfidenceOf(nil, compare.Outcome{Why: "does not apply"}); c != (Confidence{}) {
+	if c := ConfidenceOf(nil, 1, compare.Outcome{Why: "does not apply"}); c != (Confidence{Sure: true}) {
 		t.Errorf("%+v", c)
 	}
 }

@@ -5,7 +5,9 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -15,18 +17,20 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Verdict is the recommendation for a workload. Judge forms it once; the terminal, the
-// report, the JSON and tune all show the same one.
+// A Verdict is the recommendation for a workload. Judge forms it once, on all rows; the
+// terminal, the report, the JSON and tune all show the same one.
 type Verdict struct {
-	Kind       Kind         `json:"kind"`
-	Strategy   string       `json:"strategy,omitempty"` // predicted fastest; "" if there is nothing to compare
-	Parameters plan.Values  `json:"parameters,omitempty"`
-	Change     float64      `json:"change"`     // of the captured schedule's time, relative: -0.1 is 10 % less
-	Confidence Confidence   `json:"confidence"` // in the predicted fastest
-	HostWait   float64      `json:"host_wait"`  // share of the captured schedule in which devices wait for a launch by the host
-	HostBound  bool         `json:"host_bound"` // HostWait exceeds a tenth
+	Kind       Kind        `json:"kind"`
+	Strategy   string      `json:"strategy,omitempty"` // recommended: a likely change, else the captured schedule; "" if nothing is
+	Parameters plan.Values `json:"parameters,omitempty"`
+	Change     float64     `json:"change"` // of the captured schedule's time, relative: -0.1 is 10 % less
+	Chance
+	Confidence Confidence   `json:"confidence"`           // in the recommended strategy
+	Candidates []string     `json:"candidates,omitempty"` // that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
+	HostWait   float64      `json:"host_wait"`            // share of the captured schedule in which devices wait for a launch by the host
+	HostBound  bool         `json:"host_bound"`           // HostWait exceeds a tenth
 	Below      []BelowBound `json:"below_bound,omitempty"`
-	Advice     *Advice      `json:"advice,omitempty"` // how to get the predicted fastest; nil if it is the captured schedule
+	Advice     *Advice      `json:"advice,omitempty"` // how to get the recommended strategy; nil if it is the captured schedule
 	Sentences  []string     `json:"sentences"`        // most important first
 }
 
@@ -45,122 +49,193 @@ const (
 	KeepCaptured     Kind = "captured is fastest"
 	NoClearWinner    Kind = "no clear difference"
 	Winner           Kind = "predicted fastest"
+	Withdrawn        Kind = "no verdict"
 )
 
 // hostBound is the HostWait from which a verdict starts with it.
 const hostBound = 0.1
 
+// withdrawn is the error of the captured schedule's own operations, simulated, at the 90th
+// percentile, from which no verdict is given.
+const withdrawn = 0.5
+
+// overlapsFrom is the share of the communication that runs alongside compute from which a
+// schedule is said to overlap.
+const overlapsFrom = 0.02
+
+// A contender is an outcome that can be recommended.
+type contender struct {
+	compare.Outcome
+	evidence   Evidence
+	confidence Confidence
+	change     float64
+}
+
+func (c *contender) likely() bool { return c.confidence.Chance.PFaster >= Likely }
+
 // Judge forms the verdict on outcomes of one workload. captured is the outcome of the
 // captured schedule; it competes even if it is not among the others. Bounds and strategies
 // without hardware do not compete.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) Verdict {
-	all := outcomes
-	base := slices.IndexFunc(all, func(o compare.Outcome) bool { return o.Strategy.Exact })
-	if base < 0 {
-		base, all = len(all), append(slices.Clone(all), captured)
-	}
 	v := Verdict{HostWait: hostWait(w, captured)}
-	v.HostBound = v.HostWait > hostBound
-	if v.HostBound {
+	if v.HostBound = v.HostWait > hostBound; v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
 			"a captured graph removes it (captured:graph=on predicts that), torch.compile and fewer, larger operators reduce it", 100*v.HostWait)
 	}
-	times, plain := make([]float64, len(all)), make([]bool, len(all))
-	others := 0
-	for i, o := range all {
-		if i != base && (o.Why != "" || o.Strategy.Bound || o.Strategy.Future) {
-			continue
-		}
-		if i != base && v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on" {
-			continue // less overlap cannot help a step that waits for its host; the difference is that of pauses
-		}
-		times[i], plain[i] = float64(o.Expected), i == base || o.Strategy.Plain
-		if !plain[i] {
-			others++
-		}
+	if what := damageOf(w.Run); what != "" {
+		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
-	v.boundBy(all)
-	take, alike := compare.Choose(times, plain)
-	if take < 0 {
+	v.boundBy(outcomes)
+	if i := w.Isolation; i != nil && i.P90 > withdrawn {
+		v.Kind = Withdrawn
+		v.say("no verdict: simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
+			"%.0f %% is the most with which strategies can be compared", baseName(w), 100*i.P90, 100*withdrawn)
 		return v
 	}
-	v.judge(w, all, times, base, take, alike, others)
+	v.judge(w, captured, v.contenders(w, captured, outcomes), firstReason(outcomes))
+	v.bound(w, captured, outcomes)
+	v.overlaps(w, captured, outcomes)
 	return v
 }
 
-// judge selects among the competing outcomes.
-func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []float64, base, take, alike, others int) {
-	name := func(i int) string {
-		if i == base {
-			return baseName(w)
+// contenders are the outcomes that can be recommended, fastest first.
+func (v *Verdict) contenders(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) []contender {
+	var list []contender
+	for _, o := range outcomes {
+		switch {
+		case o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || asCaptured(o.Selection):
+		case v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on":
+			// less overlap cannot help a step that waits for its host; the difference is that of pauses
+		default:
+			c := contender{Outcome: o, evidence: EvidenceOf(w, o), change: float64(o.Expected)/float64(max(1, captured.Expected)) - 1}
+			c.confidence = c.evidence.Confidence(c.change)
+			list = append(list, c)
 		}
-		return all[i].Selection.String()
 	}
-	v.Change = times[take]/max(1, times[base]) - 1
-	v.Strategy, v.Parameters, v.Confidence = all[take].Strategy.Name, all[take].Values, ConfidenceOf(w, all[take])
-	less := fmt.Sprintf("%.1f %% less than %s", -100*v.Change, name(base))
-	switch {
-	case others == 0:
+	slices.SortStableFunc(list, func(a, b contender) int { return cmp.Compare(a.Expected, b.Expected) })
+	return list
+}
+
+// asCaptured reports whether a selection is the captured schedule itself.
+func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" }
+
+// judge recommends the fastest likely contender, else the captured schedule.
+func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []contender, why string) {
+	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
+	v.Confidence = ConfidenceOf(w, captured.Expected, captured)
+	if !slices.ContainsFunc(list, func(c contender) bool { return !c.Strategy.Plain && !c.Strategy.Exact }) {
 		v.Kind = NothingToCompare
-		if why := firstReason(all); why != "" { // else no strategy was selected
+		if why != "" { // else no strategy was selected
 			v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
 		}
-	case take == base:
-		v.Kind = KeepCaptured
-	case times[base]*(1-compare.RunsDiffer) <= times[take]:
-		v.Kind = NoClearWinner
-		v.say("no clear difference: %s is predicted to take %s, and two runs of one program differ by %.0f %%", name(take), less, 100*compare.RunsDiffer)
-	case alike >= 0:
-		v.Kind = NoClearWinner
-		v.say("no clear difference: %s is predicted to take %s, but no less than %s does by more than two runs of one program differ, %.0f %%", name(take), less, name(alike), 100*compare.RunsDiffer)
-	default:
-		v.Kind = Winner
-		v.say("predicted fastest: %s, %s (confidence %s%s: %s)", name(take), less, v.Confidence.Level, band(w, all[take], v.Confidence.Level), v.Confidence.Why)
 	}
-	next := -1
-	for i, t := range times {
-		if i != base && t > 0 && (next < 0 || t < times[next]) {
-			next = i
-		}
-	}
-	if v.Kind == Winner {
-		a := AdviceOn(w, all[base], all[take])
-		v.Advice, v.Sentences = &a, append(v.Sentences, a.sentences(name(take))...)
-	}
-	if v.Kind == KeepCaptured {
-		v.say("predicted fastest: %s; the next is %s, %.1f %% more", name(base), name(next), 100*(times[next]/max(1, times[base])-1))
-	}
-	v.bound(w, all, times, base, name(base))
-	if explain.LimitOf(w, all[base]).Hidden == 0 {
+	if i := slices.IndexFunc(list, func(c contender) bool { return c.likely() }); i >= 0 {
+		v.win(w, captured, list[i], list)
 		return
 	}
-	for i, o := range all {
-		if saved := times[i]/max(1, times[base]) - 1; o.Strategy.Plain && i != base && times[i] > 0 && saved > compare.RunsDiffer {
-			v.say("%s overlaps already: without overlap it would take %.1f %% more (%s)", name(base), 100*saved, name(i))
-			break
+	if v.Kind == NothingToCompare {
+		return
+	}
+	faster := slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return c.change > Faster })
+	if len(faster) == 0 {
+		v.Kind = KeepCaptured
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].change))
+		return
+	}
+	v.Kind = NoClearWinner
+	most := faster[0]
+	for _, c := range faster {
+		v.Candidates = append(v.Candidates, c.Selection.String())
+		if c.confidence.Chance.PFaster > most.confidence.Chance.PFaster {
+			most = c
+		}
+	}
+	changes := signed(faster[0].change)
+	if last := signed(faster[len(faster)-1].change); last != changes {
+		changes = strings.TrimSuffix(changes, " %") + " to " + last
+	}
+	v.say("%s, %s: not distinguishable from no change (at most %s likely to gain %.0f %%: %s)",
+		few(v.Candidates, " ≈ "), changes, PercentOf(most.confidence.Chance.PFaster), -100*Faster, most.confidence.Why)
+}
+
+// win recommends a contender.
+func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c contender, list []contender) {
+	name := c.Selection.String()
+	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.change, c.confidence.Chance, c.confidence
+	v.say("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %% (±%.1f points: %s)",
+		name, -100*c.change, baseName(w), PercentOf(v.PFaster), -100*Faster, 100*v.Error, c.confidence.Why)
+	var changes []string
+	for _, other := range list {
+		versus := float64(c.Expected)/float64(max(1, other.Expected)) - 1
+		if other.likely() && other.Selection.String() != name && fitted.Chance(versus, c.evidence.And(other.evidence)).PFaster < Likely {
+			v.Candidates = append(v.Candidates, other.Selection.String())
+			changes = append(changes, fmt.Sprintf("%s (%s)", other.Selection, signed(other.change)))
+		}
+	}
+	if len(changes) > 0 {
+		v.say("not distinguishable from it: %s", few(changes, ", "))
+	}
+	a := AdviceOn(w, captured, c.Outcome)
+	v.Advice, v.Sentences = &a, append(v.Sentences, a.sentences(name)...)
+}
+
+// And is the evidence of a comparison of two predictions.
+func (e Evidence) And(other Evidence) Evidence {
+	e.OtherKernels = e.OtherKernels || other.OtherKernels
+	e.Spread = math.Hypot(e.Spread, other.Spread)
+	e.Poor, e.Untested = max(e.Poor, other.Poor), max(e.Untested, other.Untested)
+	return e
+}
+
+// few joins at most four words.
+func few(words []string, with string) string {
+	const most = 4
+	if more := len(words) - most; more > 0 {
+		return strings.Join(words[:most], with) + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(words, with)
+}
+
+// signed is a change in percent.
+func signed(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
+
+// overlaps says what the captured schedule gains from its own overlap, if that is likely.
+func (v *Verdict) overlaps(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) {
+	if captured.Result == nil {
+		return
+	}
+	l := explain.LimitOf(w, captured)
+	if float64(l.Hidden) <= overlapsFrom*float64(l.Hidden+l.Exposed()) {
+		return
+	}
+	for _, o := range outcomes {
+		if !o.Strategy.Plain || o.Why != "" || o.Result == nil {
+			continue
+		}
+		change := float64(o.Expected)/float64(max(1, captured.Expected)) - 1
+		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(change), EvidenceOf(w, o)); slower >= Likely {
+			v.say("%s overlaps already: without overlap it would take %.1f %% more (%s)", baseName(w), 100*change, o.Selection)
+			return
 		}
 	}
 }
 
 // bound says what the step consists of and what the best overlap of its operations gains.
-func (v *Verdict) bound(w *workload.Workload, all []compare.Outcome, times []float64, base int, name string) {
+func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []compare.Outcome) {
 	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
-		return o.Strategy.Bound && !o.Strategy.Exact && o.Why == "" && o.Expected > 0
+		return o.Strategy.Bound && !o.Strategy.Exact && o.Why == "" && o.Result != nil && o.Strategy.String(o.Values) == ""
 	})
-	if all[base].Result == nil || i < 0 {
+	if captured.Result == nil || i < 0 {
 		return
 	}
-	idealIs := all[i].Strategy.Name
+	name := all[i].Strategy.Name
 	if v.HostBound {
-		idealIs += ", which does not wait for the host either"
+		name += ", which does not wait for the host either"
 	}
-	l := explain.LimitOf(w, all[base])
+	l := explain.LimitOf(w, captured)
 	whole := max(1, float64(l.Total()))
 	v.say("%s exposes communication for %.1f %% of its time and idles for %.1f %%; overlap of the same operations can gain at most %.1f %% (%s)",
-		name, 100*float64(l.Exposed())/whole, 100*float64(l.Idle)/whole, 100*max(0, 1-float64(all[i].Expected)/max(1, times[base])), idealIs)
-	if v.Kind != Winner && len(w.Collectives) > 0 {
-		v.say("channels, bucket_mb, prefetch, keep_gathered and interleave may change this: overlapse tune --strategy multistream")
-	}
+		baseName(w), 100*float64(l.Exposed())/whole, 100*float64(l.Idle)/whole, 100*max(0, 1-float64(all[i].Expected)/float64(max(1, captured.Expected))), name)
 }
 
 func (v *Verdict) say(format string, args ...any) {
@@ -198,28 +273,6 @@ func workSaved(s plan.Selection) string {
 	return ""
 }
 
-// Bands are, by level of confidence, the 90th percentile of |predicted / measured - 1| in
-// percent over all rows of samples/measurements, which were measured on H200.
-var bands = map[Level]int{High: 5, Medium: 8, Low: 27}
-
-// Band is the error that 90 % of the measured predictions of a level stay below, in percent.
-func Band(l Level) int { return bands[l] }
-
-// HasBand reports whether predictions like an outcome were compared with measurements: a
-// schedule that runs on an H200, from a capture on it with the same ranks.
-func HasBand(w *workload.Workload, out compare.Outcome) bool {
-	e := out.Strategy
-	return w.Rescaled == nil && out.Machine.Profile == "h200" && !e.Exact && !e.Bound && !e.Future
-}
-
-// band is the band in words, with a space in front; "" if there is none.
-func band(w *workload.Workload, out compare.Outcome, l Level) string {
-	if !HasBand(w, out) {
-		return ""
-	}
-	return fmt.Sprintf(" ±%d %%", Band(l))
-}
-
 // baseName is the name of the schedule that a comparison starts from.
 func baseName(w *workload.Workload) string {
 	if w.Run.Estimated != "" {
@@ -236,6 +289,11 @@ func firstReason(all []compare.Outcome) string {
 		}
 	}
 	return ""
+}
+
+// HostBound reports whether the captured schedule waits for its host for a tenth of its time.
+func HostBound(w *workload.Workload, captured compare.Outcome) bool {
+	return hostWait(w, captured) > hostBound
 }
 
 // hostWait is the share of an outcome's time in which a device is idle because its host

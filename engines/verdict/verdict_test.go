@@ -22,7 +22,7 @@ func TestOutside(t *testing.T) {
 }
 
 // A decomposition as a part of a mix varies between runs as it does alone: the
-// same expected time and the same extremes, and the confidence says so.
+// same expected time and the same extremes, and as evidence.
 func TestMixRaces(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	s := enginetest.MustParse(t, "decompose")[0]
@@ -44,8 +44,7 @@ func TestMixRaces(t *testing.T) {
 	if mixed.Expected != alone.Expected || mixed.Best != alone.Best || mixed.Worst != alone.Worst {
 		t.Errorf("in a mix %d (%d to %d), alone %d (%d to %d)", mixed.Expected, mixed.Best, mixed.Worst, alone.Expected, alone.Best, alone.Worst)
 	}
-	v := assessment{w: w, out: mixed, m: &m}
-	if v.race(); len(v.caveats) != 1 || v.caveats[0].level != Medium {
-		t.Errorf("doubts %+v, want one of medium confidence", v.caveats)
+	if mix, own := EvidenceOf(w, mixed), EvidenceOf(w, alone); mix.Spread == 0 || mix.Spread != own.Spread {
+		t.Errorf("spread %v in a mix, %v alone", mix.Spread, own.Spread)
 	}
 }

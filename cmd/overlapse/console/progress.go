@@ -90,6 +90,9 @@ func (p *Progress) line(passed time.Duration) string {
 		done += x.total()
 	}
 	share := done / float64(max(1, p.all))
+	if p.all < 0 { // how many there are is found on the way
+		share = 0
+	}
 	if p.share != nil {
 		share = p.share()
 	}

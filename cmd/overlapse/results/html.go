@@ -109,7 +109,7 @@ func (r *Replayed) runNote(row replayRow) string {
 func (r *Replayed) confidenceTable() html.Table {
 	t := html.Table{
 		Title:   "Confidence",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "reason"}, {Name: "with other random seeds"}},
+		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "probability of being faster"}, {Name: "reason"}, {Name: "with other random seeds"}},
 	}
 	for _, row := range r.Rows {
 		if !row.Applies {
@@ -122,7 +122,7 @@ func (r *Replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, string(row.Confidence.Level), row.Confidence.Why, spread})
+		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread})
 	}
 	return t
 }

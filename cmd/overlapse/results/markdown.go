@@ -22,7 +22,7 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		fmt.Fprintf(&b, "- %s\n", text.Markdown(sentence))
 	}
 	fmt.Fprintf(&b, "\nTimes %s, %s %s.\n\n", r.unit(), r.basis(), text.Micros(trace.Time(r.Measured)))
-	b.WriteString("| strategy | parameters | time | change | exposed | idle | confidence | time breakdown |\n|---|---|--:|--:|--:|--:|---|---|\n")
+	b.WriteString("| strategy | parameters | time | change | exposed | idle | faster | time breakdown |\n|---|---|--:|--:|--:|--:|---|---|\n")
 	for _, row := range r.Rows {
 		cells := []string{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", "-", row.reason()}
 		if row.Applies {

@@ -67,6 +67,7 @@ func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m mach
 	r.Outcomes = append(r.Outcomes, mixed)
 	r.add(mixed)
 	r.Rows[len(r.Rows)-1].Settings = mixed.Strategy.Summary
+	r.Judge()
 	return nil
 }
 

@@ -44,7 +44,7 @@ func Print(con *console.Console, r *Replayed) {
 		fmt.Fprintf(con.Out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
 	}
 	fmt.Fprintln(con.Out)
-	t := con.Table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
+	t := con.Table("strategy", "parameters", "time", "change", "exposed comm.", "faster", "time breakdown")
 	for _, row := range r.Rows {
 		if !row.Applies {
 			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
@@ -69,22 +69,17 @@ func Print(con *console.Console, r *Replayed) {
 	fmt.Fprintf(con.Out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
 }
 
-// hasBands reports whether the bands hold for the machine.
-func (r *Replayed) hasBands() bool {
-	return r.profile == "h200" && r.Estimated == "" && r.Rescaled == nil
-}
-
-// confidence is a row's level with its band, where one was measured.
+// confidence is the probability that a row is faster, and the error of its change in points.
 func (r *replayRow) confidence() string {
-	if r.Band == 0 {
-		return string(r.Confidence.Level)
+	if r.Error == 0 { // the captured schedule, or a bound
+		return ""
 	}
-	return fmt.Sprintf("%s ±%.0f %%", r.Confidence.Level, 100*r.Band)
+	return fmt.Sprintf("%s ±%.1f", verdict.PercentOf(r.PFaster), 100*r.Error)
 }
 
 // WriteCSV writes a line for each strategy.
 func WriteCSV(w io.Writer, r *Replayed) error {
-	head := []string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"}
+	head := []string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "p_faster", "change_error", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"}
 	rows := make([][]string, len(r.Rows))
 	for i, row := range r.Rows {
 		why := row.Limit
@@ -94,7 +89,7 @@ func WriteCSV(w io.Writer, r *Replayed) error {
 		rows[i] = slices.Concat([]string{
 			row.Strategy, row.Settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
 			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed())/1e3), why,
-			string(row.Confidence.Level), row.Confidence.Why,
+			fmt.Sprintf("%.3f", row.PFaster), fmt.Sprintf("%.4f", row.Error), string(row.Confidence.Level), row.Confidence.Why,
 		}, row.spread(), []string{r.basis()})
 	}
 	return schema.WriteCSV(w, head, slices.Values(rows))
@@ -145,7 +140,7 @@ func printConfidence(con *console.Console, r *Replayed) {
 	strategies := map[reason][]string{}
 	for _, row := range r.Rows {
 		why := reason{string(row.Confidence.Level), row.Confidence.Why}
-		if !row.Applies || row.Confidence.Level == verdict.High {
+		if !row.Applies || row.Confidence.Sure {
 			continue
 		}
 		if strategies[why] == nil {
@@ -161,14 +156,14 @@ func printConfidence(con *console.Console, r *Replayed) {
 		names, whyText := strategies[why], why.why
 		if r.Verdict.Strategy != "" && strings.Contains(stated, whyText) {
 			names = slices.DeleteFunc(names, func(name string) bool { return name == r.shown(r.Verdict.Strategy) })
-			whyText = "as for " + r.Verdict.Strategy
+			whyText = "as above"
 		}
 		if len(names) > 0 {
 			text = append(text, fmt.Sprintf("confidence %s: %s: %s", why.level, strings.Join(names, ", "), plain.Line(whyText)))
 		}
 	}
-	if r.hasBands() {
-		text = append(text, "confidence ±: error of the predicted time, 90th percentile over the measured H200 rows of that level")
+	if slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Error > 0 }) {
+		text = append(text, fmt.Sprintf("faster: probability that it takes at least %.0f %% less time than the %s schedule; ±: 80 %% interval of the change, in points", -100*verdict.Faster, r.given()))
 	}
 	for i, line := range text {
 		if i == 0 {

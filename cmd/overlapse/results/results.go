@@ -53,11 +53,11 @@ type Replayed struct {
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
+	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	workload   *workload.Workload
 	scenario   plan.Scenario
-	most       int    // spans recorded of one strategy; 0: no bound
-	profile    string // of the machine
+	most       int // spans recorded of one strategy; 0: no bound
 }
 
 // A replayRow is one strategy's line. Times are nanoseconds.
@@ -70,18 +70,19 @@ type replayRow struct {
 	Time       int64       `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
 	Fastest    int64       `json:"fastest_ns,omitempty"` // over dispatch orders
 	Slowest    int64       `json:"slowest_ns,omitempty"` // over dispatch orders
-	Band       float64     `json:"band,omitempty"`       // error of such times, 90th percentile of measured rows: 0.08 is 8 %; 0: unknown
 	Change     float64     `json:"change"`               // relative to the captured schedule's replay: -0.1 is 10 % less
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
+	Kept     int64   `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
 	Limit    string  `json:"limited_by,omitempty"`
 	RankEnds []int64 `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
 	Explanation *explain.Explanation `json:"explanation,omitempty"`
-	// Confidence is that of the predicted time.
+	// Chance and Confidence are how certain it is that the row is faster than the captured schedule.
+	verdict.Chance
 	Confidence verdict.Confidence `json:"confidence"`
 	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
@@ -128,7 +129,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	r := &Replayed{
 		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, profile: m.Profile, Waves: wavesOf(w, m),
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), reference: base, Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
@@ -136,9 +137,40 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	for _, out := range r.Outcomes {
 		r.add(out)
 	}
-	r.Verdict = verdict.Judge(w, base, outcomes)
+	r.Judge()
 	return r, nil
 }
+
+// Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
+// where the host bounds the captured schedule.
+func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Machine, opts replay.Options) error {
+	if len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) { // one a round: a loop
+		return nil
+	}
+	sel, err := engines.Cheap()
+	if err != nil {
+		return err
+	}
+	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
+	bar := con.Progress(len(sel), "replaying settings")
+	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
+	bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for _, out := range outcomes {
+		i := strategyIn(r.Outcomes, out.Strategy.Name)
+		if out.Why == "" && (i < 0 || out.Expected != r.Outcomes[i].Expected) {
+			r.Outcomes = append(r.Outcomes, out)
+			r.add(out)
+		}
+	}
+	r.Judge()
+	return nil
+}
+
+// Judge forms the verdict on all rows.
+func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.Outcomes) }
 
 // Stopped is the context's error if it ended the replay, else the error itself.
 func Stopped(ctx context.Context, err error) error {
@@ -160,10 +192,8 @@ func (r *Replayed) add(out compare.Outcome) {
 		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
 		row.Times, row.Limit, row.RankEnds = l.Times, l.Text, rankEnds(out.Result.Run)
 		row.Memory = explain.MemoryByCause(r.workload, out)
-		row.Confidence = verdict.ConfidenceOf(r.workload, out)
-		if r.hasBands() && verdict.HasBand(r.workload, out) {
-			row.Band = float64(verdict.Band(row.Confidence.Level)) / 100
-		}
+		row.Confidence, row.Kept = verdict.ConfidenceOf(r.workload, trace.Time(r.base), out), out.Kept
+		row.Chance = row.Confidence.Chance
 		if x := out.Result.Approximation; x.Paths > 0 {
 			row.Approximation = &x
 		}

@@ -28,9 +28,10 @@ type Row struct {
 	Idle        int64   `parquet:"idle_ns"`
 	Hidden      int64   `parquet:"hidden_ns"`
 	Limit       string  `parquet:"limited_by,dict"`
+	PFaster     float64 `parquet:"p_faster"` // probability of at least 1 % less time than the captured schedule
+	Error       float64 `parquet:"error"`    // half the 80 % interval of change
 	Confidence  string  `parquet:"confidence,dict"`
 	Reason      string  `parquet:"confidence_why,dict"`
-	Band        float64 `parquet:"band,optional"`
 	Why         string  `parquet:"why,dict"` // why it does not apply
 }
 
@@ -41,8 +42,8 @@ func (r *Replayed) Table() iter.Seq[Row] {
 			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
 			if !yield(Row{
 				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
-				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), plain.Line(row.Limit), string(row.Confidence.Level),
-				plain.Line(row.Confidence.Why), row.Band, plain.Line(row.Why),
+				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
+				plain.Line(row.Confidence.Why), plain.Line(row.Why),
 			}) {
 				return
 			}

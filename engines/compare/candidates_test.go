@@ -1,0 +1,74 @@
+package compare_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/decompose"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What modelled kernels gain by themselves is no strategy's.
+func TestGainIsBeyondBulk(t *testing.T) {
+	sel := enginetest.MustParse(t, "bulk,bulk:protocol=simple,decompose")
+	for _, c := range []struct {
+		times [3]trace.Time
+		best  int
+	}{{[3]trace.Time{997, 996, 993}, -1}, {[3]trace.Time{1003, 1003, 994}, 2}, {[3]trace.Time{997, 990, 993}, 1}} {
+		var p compare.PairChoice
+		for i, s := range sel {
+			p.Outcomes = append(p.Outcomes, compare.Outcome{Selection: s, Expected: c.times[i]})
+		}
+		if p.Choose(1000, false); p.Best != c.best {
+			t.Errorf("times %v: chose %d, want %d", c.times, p.Best, c.best)
+		}
+	}
+}
+
+// Of every engine the defaults come first, no combination comes twice, given
+// settings stay, and a setting varies only where it means something.
+func TestCandidates(t *testing.T) {
+	for _, e := range engines.All() {
+		sel, err := e.Candidates(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set := e.String(sel[0].Values); set != "" {
+			t.Errorf("%s: first are not the defaults but %q", e.Name, set)
+		}
+		seen := map[string]bool{}
+		for _, s := range sel {
+			set := e.String(s.Values)
+			if seen[set] {
+				t.Errorf("%s: %q twice", e.Name, set)
+			}
+			seen[set] = true
+			for _, p := range e.Params {
+				if s.Values[p.Name] != p.Default && !p.Matters(s.Values) {
+					t.Errorf("%s: %q varies %s, which means nothing there", e.Name, set, p.Name)
+				}
+			}
+		}
+		for _, p := range e.Params {
+			if name, values, ok := strings.Cut(p.For, "="); ok {
+				for _, v := range strings.Split(values, "|") {
+					if _, err := e.Values(map[string]string{name: v}); err != nil {
+						t.Errorf("%s: %s is for %s: %v", e.Name, p.Name, p.For, err)
+					}
+				}
+			}
+		}
+	}
+	sel, err := decompose.Strategy.Candidates(map[string]string{"chunks": "3", "variant": "chunks"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sel {
+		if s.Values["chunks"] != "3" {
+			t.Errorf("chunks=3 was given, %s tried", s.Values["chunks"])
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package verdict
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The verdict on outcomes that are made by hand: each takes the captured schedule's time with
+// a change.
+func TestJudge(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	after := func(selection string, change float64) compare.Outcome {
+		o := captured
+		o.Selection = enginetest.MustParse(t, selection)[0]
+		o.Time = trace.Time(float64(captured.Time) * (1 + change))
+		o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
+		return o
+	}
+	mixed := func(change float64) compare.Outcome {
+		o := after("onesided", change)
+		o.Strategy = compare.MixedOf([]compare.PairChoice{{Outcomes: []compare.Outcome{after("multistream", change)}}})
+		o.Values = plan.Values{}
+		return o
+	}
+	refused := compare.Outcome{Selection: enginetest.MustParse(t, "fused")[0], Why: "no pairs"}
+	unlike := *w
+	unlike.Isolation = &workload.Isolation{Checked: 10, P90: 0.6}
+	for _, c := range []struct {
+		name     string
+		w        *workload.Workload
+		outcomes []compare.Outcome
+		kind     Kind
+		strategy string
+		tie      []string
+		says     string
+	}{
+		{"a likely winner", w, []compare.Outcome{after("bulk", 0.1), after("multistream", -0.2), after("decompose", 0.05)}, Winner, "multistream", nil, "predicted fastest: multistream, 20.0 % less than the captured schedule; 9"},
+		{"within the error", w, []compare.Outcome{after("multistream", -0.02), after("decompose", -0.03)}, NoClearWinner, "captured", []string{"decompose", "multistream"}, "decompose ≈ multistream, -3.0 to -2.0 %: not distinguishable from no change"},
+		{"one within the error", w, []compare.Outcome{after("multistream", 0.2), after("decompose", -0.03)}, NoClearWinner, "captured", []string{"decompose"}, "decompose, -3.0 %: not distinguishable from no change"},
+		{"two likely ones alike", w, []compare.Outcome{after("multistream", -0.2), after("decompose", -0.21)}, Winner, "decompose", []string{"multistream"}, "not distinguishable from it: multistream (-20.0 %)"},
+		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "predicted fastest: multistream"},
+		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, KeepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; the next is decompose, +1.0 %"},
+		{"a setting nobody measured", w, []compare.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "no run on hardware is behind variant=waves"},
+		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.01)}, Winner, "captured", nil, "predicted fastest: captured graph=on"},
+		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
+		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "predicted fastest: bulk"},
+		{"bounds do not compete", w, []compare.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "predicted fastest: multistream"},
+		{"a mix", w, []compare.Outcome{after("multistream", -0.1), mixed(-0.3)}, Winner, "mixed", nil, "predicted fastest: mixed"},
+		{"the captured schedule cannot be simulated", &unlike, []compare.Outcome{after("multistream", -0.5)}, Withdrawn, "", nil, "no verdict: simulated with interference"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := Judge(c.w, captured, c.outcomes)
+			if v.Kind != c.kind || v.Strategy != c.strategy || !slices.Equal(v.Candidates, c.tie) {
+				t.Errorf("%s: %s %q, want %s: %s %q", v.Kind, v.Strategy, v.Candidates, c.kind, c.strategy, c.tie)
+			}
+			if len(v.Sentences) == 0 || !strings.Contains(strings.Join(v.Sentences, "\n"), c.says) {
+				t.Errorf("%q, want ...%s...", v.Sentences, c.says)
+			}
+			if (v.Kind == Winner) != (v.PFaster >= Likely) || (v.Kind == Winner) != (v.Advice != nil) {
+				t.Errorf("%s with probability %.2f, advice %v", v.Kind, v.PFaster, v.Advice)
+			}
+			other := slices.Clone(c.outcomes)
+			slices.Reverse(other)
+			if again := Judge(c.w, captured, other); again.Strategy != v.Strategy || again.Kind != v.Kind {
+				t.Errorf("in another order %s %s, else %s %s", again.Kind, again.Strategy, v.Kind, v.Strategy)
+			}
+		})
+	}
+}
+
+// Without overlap a step that waits for its host is no faster, whatever bulk is predicted.
+func TestJudgeHostBound(t *testing.T) {
+	s := plantest.Spec{Ranks: 2, Steps: 3, Op: trace.AllReduce, Bytes: 1 << 20, Gemm: 100_000, Comm: 50_000, Channels: 4}
+	w, m := s.Build(t), plantest.H200(t, 2)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	v := Verdict{HostBound: true}
+	bulk := captured
+	bulk.Selection = enginetest.MustParse(t, "bulk")[0]
+	graph := captured
+	graph.Selection = enginetest.MustParse(t, "bulk:graph=on")[0]
+	if list := v.contenders(w, captured, []compare.Outcome{bulk, graph}); len(list) != 1 || list[0].Values["graph"] != "on" {
+		t.Errorf("%d contenders", len(list))
+	}
+}
+
+// A probability follows the size of the change, each kind of evidence moves it towards one half
+// and none away, and the word follows from it.
+func TestChance(t *testing.T) {
+	for x := -0.5; x < 0.5; x += 0.003 {
+		for _, kernels := range []bool{false, true} {
+			own := Evidence{OtherKernels: kernels}
+			p := fitted.Chance(x, own)
+			if next := fitted.Chance(x+0.003, own); next.PFaster > p.PFaster {
+				t.Errorf("%.3f: probability %.3f, a smaller gain %.3f", x, p.PFaster, next.PFaster)
+			}
+			for _, less := range []Evidence{
+				{OtherKernels: kernels, Spread: 0.1},
+				{OtherKernels: kernels, Poor: 1},
+				{OtherKernels: kernels, Poor: 3},
+				{OtherKernels: kernels, Untested: 1},
+			} {
+				q := fitted.Chance(x, less)
+				if math.Abs(q.PFaster-0.5) > math.Abs(p.PFaster-0.5)+1e-9 || (q.PFaster-0.5)*(p.PFaster-0.5) < -1e-9 || q.Error < p.Error {
+					t.Errorf("%.3f: %+v, with less evidence %+v %+v", x, p, less, q)
+				}
+				if less.Untested > 0 && q.PFaster >= Likely {
+					t.Errorf("%.3f: likely without a measurement", x)
+				}
+			}
+		}
+	}
+	for p, want := range map[float64]Level{0: High, 0.05: High, 0.06: Medium, 0.2: Medium, 0.3: Low, 0.79: Low, 0.8: Medium, 0.94: Medium, 0.95: High, 1: High} {
+		if got := LevelOf(p); got != want {
+			t.Errorf("probability %v: %s, want %s", p, got, want)
+		}
+	}
+	// Four of five measured changes lie within the error: of the t distribution, 1.638 scales.
+	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*fitted.Kernels)-1) > 0.01 {
+		t.Errorf("error %v of scale %v", e, fitted.Kernels)
+	}
+}

@@ -1,0 +1,80 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+)
+
+// Each rung of a ladder differs from the one before in a single parameter, is likely to gain, and
+// has the time that it has alone; where it ends no single change is likely.
+func TestClimb(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	candidates, err := engines.ParseCandidates("bulk,decompose:variant=chunks,onesided")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
+	if err != nil || len(l.Rungs) == 0 {
+		t.Fatal(len(l.Rungs), err)
+	}
+	before := captured.Expected
+	for i, r := range l.Rungs {
+		if i > 0 && (r.Strategy.Name != l.Rungs[i-1].Strategy.Name || differ(r.Values, l.Rungs[i-1].Values) != 1) {
+			t.Errorf("rung %d, %s, is not one change of %s", i, r.Selection, l.Rungs[i-1].Selection)
+		}
+		if r.StepChance.PFaster < Likely || float64(r.Expected) > float64(before)*(1+Faster) {
+			t.Errorf("rung %d, %s: probability %.2f, %d ns after %d", i, r.Selection, r.StepChance.PFaster, r.Expected, before)
+		}
+		alone, err := compare.Run(w, m, r.Selection, plan.Scenario{}, replay.Options{})
+		if err != nil || alone.Expected != r.Expected {
+			t.Errorf("%s: %d ns, alone %d, %v", r.Selection, r.Expected, alone.Expected, err)
+		}
+		before = r.Expected
+	}
+	last := l.Rungs[len(l.Rungs)-1]
+	if len(l.Last) != 1 || l.Last[0].Result == nil || l.Last[0].Expected != last.Expected {
+		t.Errorf("%d outcomes to be judged", len(l.Last))
+	}
+	ran, planned := 0, 0
+	for i := range candidates {
+		ran, planned = ran+l.Ran[i], planned+l.Planned[i]
+	}
+	if ran != len(l.Tried) || planned < ran || planned >= len(candidates[0])+len(candidates[1])+len(candidates[2]) {
+		t.Errorf("%d planned, %d ran, %d listed", planned, ran, len(l.Tried))
+	}
+	for i, r := range l.Tried {
+		if i > 0 && r.Expected < l.Tried[i-1].Expected {
+			t.Errorf("%s is listed behind a slower one", r.Selection)
+		}
+		step := float64(r.Expected)/float64(last.Expected) - 1
+		if r.Strategy.Name == last.Strategy.Name && differ(r.Values, last.Values) == 1 && r.evidence.Confidence(step).Chance.PFaster >= Likely {
+			t.Errorf("%s is a likely change of the last rung, %s", r.Selection, last.Selection)
+		}
+	}
+}
+
+// Without a likely change the fastest settings of each strategy are judged.
+func TestClimbNowhere(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	candidates, err := engines.ParseCandidates("bulk,tilesync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
+	if err != nil || len(l.Rungs) != 0 || len(l.Last) != 1 || l.Last[0].Expected != l.Tried[0].Expected || l.Ran[1] != 0 || l.Why[1] == "" {
+		t.Errorf("%d rungs, %d to be judged, %v %q, %v", len(l.Rungs), len(l.Last), l.Ran, l.Why, err)
+	}
+}

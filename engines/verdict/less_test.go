@@ -1,0 +1,143 @@
+package verdict
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// Less information never means more certainty: without a field, a rank or a companion file the
+// evidence of every row is at most as good, no row becomes likely, and the probability of one whose
+// predicted change is the same, to a point, moves towards even odds.
+func TestLessInformation(t *testing.T) {
+	for _, sample := range []string{"moe-ep4", "llama70b-fc2-allreduce", "llama70b-prefill", "moe-down-triton", "fsdp-step"} {
+		if testing.Short() && sample == "fsdp-step" {
+			continue
+		}
+		from := filepath.Join("../../samples", sample)
+		whole := chances(t, from)
+		for _, c := range []struct {
+			name string
+			drop *regexp.Regexp // from the text of every rank
+			with string
+			only string // the files that stay; "": all
+		}{
+			{"correlation ids", regexp.MustCompile(`"(correlation|External id)": *[0-9]+`), `"dropped": 0`, ""},
+			{"step marks", regexp.MustCompile(`ProfilerStep#`), "Other ", ""},
+			{"a rank", nil, "", "rank0.json.gz"},
+			{"companion files", nil, "", "rank*.json.gz"},
+		} {
+			for name, less := range chances(t, copied(t, from, c.drop, c.with, c.only)) {
+				all, ok := whole[name]
+				if !ok {
+					continue
+				}
+				if worse := less.evidence.Poor < all.evidence.Poor || less.evidence.Untested < all.evidence.Untested; worse {
+					t.Errorf("%s without %s: %s: %+v, with all of it %+v", sample, c.name, name, less.evidence, all.evidence)
+				}
+				p, q := all.confidence.Chance.PFaster, less.confidence.Chance.PFaster
+				same := math.Abs(less.change-all.change) < 0.01
+				if q >= Likely && p < Likely || same && math.Abs(q-0.5) > math.Abs(p-0.5)+0.01 {
+					t.Errorf("%s without %s: %s: probability %.2f of %.1f %%, with all of it %.2f of %.1f %%", sample, c.name, name, q, 100*less.change, p, 100*all.change)
+				}
+			}
+		}
+	}
+}
+
+// chances are the contenders of a trace, by name.
+func chances(t *testing.T, path string) map[string]contender {
+	t.Helper()
+	run, err := format.Open(path, format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := plantest.H200(t, w.World)
+	workload.GuessSizes(w, &m)
+	sel, err := engines.ParseSelection("captured,bulk,decompose,multistream,fused,onesided")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := map[string]contender{}
+	for _, c := range (&Verdict{}).contenders(w, outcomes[0], outcomes) {
+		list[c.Selection.String()] = c
+	}
+	return list
+}
+
+// copied is a copy of a folder with other text in its compressed files; only those that match.
+func copied(t *testing.T, from string, drop *regexp.Regexp, with, only string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, pattern := range []string{"*", "*/*"} {
+		paths, err := filepath.Glob(filepath.Join(from, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			if at, err := os.Stat(path); err != nil || at.IsDir() {
+				continue
+			}
+			name, _ := filepath.Rel(from, path)
+			if ok, _ := filepath.Match(only, name); only != "" && !ok {
+				continue
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if drop != nil && filepath.Ext(name) == ".gz" {
+				data = rewritten(t, data, drop, with)
+			}
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(to, name), data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return to
+}
+
+func rewritten(t *testing.T, data []byte, drop *regexp.Regexp, with string) []byte {
+	t.Helper()
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := w.Write(drop.ReplaceAll(text, []byte(with))); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
