@@ -57,7 +57,7 @@ var tinyLines = map[string]string{
 	"replay":     "tiny --strategy bulk",
 	"tune":       "tiny --strategy multistream",
 	"sweep":      "plan.yaml -o swept",
-	"view":       "tiny --print --no-cache",
+	"view":       "tiny --print",
 	"diff":       "tiny tiny",
 	"report":     "tiny --strategy bulk -o report.html",
 	"export":     "tiny --to svg -o x.svg",

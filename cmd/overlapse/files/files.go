@@ -57,7 +57,7 @@ func (f *Set) complete(temporary, target, name string) error {
 func (f *Set) Drop(temporary string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	os.RemoveAll(temporary)
+	_ = os.RemoveAll(temporary)
 	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
 }
 
@@ -67,7 +67,7 @@ func (f *Set) Close() {
 	defer f.mu.Unlock()
 	f.closed = true
 	for _, name := range f.part {
-		os.RemoveAll(name)
+		_ = os.RemoveAll(name)
 	}
 }
 

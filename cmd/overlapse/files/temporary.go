@@ -17,7 +17,7 @@ var temporaryName = regexp.MustCompile(`^\.overlapse-(.+)-(\d+)-[0-9a-f]{8}\.tmp
 
 // create makes a file or folder with a temporary name, and removes what processes that are gone
 // left in the same folder.
-func (f *Set) create(dir string, make func(name string) error) (name string, err error) {
+func (f *Set) create(dir string, add func(name string) error) (name string, err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -25,13 +25,13 @@ func (f *Set) create(dir string, make func(name string) error) (name string, err
 	removeLeft(dir, host)
 	for {
 		name = filepath.Join(dir, fmt.Sprintf(".overlapse-%s-%d-%08x.tmp", host, os.Getpid(), rand.Uint32()))
-		if err = make(name); !errors.Is(err, fs.ErrExist) {
+		if err = add(name); !errors.Is(err, fs.ErrExist) {
 			break
 		}
 	}
 	if err == nil {
 		if err = f.Temporary(name); err != nil {
-			os.RemoveAll(name)
+			_ = os.RemoveAll(name)
 		}
 	}
 	return name, err
@@ -48,7 +48,7 @@ func removeLeft(dir, host string) {
 		pid, _ := strconv.Atoi(of[2])
 		p, err := os.FindProcess(pid)
 		if err != nil || errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone) {
-			os.RemoveAll(filepath.Join(dir, e.Name()))
+			_ = os.RemoveAll(filepath.Join(dir, e.Name()))
 		}
 	}
 }

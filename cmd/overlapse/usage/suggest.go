@@ -30,32 +30,6 @@ func Choice(flag, value string, words ...string) error {
 	return Unknown(fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words)
 }
 
-// ChoiceFlag adds a flag whose value is one of the words, and completes it.
-func ChoiceFlag(c *cobra.Command, to *string, name, initial, usage string, words ...string) {
-	*to = initial
-	c.Flags().Var(&choiceValue{to, name, words}, name, usage)
-	_ = c.RegisterFlagCompletionFunc(name, OneOf(words...)) // fails only for a missing flag
-}
-
-// choiceValue is the value of a ChoiceFlag.
-type choiceValue struct {
-	at    *string
-	flag  string
-	words []string
-}
-
-// String implements pflag.Value.
-func (v *choiceValue) String() string { return *v.at }
-
-// Type implements pflag.Value.
-func (v *choiceValue) Type() string { return "string" }
-
-// Set implements pflag.Value.
-func (v *choiceValue) Set(s string) error {
-	*v.at = s
-	return Choice(v.flag, s, v.words...)
-}
-
 // UnknownCommand is the argument check of the root, whose arguments name no command.
 func UnknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -123,40 +97,11 @@ func suggestMachine(e *profile.UnknownError) string {
 // nearest is the known word that differs least from the typed one, or "" if
 // all differ by more than a third of its letters.
 func nearest(typed string, known []string) string {
-	best, least := "", max(1, len([]rune(typed))/3)+1
-	for _, k := range known {
-		if d := edits([]rune(typed), []rune(k)); d < least && typed != "" {
-			best, least = k, d
-		}
+	best, edits := profile.Nearest(typed, known)
+	if typed == "" || edits > max(1, len([]rune(typed))/3) {
+		return ""
 	}
 	return best
-}
-
-// edits is the number of letters to insert, delete, replace or swap with their
-// neighbour to get from one word to the other (optimal string alignment).
-func edits(a, b []rune) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range b {
-		rows[0][j+1] = j + 1
-	}
-	for i := range a {
-		for j := range b {
-			same := 1
-			if a[i] == b[j] {
-				same = 0
-			}
-			n := min(rows[i][j]+same, rows[i][j+1]+1, rows[i+1][j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				n = min(n, rows[i-1][j-1]+1)
-			}
-			rows[i+1][j+1] = n
-		}
-	}
-	return rows[len(a)][len(b)]
 }
 
 // OneOf completes words.

@@ -1,10 +1,6 @@
 package usage
 
-import (
-	"testing"
-
-	"pgregory.net/rapid"
-)
+import "testing"
 
 func TestNearest(t *testing.T) {
 	known := []string{"captured", "bulk", "decompose", "multistream", "fused", "h200x4"}
@@ -16,16 +12,4 @@ func TestNearest(t *testing.T) {
 			t.Errorf("nearest(%q) = %q, want %q", typed, got, want)
 		}
 	}
-}
-
-// Edits is symmetric, 0 for equal words only, and no more than the longer word has letters.
-func TestEdits(t *testing.T) {
-	word := rapid.StringMatching(`[a-cµ]{0,6}`)
-	rapid.Check(t, func(t *rapid.T) {
-		a, b := []rune(word.Draw(t, "a")), []rune(word.Draw(t, "b"))
-		n := edits(a, b)
-		if n != edits(b, a) || (n == 0) != (string(a) == string(b)) || n > max(len(a), len(b)) {
-			t.Errorf("%q to %q: %d, back %d", string(a), string(b), n, edits(b, a))
-		}
-	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -197,7 +198,8 @@ func (p *profile) rest() {
 		case slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, key+".") }):
 			p.fail(p.nodes[key], "write "+key+": {KEY: ..., ...}", "%s is a section, and this is none", key)
 		default:
-			p.fail(p.keys[key], "did you mean "+nearest(key, known)+"?", "unknown key %s", key)
+			near, _ := Nearest(key, known)
+			p.fail(p.keys[key], "did you mean "+near+"?", "unknown key %s", key)
 		}
 	}
 }
@@ -363,33 +365,38 @@ func (p *profile) rows(e Entry, n ast.Node) [][]float64 {
 	return out
 }
 
-// nearest is the known key with the least edit distance, the first of equals.
-func nearest(key string, known []string) string {
-	best, least := "", 1<<30
+// Nearest is the known word with the fewest edits to get from a word to it, the first of equals.
+func Nearest(word string, known []string) (best string, least int) {
+	least = math.MaxInt
 	for _, k := range known {
-		if d := editDistance(key, k); d < least {
+		if d := edits([]rune(word), []rune(k)); d < least {
 			best, least = k, d
 		}
 	}
-	return best
+	return best, least
 }
 
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
+// edits is the number of letters to insert, delete, replace or swap with their
+// neighbour to get from one word to the other (optimal string alignment).
+func edits(a, b []rune) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
-		row[j] = j
+		last[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
+	for i := range a {
 		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
+		for j := range b {
+			n := last[j]
 			if a[i] != b[j] {
-				change++
+				n++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			n = min(n, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				n = min(n, before[j-1]+1)
+			}
+			row[j+1] = n
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }

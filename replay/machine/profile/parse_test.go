@@ -9,6 +9,7 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -156,4 +157,16 @@ func Golden(t *testing.T, file, got string) {
 	if d := cmp.Diff(ReadFile(t, file), got); d != "" {
 		t.Errorf("%s (run with -update):\n%s", file, d)
 	}
+}
+
+// Edits is symmetric, 0 for equal words only, and no more than the longer word has letters.
+func TestEdits(t *testing.T) {
+	word := rapid.StringMatching(`[a-cµ]{0,6}`)
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := []rune(word.Draw(t, "a")), []rune(word.Draw(t, "b"))
+		n := edits(a, b)
+		if n != edits(b, a) || (n == 0) != (string(a) == string(b)) || n > max(len(a), len(b)) {
+			t.Errorf("%q to %q: %d, back %d", string(a), string(b), n, edits(b, a))
+		}
+	})
 }
