@@ -70,7 +70,7 @@ var folders = map[string]folder{
 	"engines/compare":  {height: 5, spawns: true},
 	"engines":          {height: 6},
 	"engines/explain":  {height: 6, spawns: true},
-	"engines/verdict":  {height: 7},
+	"engines/verdict":  {height: 7, spawns: true},
 	"engines/validate": {height: 8, spawns: true},
 	"engines/sweep":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
