@@ -170,6 +170,31 @@ func (s *step) keepGathered() bool {
 	return len(out) > 0
 }
 
+// gathersAgain reports whether backward gathers parameters that forward has gathered.
+func (s *step) gathersAgain() bool {
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op == trace.AllGather && s.w.Ops[c.Members[0]].Backward && s.gatheredBefore(row) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsGathered reports whether backward uses parameters that only forward gathers.
+func (s *step) keepsGathered() bool {
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op != trace.AllGather {
+			continue
+		}
+		if _, use := s.useInBackward(c.Members[0]); use != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // gatheredBefore is how many gathers of the same size forward did in the same iteration.
 func (s *step) gatheredBefore(row int) int {
 	c, n := &s.w.Collectives[row], 0
