@@ -40,6 +40,24 @@ func TestOneBase(t *testing.T) {
 	}
 }
 
+// Kernels of a captured graph stay in the graph: no schedule of the same operations adds
+// launches or events.
+func TestGraphStaysGraph(t *testing.T) {
+	for _, batch := range []string{"b1", "b32"} {
+		w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_decode_tp_"+batch+"_allreducenccl_graphTrue")
+		m := plantest.H200(t, w.World)
+		outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream"), plan.Scenario{}, replay.Options{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range outs[1:] {
+			if off := compare.Abs(out.Time - outs[0].Time); off*100 > outs[0].Time {
+				t.Errorf("%s: %s takes %d ns, captured %d", batch, out, out.Time, outs[0].Time)
+			}
+		}
+	}
+}
+
 // withRanks is the workload with another number of ranks of its largest group.
 func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, machine.Machine) {
 	t.Helper()

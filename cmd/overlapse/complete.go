@@ -47,6 +47,7 @@ func completeWhatIf(_ *cobra.Command, _ []string, typed string) ([]string, cobra
 	for i := range words {
 		words[i] += "="
 	}
+	words = append(words, prefixed(typed[:at], []string{machine.Balanced, machine.Balanced + "=fastest"})...)
 	return withPrefix(words, typed), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -286,8 +286,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 	if altered, err := inputs.ParseWhatIf(g.WhatIf); err != nil {
 		return nil, err
 	} else if len(altered) > 0 {
-		changed := altered.Of(m)
-		w, m = retarget.To(w, m, changed), changed
+		w, m = retarget.WhatIf(w, m, altered)
 		if w, err = compare.Isolate(w, m, nil); err != nil {
 			return nil, err
 		}

@@ -111,8 +111,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		return err
 	}
 	if len(altered) > 0 {
-		changed := altered.Of(m)
-		w, m = retarget.To(w, m, changed), changed
+		w, m = retarget.WhatIf(w, m, altered)
 	}
 	opts := replay.Options{Stop: inputs.StopFunc(ctx)}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), o.Scenario(), opts)

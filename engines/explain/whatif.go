@@ -87,8 +87,7 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 // under replays all strategies on one machine; nil for one that cannot run.
 func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
 	found := make([]*WhatIf, len(outs))
-	changed := x.Of(m)
-	w = retarget.To(w, m, changed)
+	w, changed := retarget.WhatIf(w, m, x)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, out := range outs {

@@ -178,13 +178,11 @@ func (pl *Planner) Races() (all Races) {
 				continue
 			}
 			all.Ranks = max(all.Ranks, len(p.First))
-			switch {
-			case p.Direction == workload.CollectiveThenCompute:
-				all.Gathers = true
-				all.Chunks = max(all.Chunks, p.Racing)
-			default:
+			if p.Direction != workload.CollectiveThenCompute {
 				all.GEMMs = true
+				continue
 			}
+			all.Gathers, all.Chunks = true, max(all.Chunks, p.Racing)
 		}
 	}
 	return all

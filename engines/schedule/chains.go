@@ -14,12 +14,10 @@ import (
 // interleave has n chains of each iteration alternate. It returns the reason why it
 // cannot, or "".
 func (s *step) interleave(n int) string {
-	switch {
-	case n < 2:
+	if n < 2 {
 		return "interleave=1: one chain has none to alternate with"
-	case !slices.Contains(s.async, false):
-		return "interleave moves nothing: all collectives ran alongside compute when captured and keep their places"
 	}
+	asCaptured := !slices.Contains(s.async, false) // all ran alongside compute and keep their places
 	chains := s.chains()
 	for rank := range s.items {
 		var order []*item
@@ -33,7 +31,11 @@ func (s *step) interleave(n int) string {
 			if len(groups) < n {
 				return fmt.Sprintf("an iteration has %d independent %s, not %d", len(groups), plural(len(groups), "chain", "chains"), n)
 			}
-			order = append(order, s.alternate(groups)...)
+			if asCaptured {
+				order = append(order, part...)
+			} else {
+				order = append(order, s.alternate(groups)...)
+			}
 			from = to
 		}
 		s.items[rank] = order

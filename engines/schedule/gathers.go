@@ -17,7 +17,7 @@ import (
 // host issues a gather in front of the compute that uses it, and two are in flight; in
 // backward it issues the next one behind the copy of this one. It reports whether it limits
 // any gather.
-func (s *step) limitPrefetch(ahead int) (any bool) {
+func (s *step) limitPrefetch(ahead int) (limited bool) {
 	type key struct {
 		rank  int
 		group int32
@@ -37,19 +37,19 @@ func (s *step) limitPrefetch(ahead int) (any bool) {
 		}
 	}
 	for _, id := range keys {
-		any = s.limitOf(id.rank, gathers[id], ahead) || any
+		limited = s.limitOf(id.rank, gathers[id], ahead) || limited
 	}
-	if any && ahead > 1 { // each one more than one ahead is a block's parameters
+	if limited && ahead > 1 { // each one more than one ahead is a block's parameters
 		largest := int64(0)
 		for _, x := range gathers[keys[0]] {
 			largest = max(largest, x.coll.Bytes)
 		}
 		s.ahead = int64(ahead-1) * largest
 	}
-	return any
+	return limited
 }
 
-func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (any bool) {
+func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) {
 	used := map[*exchange]int32{}
 	for _, x := range gathers {
 		used[x] = s.consumer(x, rank)
@@ -87,9 +87,9 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (any bool) {
 		} else {
 			m.place = max(m.place, s.firstOf(rank, used[x])-1)
 		}
-		any = true
+		limited = true
 	}
-	return any
+	return limited
 }
 
 // waitForUse makes a gather wait until the parameters of another one are in use: copied out
@@ -168,6 +168,31 @@ func (s *step) keepGathered() bool {
 	s.dropped = out
 	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
 	return len(out) > 0
+}
+
+// gathersAgain reports whether backward gathers parameters that forward has gathered.
+func (s *step) gathersAgain() bool {
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op == trace.AllGather && s.w.Ops[c.Members[0]].Backward && s.gatheredBefore(row) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsGathered reports whether backward uses parameters that only forward gathers.
+func (s *step) keepsGathered() bool {
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op != trace.AllGather {
+			continue
+		}
+		if _, use := s.useInBackward(c.Members[0]); use != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // gatheredBefore is how many gathers of the same size forward did in the same iteration.

@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -121,6 +123,8 @@ func independent(pl *plan.Planner) string {
 		return "no compute kernel followed by a collective was found"
 	case len(pl.Pairs) < 2:
 		return "a single pair has no next iteration to run alongside"
+	case slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+		return "an iteration is a training step, and the next one needs its gradients"
 	case n == 0:
 		return "iterations are not marked in the trace, so nothing says that they are independent"
 	}

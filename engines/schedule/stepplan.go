@@ -47,8 +47,8 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		pl.Workload = &c
 	}
 	s := newStep(pl)
-	if v["keep_gathered"] == "on" && !s.keepGathered() {
-		return refuse("keep_gathered=on keeps nothing: backward gathers no parameters that forward has gathered")
+	if v["keep_gathered"] == "on" && !s.keepGathered() && !s.keepsGathered() {
+		return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
 	}
 	for row := range s.w.Collectives {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
@@ -96,8 +96,8 @@ func (s *step) group(v plan.Values) string {
 			}
 		}
 	}
-	if v["keep_gathered"] == "off" && !s.gatherAgain() {
-		return "keep_gathered=off gathers nothing again: no parameters that forward gathered are read in backward"
+	if v["keep_gathered"] == "off" && !s.gatherAgain() && !s.gathersAgain() {
+		return "keep_gathered=off gathers nothing again: backward uses no parameters that forward has gathered"
 	}
 	return ""
 }

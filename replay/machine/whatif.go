@@ -28,6 +28,14 @@ type Property struct {
 	apply func(m *Machine, by float64)
 }
 
+// Balanced is the name of a Factor that changes no property: every rank computes as fast as
+// the median rank (ByMedian), or as the fastest one (ByFastest).
+const (
+	Balanced  = "balanced"
+	ByMedian  = 1
+	ByFastest = 0
+)
+
 // mostFactor is the largest factor of a WhatIf.
 const mostFactor = 100
 
@@ -58,11 +66,19 @@ func ParseWhatIf(s string) (x WhatIf, err error) {
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		i := slices.IndexFunc(Properties, func(p Property) bool { return p.Name == name })
-		if i < 0 {
-			return nil, fmt.Errorf("%q: %q is none of %s (example: links=2,memory=1.2)", s, name, strings.Join(PropertyNames(), ", "))
-		}
-		if slices.ContainsFunc(x, func(f Factor) bool { return f.Name == name }) {
+		switch {
+		case slices.ContainsFunc(x, func(f Factor) bool { return f.Name == name }):
 			return nil, fmt.Errorf("%q: %s is given twice", s, name)
+		case name == Balanced && (value == "" || value == "median"):
+			x = append(x, Factor{Balanced, ByMedian})
+			continue
+		case name == Balanced && value == "fastest":
+			x = append(x, Factor{Balanced, ByFastest})
+			continue
+		case name == Balanced:
+			return nil, fmt.Errorf("%q: balanced is by median or fastest, not %q", s, value)
+		case i < 0:
+			return nil, fmt.Errorf("%q: %q is none of %s, %s (example: links=2,memory=1.2)", s, name, strings.Join(PropertyNames(), ", "), Balanced)
 		}
 		by, err := strconv.ParseFloat(value, 64)
 		if least := Properties[i].Least; err != nil || !(by >= least && by <= mostFactor) {
@@ -76,7 +92,14 @@ func ParseWhatIf(s string) (x WhatIf, err error) {
 func (x WhatIf) String() string {
 	var parts []string
 	for _, f := range x {
-		parts = append(parts, fmt.Sprintf("%s=%g", f.Name, f.By))
+		switch {
+		case f.Name != Balanced:
+			parts = append(parts, fmt.Sprintf("%s=%g", f.Name, f.By))
+		case f.By == ByFastest:
+			parts = append(parts, Balanced+"=fastest")
+		default:
+			parts = append(parts, Balanced)
+		}
 	}
 	return strings.Join(parts, ",")
 }

@@ -16,7 +16,7 @@ func TestParseWhatIf(t *testing.T) {
 	for _, c := range []struct{ text, want, err string }{
 		{"", "", ""},
 		{"links=2, memory=1.2,cus=1.5,clock=0.9,latency=0,nics=2", "links=2,memory=1.2,cus=1.5,clock=0.9,latency=0,nics=2", ""},
-		{"compute=2", "", `"compute=2": "compute" is none of links, nics, memory, cus, clock, latency (example: links=2,memory=1.2)`},
+		{"compute=2", "", `"compute=2": "compute" is none of links, nics, memory, cus, clock, latency, balanced (example: links=2,memory=1.2)`},
 		{"links=0", "", `"links=0": links takes a factor from 0.01 to 100, not "0"`},
 		{"links=NaN", "", `"links=NaN": links takes a factor from 0.01 to 100, not "NaN"`},
 		{"latency=-1", "", `"latency=-1": latency takes a factor from 0 to 100, not "-1"`},

@@ -77,6 +77,17 @@ type Longer struct {
 	Time trace.Time `json:"time_ns"`
 }
 
+// Unaligned lists the ranks whose clocks cannot be compared with the first one's: nothing
+// says who waits for whom.
+func Unaligned(run *trace.Run) (ranks []int) {
+	for _, r := range run.Ranks {
+		if r.Uncertainty == trace.None {
+			ranks = append(ranks, r.ID)
+		}
+	}
+	return ranks
+}
+
 // WaitedFor finds the rank that others wait for in n iterations of a given time, which ran
 // in an interval of each rank row; nil if nobody waits or the clocks of ranks that
 // communicate cannot be compared.

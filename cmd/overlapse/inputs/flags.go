@@ -146,7 +146,7 @@ func (f *Flags) FailedError(outcomes []compare.Outcome) error {
 
 // WhatIfFlag adds --what-if.
 func WhatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+text.Listed(machine.PropertyNames())+" (links=2,clock=0.9)")
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+text.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
 }
 
 // ParseWhatIf reads the value of --what-if.

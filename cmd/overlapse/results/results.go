@@ -45,8 +45,10 @@ type Replayed struct {
 	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
 	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
 	Residual   compare.Residual    `json:"residual"`
-	Isolation  *workload.Isolation `json:"isolation"`          // how isolated durations were found
-	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"` // to other ranks or another GPU
+	Isolation  *workload.Isolation `json:"isolation"`            // how isolated durations were found
+	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`   // to other ranks or another GPU
+	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
+	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
 	Waves      []pairWaves         `json:"waves,omitempty"` // of dependent compute kernels
@@ -134,6 +136,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
 	}
+	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
 	for _, out := range r.Outcomes {
 		r.add(out)
 	}
