@@ -89,6 +89,9 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		t.Fatal(err)
 	}
 	captured := plantest.MoeDown.Build(t)
+	for i := range captured.Ops {
+		captured.Ops[i].Issued = captured.Ops[i].Start // as if the trace had launches
+	}
 	m := plantest.H200(t, captured.World)
 	other := m
 	other.Name, other.Profile = "other:4", "other"
