@@ -89,6 +89,9 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		t.Fatal(err)
 	}
 	captured := plantest.MoeDown.Build(t)
+	for i := range captured.Ops {
+		captured.Ops[i].Issued = captured.Ops[i].Start // as if the trace had launches
+	}
 	m := plantest.H200(t, captured.World)
 	other := m
 	other.Name, other.Profile = "other:4", "other"
@@ -114,7 +117,7 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		{"as captured", captured, m, 0, "as it was measured"},
 		{"the same GPU", retarget.To(captured, m, m), m, 0, "as it was measured"},
 		{"another GPU", retarget.To(captured, m, other), other, 1, "captured on h200x4 and scaled to other:4 by laws"},
-		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, 2, "of the captured time the trace does not show which law holds"},
+		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, 3, "of the captured time the trace does not show which law holds"},
 		{"twice the ranks", grown, m, 1, "2 ranks were captured, not 4"},
 		{"eight times the ranks", more, m, 2, "2 ranks were captured, not 16"},
 	} {

@@ -40,6 +40,9 @@ func TestJudge(t *testing.T) {
 	refused := compare.Outcome{Selection: enginetest.MustParse(t, "fused")[0], Why: "no pairs"}
 	unlike := *w
 	unlike.Isolation = &workload.Isolation{Checked: 10, P90: 0.6}
+	damaged, run := *w, *w.Run
+	run.Ledger.Entries = append(slices.Clone(run.Ledger.Entries), trace.Entry{Action: trace.Repaired, Reason: "negative duration: set to 0", Kernels: 2})
+	damaged.Run = &run
 	for _, c := range []struct {
 		name     string
 		w        *workload.Workload
@@ -56,11 +59,12 @@ func TestJudge(t *testing.T) {
 		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "predicted fastest: multistream"},
 		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, KeepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; the next is decompose, +1.0 %"},
 		{"a setting nobody measured", w, []compare.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "no run on hardware is behind variant=waves"},
-		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.01)}, Winner, "captured", nil, "predicted fastest: captured graph=on"},
+		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, NoClearWinner, "captured", []string{"captured graph=on"}, "no run on hardware is behind graph=on of captured"},
 		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
 		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "predicted fastest: bulk"},
 		{"bounds do not compete", w, []compare.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "predicted fastest: multistream"},
 		{"a mix", w, []compare.Outcome{after("multistream", -0.1), mixed(-0.3)}, Winner, "mixed", nil, "predicted fastest: mixed"},
+		{"a damaged trace", &damaged, []compare.Outcome{after("multistream", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "nothing is called likely: 2 of 32 kernels and copies were repaired: negative duration"},
 		{"the captured schedule cannot be simulated", &unlike, []compare.Outcome{after("multistream", -0.5)}, Withdrawn, "", nil, "no verdict: simulated with interference"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

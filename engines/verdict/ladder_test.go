@@ -13,12 +13,12 @@ import (
 // Each rung of a ladder differs from the one before in a single parameter, is likely to gain, and
 // has the time that it has alone; where it ends no single change is likely.
 func TestClimb(t *testing.T) {
-	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
 	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil || captured.Result == nil {
 		t.Fatal(err, captured.Why)
 	}
-	candidates, err := engines.ParseCandidates("bulk,decompose:variant=chunks,onesided")
+	candidates, err := engines.ParseCandidates("bulk,decompose:variant=chunks,multistream")
 	if err != nil {
 		t.Fatal(err)
 	}
