@@ -38,6 +38,7 @@ type Outcome struct {
 	Window   plan.Interval      // window of the options; {}: none
 	Machine  machine.Machine    // machine of the plan
 	Scenario plan.Scenario      // its scenario, including the pace that was found
+	step     bool               // the plan is a schedule of the whole step
 	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
 }
 
@@ -89,6 +90,9 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if err != nil || out.Result == nil {
 		return out, err
 	}
+	if err := out.relativeTo(w, sc, o.Stop); err != nil {
+		return out, err
+	}
 	if err := out.expect(w, sc, o.Stop); err != nil || out.Result == nil {
 		return out, err
 	}
@@ -119,7 +123,7 @@ const (
 // schedule that is replayed as captured do not change (rule P3).
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc)
-	asCaptured := o.Strategy.Exact && plan.WasMeasured(w, sc)
+	asCaptured := o.Strategy.Exact && plan.WasMeasured(w) && sc.Clock == plan.CapturedClock
 	switch {
 	case asCaptured:
 		sc.Pace = 0
@@ -154,7 +158,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, err
 	}
 	o.Kept, o.Changed = pl.Kept, pl.Changes()
-	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
+	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteOp != nil && len(pl.Pairs) == 0
 	p := pl.Program
 	if opts.Level == replay.Kernels && !opts.Causes {
 		p = p.Coarse()

@@ -45,6 +45,7 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 		limitTraffic(&w.Ops[i], &m)
 	}
 	s := newIsolation(w, m)
+	s.Memo = &workload.Memo{}
 	w.Isolation = &s.Isolation
 	if len(s.open) == 0 {
 		return w, nil

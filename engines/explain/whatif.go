@@ -71,7 +71,7 @@ func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, chan
 func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, stop func() bool) ([]compare.Outcome, error) {
 	outs = slices.Clone(outs)
 	for i, out := range outs {
-		if out.Result == nil || !out.Strategy.Exact || !plan.WasMeasured(w, out.Scenario) {
+		if out.Result == nil || !out.Strategy.Exact || !plan.WasMeasured(w) {
 			continue
 		}
 		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}

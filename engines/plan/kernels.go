@@ -86,6 +86,11 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 			perCU, g.Merged, g.cluster = 1, true, 0
 		}
 		g.Time = dur / trace.Time(waves)
+		if op.Shape.Kind == workload.NoShape && waves == 1 && t.WGs%cus == 0 && t.WGs == slots {
+			// Exactly as many workgroups as fit: they loop over pieces of work that the trace does not
+			// show, and take the next piece when they finish one (rule D15).
+			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
+		}
 	default: // the trace has no grid
 		g.WGs, g.Time = cus, dur
 	}

@@ -4,8 +4,8 @@ import "github.com/overlapse/overlapse/engines/plan"
 
 // Captured replays what was measured: every kernel with its own time, in its own order,
 // behind its own dependencies. Under the profiler it must give the run back (rule B1);
-// without it, the host issues at its own pace (rules H7 and H8). On another machine, with
-// other ranks or at another clock it is simulated as every other strategy is.
+// without it, the host issues at its own pace (rules H7 and H8). On another machine or with
+// other ranks it is simulated as every other strategy is.
 var Captured = plan.Strategy{
 	Name:    "captured",
 	Summary: "the schedule as it was captured",
@@ -15,7 +15,7 @@ var Captured = plan.Strategy{
 		plan.GraphParam,
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload, pl.Scenario), v["graph"] == "on"
+		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload), v["graph"] == "on"
 		if pl.Workload.Unprofiled || pl.Graph {
 			pl.RunAhead()
 		}
@@ -28,4 +28,13 @@ var Captured = plan.Strategy{
 var AsScheduled = plan.Strategy{
 	Name: "captured with interference",
 	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
+}
+
+// inPlace is the captured schedule as multistream simulates it, with every collective in its
+// place.
+var inPlace = plan.Strategy{
+	Name: "captured, as multistream",
+	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true})
+	},
 }

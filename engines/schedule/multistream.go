@@ -62,6 +62,7 @@ var Multistream = plan.Strategy{
 	Rows:      map[string]string{"comm_priority": "priority=on"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
+	Base:      &inPlace,
 	Plan:      planMultistream,
 }
 

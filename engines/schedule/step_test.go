@@ -168,6 +168,24 @@ func TestCapturedOverlapStays(t *testing.T) {
 	}
 }
 
+// A schedule that changes nothing takes the captured time, whatever the model misses of the
+// interference in the capture.
+func TestRelativeToCaptured(t *testing.T) {
+	w := plantest.Step(t, 2, `
+7 G1  500
+9 AR1 400 G1 waits G1
+7 G2  900 G1
+7 opt 100 AR1 G2 waits AR1`)
+	out := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", nil)
+	took := float64(plan.MeasuredStepTime(w))
+	if got := float64(out.Time) / took; got < 0.999 || got > 1.001 {
+		t.Errorf("%d ns, captured %.0f", out.Time, took)
+	}
+	if half := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", enginetest.Settings("channels=4")); half.Time <= out.Time {
+		t.Errorf("4 channels: %d ns, 16: %d", half.Time, out.Time)
+	}
+}
+
 // A block gathered in forward and again in backward, as fully_shard marks it, and the same
 // with parameters kept gathered: each is made from the other.
 func TestKeptAndGatheredAgain(t *testing.T) {

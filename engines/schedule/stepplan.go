@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -32,6 +34,7 @@ var (
 type stepOptions struct {
 	values plan.Values
 	serial bool // compute keeps away from collectives
+	keep   bool // every collective keeps its place
 }
 
 // planStep writes the workload as a step: see type step.
@@ -47,6 +50,9 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		pl.Workload = &c
 	}
 	s := newStep(pl)
+	if o.keep {
+		s.async = slices.Repeat([]bool{true}, len(s.async))
+	}
 	if v["keep_gathered"] == "on" && !s.keepGathered() && !s.keepsGathered() {
 		return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
 	}

@@ -1,0 +1,72 @@
+package compare
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A schedule that moves operations of a capture in which they overlapped starts from times
+// alone and adds modelled interference. What interference does beyond the model it did to
+// the captured schedule too, so the captured schedule is simulated in the same way, and the
+// new schedule's time is scaled by the captured schedule's measured over simulated time
+// (rule L6, a control variate). Where nothing overlapped there is no interference; there the
+// ratio is at least 1: pauses that only the captured schedule has are not gained.
+
+// relativeTo scales the outcome's time by that ratio, for a strategy with a Base.
+func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
+	base := o.Strategy.Base
+	if base == nil || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step {
+		return nil
+	}
+	ratio, err := w.Isolation.Memo.Get(fmt.Sprint(base.Name, sc.Clock, sc.Rest, o.Values["graph"]), func() (float64, error) {
+		var times [2]trace.Time
+		for i, s := range []plan.Strategy{measured, *base} {
+			v, err := s.Values(nil)
+			if err != nil {
+				return 0, err
+			}
+			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
+			if _, err := out.settleClock(w, sc, replay.Options{Stop: stop}); err != nil {
+				return 0, err
+			}
+			times[i] = out.Time
+		}
+		if times[0] == 0 || times[1] == 0 {
+			return 1, nil
+		}
+		return float64(times[0]) / float64(times[1]), nil
+	})
+	if !overlapped(w) {
+		ratio = max(1, ratio)
+	}
+	o.Time = trace.Time(float64(o.Time)*ratio + 0.5)
+	return err
+}
+
+// overlapped reports whether compute ran alongside collectives for a tenth of their time.
+func overlapped(w *workload.Workload) bool {
+	var beside, all trace.Time
+	for row, runs := range w.Isolation.CoRunners {
+		all += w.Collectives[row].Transfer()
+		for _, r := range runs {
+			beside += r.Time
+		}
+	}
+	return beside > 0 && beside > all/10
+}
+
+// measured is the captured schedule with measured durations.
+var measured = plan.Strategy{
+	Name: "captured", Exact: true,
+	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+		pl.Measured = true
+		if pl.Workload.Unprofiled {
+			pl.RunAhead()
+		}
+		return nil, nil
+	},
+}
