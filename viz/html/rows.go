@@ -3,6 +3,7 @@ package html
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -87,14 +88,7 @@ func intern(s string, list *[]string, ids map[string]int32) int32 {
 
 func newData(rep Report) (data, error) {
 	d := newDictionary()
-	out := data{Kinds: kinds(), Parts: rep.used(parts()), Bars: []barName{}}
-	for _, b := range rep.Strategies {
-		out.Bars = append(out.Bars, barName{b.Name, b.Params})
-		out.BarView.End = max(out.BarView.End, b.Time)
-	}
-	if len(rep.Strategies) > 0 {
-		out.BarOption = rep.barOption()
-	}
+	out := data{Kinds: kinds(), Charts: []any{}}
 	var err, err2 error
 	out.Lanes, err = rep.lanes(d)
 	out.Workgroups, err2 = rep.workgroups(d)
@@ -107,8 +101,11 @@ func newData(rep Report) (data, error) {
 	return out, errors.Join(err, err2)
 }
 
-// firstShown is the first run and the three shortest others.
+// firstShown are the runs that timelines show at first.
 func (r Report) firstShown() []int {
+	if r.Shown != nil {
+		return r.Shown
+	}
 	shown := make([]int, len(r.Runs))
 	for i := range shown {
 		shown[i] = i
@@ -156,8 +153,8 @@ func (r Report) views() (views []layout.View, origin trace.Time) {
 	return views, origin
 }
 
-// mostLanes is how many lanes are shown at first; of more, those of the first rank.
-const mostLanes = 60
+// mostLanes is how many lanes are shown at first; of more, those of one rank.
+const mostLanes = 16
 
 // pathGrain is the share of a timeline below which gaps of the critical path are left out.
 const pathGrain = 2000
@@ -206,9 +203,18 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 	})
 	p.Begin = -origin
 	if rows > mostLanes && len(p.Sections) > 0 {
-		p.Pick = p.Sections[0].Group
+		p.Pick = r.pick(p)
 	}
 	return p.finish(d)
+}
+
+// pick is the group of a panel that is shown at first.
+func (r Report) pick(p *panel) string {
+	name := fmt.Sprintf("rank %d", r.Rank)
+	if slices.ContainsFunc(p.Sections, func(s section) bool { return s.Group == name }) {
+		return name
+	}
+	return p.Sections[0].Group
 }
 
 func onPage(k trace.LaneKind) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -14,11 +15,14 @@ func sample() Report {
 		Title:    "GEMM + AllToAll on 2 × H200",
 		Facts:    []Fact{{"machine", "h200x2"}, {"identity replay", "worst error 0.4 %"}},
 		Verdict:  []string{"predicted fastest: fused order=aware, 30.0 % less than the captured schedule (confidence medium: &c.)", "fused changes exposed communication"},
+		HowTitle: "How to get fused",
+		How:      []Step{{"where: gemm on stream 7", ""}, {"to get fused (own kernel): one kernel", "line one\n    line two"}},
 		Captured: 100_000,
 		Strategies: []Bar{
-			{Name: "captured", Time: 100_000, Parts: Parts{Compute: 60_000, Exposed: 35_000, Copies: 2000}},
-			{Name: "fused", Params: "order=aware", Time: 70_000, Parts: Parts{Compute: 20_000, Overlapped: 40_000, Exposed: 6000}, Note: "stores to rank 1"},
-			{Name: "ideal", Time: 60_000, Bound: true, Parts: Parts{Compute: 25_000, Overlapped: 35_000}},
+			{Name: "captured", Time: 100_000, Times: overlap.Times{Compute: 60_000, Transfer: 35_000, Copies: 2000, Idle: 3000}},
+			{Name: "fused", Params: "order=aware", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05, Chance: "93 %", Note: "stores to rank 1",
+				Ranks: []overlap.Times{{Compute: 60_000, Transfer: 8000, Idle: 2000}, {Compute: 60_000, Waiting: 4000, Idle: 6000}}},
+			{Name: "ideal", Time: 60_000, Bound: true, Times: overlap.Times{Compute: 60_000, Hidden: 35_000}},
 			{Name: "tilesync", Note: "does not apply: no dependent kernels"},
 		},
 		Runs: []Named{

@@ -2,6 +2,7 @@ package html
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"slices"
 
@@ -15,12 +16,15 @@ type cells struct {
 	Columns     []Column
 	Cells       [][]cell
 	Drawing     template.HTML
+	Chart       *Chart
+	Nth         int // of the page's charts
+	Folded      bool
 }
 
 type cell struct{ Text, Class string }
 
 func (t Table) cells() cells {
-	c := cells{Title: t.Title, Note: t.Note, Columns: t.Columns}
+	c := cells{Title: t.Title, Note: t.Note, Columns: t.Columns, Folded: t.Folded}
 	if t.Drawing != nil {
 		c.Drawing = template.HTML(t.Drawing.Inline())
 	}
@@ -42,7 +46,6 @@ func (r Report) strategyCells() *cells {
 	if len(r.Strategies) == 0 {
 		return nil
 	}
-	used := r.used(parts())
 	c := &cells{Columns: []Column{{"strategy", false}}}
 	if r.Base != "" {
 		c.Columns[0].Name = "run"
@@ -54,19 +57,23 @@ func (r Report) strategyCells() *cells {
 	if r.Captured > 0 {
 		c.Columns = append(c.Columns, Column{"against " + cmp.Or(r.Base, "captured"), true})
 	}
-	for _, p := range used {
-		c.Columns = append(c.Columns, Column{p.Label, true})
+	if r.chances() {
+		c.Columns = append(c.Columns, Column{"± points", true}, Column{"likely", true})
 	}
+	for _, s := range states {
+		c.Columns = append(c.Columns, Column{s.Name, true})
+	}
+	c.Columns = append(c.Columns, Column{"overlapped", true})
 	if r.noted() {
 		c.Columns = append(c.Columns, Column{"time breakdown", false})
 	}
 	for _, b := range r.Strategies {
-		c.Cells = append(c.Cells, r.strategyRow(b, used))
+		c.Cells = append(c.Cells, r.strategyRow(b))
 	}
 	return c
 }
 
-func (r Report) strategyRow(b Bar, used []part) []cell {
+func (r Report) strategyRow(b Bar) []cell {
 	row := []cell{{b.Name, "name"}}
 	if r.parametrized() {
 		row = append(row, cell{b.Params, ""})
@@ -75,9 +82,17 @@ func (r Report) strategyRow(b Bar, used []part) []cell {
 	if r.Captured > 0 {
 		row = append(row, cell{r.change(b.Time), "number" + r.mood(b)})
 	}
-	for _, p := range used {
-		row = append(row, cell{duration(p.of(b)), "number"})
+	if r.chances() {
+		points := ""
+		if b.Error > 0 {
+			points = fmt.Sprintf("%.1f", 100*b.Error)
+		}
+		row = append(row, cell{points, "number"}, cell{b.Chance, "number"})
 	}
+	for _, s := range states {
+		row = append(row, cell{duration(s.of(b.Times)), "number"})
+	}
+	row = append(row, cell{duration(b.Hidden), "number"})
 	if !r.noted() {
 		return row
 	}
@@ -85,7 +100,11 @@ func (r Report) strategyRow(b Bar, used []part) []cell {
 	if b.Bound {
 		note = "a bound, no schedule need reach it"
 	}
-	return append(row, cell{note, ""})
+	return append(row, cell{note, "prose"})
+}
+
+func (r Report) chances() bool {
+	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Chance != "" })
 }
 
 func (r Report) parametrized() bool {

@@ -24,12 +24,20 @@ func (r Report) workgroups(d *dictionary) (*panel, error) {
 		p.FirstRows = 32
 		r.figures11(func(run int, t *layout.Timeline) { p.Sections = append(p.Sections, r.figure(t, run, d)) }, -1)
 	}
-	p.Shown = r.firstShown()
+	for _, s := range p.Sections {
+		if !slices.Contains(p.Shown, s.Run) && (len(p.Shown) < mostShown || slices.Contains(r.Shown, s.Run)) {
+			p.Shown = append(p.Shown, s.Run)
+		}
+	}
 	if len(p.Sections) > 0 {
-		p.Pick, p.Kernel = p.Sections[0].Group, p.Sections[0].Kernel
+		p.Pick = r.pick(p)
+		p.Kernel = p.Sections[slices.IndexFunc(p.Sections, func(s section) bool { return s.Group == p.Pick })].Kernel
 	}
 	return p.finish(d)
 }
+
+// mostShown is how many runs the workgroups' timeline shows at first.
+const mostShown = 3
 
 // partsOn are the parts of the step that runs are compared on.
 func (r Report) partsOn(views []layout.View, rank int32) []layout.Part {
@@ -56,12 +64,11 @@ func (r Report) layoutViews() []layout.View {
 	return layout.Indexed(views)
 }
 
-// compared adds a section for each run that has the part, if one of them has workgroups.
+// compared adds a section for each run that has workgroups of the part.
 func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.Part, d *dictionary) {
 	var sections []section
-	workgroups := false
 	for run, v := range views {
-		if int(rank) >= len(v.Run.Ranks) {
+		if !hasWorkgroups(v, rank, part) {
 			continue
 		}
 		t, err := layout.Compared([]layout.View{v}, rank, part, -1)
@@ -89,14 +96,11 @@ func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.
 				row.Nth = nth
 				s.Rows = append(s.Rows, row)
 				nth++
-				workgroups = true
 			}
 		}
 		sections = append(sections, s)
 	}
-	if workgroups {
-		p.Sections = append(p.Sections, sections...)
-	}
+	p.Sections = append(p.Sections, sections...)
 }
 
 // difference is how much longer a time is than another: "+1.2 %, +30.00 µs".

@@ -1,9 +1,9 @@
 // Package svg draws charts as SVG: what a report shows without scripts, and files for
 // papers and pull requests. The same input gives the same bytes.
 //
-//	layout.Timeline ──Timeline─┐
-//	bars            ──Bars─────┼─▶ Drawing ──Inline──▶ part of a page, in the page's colours
-//	curves          ──Rows─────┘           ──WriteTo─▶ a file, with colours of its own
+//	layout.Timeline ──Timeline────┐
+//	quantities      ──Rows────────┼─▶ Drawing ──Inline──▶ part of a page, in the page's colours
+//	differences     ──Differences─┘           ──WriteTo─▶ a file, with colours of its own
 //
 // Text comes from traces and is untrusted: it is escaped, and appears as text only.
 package svg
@@ -111,27 +111,6 @@ func (d *Drawing) Path(fill, data string) {
 	if data != "" {
 		fmt.Fprintf(&d.body, "<path %s d=\"%s\"/>\n", paint(fill), data)
 	}
-}
-
-// Open starts a group of elements with an opacity, Close ends it.
-func (d *Drawing) Open(opacity float64) { fmt.Fprintf(&d.body, "<g opacity=\"%s\">\n", num(opacity)) }
-
-// Close ends a group.
-func (d *Drawing) Close() { d.body.WriteString("</g>\n") }
-
-// legend names colours on as many lines as they need from (left, y) on.
-func (d *Drawing) legend(left, y, right float64, parts []Part) {
-	x := left
-	for _, p := range parts {
-		width := 40 + textWidth(p.Name, "small")
-		if x+width > right && x > left {
-			x, y = left, y+18
-		}
-		d.Rect(x, y-9, 18, 10, p.Color, "")
-		d.Text(x+22, y, "small soft", p.Name, 0)
-		x += width
-	}
-	d.height = y + 10
 }
 
 // charWidth is about the mean width of a character, in px.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"testing"
 
@@ -89,24 +88,6 @@ func TestTimelineOfManySpans(t *testing.T) {
 	}
 }
 
-func TestBars(t *testing.T) {
-	c := Chart{
-		Title: "Strategies", Desc: "time of each",
-		Parts: []Part{{"compute", "#56b4e9"}, {"exposed", "#cc79a7"}},
-		Bars: []Bar{
-			{Name: "captured", Values: []float64{60, 35}, Note: "95 µs"},
-			{Name: "fused", Under: "order=aware", Values: []float64{60, 6}, Note: "66 µs  −30.5 %"},
-			{Name: "ideal", Values: []float64{60, 0}, Note: "60 µs  bound", Faint: true},
-			{Name: "tilesync", Values: []float64{0, 0}, Note: "did not run"},
-		},
-		Mark:  95,
-		Write: func(v float64) string { return fmt.Sprintf("%.0f µs", v) },
-	}
-	viztest.Golden(t, "bars.svg", file(t, Bars(c)))
-	c.Bars = nil
-	wellFormed(t, file(t, Bars(c)))
-}
-
 func TestRows(t *testing.T) {
 	viztest.Golden(t, "rows.svg", file(t, Rows(Graph{
 		Title: "Utilisation", To: 100_000, Width: 700,
@@ -129,18 +110,6 @@ func TestDifferences(t *testing.T) {
 		wellFormed(t, text)
 		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 			t.Errorf("%v: %s", rows, text)
-		}
-	}
-}
-
-func TestNiceStep(t *testing.T) {
-	for _, c := range []struct {
-		to   float64
-		most int
-		want float64
-	}{{100, 5, 20}, {6481, 6, 2000}, {0.3, 6, 0.05}, {1, 1, 1}, {0, 5, 0}, {math.Inf(1), 5, 0}, {math.NaN(), 5, 0}} {
-		if got := niceStep(c.to, c.most); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("niceStep(%v, %d) = %v, want %v", c.to, c.most, got, c.want)
 		}
 	}
 }
@@ -176,12 +145,10 @@ func TestHostileText(t *testing.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Just(`</text><script>alert(1)</script>`), rapid.Just(`"><image href="x"/>`), rapid.Just("\x00\x1b]0;\xff]]>\u202e")).Draw(t, "name")
 		draw := func(name string) string {
 			v := []layout.View{{Run: run(name, name, 0), Name: name}, {Run: run(name, name, 5), Name: name}}
-			c := Chart{Title: name, Desc: name, Parts: []Part{{name, "#000000"}}, Bars: []Bar{{Name: name, Under: name, Values: []float64{1}, Note: name}}, Write: func(float64) string { return name }}
 			var b strings.Builder
 			for _, d := range []*Drawing{
-				Timeline(layout.New(v), Options{Title: name}), Bars(c),
+				Timeline(layout.New(v), Options{Title: name}),
 				Rows(Graph{Title: name, Groups: []Group{{name, []Quantity{{Name: name, Color: "#000000"}}}}}),
-				HeatMap(Heat{Title: name, Across: name, Down: name, Columns: []string{name}, Rows: []string{name}, Values: [][]float64{{1}}}),
 				Differences(Deltas{Title: name, Desc: name, Rows: []Delta{{name, 1}, {name, -1}}, Write: func(float64) string { return name }}),
 			} {
 				b.WriteString(d.Inline())
@@ -202,14 +169,4 @@ func TestHostileText(t *testing.T) {
 			t.Fatal("two drawings of the same differ")
 		}
 	})
-}
-
-func TestHeatMap(t *testing.T) {
-	h := Heat{
-		Title: "Time, µs", Across: "strategy", Down: "chunks", Columns: []string{"bulk", "decompose"}, Rows: []string{"2", "4"},
-		Values: [][]float64{{10, 8.5}, {math.NaN(), 1234}}, Width: 500,
-	}
-	viztest.Golden(t, "heat.svg", file(t, HeatMap(h)))
-	h.Columns, h.Rows, h.Values = nil, nil, nil
-	wellFormed(t, file(t, HeatMap(h)))
 }

@@ -110,29 +110,18 @@ class Painter {
   }
 }
 
-// Shapes of many parts in one path each, because an element costs far more than a rectangle.
-function registerShapes() {
-  const shape = (buildPath) => echarts.graphic.extendShape({ shape: { parts: [] }, buildPath });
-  echarts.graphic.registerShape("rects", shape((ctx, { parts }) => {
-    for (let i = 0; i < parts.length; i += 4) ctx.rect(parts[i], parts[i + 1], parts[i + 2], parts[i + 3]);
-  }));
-  echarts.graphic.registerShape("triangle", shape((ctx, { parts }) => {
-    for (let i = 0; i < parts.length; i += 3) {
-      const [x, y, r] = [parts[i], parts[i + 1], parts[i + 2]];
-      ctx.moveTo(x, y - r);
-      ctx.lineTo(x + r, y + r);
-      ctx.lineTo(x - r, y + r);
-      ctx.closePath();
-    }
-  }));
-  echarts.graphic.registerShape("diamond", shape((ctx, { parts }) => {
-    for (let i = 0; i < parts.length; i += 3) {
-      const [x, y, r] = [parts[i], parts[i + 1], parts[i + 2]];
-      ctx.moveTo(x, y - r);
-      ctx.lineTo(x + r, y);
-      ctx.lineTo(x, y + r);
-      ctx.lineTo(x - r, y);
-      ctx.closePath();
-    }
-  }));
+// shapes draws triangles or diamonds in one path, because a path costs far more than its parts.
+function shapes(pen, form, parts, fill, stroke, width) {
+  Object.assign(pen, { fillStyle: fill, strokeStyle: stroke, lineWidth: width });
+  pen.beginPath();
+  for (let i = 0; i < parts.length; i += 3) {
+    const [x, y, r] = [parts[i], parts[i + 1], parts[i + 2]];
+    pen.moveTo(x, y - r);
+    pen.lineTo(x + r, form === "diamond" ? y : y + r);
+    if (form === "diamond") pen.lineTo(x, y + r);
+    pen.lineTo(x - r, form === "diamond" ? y : y + r);
+    pen.closePath();
+  }
+  pen.fill();
+  pen.stroke();
 }
