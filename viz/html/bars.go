@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/go-echarts/go-echarts/v2/charts"
@@ -36,7 +37,7 @@ type Line struct {
 	Faint  bool      // a bound, not a result
 }
 
-const lineHeight, chartEdge, mostName = 24, 58, 34 // px, px, characters
+const lineHeight, chartEdge, mostName = 20, 56, 34 // px, px, characters
 
 // Height of the chart in px.
 func (c *Chart) Height() int { return lineHeight*len(c.Bars) + chartEdge }
@@ -119,16 +120,25 @@ func cut(text string, most int) string {
 	return plain.Line(text)
 }
 
-// states are the parts of the strategies' bars.
-var states = []struct {
+// A state is a part of the strategies' bars.
+type state struct {
 	Part
 	of func(overlap.Times) trace.Time
-}{
+}
+
+var states = []state{
 	{Part{"compute", layout.Local.CSS()}, func(t overlap.Times) trace.Time { return t.Compute }},
 	{Part{"transfer", layout.Comm.CSS()}, func(t overlap.Times) trace.Time { return t.Transfer }},
 	{Part{"waiting", layout.Remote.CSS()}, func(t overlap.Times) trace.Time { return t.Waiting }},
 	{Part{"copies", layout.Copy.CSS()}, func(t overlap.Times) trace.Time { return t.Copies }},
 	{Part{"idle", "#a6a6a6"}, func(t overlap.Times) trace.Time { return t.Idle }},
+}
+
+// used are the states that some strategy has.
+func (r Report) used() []state {
+	return slices.DeleteFunc(slices.Clone(states), func(s state) bool {
+		return !slices.ContainsFunc(r.Strategies, func(b Bar) bool { return s.of(b.Times) > 0 })
+	})
 }
 
 // mostTip is how many ranks a tip lists.
@@ -148,7 +158,8 @@ func (r Report) chart() *Chart {
 		unit, size = "ms", 1e6
 	}
 	c := &Chart{Unit: unit, Mark: float64(r.Captured) / size}
-	for _, s := range states {
+	used := r.used()
+	for _, s := range used {
 		c.Parts = append(c.Parts, s.Part)
 	}
 	for _, b := range r.Strategies {
@@ -156,7 +167,7 @@ func (r Report) chart() *Chart {
 			continue
 		}
 		l := Line{Name: b.title(), Error: b.Error * float64(r.Captured) / size, Note: r.note(b), Faint: b.Bound}
-		for _, s := range states {
+		for _, s := range used {
 			l.Values = append(l.Values, float64(s.of(b.Times))/size)
 		}
 		tip := []string{plain.Line(b.title()) + ": " + l.Note, "mean of ranks: " + statesOf(b.Times)}

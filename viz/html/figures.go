@@ -51,7 +51,7 @@ func (r Report) laneFigure() template.HTML {
 	}
 	return template.HTML(svg.Timeline(t, svg.Options{Title: "Timeline of queues", To: t.End, Show: func(row int) bool {
 		rank := t.Rows[row].Rank
-		return lanes <= mostLanes || rank == trace.None || r.rankID(rank) == r.Rank
+		return lanes <= r.mostLanes() || rank == trace.None || r.rankID(rank) == r.Rank
 	}}).Inline())
 }
 

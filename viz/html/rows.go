@@ -153,8 +153,14 @@ func (r Report) views() (views []layout.View, origin trace.Time) {
 	return views, origin
 }
 
-// mostLanes is how many lanes are shown at first; of more, those of one rank.
-const mostLanes = 16
+// mostLanes is how many lanes are shown at first; of more, those of one rank. Beside
+// strategies they are fewer, such that a screen has both.
+func (r Report) mostLanes() int {
+	if len(r.Strategies) > 0 {
+		return 6
+	}
+	return 60
+}
 
 // pathGrain is the share of a timeline below which gaps of the critical path are left out.
 const pathGrain = 2000
@@ -162,7 +168,7 @@ const pathGrain = 2000
 // lanes is the timeline of every rank's queues, engines and links. Host
 // threads are left out: the page is about the devices.
 func (r Report) lanes(d *dictionary) (*panel, error) {
-	p := &panel{RowHeight: 20, Shown: r.firstShown()}
+	p := &panel{RowHeight: 18, Shown: r.firstShown()}
 	rows := 0 // that would be shown of all ranks
 	views, origin := r.views()
 	for run, v := range views {
@@ -202,7 +208,7 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 		return !slices.ContainsFunc(s.Rows, func(r row) bool { return !r.Strip })
 	})
 	p.Begin = -origin
-	if rows > mostLanes && len(p.Sections) > 0 {
+	if rows > r.mostLanes() && len(p.Sections) > 0 {
 		p.Pick = r.pick(p)
 	}
 	return p.finish(d)

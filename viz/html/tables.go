@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -58,12 +59,11 @@ func (r Report) strategyCells() *cells {
 		c.Columns = append(c.Columns, Column{"against " + cmp.Or(r.Base, "captured"), true})
 	}
 	if r.chances() {
-		c.Columns = append(c.Columns, Column{"± points", true}, Column{"likely", true})
+		c.Columns = append(c.Columns, Column{"likely", true})
 	}
-	for _, s := range states {
+	for _, s := range r.columns() {
 		c.Columns = append(c.Columns, Column{s.Name, true})
 	}
-	c.Columns = append(c.Columns, Column{"overlapped", true})
 	if r.noted() {
 		c.Columns = append(c.Columns, Column{"time breakdown", false})
 	}
@@ -80,19 +80,18 @@ func (r Report) strategyRow(b Bar) []cell {
 	}
 	row = append(row, cell{duration(b.Time), "number"})
 	if r.Captured > 0 {
-		row = append(row, cell{r.change(b.Time), "number" + r.mood(b)})
+		change := r.change(b.Time)
+		if b.Error > 0 {
+			change += fmt.Sprintf(" ± %.1f", 100*b.Error)
+		}
+		row = append(row, cell{change, "number" + r.mood(b)})
 	}
 	if r.chances() {
-		points := ""
-		if b.Error > 0 {
-			points = fmt.Sprintf("%.1f", 100*b.Error)
-		}
-		row = append(row, cell{points, "number"}, cell{b.Chance, "number"})
+		row = append(row, cell{b.Chance, "number"})
 	}
-	for _, s := range states {
+	for _, s := range r.columns() {
 		row = append(row, cell{duration(s.of(b.Times)), "number"})
 	}
-	row = append(row, cell{duration(b.Hidden), "number"})
 	if !r.noted() {
 		return row
 	}
@@ -101,6 +100,11 @@ func (r Report) strategyRow(b Bar) []cell {
 		note = "a bound, no schedule need reach it"
 	}
 	return append(row, cell{note, "prose"})
+}
+
+// columns are the states, and what of the transfers compute hides.
+func (r Report) columns() []state {
+	return append(r.used(), state{Part{Name: "overlapped"}, func(t overlap.Times) trace.Time { return t.Hidden }})
 }
 
 func (r Report) chances() bool {

@@ -59,8 +59,7 @@ func (r *Replayed) HTML() html.Report {
 		Verdict:  r.Verdict.Sentences,
 		Captured: trace.Time(r.base),
 		Heading:  "Time, mean of all ranks",
-		About: "Beside each bar: time, change and its error in points (an interval of 80 %, also drawn as a line), and the probability of a gain of at least 1 %. " +
-			"The dashed line is the " + r.given() + " time. Point at a bar for each rank.",
+		About: "Time, change ± error in points (80 % interval, drawn as a line), probability of a gain of at least 1 %. Dashed: " + r.given() + ". Point at a bar for each rank.",
 		Parts: r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
@@ -102,7 +101,9 @@ func (r *Replayed) HTML() html.Report {
 	}
 	if late := plan.MeasuredSteps(r.workload).WaitedFor(r.workload.Run); late != nil {
 		rep.Rank = late.Rank
-		rep.Verdict = append(rep.Verdict, "others wait "+LateText(late))
+		if late.Share >= -verdict.Faster {
+			rep.Verdict = append(rep.Verdict, "others wait "+LateText(late))
+		}
 	}
 	r.how(&rep, best)
 	rep.Tables = append(r.explainTables(), r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())

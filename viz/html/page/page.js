@@ -168,7 +168,7 @@ async function timeline(id, panel, data, describe, fields) {
   legend(key, panel.legend.map((k) => data.kinds[k]));
   t.hinted = document.createElement("span");
   key.append(t.hinted);
-  t.scroller.before(key);
+  t.scroller.after(key);
   t.layout();
   host.closest("details")?.addEventListener("toggle", () => t.layout());
   host.parentElement.querySelector(".static")?.remove();
