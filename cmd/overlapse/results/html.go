@@ -59,8 +59,8 @@ func (r *Replayed) HTML() html.Report {
 		Verdict:  r.Verdict.Sentences,
 		Captured: trace.Time(r.base),
 		Heading:  "Time, mean of all ranks",
-		About: "Time, change ± error in points (80 % interval, drawn as a line), probability of a gain of at least 1 %. Dashed: " + r.given() + ". Point at a bar for each rank.",
-		Parts: r.Parts(),
+		About:    "Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
+		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},

@@ -59,7 +59,7 @@ class Painter {
     const width = x1 - x0 > 4 ? x1 - x0 - gap : x1 - x0;
     const h = height * style.height;
     this.rects[kind].push(x0, top + (height - h) / 2, width, h);
-    if (width >= 12 && h > 5) this.texts.push({ x: x0, y: top + height / 2, width, span: i, kind });
+    if (width >= 12 && h > 7) this.texts.push({ x: x0, y: top + height / 2, width, span: i, kind });
   }
 
   // sliver adds a span narrower than a pixel to what its pixel holds. The pixel
