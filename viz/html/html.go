@@ -4,7 +4,7 @@
 //	Report ──bars───────▶ go-echarts options ─┐                 ┌─ECharts─────▶ bars
 //	       ──lanes──────▶ panel of rows       ├─▶ JSON in page ─┤
 //	       ──workgroups─▶ panel of rows      ─┘                 └─page/*.js──▶ timelines
-//	       ──timelines──▶ viz/svg ─────────────────────────────────────────────▶ SVG
+//	                      the same panels ──viz/svg────────────────────────────▶ SVG
 //	       ──tables─────▶ html/template ───────────────────────────────────────▶ tables
 //
 // A page without scripts has its timelines as SVG and the numbers of its bars as tables; so
@@ -154,13 +154,17 @@ func write(w io.Writer, rep Report, library []byte) error {
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
 		Bars:           rep.strategyCells(),
-		Lanes:          rep.laneFigure(),
-		Workgroups:     rep.partFigure(),
 		Use:            rep.useFigures(),
 	}
-	d, err := newData(rep)
+	d, names, err := newData(rep)
 	if err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
+	}
+	if d.Lanes != nil {
+		v.Lanes = template.HTML(rep.figure(d.Lanes, names, "Timeline of queues").Inline())
+	}
+	if d.Workgroups != nil {
+		v.Workgroups = template.HTML(rep.figure(d.Workgroups, names, "Timeline of workgroups").Inline())
 	}
 	v.Policy = policy(string(v.Script))
 	if len(library) > 0 {

@@ -159,6 +159,9 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 	}
+	if strings.Contains(drawing(t, hostile(), Picture{Title: evil(1)}), "<img") {
+		t.Error("a name reached a drawing as markup")
+	}
 	d := document(t, page)
 	if want := strings.ToValidUTF8(evil(3), "\ufffd"); !slices.Contains(d.Names, want) {
 		t.Errorf("the names %q lack %q", d.Names, want)

@@ -86,19 +86,20 @@ func intern(s string, list *[]string, ids map[string]int32) int32 {
 	return id
 }
 
-func newData(rep Report) (data, error) {
+// newData also returns the texts that rows refer to.
+func newData(rep Report) (data, *dictionary, error) {
 	d := newDictionary()
 	out := data{Kinds: kinds(), Charts: []any{}}
 	var err, err2 error
-	out.Lanes, err = rep.lanes(d)
-	out.Workgroups, err2 = rep.workgroups(d)
+	out.Lanes, err = rep.lanes(d).finish(d)
+	out.Workgroups, err2 = rep.workgroups(d, "").finish(d)
 	out.Names, out.Details, out.Short = d.names, d.details, map[int]string{}
 	for i, name := range d.names {
 		if short := layout.ShortName(name); short != name {
 			out.Short[i] = short
 		}
 	}
-	return out, errors.Join(err, err2)
+	return out, d, errors.Join(err, err2)
 }
 
 // firstShown are the runs that timelines show at first.
@@ -167,7 +168,7 @@ const pathGrain = 2000
 
 // lanes is the timeline of every rank's queues, engines and links. Host
 // threads are left out: the page is about the devices.
-func (r Report) lanes(d *dictionary) (*panel, error) {
+func (r Report) lanes(d *dictionary) *panel {
 	p := &panel{RowHeight: 18, Shown: r.firstShown()}
 	rows := 0 // that would be shown of all ranks
 	views, origin := r.views()
@@ -211,7 +212,7 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 	if rows > r.mostLanes() && len(p.Sections) > 0 {
 		p.Pick = r.pick(p)
 	}
-	return p.finish(d)
+	return p
 }
 
 // pick is the group of a panel that is shown at first.

@@ -12,6 +12,18 @@ import (
 	"github.com/overlapse/overlapse/viz/svg"
 )
 
+// A figure is a chart as SVG.
+type figure struct {
+	Name string
+	SVG  template.HTML
+}
+
+// figures are those of a section; Left says how many more there were.
+type figures struct {
+	List []figure
+	Left string
+}
+
 // A Use is what one rank of a run uses over time, in the run's time.
 type Use struct {
 	Rank int32 // row of Run.Ranks
