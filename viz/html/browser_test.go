@@ -148,8 +148,8 @@ return {
   BarInks: inks(bars.host), LaneInks: inks(lanes.canvas), WorkInks: inks(workgroups.canvas),
   Labels: [...workgroups.labels.querySelectorAll(".lane")].map((e) => e.textContent), Legend: document.querySelector("#workgroups .legend").textContent,
 };`, &got)
-	// Both runs: seven kernels and copies with their names, two gaps, three strips of twelve states. Annotations are hidden by default.
-	if want := (drawn{Rows: 8, Spans: 21, Rects: 21, Texts: 15}); got.Lanes != want {
+	// Both runs: seven kernels and copies and seven states with their names, five thin states and two gaps without. Annotations are hidden by default.
+	if want := (drawn{Rows: 8, Spans: 21, Rects: 21, Texts: 14}); got.Lanes != want {
 		t.Errorf("lanes drew %+v, want %+v", got.Lanes, want)
 	}
 	// Eight workgroups of nine segments, three stores and a slice each.

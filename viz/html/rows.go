@@ -199,7 +199,7 @@ func (r Report) lanes(d *dictionary) *panel {
 				row := laneRow(t, i, texts)
 				row.Path = path[i]
 				s.Rows = append(s.Rows, row)
-				if slices.Contains(p.Shown, run) {
+				if !row.Detail && slices.Contains(p.Shown, run) {
 					rows++
 				}
 			}
