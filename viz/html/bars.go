@@ -84,7 +84,10 @@ func (c *Chart) option() map[string]any {
 		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Left: "0", Top: "0", ItemWidth: 18, ItemHeight: 10, Data: parts}),
 		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "item"}),
 		charts.WithGridOpts(opts.Grid{Left: "4", Right: "4", Top: "28", Bottom: "4", ContainLabel: opts.Bool(true)}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, SplitNumber: 4, AxisLabel: &opts.AxisLabel{Formatter: types.FuncStr("{value} " + c.Unit)}}),
+		charts.WithXAxisOpts(opts.XAxis{
+			Type: "value", Min: 0, Max: c.end(), SplitNumber: 4,
+			AxisLabel: &opts.AxisLabel{ShowMinLabel: opts.Bool(true), ShowMaxLabel: opts.Bool(false), Formatter: types.FuncStr("{value} " + c.Unit)},
+		}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true)}),
 	)
 	bar.ExtendYAxis(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Position: "right", Data: notes})
@@ -95,6 +98,15 @@ func (c *Chart) option() map[string]any {
 	return map[string]any{"baseOption": bar.JSON(), "media": []any{map[string]any{
 		"query": map[string]any{"maxWidth": 600}, "option": map[string]any{"yAxis": []any{narrow, narrow}},
 	}}}
+}
+
+// end is where the axis ends: behind all bars and their errors.
+func (c *Chart) end() float64 {
+	most := c.Mark
+	for _, b := range c.Bars {
+		most = max(most, b.sum()+b.Error)
+	}
+	return rounded(1.01 * most)
 }
 
 var stacked = charts.WithBarChartOpts(opts.BarChart{Stack: "parts", BarWidth: "62%"})

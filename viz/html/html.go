@@ -112,8 +112,7 @@ var page embed.FS
 // EChartsVersion is that of the charts' library.
 const EChartsVersion = "5.6.0"
 
-// HasECharts reports whether this build has ECharts, without which reports have charts and
-// timelines as SVG only.
+// HasECharts reports whether this build has ECharts, without which reports have no bars.
 func HasECharts() bool { return len(library) > 0 }
 
 // unpack decompresses ECharts.

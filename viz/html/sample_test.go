@@ -113,7 +113,9 @@ func fusedRun(workgroups, cluster int) *trace.Run {
 }
 
 // pairRun is a GEMM of two workgroups and an all-to-all that starts after a gap, as operations 1 and 2.
-func pairRun(name string, longer trace.Time) *trace.Run {
+func pairRun(name string, longer trace.Time) *trace.Run { return partRun(name, longer, 2) }
+
+func partRun(name string, longer trace.Time, workgroups int) *trace.Run {
 	b := new(trace.Builder)
 	rank := b.AddRank(trace.Rank{World: 1})
 	gemm := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: 1})
@@ -124,7 +126,7 @@ func pairRun(name string, longer trace.Time) *trace.Run {
 	}
 	parent := span(trace.Compute, queue(b, rank, 7), trace.None, gemm, 1000, 61_000)
 	span(trace.Collective, queue(b, rank, 20), trace.None, nccl, 65_000, 91_000+longer)
-	for wg := range 2 {
+	for wg := range workgroups {
 		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
 		attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Persistent: int32(wg), Peer: trace.None, Row: trace.None, Col: trace.None})
 		span(trace.Workgroup, lane, parent, attr, 1000, 61_000)

@@ -119,13 +119,15 @@ func (r Report) noted() bool {
 	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Note != "" || b.Bound })
 }
 
+// mood is the class of a change that its error does not hide.
 func (r Report) mood(b Bar) string {
-	switch {
+	change := float64(b.Time)/float64(max(1, r.Captured)) - 1
+	switch least := max(0.005, b.Error); {
 	case b.Time <= 0 || b.Bound:
 		return ""
-	case float64(b.Time) < 0.995*float64(r.Captured):
+	case change < -least:
 		return " good"
-	case float64(b.Time) > 1.005*float64(r.Captured):
+	case change > least:
 		return " bad"
 	}
 	return ""

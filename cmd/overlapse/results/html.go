@@ -63,7 +63,7 @@ func (r *Replayed) HTML() html.Report {
 		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
+			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", r.Machine, text.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: text.Micros(trace.Time(r.Measured))},
 			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(r.Residual.Worst), r.Residual.Ops)},
@@ -99,7 +99,7 @@ func (r *Replayed) HTML() html.Report {
 			Name: r.Named(out.Result.Run.Name), Note: r.runNote(row), Run: out.Result.Run, Start: StartOf(r.workload, out.Result.Run), Gaps: Gaps(out.Result), Use: useOf(out.Result),
 		})
 	}
-	if late := plan.MeasuredSteps(r.workload).WaitedFor(r.workload.Run); late != nil {
+	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
 		if late.Share >= -verdict.Faster {
 			rep.Verdict = append(rep.Verdict, "others wait "+LateText(late))
@@ -175,7 +175,10 @@ func (r *Replayed) runNote(row replayRow) string {
 func (r *Replayed) confidenceTable() html.Table {
 	t := html.Table{
 		Title:   "Confidence",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "probability of being faster"}, {Name: "reason"}, {Name: "with other random seeds"}},
+		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "probability of being faster"}, {Name: "reason"}},
+	}
+	if slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
+		t.Columns = append(t.Columns, html.Column{Name: "with other random seeds"})
 	}
 	for _, row := range r.Rows {
 		if !row.Applies {
@@ -188,7 +191,7 @@ func (r *Replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread})
+		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread}[:len(t.Columns)])
 	}
 	return t
 }
