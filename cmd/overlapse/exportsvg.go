@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/svg"
 	"github.com/overlapse/overlapse/viz/tui"
 )
 
@@ -31,39 +31,43 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err
 	}
-	t, err := o.timeline(views, opts.Parts)
+	rep := html.Report{}
+	for _, v := range views { // which start at 0 less their offsets
+		rep.Runs = append(rep.Runs, html.Named{Name: cmp.Or(v.Name, v.Run.Name), Run: v.Run, Gaps: v.Gaps, Start: -v.Offset})
+	}
+	p := html.Picture{Title: "overlapse: " + o.path, From: from, To: to, Width: float64(o.width), Path: o.critical, Rank: int32(o.rank), Kernel: o.kernel}
+	if o.kernel != "" {
+		p.Rank = max(0, p.Rank)
+		if rep.Parts, err = o.part(views, opts.Parts); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.path, err)
+		}
+		if len(rep.Parts) > 0 {
+			p.Kernel = rep.Parts[0].Name
+		}
+		p.Title += ", " + p.Kernel
+	}
+	d, err := rep.Draw(p)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.path, err)
 	}
-	title := "overlapse: " + o.path
-	if t.Title != "" {
-		title += ", " + t.Title
-	}
 	return func(w io.Writer) error {
-		_, err := svg.Timeline(t, svg.Options{Title: title, From: from, To: to, Width: float64(o.width), Path: o.critical, Show: func(row int) bool {
-			rank := t.Rows[row].Rank
-			return o.rank < 0 || rank == trace.None || int(rank) == o.rank
-		}}).WriteTo(w)
+		_, err := d.WriteTo(w)
 		return err
 	}, nil
 }
 
-// timeline is what the picture shows.
-func (o *exportOptions) timeline(views []layout.View, parts []layout.Part) (*layout.Timeline, error) {
-	rank := int32(max(0, o.rank))
-	if o.kernel == "" {
-		return layout.New(views), nil
-	}
+// part is the part of the step that the picture shows; none in a trace without operations.
+func (o *exportOptions) part(views []layout.View, parts []layout.Part) ([]layout.Part, error) {
 	if parts == nil {
-		parts = layout.PartsOf(views, rank)
+		parts = layout.PartsOf(views, int32(max(0, o.rank)))
 	}
-	if len(parts) == 0 { // a trace
-		return layout.Figure11(views[0], layout.Figure{Rank: rank, Kernel: o.kernel})
+	if len(parts) == 0 {
+		return nil, nil
 	}
 	var names []string
 	for _, p := range parts {
 		if strings.Contains(p.Name, o.kernel) {
-			return layout.Compared(views, rank, p, 0)
+			return []layout.Part{p}, nil
 		}
 		names = append(names, p.Name)
 	}

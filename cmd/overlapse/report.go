@@ -40,11 +40,17 @@ func (a *app) writeReport(ctx context.Context, o inputs.Flags, output string) er
 	if err != nil {
 		return err
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
+	opts := replay.Options{
 		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: inputs.StopFunc(ctx),
-	})
+	}
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts)
 	if err != nil {
 		return err
+	}
+	if o.Strategy == "all" {
+		if err := r.Cheap(ctx, a.Console, m, opts); err != nil {
+			return err
+		}
 	}
 	if err := a.files.Write(output, func(w io.Writer) error { return html.Write(w, r.HTML()) }); err != nil {
 		return err

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -243,6 +244,14 @@ func (p Param) Only(condition string) Param {
 func (p Param) Ran(values ...string) Param {
 	p.Measured = values
 	return p
+}
+
+// Lead begins the way: what for, or that it is an alternative to the one before.
+func (w Way) Lead(alternative bool) string {
+	if alternative {
+		return "or: "
+	}
+	return fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
 }
 
 // String is the way in one line.

@@ -148,15 +148,16 @@ func (a *Advice) sentences(of string) []string {
 	case a.Memory < 0:
 		list = append(list, fmt.Sprintf("it keeps %.2f GiB less of parameters on each rank", -gib))
 	}
+	return append(list, a.How()...)
+}
+
+// How is where to change what, in words.
+func (a *Advice) How() (list []string) {
 	if len(a.Where) > 0 {
 		list = append(list, "where: "+strings.Join(a.Where, "; "))
 	}
 	for i, w := range a.Ways {
-		lead := "or: "
-		if i == 0 || w.For != a.Ways[i-1].For {
-			lead = fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
-		}
-		list = append(list, lead+w.String())
+		list = append(list, w.Lead(i > 0 && w.For == a.Ways[i-1].For)+w.String())
 	}
 	return list
 }

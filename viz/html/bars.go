@@ -3,50 +3,226 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/go-echarts/go-echarts/v2/charts"
 	"github.com/go-echarts/go-echarts/v2/opts"
 	"github.com/go-echarts/go-echarts/v2/types"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A part is one colour of the bars.
-type part struct {
-	Label string `json:"label"`
-	Color string `json:"color"`
-	Ink   string `json:"ink"`
-	of    func(Bar) trace.Time
+// A Chart is horizontal bars, each a stack of parts of the same unit, which ECharts draws.
+type Chart struct {
+	Unit  string
+	Parts []Part
+	Bars  []Line
+	Mark  float64 // a dashed line across all bars; 0: none
 }
 
-// parts are in the order in which they are stacked.
-func parts() []part {
-	return []part{
-		{"compute alone", layout.Local.CSS(), black, func(b Bar) trace.Time { return b.Parts.Compute }},
-		{"overlapped", "#009e73", black, func(b Bar) trace.Time { return b.Parts.Overlapped }},
-		{"exposed communication", layout.Comm.CSS(), black, func(b Bar) trace.Time { return b.Parts.Exposed }},
-		{"exposed copies", layout.Copy.CSS(), white, func(b Bar) trace.Time { return b.Parts.Copies }},
-		{"idle", "#bdbdbd", black, Bar.idle},
-	}
+// A Part is one colour of the bars, "#rrggbb".
+type Part struct{ Name, Color string }
+
+// A Line is one bar.
+type Line struct {
+	Name   string
+	Values []float64 // by part; the last ones may be missing
+	Error  float64   // the sum is that much more or less; 0: no error bar
+	Note   string    // printed on the right of the chart
+	Tip    string    // shown by a pointer, on several lines
+	Faint  bool      // a bound, not a result
 }
 
-// used removes parts that no bar has.
-func (r Report) used(all []part) []part {
-	var used []part
-	for _, p := range all {
-		for _, b := range r.Strategies {
-			if p.of(b) > 0 {
-				used = append(used, p)
-				break
-			}
+const lineHeight, chartEdge, mostName = 20, 56, 34 // px, px, characters
+
+// Height of the chart in px.
+func (c *Chart) Height() int { return lineHeight*len(c.Bars) + chartEdge }
+
+// option is the chart as ECharts has it: a category each bar, a series each part, and two series
+// of no length with the error bars and the line across. Notes are the labels of a second axis,
+// so that they lie beside all bars.
+func (c *Chart) option() map[string]any {
+	bar := charts.NewBar()
+	names, notes, parts := make([]string, len(c.Bars)), make([]string, len(c.Bars)), make([]string, len(c.Parts))
+	whiskers := []charts.SeriesOpts{charts.WithMarkLineStyleOpts(opts.MarkLineStyle{
+		Symbol: []string{"circle", "circle"}, SymbolSize: 4, Label: &opts.Label{Show: opts.Bool(false)}, LineStyle: &opts.LineStyle{Type: "solid", Width: 1.5},
+	})}
+	for i, b := range c.Bars {
+		names[i], notes[i] = unmarked(cut(b.Name, mostName)), unmarked(b.Note)
+		if b.Error > 0 {
+			whiskers = append(whiskers, charts.WithMarkLineNameCoordItemOpts(opts.MarkLineNameCoordItem{
+				Coordinate0: []any{rounded(max(0, b.sum()-b.Error)), i}, Coordinate1: []any{rounded(b.sum() + b.Error), i},
+			}))
 		}
 	}
-	return used
+	for p, part := range c.Parts {
+		parts[p] = part.Name
+		data := make([]opts.BarData, len(c.Bars))
+		for i, b := range c.Bars {
+			data[i] = opts.BarData{Value: 0, Tooltip: &opts.Tooltip{Formatter: types.FuncStr(unmarked(b.Tip))}}
+			if p < len(b.Values) {
+				data[i].Value = rounded(b.Values[p])
+			}
+			if b.Faint {
+				data[i].ItemStyle = &opts.ItemStyle{Color: part.Color, Opacity: opts.Float(0.5)}
+			}
+		}
+		bar.AddSeries(part.Name, data, stacked, charts.WithItemStyleOpts(opts.ItemStyle{Color: part.Color}))
+	}
+	none := make([]opts.BarData, len(c.Bars))
+	bar.AddSeries("", none, append(whiskers, stacked)...)
+	if c.Mark > 0 {
+		bar.AddSeries("", none, stacked, charts.WithMarkLineNameXAxisItemOpts(opts.MarkLineNameXAxisItem{XAxis: rounded(c.Mark)}),
+			charts.WithMarkLineStyleOpts(opts.MarkLineStyle{Symbol: []string{"none", "none"}, Label: &opts.Label{Show: opts.Bool(false)}, LineStyle: &opts.LineStyle{Type: "dashed"}}))
+	}
+	bar.SetGlobalOptions(
+		charts.WithAnimation(false),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Left: "0", Top: "0", ItemWidth: 18, ItemHeight: 10, Data: parts}),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "item"}),
+		charts.WithGridOpts(opts.Grid{Left: "4", Right: "4", Top: "28", Bottom: "4", ContainLabel: opts.Bool(true)}),
+		charts.WithXAxisOpts(opts.XAxis{
+			Type: "value", Min: 0, Max: c.end(), SplitNumber: 4,
+			AxisLabel: &opts.AxisLabel{ShowMinLabel: opts.Bool(true), ShowMaxLabel: opts.Bool(false), Formatter: types.FuncStr("{value} " + c.Unit)},
+		}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true)}),
+	)
+	bar.ExtendYAxis(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Position: "right", Data: notes})
+	bar.SetXAxis(names)
+	bar.XYReversal()
+	bar.Validate()
+	narrow := map[string]any{"axisLabel": map[string]any{"width": 84, "overflow": "truncate"}}
+	return map[string]any{"baseOption": bar.JSON(), "media": []any{map[string]any{
+		"query": map[string]any{"maxWidth": 600}, "option": map[string]any{"yAxis": []any{narrow, narrow}},
+	}}}
 }
 
-func (b Bar) idle() trace.Time {
-	return max(0, b.Time-b.Parts.Compute-b.Parts.Overlapped-b.Parts.Exposed-b.Parts.Copies)
+// end is where the axis ends: behind all bars and their errors.
+func (c *Chart) end() float64 {
+	most := c.Mark
+	for _, b := range c.Bars {
+		most = max(most, b.sum()+b.Error)
+	}
+	return rounded(1.01 * most)
+}
+
+var stacked = charts.WithBarChartOpts(opts.BarChart{Stack: "parts", BarWidth: "62%"})
+
+func (b *Line) sum() (sum float64) {
+	for _, v := range b.Values {
+		sum += v
+	}
+	return sum
+}
+
+func rounded(x float64) float64 { return math.Round(1e4*x) / 1e4 }
+
+// unmarked takes out what means something in ECharts' texts.
+func unmarked(text string) string {
+	return strings.NewReplacer("{", "(", "}", ")", "|", "/").Replace(text)
+}
+
+func cut(text string, most int) string {
+	if r := []rune(plain.Line(text)); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return plain.Line(text)
+}
+
+// A state is a part of the strategies' bars.
+type state struct {
+	Part
+	of func(overlap.Times) trace.Time
+}
+
+var states = []state{
+	{Part{"compute", layout.Local.CSS()}, func(t overlap.Times) trace.Time { return t.Compute }},
+	{Part{"transfer", layout.Comm.CSS()}, func(t overlap.Times) trace.Time { return t.Transfer }},
+	{Part{"waiting", layout.Remote.CSS()}, func(t overlap.Times) trace.Time { return t.Waiting }},
+	{Part{"copies", layout.Copy.CSS()}, func(t overlap.Times) trace.Time { return t.Copies }},
+	{Part{"idle", "#a6a6a6"}, func(t overlap.Times) trace.Time { return t.Idle }},
+}
+
+// used are the states that some strategy has.
+func (r Report) used() []state {
+	return slices.DeleteFunc(slices.Clone(states), func(s state) bool {
+		return !slices.ContainsFunc(r.Strategies, func(b Bar) bool { return s.of(b.Times) > 0 })
+	})
+}
+
+// mostTip is how many ranks a tip lists.
+const mostTip = 16
+
+// chart has the strategies that ran; nil: none.
+func (r Report) chart() *Chart {
+	var most trace.Time
+	for _, b := range r.Strategies {
+		most = max(most, b.Time)
+	}
+	if most == 0 {
+		return nil
+	}
+	unit, size := "µs", 1e3
+	if most >= 1_000_000 {
+		unit, size = "ms", 1e6
+	}
+	c := &Chart{Unit: unit, Mark: float64(r.Captured) / size}
+	used := r.used()
+	for _, s := range used {
+		c.Parts = append(c.Parts, s.Part)
+	}
+	for _, b := range r.Strategies {
+		if b.Time <= 0 {
+			continue
+		}
+		l := Line{Name: b.title(), Error: b.Error * float64(r.Captured) / size, Note: r.note(b), Faint: b.Bound}
+		for _, s := range used {
+			l.Values = append(l.Values, float64(s.of(b.Times))/size)
+		}
+		tip := []string{plain.Line(b.title()) + ": " + l.Note, "mean of ranks: " + statesOf(b.Times)}
+		for rank, t := range b.Ranks {
+			if rank == mostTip {
+				tip = append(tip, fmt.Sprintf("and %d more ranks", len(b.Ranks)-rank))
+				break
+			}
+			tip = append(tip, fmt.Sprintf("rank %d: %s", rank, statesOf(t)))
+		}
+		l.Tip = strings.Join(tip, "\n")
+		c.Bars = append(c.Bars, l)
+	}
+	return c
+}
+
+// statesOf names the states that take time.
+func statesOf(t overlap.Times) string {
+	var words []string
+	for _, s := range states {
+		if of := s.of(t); of > 0 {
+			words = append(words, s.Name+" "+layout.Short(of))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func (b Bar) title() string { return strings.TrimSpace(b.Name + " " + b.Params) }
+
+// note is the time of a bar, its change, and how likely it is faster.
+func (r Report) note(b Bar) string {
+	words := []string{layout.Short(b.Time)}
+	if b.Bound {
+		return words[0] + "  bound"
+	}
+	words = append(words, r.change(b.Time))
+	if b.Error > 0 {
+		words = append(words, fmt.Sprintf("± %.1f", 100*b.Error))
+	}
+	if b.Chance != "" {
+		words = append(words, b.Chance+" likely")
+	}
+	return strings.Join(words, "  ")
 }
 
 // change writes how much longer or shorter than the captured schedule a time is, or "".
@@ -66,68 +242,4 @@ func percent(share float64) string {
 		return "−" + s
 	}
 	return "+" + s
-}
-
-// barOption is the chart of the strategies: a category each, a series each
-// part, of which the first carries the line at the captured time, and a last
-// series of no length that carries the labels. Categories are
-// indices, so that no name is taken for anything but text.
-func (r Report) barOption() map[string]any {
-	bar := charts.NewBar()
-	bar.SetGlobalOptions(
-		charts.WithAnimation(false),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}),
-		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "item"}),
-		charts.WithGridOpts(opts.Grid{Left: "8", Right: "150", Top: "6", Bottom: "8", ContainLabel: opts.Bool(true)}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0}),
-		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true)}),
-	)
-	index := make([]int, len(r.Strategies))
-	for i := range index {
-		index[i] = i
-	}
-	bar.SetXAxis(index)
-	bar.XYReversal()
-	for _, p := range r.used(parts()) {
-		data := make([]opts.BarData, len(r.Strategies))
-		for i, b := range r.Strategies {
-			data[i].Value = int64(p.of(b))
-			if b.Bound {
-				data[i].ItemStyle = &opts.ItemStyle{Color: p.Color, Opacity: opts.Float(0.5)}
-			}
-		}
-		bar.AddSeries(p.Label, data,
-			charts.WithBarChartOpts(opts.BarChart{Stack: "time", BarWidth: "58%"}),
-			charts.WithItemStyleOpts(opts.ItemStyle{Color: p.Color}))
-	}
-	if r.Captured > 0 && len(bar.MultiSeries) > 0 {
-		markCaptured(&bar.MultiSeries[0], r.Captured)
-	}
-	labels := make([]opts.BarData, len(r.Strategies))
-	for i, b := range r.Strategies {
-		labels[i] = opts.BarData{Value: 0, Label: &opts.Label{Show: opts.Bool(true), Position: "right", Formatter: types.FuncStr(r.barLabel(b))}}
-	}
-	bar.AddSeries("", labels, charts.WithBarChartOpts(opts.BarChart{Stack: "time"}))
-	bar.Validate()
-	return bar.JSON()
-}
-
-func (r Report) barLabel(b Bar) string {
-	if b.Time <= 0 {
-		return "did not run"
-	}
-	label := layout.Short(b.Time)
-	if b.Bound {
-		label += "  bound"
-	} else if c := r.change(b.Time); c != "" {
-		label += "  " + c
-	}
-	return label
-}
-
-// markCaptured draws a line across all bars at the captured time.
-func markCaptured(s *charts.SingleSeries, captured trace.Time) {
-	s.ConfigureSeriesOpts(
-		charts.WithMarkLineNameXAxisItemOpts(opts.MarkLineNameXAxisItem{Name: "captured", XAxis: int64(captured)}),
-		charts.WithMarkLineStyleOpts(opts.MarkLineStyle{Symbol: []string{"none", "none"}}))
 }

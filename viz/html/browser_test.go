@@ -140,16 +140,16 @@ func TestBrowserDraws(t *testing.T) {
 		Labels                      []string
 		Legend                      string
 	}
-	visit(t, render(t, sample(), library), inks+`
+	visit(t, render(t, sample(), library), unfold+inks+`
 const {lanes, workgroups, bars} = overlapse;
-for (const c of [lanes.chart, workgroups.chart, bars.chart]) c.getZr().flush();
+bars.chart.getZr().flush();
 return {
   Lanes: lanes.drawn, Workgroups: workgroups.drawn,
-  BarInks: inks(document.getElementById("bars")), LaneInks: inks(lanes.canvas), WorkInks: inks(workgroups.canvas),
+  BarInks: inks(bars.host), LaneInks: inks(lanes.canvas), WorkInks: inks(workgroups.canvas),
   Labels: [...workgroups.labels.querySelectorAll(".lane")].map((e) => e.textContent), Legend: document.querySelector("#workgroups .legend").textContent,
 };`, &got)
-	// Both runs: seven kernels and copies with their names, two gaps, three strips of twelve states. Annotations are hidden by default.
-	if want := (drawn{Rows: 8, Spans: 21, Rects: 21, Texts: 15}); got.Lanes != want {
+	// Both runs: seven kernels and copies and seven states with their names, five thin states and two gaps without. Annotations are hidden by default.
+	if want := (drawn{Rows: 8, Spans: 21, Rects: 21, Texts: 14}); got.Lanes != want {
 		t.Errorf("lanes drew %+v, want %+v", got.Lanes, want)
 	}
 	// Eight workgroups of nine segments, three stores and a slice each.
@@ -161,7 +161,7 @@ return {
 		t.Errorf("rows are %q, want them by cluster, then by the end of computation: %s", got.Labels, want)
 	}
 	for name, c := range map[string]struct{ inks, want []string }{
-		"bars":       {got.BarInks, []string{"#56b4e9", "#009e73", "#cc79a7", "#0072b2"}},
+		"bars":       {got.BarInks, []string{"#56b4e9", "#e69f00", "#cc79a7", "#0072b2", "#a6a6a6"}},
 		"lanes":      {got.LaneInks, []string{"#56b4e9", "#cc79a7", "#0072b2"}},
 		"workgroups": {got.WorkInks, []string{"#56b4e9", "#e69f00", "#f0e442", "#999999"}},
 	} {
@@ -288,17 +288,22 @@ func TestBrowserPrintsDarkPages(t *testing.T) {
 	type look struct {
 		Paper  string
 		Widths []float64
+		Open   bool // nothing is folded
 	}
 	var got struct{ Screen, Print look }
 	visit(t, render(t, sample(), library), `
 const look = () => ({
   Paper: getComputedStyle(document.documentElement).backgroundColor,
-  Widths: [overlapse.bars, overlapse.lanes, overlapse.workgroups].map((c) => c.chart.getWidth()),
+  Widths: [overlapse.bars.chart.getWidth(), overlapse.lanes.size.width],
+  Open: document.querySelectorAll("details.more:not([open])").length === 0,
 });
 const out = {Screen: look()};
 dispatchEvent(new Event("beforeprint"));
 out.Print = look();
 return out;`, &got, "--blink-settings=preferredColorScheme=0")
+	if got.Screen.Open || !got.Print.Open {
+		t.Errorf("nothing folded: on screen %v, printed %v", got.Screen.Open, got.Print.Open)
+	}
 	if got.Screen.Paper != "rgb(22, 23, 26)" || got.Print.Paper != "rgb(255, 255, 255)" {
 		t.Errorf("on screen %s, printed %s", got.Screen.Paper, got.Print.Paper)
 	}
@@ -363,34 +368,62 @@ return {Whole: whole, Close: t.drawn};`, &got)
 	}
 }
 
-// Without ECharts the page draws its charts as SVG in the page's colours and sorts its tables;
-// with it, the charts replace them.
+// Without ECharts the page has its timelines, and its bars as a table that is not folded.
 func TestBrowserWithoutECharts(t *testing.T) {
 	t.Parallel()
-	look := `
-const text = document.querySelector(".drawing text.bold"), label = (e) => e.querySelector("title").textContent;
-const out = {Drawings: [...document.querySelectorAll(".drawing > svg")].map(label), Ink: text ? getComputedStyle(text).fill : "", Wide: document.documentElement.scrollWidth};
-document.querySelector("#strategies th:nth-child(3) button").click();
-out.First = document.querySelector("#strategies tbody td").textContent;
-return out;`
-	type result struct {
-		Drawings []string
-		Ink      string
-		Wide     float64
-		First    string
+	var got struct {
+		Drawings, Charts, Rows int
+		Open                   bool
+		First                  string
 	}
-	var without, with result
-	visit(t, render(t, sample(), nil), look, &without, "--blink-settings=preferredColorScheme=0")
-	if want := "Time of every strategy|Timeline of queues"; !strings.HasPrefix(strings.Join(without.Drawings, "|"), want) || len(without.Drawings) < 3 {
-		t.Errorf("the page has %q", without.Drawings)
+	visit(t, render(t, sample(), nil), `
+document.querySelector("#numbers th:nth-child(3) button").click();
+return {
+  Drawings: document.querySelectorAll(".static svg").length, Charts: document.querySelectorAll(".chart").length, Rows: overlapse.lanes.drawn.rows,
+  Open: document.getElementById("numbers").open, First: document.querySelector("#numbers tbody td").textContent,
+};`, &got)
+	if got.Drawings != 0 || got.Charts != 0 || got.Rows == 0 || !got.Open || got.First != "tilesync" {
+		t.Errorf("%+v", got)
 	}
-	if without.Ink != "rgb(232, 232, 228)" || without.Wide > 1400 || without.First != "tilesync" {
-		t.Errorf("a dark page of 1400 px: %+v", without)
-	}
-	visit(t, render(t, sample(), library), look, &with)
-	for _, d := range with.Drawings {
-		if strings.HasPrefix(d, "Time") {
-			t.Errorf("the drawing %q was not replaced", d)
+}
+
+// The first screen has the verdict, the bars, how to get the strategy and the timeline, and
+// the rest of the page is folded. Nothing is wider than the page.
+func TestBrowserFirstScreen(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		size           string
+		width, bottoms float64
+	}{{"1400,900", 1400, 900}, {"800,900", 800, 1100}} {
+		var got struct {
+			Bottoms     []float64
+			Wide, Tall  float64
+			Shown, Open []string
+			Rank        string
+		}
+		rep := sample()
+		rep.Shown, rep.Rank = []int{0, 1}, 1
+		rep.Tables[0].Folded = true
+		visit(t, render(t, rep, library), `
+return {
+  Bottoms: [".verdict", "[data-chart]", "#how", ".scroller"].map((s) => document.querySelector(s).getBoundingClientRect().bottom),
+  Wide: document.documentElement.scrollWidth, Tall: document.documentElement.scrollHeight,
+  Open: [...document.querySelectorAll("details[open]")].map((d) => d.id),
+};`, &got, "--window-size="+c.size)
+		for i, b := range got.Bottoms {
+			if b > c.bottoms || b < 20 {
+				t.Errorf("%s: part %d ends at %v px", c.size, i, b)
+			}
+		}
+		if got.Wide > c.width || got.Tall > 1600 || len(got.Open) > 0 {
+			t.Errorf("%s: a page of %v by %v px, open %q", c.size, got.Wide, got.Tall, got.Open)
 		}
 	}
 }
+
+// unfold opens what is folded.
+const unfold = `
+for (const d of document.querySelectorAll("details")) d.open = true;
+await frame();
+await frame();
+`

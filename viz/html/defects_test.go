@@ -171,7 +171,7 @@ func TestBrowserComparesParts(t *testing.T) {
 		Second  [][2]float64
 		Titles  []string
 	}
-	visit(t, render(t, rep, library), `
+	visit(t, render(t, rep, library), unfold+`
 const t = overlapse.workgroups, select = t.controls.lists[0].select, out = {Kernels: [...select.options].map((o) => o.value)};
 const bars = () => t.lines.filter((l) => l.row?.cluster).map((l) => [t.spans.start[l.row.from], t.spans.end[l.row.from]]);
 out.First = bars();
@@ -245,7 +245,7 @@ func TestBrowserCrowdedMarks(t *testing.T) {
 		}
 	}
 	rep := Report{Title: "marks", Runs: []Named{{Name: "fused", Run: b.Finish(trace.Options{KeepZero: true})}}}
-	visit(t, render(t, rep, library), `
+	visit(t, render(t, rep, library), unfold+`
 const t = overlapse.workgroups, look = () => ({Marks: t.drawn.marks, Hint: t.hinted.textContent}), out = {Far: look()};
 t.zoomTo(0, 20000);
 await frame();

@@ -1,15 +1,14 @@
 // Package html writes a report: one HTML file with charts, timelines and
 // tables, self-contained.
 //
-//	Report ──bars───────▶ go-echarts options ─┐
-//	       ──lanes──────▶ panel of rows       ├─▶ JSON in the page ──page/*.js──▶ canvas
-//	       ──workgroups─▶ panel of rows      ─┘
-//	       ──all charts─▶ viz/svg ───────────────────────────────────────────────▶ SVG
-//	       ──tables─────▶ html/template ─────────────────────────────────────────▶ tables
+//	Report ──bars───────▶ go-echarts options ─┐                 ┌─ECharts─────▶ bars
+//	       ──lanes──────▶ panel of rows       ├─▶ JSON in page ─┤
+//	       ──workgroups─▶ panel of rows      ─┘                 └─page/*.js──▶ timelines
+//	                      the same panels ──viz/svg────────────────────────────▶ SVG
+//	       ──tables─────▶ html/template ───────────────────────────────────────▶ tables
 //
-// A page shows its charts as SVG at once. Its script replaces them by those that can be
-// zoomed and searched, which needs ECharts: a build with the tag noecharts has none, and
-// writes reports without the JSON and with more SVG.
+// A page without scripts has its timelines as SVG and the numbers of its bars as tables; so
+// has a build with the tag noecharts, apart from timelines, whose script needs no library.
 //
 // Names in a report come from traces and are untrusted text. They reach the page
 // as escaped HTML or as strings of a JSON document, never as markup or code,
@@ -29,6 +28,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/svg"
@@ -37,13 +37,18 @@ import (
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
 type Report struct {
 	Title      string
-	Verdict    []string      // the recommendation, then how sure it is, why, and what to do
+	Verdict    []string      // the recommendation, then how sure it is and why
 	Facts      []Fact        // shown below the title: machine, capture, model error
+	HowTitle   string        // of How
+	How        []Step        // how to get the recommended strategy
 	Strategies []Bar         // in the order they are shown
 	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
 	Base       string        // whose time Captured is; "": "captured"
 	Heading    string        // of the bars; "": "Strategies"
+	About      string        // below the bars: what they show
 	Runs       []Named       // in the order they are shown, one below the other on one time axis
+	Shown      []int         // runs that timelines show at first; nil: the first and the three shortest others
+	Rank       int           // that timelines show at first if there are many, as in trace.Rank.ID
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
 	Tables     []Table       // idle causes, evidence, ledger
 }
@@ -51,22 +56,20 @@ type Report struct {
 // A Fact is a short statement about the whole report.
 type Fact struct{ Name, Value string }
 
+// A Step is a part of how to get a strategy: text, and what to write as it stands.
+type Step struct{ Text, Code string }
+
 // A Bar is one strategy.
 type Bar struct {
-	Name   string
-	Params string     // "chunks=4 channels=8"; may be ""
-	Time   trace.Time // makespan; 0 if it did not run, and Note says why
-	Parts  Parts
-	Bound  bool   // a bound, not a schedule
-	Note   string // what limits it
-}
-
-// Parts is what a makespan went to. What they lack of it counts as idle.
-type Parts struct {
-	Compute    trace.Time // computation without communication or copies
-	Overlapped trace.Time // computation and communication or copies at once
-	Exposed    trace.Time // communication without computation
-	Copies     trace.Time // copies without computation or communication
+	Name          string
+	Params        string          // "chunks=4 channels=8"; may be ""
+	Time          trace.Time      // of an iteration; 0 if it did not run, and Note says why
+	overlap.Times                 // what Time consists of, mean of ranks
+	Ranks         []overlap.Times // by rank
+	Error         float64         // of the change, relative to Captured: half of an interval; 0: none is known
+	Chance        string          // probability of being faster: "61 %"; "": none
+	Bound         bool            // a bound, not a schedule
+	Note          string          // what limits it
 }
 
 // A Named is a run with its name in the report.
@@ -87,6 +90,8 @@ type Table struct {
 	Columns []Column
 	Rows    [][]string
 	Drawing *svg.Drawing // shown above the rows; nil: none
+	Chart   *Chart       // likewise
+	Folded  bool         // until the reader opens it
 }
 
 // A Column is the header of a column. Numbers are right-aligned and sorted by value.
@@ -107,8 +112,7 @@ var page embed.FS
 // EChartsVersion is that of the charts' library.
 const EChartsVersion = "5.6.0"
 
-// HasECharts reports whether this build has ECharts, without which reports have charts and
-// timelines as SVG only.
+// HasECharts reports whether this build has ECharts, without which reports have no bars.
 func HasECharts() bool { return len(library) > 0 }
 
 // unpack decompresses ECharts.
@@ -132,12 +136,11 @@ type view struct {
 	Report
 	Policy                string
 	Style                 template.CSS
-	Data, ECharts, Script template.JS // Data and ECharts: "" without ECharts
+	Data, ECharts, Script template.JS // ECharts: "" without it
 	EChartsVersion        string
 	Bars                  *cells
-	BarFigure             template.HTML
-	Legend                []part // of the bars
-	Lanes, Workgroups     *figures
+	Chart                 *Chart // nil: none, or no ECharts
+	Lanes, Workgroups     template.HTML
 	Use                   *figures
 	Tables                []cells
 }
@@ -150,32 +153,42 @@ func write(w io.Writer, rep Report, library []byte) error {
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
 		Bars:           rep.strategyCells(),
-		Lanes:          rep.laneFigures(len(library) == 0),
-		Workgroups:     rep.partFigures(len(library) == 0),
 		Use:            rep.useFigures(),
 	}
-	if v.Bars != nil {
-		v.BarFigure, v.Legend = rep.barFigure(), rep.used(parts())
+	d, names, err := newData(rep)
+	if err != nil {
+		return fmt.Errorf("report %q: %w", rep.Title, err)
+	}
+	if d.Lanes != nil {
+		v.Lanes = template.HTML(rep.figure(d.Lanes, names, "Timeline of queues").Inline())
+	}
+	if d.Workgroups != nil {
+		v.Workgroups = template.HTML(rep.figure(d.Workgroups, names, "Timeline of workgroups").Inline())
 	}
 	v.Policy = policy(string(v.Script))
 	if len(library) > 0 {
-		d, err := newData(rep)
-		if err != nil {
-			return fmt.Errorf("report %q: %w", rep.Title, err)
-		}
-		var text bytes.Buffer
-		if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
-			return fmt.Errorf("report %q: %w", rep.Title, err)
-		}
-		v.Data, v.ECharts = template.JS(text.String()), template.JS(base64.StdEncoding.EncodeToString(library))
+		v.ECharts, v.Chart = template.JS(base64.StdEncoding.EncodeToString(library)), rep.chart()
 		v.Policy = policy(string(v.Script), unpack(library))
+	}
+	if v.Chart != nil {
+		d.Charts = append(d.Charts, v.Chart.option())
 	}
 	for _, t := range rep.Tables {
 		if len(t.Rows) == 0 {
 			continue
 		}
-		v.Tables = append(v.Tables, t.cells())
+		c := t.cells()
+		if t.Chart != nil && len(t.Chart.Bars) > 0 && len(library) > 0 {
+			c.Chart, c.Nth = t.Chart, len(d.Charts)
+			d.Charts = append(d.Charts, t.Chart.option())
+		}
+		v.Tables = append(v.Tables, c)
 	}
+	var text bytes.Buffer
+	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
+		return fmt.Errorf("report %q: %w", rep.Title, err)
+	}
+	v.Data = template.JS(text.String())
 	t, err := template.ParseFS(page, "page/page.html")
 	if err != nil {
 		return err

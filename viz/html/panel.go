@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-echarts/go-echarts/v2/charts"
-	"github.com/go-echarts/go-echarts/v2/opts"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -26,37 +23,23 @@ type data struct {
 	Names      []string       `json:"names"`   // of spans; [0] is ""
 	Details    []string       `json:"details"` // of spans; [0] is ""
 	Short      map[int]string `json:"short"`   // captions of names that are longer
-	Parts      []part         `json:"parts"`
-	Bars       []barName      `json:"bars"`
-	BarOption  map[string]any `json:"barOption"`
-	BarView    barView        `json:"barView"`
+	Charts     []any          `json:"charts"`  // options of ECharts, in the page's order
 	Lanes      *panel         `json:"lanes"`
 	Workgroups *panel         `json:"workgroups"`
 }
 
-type barName struct {
-	Name   string `json:"name"`
-	Params string `json:"params"`
-}
-
-type barView struct {
-	Start trace.Time `json:"start"`
-	End   trace.Time `json:"end"`
-}
-
 // A panel is one timeline: its rows, and the spans of all rows in one string.
 type panel struct {
-	Option    map[string]any `json:"option"`
-	Sections  []section      `json:"sections"`
-	Spans     string         `json:"spans"`
-	Legend    []int          `json:"legend"` // of kinds
-	RowHeight int            `json:"rowHeight"`
-	Begin     trace.Time     `json:"begin"`     // of the first span; not positive
-	FirstRows int            `json:"firstRows"` // of a section that are shown at first; 0: all
-	Shown     []int          `json:"shown"`     // runs that are shown at first
-	Pick      string         `json:"pick"`      // group that is shown at first; "": all
-	Kernel    string         `json:"kernel"`    // likewise, of sections with a kernel
-	Note      string         `json:"note"`
+	Sections  []section  `json:"sections"`
+	Spans     string     `json:"spans"`
+	Legend    []int      `json:"legend"` // of kinds
+	RowHeight int        `json:"rowHeight"`
+	Begin     trace.Time `json:"begin"`     // of the first span; not positive
+	FirstRows int        `json:"firstRows"` // of a section that are shown at first; 0: all
+	Shown     []int      `json:"shown"`     // runs that are shown at first
+	Pick      string     `json:"pick"`      // group that is shown at first; "": all
+	Kernel    string     `json:"kernel"`    // likewise, of sections with a kernel
+	Note      string     `json:"note"`
 }
 
 // A section is the rows of one rank of one run.
@@ -160,7 +143,6 @@ func (p *panel) finish(d *dictionary) (*panel, error) {
 			p.Legend = append(p.Legend, k)
 		}
 	}
-	p.Option = timelineOption()
 	return p, p.encode()
 }
 
@@ -266,24 +248,4 @@ func thin(marks []segment, grain trace.Time) []segment {
 		last[m.kind] = m.start
 		return false
 	})
-}
-
-// timelineOption is the chart that a timeline is drawn in: an axis of time, a
-// window on it, and a custom series whose items page/timeline.js renders.
-func timelineOption() map[string]any {
-	c := charts.NewCustom()
-	c.SetGlobalOptions(
-		charts.WithAnimation(false),
-		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}),
-		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(false)}),
-		charts.WithGridOpts(opts.Grid{Left: "0", Right: "14", Top: "28", Bottom: "34"}),
-		charts.WithXAxisOpts(opts.XAxis{Type: "value", Position: "top", Min: 0}),
-		charts.WithYAxisOpts(opts.YAxis{Type: "value", Show: opts.Bool(false), Min: 0, Max: 1}),
-		charts.WithDataZoomOpts(
-			opts.DataZoom{Type: "inside", FilterMode: "none"},
-			opts.DataZoom{Type: "slider", FilterMode: "none"}),
-	)
-	c.AddSeries("rows", nil)
-	c.Validate()
-	return c.JSON()
 }

@@ -3,6 +3,7 @@ package html
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -85,30 +86,27 @@ func intern(s string, list *[]string, ids map[string]int32) int32 {
 	return id
 }
 
-func newData(rep Report) (data, error) {
+// newData also returns the texts that rows refer to.
+func newData(rep Report) (data, *dictionary, error) {
 	d := newDictionary()
-	out := data{Kinds: kinds(), Parts: rep.used(parts()), Bars: []barName{}}
-	for _, b := range rep.Strategies {
-		out.Bars = append(out.Bars, barName{b.Name, b.Params})
-		out.BarView.End = max(out.BarView.End, b.Time)
-	}
-	if len(rep.Strategies) > 0 {
-		out.BarOption = rep.barOption()
-	}
+	out := data{Kinds: kinds(), Charts: []any{}}
 	var err, err2 error
-	out.Lanes, err = rep.lanes(d)
-	out.Workgroups, err2 = rep.workgroups(d)
+	out.Lanes, err = rep.lanes(d).finish(d)
+	out.Workgroups, err2 = rep.workgroups(d, "").finish(d)
 	out.Names, out.Details, out.Short = d.names, d.details, map[int]string{}
 	for i, name := range d.names {
 		if short := layout.ShortName(name); short != name {
 			out.Short[i] = short
 		}
 	}
-	return out, errors.Join(err, err2)
+	return out, d, errors.Join(err, err2)
 }
 
-// firstShown is the first run and the three shortest others.
+// firstShown are the runs that timelines show at first.
 func (r Report) firstShown() []int {
+	if r.Shown != nil {
+		return r.Shown
+	}
 	shown := make([]int, len(r.Runs))
 	for i := range shown {
 		shown[i] = i
@@ -156,16 +154,22 @@ func (r Report) views() (views []layout.View, origin trace.Time) {
 	return views, origin
 }
 
-// mostLanes is how many lanes are shown at first; of more, those of the first rank.
-const mostLanes = 60
+// mostLanes is how many lanes are shown at first; of more, those of one rank. Beside
+// strategies they are fewer, such that a screen has both.
+func (r Report) mostLanes() int {
+	if len(r.Strategies) > 0 {
+		return 6
+	}
+	return 60
+}
 
 // pathGrain is the share of a timeline below which gaps of the critical path are left out.
 const pathGrain = 2000
 
 // lanes is the timeline of every rank's queues, engines and links. Host
 // threads are left out: the page is about the devices.
-func (r Report) lanes(d *dictionary) (*panel, error) {
-	p := &panel{RowHeight: 20, Shown: r.firstShown()}
+func (r Report) lanes(d *dictionary) *panel {
+	p := &panel{RowHeight: 18, Shown: r.firstShown()}
 	rows := 0 // that would be shown of all ranks
 	views, origin := r.views()
 	for run, v := range views {
@@ -195,7 +199,7 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 				row := laneRow(t, i, texts)
 				row.Path = path[i]
 				s.Rows = append(s.Rows, row)
-				if slices.Contains(p.Shown, run) {
+				if !row.Detail && slices.Contains(p.Shown, run) {
 					rows++
 				}
 			}
@@ -205,10 +209,19 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 		return !slices.ContainsFunc(s.Rows, func(r row) bool { return !r.Strip })
 	})
 	p.Begin = -origin
-	if rows > mostLanes && len(p.Sections) > 0 {
-		p.Pick = p.Sections[0].Group
+	if rows > r.mostLanes() && len(p.Sections) > 0 {
+		p.Pick = r.pick(p)
 	}
-	return p.finish(d)
+	return p
+}
+
+// pick is the group of a panel that is shown at first.
+func (r Report) pick(p *panel) string {
+	name := fmt.Sprintf("rank %d", r.Rank)
+	if slices.ContainsFunc(p.Sections, func(s section) bool { return s.Group == name }) {
+		return name
+	}
+	return p.Sections[0].Group
 }
 
 func onPage(k trace.LaneKind) bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -14,11 +15,14 @@ func sample() Report {
 		Title:    "GEMM + AllToAll on 2 × H200",
 		Facts:    []Fact{{"machine", "h200x2"}, {"identity replay", "worst error 0.4 %"}},
 		Verdict:  []string{"predicted fastest: fused order=aware, 30.0 % less than the captured schedule (confidence medium: &c.)", "fused changes exposed communication"},
+		HowTitle: "How to get fused",
+		How:      []Step{{"where: gemm on stream 7", ""}, {"to get fused (own kernel): one kernel", "line one\n    line two"}},
 		Captured: 100_000,
 		Strategies: []Bar{
-			{Name: "captured", Time: 100_000, Parts: Parts{Compute: 60_000, Exposed: 35_000, Copies: 2000}},
-			{Name: "fused", Params: "order=aware", Time: 70_000, Parts: Parts{Compute: 20_000, Overlapped: 40_000, Exposed: 6000}, Note: "stores to rank 1"},
-			{Name: "ideal", Time: 60_000, Bound: true, Parts: Parts{Compute: 25_000, Overlapped: 35_000}},
+			{Name: "captured", Time: 100_000, Times: overlap.Times{Compute: 60_000, Transfer: 35_000, Copies: 2000, Idle: 3000}},
+			{Name: "fused", Params: "order=aware", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05, Chance: "93 %", Note: "stores to rank 1",
+				Ranks: []overlap.Times{{Compute: 60_000, Transfer: 8000, Idle: 2000}, {Compute: 60_000, Waiting: 4000, Idle: 6000}}},
+			{Name: "ideal", Time: 60_000, Bound: true, Times: overlap.Times{Compute: 60_000, Hidden: 35_000}},
 			{Name: "tilesync", Note: "does not apply: no dependent kernels"},
 		},
 		Runs: []Named{
@@ -109,7 +113,9 @@ func fusedRun(workgroups, cluster int) *trace.Run {
 }
 
 // pairRun is a GEMM of two workgroups and an all-to-all that starts after a gap, as operations 1 and 2.
-func pairRun(name string, longer trace.Time) *trace.Run {
+func pairRun(name string, longer trace.Time) *trace.Run { return partRun(name, longer, 2) }
+
+func partRun(name string, longer trace.Time, workgroups int) *trace.Run {
 	b := new(trace.Builder)
 	rank := b.AddRank(trace.Rank{World: 1})
 	gemm := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: 1})
@@ -120,7 +126,7 @@ func pairRun(name string, longer trace.Time) *trace.Run {
 	}
 	parent := span(trace.Compute, queue(b, rank, 7), trace.None, gemm, 1000, 61_000)
 	span(trace.Collective, queue(b, rank, 20), trace.None, nccl, 65_000, 91_000+longer)
-	for wg := range 2 {
+	for wg := range workgroups {
 		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
 		attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Persistent: int32(wg), Peer: trace.None, Row: trace.None, Col: trace.None})
 		span(trace.Workgroup, lane, parent, attr, 1000, 61_000)

@@ -7,11 +7,8 @@ import (
 	"html/template"
 	"io"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/viz/plain"
-	"github.com/overlapse/overlapse/viz/svg"
 )
 
 // A Sweep is a page of many results: the best setting of each workload, and curves and a heat
@@ -60,7 +57,6 @@ type sweepView struct {
 	Style        template.CSS
 	Data, Script template.JS
 	Table        cells
-	Chart        template.HTML // what the page shows without scripts
 }
 
 // WriteSweep writes the page. It needs no network and no library.
@@ -71,7 +67,10 @@ func WriteSweep(w io.Writer, s Sweep) error {
 		return fmt.Errorf("sweep %q: %w", s.Title, err)
 	}
 	script := "\"use strict\";\n(() => {\n" + pageFile("tables.js") + pageFile("sweep.js") + "})();\n"
-	v := sweepView{Sweep: s, Style: template.CSS(pageFile("page.css")), Data: template.JS(text.String()), Script: template.JS(script), Policy: policy(script), Table: s.Best.cells(), Chart: d.chart()}
+	v := sweepView{
+		Sweep: s, Style: template.CSS(pageFile("page.css")), Data: template.JS(text.String()), Script: template.JS(script),
+		Policy: policy(script), Table: s.Best.cells(),
+	}
 	t, err := template.ParseFS(page, "page/sweep.html")
 	if err != nil {
 		return err
@@ -116,67 +115,4 @@ func (s *Sweep) data() sweepData {
 		d.Cells = append(d.Cells, [3]float64{round(c.Time), round(c.Change), round(c.Exposed)})
 	}
 	return d
-}
-
-// chart is the heat maps that the page shows at first, one a machine: changes by strategy, or
-// else the first axis, and by the next axis. Where several cells of a scenario fall together, the
-// fastest counts; of other axes of the scenario only the first value is shown.
-func (d *sweepData) chart() template.HTML {
-	if len(d.Axes) == 0 {
-		return ""
-	}
-	x := max(0, slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Name == "strategy" }))
-	y := slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Name != d.Axes[x].Name && !a.Each })
-	if y < 0 {
-		y = x
-	}
-	each := slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Each })
-	charts := 1
-	if each >= 0 && each != x && each != y {
-		charts = len(d.Axes[each].Values)
-	}
-	var all strings.Builder
-	for k := range charts {
-		h := svg.Heat{
-			Title: "Change, %, by " + d.Axes[y].Name + " and " + d.Axes[x].Name, Desc: "Against the captured schedule of the same scenario. The fastest setting. Empty: no strategy applies.",
-			Across: d.Axes[x].Name, Down: d.Axes[y].Name, Columns: d.Axes[x].Values, Rows: d.Axes[y].Values,
-		}
-		for i, a := range d.Axes {
-			switch {
-			case i == x || i == y || !a.Scenario:
-			case a.Each:
-				h.Title += ", " + a.Name + " " + a.Values[k]
-			default:
-				h.Title += ", " + a.Name + " " + a.Values[0]
-			}
-		}
-		for range h.Rows {
-			h.Values = append(h.Values, slices.Repeat([]float64{math.NaN()}, len(h.Columns)))
-		}
-		for i, at := range d.At {
-			if d.Cells[i][0] <= 0 || at[x] < 0 || at[y] < 0 || !d.shown(at, x, y, k) {
-				continue
-			}
-			if c := &h.Values[at[y]][at[x]]; !(*c <= d.Cells[i][1]) {
-				*c = d.Cells[i][1]
-			}
-		}
-		all.WriteString(string(svg.HeatMap(h).Inline()))
-	}
-	return template.HTML(all.String())
-}
-
-// shown reports whether a cell belongs to the k-th chart over two axes.
-func (d *sweepData) shown(at []int, x, y, k int) bool {
-	for i, a := range d.Axes {
-		if want := 0; i != x && i != y && a.Scenario {
-			if a.Each {
-				want = k
-			}
-			if at[i] != want {
-				return false
-			}
-		}
-	}
-	return true
 }

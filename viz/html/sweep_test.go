@@ -22,8 +22,7 @@ func sweep() Sweep {
 	}
 }
 
-// Without scripts the page has the changes of the first two axes, a chart a machine; with
-// them, tables. Neither mixes scenarios. Colours are those of changes: an input that takes
+// The page has the changes of the first two axes, a table a machine, and mixes no scenarios. Colours are those of changes: an input that takes
 // long is not red.
 func TestBrowserSweep(t *testing.T) {
 	t.Parallel()
@@ -32,34 +31,22 @@ func TestBrowserSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := b.String()
-	for _, want := range []string{
-		"<title>Change, %, by input and strategy, machine m1, what if default</title>", "machine m2, what if default</title>",
-		"<title>input a, strategy decompose: -22</title>", "<title>input a, strategy decompose: 12</title>",
-	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page lacks %q", want)
-		}
-	}
-	if n := strings.Count(page, `class="small mid dark"`); n != 4 {
-		t.Errorf("%d places have a change, want 4", n)
-	}
 	var got struct {
-		Pwned    any
-		Drawings int
-		Heads    []string
-		Cells    []string
-		Slow     string
-		Sorted   string
+		Pwned  any
+		Heads  []string
+		Cells  []string
+		Slow   string
+		Sorted string
 	}
 	visit(t, page, `
 document.querySelector("#best th:nth-child(2) button").click();
 return {
-  Pwned: window.pwned ?? null, Drawings: document.querySelectorAll("#chart .drawing").length,
+  Pwned: window.pwned ?? null,
   Heads: [...document.querySelectorAll("#chart h3")].map((e) => e.textContent),
   Cells: [...document.querySelectorAll("#chart td")].map((e) => e.textContent),
   Slow: document.querySelectorAll("#chart td")[2].style.background, Sorted: document.querySelector("#best td").textContent,
 };`, &got)
-	if got.Pwned != nil || got.Drawings != 0 || strings.Join(got.Heads, "|") != "machine m1|machine m2" || strings.Join(got.Cells, "|") != "0.00|-22.0|1.00|||12.0||" || got.Sorted != "a" {
+	if got.Pwned != nil || strings.Join(got.Heads, "|") != "machine m1|machine m2" || strings.Join(got.Cells, "|") != "0.00|-22.0|1.00|||12.0||" || got.Sorted != "a" {
 		t.Errorf("%+v", got)
 	}
 	if !strings.Contains(got.Slow, " 4%") { // 1 of at most 22 %

@@ -2,10 +2,12 @@ package html
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -15,12 +17,15 @@ type cells struct {
 	Columns     []Column
 	Cells       [][]cell
 	Drawing     template.HTML
+	Chart       *Chart
+	Nth         int // of the page's charts
+	Folded      bool
 }
 
 type cell struct{ Text, Class string }
 
 func (t Table) cells() cells {
-	c := cells{Title: t.Title, Note: t.Note, Columns: t.Columns}
+	c := cells{Title: t.Title, Note: t.Note, Columns: t.Columns, Folded: t.Folded}
 	if t.Drawing != nil {
 		c.Drawing = template.HTML(t.Drawing.Inline())
 	}
@@ -42,7 +47,6 @@ func (r Report) strategyCells() *cells {
 	if len(r.Strategies) == 0 {
 		return nil
 	}
-	used := r.used(parts())
 	c := &cells{Columns: []Column{{"strategy", false}}}
 	if r.Base != "" {
 		c.Columns[0].Name = "run"
@@ -54,29 +58,39 @@ func (r Report) strategyCells() *cells {
 	if r.Captured > 0 {
 		c.Columns = append(c.Columns, Column{"against " + cmp.Or(r.Base, "captured"), true})
 	}
-	for _, p := range used {
-		c.Columns = append(c.Columns, Column{p.Label, true})
+	if r.chances() {
+		c.Columns = append(c.Columns, Column{"likely", true})
+	}
+	for _, s := range r.columns() {
+		c.Columns = append(c.Columns, Column{s.Name, true})
 	}
 	if r.noted() {
 		c.Columns = append(c.Columns, Column{"time breakdown", false})
 	}
 	for _, b := range r.Strategies {
-		c.Cells = append(c.Cells, r.strategyRow(b, used))
+		c.Cells = append(c.Cells, r.strategyRow(b))
 	}
 	return c
 }
 
-func (r Report) strategyRow(b Bar, used []part) []cell {
+func (r Report) strategyRow(b Bar) []cell {
 	row := []cell{{b.Name, "name"}}
 	if r.parametrized() {
 		row = append(row, cell{b.Params, ""})
 	}
 	row = append(row, cell{duration(b.Time), "number"})
 	if r.Captured > 0 {
-		row = append(row, cell{r.change(b.Time), "number" + r.mood(b)})
+		change := r.change(b.Time)
+		if b.Error > 0 {
+			change += fmt.Sprintf(" ± %.1f", 100*b.Error)
+		}
+		row = append(row, cell{change, "number" + r.mood(b)})
 	}
-	for _, p := range used {
-		row = append(row, cell{duration(p.of(b)), "number"})
+	if r.chances() {
+		row = append(row, cell{b.Chance, "number"})
+	}
+	for _, s := range r.columns() {
+		row = append(row, cell{duration(s.of(b.Times)), "number"})
 	}
 	if !r.noted() {
 		return row
@@ -85,7 +99,16 @@ func (r Report) strategyRow(b Bar, used []part) []cell {
 	if b.Bound {
 		note = "a bound, no schedule need reach it"
 	}
-	return append(row, cell{note, ""})
+	return append(row, cell{note, "prose"})
+}
+
+// columns are the states, and what of the transfers compute hides.
+func (r Report) columns() []state {
+	return append(r.used(), state{Part{Name: "overlapped"}, func(t overlap.Times) trace.Time { return t.Hidden }})
+}
+
+func (r Report) chances() bool {
+	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Chance != "" })
 }
 
 func (r Report) parametrized() bool {
@@ -96,13 +119,15 @@ func (r Report) noted() bool {
 	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Note != "" || b.Bound })
 }
 
+// mood is the class of a change that its error does not hide.
 func (r Report) mood(b Bar) string {
-	switch {
+	change := float64(b.Time)/float64(max(1, r.Captured)) - 1
+	switch least := max(0.005, b.Error); {
 	case b.Time <= 0 || b.Bound:
 		return ""
-	case float64(b.Time) < 0.995*float64(r.Captured):
+	case change < -least:
 		return " good"
-	case float64(b.Time) > 1.005*float64(r.Captured):
+	case change > least:
 		return " bad"
 	}
 	return ""

@@ -52,7 +52,7 @@ func TestBrowserTableWidth(t *testing.T) {
 	rep.Strategies[0].Note = "compute 85 %, exposed communication 14 %, copies 1 %"
 	var lines float64
 	visit(t, render(t, rep, nil), `
-const cell = document.querySelector("#strategies tbody td:last-child"), range = document.createRange();
+const cell = document.querySelector("#numbers tbody td:last-child"), range = document.createRange();
 range.selectNodeContents(cell);
 return new Set([...range.getClientRects()].map((r) => r.top)).size;`, &lines)
 	if lines != 1 {
@@ -130,7 +130,7 @@ func TestBrowserLabelsGaps(t *testing.T) {
 		Kernels      []string
 		Other        []string
 	}
-	visit(t, render(t, rep, library), `
+	visit(t, render(t, rep, library), unfold+`
 const t = overlapse.workgroups, sections = () => t.lines.filter((l) => l.section).map((l) => l.section);
 const out = {Titles: sections().map((s) => s.title), Labels: t.drawn.labels, Gaps: sections()[1].gaps.map((g) => g.from + " " + g.to + " " + g.text)};
 const select = t.controls.lists[0].select;

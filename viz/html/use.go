@@ -2,6 +2,7 @@ package html
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 
@@ -10,6 +11,18 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/svg"
 )
+
+// A figure is a chart as SVG.
+type figure struct {
+	Name string
+	SVG  template.HTML
+}
+
+// figures are those of a section; Left says how many more there were.
+type figures struct {
+	List []figure
+	Left string
+}
 
 // A Use is what one rank of a run uses over time, in the run's time.
 type Use struct {
@@ -25,7 +38,7 @@ const usePoints, mostUse = 300, 256 << 10
 // recorded, else what counts of kernels and copies tell.
 func (r Report) useFigures() *figures {
 	views, origin := r.views()
-	f := &figures{all: true, most: mostUse}
+	f, size, more := &figures{}, 0, 0
 	uses := make([][]Use, len(r.Runs))
 	most := map[string]float64{}
 	for i, n := range r.Runs {
@@ -51,11 +64,23 @@ func (r Report) useFigures() *figures {
 				g.Groups = append(g.Groups, group)
 			}
 		}
-		if len(g.Groups) > 0 {
-			f.add(fmt.Sprintf("rank %d", r.rankID(rank)), func() *svg.Drawing { return svg.Rows(g) })
+		switch {
+		case len(g.Groups) == 0:
+		case size > mostUse:
+			more++
+		default:
+			text := svg.Rows(g).Inline()
+			size += len(text)
+			f.List = append(f.List, figure{fmt.Sprintf("rank %d", r.rankID(rank)), template.HTML(text)})
 		}
 	}
-	return f.finish()
+	if more > 0 {
+		f.Left = fmt.Sprintf("%d more are left out", more)
+	}
+	if len(f.List) == 0 {
+		return nil
+	}
+	return f
 }
 
 // coarse shifts points and leaves out those that a reader could not tell from the one before.

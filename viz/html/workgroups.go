@@ -12,7 +12,8 @@ import (
 // workgroups compares the workgroups of runs on parts of the step, each from the start of
 // its first kernel, on every rank that has some. Runs without operations, such as
 // captured ones, show Figure 11 of the kernel that sends most to peers instead.
-func (r Report) workgroups(d *dictionary) (*panel, error) {
+// kernel selects that kernel instead; "": none.
+func (r Report) workgroups(d *dictionary, kernel string) *panel {
 	p := &panel{RowHeight: 15, FirstRows: 16}
 	views := r.layoutViews()
 	for rank := range r.ranks() {
@@ -22,13 +23,31 @@ func (r Report) workgroups(d *dictionary) (*panel, error) {
 	}
 	if len(p.Sections) == 0 {
 		p.FirstRows = 32
-		r.figures11(func(run int, t *layout.Timeline) { p.Sections = append(p.Sections, r.figure(t, run, d)) }, -1)
+		r.figures11(kernel, func(run int, t *layout.Timeline) { p.Sections = append(p.Sections, r.figure11(t, run, d)) })
 	}
-	p.Shown = r.firstShown()
+	for _, s := range p.Sections {
+		if !slices.Contains(p.Shown, s.Run) && (len(p.Shown) < mostShown || slices.Contains(r.Shown, s.Run)) {
+			p.Shown = append(p.Shown, s.Run)
+		}
+	}
 	if len(p.Sections) > 0 {
-		p.Pick, p.Kernel = p.Sections[0].Group, p.Sections[0].Kernel
+		p.Pick = r.pick(p)
+		p.Kernel = p.Sections[slices.IndexFunc(p.Sections, func(s section) bool { return s.Group == p.Pick })].Kernel
 	}
-	return p.finish(d)
+	return p
+}
+
+// mostShown is how many runs the workgroups' timeline shows at first.
+const mostShown = 3
+
+// rankID is the job's number of a rank row.
+func (r Report) rankID(rank int32) int {
+	for _, n := range r.Runs {
+		if int(rank) < len(n.Run.Ranks) {
+			return n.Run.RankID(rank)
+		}
+	}
+	return int(rank)
 }
 
 // partsOn are the parts of the step that runs are compared on.
@@ -56,12 +75,11 @@ func (r Report) layoutViews() []layout.View {
 	return layout.Indexed(views)
 }
 
-// compared adds a section for each run that has the part, if one of them has workgroups.
+// compared adds a section for each run that has workgroups of the part.
 func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.Part, d *dictionary) {
 	var sections []section
-	workgroups := false
 	for run, v := range views {
-		if int(rank) >= len(v.Run.Ranks) {
+		if !hasWorkgroups(v, rank, part) {
 			continue
 		}
 		t, err := layout.Compared([]layout.View{v}, rank, part, -1)
@@ -89,14 +107,11 @@ func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.
 				row.Nth = nth
 				s.Rows = append(s.Rows, row)
 				nth++
-				workgroups = true
 			}
 		}
 		sections = append(sections, s)
 	}
-	if workgroups {
-		p.Sections = append(p.Sections, sections...)
-	}
+	p.Sections = append(p.Sections, sections...)
 }
 
 // difference is how much longer a time is than another: "+1.2 %, +30.00 µs".
@@ -115,12 +130,12 @@ func kernelRow(t *layout.Timeline, i int, d *dictionary) row {
 	return row{Label: t.Rows[i].Label, Cluster: true, spans: []segment{{s.Start + shift, s.End + shift, uint8(t.Class(i, id)), d.name(t.Run(i).NameOf(s)), 0}}}
 }
 
-// figures11 emits Figure 11 of every rank of every run that has workgroups, with so many rows.
-func (r Report) figures11(emit func(run int, t *layout.Timeline), rows int) {
+// figures11 emits Figure 11 of every rank of every run that has workgroups.
+func (r Report) figures11(kernel string, emit func(run int, t *layout.Timeline)) {
 	for run, n := range r.Runs {
 		senders := senders(n.Run)
 		for rank := range n.Run.Ranks {
-			f := layout.Figure{Rank: int32(rank), Kernel: senders[rank], Cluster: n.Cluster, Rows: rows}
+			f := layout.Figure{Rank: int32(rank), Kernel: cmp.Or(kernel, senders[rank]), Cluster: n.Cluster, Rows: -1}
 			if t, err := layout.Figure11(layout.View{Run: n.Run}, f); err == nil { // else this rank has no workgroups
 				emit(run, t)
 			}
@@ -156,7 +171,7 @@ func senders(r *trace.Run) []string {
 	return names
 }
 
-func (r Report) figure(t *layout.Timeline, run int, d *dictionary) section {
+func (r Report) figure11(t *layout.Timeline, run int, d *dictionary) section {
 	n := r.Runs[run]
 	s := r.section(run, fmt.Sprintf("rank %d", n.Run.RankID(t.Rows[0].Rank)))
 	s.End = t.End - t.Start
@@ -193,6 +208,15 @@ func outermost(r *trace.Run, s trace.Span) trace.Span {
 		s = r.Spans[s.Parent]
 	}
 	return s
+}
+
+// hasWorkgroups reports whether a run has workgroups of a part.
+func hasWorkgroups(v layout.View, rank int32, part layout.Part) bool {
+	if int(rank) >= len(v.Run.Ranks) {
+		return false
+	}
+	t, err := layout.Compared([]layout.View{v}, rank, part, 1)
+	return err == nil && slices.ContainsFunc(t.Rows, func(row layout.Row) bool { return row.Kind == layout.LaneRow })
 }
 
 func workgroupRow(t *layout.Timeline, i int, d *dictionary) row {

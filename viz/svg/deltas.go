@@ -32,8 +32,8 @@ func Differences(c Deltas) *Drawing {
 	}
 	label, note, low, high := 60.0, 0.0, 0.0, 0.0
 	for _, r := range c.Rows {
-		label = max(label, textWidth(r.Name, "small")+2)
-		note = max(note, textWidth(c.Write(r.Value), "small")+8)
+		label = max(label, TextWidth(r.Name, "small")+2)
+		note = max(note, TextWidth(c.Write(r.Value), "small")+8)
 		low, high = min(low, r.Value), max(high, r.Value)
 	}
 	label = min(label, 0.35*width)
@@ -50,8 +50,8 @@ func Differences(c Deltas) *Drawing {
 	}
 	zero := left - low*scale
 	d := New(c.Title, c.Desc, width)
-	d.height = deltaHeight*float64(len(c.Rows)) + 4
-	d.Rect(zero-0.5, 0, 1, d.height, "line", "")
+	d.Height = deltaHeight*float64(len(c.Rows)) + 4
+	d.Rect(zero-0.5, 0, 1, d.Height, "line", "")
 	for i, r := range c.Rows {
 		top := deltaHeight * float64(i)
 		d.Text(label, top+14, "small end", r.Name, label)

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Graph is quantities over one time axis, a row each, in groups.
@@ -41,46 +40,44 @@ const graphHeight, graphGap = 30.0, 6.0
 
 // Rows draws a graph.
 func Rows(g Graph) *Drawing {
-	p := &painter{window: layout.Window{From: g.From, To: max(g.To, g.From+1)}, left: labelWidth, width: 1200}
-	if g.Width > 0 {
-		p.width = g.Width
+	width := g.Width
+	if width == 0 {
+		width = 1200
 	}
-	p.right = p.width - 10
-	p.scale = (p.right - p.left) / float64(p.window.Len())
-	p.d = New(g.Title, g.Desc, p.width)
-	p.bottom = axisHeight
+	d, axis := New(g.Title, g.Desc, width), NewAxis(g.From, g.To, width)
+	bottom := AxisHeight
 	for _, group := range g.Groups {
-		p.bottom += headerHeight + float64(len(group.Rows))*(graphHeight+graphGap)
+		bottom += HeaderHeight + float64(len(group.Rows))*(graphHeight+graphGap)
 	}
-	p.axis()
-	y := axisHeight
+	axis.Draw(d, bottom)
+	y := AxisHeight
 	for _, group := range g.Groups {
-		p.d.Rect(0, y, p.width, headerHeight-4, "panel", "")
-		p.d.Text(8, y+14, "bold", group.Name, p.right)
-		y += headerHeight
+		d.Rect(0, y, width, HeaderHeight-4, "panel", "")
+		d.Text(8, y+14, "bold", group.Name, axis.Right)
+		y += HeaderHeight
 		for _, q := range group.Rows {
-			p.quantity(q, y)
+			q.draw(d, axis, y)
 			y += graphHeight + graphGap
 		}
 	}
-	p.d.height = p.bottom + 4
-	return p.d
+	d.Height = bottom + 4
+	return d
 }
 
-// quantity draws a row as an area.
-func (p *painter) quantity(q Quantity, top float64) {
+// draw draws a row as an area.
+func (q *Quantity) draw(d *Drawing, axis Axis, top float64) {
 	base := top + graphHeight
-	p.d.Text(p.left-8, top+14, "small end", q.Name, p.left-14)
-	p.d.Text(p.left-8, base-2, "small soft end", fmt.Sprintf("0 to %s", Value(q.Most, q.Unit)), p.left-14)
-	p.d.Rect(p.left, base, p.right-p.left, 1, "line", "")
+	d.Text(axis.Left-8, top+14, "small end", q.Name, axis.Left-14)
+	d.Text(axis.Left-8, base-2, "small soft end", fmt.Sprintf("0 to %s", Value(q.Most, q.Unit)), axis.Left-14)
+	d.Rect(axis.Left, base, axis.Right-axis.Left, 1, "line", "")
 	var path strings.Builder
 	open := false
 	for i, point := range q.Points {
-		to := p.window.To
+		to := axis.To
 		if i+1 < len(q.Points) {
 			to = q.Points[i+1].At
 		}
-		x0, x1 := max(p.x(point.At), p.left), min(p.x(to), p.right)
+		x0, x1 := axis.Span(point.At, to)
 		if x1 <= x0 {
 			continue
 		}
@@ -90,19 +87,19 @@ func (p *painter) quantity(q Quantity, top float64) {
 		}
 		switch {
 		case h == 0 && open:
-			path.WriteString("V" + num(base) + "z")
+			path.WriteString("V" + Num(base) + "z")
 			open = false
 		case h > 0 && !open:
-			path.WriteString("M" + num(x0) + " " + num(base) + "V" + num(base-h) + "H" + num(x1))
+			path.WriteString("M" + Num(x0) + " " + Num(base) + "V" + Num(base-h) + "H" + Num(x1))
 			open = true
 		case h > 0:
-			path.WriteString("V" + num(base-h) + "H" + num(x1))
+			path.WriteString("V" + Num(base-h) + "H" + Num(x1))
 		}
 	}
 	if open {
-		path.WriteString("V" + num(base) + "z")
+		path.WriteString("V" + Num(base) + "z")
 	}
-	p.d.Path(q.Color, path.String())
+	d.Path(q.Color, path.String())
 }
 
 // Value writes a value with three digits and its unit.

@@ -1,9 +1,9 @@
 // Package svg draws charts as SVG: what a report shows without scripts, and files for
 // papers and pull requests. The same input gives the same bytes.
 //
-//	layout.Timeline ──Timeline─┐
-//	bars            ──Bars─────┼─▶ Drawing ──Inline──▶ part of a page, in the page's colours
-//	curves          ──Rows─────┘           ──WriteTo─▶ a file, with colours of its own
+//	layout.Timeline ──Timeline────┐
+//	quantities      ──Rows────────┼─▶ Drawing ──Inline──▶ part of a page, in the page's colours
+//	differences     ──Differences─┘           ──WriteTo─▶ a file, with colours of its own
 //
 // Text comes from traces and is untrusted: it is escaped, and appears as text only.
 package svg
@@ -21,9 +21,10 @@ import (
 // A Drawing is one picture. Elements are drawn in the order in which they are added.
 // Lengths are in px.
 type Drawing struct {
-	title, desc   string
-	width, height float64
-	body          strings.Builder
+	title, desc string
+	width       float64
+	Height      float64
+	body        strings.Builder
 }
 
 // New starts a drawing. A screen reader reads the title and the description.
@@ -49,8 +50,8 @@ func (d *Drawing) Inline() string { return d.text("", "") }
 
 func (d *Drawing) text(attributes, first string) string {
 	var b strings.Builder
-	size := num(d.width) + " " + num(d.height)
-	fmt.Fprintf(&b, "<svg%s viewBox=\"0 0 %s\" width=\"%s\" height=\"%s\" role=\"img\">\n<title>%s</title>\n", attributes, size, num(d.width), num(d.height), escape(d.title))
+	size := Num(d.width) + " " + Num(d.Height)
+	fmt.Fprintf(&b, "<svg%s viewBox=\"0 0 %s\" width=\"%s\" height=\"%s\" role=\"img\">\n<title>%s</title>\n", attributes, size, Num(d.width), Num(d.Height), escape(d.title))
 	if d.desc != "" {
 		fmt.Fprintf(&b, "<desc>%s</desc>\n", escape(d.desc))
 	}
@@ -63,8 +64,8 @@ func (d *Drawing) text(attributes, first string) string {
 // escape makes a text safe between tags and in attributes. Every character is one that XML allows.
 func escape(s string) string { return html.EscapeString(plain.Line(s)) }
 
-// num writes a length with at most one decimal.
-func num(x float64) string {
+// Num writes a length with at most one decimal.
+func Num(x float64) string {
 	s := strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 	if s == "-0" {
 		return "0"
@@ -82,7 +83,7 @@ func paint(fill string) string {
 
 // Rect adds a filled rectangle, with a tip that a pointer shows unless it is "".
 func (d *Drawing) Rect(x, y, width, height float64, fill, tip string) {
-	fmt.Fprintf(&d.body, `<rect x="%s" y="%s" width="%s" height="%s" %s`, num(x), num(y), num(width), num(height), paint(fill))
+	fmt.Fprintf(&d.body, `<rect x="%s" y="%s" width="%s" height="%s" %s`, Num(x), Num(y), Num(width), Num(height), paint(fill))
 	if tip == "" {
 		d.body.WriteString("/>\n")
 		return
@@ -99,7 +100,7 @@ func (d *Drawing) Text(x, y float64, class, text string, room float64) {
 	if class != "" {
 		class = ` class="` + class + `"`
 	}
-	fmt.Fprintf(&d.body, `<text x="%s" y="%s"%s>`, num(x), num(y), class)
+	fmt.Fprintf(&d.body, `<text x="%s" y="%s"%s>`, Num(x), Num(y), class)
 	if cut != text {
 		fmt.Fprintf(&d.body, "<title>%s</title>", escape(text))
 	}
@@ -111,27 +112,6 @@ func (d *Drawing) Path(fill, data string) {
 	if data != "" {
 		fmt.Fprintf(&d.body, "<path %s d=\"%s\"/>\n", paint(fill), data)
 	}
-}
-
-// Open starts a group of elements with an opacity, Close ends it.
-func (d *Drawing) Open(opacity float64) { fmt.Fprintf(&d.body, "<g opacity=\"%s\">\n", num(opacity)) }
-
-// Close ends a group.
-func (d *Drawing) Close() { d.body.WriteString("</g>\n") }
-
-// legend names colours on as many lines as they need from (left, y) on.
-func (d *Drawing) legend(left, y, right float64, parts []Part) {
-	x := left
-	for _, p := range parts {
-		width := 40 + textWidth(p.Name, "small")
-		if x+width > right && x > left {
-			x, y = left, y+18
-		}
-		d.Rect(x, y-9, 18, 10, p.Color, "")
-		d.Text(x+22, y, "small soft", p.Name, 0)
-		x += width
-	}
-	d.height = y + 10
 }
 
 // charWidth is about the mean width of a character, in px.
@@ -146,8 +126,8 @@ func charWidth(class string) float64 {
 	return width
 }
 
-// textWidth is about the width of a text.
-func textWidth(text, class string) float64 {
+// TextWidth is about the width of a text.
+func TextWidth(text, class string) float64 {
 	return charWidth(class) * float64(len([]rune(text)))
 }
 
@@ -167,7 +147,7 @@ func fit(text, class string, room float64) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// box is a rectangle of a path.
-func box(b *strings.Builder, x, y, width, height float64) {
-	b.WriteString("M" + num(x) + " " + num(y) + "h" + num(width) + "v" + num(height) + "h" + num(-width) + "z")
+// Box adds a rectangle of a path.
+func Box(b *strings.Builder, x, y, width, height float64) {
+	b.WriteString("M" + Num(x) + " " + Num(y) + "h" + Num(width) + "v" + Num(height) + "h" + Num(-width) + "z")
 }

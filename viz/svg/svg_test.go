@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/viztest"
 )
 
@@ -24,87 +21,6 @@ func file(t testing.TB, d *Drawing) string {
 		t.Fatalf("wrote %d of %d bytes: %v", n, b.Len(), err)
 	}
 	return b.String()
-}
-
-// run is a GEMM and an all-to-all on two streams of one rank; the all-to-all is longer by a time.
-func run(name, kernel string, longer trace.Time) *trace.Run {
-	b := new(trace.Builder)
-	rank := b.AddRank(trace.Rank{World: 1, Device: trace.Device{Name: "NVIDIA H200"}})
-	lane := func(id int64) trace.LaneID {
-		return b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: id, Peer: trace.None})
-	}
-	gemm := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: 1})
-	comm := b.AddComm(trace.Comm{Op: trace.AllToAll, Group: trace.None, Peer: trace.None})
-	nccl := b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: 2})
-	span := func(k trace.Kind, name string, l trace.LaneID, attr int32, start, end trace.Time) trace.SpanID {
-		return b.Add(trace.Span{Start: start, End: end, Name: b.Intern(name), Lane: l, Parent: trace.None, Attr: attr, Kind: k})
-	}
-	parent := span(trace.Compute, kernel, lane(7), gemm, 1000, 61_000)
-	span(trace.Collective, "ncclDevKernel_SendRecv", lane(20), nccl, 62_000, 90_000+longer)
-	for wg := range 2 {
-		l := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
-		for tile := range 3 {
-			attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(2*tile + wg), Persistent: int32(wg), Peer: 3, Row: trace.None, Col: trace.None})
-			at := trace.Time(1000 + 20_000*tile)
-			w := b.Add(trace.Span{Start: at, End: at + 20_000, Name: b.Intern(kernel), Lane: l, Parent: parent, Attr: attr, Kind: trace.Workgroup})
-			b.Add(trace.Span{Start: at + 15_000, End: at + 20_000, Name: b.Intern(""), Lane: l, Parent: w, Attr: attr, Kind: trace.PhaseStore})
-		}
-	}
-	return b.Finish(trace.Options{Name: name, Simulated: true})
-}
-
-func TestTimeline(t *testing.T) {
-	views := []layout.View{
-		{Run: run("bulk", "gemm", 0), Gaps: []layout.Gap{{Queue: 7, From: 61_000, To: 90_000, Cause: "flag"}}},
-		{Run: run("fused", "gemm", 9000)},
-	}
-	viztest.Golden(t, "lanes.svg", file(t, Timeline(layout.New(views), Options{Title: "two strategies", Path: true})))
-	compared, err := layout.Compared(views, 0, layout.Part{Name: "gemm → all_to_all", Ops: []int32{1, 2}}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	viztest.Golden(t, "part.svg", file(t, Timeline(compared, Options{Title: "a pair", Width: 800})))
-	viztest.Golden(t, "window.svg", file(t, Timeline(layout.New(views), Options{
-		Title: "a window", From: 60_000, To: 70_000, Width: 600, Show: func(row int) bool { return row > 0 },
-	})))
-}
-
-// Segments narrower than a pixel share it, so that the size does not grow with the number of spans.
-func TestTimelineOfManySpans(t *testing.T) {
-	size := func(n int) int {
-		b := new(trace.Builder)
-		lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{}), Peer: trace.None})
-		for i := range n {
-			kind := trace.Compute
-			if i%3 == 0 {
-				kind = trace.Copy
-			}
-			b.Add(trace.Span{Start: trace.Time(10 * i), End: trace.Time(10*i + 7), Name: b.Intern("k"), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: kind})
-		}
-		d := Timeline(layout.New([]layout.View{{Run: b.Finish(trace.Options{})}}), Options{})
-		return len(d.Inline())
-	}
-	if few, many := size(5000), size(100_000); many > few+few/2 || many > 60_000 {
-		t.Errorf("%d bytes for 5,000 spans, %d for 100,000", few, many)
-	}
-}
-
-func TestBars(t *testing.T) {
-	c := Chart{
-		Title: "Strategies", Desc: "time of each",
-		Parts: []Part{{"compute", "#56b4e9"}, {"exposed", "#cc79a7"}},
-		Bars: []Bar{
-			{Name: "captured", Values: []float64{60, 35}, Note: "95 µs"},
-			{Name: "fused", Under: "order=aware", Values: []float64{60, 6}, Note: "66 µs  −30.5 %"},
-			{Name: "ideal", Values: []float64{60, 0}, Note: "60 µs  bound", Faint: true},
-			{Name: "tilesync", Values: []float64{0, 0}, Note: "did not run"},
-		},
-		Mark:  95,
-		Write: func(v float64) string { return fmt.Sprintf("%.0f µs", v) },
-	}
-	viztest.Golden(t, "bars.svg", file(t, Bars(c)))
-	c.Bars = nil
-	wellFormed(t, file(t, Bars(c)))
 }
 
 func TestRows(t *testing.T) {
@@ -129,18 +45,6 @@ func TestDifferences(t *testing.T) {
 		wellFormed(t, text)
 		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 			t.Errorf("%v: %s", rows, text)
-		}
-	}
-}
-
-func TestNiceStep(t *testing.T) {
-	for _, c := range []struct {
-		to   float64
-		most int
-		want float64
-	}{{100, 5, 20}, {6481, 6, 2000}, {0.3, 6, 0.05}, {1, 1, 1}, {0, 5, 0}, {math.Inf(1), 5, 0}, {math.NaN(), 5, 0}} {
-		if got := niceStep(c.to, c.most); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("niceStep(%v, %d) = %v, want %v", c.to, c.most, got, c.want)
 		}
 	}
 }
@@ -175,13 +79,9 @@ func TestHostileText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Just(`</text><script>alert(1)</script>`), rapid.Just(`"><image href="x"/>`), rapid.Just("\x00\x1b]0;\xff]]>\u202e")).Draw(t, "name")
 		draw := func(name string) string {
-			v := []layout.View{{Run: run(name, name, 0), Name: name}, {Run: run(name, name, 5), Name: name}}
-			c := Chart{Title: name, Desc: name, Parts: []Part{{name, "#000000"}}, Bars: []Bar{{Name: name, Under: name, Values: []float64{1}, Note: name}}, Write: func(float64) string { return name }}
 			var b strings.Builder
 			for _, d := range []*Drawing{
-				Timeline(layout.New(v), Options{Title: name}), Bars(c),
 				Rows(Graph{Title: name, Groups: []Group{{name, []Quantity{{Name: name, Color: "#000000"}}}}}),
-				HeatMap(Heat{Title: name, Across: name, Down: name, Columns: []string{name}, Rows: []string{name}, Values: [][]float64{{1}}}),
 				Differences(Deltas{Title: name, Desc: name, Rows: []Delta{{name, 1}, {name, -1}}, Write: func(float64) string { return name }}),
 			} {
 				b.WriteString(d.Inline())
@@ -202,14 +102,4 @@ func TestHostileText(t *testing.T) {
 			t.Fatal("two drawings of the same differ")
 		}
 	})
-}
-
-func TestHeatMap(t *testing.T) {
-	h := Heat{
-		Title: "Time, µs", Across: "strategy", Down: "chunks", Columns: []string{"bulk", "decompose"}, Rows: []string{"2", "4"},
-		Values: [][]float64{{10, 8.5}, {math.NaN(), 1234}}, Width: 500,
-	}
-	viztest.Golden(t, "heat.svg", file(t, HeatMap(h)))
-	h.Columns, h.Rows, h.Values = nil, nil, nil
-	wellFormed(t, file(t, HeatMap(h)))
 }

@@ -26,7 +26,7 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 	}
 	for i, s := range []Side{d.A, d.B} {
 		name := string(rune('A'+i)) + ": " + s.Name
-		rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Time: s.Time, Parts: s.parts()})
+		rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Time: s.Time, Times: s.times()})
 		if s.run != nil {
 			rep.Runs = append(rep.Runs, html.Named{Name: name, Run: s.run, Start: s.start, Gaps: s.gaps})
 		}
@@ -37,8 +37,8 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 	return html.Write(w, rep)
 }
 
-// parts are the states of a side as parts of a bar.
-func (s *Side) parts() html.Parts {
+// times are the states of a side.
+func (s *Side) times() overlap.Times {
 	in := func(is overlap.Is) trace.Time {
 		i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == overlap.ByState && x.Name == is.String() })
 		if i < 0 {
@@ -46,7 +46,13 @@ func (s *Side) parts() html.Parts {
 		}
 		return s.items[i].Time
 	}
-	return html.Parts{Compute: in(overlap.Computing), Overlapped: in(overlap.Overlapping), Exposed: in(overlap.Transferring) + in(overlap.Waiting), Copies: in(overlap.Copying)}
+	hidden := in(overlap.Overlapping)
+	t := overlap.Times{
+		Compute: in(overlap.Computing) + hidden, Hidden: hidden, Transfer: in(overlap.Transferring),
+		Waiting: in(overlap.Waiting), Copies: in(overlap.Copying),
+	}
+	t.Idle = max(0, s.Time-t.Total())
+	return t
 }
 
 // charted is how many rows of a group the chart above its table shows.

@@ -153,7 +153,7 @@ func checked(check, found, means, do string) finding {
 func (s *Environment) reports() finding {
 	f := checked("charts", "ECharts "+html.EChartsVersion+" is in the program", "reports need no network and no other file", "")
 	if err := s.charts(); err != nil {
-		f = checked("charts", err.Error(), "reports show charts as SVG, without zoom and search", "install a release, or build without the tag noecharts")
+		f = checked("charts", err.Error(), "reports show the strategies as a table, without bars", "install a release, or build without the tag noecharts")
 	}
 	return f
 }

@@ -2,10 +2,15 @@ package results
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
@@ -53,10 +58,12 @@ func (r *Replayed) HTML() html.Report {
 		Title:    "overlapse: " + filepath.Base(r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: trace.Time(r.base),
+		Heading:  "Time, mean of all ranks",
+		About:    "Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
 		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
+			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", r.Machine, text.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: text.Micros(trace.Time(r.Measured))},
 			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(r.Residual.Worst), r.Residual.Ops)},
@@ -71,29 +78,88 @@ func (r *Replayed) HTML() html.Report {
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
+	best := r.best()
 	for i, row := range r.Rows {
-		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.Settings, Bound: r.Outcomes[i].Strategy.Bound && !r.Outcomes[i].Strategy.Exact, Note: row.Limit}
+		out := r.Outcomes[i]
+		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact, Note: row.Limit}
 		if !row.Applies {
 			bar.Note = row.reason()
 			rep.Strategies = append(rep.Strategies, bar)
 			continue
 		}
-		bar.Time = trace.Time(row.Time)
-		bar.Parts = html.Parts{Compute: row.Compute - row.Hidden, Overlapped: row.Hidden, Exposed: row.Exposed(), Copies: row.Copies}
-		rep.Strategies = append(rep.Strategies, bar)
-		result := r.Outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: r.Named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: StartOf(r.workload, result.Run), Gaps: Gaps(result), Use: useOf(result)})
-	}
-	rep.Tables = append(rep.Tables, r.explainTables()...)
-	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
-	if len(r.Notes) > 0 {
-		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
-		for _, n := range r.Notes {
-			t.Rows = append(t.Rows, []string{n})
+		bar.Time, bar.Times, bar.Error = trace.Time(row.Time), row.Times, row.Error
+		if bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Times(out.Result.Run, out.Time); row.PFaster > 0 {
+			bar.Chance = verdict.PercentOf(row.PFaster)
 		}
-		rep.Tables = append(rep.Tables, t)
+		if i == best || row.Strategy == r.reference.Strategy.Name && row.Settings == "" {
+			rep.Shown = append(rep.Shown, len(rep.Runs))
+		}
+		rep.Strategies = append(rep.Strategies, bar)
+		rep.Runs = append(rep.Runs, html.Named{
+			Name: r.Named(out.Result.Run.Name), Note: r.runNote(row), Run: out.Result.Run, Start: StartOf(r.workload, out.Result.Run), Gaps: Gaps(out.Result), Use: useOf(out.Result),
+		})
+	}
+	if late := r.WaitedFor; late != nil {
+		rep.Rank = late.Rank
+		if late.Share >= -verdict.Faster {
+			rep.Verdict = append(rep.Verdict, "others wait "+LateText(late))
+		}
+	}
+	r.how(&rep, best)
+	rep.Tables = append(r.explainTables(), r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
+	notes := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
+	for _, n := range r.Notes {
+		notes.Rows = append(notes.Rows, []string{n})
+	}
+	rep.Tables = append(rep.Tables, notes)
+	for i := range rep.Tables {
+		rep.Tables[i].Folded = true
 	}
 	return rep
+}
+
+// best is the row that the verdict recommends or, if that is the captured schedule, the
+// fastest other schedule; -1: none.
+func (r *Replayed) best() int {
+	best := -1
+	for i, row := range r.Rows {
+		s := r.Outcomes[i].Strategy
+		switch {
+		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
+		case r.Verdict.Advice != nil && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters):
+			return i
+		case !s.Future && (best < 0 || row.Time < r.Rows[best].Time):
+			best = i
+		}
+	}
+	return best
+}
+
+// how adds how to get what is recommended or, if nothing is likely to gain, the fastest of what may.
+func (r *Replayed) how(rep *html.Report, best int) {
+	advice, verb := r.Verdict.Advice, "get"
+	if advice == nil && best >= 0 && r.Verdict.Kind == verdict.NoClearWinner {
+		a := verdict.AdviceOn(r.workload, r.reference, r.Outcomes[best])
+		advice, verb = &a, "try"
+	}
+	if advice == nil {
+		return
+	}
+	rep.HowTitle = fmt.Sprintf("How to %s %s", verb, r.Outcomes[best].Selection)
+	rep.Verdict = slices.DeleteFunc(slices.Clone(rep.Verdict), func(s string) bool { return slices.Contains(advice.How(), s) })
+	if len(advice.Where) > 0 {
+		rep.How = append(rep.How, html.Step{Text: "where: " + strings.Join(advice.Where, "; ")})
+	}
+	for i, w := range advice.Ways {
+		step := html.Step{Text: w.Lead(i > 0 && w.For == advice.Ways[i-1].For), Code: w.Line}
+		for _, part := range []string{strings.TrimSpace(w.Library + " " + w.Version), w.Note} {
+			if part != "" {
+				step.Text += part + "; "
+			}
+		}
+		step.Text = strings.TrimSuffix(step.Text, "; ")
+		rep.How = append(rep.How, step)
+	}
 }
 
 // runNote is printed next to the length of a whole run: the time and change of one
@@ -109,7 +175,10 @@ func (r *Replayed) runNote(row replayRow) string {
 func (r *Replayed) confidenceTable() html.Table {
 	t := html.Table{
 		Title:   "Confidence",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "probability of being faster"}, {Name: "reason"}, {Name: "with other random seeds"}},
+		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "probability of being faster"}, {Name: "reason"}},
+	}
+	if slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
+		t.Columns = append(t.Columns, html.Column{Name: "with other random seeds"})
 	}
 	for _, row := range r.Rows {
 		if !row.Applies {
@@ -122,7 +191,7 @@ func (r *Replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread})
+		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread}[:len(t.Columns)])
 	}
 	return t
 }
@@ -166,14 +235,7 @@ func (r *Replayed) pairTable() html.Table {
 		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
 	}
 	for _, p := range r.workload.Summary().Pairs {
-		evidence := ""
-		for i, e := range p.Evidence {
-			if i > 0 {
-				evidence += "; "
-			}
-			evidence += e
-		}
-		t.Rows = append(t.Rows, []string{p.Direction, p.First, p.Second, fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), evidence})
+		t.Rows = append(t.Rows, []string{p.Direction, p.First, p.Second, fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), strings.Join(p.Evidence, "; ")})
 	}
 	return t
 }

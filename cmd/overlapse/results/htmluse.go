@@ -47,13 +47,13 @@ func (r *Replayed) memoryTable() html.Table {
 		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
 		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
 	}
-	chart := svg.Chart{Title: t.Title, Desc: "Bytes read and written per rank and iteration.", Legend: true, Write: func(v float64) string { return svg.Value(v/1e6, "MB") }}
+	chart := html.Chart{Unit: "MB"}
 	part := map[string]int{}
 	for i, row := range r.Rows {
 		if len(row.Memory) == 0 {
 			continue
 		}
-		bar, sum := svg.Bar{Name: r.Named(r.Outcomes[i].Result.Run.Name)}, 0.0
+		bar, sum := html.Line{Name: r.Named(r.Outcomes[i].Result.Run.Name)}, 0.0
 		for _, m := range row.Memory {
 			t.Rows = append(t.Rows, []string{bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
 			cause := m.Cause
@@ -64,17 +64,16 @@ func (r *Replayed) memoryTable() html.Table {
 			if !ok {
 				at = len(chart.Parts)
 				part[cause] = at
-				chart.Parts = append(chart.Parts, svg.Part{Name: cause, Color: causeColors[at%len(causeColors)]})
+				chart.Parts = append(chart.Parts, html.Part{Name: cause, Color: causeColors[at%len(causeColors)]})
 			}
 			bar.Values = append(bar.Values, make([]float64, max(0, at+1-len(bar.Values)))...)
-			bar.Values[at] += m.Read + m.Written
-			sum += m.Read + m.Written
+			bar.Values[at] += (m.Read + m.Written) / 1e6
+			sum += (m.Read + m.Written) / 1e6
 		}
-		bar.Note = chart.Write(sum)
+		bar.Note = svg.Value(sum, "MB")
+		bar.Tip = bar.Name + ": " + bar.Note
 		chart.Bars = append(chart.Bars, bar)
 	}
-	if len(chart.Bars) > 0 {
-		t.Drawing = svg.Bars(chart)
-	}
+	t.Chart = &chart
 	return t
 }

@@ -24,7 +24,7 @@ class Address {
     this.timelines = timelines;
     this.read();
     for (const [, t] of timelines) {
-      t.chart.on("datazoom", () => this.later());
+      t.moved.push(() => this.later());
       t.controls.changed = () => this.later();
     }
     window.addEventListener("hashchange", () => this.read());

@@ -4,7 +4,6 @@ const panStep = 0.18, zoomStep = 0.72; // of the view, a key press
 
 Object.assign(Timeline.prototype, {
   listen() {
-    this.chart.on("datazoom", () => this.hide());
     this.scroller.addEventListener("scroll", () => {
       this.hide();
       this.draw();
@@ -12,11 +11,10 @@ Object.assign(Timeline.prototype, {
     this.scroller.addEventListener("keydown", (e) => this.key(e));
     this.stage.addEventListener("mousemove", (e) => this.move(e));
     this.stage.addEventListener("mouseleave", () => this.hide());
-    // Before ECharts sees it: a press with Shift starts a range and no pan.
-    this.stage.addEventListener("mousedown", (e) => this.press(e), { capture: true });
-    window.addEventListener("mouseup", (e) => this.release(e), { capture: true });
-    // Before ECharts, which swallows every wheel event. What is not handled scrolls the rows, then the page.
-    this.stage.addEventListener("wheel", (e) => this.wheel(e), { capture: true, passive: false });
+    this.stage.addEventListener("mousedown", (e) => this.press(e));
+    window.addEventListener("mouseup", (e) => this.release(e));
+    // What is not handled scrolls the rows, then the page.
+    this.stage.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
     this.stage.addEventListener("dblclick", () => this.fit());
   },
 
@@ -44,7 +42,6 @@ Object.assign(Timeline.prototype, {
 
   // wheel zooms with Ctrl, pans with Shift or sideways, and else scrolls.
   wheel(e) {
-    e.stopPropagation();
     const unit = e.deltaMode === 1 ? 33 : e.deltaMode === 2 ? 400 : 1; // lines, pages, px
     const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
     if (!e.ctrlKey && !e.metaKey && !sideways) return;
@@ -87,6 +84,7 @@ Object.assign(Timeline.prototype, {
 
   move(e) {
     if (this.from !== undefined) return this.stretch(e);
+    if (this.down && e.buttons) return this.pan(e);
     const hit = e.buttons ? null : this.at(e);
     this.hide();
     if (!hit) return;
@@ -119,12 +117,22 @@ Object.assign(Timeline.prototype, {
 
   press(e) {
     this.scroller.focus({ preventScroll: true });
-    this.down = { x: e.clientX, y: e.clientY };
+    const below = e.clientY - this.stage.getBoundingClientRect().top > margin.top + this.geometry.height;
+    this.down = { x: e.clientX, y: e.clientY, view: this.view, below };
     this.at(e);
-    if (!e.shiftKey) return;
-    e.stopPropagation();
+    if (below) this.pan(e);
+    if (!e.shiftKey || below) return;
     e.preventDefault();
     this.from = this.pointer;
+  },
+
+  // pan moves what is shown with the pointer, or below the rows to where the pointer is.
+  pan(e) {
+    const { view, below, x } = this.down, width = view.end - view.start;
+    if (!below) return this.zoomTo(view.start - (e.clientX - x) / this.geometry.scale, view.end - (e.clientX - x) / this.geometry.scale);
+    const share = (e.clientX - this.stage.getBoundingClientRect().left) / this.geometry.right;
+    const middle = this.begin + share * (this.end - this.begin);
+    this.zoomTo(middle - width / 2, middle + width / 2);
   },
 
   stretch(e) {

@@ -20,49 +20,35 @@ function legend(host, kinds) {
   }
 }
 
-function bars(data) {
-  const host = document.getElementById("bars");
-  if (!host) return null;
-  host.replaceChildren();
-  host.style.height = data.bars.length * 40 + 46 + "px";
-  const chart = echarts.init(host);
-  chart.setOption(data.barOption);
-  const draw = () => {
-    const css = getComputedStyle(document.documentElement), ink = (name) => css.getPropertyValue("--" + name).trim();
-    const font = { color: ink("ink"), fontFamily: ink("sans") };
-    const wide = host.clientWidth, narrow = wide < 700;
-    chart.setOption({
-      grid: { right: narrow ? 124 : 150 },
-      textStyle: font,
-      tooltip: {
-        renderMode: "richText", // a name in a trace must not become HTML
-        backgroundColor: ink("paper"), borderColor: ink("line"), textStyle: { ...font, fontSize: 12 }, valueFormatter: (ns) => time(ns),
-      },
-      xAxis: { splitNumber: narrow ? 2 : 5, axisLabel: { color: ink("soft"), hideOverlap: true, formatter: (ns) => tick(ns, data.barView) }, splitLine: { lineStyle: { color: ink("grid") } } },
-      yAxis: {
-        axisLine: { lineStyle: { color: ink("line") } },
-        axisLabel: {
-          width: Math.min(230, wide * 0.28), overflow: "truncate", color: ink("ink"), lineHeight: 15,
-          formatter: (i) => `{name|${plain(data.bars[i].name)}}` + (data.bars[i].params ? `\n{params|${plain(data.bars[i].params)}}` : ""),
-          rich: { name: { fontWeight: 600, fontSize: 12.5, color: ink("ink") }, params: { fontSize: 11, color: ink("faint") } },
-        },
-      },
-      series: data.barOption.series.map((_, i, all) => ({
-        z: i < all.length - 1 ? 2 : 10, // labels above the line that marks the captured time
-        label: { color: ink("ink"), fontFamily: ink("sans"), textBorderWidth: 0, backgroundColor: ink("paper"), padding: [1, 3], lineHeight: 16 },
-        ...(i === 0 && { markLine: { lineStyle: { color: ink("ink"), type: "dashed", width: 1 }, label: { show: false } } }),
-      })),
-    });
-    chart.resize();
+// theme has the page's colours and fonts for ECharts.
+function theme() {
+  const css = getComputedStyle(document.documentElement), ink = (name) => css.getPropertyValue("--" + name).trim();
+  const text = (color, fontSize) => ({ color: ink(color), fontSize, fontFamily: ink("sans") });
+  const axis = { axisLine: { lineStyle: { color: ink("line") } }, splitLine: { lineStyle: { color: ink("grid") } }, axisTick: { show: false } };
+  return {
+    textStyle: text("ink", 12), legend: { textStyle: text("soft", 12) },
+    categoryAxis: { ...axis, axisLabel: { ...text("ink", 12), interval: 0 } }, valueAxis: { ...axis, axisLabel: { ...text("soft", 11), hideOverlap: true } },
+    bar: { markLine: { silent: true, lineStyle: { color: ink("ink") }, itemStyle: { color: ink("ink") } } },
+    // renderMode: a name in a trace must not become HTML
+    tooltip: { renderMode: "richText", confine: true, backgroundColor: ink("paper"), borderColor: ink("line"), textStyle: text("ink", 12) },
   };
-  draw();
-  return { draw, chart };
 }
 
-// plain takes the characters out of a name that mean something in ECharts' rich text.
-function plain(text) {
-  const short = text.replace(/[{}|\s]+/g, " ");
-  return short.length > 44 ? short.slice(0, 43) + "…" : short;
+// A Bars is a chart that ECharts draws once it is in sight.
+class Bars {
+  constructor(host, option) {
+    Object.assign(this, { host, option });
+    host.closest("details")?.addEventListener("toggle", () => this.draw());
+    this.draw();
+  }
+
+  draw() {
+    this.chart?.dispose();
+    this.chart = null;
+    if (!this.host.clientWidth) return;
+    this.chart = echarts.init(this.host, theme());
+    this.chart.setOption(this.option);
+  }
 }
 
 // Controls choose the sections that a timeline shows: runs by chips, ranks and kernels by lists.
@@ -182,8 +168,9 @@ async function timeline(id, panel, data, describe, fields) {
   legend(key, panel.legend.map((k) => data.kinds[k]));
   t.hinted = document.createElement("span");
   key.append(t.hinted);
-  t.scroller.before(key);
-  t.draw();
+  t.scroller.after(key);
+  t.layout();
+  host.closest("details")?.addEventListener("toggle", () => t.layout());
   host.parentElement.querySelector(".static")?.remove();
   if (panel.note) {
     const note = document.createElement("p");
@@ -195,9 +182,9 @@ async function timeline(id, panel, data, describe, fields) {
 }
 
 // library runs ECharts, which the page carries compressed. The page's policy knows its hash.
-async function library() {
+async function library(packed) {
   const script = document.createElement("script");
-  script.textContent = new TextDecoder().decode(await bytesOf(document.getElementById("echarts").textContent));
+  script.textContent = new TextDecoder().decode(await bytesOf(packed));
   document.head.append(script);
 }
 
@@ -209,15 +196,11 @@ const painted = () => new Promise((done) => {
 
 async function boot() {
   tables();
-  if (!document.getElementById("echarts")) {
-    window.overlapse = {};
-    return;
-  }
   await painted();
-  await library();
+  const packed = document.getElementById("echarts");
+  if (packed) await library(packed.textContent);
   const data = JSON.parse(document.getElementById("data").textContent);
-  const chart = bars(data);
-  registerShapes();
+  const charts = packed ? [...document.querySelectorAll("[data-chart]")].map((host) => new Bars(host, data.charts[host.dataset.chart])) : [];
   const span = (t, i, row) => [`${time(t.spans.start[i])} + ${time(t.spans.end[i] - t.spans.start[i])}`, `${row.section.name}, ${row.section.group}, ${row.label}`];
   const lanes = await timeline("lanes", data.lanes, data, (i, row) => {
     const s = lanes.spans;
@@ -229,21 +212,23 @@ async function boot() {
   }, [{ key: "kernel", name: "kernel", pick: data.workgroups?.kernel }, { key: "group", name: "rank", pick: data.workgroups?.pick }]);
   const all = [lanes, wgs].filter(Boolean);
   const redraw = () => {
-    all.forEach((t) => t.layout());
-    chart?.draw();
+    [...all, ...charts].forEach((t) => (t.layout ?? t.draw).call(t));
   };
   window.addEventListener("resize", redraw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  let folded = []; // what is opened to be printed
   const paper = (on) => {
     document.documentElement.toggleAttribute("data-print", on);
+    if (on) folded = [...document.querySelectorAll("details.more:not([open])")];
+    for (const part of folded) part.open = on;
     redraw();
-    for (const c of [chart, ...all]) c?.chart.getZr().flush(); // printing waits for no frame
+    for (const c of charts) c.chart?.getZr().flush(); // printing waits for no frame
   };
   window.addEventListener("beforeprint", () => paper(true));
   window.addEventListener("afterprint", () => paper(false));
   const address = new Address([["", lanes], ["wg.", wgs]].filter(([, t]) => t));
   // For tests and for the curious: timelines say in drawn what they drew.
-  window.overlapse = { lanes, workgroups: wgs, bars: chart, address };
+  window.overlapse = { lanes, workgroups: wgs, bars: charts[0], address };
 }
 
 boot();

@@ -59,7 +59,7 @@ class Painter {
     const width = x1 - x0 > 4 ? x1 - x0 - gap : x1 - x0;
     const h = height * style.height;
     this.rects[kind].push(x0, top + (height - h) / 2, width, h);
-    if (width >= 12 && h > 5) this.texts.push({ x: x0, y: top + height / 2, width, span: i, kind });
+    if (width >= 12 && h > 7) this.texts.push({ x: x0, y: top + height / 2, width, span: i, kind });
   }
 
   // sliver adds a span narrower than a pixel to what its pixel holds. The pixel
@@ -110,29 +110,18 @@ class Painter {
   }
 }
 
-// Shapes of many parts in one path each, because an element costs far more than a rectangle.
-function registerShapes() {
-  const shape = (buildPath) => echarts.graphic.extendShape({ shape: { parts: [] }, buildPath });
-  echarts.graphic.registerShape("rects", shape((ctx, { parts }) => {
-    for (let i = 0; i < parts.length; i += 4) ctx.rect(parts[i], parts[i + 1], parts[i + 2], parts[i + 3]);
-  }));
-  echarts.graphic.registerShape("triangle", shape((ctx, { parts }) => {
-    for (let i = 0; i < parts.length; i += 3) {
-      const [x, y, r] = [parts[i], parts[i + 1], parts[i + 2]];
-      ctx.moveTo(x, y - r);
-      ctx.lineTo(x + r, y + r);
-      ctx.lineTo(x - r, y + r);
-      ctx.closePath();
-    }
-  }));
-  echarts.graphic.registerShape("diamond", shape((ctx, { parts }) => {
-    for (let i = 0; i < parts.length; i += 3) {
-      const [x, y, r] = [parts[i], parts[i + 1], parts[i + 2]];
-      ctx.moveTo(x, y - r);
-      ctx.lineTo(x + r, y);
-      ctx.lineTo(x, y + r);
-      ctx.lineTo(x - r, y);
-      ctx.closePath();
-    }
-  }));
+// shapes draws triangles or diamonds in one path, because a path costs far more than its parts.
+function shapes(pen, form, parts, fill, stroke, width) {
+  Object.assign(pen, { fillStyle: fill, strokeStyle: stroke, lineWidth: width });
+  pen.beginPath();
+  for (let i = 0; i < parts.length; i += 3) {
+    const [x, y, r] = [parts[i], parts[i + 1], parts[i + 2]];
+    pen.moveTo(x, y - r);
+    pen.lineTo(x + r, form === "diamond" ? y : y + r);
+    if (form === "diamond") pen.lineTo(x, y + r);
+    pen.lineTo(x - r, form === "diamond" ? y : y + r);
+    pen.closePath();
+  }
+  pen.fill();
+  pen.stroke();
 }

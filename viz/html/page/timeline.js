@@ -1,7 +1,7 @@
-// One timeline: labels of rows on the left, an ECharts canvas that stays in
-// sight on the right while the labels scroll, and only rows in sight are drawn.
+// One timeline: labels of rows on the left, a canvas that stays in sight on the right
+// while the labels scroll, and only rows in sight are drawn.
 
-const margin = { top: 28, right: 14, bottom: 34 }; // px around the rows
+const margin = { top: 28, right: 14, bottom: 22 }; // px around the rows
 const leastView = 40; // ns, the furthest one can zoom in
 
 class Timeline {
@@ -38,22 +38,8 @@ class Timeline {
     this.picked = element("picked", this.host);
     this.picked.setAttribute("role", "status"); // reads the selected span aloud
     this.tip = element("tip", document.body);
-    this.chart = echarts.init(this.canvas, null, { renderer: "canvas" });
-    this.chart.setOption(this.panel.option);
-    this.chart.setOption({
-      xAxis: { min: this.begin, max: this.end, minInterval: 1, axisLabel: { formatter: (ns, index) => this.tick(ns, index), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
-      dataZoom: [
-        { startValue: 0, endValue: this.end, minValueSpan: leastView, zoomOnMouseWheel: false, moveOnMouseWheel: false, moveOnMouseMove: true, throttle: 16 },
-        { startValue: 0, endValue: this.end, minValueSpan: leastView, labelFormatter: time, top: "auto", bottom: 8, height: 16, left: 8, moveHandleSize: 0, right: margin.right, showDataShadow: false, brushSelect: false, throttle: 16 },
-      ],
-      series: [{ clip: true, renderItem: (params, api) => this.paint(params, api) }],
-    });
-  }
-
-  // tick writes a place on the axis. ECharts puts the first at the left edge, which is at no round time unless it is 0.
-  tick(ns, index) {
-    const { startValue, endValue } = this.chart.getOption().dataZoom[0];
-    return index > 0 || ns === 0 ? tick(ns, { start: startValue ?? 0, end: endValue ?? this.end }) : "";
+    this.pen = this.canvas.appendChild(document.createElement("canvas")).getContext("2d");
+    this.moved = []; // called with every change of the view
   }
 
   // show lays out the sections and rows that the filters let through.
@@ -106,80 +92,113 @@ class Timeline {
     this.scroller.style.height = height + 2 + "px";
     this.stage.style.height = height + "px";
     this.canvas.style.height = height + "px";
-    this.chart.resize({ height, width: this.stage.clientWidth });
-    this.retheme();
-  }
-
-  retheme() {
-    const css = getComputedStyle(document.documentElement);
-    this.ink = (name) => css.getPropertyValue("--" + name).trim();
-    const text = { color: this.ink("soft"), fontSize: 11 };
-    this.font = "10.5px " + this.ink("sans");
-    this.chart.setOption({
-      xAxis: { axisLabel: text, axisLine: { lineStyle: { color: this.ink("line") } }, splitLine: { lineStyle: { color: this.ink("grid") } } },
-      dataZoom: [{}, { textStyle: text, borderColor: this.ink("line"), fillerColor: this.ink("accent") + "30", backgroundColor: this.ink("panel") }],
-    });
+    this.size = { width: this.stage.clientWidth, height };
+    if (!this.size.width) return; // folded
+    const css = getComputedStyle(document.documentElement), names = ["ink", "soft", "faint", "line", "grid", "panel", "paper", "bad", "accent", "sans"];
+    this.inks = Object.fromEntries(names.map((name) => [name, css.getPropertyValue("--" + name).trim()]));
+    this.font = "10.5px " + this.inks.sans;
     this.draw();
   }
 
-  draw() {
-    this.chart.setOption({ series: [{ data: [[0, 0]] }] });
+  ink(name) {
+    return this.inks[name];
   }
 
-  // paint is the renderItem of the only series: it returns one group with a path a kind.
-  paint(params, api) {
-    const { x: left, y: top, width, height } = params.coordSys;
-    const right = left + width;
-    const origin = api.coord([0, 0])[0];
-    const scale = (api.coord([this.end, 0])[0] - origin) / this.end;
-    this.view = { start: (left - origin) / scale, end: (right - origin) / scale };
+  // draw paints everything: the axis above the rows, and below them which part is shown.
+  draw() {
+    if (!this.size?.width) return;
+    const { pen } = this, ratio = window.devicePixelRatio || 1;
+    pen.canvas.width = Math.round(this.size.width * ratio);
+    pen.canvas.height = Math.round(this.size.height * ratio);
+    pen.canvas.style.cssText = `display:block;width:${this.size.width}px;height:${this.size.height}px`;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.textBaseline = "middle";
+    const left = 0, { top } = margin, width = this.size.width - margin.right, height = this.size.height - top - margin.bottom, right = left + width;
+    const scale = width / (this.view.end - this.view.start), origin = left - this.view.start * scale;
     this.geometry = { left, right, top, height, scale, origin };
+    this.axis();
+    pen.save();
+    pen.beginPath();
+    pen.rect(left, top, width, height);
+    pen.clip();
+    this.paint(left, right, top, height, scale, origin);
+    pen.restore();
+  }
+
+  // paint draws the rows in sight.
+  paint(left, right, top, height, scale, origin) {
     const scrolled = this.scroller.scrollTop;
-    const rowsInSight = this.lines.filter((l) => l.row && l.row.last > l.row.to && top + l.top - scrolled + l.height >= top && l.top - scrolled <= height).map((l) => l.row);
-    const hidden = crowded(this.kinds, this.spans, rowsInSight, this.view.start, this.view.end, width);
+    const rowsInSight = this.lines.filter((l) => l.row && l.row.last > l.row.to && l.top - scrolled + l.height >= 0 && l.top - scrolled <= height).map((l) => l.row);
+    const hidden = crowded(this.kinds, this.spans, rowsInSight, this.view.start, this.view.end, right - left);
     this.hint(hidden);
     const painter = new Painter(this.kinds, this.spans, hidden);
-    const children = [];
     let rows = 0;
     this.labelled = 0;
     for (const line of this.lines) {
       const y = top + line.top - scrolled;
       if (y + line.height < top || y > top + height) continue;
       if (line.section) {
-        this.header(children, line.section, y, line.height);
+        this.header(line.section, y, line.height);
         continue;
       }
       rows++;
       const edge = line.row.cluster ? 2 : 0;
       painter.row(line.row, y + 1 + edge, line.height - 2 - edge, left, right, origin, scale, this.search);
     }
-    const before = children.length;
-    painter.rects.forEach((parts, kind) => {
-      if (parts.length) children.push(this.shape("rects", parts, { fill: this.kinds[kind].color }));
-    });
-    for (const t of painter.texts) children.push(this.text(t));
+    painter.rects.forEach((parts, kind) => this.rects(parts, this.kinds[kind].color));
+    for (const t of painter.texts) this.caption(t);
     painter.marks.forEach((parts, kind) => {
-      const k = this.kinds[kind];
-      const color = k.color || this.ink("ink"), paper = this.ink("paper");
-      if (parts.length) children.push(this.shape(k.mark, parts, k.hollow ? { fill: paper, stroke: color, lineWidth: 1.2 } : { fill: color, stroke: paper, lineWidth: 0.8 }));
+      const k = this.kinds[kind], color = k.color || this.ink("ink"), paper = this.ink("paper");
+      if (parts.length) shapes(this.pen, k.mark, parts, k.hollow ? paper : color, k.hollow ? color : paper, k.hollow ? 1.2 : 0.8);
     });
-    this.base(children, top, height, left, right, origin, scale);
+    this.base(top, height, left, right, origin, scale);
     const path = this.showPath ? this.path(left, right, top, scrolled, origin, scale) : [];
-    if (path.length) children.push(this.shape("rects", path, { fill: this.ink("bad") }));
+    this.rects(path, this.ink("bad"));
     this.drawn = {
-      path: path.length / 4, labels: this.labelled, rows, spans: painter.seen, paths: children.length - before - painter.texts.length, texts: painter.texts.length,
+      path: path.length / 4, labels: this.labelled, rows, spans: painter.seen, texts: painter.texts.length,
       rects: painter.rects.reduce((n, r) => n + r.length / 4, 0), marks: painter.marks.reduce((n, m) => n + m.length / 3, 0),
     };
-    return { type: "group", silent: true, children };
+  }
+
+  // axis draws lines at round times with their labels, and below the rows which part of the whole is shown.
+  axis() {
+    const { left, right, top, height, scale, origin } = this.geometry, { start, end } = this.view;
+    const least = (end - start) / Math.max(1, (right - left) / 110), power = 10 ** Math.floor(Math.log10(least));
+    const step = Math.max(1, [1, 2, 5, 10].find((m) => m * power >= least) * power);
+    const lines = [];
+    for (let ns = Math.ceil(start / step) * step; ns <= end; ns += step) {
+      const x = origin + ns * scale, label = tick(ns, this.view);
+      lines.push(x, top - 4, 1, height + 4);
+      if (x + label.length * 6.2 < right) this.text(label, x + 3, top - 12, "soft");
+    }
+    this.rects(lines, this.ink("grid"));
+    const whole = this.end - this.begin, place = (ns) => left + ((ns - this.begin) / whole) * (right - left), y = top + height + 7;
+    this.rects([left, y, right - left, 8], this.ink("panel"));
+    this.rects([place(start), y, Math.max(3, place(end) - place(start)), 8], this.ink(end - start < whole ? "faint" : "line"));
+  }
+
+  rects(parts, color) {
+    if (!parts.length) return;
+    const { pen } = this;
+    pen.fillStyle = color;
+    pen.beginPath();
+    for (let i = 0; i < parts.length; i += 4) pen.rect(parts[i], parts[i + 1], parts[i + 2], parts[i + 3]);
+    pen.fill();
+  }
+
+  text(text, x, y, color, font = this.font) {
+    this.pen.font = font;
+    this.pen.fillStyle = this.inks[color] ?? color;
+    this.pen.fillText(text, x, y);
   }
 
   // base is a line down from the end of the first run, which the others are compared with.
-  base(children, top, height, left, right, origin, scale) {
+  base(top, height, left, right, origin, scale) {
     const first = this.lines[0]?.section, x = first?.kernel ? origin + first.end * scale : right;
     if (x <= left || x >= right) return;
     const dashes = [];
     for (let y = top; y < top + height; y += 7) dashes.push(x - 0.5, y, 1, 4);
-    children.push(this.shape("rects", dashes, { fill: this.ink("ink"), opacity: 0.6 }));
+    this.rects(dashes, this.ink("faint"));
   }
 
   // path is the critical path of the runs shown: a line below what it consists of, thinner
@@ -217,35 +236,25 @@ class Timeline {
     if (this.hinted && this.hinted.textContent !== (text && `zoom in for: ${text}`)) this.hinted.textContent = text && `zoom in for: ${text}`;
   }
 
-  shape(type, parts, style) {
-    return { type, shape: { parts }, style, silent: true, transition: [] };
-  }
-
   // header names a run above a line as long as the run, which a post ends.
-  header(children, section, y, height) {
+  header(section, y, height) {
     const { left, right, scale, origin } = this.geometry;
     const end = origin + section.end * scale, x = Math.min(end, right);
-    children.push(this.shape("rects", [left, y, right - left, height], { fill: this.ink("panel") }));
-    if (x > left) children.push(this.shape("rects", [left, y + height - 3.5, x - left, 1.5], { fill: this.ink("faint") }));
-    if (end <= right && end >= left) children.push(this.shape("rects", [end - 1.5, y + 6, 1.5, height - 8], { fill: this.ink("ink") }));
-    this.gaps(children, section.gaps ?? [], y + height);
-    children.push({
-      type: "text", silent: true,
-      style: {
-        text: oneLine(section.title), x: left + 8, y: y + 12, verticalAlign: "middle", width: right - left - 16, overflow: "truncate",
-        fill: this.ink("ink"), font: "600 12px " + this.ink("sans"),
-      },
-    });
+    this.rects([left, y, right - left, height], this.ink("panel"));
+    if (x > left) this.rects([left, y + height - 3.5, x - left, 1.5], this.ink("faint"));
+    if (end <= right && end >= left) this.rects([end - 1.5, y + 6, 1.5, height - 8], this.ink("ink"));
+    this.gaps(section.gaps ?? [], y + height);
+    this.text(oneLine(section.title).slice(0, Math.max(0, (right - left - 16) / 7)), left + 8, y + 12, "ink", "600 12px " + this.ink("sans"));
   }
 
   // gaps labels the largest gaps of a run above the line of its heading, such that no label covers another.
-  gaps(children, gaps, bottom) {
+  gaps(gaps, bottom) {
     const { left, right, scale, origin } = this.geometry, between = 12, labels = [];
     let next = left;
     for (const gap of gaps) {
       const x0 = Math.max(left, origin + gap.from * scale), x1 = Math.min(right, origin + gap.to * scale);
       if (x1 <= x0) continue;
-      children.push(this.shape("rects", [x0, bottom - 6, Math.max(1, x1 - x0), 4], { fill: gap.color }));
+      this.rects([x0, bottom - 6, Math.max(1, x1 - x0), 4], gap.color);
       const room = gap.text.length * 6.2;
       labels.push({ x: Math.max(x0, next), room, text: gap.text });
       next = Math.max(x0, next) + room + between;
@@ -254,26 +263,26 @@ class Timeline {
     for (const l of labels.reverse()) {
       l.x = Math.min(l.x, edge - l.room);
       edge = l.x - between;
-      children.push({ type: "text", silent: true, style: { text: oneLine(l.text), x: l.x, y: bottom - 13, verticalAlign: "middle", fill: this.ink("soft"), font: this.font } });
+      this.text(oneLine(l.text), l.x, bottom - 13, "soft");
     }
     this.labelled += labels.length;
   }
 
-  text({ x, y, width, span, kind }) {
-    const style = this.kinds[kind], name = this.captions[this.spans.name[span]];
+  caption({ x, y, width, span, kind }) {
+    const style = this.kinds[kind], name = oneLine(this.captions[this.spans.name[span]]);
     const inset = style.height < 1 ? 9 : 3; // room for the mark that stands where a store begins
-    const room = width - inset - 3, long = name.length * 6;
-    const drawn = { x: x + inset, y: y + 0.5, verticalAlign: "middle", fill: style.ink, font: this.font };
-    if (!name || room < Math.min(50, long)) drawn.text = style.glyph;
-    else if (long < room) drawn.text = oneLine(name);
-    else Object.assign(drawn, { text: oneLine(name), width: room, overflow: "truncate", ellipsis: "…" }); // measures: slow
-    return { type: "text", silent: true, style: drawn };
+    const room = Math.floor((width - inset - 3) / 6); // characters
+    const short = name.length <= room ? name : name.slice(0, room - 1) + "…";
+    this.text(name && room >= Math.min(8, name.length) ? short : style.glyph, x + inset, y + 0.5, style.ink);
   }
 
   zoomTo(start, end) {
     const width = Math.min(Math.max(end - start, leastView), this.end - this.begin);
     start = Math.min(Math.max(this.begin, (start + end - width) / 2), this.end - width);
-    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: start, endValue: start + width });
+    this.view = { start, end: start + width };
+    this.hide();
+    this.draw();
+    for (const call of this.moved) call();
   }
 
   zoom(factor, at) {
