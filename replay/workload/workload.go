@@ -12,6 +12,7 @@ import (
 // are contiguous and in order of start.
 type Workload struct {
 	Run         *trace.Run
+	Damage      trace.Damage // of Run
 	World       int     // number of simulated ranks: those of the job, captured or not
 	Captured    int     // number of captured ranks; the others are copies of these
 	Unprofiled  bool    // as in Options
