@@ -243,6 +243,7 @@ func TestSelections(t *testing.T) {
 		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(engines.Names(), ", ") + `, all)`,
 		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has variant)`,
 		"decompose:chunks=0":                    `decompose: chunks: 0 is less than 1`,
+		"decompose:chunks=1025":                 `decompose: chunks: 1025 is more than 1024`,
 		"fused:occupancy=101":                   `fused: occupancy: 101 is more than 100`,
 		"decompose:chunks=-1":                   `decompose: chunks: "-1" is not a whole number`,
 		"decompose:priority=high":               `decompose: priority: "high" is none of off, on`,

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/trace/format"
 )
 
 // checkOutputs refuses an output that replaces an input, or that the next start would read as a
@@ -42,8 +43,8 @@ func value(c *cobra.Command, flag string) string {
 	return ""
 }
 
-// inputPaths are the paths that a command line names as inputs; those that do not exist harm
-// nothing.
+// inputPaths are the paths that a command line names as inputs, and files that are read beside
+// them; those that do not exist harm nothing.
 func inputPaths(c *cobra.Command, args []string) (paths []string) {
 	named := strings.FieldsFunc(value(c, "strategy"), func(r rune) bool { return r == ':' || r == ',' })
 	for _, flag := range []string{"machine", "dataflow", "outside-graph", "retarget", "base", "plan", "traces"} {
@@ -57,6 +58,9 @@ func inputPaths(c *cobra.Command, args []string) (paths []string) {
 			paths = append(paths, match...)
 		} else {
 			paths = append(paths, name)
+		}
+		if beside, err := format.Files(name, format.Options{}); err == nil {
+			paths = append(paths, beside...)
 		}
 	}
 	return paths

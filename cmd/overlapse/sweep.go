@@ -345,6 +345,13 @@ func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, 
 	if err := found.Save(store, axes); err != nil {
 		return err
 	}
+	said := map[string]bool{}
+	for _, r := range rows {
+		if r.Damage != "" && !said[r.Input] {
+			said[r.Input] = true
+			a.Notef("%s: %s", plain.Line(r.Input), r.Damage)
+		}
+	}
 	a.Notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, found)

@@ -31,7 +31,7 @@ var Strategy = plan.Strategy{
 			Ways: ringWays, Work: wavesWork,
 		},
 		{
-			Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
+			Name: "chunks", Default: "4", Least: 1, Most: 1024, For: "variant=chunks|waves", Doc: "parts of each pair; waves: groups of whole waves",
 			Tune: []int{1, 2, 4, 8, 16}, Measured: []string{plan.AnyNumber}, Costs: "chunks: a launch, an event and a tail for each, and all of B is read for each", Work: wavesWork,
 			Ways: []plan.Way{{With: "variant=chunks", Effort: plan.ByCode, Library: "PyTorch", Note: "split the rows in %chunks parts"}},
 		},

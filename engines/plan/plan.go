@@ -312,6 +312,9 @@ func (r *Rank) free(queue int64, at trace.Time) *Stream {
 	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
 }
 
+// OnQueue lists the streams of a captured queue, in the order in which they were added.
+func (r *Rank) OnQueue(queue int64) []*Stream { return r.byQueue[queue] }
+
 // NewStream adds another stream of a captured queue, for operations that overlap on it.
 func (r *Rank) NewStream(queue int64) *Stream {
 	return r.newStream(fmt.Sprintf("stream %d", queue), queue)

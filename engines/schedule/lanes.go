@@ -13,6 +13,7 @@ import (
 // copies of one captured stream. Its operations never ran alongside each other when
 // captured, so no schedule of that stream's operations takes less than all of them.
 type laneKey struct {
+	rank  int
 	queue int64
 	kind  trace.Kind
 	free  bool // outside of all iterations
@@ -66,13 +67,13 @@ type lanes struct {
 	of    []int32                // by op: its iteration, or -1
 	ends  map[int32]program.Flag // by iteration: counts its operations that have ended
 	posts map[int32]int64        // by iteration: how many it has
-	keys  map[*plan.Stream]laneKey
+	lanes map[laneKey][]*plan.Stream
 	at    map[*plan.Stream]int32 // the iteration of the last operation written
 }
 
 // count makes the flags that say when iterations have ended.
 func (b *lanes) count() {
-	b.keys, b.at = map[*plan.Stream]laneKey{}, map[*plan.Stream]int32{}
+	b.lanes, b.at = map[laneKey][]*plan.Stream{}, map[*plan.Stream]int32{}
 	for _, i := range b.of {
 		if i < 0 {
 			continue
@@ -86,7 +87,7 @@ func (b *lanes) count() {
 
 func (b *lanes) write(r *plan.Rank, op *workload.Op) {
 	i := b.of[op.ID]
-	s := b.lane(r, laneKey{op.Queue, op.Kind, i < 0}, i, op.Start)
+	s := b.lane(r, laneKey{r.ID, op.Queue, op.Kind, i < 0}, i, op.Start)
 	for before := i - 1; before >= 0; before-- {
 		if n := b.posts[before]; n > 0 {
 			if at, ok := b.at[s]; !ok || at != i {
@@ -106,13 +107,13 @@ func (b *lanes) write(r *plan.Rank, op *workload.Op) {
 // lane is a stream for operations of the key, of which none is running at the
 // captured time and none is of a later iteration.
 func (b *lanes) lane(r *plan.Rank, k laneKey, iteration int32, at trace.Time) *plan.Stream {
-	for _, s := range r.Streams {
-		if b.keys[s] == k && s.End <= at && b.at[s] <= iteration {
+	for _, s := range b.lanes[k] {
+		if s.End <= at && b.at[s] <= iteration {
 			return s
 		}
 	}
 	s := &plan.Stream{Stream: program.Stream{Name: fmt.Sprintf("stream %d: %s", k.queue, k.kind), Queue: k.queue}}
 	r.Streams = append(r.Streams, s)
-	b.keys[s] = k
+	b.lanes[k] = append(b.lanes[k], s)
 	return s
 }

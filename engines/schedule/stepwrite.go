@@ -175,14 +175,8 @@ func (rw *rankWriter) captured(ids []int32) {
 // stream is the stream of an item: the captured one.
 func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 	n := rw.lane[op.ID]
-	for _, s := range rw.Streams {
-		if s.Queue != op.Queue {
-			continue
-		}
-		if n == 0 {
-			return s
-		}
-		n--
+	if on := rw.OnQueue(op.Queue); n < len(on) {
+		return on[n]
 	}
 	return rw.NewStream(op.Queue)
 }

@@ -27,6 +27,7 @@ type Row struct {
 	Exposed    int64   `json:"exposed_ns" parquet:"exposed_ns"`
 	Confidence string  `json:"confidence" parquet:"confidence,dict"`
 	Why        string  `json:"why" parquet:"why,dict"`
+	Damage     string  `json:"damage" parquet:"damage,dict"` // what is damaged in the input
 	ID         string  `json:"id" parquet:"id"`
 }
 
@@ -58,7 +59,7 @@ func (a *Axes) Rows(finished map[string]Record) ([]Row, error) {
 			holes = append(holes, c)
 			continue
 		}
-		row.Applies, row.Why, row.Confidence = r.Why == "", r.Why, r.Confidence
+		row.Applies, row.Why, row.Confidence, row.Damage = r.Why == "", r.Why, r.Confidence, r.Damage
 		row.Time, row.Fastest, row.Slowest, row.Captured, row.Exposed = r.Time, r.Fastest, r.Slowest, r.Captured, r.Exposed
 		if row.Applies && r.Captured > 0 {
 			row.Change = float64(r.Time)/float64(r.Captured) - 1

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -38,8 +39,9 @@ type Record struct {
 	Captured   int64   `json:"captured_ns"`
 	Exposed    int64   `json:"exposed_ns"` // communication without computation, mean over ranks
 	Confidence string  `json:"confidence"`
-	Why        string  `json:"why,omitempty"` // why the strategy does not apply; then times are 0
-	Seconds    float64 `json:"seconds"`       // that the replay took
+	Why        string  `json:"why,omitempty"`    // why the strategy does not apply; then times are 0
+	Damage     string  `json:"damage,omitempty"` // what is damaged in the input
+	Seconds    float64 `json:"seconds"`          // that the replay took
 }
 
 // A Runner replays cells.
@@ -172,6 +174,7 @@ func (r *Runner) replay(s *Subject, sel plan.Selection, c Cell) (Record, error) 
 		rec.Fastest, rec.Slowest = rec.Time, rec.Time
 	}
 	rec.Exposed = int64(explain.LimitOf(s.Workload, out).Exposed())
+	rec.Damage = strings.Join(s.Workload.Damage.Sentences, "; ")
 	rec.Confidence = string(verdict.ConfidenceOf(s.Workload, trace.Time(s.Captured), out).Level)
 	return rec, nil
 }

@@ -183,7 +183,7 @@ const mostLost = 0.01
 
 // damage: device work that the trace does not have as it was recorded.
 func (v *assessment) damage() {
-	if what := damageOf(v.w.Run); what != "" {
+	if what := damageOf(v.w); what != "" {
 		v.addCaveat(invalid, "the trace is damaged: %s", what)
 	}
 }

@@ -3,14 +3,13 @@ package verdict
 import (
 	"strings"
 
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// damageOf says what is damaged of a run, if it is more than mostLost; else "".
-func damageOf(r *trace.Run) string {
-	d := r.Damage()
-	if d.Share() <= mostLost {
+// damageOf says what is damaged of a captured run, if it is more than mostLost; else "".
+func damageOf(w *workload.Workload) string {
+	if w.Damage.Share() <= mostLost {
 		return ""
 	}
-	return strings.Join(d.Sentences, "; ")
+	return strings.Join(w.Damage.Sentences, "; ")
 }

@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	unlike.Isolation = &workload.Isolation{Checked: 10, P90: 0.6}
 	damaged, run := *w, *w.Run
 	run.Ledger.Entries = append(slices.Clone(run.Ledger.Entries), trace.Entry{Action: trace.Repaired, Reason: "negative duration: set to 0", Kernels: 2})
-	damaged.Run = &run
+	damaged.Run, damaged.Damage = &run, run.Damage()
 	for _, c := range []struct {
 		name     string
 		w        *workload.Workload

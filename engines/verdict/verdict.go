@@ -82,7 +82,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Ou
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
 			"a captured graph removes it (captured:graph=on predicts that), torch.compile and fewer, larger operators reduce it", 100*v.HostWait)
 	}
-	if what := damageOf(w.Run); what != "" {
+	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)

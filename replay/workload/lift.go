@@ -48,7 +48,7 @@ const NoDeviceOperation = "the run holds no device operation"
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
-	w := &Workload{Run: run, Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
+	w := &Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)
 	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
 	l.noteEstimates()

@@ -12,12 +12,13 @@ import (
 // are contiguous and in order of start.
 type Workload struct {
 	Run         *trace.Run
-	World       int     // number of simulated ranks: those of the job, captured or not
-	Captured    int     // number of captured ranks; the others are copies of these
-	Unprofiled  bool    // as in Options
-	Rows        []int32 // by rank: its row of Run.Ranks, or the row that it copies
-	Copies      []bool  // by rank: not captured
-	Ops         []Op    // by rank, then start
+	Damage      trace.Damage // of Run
+	World       int          // number of simulated ranks: those of the job, captured or not
+	Captured    int          // number of captured ranks; the others are copies of these
+	Unprofiled  bool         // as in Options
+	Rows        []int32      // by rank: its row of Run.Ranks, or the row that it copies
+	Copies      []bool       // by rank: not captured
+	Ops         []Op         // by rank, then start
 	Ranks       [][]int32
 	Collectives []Collective // by start
 	Pairs       []Pair       // by start

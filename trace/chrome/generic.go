@@ -10,19 +10,24 @@ import (
 // rocmProfileData name processes GPU0, GPU1, COPY. Their events become kernels
 // and copies, API calls become host calls, and everything else remains a marker.
 func (d *reader) recognise() {
+	for _, u := range d.unread {
+		note := d.b.Note
+		if _, _, gpu := gpuOf(d.processNames[u.pid]); gpu {
+			note = d.b.NoteKernel
+		}
+		note(trace.Skipped, d.o.File, u.reason, "byte", u.pos)
+	}
 	gpus := false
 	for i := range d.tracks {
 		t := &d.tracks[i]
 		if t.place != elsewhere || t.category != "" {
 			continue
 		}
-		name := strings.TrimSpace(d.processNames[t.pid])
-		n, isGPU := trailing(name)
-		isGPU = isGPU && strings.EqualFold(strings.TrimRight(name, "0123456789 "), "GPU")
-		if isGPU && t.device < 0 {
+		n, numbered, gpu := gpuOf(d.processNames[t.pid])
+		if numbered && t.device < 0 {
 			t.device = int32(n)
 		}
-		if isGPU || name == "COPY" {
+		if gpu {
 			t.place, gpus = onDevice, true
 		}
 	}
@@ -46,6 +51,22 @@ func (d *reader) recognise() {
 			}
 		}
 	}
+}
+
+// gpuOf is the number of the GPU that a process is named after, and whether it is one's or that
+// of copies.
+func gpuOf(process string) (n int64, numbered, gpu bool) {
+	name := strings.TrimSpace(process)
+	n, numbered = trailing(name)
+	numbered = numbered && strings.EqualFold(strings.TrimRight(name, "0123456789 "), "GPU")
+	return n, numbered, numbered || name == "COPY"
+}
+
+// An unread is a skipped event without a category: a kernel or copy if its process, which may be
+// named later, is a GPU.
+type unread struct {
+	pid, reason string
+	pos         int64 // byte
 }
 
 // onGPU changes the marker on a GPU's row to a kernel or a copy.

@@ -50,6 +50,7 @@ type rows struct {
 type deferred struct {
 	boundaries []boundary // B, E and asynchronous events, to be paired
 	arrows     []arrow    // to be resolved
+	unread     []unread   // to be noted
 
 	operatorCalls []operatorCall // if there is an execution trace
 	recorded      *recorded      // the same
@@ -156,6 +157,8 @@ func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
 		d.b.NoteSpan(trace.SpanID(d.b.Len()), a, d.o.File, reason, "byte", e.pos)
 	case c == kernel || c == memcpy || c == memset:
 		d.b.NoteKernel(a, d.o.File, reason, "byte", e.pos)
+	case e.cat == nil:
+		d.unread = append(d.unread, unread{string(unquote(e.pid)), reason, e.pos})
 	default:
 		d.note(a, reason, e.pos)
 	}

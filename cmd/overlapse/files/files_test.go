@@ -248,6 +248,36 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
+// A folder that a killed process was about to replace is put back, unless the new one is there.
+func TestLeftoverFolder(t *testing.T) {
+	dir := t.TempDir()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Skip(err)
+	}
+	old := filepath.Join(dir, fmt.Sprintf(".overlapse-%s-%d-0123abcd.tmp", host, gone.Process.Pid), keptFolder)
+	for _, lost := range []string{filepath.Join(old, "lost"), filepath.Join(old, "there"), filepath.Join(dir, "there")} {
+		if err := os.MkdirAll(lost, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(lost, "of-"+filepath.Base(filepath.Dir(lost))))
+	}
+	write(t, filepath.Join(dir, "next"))
+	if got := names(t, dir); !slices.Equal(got, []string{"lost", "next", "there"}) {
+		t.Errorf("%v", got)
+	}
+	if got := names(t, filepath.Join(dir, "lost")); !slices.Equal(got, []string{"of-" + keptFolder}) {
+		t.Errorf("put back: %v", got)
+	}
+	if got := names(t, filepath.Join(dir, "there")); slices.Contains(got, "of-"+keptFolder) {
+		t.Errorf("the new folder holds %v", got)
+	}
+}
+
 // A path lies in a folder also by links and before it exists.
 func TestWithin(t *testing.T) {
 	dir := t.TempDir()

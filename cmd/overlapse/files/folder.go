@@ -32,7 +32,8 @@ func Replaceable(dir, main string, own func(name string) bool) error {
 }
 
 // Folder writes a folder completely or not at all: its files are written aside, and the whole
-// takes the place of an old folder. The caller has checked that that is Replaceable.
+// takes the place of an old folder, which is put back by the next start if the program is
+// killed in between. The caller has checked that that is Replaceable.
 func (f *Set) Folder(dir string, write func(in *Set, aside string) error) error {
 	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -63,7 +64,10 @@ func (f *Set) Folder(dir string, write func(in *Set, aside string) error) error 
 	if f.closed {
 		return errClosed
 	}
-	before := filepath.Join(old, "before")
+	before := filepath.Join(old, keptFolder, filepath.Base(target))
+	if err := mkdir(filepath.Dir(before)); err != nil {
+		return fmt.Errorf("%s: %w", dir, WithoutPath(err))
+	}
 	if err := os.Rename(target, before); err == nil {
 		if info, err := os.Stat(before); err == nil {
 			_ = os.Chmod(aside, info.Mode().Perm()) // not supported by all file systems

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -65,10 +66,19 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	return run, nil
 }
 
-// OpenAll opens the paths that Input gave a name, or one.
+// OpenAll opens the paths that Input gave a name, or one. A pipe that is the only path, as of
+// <(zcat FILE), is read as standard input is; among others it is refused.
 func (r *Reader) OpenAll(path string, o format.Options) (*trace.Run, error) {
 	if paths := r.Inputs[path]; paths != nil {
 		return format.OpenAll(paths, path, o)
+	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
+		pipe, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, files.WithoutPath(err))
+		}
+		defer pipe.Close()
+		o.Stdin, path = pipe, "-"
 	}
 	return format.Open(path, o)
 }

@@ -30,7 +30,7 @@ func Of(axes *sweep.Axes, rows []sweep.Row) Results {
 // Save writes results.json, results.csv, results.parquet and results.html.
 func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
-	for _, f := range []struct {
+	all := []struct {
 		name  string
 		write func(*bytes.Buffer) error
 	}{
@@ -38,12 +38,15 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, r.Cells) }},
 		{"results.parquet", func(w *bytes.Buffer) error { return schema.WriteParquet(w, slices.Values(r.Cells)) }},
 		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, r.page(title, axes)) }},
-	} {
-		var text bytes.Buffer
-		if err := f.write(&text); err != nil {
+	}
+	texts := make([]bytes.Buffer, len(all)) // complete before the first is written, so that they are soon replaced together
+	for i, f := range all {
+		if err := f.write(&texts[i]); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		if err := store.Write(f.name, text.Bytes()); err != nil {
+	}
+	for i, f := range all {
+		if err := store.Write(f.name, texts[i].Bytes()); err != nil {
 			return err
 		}
 	}
@@ -51,13 +54,13 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 }
 
 func writeSweepCSV(w *bytes.Buffer, rows []sweep.Row) error {
-	head := []string{"input", "machine", "what_if", "clock", "ranks", "retarget", "strategy", "settings", "seed", "applies", "time_us", "fastest_us", "slowest_us", "captured_us", "change", "exposed_us", "confidence", "why", "id"}
+	head := []string{"input", "machine", "what_if", "clock", "ranks", "retarget", "strategy", "settings", "seed", "applies", "time_us", "fastest_us", "slowest_us", "captured_us", "change", "exposed_us", "confidence", "why", "damage", "id"}
 	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1e3) }
 	cells := make([][]string, len(rows))
 	for i, r := range rows {
 		cells[i] = []string{
 			r.Input, r.Machine, r.WhatIf, r.Clock, r.Ranks, r.Retarget, r.Strategy, r.Settings, fmt.Sprint(r.Seed), fmt.Sprint(r.Applies),
-			us(r.Time), us(r.Fastest), us(r.Slowest), us(r.Captured), fmt.Sprintf("%.4f", r.Change), us(r.Exposed), r.Confidence, r.Why, r.ID,
+			us(r.Time), us(r.Fastest), us(r.Slowest), us(r.Captured), fmt.Sprintf("%.4f", r.Change), us(r.Exposed), r.Confidence, r.Why, r.Damage, r.ID,
 		}
 	}
 	return schema.WriteCSV(w, head, slices.Values(cells))
