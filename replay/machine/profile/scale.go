@@ -71,14 +71,14 @@ func (p *profile) scale(m *machine.Machine) {
 		}
 		p.taken[key] = true
 		if p.base == "" {
-			p.fail(p.keys[key], "add base: NAME", "%s: there is no base to scale", key)
+			p.Fail(p.keys[key], "add base: NAME", "%s: there is no base to scale", key)
 			continue
 		}
 		var q machine.Quantity
 		e := Entry{Key: key, Dims: []machine.Dimension{machine.Ratio}, Quantity: &q, needed: true}
 		body, source, _ := p.split(e, n)
 		if body == nil && source != "" {
-			p.fail(n, "write "+e.form(), "%s has no value", key)
+			p.Fail(n, "write "+e.form(), "%s has no value", key)
 		}
 		if q = p.quantity(e, body); q.Value > 0 {
 			q.Source = source
