@@ -174,8 +174,7 @@ type sim struct {
 	ledger   ledger
 	record   recorder
 	causes   *causes // nil: not recorded
-	limits   *limits // nil: not recorded
-	usage    *usage  // nil: not recorded
+	meter    *meter  // nil: not recorded
 	err      error
 }
 
@@ -206,10 +205,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
 	}
-	s.limits = newLimits(s, o)
-	if o.Usage {
-		s.meterUsage()
-	}
+	s.meter = s.newMeter(o)
 	return s
 }
 
