@@ -1,7 +1,6 @@
 // Package replay runs programs of GPU work on a modelled machine.
 //
 // Simulate is pure: the same machine, program and options give the same result,
-// byte for byte. Its rules are in MODEL.md. An instant of the simulation:
 // byte for byte. Its rules are in MODEL.md. Files in the order in which one instant uses
 // them:
 //
