@@ -94,13 +94,12 @@ func (p *reader) read(body ast.Node) {
 	for _, e := range keyed.Pairs(body) {
 		key := keyed.Key(e)
 		read := axes[key]
-		switch {
-		case read == nil:
+		if read == nil {
 			p.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(axes)), ", "), "unknown key %q", key)
-		default:
-			given[key] = true
-			read(e.Value)
+			continue
 		}
+		given[key] = true
+		read(e.Value)
 	}
 	for _, key := range []string{"inputs", "strategies"} {
 		if !given[key] {
