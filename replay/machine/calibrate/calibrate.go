@@ -174,10 +174,7 @@ func tidy(rows [][]float64, dims []machine.Dimension) [][]float64 {
 func clone(m machine.Machine) machine.Machine {
 	for _, e := range profile.Entries(&m) {
 		if e.Table != nil {
-			e.Table.Rows = slices.Clone(e.Table.Rows)
-			for i, r := range e.Table.Rows {
-				e.Table.Rows[i] = slices.Clone(r)
-			}
+			*e.Table = e.Table.Copy()
 		}
 	}
 	return m

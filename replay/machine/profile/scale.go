@@ -118,8 +118,7 @@ func (p *profile) apply(e Entry, s scaling, f machine.Quantity) {
 		return
 	}
 	rows := make([][]float64, 0, len(e.Table.Rows))
-	for _, r := range e.Table.Rows {
-		r = slices.Clone(r)
+	for _, r := range e.Table.Copy().Rows {
 		d := e.Dims[s.column]
 		r[s.column] = scaledBy(r[s.column], by, machine.ScaleOf(machine.UsualUnit(d)), d)
 		if n := len(rows); n > 0 && slices.Compare(rows[n-1], r) >= 0 {
