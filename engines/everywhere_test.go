@@ -43,7 +43,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 			if testing.Short() && w.World > 8 {
 				t.Skip("many ranks")
 			}
-			outs, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true}, nil)
+			outs, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true, Usage: true}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,9 +110,12 @@ func memoryIsOneAccount(t *testing.T, w *workload.Workload, out compare.Outcome)
 		}
 	}
 	updates := out.Strategy.Future && out.Machine.GPU.Update.Value > 1 // a byte that is added takes more than a byte of memory
-	for _, u := range out.Result.Use {
-		taken := u.Fraction * out.Machine.GPU.Memory.Value * float64(out.Result.Makespan) / 1e9
-		if u.Resource == replay.Memory && !updates && math.Abs(taken-counted[u.GPU]) > 0.03*counted[u.GPU]+1 { // flows last whole nanoseconds
+	for _, u := range out.Result.Usage {
+		taken := 0.0
+		for i, share := range u.Shares {
+			taken += share * out.Machine.GPU.Memory.Value * float64(min(u.Width, out.Result.Makespan-u.Width*trace.Time(i))) / 1e9
+		}
+		if u.Of == replay.Memory.String() && !updates && math.Abs(taken-counted[u.GPU]) > 0.03*counted[u.GPU]+1 { // flows last whole nanoseconds
 			t.Errorf("%s: flows take %.0f bytes of GPU %d's memory, %.0f are counted", name, taken, u.GPU, counted[u.GPU])
 		}
 	}

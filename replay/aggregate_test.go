@@ -34,7 +34,7 @@ func TestLevelRisesOverLimits(t *testing.T) {
 		return append(buf, program.Phase{Op: program.Work, Time: 100, Read: 10000}, second(wg))
 	}
 	p := prog([]program.Stream{{Commands: []program.Command{k}}})
-	r := mustSimulate(t, small(1, 40), p, Options{Level: Workgroups})
+	r := mustSimulate(t, small(1, 40), p, Options{Level: Workgroups, Usage: true})
 	want := map[program.Time]int{520: 20, 645: 10, 665: 10}
 	for _, s := range r.Run.Spans {
 		if s.Kind == trace.Workgroup {
@@ -55,7 +55,7 @@ func TestContendedEqualsNaive(t *testing.T) {
 		p := drawContended(t)
 		m := machine.Machine{Name: "contended", GPUs: 1, GPU: machine.GPU{CUs: q(4), Threads: q(8), WGs: q(8), Memory: q(40e9)}}
 		naive := runNaive(m, p)
-		r, err := Simulate(m, p, Options{Level: Workgroups})
+		r, err := Simulate(m, p, Options{Level: Workgroups, Usage: true})
 		if err != nil {
 			t.Fatal(err)
 		}

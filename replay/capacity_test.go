@@ -50,7 +50,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 				if id == none {
 					continue
 				}
-				moved, _ := s.flows.Used(id, int64(s.now))
+				moved := s.flows.Used(id, int64(s.now))
 				got, want, capacity := moved, want[id], s.flows.capacities[id]
 				// A flow is taken to go on until the whole nanosecond at which it ends.
 				late := capacity * float64(ends)

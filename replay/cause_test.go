@@ -239,7 +239,11 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 // itself or by one of its kernels.
 func couldPost(p *program.Program, g Segment, f program.Flag) bool {
 	for _, c := range p.GPUs[g.Rank].Streams[g.Stream].Commands {
-		if c.Op == program.Post && c.Flag == f || c.Kernel != nil && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
+		posts := flagSet{}
+		if c.Kernel != nil {
+			posts.unplaced(c.Kernel, 0, 0)
+		}
+		if c.Op == program.Post && c.Flag == f || posts[f] {
 			return true
 		}
 	}

@@ -76,7 +76,6 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	}
 	s.record.end(st.span, s.now)
 	s.record.end(st.moves, s.now)
-	s.ran(st.gpu, s.record.Span(st.span).Start, copying)
 	s.passed(id, st, Copying, c.Peer)
 	s.ended()
 	if st.engine != none {

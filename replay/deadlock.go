@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -34,35 +35,27 @@ func (s *sim) deadlock() error {
 }
 
 func (s *sim) chain(w waiter) []string {
-	d := waitSearch{sim: s, found: map[launchPart]flagSet{}}
+	d := waitSearch{sim: s, found: map[waiter]flagSet{}}
 	var seen []waiter
 	var chain []string
-	for {
+	for ok := true; ok; {
 		if at := slices.Index(seen, w); at >= 0 {
 			return chain[at:]
 		}
 		seen = append(seen, w)
-		text, next, ok := d.follow(w)
+		var text string
+		text, w, ok = d.follow(w)
 		chain = append(chain, text)
-		if !ok {
-			return chain
-		}
-		w = next
 	}
+	return chain
 }
 
 type flagSet map[program.Flag]bool
 
-// A launchPart is the resident or the unplaced workgroups of a launch.
-type launchPart struct {
-	launch   int32
-	unplaced bool
-}
-
 // A waitSearch finds the actors that could still post a flag.
 type waitSearch struct {
 	*sim
-	found map[launchPart]flagSet
+	found map[waiter]flagSet
 }
 
 // follow describes a wait and finds the waiter that could end it; ok is false if there is
@@ -118,127 +111,101 @@ func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, 
 // awaiting follows a flag to a waiter that could post it.
 func (d *waitSearch) awaiting(who string, f program.Flag, count int64) (string, waiter, bool) {
 	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags[f], d.flags[f].value, count)
-	if next, whose, ok := d.poster(f); ok {
-		return fmt.Sprintf("%s that %s would post", text, whose), next, true
+	for _, w := range d.waiters() {
+		switch {
+		case !d.posts(w)[f]:
+		case w.launch != none:
+			l := d.kernels.at(w.launch)
+			return fmt.Sprintf("%s that kernel %q of GPU %d would post", text, l.kernel.Name, l.gpu), w, true
+		default:
+			st := &d.streams[w.stream]
+			return fmt.Sprintf("%s that stream %q of GPU %d would post", text, st.Name, st.gpu), w, true
+		}
 	}
 	return text + " that nothing left would post", waiter{}, false
 }
 
-// poster finds a waiter that could post the flag: workgroups first (unplaced before
-// resident), by launch, then streams.
-func (d *waitSearch) poster(f program.Flag) (w waiter, whose string, ok bool) {
-	for _, unplaced := range []bool{true, false} {
-		best := int32(none)
-		for i := range d.kernels.all {
-			id := int32(i)
-			l := d.kernels.at(id)
-			if l.kernel != nil && d.posts(launchPart{id, unplaced})[f] && (best == none || l.order < d.kernels.at(best).order) {
-				best = id
-			}
+// waiters lists who could post: workgroups (unplaced before resident), by launch, then streams.
+func (d *waitSearch) waiters() (all []waiter) {
+	for i := range d.kernels.all {
+		if d.kernels.all[i].kernel != nil {
+			all = append(all, waiter{none, int32(i), true})
 		}
-		if best != none {
-			l := d.kernels.at(best)
-			return waiter{stream: none, launch: best, unplaced: unplaced}, fmt.Sprintf("kernel %q of GPU %d", l.kernel.Name, l.gpu), true
-		}
+	}
+	slices.SortFunc(all, func(a, b waiter) int { return cmp.Compare(d.kernels.at(a.launch).order, d.kernels.at(b.launch).order) })
+	for _, w := range all {
+		all = append(all, waiter{none, w.launch, false})
 	}
 	for i := range d.streams {
-		if st := &d.streams[i]; d.streamPosts(st, f) {
-			return waiter{stream: int32(i), launch: none}, fmt.Sprintf("stream %q of GPU %d", st.Name, st.gpu), true
-		}
+		all = append(all, waiter{int32(i), none, false})
 	}
-	return waiter{}, "", false
+	return all
 }
 
-// streamPosts reports whether a later command of the stream could post the flag.
-func (d *waitSearch) streamPosts(st *stream, f program.Flag) bool {
-	for i := st.next + 1; i < len(st.Commands); i++ {
-		c := &st.Commands[i]
-		if c.Op == program.Post && c.Flag == f && c.Count > 0 {
-			return true
-		}
-		if c.Op == program.Launch && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
-			return true
-		}
-	}
-	return false
-}
-
-// posts are the flags that the workgroups of a launch could still post.
-func (d *waitSearch) posts(a launchPart) flagSet {
-	if set, ok := d.found[a]; ok {
+// posts are the flags that a waiter could still post: a stream by its later commands.
+func (d *waitSearch) posts(w waiter) flagSet {
+	if set, ok := d.found[w]; ok {
 		return set
 	}
-	l := d.kernels.at(a.launch)
 	set := flagSet{}
-	if a.unplaced {
-		if l.placed < l.kernel.WGs {
-			set = postsOf(l.kernel, l.placed, l.kernel.WGs, l.ticket)
-		}
-	} else {
-		d.residentPosts(a.launch, l, set)
-	}
-	d.found[a] = set
-	return set
-}
-
-func (d *waitSearch) residentPosts(id int32, l *launch, set flagSet) {
-	k := l.kernel
-	for i := range d.wgs.all {
-		w := d.wgs.at(int32(i))
-		if w.launch != id || w.stage == gone {
-			continue
-		}
-		set.add(d.phases(int32(i), w, l)[w.next+1:])
-		if k.Tiles == 0 {
-			continue
-		}
-		for round := int(w.rounds); round < l.owned; round++ {
-			tile := int(w.index) + round*k.WGs
-			if tile >= k.Tiles {
-				break
+	d.found[w] = set
+	if w.launch == none {
+		st := &d.streams[w.stream]
+		for i := st.next + 1; i < len(st.Commands); i++ {
+			switch c := &st.Commands[i]; {
+			case c.Op == program.Post && c.Count > 0:
+				set[c.Flag] = true
+			case c.Op == program.Launch:
+				set.unplaced(c.Kernel, 0, 0)
 			}
-			set.add(k.Recipe(tile, nil))
 		}
-		if k.Epilogue != nil && w.stage != leaving {
-			set.add(k.Epilogue(int(w.index), nil))
+		return set
+	}
+	l := d.kernels.at(w.launch)
+	if w.unplaced {
+		set.unplaced(l.kernel, l.placed, l.ticket)
+		return set
+	}
+	for i := range d.wgs.all {
+		if x := d.wgs.at(int32(i)); x.launch == w.launch && x.stage != gone {
+			set.add(d.phases(int32(i), x, l)[x.next+1:])
+			set.tiles(l.kernel, int(x.index), int(x.rounds), l.owned, x.stage != leaving)
 		}
 	}
-	if l.placed == k.WGs {
-		set.tickets(k, l.ticket)
+	if l.placed == l.kernel.WGs {
+		set.tickets(l.kernel, l.ticket)
+	}
+	return set
+}
+
+// unplaced adds the posts of a kernel's workgroups from one on, and of tiles not yet handed out.
+func (f flagSet) unplaced(k *program.Kernel, from, ticket int) {
+	owned, next := k.TilesOwned()
+	for w := from; w < k.WGs; w++ {
+		if k.Tiles == 0 {
+			f.add(k.Recipe(w, nil))
+		} else if k.Prologue != nil {
+			f.add(k.Prologue(w, nil))
+		}
+		f.tiles(k, w, 0, owned, true)
+	}
+	if from < k.WGs {
+		f.tickets(k, max(ticket, next))
 	}
 }
 
-// postsOf are the flags that workgroups from..to of a kernel, and tiles not yet handed
-// out, could post.
-func postsOf(k *program.Kernel, from, to, ticket int) flagSet {
-	set := flagSet{}
-	for w := from; w < to; w++ {
-		if k.Tiles == 0 {
-			set.add(k.Recipe(w, nil))
-			continue
-		}
-		if k.Prologue != nil {
-			set.add(k.Prologue(w, nil))
-		}
-		owned, next := k.TilesOwned()
-		ticket = max(ticket, next)
-		for round := 0; round < owned && w+round*k.WGs < k.Tiles; round++ {
-			set.add(k.Recipe(w+round*k.WGs, nil))
-		}
-		if k.Epilogue != nil {
-			set.add(k.Epilogue(w, nil))
-		}
+// tiles adds the posts of the tiles that are fixed to a persistent workgroup, from a round on,
+// and of its epilogue.
+func (f flagSet) tiles(k *program.Kernel, w, round, owned int, epilogue bool) {
+	for ; round < owned && w+round*k.WGs < k.Tiles; round++ {
+		f.add(k.Recipe(w+round*k.WGs, nil))
 	}
-	if from < to {
-		set.tickets(k, ticket)
+	if epilogue && k.Tiles > 0 && k.Epilogue != nil {
+		f.add(k.Epilogue(w, nil))
 	}
-	return set
 }
 
 func (f flagSet) tickets(k *program.Kernel, ticket int) {
-	if k.Tiles == 0 {
-		return
-	}
 	for tile := ticket; tile < k.Tiles; tile++ {
 		f.add(k.Recipe(tile, nil))
 	}

@@ -42,9 +42,8 @@ type gpu struct {
 	mask        []uint64   // scratch: candidate CUs
 	laneSets    []bool     // lane sets in use by running persistent kernels
 	engines     engines
-	held        gauge // CUs with a resident workgroup
-	collectives int   // CUs with a resident workgroup of a collective
-	moving      int   // workgroups of collectives on CUs in a Work or Store phase
+	collectives int // CUs with a resident workgroup of a collective
+	moving      int // workgroups of collectives on CUs in a Work or Store phase
 }
 
 type cu struct {
@@ -84,19 +83,20 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	return g
 }
 
-// A gauge is the integral of a count over time.
+// A gauge counts the CUs of a GPU with a workgroup in a Work or Store phase over time.
 type gauge struct {
 	count int
 	since program.Time
-	sum   float64 // up to since
-	parts *parts  // of sum; nil: not recorded
+	parts *parts // nil: not recorded
 }
 
 func (g *gauge) add(n int, now program.Time) {
-	if g.parts != nil && g.count > 0 && now > g.since {
+	if g.parts == nil {
+		return
+	}
+	if g.count > 0 && now > g.since {
 		g.parts.spread(g.since, now, float64(g.count))
 	}
-	g.sum += float64(g.count) * float64(now-g.since)
 	g.since = now
 	g.count += n
 }
@@ -230,9 +230,6 @@ func (s *sim) sweep(g *gpu, id int32) {
 // occupy and vacate update the free resources and load of a CU.
 func (s *sim) occupy(g *gpu, c, wg int32, need program.CUResources) {
 	u := &g.cus[c]
-	if len(u.wgs) == 0 {
-		g.held.add(1, s.now)
-	}
 	u.free = u.free.Minus(need)
 	g.shift(c, len(u.wgs), len(u.wgs)+1)
 	s.wgs.at(wg).at = int32(len(u.wgs))
@@ -248,9 +245,6 @@ func (s *sim) vacate(g *gpu, c, wg int32, need program.CUResources) {
 	u.wgs = u.wgs[:n]
 	u.free = u.free.Plus(need)
 	g.shift(c, n+1, n)
-	if n == 0 {
-		g.held.add(-1, s.now)
-	}
 	u.freed++
 	g.freed[c/64] |= 1 << (c % 64)
 }

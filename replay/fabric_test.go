@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -113,15 +114,13 @@ func TestPostFollowsStores(t *testing.T) {
 func TestTrafficBetweenNodes(t *testing.T) {
 	m := nodes(2, 1)
 	p := prog([]program.Stream{{Commands: []program.Command{kernel("k", 1, []program.Phase{{Op: program.Store, Peer: 1, Bytes: 100}})}}}, nil)
-	r := mustSimulate(t, m, p, Options{})
+	r := mustSimulate(t, m, p, Options{Usage: true})
 	want := []Traffic{{0, NICEgress, "k", 100, 0}, {1, Memory, "k", 100, 100}, {1, NICIngress, "k", 100, 0}}
 	if !slices.Equal(r.Traffic, want) {
 		t.Errorf("got %v, want %v", r.Traffic, want)
 	}
-	for _, u := range r.Use {
-		if u.Resource == NICEgress && u.GPU == 0 && u.Fraction != 1 {
-			t.Errorf("the NIC was used %g of the time", u.Fraction)
-		}
+	if share := used(r)[useKey{0, NICEgress.String()}]; math.Abs(share-1) > 1e-9 {
+		t.Errorf("the NIC was used %g of the time", share)
 	}
 }
 

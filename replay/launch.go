@@ -127,7 +127,6 @@ func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.record.end(l.span, s.now)
 	s.record.endPresence(l, s.now)
-	s.ran(l.gpu, s.record.Span(l.span).Start, l.busyWith())
 	s.ended()
 	if l.laneSet != none {
 		s.gpus[l.gpu].laneSets[l.laneSet] = false

@@ -1,7 +1,7 @@
 package replay
 
 import (
-	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/program"
@@ -85,38 +85,6 @@ func (p *parts) amount(i int, width program.Time) float64 {
 	return sum
 }
 
-// busy is an interval in which a kernel or copy ran on a GPU.
-type busy struct {
-	start, end program.Time
-	what       string
-}
-
-// limits records the limit of each GPU. A nil *limits records nothing.
-type limits struct {
-	busy [][]busy // by GPU
-	full []*parts // by resource: when it was saturated; nil: not modelled
-}
-
-func newLimits(s *sim, o Options) *limits {
-	if !o.Limits {
-		return nil
-	}
-	l := &limits{busy: make([][]busy, len(s.gpus)), full: make([]*parts, len(s.flows.capacities))}
-	for i, capacity := range s.flows.capacities {
-		if capacity > 0 {
-			l.full[i] = &parts{}
-		}
-	}
-	return l
-}
-
-// Full records that a resource was saturated.
-func (s *sim) Full(resource int32, from, to int64) {
-	if s.limits != nil && s.limits.full[resource] != nil {
-		s.limits.full[resource].add(program.Time(from), program.Time(to))
-	}
-}
-
 // The limits of a part in which no resource is saturated.
 const (
 	computing     = "compute"
@@ -124,35 +92,13 @@ const (
 	copying       = "copies"
 )
 
-// ran records the interval of a kernel or copy.
-func (s *sim) ran(gpu int32, start program.Time, what string) {
-	if s.limits != nil && s.now > start {
-		s.limits.busy[gpu] = append(s.limits.busy[gpu], busy{start, s.now, what})
-	}
-}
-
-// busyWith is the limit that a running kernel counts as.
-func (l *launch) busyWith() string {
-	if l.kernel.Kind == trace.Collective {
-		return communicating
-	}
-	return computing
-}
-
 // limitsOf lists the limits by GPU and start.
-func (s *sim) limitsOf(idle []Idle) []Limit {
-	if s.limits == nil || s.makespan == 0 {
-		return nil
-	}
-	width := program.Time(1)
-	for width*maxParts < s.now { // posts may arrive after the makespan
-		width *= 2
-	}
-	full := s.fullByGPU()
+func (s *sim) limitsOf(idle []Idle, width program.Time) []Limit {
+	full, busy := s.fullByGPU(), s.busyByGPU()
 	var all []Limit
 	for g := range s.gpus {
 		sums := full[g]
-		sums = append(sums, s.limits.busyParts(g)...)
+		sums = append(sums, busy[g][:]...)
 		still := map[string]*parts{}
 		for _, i := range idle {
 			if i.Rank == g && i.Cause != program.NoWork {
@@ -207,8 +153,7 @@ func mostOf(sums []named, i int, width, length program.Time) string {
 func (s *sim) fullByGPU() [][]named {
 	all := make([][]named, len(s.gpus))
 	add := func(gpu int, resource int32, name string) {
-		s.flows.Used(resource, int64(s.now)) // account up to now
-		if full := s.limits.full[resource]; full != nil && len(full.sum) > 0 {
+		if full := &s.meter.full[resource]; len(full.sum) > 0 {
 			all[gpu] = append(all[gpu], named{name, full, false})
 		}
 	}
@@ -235,34 +180,42 @@ func (s *sim) fullByGPU() [][]named {
 	return all
 }
 
-// busyParts sums the time in which a GPU computed, else communicated, else copied.
-func (l *limits) busyParts(gpu int) []named {
-	list := l.busy[gpu]
-	slices.SortFunc(list, func(a, b busy) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
-	var sums []named
-	for _, name := range [...]string{computing, communicating, copying} {
-		sum := named{name, &parts{}, false}
-		until := program.Time(0)
-		for _, b := range list {
-			if b.what == name && b.end > until {
-				sum.add(max(b.start, until), b.end)
-				until = b.end
+// busyByGPU sums the time in which each GPU computed, communicated and copied.
+func (s *sim) busyByGPU() [][3]named {
+	all := make([][3]named, len(s.gpus))
+	for g := range all {
+		all[g] = [...]named{{computing, &parts{}, false}, {communicating, &parts{}, false}, {copying, &parts{}, false}}
+	}
+	until := make([][3]program.Time, len(s.gpus))
+	for x := range s.ran() {
+		g, what := s.record.LaneOf(x.Lane).Rank, slices.Index(ranKinds[:], x.Kind)
+		if at := &until[g][what]; x.End > *at {
+			all[g][what].add(max(x.Start, *at), x.End)
+			*at = x.End
+		}
+	}
+	return all
+}
+
+var ranKinds = [...]trace.Kind{trace.Compute, trace.Collective, trace.Copy}
+
+// ran lists the kernels and copies that took time, by start.
+func (s *sim) ran() iter.Seq[*trace.Span] {
+	return func(yield func(*trace.Span) bool) {
+		for id := range s.record.Len() {
+			if x := s.record.Span(trace.SpanID(id)); slices.Contains(ranKinds[:], x.Kind) && x.End > x.Start && !yield(x) {
+				return
 			}
 		}
-		sums = append(sums, sum)
 	}
-	return sums
 }
 
 // recordLimits adds a lane with the limits of each GPU, from its first kernel or copy on.
 func (s *sim) recordLimits(all []Limit) {
 	first := s.makespan
-	if s.limits != nil {
-		for _, list := range s.limits.busy {
-			for _, b := range list {
-				first = min(first, b.start)
-			}
-		}
+	for x := range s.ran() {
+		first = x.Start
+		break
 	}
 	for _, l := range all {
 		if l.Start = max(l.Start, first); l.Start >= l.End {

@@ -10,18 +10,16 @@ import (
 )
 
 // An nledger is what a naive simulation adds up: bytes by cause, the time of
-// workgroups, and how full resources and CUs were.
+// workgroups, and how much of resources and CUs was in use.
 type nledger struct {
-	bytes     map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
-	moved     map[string]float64  // by resource
-	saturated map[string]program.Time
-	held      map[int]float64 // by GPU: CUs times nanoseconds
-	working   map[int]float64
+	bytes   map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
+	moved   map[string]float64  // by resource
+	working map[int]float64     // by GPU: CUs times nanoseconds
 }
 
 func newNledger() nledger {
 	return nledger{
-		map[Traffic]float64{}, map[string]float64{}, map[string]program.Time{}, map[int]float64{}, map[int]float64{},
+		map[Traffic]float64{}, map[string]float64{}, map[int]float64{},
 	}
 }
 
@@ -87,16 +85,10 @@ func (n *naive) pass(dt program.Time) {
 	}
 	for resource, u := range used {
 		n.ledger.moved[resource] += u * float64(dt)
-		if u >= n.capacity(resource)*(1-1e-6) {
-			n.ledger.saturated[resource] += dt
-		}
 	}
 	for g := range n.gpus {
 		for _, c := range n.gpus[g].cus {
 			works := func(w *nactor) bool { return w.flow != nil }
-			if len(c.wgs) > 0 {
-				n.ledger.held[g] += float64(dt)
-			}
 			if slices.ContainsFunc(c.wgs, works) {
 				n.ledger.working[g] += float64(dt)
 			}
@@ -132,16 +124,18 @@ func (n *naive) differs(r *Result) string {
 		}
 	}
 	makespan := max(1, float64(n.end))
-	for _, x := range r.Use {
-		resource := n.poolOf(x.GPU, x.Resource)
-		if use := n.ledger.moved[resource] / n.capacity(resource) / makespan; !like(x.Fraction, use) || x.Saturated != n.ledger.saturated[resource] {
-			return fmt.Sprintf("use %+v, want %g and %d", x, use, n.ledger.saturated[resource])
+	for key, use := range used(r) {
+		if key.of == MemoryOfComputation || key.of == MemoryOfCommunication {
+			continue
 		}
-	}
-	for _, x := range r.CUs {
-		all := makespan * float64(len(n.gpus[x.GPU].cus))
-		if !like(x.Held, n.ledger.held[x.GPU]/all) || !like(x.Working, n.ledger.working[x.GPU]/all) {
-			return fmt.Sprintf("CUs %+v, want %g and %g", x, n.ledger.held[x.GPU]/all, n.ledger.working[x.GPU]/all)
+		want := n.ledger.working[key.gpu] / float64(len(n.gpus[key.gpu].cus))
+		for res := range numResources {
+			if resource := n.poolOf(key.gpu, res); res.String() == key.of {
+				want = n.ledger.moved[resource] / n.capacity(resource)
+			}
+		}
+		if want /= makespan; !like(use, want) {
+			return fmt.Sprintf("use of %v %g, want %g", key, use, want)
 		}
 	}
 	return ""

@@ -49,8 +49,6 @@ type Result struct {
 	Level    Level     // recorded
 	Coarse   bool      // recorded below Options.Level because of Options.Most
 	Traffic  []Traffic // by GPU, resource, kernel name
-	Use      []Use     // by GPU, resource
-	CUs      []CUs     // by GPU
 	Usage    []Usage   // by GPU, resource, if Options.Usage: at most 512 parts each
 	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
@@ -63,7 +61,6 @@ type Result struct {
 // contended resources, have max-min fair rates at every instant. Larger ones have them at
 // some instants and feasible rates in between. The zero value means that all rates were
 // exact.
-// feasible. The zero value says that all rates were exact.
 type Approximation struct {
 	Paths int `json:"paths"` // size of the largest component with approximate rates; 0: none
 	// Error bounds the time by which transfers between any two GPUs ran early or late, as a
@@ -102,23 +99,6 @@ type Traffic struct {
 	Written  float64 // part of Bytes that was written; 0 for resources other than memory
 }
 
-// Use is the used share of a resource's capacity over the makespan. Resources without a
-// capacity in the machine profile, and DMA, have none. GPUs that share a NIC each report
-// its use.
-type Use struct {
-	GPU       int
-	Resource  Resource
-	Fraction  float64      // mean
-	Saturated program.Time // time at full capacity
-}
-
-// CUs is the share of all CU time of a GPU by state, over the makespan.
-type CUs struct {
-	GPU     int
-	Held    float64 // a workgroup is resident
-	Working float64 // a workgroup is in a Work or Store phase
-}
-
 // Idle is an interval in which a device stream ran nothing, and the cause. Together with
 // the stream's kernels and copies the intervals cover the makespan; NoWork follows a
 // stream's last command.
@@ -153,41 +133,17 @@ func (s *sim) result() *Result {
 		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})
 		r.Idle = append(r.Idle, st.idle...)
 	}
-	for g := range s.gpus {
-		r.Use = append(r.Use, s.use(g)...)
-		r.CUs = append(r.CUs, s.cuTime(g))
+	if s.meter != nil && s.makespan > 0 {
+		width := s.meter.close(s)
+		if s.record.options.Usage {
+			r.Usage = s.usages(width)
+		}
+		if s.record.options.Limits {
+			r.Limits = s.limitsOf(r.Idle, width)
+			s.recordLimits(r.Limits)
+		}
 	}
-	r.Usage = s.usages()
-	r.Limits = s.limitsOf(r.Idle)
-	s.recordLimits(r.Limits)
 	s.recordVacant()
 	r.Run = s.record.Finish(trace.Options{Name: s.record.options.Name, Simulated: true, Estimated: s.record.options.Estimated, KeepZero: true})
 	return r
-}
-
-func (s *sim) use(g int) []Use {
-	var all []Use
-	for res := range numResources {
-		id := s.flows.resource(g, res)
-		if id == none || s.makespan == 0 || s.flows.capacities[id] == 0 {
-			continue
-		}
-		moved, full := s.flows.Used(id, int64(s.now))
-		all = append(all, Use{
-			GPU: g, Resource: res, Saturated: program.Time(full),
-			Fraction: moved / (s.flows.capacities[id] * float64(s.makespan)),
-		})
-	}
-	return all
-}
-
-func (s *sim) cuTime(id int) CUs {
-	g := &s.gpus[id]
-	c := CUs{GPU: id}
-	if total := float64(len(g.cus)) * float64(s.makespan); total > 0 {
-		g.held.add(0, s.now)
-		g.busy.add(0, s.now)
-		c.Held, c.Working = g.held.sum/total, g.busy.sum/total
-	}
-	return c
 }

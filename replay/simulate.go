@@ -1,7 +1,6 @@
 // Package replay runs programs of GPU work on a modelled machine.
 //
 // Simulate is pure: the same machine, program and options give the same result,
-// byte for byte. Its rules are in MODEL.md. An instant of the simulation:
 // byte for byte. Its rules are in MODEL.md. Files in the order in which one instant uses
 // them:
 //
@@ -174,8 +173,7 @@ type sim struct {
 	ledger   ledger
 	record   recorder
 	causes   *causes // nil: not recorded
-	limits   *limits // nil: not recorded
-	usage    *usage  // nil: not recorded
+	meter    *meter  // nil: not recorded
 	err      error
 }
 
@@ -206,10 +204,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
 	}
-	s.limits = newLimits(s, o)
-	if o.Usage {
-		s.meterUsage()
-	}
+	s.meter = s.newMeter(o)
 	return s
 }
 

@@ -65,7 +65,7 @@ func TestManyEqualNaive(t *testing.T) {
 
 func equalsNaive(t *rapid.T, m machine.Machine, p *program.Program) {
 	naive := runNaive(m, p)
-	r, err := Simulate(m, p, Options{Level: Workgroups})
+	r, err := Simulate(m, p, Options{Level: Workgroups, Usage: true})
 	var deadlock *DeadlockError
 	if err != nil && !errors.As(err, &deadlock) {
 		t.Fatal(err)

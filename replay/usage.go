@@ -17,32 +17,51 @@ const (
 	MemoryOfCommunication = "memory by communication"
 )
 
-// usage records what is in use over time. A nil *usage records nothing.
-type usage struct {
+// A meter records what is in use over time, for Usage and Limits.
+type meter struct {
 	moved []parts // by resource, bytes
+	full  []parts // by resource, time at its capacity
 	units []parts // by GPU, CU·ns
 }
 
-func (s *sim) meterUsage() {
-	u := &usage{moved: make([]parts, len(s.flows.capacities)), units: make([]parts, len(s.gpus))}
-	s.usage = u
-	s.flows.Meter = func(resource int32, amount float64, from, to int64) {
-		u.moved[resource].spread(program.Time(from), program.Time(to), amount/float64(to-from))
-	}
-	for g := range s.gpus {
-		s.gpus[g].busy.parts = &u.units[g]
-	}
-}
-
-// usages lists what was in use, by GPU and resource; resources without capacity have none.
-func (s *sim) usages() []Usage {
-	if s.usage == nil || s.makespan == 0 {
+func (s *sim) newMeter(o Options) *meter {
+	if !o.Usage && !o.Limits {
 		return nil
 	}
-	width := program.Time(1)
+	n := len(s.flows.capacities)
+	m := &meter{make([]parts, n), make([]parts, n), make([]parts, len(s.gpus))}
+	s.flows.Meter = func(resource int32, amount float64, full bool, from, to int64) {
+		if s.flows.capacities[resource] == 0 {
+			return // not modelled
+		}
+		m.moved[resource].spread(program.Time(from), program.Time(to), amount/float64(to-from))
+		if full {
+			m.full[resource].add(program.Time(from), program.Time(to))
+		}
+	}
+	for g := range s.gpus {
+		s.gpus[g].busy.parts = &m.units[g]
+	}
+	return m
+}
+
+// close meters the use until the end, and returns the width of all parts.
+func (m *meter) close(s *sim) (width program.Time) {
+	for id := range s.flows.capacities {
+		s.flows.Used(int32(id), int64(s.now))
+	}
+	for g := range s.gpus {
+		s.gpus[g].busy.add(0, s.now)
+	}
+	width = 1
 	for width*maxParts < s.now { // posts may arrive after the makespan
 		width *= 2
 	}
+	return width
+}
+
+// usages lists what was in use, by GPU and resource; resources without capacity have none.
+func (s *sim) usages(width program.Time) []Usage {
 	var all []Usage
 	add := func(gpu int, of string, p *parts, capacity float64) {
 		u := Usage{GPU: gpu, Of: of, Width: width}
@@ -52,11 +71,10 @@ func (s *sim) usages() []Usage {
 		all = append(all, u)
 	}
 	for g := range s.gpus {
-		add(g, ComputeUnits, &s.usage.units[g], float64(len(s.gpus[g].cus)))
+		add(g, ComputeUnits, &s.meter.units[g], float64(len(s.gpus[g].cus)))
 		for r := range numResources {
 			if id := s.flows.resource(g, r); id != none && s.flows.capacities[id] > 0 {
-				s.flows.Used(id, int64(s.now)) // account up to now
-				add(g, r.String(), &s.usage.moved[id], s.flows.capacities[id])
+				add(g, r.String(), &s.meter.moved[id], s.flows.capacities[id])
 			}
 		}
 		if s.flows.sides == none {
@@ -64,8 +82,7 @@ func (s *sim) usages() []Usage {
 		}
 		for side, of := range []string{MemoryOfComputation, MemoryOfCommunication} { // shares of the whole memory, whatever the arbiter leaves each
 			id := s.flows.sides + int32(numSides*g+side)
-			s.flows.Used(id, int64(s.now))
-			add(g, of, &s.usage.moved[id], s.flows.capacities[s.flows.resource(g, Memory)])
+			add(g, of, &s.meter.moved[id], s.flows.capacities[s.flows.resource(g, Memory)])
 		}
 	}
 	return all

@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,14 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // A Plan is a plan file: the values of each axis, as written. An axis that the file leaves
@@ -46,30 +43,16 @@ const (
 // Parse reads a plan file. path names it in errors, which are *trace.SyntaxError with line and
 // column, all of them joined.
 func Parse(r io.Reader, path string) (*Plan, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	body, errs, err := keyed.Read(r, path, maxFile, "a plan of a sweep")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, &trace.SyntaxError{File: path, Msg: fmt.Sprintf("larger than %d KiB", maxFile>>10), Cure: "is it a plan of a sweep?"}
+	p := reader{Errors: errs, plan: &Plan{Path: path}}
+	p.read(body)
+	if p.Len() == 0 && p.plan.Count() > MaxCells {
+		p.Fail(nil, "run several plans", "more than %d cells", MaxCells)
 	}
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		var ye yaml.Error
-		if !errors.As(err, &ye) || ye.GetToken() == nil {
-			return nil, &trace.SyntaxError{File: path, Msg: "no YAML", Err: err}
-		}
-		at := ye.GetToken().Position
-		return nil, &trace.SyntaxError{File: path, Pos: int64(at.Line), Unit: "line", Col: int64(at.Column), Msg: ye.GetMessage()}
-	}
-	p := reader{plan: &Plan{Path: path}}
-	if len(tree.Docs) > 0 {
-		p.read(tree.Docs[0].Body)
-	}
-	if len(p.errs) == 0 && p.plan.Count() > MaxCells {
-		p.fail(nil, "run several plans", "more than %d cells", MaxCells)
-	}
-	return p.plan, errors.Join(p.errs...)
+	return p.plan, p.Err()
 }
 
 // Count is the number of cells; above MaxCells it is MaxCells+1.
@@ -87,29 +70,14 @@ func product(lengths ...int) int {
 }
 
 type reader struct {
+	keyed.Errors
 	plan *Plan
-	errs []error
-}
-
-func (p *reader) fail(n ast.Node, cure, format string, args ...any) {
-	e := &trace.SyntaxError{File: p.plan.Path, Msg: fmt.Sprintf(format, args...), Cure: cure}
-	if n != nil {
-		at := n.GetToken().Position
-		e.Pos, e.Unit, e.Col = int64(at.Line), "line", int64(at.Column)
-	}
-	p.errs = append(p.errs, e)
 }
 
 func (p *reader) read(body ast.Node) {
 	const cure = "write inputs: and strategies:, a list each, and what else `overlapse sweep --help` shows"
-	var entries []*ast.MappingValueNode
-	switch n := body.(type) {
-	case *ast.MappingNode:
-		entries = n.Values
-	case *ast.MappingValueNode:
-		entries = []*ast.MappingValueNode{n}
-	default:
-		p.fail(body, cure, "no list of keys and values")
+	if len(keyed.Pairs(body)) == 0 {
+		p.Fail(body, cure, "no list of keys and values")
 		return
 	}
 	axes := map[string]func(ast.Node){
@@ -123,22 +91,19 @@ func (p *reader) read(body ast.Node) {
 		"seeds":      p.seeds,
 	}
 	given := map[string]bool{}
-	for _, e := range entries {
-		key := e.Key.GetToken().Value
+	for _, e := range keyed.Pairs(body) {
+		key := keyed.Key(e)
 		read := axes[key]
-		switch {
-		case read == nil:
-			p.fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(axes)), ", "), "unknown key %q", key)
-		case given[key]:
-			p.fail(e.Key, "write one list", "%s is there twice", key)
-		default:
-			given[key] = true
-			read(e.Value)
+		if read == nil {
+			p.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(axes)), ", "), "unknown key %q", key)
+			continue
 		}
+		given[key] = true
+		read(e.Value)
 	}
 	for _, key := range []string{"inputs", "strategies"} {
 		if !given[key] {
-			p.fail(body, cure, "no %s", key)
+			p.Fail(body, cure, "no %s", key)
 		}
 	}
 	for _, axis := range []*[]string{&p.plan.Machines, &p.plan.WhatIf, &p.plan.Clocks, &p.plan.Ranks, &p.plan.Retargets} {
@@ -165,14 +130,14 @@ func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
 		list = s.Values
 	}
 	if len(list) == 0 {
-		p.fail(n, "write one value at least, or leave the key out", "an empty list")
+		p.Fail(n, "write one value at least, or leave the key out", "an empty list")
 	}
 	for _, n := range list {
-		if s, ok := n.(ast.ScalarNode); ok {
-			f(n, s.GetToken().Value)
+		if text, ok := keyed.Word(n); ok {
+			f(n, text)
 			continue
 		}
-		p.fail(n, "write one word or number", "no single value")
+		p.Fail(n, "write one word or number", "no single value")
 	}
 }
 
@@ -186,11 +151,11 @@ func (p *reader) words(into *[]string, check func(string) error) func(ast.Node) 
 			}
 			if check != nil && text != "" {
 				if err := check(text); err != nil {
-					p.fail(n, "", "%v", err)
+					p.Fail(n, "", "%v", err)
 				}
 			}
 			if known[text] {
-				p.fail(n, "", "%q is there twice", text)
+				p.Fail(n, "", "%q is there twice", text)
 			}
 			known[text] = true
 			*into = append(*into, text)
@@ -203,10 +168,10 @@ func (p *reader) seeds(n ast.Node) {
 	p.values(n, func(n ast.Node, text string) {
 		seed, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || seed < 0 || seed > maxSeed {
-			p.fail(n, "", "seed %q: write a number from 0 to %d", text, maxSeed)
+			p.Fail(n, "", "seed %q: write a number from 0 to %d", text, maxSeed)
 		}
 		if known[seed] {
-			p.fail(n, "", "seed %d is there twice", seed)
+			p.Fail(n, "", "seed %d is there twice", seed)
 		}
 		known[seed] = true
 		p.plan.Seeds = append(p.plan.Seeds, seed)
@@ -225,13 +190,13 @@ func (p *reader) strategies(n ast.Node) {
 			of = min(of*several(word), maxSettings+1)
 		}
 		if total += of; total > maxSettings {
-			p.fail(n, "run several plans", "more than %d combinations of settings", maxSettings)
+			p.Fail(n, "run several plans", "more than %d combinations of settings", maxSettings)
 			return
 		}
 		for one := range alternatives(words) {
 			sel, err := engines.ParseSelection(one)
 			if err != nil {
-				p.fail(n, "", "%v", err)
+				p.Fail(n, "", "%v", err)
 				return
 			}
 			for _, s := range sel {

@@ -24,7 +24,6 @@ type resource struct {
 	crosses        int32     // number of paths with classes that cross it
 	paths          []crosser // paths with classes, and some that no longer have classes
 	ways           []int32   // paths that cross it and have had uncontended flows
-	saturated      int64     // time until since during which it was full
 	large          large
 }
 
@@ -55,11 +54,11 @@ func (s *System) Demand(id int32) float64 {
 	return s.resources[id].demand + s.resources[id].uncontended
 }
 
-// Used is the amount that a resource moved until now, and the time during which it was full.
-func (s *System) Used(id int32, now int64) (moved float64, full int64) {
+// Used is the amount that a resource moved until now, all of it metered.
+func (s *System) Used(id int32, now int64) (moved float64) {
 	r := &s.resources[id]
 	s.account(id, r, now)
-	return r.moved, r.saturated
+	return r.moved
 }
 
 // SetCapacity changes the capacity of an observed resource from now on. The capacity of
@@ -91,19 +90,11 @@ func (s *System) NoteDemand(id int32) {
 	}
 }
 
-// account updates moved and saturated to now.
+// account updates moved to now, and meters the use until now.
 func (s *System) account(id int32, r *resource, now int64) {
-	dt := now - r.since
-	if dt == 0 {
-		return
-	}
-	r.moved += r.used * float64(dt)
-	if s.Meter != nil && r.used > 0 {
-		s.Meter(id, r.used*float64(dt), r.since, now)
-	}
-	if r.full {
-		r.saturated += dt
-		s.owner.Full(id, r.since, now)
+	r.moved += r.used * float64(now-r.since)
+	if s.Meter != nil && now > r.since && (r.used > 0 || r.full) {
+		s.Meter(id, r.used*float64(now-r.since), r.full, r.since, now)
 	}
 	r.since = now
 }

@@ -33,8 +33,6 @@ type Owner interface {
 	// Demanded lists the observed resources whose demand has changed. The owner may
 	// set their capacities.
 	Demanded(resources []int32)
-	// Full reports an interval in which a resource was saturated.
-	Full(resource int32, from, to int64)
 }
 
 // A Timer identifies a deadline of a System.
@@ -51,9 +49,10 @@ func pathTimer(path int32) Timer   { return Timer(2*path + 1) }
 type System struct {
 	ExactPaths int // components of more paths are solved approximately
 
-	// Meter, if not nil, is called with what a resource moved in an interval. Intervals of a
-	// resource come in any order, and overlap.
-	Meter func(resource int32, amount float64, from, to int64)
+	// Meter, if not nil, is called with what a resource moved in an interval, and with
+	// whether it was full. Intervals of a resource come in any order and overlap; those in
+	// which it was full do not.
+	Meter func(resource int32, amount float64, full bool, from, to int64)
 
 	owner     Owner
 	resources []resource

@@ -48,7 +48,7 @@ func (s *System) Dismiss(id int32, rate float64, since, now int64) {
 		by := costs[i] * rate
 		r.moved += by * float64(now-since)
 		if s.Meter != nil && now > since {
-			s.Meter(at, by*float64(now-since), since, now)
+			s.Meter(at, by*float64(now-since), false, since, now)
 		}
 		r.uncontended -= by
 		if r.uncontendedN--; r.uncontendedN == 0 {

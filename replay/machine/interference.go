@@ -90,6 +90,10 @@ func Interference(slowdown, onset, share float64) float64 {
 	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }
 
+// Saturates is the share of the memory's rate from which a kernel's time is the memory's.
+// Streaming kernels of PyTorch reach 0.77 to 0.81 of the rate (rules I10 and Y4).
+const Saturates = 0.7
+
 // MemoryDelay is the duration, relative to alone, of a streaming kernel that uses a share
 // load of the memory's rate, if channels that move bytes held every CU; n of N CUs add n/N
 // of the excess. Its reads wait behind the requests of the channels, in addition to the CUs
@@ -100,8 +104,8 @@ func Interference(slowdown, onset, share float64) float64 {
 // channels 1.05 to 1.41, median 1.25; through 16 of them 1.16, 8 1.07, 4 1.03. An addition
 // that saturates the memory takes no longer than by the CUs that it loses.
 func MemoryDelay(load float64) float64 {
-	const excess, saturates = 1.3, 0.7
-	return 1 + excess*max(0, min(1, (1-load)/(1-saturates)))
+	const excess = 1.3
+	return 1 + excess*max(0, min(1, (1-load)/(1-Saturates)))
 }
 
 // InChannels is the law without latency and without the link's limit.

@@ -19,6 +19,15 @@ type Table struct {
 // Known reports whether the table has rows.
 func (t Table) Known() bool { return t.Mark != Unknown && len(t.Rows) > 0 }
 
+// Copy is a table whose rows may change.
+func (t Table) Copy() Table {
+	t.Rows = slices.Clone(t.Rows)
+	for i, r := range t.Rows {
+		t.Rows[i] = slices.Clone(r)
+	}
+	return t
+}
+
 // A Point is a point of a curve.
 type Point struct{ X, Y float64 }
 

@@ -133,12 +133,10 @@ func multiply(by float64, all ...*Quantity) {
 
 // scaleColumn returns a table with one column scaled.
 func (t Table) scaleColumn(column int, by float64) Table {
-	rows := make([][]float64, len(t.Rows))
-	for i, r := range t.Rows {
-		rows[i] = slices.Clone(r)
-		rows[i][column] *= by
+	t = t.Copy()
+	for _, r := range t.Rows {
+		r[column] *= by
 	}
-	t.Rows = rows
 	return t
 }
 
@@ -200,7 +198,7 @@ func (m *Machine) scaleCUs(by float64) {
 
 // with is a table of groups and one more group.
 func (t Table) with(size float64) Table {
-	t = t.scaleColumn(1, 1)
+	t = t.Copy()
 	for _, r := range t.Rows {
 		if r[0] == size {
 			r[1]++
@@ -266,18 +264,16 @@ func (m *Machine) scaleLatency(by float64) {
 // rescaleShapes scales recorded times of GEMMs by the law's times of the tile that the
 // library takes before the change.
 func (m *Machine) rescaleShapes(before *Machine) {
-	mm := &m.Matmul
-	rows := make([][]float64, len(mm.Shapes.Rows))
-	for i, r := range mm.Shapes.Rows {
-		rows[i] = slices.Clone(r)
+	shapes := m.Matmul.Shapes.Copy()
+	for _, r := range shapes.Rows {
 		M, N, K := int64(r[0]), int64(r[1]), int64(r[2])
 		t := before.Tiling(M, N, K)
 		from, to := before.LawWithTile(M, N, K, t.Rows, t.Columns, t.Splits), m.LawWithTile(M, N, K, t.Rows, t.Columns, t.Splits)
 		if from.Seconds > 0 {
-			rows[i][3] *= to.Seconds / from.Seconds
+			r[3] *= to.Seconds / from.Seconds
 		}
 	}
-	mm.Shapes.Rows = rows
+	m.Matmul.Shapes = shapes
 }
 
 // rescaleTimes scales recorded times of collectives, so that Ratio stays as it was.
@@ -285,11 +281,10 @@ func (l *Library) rescaleTimes(before *Library) {
 	ops := []trace.CollectiveOp{trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.AllToAll}
 	from := before.each()
 	for i, c := range l.each() {
-		rows := make([][]float64, len(c.Times.Rows))
-		for k, r := range c.Times.Rows {
-			rows[k] = slices.Clone(r)
-			rows[k][3] *= c.Law(ops[i], r[0], r[1], r[2]) / from[i].Law(ops[i], r[0], r[1], r[2])
+		times := c.Times.Copy()
+		for _, r := range times.Rows {
+			r[3] *= c.Law(ops[i], r[0], r[1], r[2]) / from[i].Law(ops[i], r[0], r[1], r[2])
 		}
-		c.Times.Rows = rows
+		c.Times = times
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -213,7 +214,7 @@ func (b *bench) move(s step, bytes float64) {
 func (p *reader) graphOf(n ast.Node) graph {
 	list, ok := n.(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
-		p.failAt(n, "write a list of {op: NAME, ...}", "no list of operators")
+		p.Fail(n, "write a list of {op: NAME, ...}", "no list of operators")
 		return nil
 	}
 	var g graph
@@ -227,30 +228,25 @@ func (p *reader) graphOf(n ast.Node) graph {
 
 // node reads an operator or a repeated list.
 func (p *reader) node(n ast.Node) (x node, ok bool) {
-	var fields []*ast.MappingValueNode
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		fields = n.Values
-	case *ast.MappingValueNode:
-		fields = []*ast.MappingValueNode{n}
-	default:
-		p.failAt(n, "write {op: NAME, ...}", "no operator")
+	fields := keyed.Pairs(n)
+	if fields == nil {
+		p.Fail(n, "write {op: NAME, ...}", "no operator")
 		return x, false
 	}
 	x = node{line: n.GetToken().Position.Line, Sizes: map[string]int64{}, Repeat: 1}
 	given := map[string]ast.Node{}
 	for _, f := range fields {
-		given[f.Key.GetToken().Value] = f.Value
+		given[keyed.Key(f)] = f.Value
 	}
 	take := func(key string) (ast.Node, bool) {
 		v, ok := given[key]
 		delete(given, key)
 		return v, ok
 	}
-	before := len(p.errs)
+	before := p.Len()
 	if v, ok := take("repeat"); ok {
 		if x.Repeat = int(p.size(v)); x.Repeat > maxRepeat {
-			p.failAt(v, fmt.Sprintf("at most %d", maxRepeat), "repeat: %d", x.Repeat)
+			p.Fail(v, fmt.Sprintf("at most %d", maxRepeat), "repeat: %d", x.Repeat)
 		}
 	}
 	if v, ok := take("steps"); ok {
@@ -261,9 +257,9 @@ func (p *reader) node(n ast.Node) (x node, ok bool) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(given)) {
-		p.failAt(given[key], "", "unknown key %s", key)
+		p.Fail(given[key], "", "unknown key %s", key)
 	}
-	return x, len(p.errs) == before
+	return x, p.Len() == before
 }
 
 // operatorOf reads the fields of one operator, if it is known.
@@ -271,31 +267,31 @@ func (p *reader) operatorOf(n ast.Node, x *node, take func(string) (ast.Node, bo
 	cure := "one of " + strings.Join(slices.Sorted(maps.Keys(nodeKinds)), ", ")
 	v, ok := take("op")
 	if !ok {
-		p.failAt(n, cure, "op is missing")
+		p.Fail(n, cure, "op is missing")
 		return false
 	}
 	x.Op = v.GetToken().Value
 	kind, known := nodeKinds[x.Op]
 	if !known {
-		p.failAt(v, cure, "unknown operator %q", x.Op)
+		p.Fail(v, cure, "unknown operator %q", x.Op)
 		return false
 	}
 	for _, key := range kind.sizes {
 		if v, ok := take(key); ok {
 			x.Sizes[key] = p.size(v)
 		} else {
-			p.failAt(n, x.Op+" has "+strings.Join(kind.sizes, ", "), "%s is missing", key)
+			p.Fail(n, x.Op+" has "+strings.Join(kind.sizes, ", "), "%s is missing", key)
 		}
 	}
 	p.whole(n, x)
 	if v, ok := take("tile"); ok {
 		if x.Tile, ok = tileOf(v.GetToken().Value); !ok {
-			p.failAt(v, "write rows x columns, as in 128x256, or with the depth along K, as in 128x256x32", "tile: %q", v.GetToken().Value)
+			p.Fail(v, "write rows x columns, as in 128x256, or with the depth along K, as in 128x256x32", "tile: %q", v.GetToken().Value)
 		}
 	}
 	if v, ok := take("split"); ok {
 		if x.Split = int(p.size(v)); x.Split > maxSplit || x.Tile.M == 0 {
-			p.failAt(v, fmt.Sprintf("write 1 to %d parts along K, beside a tile", maxSplit), "split: %d", x.Split)
+			p.Fail(v, fmt.Sprintf("write 1 to %d parts along K, beside a tile", maxSplit), "split: %d", x.Split)
 		}
 	}
 	p.orderOf(x, take)
@@ -303,7 +299,7 @@ func (p *reader) operatorOf(n ast.Node, x *node, take func(string) (ast.Node, bo
 		if v, ok := take("group"); ok {
 			x.Group = v.GetToken().Value
 			if _, ok := p.file.groups[x.Group]; !ok {
-				p.failAt(v, "add it below groups:, with its number of ranks", "no group %q", x.Group)
+				p.Fail(v, "add it below groups:, with its number of ranks", "no group %q", x.Group)
 			}
 		}
 	}
@@ -314,9 +310,9 @@ func (p *reader) operatorOf(n ast.Node, x *node, take func(string) (ast.Node, bo
 func (p *reader) whole(n ast.Node, x *node) {
 	switch s := x.Sizes; {
 	case x.Op == "grouped_gemm" && s["groups"] > s["m"] && s["m"] > 0:
-		p.failAt(n, "give each group at least one row", "%d groups of %d rows", s["groups"], s["m"])
+		p.Fail(n, "give each group at least one row", "%d groups of %d rows", s["groups"], s["m"])
 	case x.Op == "sum" && s["width"] > 0 && s["count"]%s["width"] != 0:
-		p.failAt(n, "give a multiple", "%d elements are no whole number of rows of %d", s["count"], s["width"])
+		p.Fail(n, "give a multiple", "%d elements are no whole number of rows of %d", s["count"], s["width"])
 	}
 }
 
@@ -335,7 +331,7 @@ func (p *reader) orderOf(x *node, take func(string) (ast.Node, bool)) {
 		for _, n := range names {
 			name := n.GetToken().Value
 			if !p.named[name] {
-				p.failAt(n, "write name: "+name+" at an operator above", "no operator %q above", name)
+				p.Fail(n, "write name: "+name+" at an operator above", "no operator %q above", name)
 			}
 			x.After = append(x.After, name)
 		}
@@ -352,7 +348,7 @@ func (p *reader) size(n ast.Node) int64 {
 	text := n.GetToken().Value
 	const cure = "write products and quotients of whole numbers and names of shape, as 3*hidden/ways"
 	if _, ok := n.(ast.ScalarNode); !ok {
-		p.failAt(n, cure, "no size")
+		p.Fail(n, cure, "no size")
 		return 1
 	}
 	above, below := int64(1), int64(1)
@@ -363,7 +359,7 @@ func (p *reader) size(n ast.Node) int64 {
 			v = p.file.shape[name]
 		}
 		if v < 1 || v >= maxSize || i == 0 && name != word {
-			p.failAt(n, cure+"; shape has "+strings.Join(slices.Sorted(maps.Keys(p.file.shape)), ", "), "size %q: %q", text, word)
+			p.Fail(n, cure+"; shape has "+strings.Join(slices.Sorted(maps.Keys(p.file.shape)), ", "), "size %q: %q", text, word)
 			return 1
 		}
 		if word[0] == '/' {
@@ -372,12 +368,12 @@ func (p *reader) size(n ast.Node) int64 {
 			above *= v
 		}
 		if above >= maxBytes || below >= maxBytes {
-			p.failAt(n, "", "size %q is too large", text)
+			p.Fail(n, "", "size %q is too large", text)
 			return 1
 		}
 	}
 	if above%below != 0 || above == 0 {
-		p.failAt(n, "", "size %q: %d does not divide %d", text, below, above)
+		p.Fail(n, "", "size %q: %d does not divide %d", text, below, above)
 		return 1
 	}
 	return above / below
@@ -392,19 +388,14 @@ func (p *reader) groupSizes() {
 		return
 	}
 	delete(p.nodes, "groups")
-	m, ok := n.(*ast.MappingNode)
-	if !ok {
-		p.failAt(n, "write groups: {NAME: NUMBER}", "no list of groups")
+	sizes := keyed.Pairs(n)
+	if sizes == nil {
+		p.Fail(n, "write groups: {NAME: NUMBER}", "no list of groups")
 		return
 	}
-	for _, f := range m.Values {
-		p.file.groups[f.Key.GetToken().Value] = int(p.size(f.Value))
+	for _, f := range sizes {
+		p.file.groups[keyed.Key(f)] = int(p.size(f.Value))
 	}
-}
-
-func (p *reader) failAt(n ast.Node, cure, format string, args ...any) {
-	at := n.GetToken().Position
-	p.errs = append(p.errs, &trace.SyntaxError{File: p.file.Path, Pos: int64(at.Line), Unit: "line", Col: int64(at.Column), Msg: fmt.Sprintf(format, args...), Cure: cure})
 }
 
 // checkGroups reports groups that do not divide the ranks.

@@ -275,7 +275,7 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "w.yaml: operator is missing"},
 		{"no mapping", "- a\n- b\n", "w.yaml:line 1: no list of keys and values"},
-		{"no YAML", "operator: [\n", "w.yaml:line 1"},
+		{"no YAML", "operator: [\n", "w.yaml:1:11: sequence end token"},
 		{"unknown operator", strings.Replace(gemmFile, "gemm+all_to_all", "gemm+gather", 1), `w.yaml:line 1: unknown operator "gemm+gather" (one of embedding+all_to_all`},
 		{"unknown key", gemmFile + "rank: 4\n", "w.yaml:line 7: unknown key rank (known are operator, machine, ranks"},
 		{"unknown size", strings.Replace(gemmFile, "k: 3584", "k: 3584, pooling: 70", 1), "w.yaml:line 6: unknown key shape.pooling"},

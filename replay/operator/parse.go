@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -9,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/replay/keyed"
 )
 
 const (
@@ -27,28 +24,20 @@ func Parse(r io.Reader, path string) (*File, error) { return ParseWith(r, path, 
 
 // ParseWith is Parse with other values of keys, such as "shape.m" or "kernel.tile".
 func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	body, errs, err := keyed.Read(r, path, maxFile, "a workload file")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, &trace.SyntaxError{File: path, Msg: fmt.Sprintf("larger than %d KiB", maxFile>>10), Cure: "is it a workload file?"}
+	p := reader{
+		Errors: errs, file: &File{Path: path, shape: map[string]int64{}, groups: map[string]int{}, lines: map[string]int{}},
+		nodes: map[string]ast.Node{}, named: map[string]bool{}, set: set,
 	}
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		var ye yaml.Error
-		if !errors.As(err, &ye) || ye.GetToken() == nil {
-			return nil, &trace.SyntaxError{File: path, Msg: "no YAML", Err: err}
-		}
-		return nil, &trace.SyntaxError{File: path, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
-	}
-	p := reader{file: &File{Path: path, shape: map[string]int64{}, groups: map[string]int{}, lines: map[string]int{}}, nodes: map[string]ast.Node{}, named: map[string]bool{}, set: set}
-	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
-		p.flatten("", tree.Docs[0].Body)
+	if body != nil {
+		p.flatten("", body)
 	}
 	p.override()
 	p.read()
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return nil, err
 	}
 	return p.file, nil
@@ -57,12 +46,12 @@ func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
 // A reader has the values of a file by key; keys below a heading are written as
 // "shape.m". Keys that remain after reading are unknown.
 type reader struct {
+	keyed.Errors
 	file  *File
 	nodes map[string]ast.Node
 	order []string
 	named map[string]bool   // operators of a graph so far
 	set   map[string]string // values that replace those of the file
-	errs  []*trace.SyntaxError
 }
 
 // override makes the keys of set known where the file lacks them.
@@ -75,37 +64,20 @@ func (p *reader) override() {
 	}
 }
 
+// fail notes an error at the line of a key, or of the whole file.
 func (p *reader) fail(key, cure, format string, args ...any) {
-	e := &trace.SyntaxError{File: p.file.Path, Msg: fmt.Sprintf(format, args...), Cure: cure}
-	if line, ok := p.file.lines[key]; ok {
-		e.Pos, e.Unit = int64(line), "line"
-	}
-	p.errs = append(p.errs, e)
-}
-
-func (p *reader) err() error {
-	slices.SortStableFunc(p.errs, func(a, b *trace.SyntaxError) int { return int(a.Pos - b.Pos) })
-	var list []error
-	for _, e := range p.errs {
-		list = append(list, e)
-	}
-	return errors.Join(list...)
+	p.FailLine(p.file.lines[key], cure, format, args...)
 }
 
 func (p *reader) flatten(prefix string, n ast.Node) {
-	var values []*ast.MappingValueNode
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	default:
+	values := keyed.Pairs(n)
+	if values == nil {
 		p.file.lines[prefix] = n.GetToken().Position.Line
 		p.fail(prefix, "write operator: NAME and what else samples/workloads shows", "no list of keys and values")
 		return
 	}
 	for _, v := range values {
-		key := v.Key.GetToken().Value
+		key := keyed.Key(v)
 		if prefix != "" {
 			key = prefix + "." + key
 		}
@@ -129,12 +101,11 @@ func (p *reader) take(key string) (text string, ok bool) {
 	if text, ok := p.set[key]; ok {
 		return text, true
 	}
-	s, ok := n.(ast.ScalarNode)
-	if !ok || s.GetToken().Value == "" {
+	if text, ok = keyed.Word(n); !ok || text == "" {
 		p.fail(key, "write one word or number", "%s has no value", key)
 		return "", false
 	}
-	return s.GetToken().Value, true
+	return text, true
 }
 
 // read fills in the file.
@@ -192,8 +163,8 @@ func (p *reader) readGraph() operation {
 	}
 	p.groupSizes()
 	p.file.graph = p.graphOf(n)
-	if len(p.errs) == 0 && p.file.graph.count() > maxSteps {
-		p.failAt(n, "repeat fewer layers: equal layers change no ratio", "more than %d operators", maxSteps)
+	if p.Len() == 0 && p.file.graph.count() > maxSteps {
+		p.Fail(n, "repeat fewer layers: equal layers change no ratio", "more than %d operators", maxSteps)
 	}
 	return op
 }

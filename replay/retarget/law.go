@@ -118,13 +118,9 @@ func hasTile(m *machine.Machine, op *workload.Op) bool {
 	})
 }
 
-// saturates is the share of the memory's rate from which all of a kernel's time counts as
-// the memory's. Streaming kernels of PyTorch reach 0.77 to 0.81 of it (rule I10).
-const saturates = 0.7
-
 // memory is the seconds of a kernel that takes some seconds on the machine of the capture
 // and moves bytes (rule Y4). Its time has three parts: that of an empty kernel; that in which
-// it moves bytes at saturates times the rate; and the rest, which follows the compute units
+// it moves bytes at machine.Saturates times the rate; and the rest, which follows the compute units
 // and their clock. share is the part of its work that is left.
 func (s *scaler) memory(op *workload.Op, took, bytes, share float64) float64 {
 	from, to := s.rates(op)
@@ -133,7 +129,7 @@ func (s *scaler) memory(op *workload.Op, took, bytes, share float64) float64 {
 		empty, emptyTo = 0, 0
 	}
 	floor := min(took, empty)
-	moving := min(took-floor, bytes/(saturates*from))
+	moving := min(took-floor, bytes/(machine.Saturates*from))
 	rest := took - floor - moving
 	scaled := 0.0
 	if floor > 0 {

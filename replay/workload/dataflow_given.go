@@ -1,17 +1,16 @@
 package workload
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
+	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -31,38 +30,21 @@ type Correction struct {
 // ParseCorrections reads a YAML list of {op: NAME, reads: NAME} and {op: NAME,
 // independent: NAME}. Errors are *trace.SyntaxError with a line.
 func ParseCorrections(r io.Reader, file string) ([]Correction, error) {
-	const most = 1 << 20
-	data, err := io.ReadAll(io.LimitReader(r, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	body, errs, err := keyed.Read(r, file, 1<<20, "a list of dependencies")
+	if err = cmp.Or(err, errs.Err()); err != nil || body == nil {
+		return nil, err
 	}
-	if len(data) > most {
-		return nil, &trace.SyntaxError{File: file, Msg: "larger than 1 MiB", Cure: cureCorrection}
-	}
-	tree, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		var bad yaml.Error
-		if !errors.As(err, &bad) || bad.GetToken() == nil {
-			return nil, &trace.SyntaxError{File: file, Msg: "no YAML", Err: err}
-		}
-		return nil, badCorrection(file, bad.GetToken().Position.Line, bad.GetMessage())
+	items, ok := body.(*ast.SequenceNode)
+	if !ok {
+		return nil, badCorrection(file, body.GetToken().Position.Line, "no list")
 	}
 	var list []Correction
-	for _, doc := range tree.Docs {
-		if doc.Body == nil {
-			continue
+	for _, item := range items.Values {
+		c, err := parseCorrection(item, file)
+		if err != nil {
+			return nil, err
 		}
-		items, ok := doc.Body.(*ast.SequenceNode)
-		if !ok {
-			return nil, badCorrection(file, doc.Body.GetToken().Position.Line, "no list")
-		}
-		for _, item := range items.Values {
-			c, err := parseCorrection(item, file)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, c)
-		}
+		list = append(list, c)
 	}
 	return list, nil
 }
@@ -76,28 +58,19 @@ func badCorrection(file string, line int, msg string) error {
 // parseCorrection reads one item of the list.
 func parseCorrection(item ast.Node, file string) (c Correction, err error) {
 	c.File, c.Line = file, item.GetToken().Position.Line
-	var values []*ast.MappingValueNode
-	switch n := item.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	default:
+	values := keyed.Pairs(item)
+	if values == nil {
 		return c, badCorrection(file, c.Line, "no keys and values")
 	}
 	for _, v := range values {
-		key, line := v.Key.GetToken().Value, v.Key.GetToken().Position.Line
+		key, line := keyed.Key(v), v.Key.GetToken().Position.Line
 		to := map[string]*string{"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent}[key]
-		s, isText := v.Value.(ast.ScalarNode)
-		switch {
-		case to == nil:
+		if to == nil {
 			return c, badCorrection(file, line, fmt.Sprintf("unknown key %q", key))
-		case !isText || s.GetToken().Value == "":
-			return c, badCorrection(file, line, key+" has no name")
-		case *to != "":
-			return c, badCorrection(file, line, key+" is given twice")
 		}
-		*to = s.GetToken().Value
+		if *to, _ = keyed.Word(v.Value); *to == "" {
+			return c, badCorrection(file, line, key+" has no name")
+		}
 	}
 	if c.Op == "" || (c.Reads == "") == (c.Independent == "") {
 		return c, badCorrection(file, c.Line, "give op, and one of reads and independent")

@@ -174,10 +174,7 @@ func tidy(rows [][]float64, dims []machine.Dimension) [][]float64 {
 func clone(m machine.Machine) machine.Machine {
 	for _, e := range profile.Entries(&m) {
 		if e.Table != nil {
-			e.Table.Rows = slices.Clone(e.Table.Rows)
-			for i, r := range e.Table.Rows {
-				e.Table.Rows[i] = slices.Clone(r)
-			}
+			*e.Table = e.Table.Copy()
 		}
 	}
 	return m
@@ -234,9 +231,11 @@ func (c *calibration) pick(keep func(r *Row) bool) []Row {
 	return list
 }
 
-// kind is the isolated rows of a kind.
-func (c *calibration) kind(kind string) []Row {
-	return c.pick(func(r *Row) bool { return r.Workload.Kind == kind && r.Strategy == "isolated" })
+// kind is the isolated rows of a kind of which all tests hold.
+func (c *calibration) kind(kind string, tests ...func(r *Row) bool) []Row {
+	return c.pick(func(r *Row) bool {
+		return r.Workload.Kind == kind && r.Strategy == "isolated" && !slices.ContainsFunc(tests, func(test func(r *Row) bool) bool { return !test(r) })
+	})
 }
 
 // seconds is a row's time less what timing adds (rule E4).
@@ -257,6 +256,46 @@ func median(v []float64) float64 {
 		return (v[n/2-1] + v[n/2]) / 2
 	}
 	return v[len(v)/2]
+}
+
+// medians is a table of the median over repeats of what rows have, by a key of so many columns.
+func medians(rows []Row, columns int, key func(r *Row) [3]float64, value func(r *Row) float64) reading {
+	f := reading{rows: rows}
+	repeats := map[[3]float64][]float64{}
+	for i := range rows {
+		k := key(&rows[i])
+		repeats[k] = append(repeats[k], value(&rows[i]))
+	}
+	middle := map[[3]float64]float64{}
+	for k, values := range repeats {
+		middle[k] = median(values)
+		f.table = append(f.table, append(k[:columns:columns], middle[k]))
+	}
+	f.residual = residual(rows, func(r Row) (predicted, measured float64) { return middle[key(&r)], value(&r) })
+	return f
+}
+
+// slope is the line over the points of rows, of which b is the value; nothing where the rows
+// do not settle it.
+func slope(rows []Row, x, y func(r *Row) float64) (f reading, a, b float64) {
+	var points []machine.Point
+	for i := range rows {
+		points = append(points, machine.Point{X: x(&rows[i]), Y: y(&rows[i])})
+	}
+	a, b, ok := line(points)
+	if !ok {
+		return reading{}, 0, 0
+	}
+	return reading{value: b, rows: rows, residual: residual(points, func(p machine.Point) (predicted, measured float64) { return a + b*p.X, p.Y })}, a, b
+}
+
+// residual is the median of what predictions are off by.
+func residual[T any](list []T, of func(T) (predicted, measured float64)) float64 {
+	var all []float64
+	for _, x := range list {
+		all = append(all, off(of(x)))
+	}
+	return median(all)
 }
 
 // Off is the residual of one row.

@@ -29,18 +29,10 @@ func channelLaw(op trace.CollectiveOp) law {
 		},
 	}
 	l.ways = []way{
-		{
-			how: "time of large buffers through 1 and 2 channels, the base's times one factor", keys: l.keys,
-			fit: func(c *calibration) bool {
-				law, f := c.m.Library.Of(op), l.factor(c)
-				if !(f > 0) {
-					return false
-				}
-				law.Send.Value /= f
-				law.Receive.Value /= f
-				return true
-			},
-		},
+		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys, func(c *calibration, f float64) {
+			c.m.Library.Of(op).Send.Value /= f
+			c.m.Library.Of(op).Receive.Value /= f
+		}),
 		{
 			how: "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send", keys: l.keys,
 			fit: func(c *calibration) bool { return c.fitChannel(op, l.rows(c)) },
@@ -84,18 +76,10 @@ func latencyLaw(op trace.CollectiveOp) law {
 		},
 	}
 	l.ways = []way{
-		{
-			how: "time of queued collectives of 64 KiB and less, the base's times one factor", keys: l.keys,
-			fit: func(c *calibration) bool {
-				law, f := c.m.Library.Of(op), l.factor(c)
-				if !(f > 0) {
-					return false
-				}
-				law.Alpha.Value *= f
-				law.Hop.Value *= f
-				return true
-			},
-		},
+		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys, func(c *calibration, f float64) {
+			c.m.Library.Of(op).Alpha.Value *= f
+			c.m.Library.Of(op).Hop.Value *= f
+		}),
 		{
 			how: "time of queued collectives of 64 KiB and less over sending steps", keys: l.keys,
 			fit: func(c *calibration) bool {

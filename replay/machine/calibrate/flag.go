@@ -1,7 +1,5 @@
 package calibrate
 
-import "github.com/overlapse/overlapse/replay/machine"
-
 // rounds are the rows in which workgroups of two GPUs exchange little data and one
 // flag or more, one workgroup's or, with many, those of 64 and more.
 func (c *calibration) rounds(flags int) []Row {
@@ -23,11 +21,9 @@ func readFence(c *calibration) reading {
 		}
 	}
 	f.value = median(each)
-	var res []float64
-	for _, r := range f.rows {
-		res = append(res, off(one.value+float64(r.Params.Flags-1)*f.value, r.Us*1e-6))
-	}
-	f.residual = median(res)
+	f.residual = residual(f.rows, func(r Row) (predicted, measured float64) {
+		return one.value + float64(r.Params.Flags-1)*f.value, r.Us * 1e-6
+	})
 	return f
 }
 
@@ -46,13 +42,11 @@ func readMessage(c *calibration) reading {
 			f.value = each
 		}
 	}
-	var res []float64
-	for _, r := range rows {
+	f.residual = residual(rows, func(r Row) (predicted, measured float64) {
 		flags := float64(max(1, r.Params.Flags))
 		alone := c.m.Fabric.Latency.Value + flags*c.m.Fabric.Fence.Value
-		res = append(res, off(max(alone, flags*float64(r.Params.Programs)*f.value), r.Us*1e-6))
-	}
-	f.residual = median(res)
+		return max(alone, flags*float64(r.Params.Programs)*f.value), r.Us * 1e-6
+	})
 	return f
 }
 
@@ -79,25 +73,13 @@ func readPost(c *calibration) reading {
 // readPoll's residual is of the rows in which semaphores are handed over to
 // workgroups that wait: one post and one poll each.
 func readPoll(c *calibration) reading {
-	f := reading{}
-	var points []machine.Point
-	for _, r := range c.kind("semaphore") {
-		if r.Workload.What == "product" && r.Params.Waits > 0 && float64(r.Params.Programs) <= c.m.GPU.CUs.Value {
-			points = append(points, machine.Point{X: float64(r.Params.Waits), Y: r.Us * 1e-6})
-			f.rows = append(f.rows, r)
-		}
+	rows := c.kind("semaphore", func(r *Row) bool {
+		return r.Workload.What == "product" && r.Params.Waits > 0 && float64(r.Params.Programs) <= c.m.GPU.CUs.Value
+	})
+	f, _, b := slope(rows, func(r *Row) float64 { return float64(r.Params.Waits) }, func(r *Row) float64 { return r.Us * 1e-6 })
+	if len(f.rows) > 0 {
+		f.residual = residual(c.kind("semaphore", func(r *Row) bool { return r.Workload.What == "handover" }),
+			func(r Row) (predicted, measured float64) { return c.m.GPU.Post.Value + b, r.Us * 1e-6 })
 	}
-	_, b, ok := line(points)
-	if !ok {
-		return reading{}
-	}
-	f.value = b
-	var res []float64
-	for _, r := range c.kind("semaphore") {
-		if r.Workload.What == "handover" {
-			res = append(res, off(c.m.GPU.Post.Value+b, r.Us*1e-6))
-		}
-	}
-	f.residual = median(res)
 	return f
 }

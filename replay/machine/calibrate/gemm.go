@@ -37,14 +37,7 @@ func gemmLaw() law {
 	}
 	line := []string{"matmul.rate", "matmul.tile_start", "matmul.exposed"}
 	l.ways = []way{
-		{how: "time of GEMMs, the base's rate times one factor", keys: line[:1], fit: func(c *calibration) bool {
-			f := l.factor(c)
-			if !(f > 0) {
-				return false
-			}
-			c.m.Matmul.Rate.Value /= f
-			return true
-		}},
+		l.scaled("time of GEMMs, the base's rate times one factor", line[:1], func(c *calibration, f float64) { c.m.Matmul.Rate.Value /= f }),
 		{how: "time of GEMMs over waves, multiply-adds a tile and the memory's time for the operands", keys: line, fit: func(c *calibration) bool {
 			t, ok := c.fitTiles(false)
 			if ok {
@@ -71,17 +64,11 @@ func matmulRules() []rule {
 		{
 			"matmul.shapes", "time of the row less launch.timing, median of repeats", coolRows,
 			func(c *calibration) reading {
-				f := reading{rows: c.cool()}
-				seconds := map[[3]int64][]float64{}
-				for _, r := range f.rows {
-					shape := [3]int64{r.Workload.M, r.Workload.N, r.Workload.K}
-					if kernel := r.Us*1e-6 - c.starting(r); kernel > 0 {
-						seconds[shape] = append(seconds[shape], kernel)
-					}
-				}
-				for shape, repeats := range seconds {
-					f.table = append(f.table, []float64{float64(shape[0]), float64(shape[1]), float64(shape[2]), median(repeats)})
-				}
+				seconds := func(r *Row) float64 { return r.Us*1e-6 - c.starting(*r) }
+				f := medians(c.pick(func(r *Row) bool { return isCool(r) && seconds(r) > 0 }), 3, func(r *Row) [3]float64 {
+					return [3]float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K)}
+				}, seconds)
+				f.rows, f.residual = c.cool(), 0
 				return f
 			},
 		},
@@ -164,8 +151,10 @@ func readClusters(c *calibration) reading {
 	return f
 }
 
-func (c *calibration) cool() []Row {
-	return c.pick(func(r *Row) bool { return r.Workload.Kind == "gemm" && r.Strategy == "isolated" && r.Params.Cool })
+func (c *calibration) cool() []Row { return c.pick(isCool) }
+
+func isCool(r *Row) bool {
+	return r.Workload.Kind == "gemm" && r.Strategy == "isolated" && r.Params.Cool
 }
 
 // ownedLaw is how many tiles each persistent workgroup owns. While H CUs
@@ -282,11 +271,7 @@ func (c *calibration) readCompiled(slots float64, of func([]float64) float64) re
 		return f
 	}
 	f.value = of(rates)
-	var res []float64
-	for _, v := range rates {
-		res = append(res, off(f.value, v))
-	}
-	f.residual = median(res)
+	f.residual = residual(rates, func(v float64) (predicted, measured float64) { return f.value, v })
 	return f
 }
 
@@ -308,7 +293,7 @@ func readCrowd(c *calibration) reading {
 	for flop, repeats := range all {
 		full[flop] = median(repeats)
 	}
-	var gains, res []float64
+	var gains []float64
 	for _, x := range list {
 		idle := 1 - float64(x.programs)/cus
 		if t, ok := full[x.flop]; ok && idle > 0 {
@@ -317,9 +302,9 @@ func readCrowd(c *calibration) reading {
 		}
 	}
 	f.value = median(slices.Clone(gains))
-	for _, g := range gains {
-		res = append(res, math.Abs(g-f.value))
+	for i, g := range gains {
+		gains[i] = math.Abs(g - f.value)
 	}
-	f.residual = median(res)
+	f.residual = median(gains)
 	return f
 }

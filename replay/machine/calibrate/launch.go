@@ -68,9 +68,7 @@ func launchRules() []rule {
 
 // only is the mean of the rows of one kind, times a factor.
 func (c *calibration) only(kind, what string, factor float64) reading {
-	return mean(c.pick(func(r *Row) bool {
-		return r.Workload.Kind == kind && r.Workload.What == what && r.Strategy == "isolated"
-	}), factor)
+	return mean(c.kind(kind, func(r *Row) bool { return r.Workload.What == what }), factor)
 }
 
 func mean(rows []Row, factor float64) reading {

@@ -215,6 +215,17 @@ func (c *calibration) copy() *calibration {
 	return &t
 }
 
+// scaled is a way that changes parameters of the base by one factor: that of the time.
+func (l *law) scaled(how string, keys []string, change func(c *calibration, factor float64)) way {
+	return way{how: how, keys: keys, fit: func(c *calibration) bool {
+		f := l.factor(c)
+		if f > 0 {
+			change(c, f)
+		}
+		return f > 0
+	}}
+}
+
 // factor is the median of measured over predicted, of rows that the law predicts.
 func (l *law) factor(c *calibration) float64 {
 	rows := l.rows(c)

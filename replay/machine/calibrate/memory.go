@@ -2,7 +2,6 @@ package calibrate
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 )
@@ -26,11 +25,11 @@ func memoryRules() []rule {
 		{"gpu.read", "slope over bytes of GEMVs of 64 MiB and more", "kind gemv of 64 MiB and more, two sizes", readRead},
 		{
 			"gpu.stream", "bytes a second of a triad by workgroups", "kind triad with programs",
-			readRates("triad", func(r Row) int { return r.Params.Programs }),
+			readRates("triad", func(r *Row) int { return r.Params.Programs }),
 		},
 		{
 			"gpu.sum", "bytes a second of the result of adding so many, in PyTorch", "kind sum with pool",
-			readRates("sum", func(r Row) int { return int(r.Workload.Pool) }),
+			readRates("sum", func(r *Row) int { return int(r.Workload.Pool) }),
 		},
 		{
 			"gpu.post", "a round of storing a tile and posting a semaphore behind it less one of storing only, one workgroup a CU at most", "kind semaphore, what post, with posts 0 and 1", readPost,
@@ -51,16 +50,10 @@ func memoryRules() []rule {
 
 // readRates reads a table of bytes a second off all rows of a kind, by a number of theirs:
 // the median of repeats.
-func readRates(kind string, by func(Row) int) func(*calibration) reading {
+func readRates(kind string, by func(*Row) int) func(*calibration) reading {
 	return func(c *calibration) reading {
-		f := reading{rows: c.kind(kind)}
-		rates := map[int][]float64{}
-		for _, r := range f.rows {
-			rates[by(r)] = append(rates[by(r)], float64(r.Workload.Bytes)/c.seconds(r))
-		}
-		for n, repeats := range rates {
-			f.table = append(f.table, []float64{float64(n), median(repeats)})
-		}
+		f := medians(c.kind(kind), 1, func(r *Row) [3]float64 { return [3]float64{float64(by(r))} }, func(r *Row) float64 { return bytesOf(r) / c.seconds(*r) })
+		f.residual = 0
 		return f
 	}
 }
@@ -107,59 +100,24 @@ func readGroups(c *calibration) reading {
 }
 
 func readRead(c *calibration) reading {
-	f := reading{}
-	var points []machine.Point
-	for _, r := range c.kind("gemv") {
-		if b := 2 * float64(r.Workload.N) * float64(r.Workload.K); b >= 64<<20 {
-			points = append(points, machine.Point{X: b, Y: c.seconds(r)})
-			f.rows = append(f.rows, r)
-		}
-	}
-	a, b, ok := line(points)
-	if !ok {
-		return reading{}
-	}
-	f.value = 1 / b
-	var res []float64
-	for _, p := range points {
-		res = append(res, off(a+b*p.X, p.Y))
-	}
-	f.residual = median(res)
+	bytes := func(r *Row) float64 { return 2 * float64(r.Workload.N) * float64(r.Workload.K) }
+	rows := c.kind("gemv", func(r *Row) bool { return bytes(r) >= 64<<20 })
+	f, _, _ := slope(rows, bytes, func(r *Row) float64 { return c.seconds(*r) })
+	f.value = 1 / f.value
 	return f
 }
 
 // readGather takes the median over sizes at each number of workgroups. More
 // workgroups than any GPU holds at once stand for "one a row": the plain grid.
 func readGather(c *calibration, fused bool) reading {
-	f := reading{}
-	rates := map[int][]float64{}
-	for _, r := range c.kind("embedding+collective") {
-		w := r.Workload
-		if w.Part != "compute" || w.SameBuild != fused || r.Params.Programs == 0 || w.DType != "f32" {
-			continue
-		}
-		n := r.Params.Programs
-		if float64(n) > c.m.GPU.CUs.Value*c.m.GPU.WGs.Value {
-			continue
-		}
-		rates[n] = append(rates[n], 4*float64(w.Batch*w.Tables*w.Pool*w.Dim)/c.seconds(r))
-		f.rows = append(f.rows, r)
-	}
-	var programs []int
-	for n := range rates {
-		programs = append(programs, n)
-	}
-	slices.Sort(programs)
-	var res []float64
-	for _, n := range programs {
-		m := median(rates[n])
-		for _, v := range rates[n] {
-			res = append(res, off(m, v))
-		}
-		f.table = append(f.table, []float64{float64(n), m})
-	}
-	f.residual = median(res)
-	return f
+	rows := c.kind("embedding+collective", func(r *Row) bool {
+		w, n := &r.Workload, r.Params.Programs
+		return w.Part == "compute" && w.SameBuild == fused && n != 0 && w.DType == "f32" && float64(n) <= c.m.GPU.CUs.Value*c.m.GPU.WGs.Value
+	})
+	return medians(rows, 1, func(r *Row) [3]float64 { return [3]float64{float64(r.Params.Programs)} }, func(r *Row) float64 {
+		w := &r.Workload
+		return 4 * float64(w.Batch*w.Tables*w.Pool*w.Dim) / c.seconds(*r)
+	})
 }
 
 func fabricRules() []rule {
@@ -206,20 +164,13 @@ func fabricRules() []rule {
 
 // readCopies is the rate of a copy engine and its latency.
 func readCopies(c *calibration) (f reading, start float64) {
-	var points []machine.Point
-	for _, r := range c.kind("p2p_copy_ring") {
-		if r.Workload.Bytes >= 16<<20 {
-			points = append(points, machine.Point{X: float64(r.Workload.Bytes), Y: c.seconds(r)})
-			f.rows = append(f.rows, r)
-		}
-	}
-	a, b, ok := line(points)
-	if !ok {
-		return reading{}, 0
-	}
-	f.value = 1 / b
-	return f, a
+	rows := c.kind("p2p_copy_ring", func(r *Row) bool { return r.Workload.Bytes >= 16<<20 })
+	f, start, b := slope(rows, bytesOf, func(r *Row) float64 { return c.seconds(*r) })
+	f.value, f.residual = 1/b, 0
+	return f, start
 }
+
+func bytesOf(r *Row) float64 { return float64(r.Workload.Bytes) }
 
 // readCopyLatency is what a copy between kernels takes at no bytes. Copies that nothing waits
 // for start sooner: the engine's queue hides most of it.
@@ -242,28 +193,13 @@ func readCopyLatency(c *calibration) reading {
 }
 
 func readStoreCU(c *calibration) reading {
-	f := reading{}
-	var points []machine.Point
-	rows := c.kind("tile_store")
-	if len(rows) == 0 {
-		rows = c.kind("peer_store")
+	one := func(r *Row) bool { return r.Workload.Pattern == "ring" && r.Params.Programs == 1 }
+	rows := c.kind("tile_store", one)
+	if len(c.kind("tile_store")) == 0 {
+		rows = c.kind("peer_store", one)
 	}
-	for _, r := range rows {
-		if r.Workload.Pattern == "ring" && r.Params.Programs == 1 {
-			points = append(points, machine.Point{X: float64(r.Workload.Bytes), Y: r.Us * 1e-6})
-			f.rows = append(f.rows, r)
-		}
-	}
-	a, b, ok := line(points)
-	if !ok {
-		return reading{}
-	}
+	f, _, b := slope(rows, bytesOf, func(r *Row) float64 { return r.Us * 1e-6 })
 	f.value = 1 / b
-	var res []float64
-	for _, p := range points {
-		res = append(res, off(a+b*p.X, p.Y))
-	}
-	f.residual = median(res)
 	return f
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -59,14 +60,11 @@ func (p *profile) readBase() (m machine.Machine, err error) {
 		return m, nil
 	}
 	p.taken["base"] = true
-	name := ""
-	if s, ok := n.(ast.ScalarNode); ok {
-		name = s.GetToken().Value
-	}
+	name, _ := keyed.Word(n)
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		m, err = p.readBaseFile(n, name)
 	} else if !slices.Contains(Names(), name) {
-		p.fail(n, "one of "+strings.Join(Names(), ", ")+", or a .yaml file", "base: %q is no profile", name)
+		p.Fail(n, "one of "+strings.Join(Names(), ", ")+", or a .yaml file", "base: %q is no profile", name)
 		return m, nil
 	} else {
 		m, err = loadProfile(name)
@@ -76,7 +74,7 @@ func (p *profile) readBase() (m machine.Machine, err error) {
 	}
 	p.base, p.baseGPU = cmp.Or(m.Profile, name), m.GPU.Name
 	if _, ok := p.nodes["profile"]; !ok {
-		file := filepath.Base(p.file)
+		file := filepath.Base(p.File)
 		m.Profile = strings.TrimSuffix(file, filepath.Ext(file))
 	}
 	return m, nil
@@ -86,20 +84,20 @@ func (p *profile) readBase() (m machine.Machine, err error) {
 func (p *profile) readBaseFile(n ast.Node, name string) (m machine.Machine, err error) {
 	path := name
 	if !filepath.IsAbs(name) {
-		path = filepath.Join(filepath.Dir(p.file), name)
+		path = filepath.Join(filepath.Dir(p.File), name)
 	}
 	chain := p.files.chain
 	switch i := slices.Index(chain, filepath.Clean(path)); {
 	case p.files.open == nil:
-		p.fail(n, "name a profile", "base: %q is a file, and this profile cannot refer to files", name)
+		p.Fail(n, "name a profile", "base: %q is a file, and this profile cannot refer to files", name)
 	case i >= 0:
-		p.fail(n, "name another file or a profile", "base: a file is its own base: %s", strings.Join(append(slices.Clip(chain[i:]), path), ", "))
+		p.Fail(n, "name another file or a profile", "base: a file is its own base: %s", strings.Join(append(slices.Clip(chain[i:]), path), ", "))
 	case len(chain) >= maxBases:
-		p.fail(n, "name a profile", "base: more than %d files, each the base of the one before", maxBases)
+		p.Fail(n, "name a profile", "base: more than %d files, each the base of the one before", maxBases)
 	default:
 		m, err = p.files.parse(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			p.fail(n, "the path is relative to this file", "base: %q does not exist", path)
+			p.Fail(n, "the path is relative to this file", "base: %q does not exist", path)
 			err = nil
 		}
 	}
@@ -130,7 +128,7 @@ func (p *profile) drops(e Entry) bool {
 
 // changed is the source of a number that the file gives without one.
 func (p *profile) changed(e Entry) string {
-	source := "set in " + filepath.Base(p.file) + ", not measured"
+	source := "set in " + filepath.Base(p.File) + ", not measured"
 	if !e.omitted() {
 		source += "; " + p.base + " has " + e.String()
 	}

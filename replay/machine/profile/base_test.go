@@ -118,8 +118,9 @@ func TestBrokenBaseFiles(t *testing.T) {
 		{"base: h200\ngpu: {cus: []}\n", "gpu.cus: "},
 		{"base: h200\ngpu: {flopps: 3}\n", "unknown key gpu.flopps (did you mean gpu.flops?)"},
 		{"base: h200\ngpu: 5\n", "dir/mine.yaml:2:6: gpu is a section, and this is none (write gpu: {KEY: ..., ...})"},
-		{"base: h200\ngpu: {cus: {value: 1, value: 2}}\n", "dir/mine.yaml:2:23: gpu.cus: value stands twice (keep one)"},
-		{"base: h200\ngpu: {read: 1 TB/s}\ngpu: {cus: 2}\n", "dir/mine.yaml:3:1: gpu stands twice, first at line 2 (keep one)"},
+		{"base: h200\ngpu: {cus: {value: 1, value: 2}}\n", "dir/mine.yaml:2:23: gpu.cus.value stands twice, first at line 2 (keep one)"},
+		{"base: h200\ngpu: {cus: 2}\ngpu.cus: 3\n", "dir/mine.yaml:3:1: gpu.cus stands twice, first at line 2 (keep one)"},
+		{"base: h200\n---\nbase: h100\n", "dir/mine.yaml:3:5: a second document (write two files)"},
 		{"base: [h200]\n", "base: \"\" is no profile (one of a100, a100-40gb, "},
 	} {
 		_, err := Parse(strings.NewReader(c.text), "dir/mine.yaml")

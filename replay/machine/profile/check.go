@@ -5,6 +5,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -17,7 +18,7 @@ const maxCUs = 1 << 16
 func (p *profile) checkGroups(m *machine.Machine) {
 	g := &m.GPU
 	if g.CUs.Value > maxCUs {
-		p.fail(p.first("gpu.cus", "gpu"), "", "gpu.cus: %g CUs; at most %d", g.CUs.Value, maxCUs)
+		p.Fail(p.first("gpu.cus", "gpu"), "", "gpu.cus: %g CUs; at most %d", g.CUs.Value, maxCUs)
 		return
 	}
 	if !g.Groups.Known() {
@@ -25,7 +26,7 @@ func (p *profile) checkGroups(m *machine.Machine) {
 	}
 	if left := g.Ungrouped(); left != 0 {
 		cure := "rows are [CUs of a group, groups of that size]; to leave the groups unknown, write groups: []"
-		p.fail(p.first("gpu.groups", "gpu.cus", "base"), cure, "gpu.groups: groups make up %g CUs, not the %g of gpu.cus", g.CUs.Value-left, g.CUs.Value)
+		p.Fail(p.first("gpu.groups", "gpu.cus", "base"), cure, "gpu.groups: groups make up %g CUs, not the %g of gpu.cus", g.CUs.Value-left, g.CUs.Value)
 		return
 	}
 	largest := int(g.Groups.Rows[len(g.Groups.Rows)-1][0])
@@ -53,7 +54,7 @@ func (p *profile) checkLimits(m *machine.Machine) {
 			}
 		}
 		if err != nil {
-			p.fail(p.first(e.Key, "scale", "base"), "scale by less", "%s: %v", e.Key, err)
+			p.Fail(p.first(e.Key, "scale", "base"), "scale by less", "%s: %v", e.Key, err)
 		}
 	}
 }
@@ -68,7 +69,7 @@ func (p *profile) checkCluster(size float64, largest int, n ast.Node, what strin
 		n = p.first("gpu.groups", "gpu.cus", "base")
 	}
 	cure := "give larger gpu.groups or smaller clusters; to leave the groups unknown, write groups: []"
-	p.fail(n, cure, what+" do not fit: the largest of gpu.groups has %d CUs", append(args, largest)...)
+	p.Fail(n, cure, what+" do not fit: the largest of gpu.groups has %d CUs", append(args, largest)...)
 	return true
 }
 
@@ -82,7 +83,7 @@ func (p *profile) checkFabric(m *machine.Machine) {
 		return
 	}
 	cure := "raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2"
-	p.fail(p.first("fabric.pair", "fabric.egress", "fabric.ingress", "fabric"), cure,
+	p.Fail(p.first("fabric.pair", "fabric.egress", "fabric.ingress", "fabric"), cure,
 		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it", f.Pair, machine.FormatCell(least, machine.Rate))
 }
 
@@ -98,7 +99,7 @@ func (p *profile) checkLibrary(m *machine.Machine) {
 		{"library.shared", "gpu.shared", l.Shared.Value + g.SharedSpare.Value, g.Shared.Value},
 	} {
 		if c.need > c.has {
-			p.fail(p.first(c.key, c.of, "base"), "give less of it, or more of "+c.of, "%s: a channel's workgroup needs %g, %s has %g", c.key, c.need, c.of, c.has)
+			p.Fail(p.first(c.key, c.of, "base"), "give less of it, or more of "+c.of, "%s: a channel's workgroup needs %g, %s has %g", c.key, c.need, c.of, c.has)
 		}
 	}
 }
@@ -119,8 +120,8 @@ func (p *profile) first(keys ...string) ast.Node {
 // row is the node of a table's row, or nil where the file has no such table.
 func (p *profile) row(key string, i int) ast.Node {
 	n := p.nodes[key]
-	for _, v := range pairs(n) {
-		if keyOf(v) == "rows" {
+	for _, v := range keyed.Pairs(n) {
+		if keyed.Key(v) == "rows" {
 			n = v.Value
 		}
 	}

@@ -2,19 +2,16 @@ package profile
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
+	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // maxProfile bounds what is read; the largest embedded profile has 44 KB.
@@ -27,25 +24,16 @@ const maxProfile = 256 << 10
 func Parse(r io.Reader, file string) (machine.Machine, error) { return parse(r, file, files{}) }
 
 func parse(r io.Reader, file string, bases files) (machine.Machine, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
+	body, errs, err := keyed.Read(r, file, maxProfile, "a machine profile")
 	if err != nil {
-		return machine.Machine{}, fmt.Errorf("%s: %w", file, err)
+		return machine.Machine{}, err
 	}
-	if len(data) > maxProfile {
-		return machine.Machine{}, &trace.SyntaxError{File: file, Msg: fmt.Sprintf("larger than %d KiB", maxProfile>>10), Cure: "is it a machine profile?"}
-	}
-	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		return machine.Machine{}, yamlError(file, err)
-	}
-	p := profile{file: file, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
-	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
-		p.flatten("", tree.Docs[0].Body)
-	}
-	before := len(p.errs)
+	p := profile{Errors: errs, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
+	p.flatten("", body)
+	before := p.Len()
 	m, err := p.readBase()
-	if err != nil || len(p.errs) > before {
-		return machine.Machine{}, cmp.Or(err, p.err()) // without its base, all that the file leaves out would count as missing
+	if err != nil || p.Len() > before {
+		return machine.Machine{}, cmp.Or(err, p.Err()) // without its base, all that the file leaves out would count as missing
 	}
 	p.scale(&m)
 	for _, t := range texts(&m) {
@@ -56,33 +44,23 @@ func parse(r io.Reader, file string, bases files) (machine.Machine, error) {
 		p.entry(e)
 	}
 	p.rest()
-	if len(p.errs) == 0 {
+	if p.Len() == 0 {
 		p.checkLimits(&m)
 		p.checkGroups(&m)
 		p.checkFabric(&m)
 		p.checkLibrary(&m)
 	}
-	if err := p.err(); err != nil {
+	if err := p.Err(); err != nil {
 		return machine.Machine{}, err
 	}
 	m.Library.Network = m.Network
 	return m.Resize(int(m.Library.Ranks.Value)), nil
 }
 
-// yamlError turns what the YAML parser says into a position and one line.
-func yamlError(file string, err error) error {
-	var ye yaml.Error
-	if !errors.As(err, &ye) || ye.GetToken() == nil {
-		return &trace.SyntaxError{File: file, Msg: "no YAML", Err: err}
-	}
-	at := ye.GetToken().Position
-	return &trace.SyntaxError{File: file, Pos: int64(at.Line), Unit: "line", Col: int64(at.Column), Msg: ye.GetMessage()}
-}
-
 // A profile is a file being read: its numbers by dotted key. Keys that are not
 // taken in the end are unknown ones.
 type profile struct {
-	file     string
+	keyed.Errors
 	files    files
 	base     string // the profile that it differs from, or ""
 	baseGPU  string // its gpu.name
@@ -91,62 +69,23 @@ type profile struct {
 	taken    map[string]bool
 	sections map[string]ast.Node // the headings, by dotted key
 	order    []string
-	errs     []*trace.SyntaxError
 }
-
-func (p *profile) fail(n ast.Node, cure, format string, args ...any) {
-	e := &trace.SyntaxError{File: p.file, Msg: fmt.Sprintf(format, args...), Cure: cure}
-	if n != nil {
-		at := n.GetToken().Position
-		e.Pos, e.Unit, e.Col = int64(at.Line), "line", int64(at.Column)
-	}
-	p.errs = append(p.errs, e)
-}
-
-// err is all that is wrong, by line.
-func (p *profile) err() error {
-	slices.SortStableFunc(p.errs, func(a, b *trace.SyntaxError) int { return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Col, b.Col)) })
-	var list []error
-	for _, e := range p.errs {
-		list = append(list, e)
-	}
-	return errors.Join(list...)
-}
-
-// pairs is the mapping's entries, or nil where n is none.
-func pairs(n ast.Node) []*ast.MappingValueNode {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
-}
-
-// keyOf is the text of a mapping's key.
-func keyOf(v *ast.MappingValueNode) string { return v.Key.GetToken().Value }
 
 // leaf reports whether a mapping is an entry and not a section: one of its keys is a mark.
 func leaf(n ast.Node) bool {
-	for _, v := range pairs(n) {
-		if k := keyOf(v); k == "value" || k == "rows" || slices.Contains(machine.MarkKeys[:], k) {
+	for _, v := range keyed.Pairs(n) {
+		if k := keyed.Key(v); k == "value" || k == "rows" || slices.Contains(machine.MarkKeys[:], k) {
 			return true
 		}
 	}
 	return false
 }
 
-// flatten notes every entry under its dotted key. A key that stands twice is an
-// error; the first counts.
+// flatten notes every entry under its dotted key.
 func (p *profile) flatten(prefix string, n ast.Node) {
-	for _, v := range pairs(n) {
-		key := prefix + keyOf(v)
-		if first := p.first(key); first != nil {
-			p.fail(v.Key, "keep one", "%s stands twice, first at line %d", key, first.GetToken().Position.Line)
-			continue
-		}
-		if pairs(v.Value) != nil && !leaf(v.Value) {
+	for _, v := range keyed.Pairs(n) {
+		key := prefix + keyed.Key(v)
+		if keyed.Pairs(v.Value) != nil && !leaf(v.Value) {
 			p.sections[key] = v.Key
 			p.flatten(key+".", v.Value)
 			continue
@@ -167,7 +106,7 @@ func (p *profile) take(key, cure string) (ast.Node, bool) {
 		if p.base == "" {
 			cure += ", or base: NAME of a profile that has what is left out"
 		}
-		p.fail(heading, cure, "%s is missing", key)
+		p.Fail(heading, cure, "%s is missing", key)
 		return nil, false
 	}
 	p.taken[key] = true
@@ -196,10 +135,10 @@ func (p *profile) rest() {
 		switch {
 		case p.taken[key]:
 		case slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, key+".") }):
-			p.fail(p.nodes[key], "write "+key+": {KEY: ..., ...}", "%s is a section, and this is none", key)
+			p.Fail(p.nodes[key], "write "+key+": {KEY: ..., ...}", "%s is a section, and this is none", key)
 		default:
 			near, _ := Nearest(key, known)
-			p.fail(p.keys[key], "did you mean "+near+"?", "unknown key %s", key)
+			p.Fail(p.keys[key], "did you mean "+near+"?", "unknown key %s", key)
 		}
 	}
 }
@@ -212,14 +151,12 @@ func (p *profile) text(t text) {
 	if !ok {
 		return
 	}
-	s, ok := n.(ast.ScalarNode)
-	if !ok {
-		p.fail(n, "write one word or a quoted text", "%s is no text", t.key)
+	if *t.at, ok = keyed.Word(n); !ok {
+		p.Fail(n, "write one word or a quoted text", "%s is no text", t.key)
 		return
 	}
-	*t.at = s.GetToken().Value
 	if t.choices != nil && !slices.Contains(t.choices, *t.at) {
-		p.fail(n, "one of "+strings.Join(t.choices, ", "), "%s: %q is unknown", t.key, *t.at)
+		p.Fail(n, "one of "+strings.Join(t.choices, ", "), "%s: %q is unknown", t.key, *t.at)
 	}
 }
 
@@ -242,11 +179,11 @@ func (p *profile) entry(e Entry) {
 	switch {
 	case source == "": // reported
 	case mark == machine.Unknown && body != nil:
-		p.fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.Key)
+		p.Fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.Key)
 	case mark == machine.Unknown && e.needed:
-		p.fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.Key)
+		p.Fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.Key)
 	case mark != machine.Unknown && body == nil:
-		p.fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.Key, e.body())
+		p.Fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.Key, e.body())
 	case e.Table != nil:
 		*e.Table = machine.Table{Rows: p.rows(e, body), Source: source, Mark: mark}
 	default:
@@ -260,37 +197,35 @@ func (p *profile) entry(e Entry) {
 func (p *profile) split(e Entry, n ast.Node) (body ast.Node, source string, mark machine.Mark) {
 	if !leaf(n) {
 		if p.base == "" {
-			p.fail(n, "write "+e.form(), "%s has no source", e.Key)
+			p.Fail(n, "write "+e.form(), "%s has no source", e.Key)
 			return nil, "", machine.Sourced
 		}
 		return n, p.changed(e), machine.Assumed
 	}
 	marks := 0
-	for _, v := range pairs(n) {
-		k := keyOf(v)
+	for _, v := range keyed.Pairs(n) {
+		k := keyed.Key(v)
 		i := slices.Index(machine.MarkKeys[:], k)
 		switch {
 		case i >= 0:
 			source, mark = v.Value.GetToken().Value, machine.Mark(i)
 			marks++
 			if _, scalar := v.Value.(ast.ScalarNode); !scalar || source == "" {
-				p.fail(v.Value, "say who measured or states it", "%s: %s is empty", e.Key, k)
+				p.Fail(v.Value, "say who measured or states it", "%s: %s is empty", e.Key, k)
 			}
-		case k == e.body() && body != nil:
-			p.fail(v.Key, "keep one", "%s: %s stands twice", e.Key, k)
 		case k == e.body():
 			body = v.Value
 		default:
-			p.fail(v.Value, "write "+e.form(), "%s: unknown key %s", e.Key, k)
+			p.Fail(v.Value, "write "+e.form(), "%s: unknown key %s", e.Key, k)
 		}
 	}
 	switch {
 	case marks == 0 && p.base != "":
 		return body, p.changed(e), machine.Assumed
 	case marks == 0:
-		p.fail(n, "add source: WHERE IT COMES FROM, or assumed: WHAT IT WAS TAKEN FROM", "%s has no source", e.Key)
+		p.Fail(n, "add source: WHERE IT COMES FROM, or assumed: WHAT IT WAS TAKEN FROM", "%s has no source", e.Key)
 	case marks > 1:
-		p.fail(n, "keep one", "%s has more than one of source, assumed and unknown", e.Key)
+		p.Fail(n, "keep one", "%s has more than one of source, assumed and unknown", e.Key)
 		return nil, "", machine.Sourced
 	}
 	return body, source, mark
@@ -319,9 +254,9 @@ func (p *profile) quantity(e Entry, n ast.Node) machine.Quantity {
 	q, err := machine.ParseQuantity(n.GetToken().Value, e.Dims[0])
 	switch {
 	case err != nil:
-		p.fail(n, "write "+e.form(), "%s: %v", e.Key, err)
+		p.Fail(n, "write "+e.form(), "%s: %v", e.Key, err)
 	case q.Value == 0 && e.divides():
-		p.fail(n, "give a number above 0", "%s is 0", e.Key)
+		p.Fail(n, "give a number above 0", "%s is 0", e.Key)
 	}
 	return q
 }
@@ -333,32 +268,32 @@ func (p *profile) rows(e Entry, n ast.Node) [][]float64 {
 	}
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
-		p.fail(n, "write "+e.form(), "%s: rows is no list", e.Key)
+		p.Fail(n, "write "+e.form(), "%s: rows is no list", e.Key)
 		return nil
 	}
 	if len(list.Values) == 0 {
-		p.fail(n, "mark it unknown: WHAT WAS LOOKED FOR", "%s: rows is empty", e.Key)
+		p.Fail(n, "mark it unknown: WHAT WAS LOOKED FOR", "%s: rows is empty", e.Key)
 	}
 	var out [][]float64
 	for _, r := range list.Values {
 		cells, ok := r.(*ast.SequenceNode)
 		if !ok || len(cells.Values) != len(e.Dims) {
-			p.fail(r, fmt.Sprintf("a row has %d cells", len(e.Dims)), "%s: row of another length", e.Key)
+			p.Fail(r, fmt.Sprintf("a row has %d cells", len(e.Dims)), "%s: row of another length", e.Key)
 			continue
 		}
 		row := make([]float64, len(e.Dims))
 		for i, c := range cells.Values {
 			q, err := machine.ParseQuantity(c.GetToken().Value, e.Dims[i])
 			if err != nil {
-				p.fail(c, fmt.Sprintf("cell %d of a row is %v", i+1, e.Dims[i]), "%s: %v", e.Key, err)
+				p.Fail(c, fmt.Sprintf("cell %d of a row is %v", i+1, e.Dims[i]), "%s: %v", e.Key, err)
 			}
 			if err == nil && q.Value == 0 {
-				p.fail(c, "curves are drawn over logarithms", "%s: cell %d is 0", e.Key, i+1)
+				p.Fail(c, "curves are drawn over logarithms", "%s: cell %d is 0", e.Key, i+1)
 			}
 			row[i] = q.Value
 		}
 		if len(out) > 0 && slices.Compare(out[len(out)-1], row) >= 0 {
-			p.fail(r, "sort the rows; each may stand once", "%s: rows are not in ascending order", e.Key)
+			p.Fail(r, "sort the rows; each may stand once", "%s: rows are not in ascending order", e.Key)
 		}
 		out = append(out, row)
 	}

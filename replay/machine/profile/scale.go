@@ -71,14 +71,14 @@ func (p *profile) scale(m *machine.Machine) {
 		}
 		p.taken[key] = true
 		if p.base == "" {
-			p.fail(p.keys[key], "add base: NAME", "%s: there is no base to scale", key)
+			p.Fail(p.keys[key], "add base: NAME", "%s: there is no base to scale", key)
 			continue
 		}
 		var q machine.Quantity
 		e := Entry{Key: key, Dims: []machine.Dimension{machine.Ratio}, Quantity: &q, needed: true}
 		body, source, _ := p.split(e, n)
 		if body == nil && source != "" {
-			p.fail(n, "write "+e.form(), "%s has no value", key)
+			p.Fail(n, "write "+e.form(), "%s has no value", key)
 		}
 		if q = p.quantity(e, body); q.Value > 0 {
 			q.Source = source
@@ -118,8 +118,7 @@ func (p *profile) apply(e Entry, s scaling, f machine.Quantity) {
 		return
 	}
 	rows := make([][]float64, 0, len(e.Table.Rows))
-	for _, r := range e.Table.Rows {
-		r = slices.Clone(r)
+	for _, r := range e.Table.Copy().Rows {
 		d := e.Dims[s.column]
 		r[s.column] = scaledBy(r[s.column], by, machine.ScaleOf(machine.UsualUnit(d)), d)
 		if n := len(rows); n > 0 && slices.Compare(rows[n-1], r) >= 0 {
