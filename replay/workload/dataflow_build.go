@@ -89,22 +89,7 @@ func (src *source) settled(id int32, found []Edge) []Edge {
 			k.Bytes += e.Bytes
 		}
 	}
-	return src.store(kept)
-}
-
-// store copies edges to memory that many ops share, for speed; nil for none.
-func (src *source) store(edges []Edge) []Edge {
-	const block = 1024
-	n := len(edges)
-	if n == 0 {
-		return nil
-	}
-	if cap(src.room)-len(src.room) < n {
-		src.room = make([]Edge, 0, max(block, n))
-	}
-	first := len(src.room)
-	src.room = append(src.room, edges...)
-	return src.room[first : first+n : first+n]
+	return src.room.keep(kept)
 }
 
 // guess adds what streams and events say about ops without accesses (rule V8). A collective reads
@@ -128,7 +113,7 @@ func (src *source) guess(unknown []bool) {
 			}
 		}
 		if len(found) > len(src.flow[i]) {
-			src.flow[i] = src.store(found)
+			src.flow[i] = src.room.keep(found)
 		}
 	}
 }
@@ -142,40 +127,5 @@ func edgeTo(edges []Edge, op int32) (at int, ok bool) {
 func (src *source) addEdge(id int32, e Edge) {
 	if at, ok := edgeTo(src.flow[id], e.Op); !ok {
 		src.flow[id] = slices.Insert(src.flow[id], at, e)
-	}
-}
-
-// takeFlow makes the edges of a source, whose flow lies behind the workload's, part of
-// it.
-func (l *lifter) takeFlow(src *source, base int32) {
-	l.Flow = l.Flow[:len(l.Flow)+len(src.flow)]
-	if base == 0 {
-		return
-	}
-	for _, edges := range src.flow {
-		for k := range edges {
-			edges[k].Op += base
-		}
-	}
-}
-
-// copyFlow appends the edges of a source for a rank whose first op has the id base.
-func (l *lifter) copyFlow(src *source, base int32) {
-	n := 0
-	for _, edges := range src.flow {
-		n += len(edges)
-	}
-	all := make([]Edge, 0, n)
-	for _, edges := range src.flow {
-		first := len(all)
-		for _, e := range edges {
-			e.Op += base
-			all = append(all, e)
-		}
-		if first == len(all) {
-			l.Flow = append(l.Flow, nil)
-			continue
-		}
-		l.Flow = append(l.Flow, all[first:len(all):len(all)])
 	}
 }

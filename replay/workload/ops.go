@@ -19,7 +19,7 @@ type source struct {
 	marks    []mark         // iterations marked on the host or above the device, by start
 	calls    []trace.Time   // driver time of kernel launches
 	flow     [][]Edge       // by op: what its data depend on
-	room     []Edge         // memory for the edges of later ops
+	room     arena[Edge]    // memory for the edges of later ops
 }
 
 // A fact is data about an op that only the lift needs.

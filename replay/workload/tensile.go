@@ -3,6 +3,8 @@ package workload
 import (
 	"strconv"
 	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // tensileRegisters is the number of 32-bit vector registers of a thread of a Tensile kernel
@@ -30,7 +32,7 @@ func tensileRegisters(kernel string) int {
 		if before := tensileTable[i]; accumulators <= row.accumulators || i == len(tensileTable)-2 {
 			slope := (row.registers - before.registers) / (row.accumulators - before.accumulators)
 			registers := before.registers + slope*(accumulators-before.accumulators)
-			return min(most, ceilDiv(max(1, int(registers)), granule)*granule)
+			return min(most, machine.CeilDiv(max(1, int(registers)), granule)*granule)
 		}
 	}
 	return 0

@@ -49,7 +49,7 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 		t.Cluster = n
 		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
 	}
-	if t.Persistent && ceilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
+	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
 		t.Dynamic = true
 		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
 	}
@@ -137,14 +137,12 @@ func count(s Shape, batch int64, rows, cols int) int {
 	if rows <= 0 || cols <= 0 || s.M <= 0 || s.N <= 0 {
 		return 0
 	}
-	n, ok := volume([]int64{batch, ceilDiv(s.M/batch, int64(rows)), ceilDiv(s.N, int64(cols))})
+	n, ok := volume([]int64{batch, max(1, machine.CeilDiv(s.M/batch, int64(rows))), machine.CeilDiv(s.N, int64(cols))})
 	if !ok {
 		return 0
 	}
 	return int(n)
 }
-
-func ceilDiv[T int | int64](a, b T) T { return (a-1)/b + 1 }
 
 // maxResidents is the most workgroups that one CU holds, on NVIDIA since 2016
 // but for some small parts; AMD's limit by waves is reached through threads.
@@ -158,7 +156,7 @@ func residents(d *trace.Device, k *trace.Kernel, registers int) int {
 	}
 	threads := k.Threads()
 	if d.WaveSize > 0 {
-		threads = ceilDiv(threads, d.WaveSize) * d.WaveSize
+		threads = machine.CeilDiv(threads, d.WaveSize) * d.WaveSize
 	}
 	has := func(n int) machine.Quantity { return machine.Quantity{Value: float64(n)} }
 	g := machine.GPU{Threads: has(d.ThreadsPerCU), Registers: has(d.RegistersPerCU), Shared: has(d.SharedPerCU), WGs: has(maxResidents)}
