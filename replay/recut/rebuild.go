@@ -163,7 +163,7 @@ func (r *recut) flowOf(row int32, id []int32) (flow []workload.Edge) {
 // first op that rearranges what the others brought.
 func (r *recut) coRunners(w *workload.Workload, id []int32) [][]workload.CoRun {
 	runners := make([][]workload.CoRun, len(w.Collectives))
-	heavy := workload.HeavyOps()
+	heavy := workload.HeavyOps(r.w)
 	for i, with := range r.w.Isolation.CoRunners {
 		first := r.w.Collectives[i].Members[0]
 		if r.at[first].role != outside {

@@ -16,20 +16,23 @@ const SizeSpread = 0.25
 // PyTorch's kernels of that name cover threads × vector elements a workgroup
 // (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
 // workgroups. NCCL's kernels have the type of their elements in their names.
-func SizeBehind(w *Workload, c *Collective) int64 {
-	each := elementSize(w.Ops[c.Members[0]].Name)
+func SizeBehind(w *Workload, c *Collective) int64 { return newFinder(w).sizeBehind(c) }
+
+func (f *finder) sizeBehind(c *Collective) (bytes int64) {
+	found := false
 	for _, id := range c.Members {
-		op := &w.Ops[id]
-		for _, next := range w.Ranks[op.Rank] {
-			if behind := &w.Ops[next]; behind.Start >= op.End && behind.Queue == op.Queue && !w.IsFill(behind) {
-				if behind.Kind == trace.Compute {
-					return elements(behind) * each
-				}
-				break
+		op := &f.Ops[id]
+		f.walk(f.after(id), op, maxSteps, f.after, func(behind *Op, r opRole) bool {
+			if found = found || behind.Kind == trace.Compute; behind.Kind == trace.Compute {
+				bytes = elements(behind) * elementSize(op.Name)
 			}
+			return r == ignored
+		})
+		if found {
+			break
 		}
 	}
-	return 0
+	return bytes
 }
 
 // elements is the number of elements that a vectorized elementwise kernel covers.

@@ -50,10 +50,9 @@ const NoDeviceOperation = "the run holds no device operation"
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)
-	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
+	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}}
 	l.noteEstimates()
 	l.markSteps()
-	l.candidates = make([]candidates, len(sources))
 	l.ranges = markRanges(run)
 	phases := phasesOf(run.Names)
 	hosts := make([]Host, len(sources))
@@ -65,7 +64,6 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		l.measure(src)
 		src.assignSteps()
 		l.flow(src)
-		l.candidates[i] = l.findCandidates(src)
 		hosts[i] = src.host(run)
 		src.facts = nil
 	}
@@ -78,11 +76,12 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()
-	l.guessOperations()
+	f := newFinder(w)
+	f.guessOperations(&l)
 	if err := l.correct(); err != nil {
 		return nil, err
 	}
-	l.pair()
+	f.pair(l.ids)
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)
@@ -93,15 +92,13 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 // A lifter is the state of one Lift.
 type lifter struct {
 	*Workload
-	opt        Options
-	sources    []source                // by row of Run.Ranks
-	candidates []candidates            // by row of Run.Ranks; ids count from the source's first op
-	ids        []int                   // by row of Run.Ranks: its rank in the world
-	names      []kernelName            // by id; read on demand
-	kernels    map[Kernel]*Kernel      // kernels of all ops
-	evidence   map[string][]string     // evidence of all candidates, by line
-	ranges     map[trace.SpanID]marked // of frameworks, by host span
-	refuted    int                     // number of dependencies that host calls suggest and times contradict
+	opt     Options
+	sources []source                // by row of Run.Ranks
+	ids     []int                   // by row of Run.Ranks: its rank in the world
+	names   []kernelName            // by id; read on demand
+	kernels map[Kernel]*Kernel      // kernels of all ops
+	ranges  map[trace.SpanID]marked // of frameworks, by host span
+	refuted int                     // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
