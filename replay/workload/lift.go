@@ -53,17 +53,16 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}}
 	l.noteEstimates()
 	l.markSteps()
-	l.ranges = markRanges(run)
-	phases := phasesOf(run.Names)
+	ranges := rangesOf(run.Names)
 	hosts := make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
-		src.markPhases(run, phases)
+		src.markRanges(run, ranges)
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
-		l.flow(src)
+		l.flow(src, ranges)
 		hosts[i] = src.host(run)
 		src.facts = nil
 	}
@@ -93,12 +92,11 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 type lifter struct {
 	*Workload
 	opt     Options
-	sources []source                // by row of Run.Ranks
-	ids     []int                   // by row of Run.Ranks: its rank in the world
-	names   []kernelName            // by id; read on demand
-	kernels map[Kernel]*Kernel      // kernels of all ops
-	ranges  map[trace.SpanID]marked // of frameworks, by host span
-	refuted int                     // number of dependencies that host calls suggest and times contradict
+	sources []source           // by row of Run.Ranks
+	ids     []int              // by row of Run.Ranks: its rank in the world
+	names   []kernelName       // by id; read on demand
+	kernels map[Kernel]*Kernel // kernels of all ops
+	refuted int                // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }

@@ -27,10 +27,12 @@ type fact struct {
 	launch      trace.SpanID // the host call, or None
 	operator    int32        // row of Run.Operators, or None
 	correlation int64
-	queue       int32 // 0 .. source.queues-1
-	shared      bool  // other ops have the same launch (a graph)
-	reads       bool  // it reads memory of a device: no fill, no copy from the host
-	before      int32 // previous op of its queue, or -1
+	queue       int32        // 0 .. source.queues-1
+	shared      bool         // other ops have the same launch (a graph)
+	reads       bool         // it reads memory of a device: no fill, no copy from the host
+	before      int32        // previous op of its queue, or -1
+	uses        int32        // number in Run.Uses; 0: its accesses are not recorded
+	within      trace.SpanID // innermost range of a framework around the launch, or None
 }
 
 // gather collects every rank's device operations and the host calls for them.
@@ -129,7 +131,7 @@ func (src *source) settle(run *trace.Run) {
 		op, f := &src.ops[i], &src.facts[i]
 		s := run.Spans[op.Span]
 		op.ID = int32(i)
-		f.queue = queueOf[s.Lane]
+		f.queue, f.uses = queueOf[s.Lane], run.UsesOf(s)
 		op.Queue = numbers[f.queue]
 		f.correlation, f.operator = joins(run, s)
 		f.reads = s.Kind != trace.Copy || run.Copy(s) == nil || run.Copy(s).Dir != trace.HostToDevice && run.Copy(s).Dir != trace.Fill
