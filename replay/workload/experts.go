@@ -3,9 +3,6 @@ package workload
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/overlapse/overlapse/trace"
 )
 
 // In a mixture of experts under tensor parallelism every rank has a slice of every expert. An
@@ -112,26 +109,4 @@ func (f *finder) flows(from, to int32, between []int32) bool {
 		}
 	}
 	return reads(to)
-}
-
-// MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
-// rows through an index.
-func MovesRows(op *Op) bool {
-	return op.Kind == trace.Compute && named(op, "permute", "index", "gather", "scatter", "moe_align", "sort_chunks")
-}
-
-// SumsRows reports whether an op adds several rows to one, by its name: the weighted sum over
-// the experts of a token.
-func SumsRows(op *Op) bool {
-	return op.Kind == trace.Compute && named(op, "sum", "reduce", "combine", "index_add", "unpermute")
-}
-
-func named(op *Op, words ...string) bool {
-	name := strings.ToLower(op.Name)
-	for _, w := range words {
-		if strings.Contains(name, w) {
-			return true
-		}
-	}
-	return false
 }

@@ -36,7 +36,7 @@ func (f *finder) guessOperations(l *lifter) {
 func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
 	const few = 4
 	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= eventHop); i-- {
-		if name := strings.ToLower(f.Ops[i].Name); strings.Contains(name, "catarray") || strings.Contains(name, "chunk_cat") {
+		if nameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
 			return trace.ReduceScatter
 		}
 	}
@@ -223,4 +223,32 @@ func counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprint(n, " ", many)
+}
+
+// SizeSpread is the relative error of a collective's time within which its size is guessed:
+// laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
+const SizeSpread = 0.25
+
+// SizeBehind is the bytes of an all-reduce whose size the trace does not show, by the grid
+// of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
+// PyTorch's kernels of that name cover threads × vector elements a workgroup
+// (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
+// workgroups. NCCL's kernels have the type of their elements in their names.
+func SizeBehind(w *Workload, c *Collective) int64 { return newFinder(w).sizeBehind(c) }
+
+func (f *finder) sizeBehind(c *Collective) (bytes int64) {
+	found := false
+	for _, id := range c.Members {
+		op := &f.Ops[id]
+		f.walk(f.after(id), op, maxSteps, f.after, func(behind *Op, r opRole) bool {
+			if found = found || behind.Kind == trace.Compute; behind.Kind == trace.Compute {
+				bytes = elements(behind) * elementSize(op.Name)
+			}
+			return r == ignored
+		})
+		if found {
+			break
+		}
+	}
+	return bytes
 }

@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -38,7 +37,7 @@ type fact struct {
 // gather collects every rank's device operations and the host calls for them.
 func gather(run *trace.Run) []source {
 	sources := reserve(run)
-	names := classifyNames(run.Names)
+	names := callNames(run.Names)
 	for i, s := range run.Spans {
 		id := trace.SpanID(i)
 		row := run.RankOf(s)
@@ -50,7 +49,7 @@ func gather(run *trace.Run) []source {
 			if names[s.Name].step != "" {
 				src.addMark(run, s, names[s.Name].step)
 			}
-		case names[s.Name].wait:
+		case names[s.Name].waits:
 			src.waits = append(src.waits, id)
 		case s.Kind == trace.Launch:
 			if names[s.Name].kernel {
@@ -244,24 +243,4 @@ func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 		}
 		i = j
 	}
-}
-
-// A nameClass is the properties derived from a span's name.
-type nameClass struct {
-	wait   bool   // a stream was made to wait for an event
-	kernel bool   // a kernel was launched
-	step   string // the base of a marked iteration: "train" of "train#3"
-}
-
-func classifyNames(names []string) []nameClass {
-	classes := make([]nameClass, len(names))
-	for i, n := range names {
-		switch n {
-		case "cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent":
-			classes[i].wait = true
-		default:
-			classes[i].step, classes[i].kernel = stepBase(n), strings.Contains(n, "LaunchKernel")
-		}
-	}
-	return classes
 }
