@@ -147,7 +147,7 @@ func (r *recut) whole(rank int, at place, add func(planned, ...int32)) {
 	lead, follow := place{at.chain, 0, 0, fused}, place{at.chain, 0, 1, fused}
 	gemm := planned{op: r.c.Part(captured, 0, 1), origin: shards[0], coll: -1}
 	gemm.op.Queue = first.Queue
-	comm := planned{op: *first, origin: ids[0], coll: r.firstOf(at.chain)}
+	comm := planned{op: *first, origin: ids[0], coll: r.first[at.chain]}
 	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0
 	if p.Op == trace.AllGather {
 		comm.from, comm.place, comm.delay = ids[0], lead, r.delayOf(first)

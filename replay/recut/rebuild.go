@@ -110,11 +110,11 @@ func (r *recut) carryOver(w *workload.Workload, id []int32) {
 // costs the host what the captured op did.
 func (r *recut) carryHosts(w *workload.Workload, id []int32) {
 	w.Hosts = make([]*workload.Host, len(r.w.Hosts))
+	from := make([]int32, len(w.Ops)) // by new op: captured op
+	for row := range r.ops {
+		from[id[row]] = r.ops[row].from
+	}
 	for rank, old := range r.w.Hosts {
-		from := map[int32]int32{} // by new op: captured op
-		for row := range r.ops {
-			from[id[row]] = r.ops[row].from
-		}
 		base := r.w.Ranks[rank][0]
 		h := &workload.Host{Issues: make([]workload.Issue, len(w.Ranks[rank])), Latency: old.Latency}
 		for i, op := range w.Ranks[rank] {
@@ -190,7 +190,7 @@ func (r *recut) coRunners(w *workload.Workload, id []int32) [][]workload.CoRun {
 // alongside is the row of the op that computes alongside a chain's collective, or -1.
 func (r *recut) alongside(heavy func(*workload.Op) bool, row int32) int32 {
 	p := &r.ops[row]
-	if _, behind := r.sides[side{p.op.Rank, p.chain, receiving}]; p.part == r.n-1 && !behind {
+	if behind := r.chains[p.chain].After[p.op.Rank]; p.part == r.n-1 && (len(behind) == 0 || len(behind[0]) == 0) {
 		return -1
 	}
 	for next := int(row) + 1; next < len(r.ops) && r.ops[next].op.Rank == p.op.Rank; next++ {
