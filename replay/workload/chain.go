@@ -19,6 +19,8 @@ type Chain struct {
 	Before      [][][]int32 // by rank, part: ops whose output is sent, in stream order
 	After       [][][]int32 // by rank, part: ops that rearrange what was received; may be empty
 	Evidence    []string
+
+	heavy int // operations of a part that compute, such as lookups
 }
 
 // Parts is the number of captured parts.
@@ -55,7 +57,7 @@ func Chains(w *Workload) []Chain {
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Parts() == 1 && !f.several(&c) })
+	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Parts() == 1 && c.heavy <= 1 })
 	for i := range all {
 		c := &all[i]
 		f.follow(c)
@@ -89,11 +91,11 @@ func (f *chainFinder) partOf(row int32) (Chain, bool) {
 	part := Chain{Collectives: []int32{row}, Before: make([][][]int32, f.World), After: make([][][]int32, f.World)}
 	for _, id := range c.Members {
 		op := &f.Ops[id]
-		before, why := f.producers(op, c.In)
+		before, n, why := f.producers(op, c.In)
 		if before == nil {
 			return Chain{}, false
 		}
-		part.Before[op.Rank] = [][]int32{before}
+		part.Before[op.Rank], part.heavy = [][]int32{before}, max(part.heavy, n)
 		if part.Evidence == nil {
 			part.Evidence = []string{why}
 		}
@@ -102,35 +104,35 @@ func (f *chainFinder) partOf(row int32) (Chain, bool) {
 }
 
 // producers are the ops whose outputs together have the size of what a collective sends,
-// those that prepare or pass them on included; nil if there are none.
-func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, why string) {
+// those that prepare or pass them on included, and how many compute; nil if there are none.
+func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, heavies int, why string) {
 	dep, ok := f.launchedBehind(c)
 	if !ok {
-		return nil, ""
+		return nil, 0, ""
 	}
-	var heavies []int32
+	var found []int32
 	sum := int64(0)
 	f.walk(dep.Op, c, maxChain, f.beforeAlone, func(op *Op, r opRole) bool {
 		ops = append(ops, op.ID)
 		if r == heavy {
 			out := output(op).bytes
-			if out <= 0 || len(heavies) > 0 && (op.Shape != f.Ops[heavies[0]].Shape || op.Shape.Kind != Embedding) {
+			if out <= 0 || len(found) > 0 && (op.Shape != f.Ops[found[0]].Shape || op.Shape.Kind != Embedding) {
 				return false
 			}
-			heavies = append(heavies, op.ID)
+			found = append(found, op.ID)
 			sum += out
 		}
 		return sum < sent
 	})
-	if sum != sent || len(heavies) == 0 {
-		return nil, ""
+	if sum != sent || len(found) == 0 {
+		return nil, 0, ""
 	}
-	ops = f.withPreparation(ops, heavies)
+	ops = f.withPreparation(ops, found)
 	slices.Reverse(ops)
-	if n := len(heavies); n > 1 {
-		return ops, fmt.Sprintf("outputs of %d lookups together are as large as what is sent: %d bytes", n, sent)
+	if n := len(found); n > 1 {
+		return ops, n, fmt.Sprintf("outputs of %d lookups together are as large as what is sent: %d bytes", n, sent)
 	}
-	return ops, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
+	return ops, 1, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
 }
 
 // withPreparation adds to ops, latest first, the fills before the first heavy one, or the
@@ -212,24 +214,6 @@ func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
 		ops = append(ops, at)
 	}
 	return ops
-}
-
-// several reports whether a chain's part has several heavy ops.
-func (f *chainFinder) several(c *Chain) bool {
-	for r := range c.Before {
-		for _, ids := range c.Before[r] {
-			n := 0
-			for _, id := range ids {
-				if f.role(&f.Ops[id]) == heavy {
-					n++
-				}
-			}
-			if n > 1 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // continues reports whether a part is the next one of a chain: on every rank its ops

@@ -91,22 +91,7 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, t search, why strin
 // flows reports whether recorded accesses lead from one op to a later one through some or none
 // of the ops between.
 func (f *finder) flows(from, to int32, between []int32) bool {
-	reached := map[int32]bool{from: true}
-	reads := func(id int32) bool {
-		for _, e := range f.edgesOf(id) {
-			if e.Kind == ReadAfterWrite && e.Evidence >= Exact && reached[e.Op] {
-				return true
-			}
-		}
-		return false
-	}
-	for again := true; again; {
-		again = false
-		for _, id := range between {
-			if !reached[id] && reads(id) {
-				reached[id], again = true, true
-			}
-		}
-	}
-	return reads(to)
+	return slices.ContainsFunc(f.edgesOf(to), func(e Edge) bool {
+		return e.Kind == ReadAfterWrite && e.Evidence >= Exact && (e.Op == from || slices.Contains(between, e.Op) && f.flows(from, e.Op, between))
+	})
 }

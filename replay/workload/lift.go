@@ -121,11 +121,8 @@ func (l *lifter) note(format string, args ...any) {
 // noteCount adds a note about n things, if n > 0: "3 collectives left out"; many or one is
 // the noun.
 func (l *lifter) noteCount(n int, one, many, what string) {
-	switch {
-	case n == 1:
-		l.note("1 %s %s", one, what)
-	case n > 1:
-		l.note("%d %s %s", n, many, what)
+	if n > 0 {
+		l.note("%s %s", counted(n, one, many), what)
 	}
 }
 
