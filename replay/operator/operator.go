@@ -84,7 +84,9 @@ var operations = []operation{
 	// Each rank looks up its tables for the samples of all ranks: batch·tables sums of pooling rows
 	// of dim elements. Each rank receives the sums of its share of the batch and reorders them.
 	{
-		"embedding+all_to_all", []string{"batch", "tables", "dim", "pooling"}, floats, "batch",
+		"embedding+all_to_all",
+		[]string{"batch", "tables", "dim", "pooling"},
+		floats, "batch",
 		"embedding batch tables dim pooling; all_to_all batch*tables*dim; permute batch*tables*dim",
 	},
 	{"gemv+all_reduce", []string{"m", "k"}, floats, "", "gemv m k; all_reduce m"},
@@ -98,7 +100,9 @@ var operations = []operation{
 	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", "gemm m 3*width hidden; attention m width context; gemm m hidden width"},
 	// Two convolutions with square filters, equal numbers of input and output channels, one output per input position.
 	{
-		"conv+conv", []string{"batch", "height", "width", "channels", "filter"}, halves, "",
+		"conv+conv",
+		[]string{"batch", "height", "width", "channels", "filter"},
+		halves, "",
 		"conv batch height width channels filter; conv batch height width channels filter",
 	},
 }
