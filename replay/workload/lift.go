@@ -36,14 +36,14 @@ const NoDeviceOperation = "the run holds no device operation"
 //  3. order.go   dependencies of each op, and the remaining gap
 //     dataflow_build.go     what the data of each op depend on: from recorded accesses
 //     dataflow_memory.go    (last writer and readers of every byte range),
-//     dataflow_annotate.go  ranges of frameworks,
-//     dataflow_given.go     and the user's corrections
+//     dataflow_annotate.go  ranges of frameworks, streams and events
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
 //  5. world.go   ranks that were not captured become copies
 //  6. collect.go collectives, matched over ranks
 //     guess.go   their operations where the trace does not give them
-//  7. pairs.go   pairs of a producer and a consumer
+//     dataflow_given.go     the user's corrections of dependencies
+//  7. pairs.go   pairs of a producer and a consumer, found by walks (search.go, candidates.go)
 //
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
