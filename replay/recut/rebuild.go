@@ -86,7 +86,7 @@ func (r *recut) carryOver(w *workload.Workload, id []int32) {
 			continue
 		}
 		if p.Collective >= 0 {
-			p.Collective = w.Ops[collectiveOf(w, &p)].Collective
+			p.Collective = max(w.Ops[p.First[0]].Collective, w.Ops[p.Second[0]].Collective)
 		}
 		w.Pairs = append(w.Pairs, p)
 	}
@@ -131,14 +131,6 @@ func (r *recut) carryHosts(w *workload.Workload, id []int32) {
 		}
 		w.Hosts[rank] = h
 	}
-}
-
-// collectiveOf is the member of a pair's collective on its first rank.
-func collectiveOf(w *workload.Workload, p *workload.Pair) int32 {
-	if w.Ops[p.First[0]].Collective >= 0 {
-		return p.First[0]
-	}
-	return p.Second[0]
 }
 
 // flowOf is the data dependencies of a new op: of its own part within a chain, else of all

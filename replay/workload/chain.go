@@ -243,24 +243,17 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 // reads reports whether the dataflow, if known, has ops read what earlier parts of the last
 // chain wrote: they are layers, not parts.
 func (f *chainFinder) reads(ops []int32) bool {
-	for _, id := range ops {
-		for _, e := range f.edgesOf(id) {
-			if e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op] {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(ops, func(id int32) bool {
+		return slices.ContainsFunc(f.edgesOf(id), func(e Edge) bool {
+			return e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op]
+		})
+	})
 }
 
 // alike reports whether a chain's part i and another chain's first part run the same
 // kernels on all ranks.
 func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
-	same := func(x, y int32) bool {
-		p, q := &f.Ops[x], &f.Ops[y]
-		return p.Name == q.Name && p.Shape == q.Shape && p.Tiling.WGs == q.Tiling.WGs
-	}
-	lead := -1
+	same, lead := f.Workload.alike, -1
 	for r := range a.Before {
 		if len(a.Before[r]) == 0 != (len(b.Before[r]) == 0) {
 			return false

@@ -130,11 +130,16 @@ func (w *Workload) LibraryFor(m *machine.Machine, c *Collective) *machine.Librar
 	if m.Nodes() == 1 {
 		return &m.Library
 	}
+	return m.LibraryFor(w.RanksOf(c))
+}
+
+// RanksOf are the ranks of a collective, ascending.
+func (w *Workload) RanksOf(c *Collective) []int {
 	ranks := make([]int, len(c.Members))
 	for i, id := range c.Members {
 		ranks[i] = w.Ops[id].Rank
 	}
-	return m.LibraryFor(ranks)
+	return ranks
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
