@@ -161,7 +161,7 @@ func (b *bench) library(s *step, p product) roof {
 // the same CU share its pipes; a single tile does not saturate them (rules D11 and G10).
 func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
 	tm, tn := int64(t.M), int64(t.N)
-	count := p.groups * ceilDiv(ceilDiv(p.m, p.groups), tm) * ceilDiv(p.n, tn) * split
+	count := p.groups * machine.CeilDiv(machine.CeilDiv(p.m, p.groups), tm) * machine.CeilDiv(p.n, tn) * split
 	rate, key := b.m.Matmul.Compiled, "matmul.compiled"
 	if !rate.Known() {
 		b.rest(key, rate)
@@ -180,7 +180,7 @@ func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
 	full, left := count/slots, count%slots
 	seconds := float64(full) * most(perCU)
 	if left > 0 {
-		seconds += most(ceilDiv(left, cus))
+		seconds += most(machine.CeilDiv(left, cus))
 	}
 	parts := ""
 	if split > 1 {
@@ -203,7 +203,7 @@ func (b *bench) matvec(m, k int64) {
 	}
 	s := step{
 		name: fmt.Sprintf("gemv_%dx1", rows), kind: trace.Compute,
-		kernel:   b.block(int(ceilDiv(m, rows)), 1024, 0, 0),
+		kernel:   b.block(int(machine.CeilDiv(m, rows)), 1024, 0, 0),
 		operator: trace.Operator{Name: "aten::mv", Dims: [][]int64{{m, k}, {k}}, Types: []string{e.torch, e.torch}},
 		out:      m * e.bytes,
 	}
@@ -212,7 +212,7 @@ func (b *bench) matvec(m, k int64) {
 	bytes := float64((m*k + k + m) * e.bytes)
 	rate := g.Read.Value * min(1, g.StreamAt(s.kernel.WGs())/g.Memory.Value)
 	if wgs, slots := int64(s.kernel.WGs()), int64(g.CUs.Value)*int64(b.residents(&s.kernel)); wgs > slots && !g.Stream.Known() {
-		rate *= float64(wgs) / float64(ceilDiv(wgs, slots)*slots)
+		rate *= float64(wgs) / float64(machine.CeilDiv(wgs, slots)*slots)
 	}
 	s.seconds, s.why = bytes/rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)
 	b.steps = append(b.steps, s)
@@ -238,7 +238,7 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 	bytes := float64((pooling + 1) * dim * e.bytes) // of one sum
 	slots := int64(g.CUs.Value) * int64(b.residents(&s.kernel))
 	wave := func(wgs int64) float64 { return float64(wgs) * bytes / g.LookupAt(int(wgs), s.kernel.Threads(), false) }
-	each := ceilDiv(sums, launches)
+	each := machine.CeilDiv(sums, launches)
 	s.seconds = float64(each/slots) * wave(slots)
 	if left := each % slots; left > 0 {
 		s.seconds += wave(left)
@@ -255,7 +255,7 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 func (b *bench) shuffle(count int64) {
 	e := b.f.elements()
 	s := step{
-		name: "permute", kind: trace.Compute, kernel: b.plain(int(min(ceilDiv(count, 1024), 4*int64(b.m.GPU.CUs.Value))), 256, 32, 0),
+		name: "permute", kind: trace.Compute, kernel: b.plain(int(min(machine.CeilDiv(count, 1024), 4*int64(b.m.GPU.CUs.Value))), 256, 32, 0),
 		operator: trace.Operator{Name: "aten::permute", Dims: [][]int64{{count}}, Types: []string{e.torch}},
 	}
 	s.out = count * e.bytes
@@ -321,5 +321,3 @@ func (b *bench) plain(wgs, threads, registers, shared int) trace.Kernel {
 func (b *bench) residents(k *trace.Kernel) int {
 	return max(1, b.m.GPU.Residents(k.Threads(), int(k.Registers), int(k.Shared)))
 }
-
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

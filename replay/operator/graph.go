@@ -80,7 +80,7 @@ var nodeKinds = map[string]nodeKind{
 	}},
 	// A kernel that reads and writes memory, as a norm, an activation, an optimizer.
 	"elementwise": {[]string{"bytes"}, false, func(b *bench, s func(string) int64) {
-		b.elementwise(ceilDiv(s("bytes"), 16<<10), float64(s("bytes")))
+		b.elementwise(machine.CeilDiv(s("bytes"), 16<<10), float64(s("bytes")))
 	}},
 	// Count elements in rows of width, each row the weighted sum of so many: of the experts of a token.
 	"sum":            {[]string{"count", "width", "parts"}, false, func(b *bench, s func(string) int64) { b.sum(s("count"), s("width"), s("parts")) }},
@@ -184,7 +184,7 @@ func (b *bench) elementwise(wgs int64, bytes float64) {
 func (b *bench) sum(count, width, parts int64) {
 	e := b.f.elements()
 	s := step{
-		name: "sum_elementwise_kernel", kind: trace.Compute, kernel: b.plain(int(min(ceilDiv(count*e.bytes, 16<<10), 1<<20)), 256, 32, 0),
+		name: "sum_elementwise_kernel", kind: trace.Compute, kernel: b.plain(int(min(machine.CeilDiv(count*e.bytes, 16<<10), 1<<20)), 256, 32, 0),
 		operator: trace.Operator{Name: "aten::sum", Dims: [][]int64{{count / width, parts, width}}, Types: []string{e.torch}},
 	}
 	s.out = count * e.bytes

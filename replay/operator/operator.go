@@ -7,6 +7,8 @@ package operator
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -67,12 +69,13 @@ type operation struct {
 	sizes []string // keys of shape, all required
 	types []string
 	split string // the size that is divided equally among the ranks; "" none
-	steps func(b *bench)
+	graph string // its nodes, with their sizes in the order of nodeKinds: products of numbers and keys
 }
 
 var (
 	halves = []string{"bf16", "f16"}
 	floats = []string{"bf16", "f16", "f32"}
+	gemm   = []string{"m", "n", "k"}
 )
 
 // operations lists the operators that a file can name. m, n and k are the sizes of a
@@ -80,49 +83,47 @@ var (
 var operations = []operation{
 	// Each rank looks up its tables for the samples of all ranks: batch·tables sums of pooling rows
 	// of dim elements. Each rank receives the sums of its share of the batch and reorders them.
-	{"embedding+all_to_all", []string{"batch", "tables", "dim", "pooling"}, floats, "batch", func(b *bench) {
-		b.lookup(b.size("batch"), b.size("tables"), b.size("dim"), b.size("pooling"))
-		all := b.size("batch") * b.size("tables") * b.size("dim")
-		b.collective(trace.AllToAll, all)
-		b.shuffle(all)
-	}},
-	{"gemv+all_reduce", []string{"m", "k"}, floats, "", func(b *bench) {
-		b.matvec(b.size("m"), b.size("k"))
-		b.collective(trace.AllReduce, b.size("m"))
-	}},
-	{"gemm+all_reduce", []string{"m", "n", "k"}, halves, "", func(b *bench) {
-		b.gemm(b.size("m"), b.size("n"), b.size("k"))
-		b.collective(trace.AllReduce, b.size("m")*b.size("n"))
-	}},
-	{"gemm+all_to_all", []string{"m", "n", "k"}, halves, "m", func(b *bench) {
-		b.gemm(b.size("m"), b.size("n"), b.size("k"))
-		b.collective(trace.AllToAll, b.size("m")*b.size("n"))
-	}},
-	{"gemm+reduce_scatter", []string{"m", "n", "k"}, halves, "m", func(b *bench) {
-		b.gemm(b.size("m"), b.size("n"), b.size("k"))
-		b.collective(trace.ReduceScatter, b.size("m")*b.size("n"))
-	}},
-	{"all_gather+gemm", []string{"m", "n", "k"}, halves, "m", func(b *bench) {
-		b.collective(trace.AllGather, b.size("m")*b.size("k"))
-		b.gemm(b.size("m"), b.size("n"), b.size("k"))
-	}},
+	{
+		"embedding+all_to_all",
+		[]string{"batch", "tables", "dim", "pooling"},
+		floats, "batch",
+		"embedding batch tables dim pooling; all_to_all batch*tables*dim; permute batch*tables*dim",
+	},
+	{"gemv+all_reduce", []string{"m", "k"}, floats, "", "gemv m k; all_reduce m"},
+	{"gemm+all_reduce", gemm, halves, "", "gemm m n k; all_reduce m*n"},
+	{"gemm+all_to_all", gemm, halves, "m", "gemm m n k; all_to_all m*n"},
+	{"gemm+reduce_scatter", gemm, halves, "m", "gemm m n k; reduce_scatter m*n"},
+	{"all_gather+gemm", gemm, halves, "m", "all_gather m*k; gemm m n k"},
 	// hidden is the width between the two: [m,k]·[k,hidden], then [m,hidden]·[hidden,n].
-	{"gemm+gemm", []string{"m", "k", "hidden", "n"}, halves, "", func(b *bench) {
-		b.gemm(b.size("m"), b.size("hidden"), b.size("k"))
-		b.gemm(b.size("m"), b.size("n"), b.size("hidden"))
-	}},
+	{"gemm+gemm", []string{"m", "k", "hidden", "n"}, halves, "", "gemm m hidden k; gemm m n hidden"},
 	// The heads of a rank have width columns in total: [m,hidden]·[hidden,3·width], attention of m tokens to context, [m,width]·[width,hidden].
-	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", func(b *bench) {
-		b.gemm(b.size("m"), 3*b.size("width"), b.size("hidden"))
-		b.attention(b.size("m"), b.size("width"), b.size("context"))
-		b.gemm(b.size("m"), b.size("hidden"), b.size("width"))
-	}},
+	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", "gemm m 3*width hidden; attention m width context; gemm m hidden width"},
 	// Two convolutions with square filters, equal numbers of input and output channels, one output per input position.
-	{"conv+conv", []string{"batch", "height", "width", "channels", "filter"}, halves, "", func(b *bench) {
-		for range 2 {
-			b.convolution(b.size("batch"), b.size("height"), b.size("width"), b.size("channels"), b.size("filter"))
-		}
-	}},
+	{
+		"conv+conv",
+		[]string{"batch", "height", "width", "channels", "filter"},
+		halves, "",
+		"conv batch height width channels filter; conv batch height width channels filter",
+	},
+}
+
+// steps appends the steps of the operator.
+func (o *operation) steps(b *bench) {
+	for node := range strings.SplitSeq(o.graph, "; ") {
+		words := strings.Fields(node)
+		kind := nodeKinds[words[0]]
+		kind.steps(b, func(key string) int64 {
+			product := int64(1)
+			for factor := range strings.SplitSeq(words[1+slices.Index(kind.sizes, key)], "*") {
+				n, err := strconv.ParseInt(factor, 10, 64)
+				if err != nil {
+					n = b.f.shape[factor]
+				}
+				product *= n
+			}
+			return product
+		})
+	}
 }
 
 func operationNames() []string {

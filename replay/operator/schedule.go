@@ -42,8 +42,6 @@ type bench struct {
 	rests []string       // unmeasured numbers of the profile that durations depend on
 }
 
-func (b *bench) size(key string) int64 { return b.f.shape[key] }
-
 // mostSeconds bounds the duration of a kernel; a longer one indicates a mistyped size.
 const mostSeconds = 3600
 

@@ -1,6 +1,8 @@
 package recut
 
 import (
+	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -46,103 +48,76 @@ func Pipelines(w *workload.Workload) []Pipelined {
 	return all
 }
 
+// A rank's operations as letters (stageOf): a gather, and a scatter.
+var pipelined = regexp.MustCompile("^(?:(bhb)[fgph]*b|b[sfgbp]*r)")
+
 // pipelinesOf finds those of one rank.
 func pipelinesOf(w *workload.Workload, rank int) (all []Pipelined) {
 	ids := w.Ranks[rank]
-	for i := 0; i < len(ids); {
-		p, n := pipelineAt(w, ids[i:])
-		if n == 0 {
-			i++
+	stages := make([]byte, len(ids))
+	for i, id := range ids {
+		stages[i] = stageOf(w, &w.Ops[id])
+	}
+	for i := 0; i < len(ids); i++ {
+		at := pipelined.FindSubmatchIndex(stages[i:])
+		if at == nil {
 			continue
 		}
-		all = append(all, p)
-		i += n
+		op, n := trace.ReduceScatter, at[1]
+		if at[2] >= 0 {
+			op = trace.AllGather
+		}
+		if p, ok := pipelineOf(w, op, ids[i:i+n:i+n], stages[i:i+n]); ok {
+			all = append(all, p)
+			i += n - 1
+		}
 	}
 	return all
 }
 
-// A stage is what an op does in a pipelined collective.
-type stage uint8
-
-const (
-	unrelated stage = iota
-	barrierStage
-	copyHere
-	copyPeer
-	fillStage
-	gemmStage
-	spinStage
-	sumStage
-)
-
-func stageOf(w *workload.Workload, op *workload.Op) stage {
+// stageOf is the letter of what an op does in a pipelined collective: (b)arrier, copy (h)ere or
+// from a (p)eer, (f)ill, (g)emm, (s)pin, sum of what was (r)eceived; 0: none.
+func stageOf(w *workload.Workload, op *workload.Op) byte {
 	if op.Kind == trace.Copy {
-		switch c := w.Run.Copy(w.Run.Spans[op.Span]); {
-		case c == nil:
-			return unrelated
-		case c.Dir == trace.Fill:
-			return fillStage
-		case c.Dir == trace.PeerToPeer:
-			return copyPeer
-		case c.Dir == trace.DeviceToDevice:
-			return copyHere
+		if c := w.Run.Copy(w.Run.Spans[op.Span]); c != nil {
+			return map[trace.CopyDir]byte{trace.Fill: 'f', trace.PeerToPeer: 'p', trace.DeviceToDevice: 'h'}[c.Dir]
 		}
-		return unrelated
+		return 0
 	}
 	switch {
 	case strings.Contains(op.Name, "symmetric_memory::barrier_kernel"):
-		return barrierStage
+		return 'b'
 	case op.Shape.Kind == workload.GEMM:
-		return gemmStage
+		return 'g'
 	case strings.Contains(op.Name, "spin_kernel"):
-		return spinStage
+		return 's'
 	case strings.Contains(op.Name, "reduce_kernel"):
-		return sumStage
+		return 'r'
 	}
-	return unrelated
+	return 0
 }
 
-// pipelineAt is the pipelined collective that begins with the first of the ops, and how
-// many of them it has; 0 if none begins there.
-func pipelineAt(w *workload.Workload, ids []int32) (p Pipelined, n int) {
-	at := func(i int) stage {
-		if i >= len(ids) {
-			return unrelated
-		}
-		return stageOf(w, &w.Ops[ids[i]])
+// pipelineOf is the pipelined collective of ops with these stages, if it is one: a GEMM of the
+// same sizes for each rank, and a copy for each other one.
+func pipelineOf(w *workload.Workload, op trace.CollectiveOp, ids []int32, stages []byte) (p Pipelined, ok bool) {
+	first := &w.Ops[ids[0]]
+	if first.Collective < 0 {
+		return p, false
 	}
-	if at(0) != barrierStage || w.Ops[ids[0]].Collective < 0 {
-		return p, 0
-	}
-	ranks := len(w.Collectives[w.Ops[ids[0]].Collective].Members)
-	inner, last := []stage{spinStage, fillStage, gemmStage, barrierStage, copyPeer}, sumStage
-	p.Op, n = trace.ReduceScatter, 1
-	if at(1) == copyHere && at(2) == barrierStage {
-		inner, last = []stage{fillStage, gemmStage, copyPeer, copyHere}, barrierStage
-		p.Op, n = trace.AllGather, 3
-	}
+	ranks := len(w.Collectives[first.Collective].Members)
 	var gemms []int32
-	copies := 0
-	for ; at(n) != last; n++ {
-		op := &w.Ops[ids[min(n, len(ids)-1)]]
-		switch s := at(n); {
-		case !slices.Contains(inner, s), op.Step != w.Ops[ids[0]].Step:
-			return p, 0
-		case s == gemmStage:
-			if len(gemms) > 0 && op.Shape != w.Ops[gemms[0]].Shape {
-				return p, 0
-			}
-			gemms = append(gemms, op.ID)
-		case s == copyPeer:
-			copies++
-			p.Bytes = int64(ranks) * w.Run.Copy(w.Run.Spans[op.Span]).Bytes
+	for i, id := range ids {
+		switch o := &w.Ops[id]; {
+		case i < len(ids)-1 && o.Step != first.Step || stages[i] == 'g' && len(gemms) > 0 && o.Shape != w.Ops[gemms[0]].Shape:
+			return p, false
+		case stages[i] == 'g':
+			gemms = append(gemms, id)
+		case stages[i] == 'p':
+			p.Bytes = int64(ranks) * w.Run.Copy(w.Run.Spans[o.Span]).Bytes
 		}
 	}
-	if n++; ranks < 2 || len(gemms) != ranks || copies != ranks-1 || p.Bytes <= 0 {
-		return p, 0
-	}
-	p.Ops, p.GEMMs = [][]int32{ids[:n:n]}, [][]int32{gemms}
-	return p, n
+	p.Op, p.Ops, p.GEMMs = op, [][]int32{ids}, [][]int32{gemms}
+	return p, ranks >= 2 && len(gemms) == ranks && bytes.Count(stages, []byte("p")) == ranks-1 && p.Bytes > 0
 }
 
 // collectiveFor is the library's collective instead of a pipelined one.
@@ -172,7 +147,7 @@ func (r *recut) whole(rank int, at place, add func(planned, ...int32)) {
 	lead, follow := place{at.chain, 0, 0, fused}, place{at.chain, 0, 1, fused}
 	gemm := planned{op: r.c.Part(captured, 0, 1), origin: shards[0], coll: -1}
 	gemm.op.Queue = first.Queue
-	comm := planned{op: *first, origin: ids[0], coll: r.firstOf(at.chain)}
+	comm := planned{op: *first, origin: ids[0], coll: r.first[at.chain]}
 	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0
 	if p.Op == trace.AllGather {
 		comm.from, comm.place, comm.delay = ids[0], lead, r.delayOf(first)

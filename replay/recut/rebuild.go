@@ -86,7 +86,7 @@ func (r *recut) carryOver(w *workload.Workload, id []int32) {
 			continue
 		}
 		if p.Collective >= 0 {
-			p.Collective = w.Ops[collectiveOf(w, &p)].Collective
+			p.Collective = max(w.Ops[p.First[0]].Collective, w.Ops[p.Second[0]].Collective)
 		}
 		w.Pairs = append(w.Pairs, p)
 	}
@@ -110,11 +110,11 @@ func (r *recut) carryOver(w *workload.Workload, id []int32) {
 // costs the host what the captured op did.
 func (r *recut) carryHosts(w *workload.Workload, id []int32) {
 	w.Hosts = make([]*workload.Host, len(r.w.Hosts))
+	from := make([]int32, len(w.Ops)) // by new op: captured op
+	for row := range r.ops {
+		from[id[row]] = r.ops[row].from
+	}
 	for rank, old := range r.w.Hosts {
-		from := map[int32]int32{} // by new op: captured op
-		for row := range r.ops {
-			from[id[row]] = r.ops[row].from
-		}
 		base := r.w.Ranks[rank][0]
 		h := &workload.Host{Issues: make([]workload.Issue, len(w.Ranks[rank])), Latency: old.Latency}
 		for i, op := range w.Ranks[rank] {
@@ -131,14 +131,6 @@ func (r *recut) carryHosts(w *workload.Workload, id []int32) {
 		}
 		w.Hosts[rank] = h
 	}
-}
-
-// collectiveOf is the member of a pair's collective on its first rank.
-func collectiveOf(w *workload.Workload, p *workload.Pair) int32 {
-	if w.Ops[p.First[0]].Collective >= 0 {
-		return p.First[0]
-	}
-	return p.Second[0]
 }
 
 // flowOf is the data dependencies of a new op: of its own part within a chain, else of all
@@ -163,7 +155,7 @@ func (r *recut) flowOf(row int32, id []int32) (flow []workload.Edge) {
 // first op that rearranges what the others brought.
 func (r *recut) coRunners(w *workload.Workload, id []int32) [][]workload.CoRun {
 	runners := make([][]workload.CoRun, len(w.Collectives))
-	heavy := workload.HeavyOps()
+	heavy := workload.HeavyOps(r.w)
 	for i, with := range r.w.Isolation.CoRunners {
 		first := r.w.Collectives[i].Members[0]
 		if r.at[first].role != outside {
@@ -190,7 +182,7 @@ func (r *recut) coRunners(w *workload.Workload, id []int32) [][]workload.CoRun {
 // alongside is the row of the op that computes alongside a chain's collective, or -1.
 func (r *recut) alongside(heavy func(*workload.Op) bool, row int32) int32 {
 	p := &r.ops[row]
-	if _, behind := r.sides[side{p.op.Rank, p.chain, receiving}]; p.part == r.n-1 && !behind {
+	if behind := r.chains[p.chain].After[p.op.Rank]; p.part == r.n-1 && (len(behind) == 0 || len(behind[0]) == 0) {
 		return -1
 	}
 	for next := int(row) + 1; next < len(r.ops) && r.ops[next].op.Rank == p.op.Rank; next++ {

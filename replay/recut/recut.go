@@ -43,7 +43,7 @@ func Unpipelined(w *workload.Workload, pipelines []Pipelined, c Cutter) *workloa
 
 func (r *recut) run() *workload.Workload {
 	w := r.w
-	r.at, r.now, r.sides = make([]place, len(w.Ops)), make([][]int32, len(w.Ops)), map[side][2]int32{}
+	r.at, r.now, r.sides = make([]place, len(w.Ops)), make([][]int32, len(w.Ops)), map[int32][2]int32{}
 	r.mark()
 	r.cutCollectives()
 	for rank := range w.Ranks {
@@ -68,8 +68,10 @@ type recut struct {
 	ops    []planned // by rank, in order of writing
 	ranks  [][]int32 // by rank: rows of ops
 	colls  []workload.Collective
-	moves  [][]hostMove // by rank
-	sides  map[side][2]int32
+	moves  [][]hostMove       // by rank
+	sides  map[int32][2]int32 // by the first captured op of a side of a chain: rows of the ops that are written together
+	outer  []int32            // by captured collective: its row in colls, outside of chains
+	first  []int32            // by chain, then Pipelined: row in colls of the first part
 
 	pipelines []Pipelined
 }
@@ -78,13 +80,6 @@ type recut struct {
 type place struct {
 	chain, part, index int
 	role               chainRole
-}
-
-// A side is the ops of a chain on one rank that are written together: those before and in
-// the collectives, or those behind them.
-type side struct {
-	rank, chain int
-	role        chainRole // sending, receiving or fused
 }
 
 // chainRole is what an op does in a chain.
@@ -143,6 +138,7 @@ func (r *recut) mark() {
 // for each Pipelined.
 func (r *recut) cutCollectives() {
 	for i := range r.w.Collectives {
+		r.outer = append(r.outer, int32(len(r.colls)))
 		if c := &r.w.Collectives[i]; r.at[c.Members[0]].role == outside {
 			r.colls = append(r.colls, *c)
 		}
@@ -152,6 +148,7 @@ func (r *recut) cutCollectives() {
 		for _, row := range r.chains[i].Collectives {
 			captured = append(captured, &r.w.Collectives[row])
 		}
+		r.first = append(r.first, int32(len(r.colls)))
 		for range r.n {
 			c := r.c.Collective(captured, r.n)
 			c.Shortest = 0
@@ -159,6 +156,7 @@ func (r *recut) cutCollectives() {
 		}
 	}
 	for i := range r.pipelines {
+		r.first = append(r.first, int32(len(r.colls)))
 		r.colls = append(r.colls, r.collectiveFor(&r.pipelines[i]))
 	}
 	for i := range r.colls {
@@ -166,25 +164,9 @@ func (r *recut) cutCollectives() {
 	}
 }
 
-// firstOf is the row in colls of the first part of a chain, or of a Pipelined.
-func (r *recut) firstOf(chain int) int32 {
-	if i := chain - len(r.chains); i >= 0 {
-		return int32(len(r.colls) - len(r.pipelines) + i)
-	}
-	return int32(len(r.colls) - len(r.pipelines) - (len(r.chains)-chain)*r.n)
-}
-
 // list writes one rank's ops in order.
 func (r *recut) list(rank int) {
 	var rows []int32
-	whole := map[int32]int32{} // by captured collective: its row in colls
-	row := int32(0)
-	for i := range r.w.Collectives {
-		if r.at[r.w.Collectives[i].Members[0]].role == outside {
-			whole[int32(i)] = row
-			row++
-		}
-	}
 	add := func(p planned, replaces ...int32) {
 		at := int32(len(r.ops))
 		rows = append(rows, at)
@@ -202,19 +184,19 @@ func (r *recut) list(rank int) {
 		case at.role == outside:
 			coll := int32(-1)
 			if op.Collective >= 0 {
-				coll = whole[op.Collective]
+				coll = r.outer[op.Collective]
 			}
 			add(planned{op: *op, from: id, coll: coll, delay: r.delayOf(op)}, id)
-		case at.index == 0 && at.role == fused:
-			first := int32(len(r.ops))
-			r.whole(rank, at, add)
-			r.sides[side{rank, at.chain, at.role}] = [2]int32{first, int32(len(r.ops))}
 		case at.part == 0 && at.index == 0 && at.role != moving:
 			first := int32(len(r.ops))
-			for k := range r.n {
-				r.part(rank, at, k, add)
+			if at.role == fused {
+				r.whole(rank, at, add)
+			} else {
+				for k := range r.n {
+					r.part(rank, at, k, add)
+				}
 			}
-			r.sides[side{rank, at.chain, at.role}] = [2]int32{first, int32(len(r.ops))}
+			r.sides[id] = [2]int32{first, int32(len(r.ops))}
 		}
 	}
 	r.ranks = append(r.ranks, rows)
@@ -255,7 +237,7 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 	if r.n > 1 && op.Queue == r.w.Ops[side[0][0]].Queue { // parts cannot overlap on one stream
 		op.Queue = r.freeQueue(rank)
 	}
-	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.firstOf(at.chain) + int32(k), delay: r.c.Event}, own...)
+	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.first[at.chain] + int32(k), delay: r.c.Event}, own...)
 }
 
 // freeQueue is the number of a queue that a rank does not use.

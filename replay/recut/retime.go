@@ -56,45 +56,31 @@ func (r *recut) issue(rank int) {
 			put(r.now[id][0], since[id])
 			moves = append(moves, hostMove{r.w.Ops[id].Issued, clock - r.w.Ops[id].Issued})
 		case at.part == 0 && at.index == 0 && at.role != moving:
-			r.issueParts(rank, at, since, put)
+			r.issueParts(r.sides[id], since, put)
 		}
 	}
 	r.moves = append(r.moves, moves)
 }
 
-// issueParts issues all parts of one side of a chain.
-func (r *recut) issueParts(rank int, at place, since map[int32]trace.Time, put func(int32, trace.Time)) {
-	usual := r.usual(rank, at, since)
-	rows := r.sides[side{rank, at.chain, at.role}]
+// issueParts issues all parts of one side of a chain. A later part begins as soon as the host
+// usually issues the next op of the first one.
+func (r *recut) issueParts(rows [2]int32, since map[int32]trace.Time, put func(int32, trace.Time)) {
+	var first []trace.Time
 	for row := rows[0]; row < rows[1]; row++ {
 		p := &r.ops[row]
 		d, known := since[p.from]
 		if !known { // not issued by a call that the trace shows
 			continue
 		}
-		if p.part > 0 && p.index == 0 && p.role != moving {
-			d = min(d, usual)
+		switch {
+		case p.role == moving:
+		case p.part == 0:
+			first = append(first, d)
+		case p.index == 0:
+			d = min(d, workload.Median(first))
 		}
 		put(row, d)
 	}
-}
-
-// usual is the median time of the host for an op of one side of a chain's first part.
-func (r *recut) usual(rank int, at place, since map[int32]trace.Time) trace.Time {
-	if at.role == fused {
-		return 0
-	}
-	side := r.chains[at.chain].Before[rank]
-	if at.role == receiving {
-		side = r.chains[at.chain].After[rank]
-	}
-	var all []trace.Time
-	for _, id := range side[0] {
-		if d, ok := since[id]; ok {
-			all = append(all, d)
-		}
-	}
-	return workload.Median(all)
 }
 
 // retime gives every new op its times: it starts when all that it waits for has ended and

@@ -12,7 +12,7 @@ import (
 // (rule Y5). If the ranks are on several nodes on one side, or only one library's times are
 // recorded, both are those of the tuner's model, whose errors then cancel.
 func (s *scaler) collective(w *workload.Workload, c *workload.Collective) (by float64, of law) {
-	ranks := ranksOf(w, c)
+	ranks := w.RanksOf(c)
 	was := ranks
 	if s.resized != nil {
 		was = s.resized.before(c, ranks)
@@ -53,14 +53,6 @@ func onLinks(m *machine.Machine, c *workload.Collective, n int) float64 {
 		return 0
 	}
 	return float64(c.Op.WireBytes(c.Bytes, n)) / rate
-}
-
-func ranksOf(w *workload.Workload, c *workload.Collective) []int {
-	ranks := make([]int, len(c.Members))
-	for i, id := range c.Members {
-		ranks[i] = w.Ops[id].Rank
-	}
-	return ranks
 }
 
 // channels is the number of channels of a captured collective on the other machine: as

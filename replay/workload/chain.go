@@ -19,6 +19,8 @@ type Chain struct {
 	Before      [][][]int32 // by rank, part: ops whose output is sent, in stream order
 	After       [][][]int32 // by rank, part: ops that rearrange what was received; may be empty
 	Evidence    []string
+
+	heavy int // operations of a part that compute, such as lookups
 }
 
 // Parts is the number of captured parts.
@@ -34,7 +36,7 @@ func Chains(w *Workload) []Chain {
 	if len(w.Steps) <= 1 && loop(w) { // rounds are iterations, not parts
 		return nil
 	}
-	f := newChainFinder(w)
+	f := &chainFinder{newFinder(w), map[int32]bool{}}
 	var all []Chain
 	for row := range w.Collectives {
 		part, ok := f.partOf(int32(row))
@@ -55,7 +57,7 @@ func Chains(w *Workload) []Chain {
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Parts() == 1 && !f.several(&c) })
+	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Parts() == 1 && c.heavy <= 1 })
 	for i := range all {
 		c := &all[i]
 		f.follow(c)
@@ -74,49 +76,26 @@ func (c *Chain) append(part *Chain) {
 	}
 }
 
-// A chainFinder holds the order of every rank's queues.
+// A chainFinder finds the chains of one workload.
 type chainFinder struct {
-	w            *Workload
-	before, next []int32 // by op: neighbours on its queue, or -1
-	reader       []int32 // by op: the first compute op or copy that waits for it, or -1
-	classes      map[*Kernel]class
-	member       map[int32]bool // ops of the last chain found
-}
-
-func newChainFinder(w *Workload) *chainFinder {
-	f := &chainFinder{w: w, before: filled(len(w.Ops)), next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*Kernel]class{}, member: map[int32]bool{}}
-	for _, ids := range w.Ranks {
-		last := map[int64]int32{}
-		for _, id := range ids {
-			op := &w.Ops[id]
-			if b, ok := last[op.Queue]; ok {
-				f.before[id], f.next[b] = b, id
-			}
-			last[op.Queue] = id
-			for _, d := range op.After {
-				if op.Kind != trace.Collective && f.reader[d.Op] < 0 {
-					f.reader[d.Op] = id
-				}
-			}
-		}
-	}
-	return f
+	*finder
+	member map[int32]bool // ops of the last chain found
 }
 
 // partOf is the chain of one collective in one part.
 func (f *chainFinder) partOf(row int32) (Chain, bool) {
-	c := &f.w.Collectives[row]
+	c := &f.Collectives[row]
 	if len(c.Members) < 2 || c.In <= 0 || c.Part {
 		return Chain{}, false
 	}
-	part := Chain{Collectives: []int32{row}, Before: make([][][]int32, f.w.World), After: make([][][]int32, f.w.World)}
+	part := Chain{Collectives: []int32{row}, Before: make([][][]int32, f.World), After: make([][][]int32, f.World)}
 	for _, id := range c.Members {
-		op := &f.w.Ops[id]
-		before, why := f.producers(op, c.In)
+		op := &f.Ops[id]
+		before, n, why := f.producers(op, c.In)
 		if before == nil {
 			return Chain{}, false
 		}
-		part.Before[op.Rank] = [][]int32{before}
+		part.Before[op.Rank], part.heavy = [][]int32{before}, max(part.heavy, n)
 		if part.Evidence == nil {
 			part.Evidence = []string{why}
 		}
@@ -125,44 +104,35 @@ func (f *chainFinder) partOf(row int32) (Chain, bool) {
 }
 
 // producers are the ops whose outputs together have the size of what a collective sends,
-// those that prepare or pass them on included; nil if there are none.
-func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, why string) {
-	at := int32(-1)
-	for _, d := range c.After {
-		if f.w.Ops[d.Op].Collective < 0 && (at < 0 || f.w.Ops[d.Op].End > f.w.Ops[at].End) {
-			at = d.Op
-		}
+// those that prepare or pass them on included, and how many compute; nil if there are none.
+func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, heavies int, why string) {
+	dep, ok := f.launchedBehind(c)
+	if !ok {
+		return nil, 0, ""
 	}
-	var heavies []int32
+	var found []int32
 	sum := int64(0)
-	for sum < sent {
-		if at < 0 || len(ops) == maxChain || !sameStep(&f.w.Ops[at], c) || f.w.Ops[at].Kind == trace.Collective {
-			return nil, ""
-		}
-		op := &f.w.Ops[at]
-		ops = append(ops, at)
-		if f.isHeavy(op) {
+	f.walk(dep.Op, c, maxChain, f.beforeAlone, func(op *Op, r opRole) bool {
+		ops = append(ops, op.ID)
+		if r == heavy {
 			out := output(op).bytes
-			if out <= 0 || len(heavies) > 0 && (op.Shape != f.w.Ops[heavies[0]].Shape || op.Shape.Kind != Embedding) {
-				return nil, ""
+			if out <= 0 || len(found) > 0 && (op.Shape != f.Ops[found[0]].Shape || op.Shape.Kind != Embedding) {
+				return false
 			}
-			heavies = append(heavies, at)
+			found = append(found, op.ID)
 			sum += out
 		}
-		if sum < sent && f.waitsForCollective(at) {
-			return nil, ""
-		}
-		at = f.before[at]
+		return sum < sent
+	})
+	if sum != sent || len(found) == 0 {
+		return nil, 0, ""
 	}
-	if sum != sent || len(heavies) == 0 {
-		return nil, ""
-	}
-	ops = f.withPreparation(ops, heavies)
+	ops = f.withPreparation(ops, found)
 	slices.Reverse(ops)
-	if n := len(heavies); n > 1 {
-		return ops, fmt.Sprintf("outputs of %d lookups together are as large as what is sent: %d bytes", n, sent)
+	if n := len(found); n > 1 {
+		return ops, n, fmt.Sprintf("outputs of %d lookups together are as large as what is sent: %d bytes", n, sent)
 	}
-	return ops, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
+	return ops, 1, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
 }
 
 // withPreparation adds to ops, latest first, the fills before the first heavy one, or the
@@ -172,26 +142,22 @@ func (f *chainFinder) withPreparation(ops, heavies []int32) []int32 {
 	if f.waitsForCollective(first) {
 		return ops
 	}
-	at := f.before[first]
+	at := f.before(first)
 	if len(heavies) < 2 {
-		for ; at >= 0 && f.w.IsFill(&f.w.Ops[at]); at = f.before[at] {
+		for ; at >= 0 && f.IsFill(&f.Ops[at]); at = f.before(at) {
 			ops = append(ops, at)
 		}
 		return ops
 	}
 	var found []int32
-	for same := f.before[heavies[len(heavies)-2]]; same != first; same = f.before[same] {
-		if at < 0 || f.w.Ops[at].Name != f.w.Ops[same].Name || len(found) > 0 && f.waitsForCollective(found[len(found)-1]) {
+	for same := f.before(heavies[len(heavies)-2]); same != first; same = f.before(same) {
+		if at < 0 || f.Ops[at].Name != f.Ops[same].Name || len(found) > 0 && f.waitsForCollective(found[len(found)-1]) {
 			return ops
 		}
 		found = append(found, at)
-		at = f.before[at]
+		at = f.before(at)
 	}
 	return append(ops, found...)
-}
-
-func (f *chainFinder) waitsForCollective(id int32) bool {
-	return slices.ContainsFunc(f.w.Ops[id].After, func(d Dep) bool { return f.w.Ops[d.Op].Kind == trace.Collective })
 }
 
 // follow sets After: the light ops behind a chain's collectives that rewrite all of what
@@ -209,7 +175,7 @@ func (f *chainFinder) follow(c *Chain) {
 			c.After[r][p] = ops[p*n : (p+1)*n]
 		}
 		if n*parts < len(ops) || !f.alike(c, parts-1, c) {
-			c.After = make([][][]int32, f.w.World)
+			c.After = make([][][]int32, f.World)
 			for r := range c.Before {
 				c.After[r] = make([][]int32, len(c.Before[r]))
 			}
@@ -225,8 +191,8 @@ func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
 	at := int32(-1)
 	own := map[int32]bool{}
 	for _, row := range c.Collectives {
-		for _, id := range f.w.Collectives[row].Members {
-			if f.w.Ops[id].Rank == rank {
+		for _, id := range f.Collectives[row].Members {
+			if f.Ops[id].Rank == rank {
 				own[id] = true
 				if next := f.reader[id]; next >= 0 && (at < 0 || next < at) {
 					at = next
@@ -235,14 +201,14 @@ func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
 		}
 	}
 	parts := c.Before[rank]
-	first, last := &f.w.Ops[parts[0][0]], parts[len(parts)-1][len(parts[0])-1]
+	first, last := &f.Ops[parts[0][0]], parts[len(parts)-1][len(parts[0])-1]
 	is := func(id int32) bool {
-		op := &f.w.Ops[id]
-		others := slices.ContainsFunc(op.After, func(d Dep) bool { return f.w.Ops[d.Op].Kind == trace.Collective && !own[d.Op] })
-		return !f.isHeavy(op) && output(op).bytes == f.w.Collectives[c.Collectives[0]].Out && op.Queue == first.Queue && sameStep(op, first) && !others
+		op := &f.Ops[id]
+		others := slices.ContainsFunc(op.After, func(d Dep) bool { return f.Ops[d.Op].Kind == trace.Collective && !own[d.Op] })
+		return f.role(op) != heavy && output(op).bytes == f.Collectives[c.Collectives[0]].Out && op.Queue == first.Queue && (op.Step == first.Step || op.Step < 0 || first.Step < 0) && !others
 	}
-	for at >= 0 && is(at) && f.before[at] > last && is(f.before[at]) {
-		at = f.before[at]
+	for at >= 0 && is(at) && f.before(at) > last && is(f.before(at)) {
+		at = f.before(at)
 	}
 	for ; at >= 0 && len(ops) < len(parts)*maxSteps && is(at); at = f.next[at] {
 		ops = append(ops, at)
@@ -250,45 +216,11 @@ func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
 	return ops
 }
 
-// isHeavy reports whether an op computes instead of moving or preparing data.
-func (f *chainFinder) isHeavy(op *Op) bool {
-	switch {
-	case op.Kind == trace.Copy, op.Shape.Kind == Elementwise:
-		return false
-	case op.Shape.Kind != NoShape:
-		return true
-	}
-	c, ok := f.classes[op.Kernel]
-	if !ok {
-		c = classOf(op.Name)
-		f.classes[op.Kernel] = c
-	}
-	return c != light && c != sweep && (c != unknown || op.Dur() >= tiny)
-}
-
-// several reports whether a chain's part has several heavy ops.
-func (f *chainFinder) several(c *Chain) bool {
-	for r := range c.Before {
-		for _, ids := range c.Before[r] {
-			n := 0
-			for _, id := range ids {
-				if f.isHeavy(&f.w.Ops[id]) {
-					n++
-				}
-			}
-			if n > 1 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // continues reports whether a part is the next one of a chain: on every rank its ops
 // follow those of the last part with nothing between, and all is alike.
 func (f *chainFinder) continues(c, part *Chain) bool {
 	last := c.Parts() - 1
-	a, b := &f.w.Collectives[c.Collectives[last]], &f.w.Collectives[part.Collectives[0]]
+	a, b := &f.Collectives[c.Collectives[last]], &f.Collectives[part.Collectives[0]]
 	if a.Op != b.Op || a.Group != b.Group || a.In != b.In || a.Out != b.Out || len(a.Members) != len(b.Members) || !f.alike(c, last, part) {
 		return false
 	}
@@ -301,7 +233,7 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 		}
 		ids := c.Before[r][last]
 		first := part.Before[r][0][0]
-		if f.next[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.w.Ops[first].Step != f.w.Ops[ids[0]].Step {
+		if f.next[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.Ops[first].Step != f.Ops[ids[0]].Step {
 			return false
 		}
 	}
@@ -311,27 +243,17 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 // reads reports whether the dataflow, if known, has ops read what earlier parts of the last
 // chain wrote: they are layers, not parts.
 func (f *chainFinder) reads(ops []int32) bool {
-	if f.w.Flow == nil {
-		return false
-	}
-	for _, id := range ops {
-		for _, e := range f.w.Flow[id] {
-			if e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op] {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(ops, func(id int32) bool {
+		return slices.ContainsFunc(f.edgesOf(id), func(e Edge) bool {
+			return e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op]
+		})
+	})
 }
 
 // alike reports whether a chain's part i and another chain's first part run the same
 // kernels on all ranks.
 func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
-	same := func(x, y int32) bool {
-		p, q := &f.w.Ops[x], &f.w.Ops[y]
-		return p.Name == q.Name && p.Shape == q.Shape && p.Tiling.WGs == q.Tiling.WGs
-	}
-	lead := -1
+	same, lead := f.Workload.alike, -1
 	for r := range a.Before {
 		if len(a.Before[r]) == 0 != (len(b.Before[r]) == 0) {
 			return false
@@ -351,6 +273,3 @@ func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
 	}
 	return lead >= 0
 }
-
-// HeavyOps tells kernels that compute, such as GEMMs and lookups, from light ones around them.
-func HeavyOps() func(*Op) bool { return (&chainFinder{classes: map[*Kernel]class{}}).isHeavy }

@@ -49,10 +49,6 @@ const (
 	byCopying = "its other ranks are copies"
 )
 
-// copyEnginePart is the prefix of the kernels by which RCCL drives copy engines for one
-// collective. The last one waits for them.
-const copyEnginePart = "__amd_rocclr_"
-
 // collect matches collectives over ranks: the members of a group run the same
 // operations in the same order (rule C21).
 func (l *lifter) collect() {

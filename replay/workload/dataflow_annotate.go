@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -20,68 +21,65 @@ const (
 	optimize             // an optimizer changes parameters
 )
 
-// rangeKindOf reads the kind and the module: "FSDP::all_gather (blocks.0)".
-func rangeKindOf(name string) (kind rangeKind, module string) {
-	word, rest, _ := strings.Cut(name, " (")
-	module = strings.TrimSuffix(rest, ")")
-	switch {
-	case word == "FSDP::all_gather":
-		return gatherIn, module
-	case word == "FSDP::all_gather_copy_out":
-		return gatherOut, module
-	case word == "FSDP::post_backward_reduce":
-		return reduceOut, module
-	case name == "torch::autograd::AccumulateGrad", name == "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad":
-		return accumulate, ""
-	case strings.HasPrefix(name, "Optimizer.step#"):
-		return optimize, ""
-	}
-	return noRange, ""
+// rangeKinds are the kinds of ranges by name, without a module: "FSDP::all_gather (blocks.0)".
+var rangeKinds = map[string]rangeKind{
+	"FSDP::all_gather":                gatherIn,
+	"FSDP::all_gather_copy_out":       gatherOut,
+	"FSDP::post_backward_reduce":      reduceOut,
+	"torch::autograd::AccumulateGrad": accumulate,
+	"autograd::engine::evaluate_function: torch::autograd::AccumulateGrad": accumulate,
 }
 
-// A marked is a range of a framework around a host call.
-type marked struct {
-	span   trace.SpanID
-	kind   rangeKind
-	module string
+// backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
+var backwardRanges = []string{"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward", "FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward"}
+
+// A hostRange is what the name of a range says.
+type hostRange struct {
+	kind     rangeKind
+	module   string
+	backward bool
 }
 
-// markRanges finds the ranges of frameworks, by span: the innermost one around it, or
-// the zero value.
-func markRanges(run *trace.Run) map[trace.SpanID]marked {
-	type named struct {
-		kind   rangeKind
-		module string
-	}
-	kinds := make([]named, len(run.Names))
-	some := false
-	for i, n := range run.Names {
-		kinds[i].kind, kinds[i].module = rangeKindOf(n)
-		some = some || kinds[i].kind != noRange
-	}
-	if !some {
-		return nil
-	}
-	at := map[trace.SpanID]marked{}
-	for i, s := range run.Spans {
-		id := trace.SpanID(i)
-		if s.Kind > trace.Launch {
-			continue
+func rangesOf(names []string) []hostRange {
+	ranges := make([]hostRange, len(names))
+	for i, name := range names {
+		word, rest, _ := strings.Cut(name, " (")
+		r := hostRange{kind: rangeKinds[word], module: strings.TrimSuffix(rest, ")")}
+		if strings.HasPrefix(name, "Optimizer.step#") {
+			r.kind = optimize
 		}
-		if k := kinds[s.Name]; k.kind != noRange {
-			at[id] = marked{id, k.kind, k.module}
-		} else if m, ok := at[s.Parent]; ok && s.Parent != trace.None {
-			at[id] = m
+		r.backward = slices.ContainsFunc(backwardRanges, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		ranges[i] = r
+	}
+	return ranges
+}
+
+// markRanges finds the innermost range of a framework around the launch of each op, and
+// whether that is in the backward pass or in an optimizer's step.
+func (src *source) markRanges(run *trace.Run, ranges []hostRange) {
+	for i := range src.ops {
+		op, f := &src.ops[i], &src.facts[i]
+		f.within = trace.None
+		for id := f.launch; id != trace.None; id = run.Spans[id].Parent {
+			r := &ranges[run.Spans[id].Name]
+			if f.within == trace.None && r.kind != noRange {
+				f.within = id
+			}
+			if !op.Backward && !op.Optimizer {
+				op.Backward, op.Optimizer = r.backward, r.kind == optimize && !r.backward
+			}
+			if f.within != trace.None && (op.Backward || op.Optimizer) {
+				break
+			}
 		}
 	}
-	return at
 }
 
-// An annotator follows a rank's ops in the order of their issue and finds what the
-// ranges of frameworks say about ops without recorded storages.
+// An annotator follows a rank's ops in the order of their issue and finds what each reads.
 type annotator struct {
 	*source
-	unknown   []bool           // by op
+	ranges    []hostRange      // by name
+	found     []Edge           // of the present op
 	gathers   map[string]int32 // by module: its last gather
 	gathered  []int32          // copies of gathered parameters that no op has used yet
 	inRange   trace.SpanID     // the present range
@@ -93,37 +91,47 @@ type annotator struct {
 	sum       int32            // the collective of the present range, or -1
 }
 
-// annotate adds the edges that frameworks' ranges show (rule V8).
-func (src *source) annotate(ranges map[trace.SpanID]marked, unknown []bool, order []int32) {
-	if len(ranges) == 0 {
-		return
+// annotate adds the edges that a framework's range shows (rule V8).
+func (a *annotator) annotate(run *trace.Run, id int32) {
+	f := &a.facts[id]
+	switch {
+	case !f.reads:
+	case f.within == trace.None:
+		a.outside(id)
+	default:
+		if f.within != a.inRange {
+			a.inRange, a.copies, a.sum = f.within, nil, -1
+		}
+		a.inside(id, &a.ranges[run.Spans[f.within].Name])
 	}
-	a := annotator{source: src, unknown: unknown, gathers: map[string]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
-	for _, id := range order {
-		if !src.facts[id].reads {
-			continue
+}
+
+// guess adds what streams and events say about ops without accesses (rule V8). A collective reads
+// what the op before its issue wrote, and an op that waited for a collective reads what
+// that received; other orders may mean nothing.
+func (a *annotator) guess(id int32) {
+	op := &a.ops[id]
+	for _, d := range op.After {
+		kind := StreamOnly
+		if a.facts[id].reads && (op.Kind == trace.Collective) != (a.ops[d.Op].Kind == trace.Collective) {
+			kind = ReadAfterWrite
 		}
-		launch := src.facts[id].launch
-		m := ranges[launch]
-		if launch == trace.None {
-			m = marked{}
-		}
-		if m.kind == noRange {
-			a.outside(id)
-			continue
-		}
-		if m.span != a.inRange {
-			a.inRange, a.copies, a.sum = m.span, nil, -1
-		}
-		a.inside(id, m)
+		a.add(id, Edge{Op: d.Op, Kind: kind, Evidence: Guessed})
+	}
+}
+
+// add adds an edge unless there is one to the same op, or the accesses of both are recorded.
+func (a *annotator) add(id int32, e Edge) {
+	if at, ok := edgeTo(a.found, e.Op); !ok && (a.facts[id].uses == 0 || a.facts[e.Op].uses == 0) {
+		a.found = slices.Insert(a.found, at, e)
 	}
 }
 
 // reads adds an edge from what an op reads.
 func (a *annotator) reads(id int32, from ...int32) {
 	for _, p := range from {
-		if p >= 0 && (a.unknown[id] || a.unknown[p]) && a.precedes(p, id) {
-			a.addEdge(id, Edge{Op: p, Kind: ReadAfterWrite, Evidence: Annotated})
+		if p >= 0 && a.precedes(p, id) {
+			a.add(id, Edge{Op: p, Kind: ReadAfterWrite, Evidence: Annotated})
 		}
 	}
 }
@@ -144,7 +152,7 @@ func (a *annotator) outside(id int32) {
 //	post_backward_reduce  |copy-in  reduce-scatter|   copies read what the last op computed
 //	AccumulateGrad        |add  all-reduce|           the bucket's additions, which read the last op's output
 //	Optimizer.step        |step|                      reads all sums of gradients
-func (a *annotator) inside(id int32, m marked) {
+func (a *annotator) inside(id int32, m *hostRange) {
 	collective := a.ops[id].Kind == trace.Collective
 	switch {
 	case m.kind == optimize:

@@ -14,45 +14,42 @@ import (
 // frameworks mark, streams and events tell.
 //
 //	host order |A writes x  B reads x  C writes x|   B read after write of A, C write after read of B
-func (l *lifter) flow(src *source) {
+func (l *lifter) flow(src *source, ranges []hostRange) {
 	run := l.Run
-	unknown := make([]bool, len(src.ops))
-	var order []int32
-	if len(run.Uses) > 0 || len(l.ranges) > 0 {
-		order = src.hostOrder()
-	}
 	m := memory{storages: map[int32]*storage{}}
 	last := map[int32]int32{} // by number in Run.Uses: the last kernel of the operator
-	for i := range src.ops {
-		unknown[i] = run.UsesOf(run.Spans[src.ops[i].Span]) == 0
-	}
-	for _, id := range order {
-		uses := run.UsesOf(run.Spans[src.ops[id].Span])
-		if unknown[id] {
-			continue
-		}
-		before, several := last[uses]
-		last[uses] = id
-		if !several || !src.precedes(before, id) {
-			before = -1
-		}
+	a := annotator{source: src, ranges: ranges, gathers: map[string]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
+	for _, id := range src.hostOrder() {
 		m.found = m.found[:0]
-		m.access(id, run.AccessesOf(uses), run.Uses[uses-1].Pass, before)
-		if before >= 0 {
-			m.found = append(m.found, Edge{Op: before, Kind: ReadAfterWrite, Evidence: Exact})
+		if uses := src.facts[id].uses; uses != 0 {
+			before, several := last[uses]
+			last[uses] = id
+			if !several || !src.precedes(before, id) {
+				before = -1
+			}
+			m.access(id, run.AccessesOf(uses), run.Uses[uses-1].Pass, before)
+			if before >= 0 {
+				m.found = append(m.found, Edge{Op: before, Kind: ReadAfterWrite, Evidence: Exact})
+			}
 		}
-		src.flow[id] = src.settled(id, m.found)
+		a.found = src.settled(id, m.found)
+		a.annotate(run, id)
+		a.guess(id)
+		src.flow[id] = src.room.keep(a.found)
+		m.found = a.found
 	}
-	src.annotate(l.ranges, unknown, order)
-	src.guess(unknown)
 }
 
 // hostOrder lists ops in the order in which the host issued them; those of one launch,
-// and those whose launch is unknown, by their start.
+// and those whose launch is unknown, by their start. It matters only where accesses or ranges
+// are recorded.
 func (src *source) hostOrder() []int32 {
 	order := make([]int32, len(src.ops))
 	for i := range order {
 		order[i] = int32(i)
+	}
+	if !slices.ContainsFunc(src.facts, func(f fact) bool { return f.uses != 0 || f.within != trace.None }) {
+		return order
 	}
 	at := func(i int32) trace.Time {
 		if op := &src.ops[i]; op.Issued != trace.Infinity {
@@ -89,93 +86,10 @@ func (src *source) settled(id int32, found []Edge) []Edge {
 			k.Bytes += e.Bytes
 		}
 	}
-	return src.store(kept)
-}
-
-// store copies edges to memory that many ops share, for speed; nil for none.
-func (src *source) store(edges []Edge) []Edge {
-	const block = 1024
-	n := len(edges)
-	if n == 0 {
-		return nil
-	}
-	if cap(src.room)-len(src.room) < n {
-		src.room = make([]Edge, 0, max(block, n))
-	}
-	first := len(src.room)
-	src.room = append(src.room, edges...)
-	return src.room[first : first+n : first+n]
-}
-
-// guess adds what streams and events say about ops without accesses (rule V8). A collective reads
-// what the op before its issue wrote, and an op that waited for a collective reads what
-// that received; other orders may mean nothing.
-func (src *source) guess(unknown []bool) {
-	var found []Edge
-	for i := range src.ops {
-		id := int32(i)
-		found = append(found[:0], src.flow[i]...)
-		for _, d := range src.ops[i].After {
-			if !unknown[id] && !unknown[d.Op] {
-				continue
-			}
-			kind := StreamOnly
-			if src.facts[i].reads && (src.ops[i].Kind == trace.Collective) != (src.ops[d.Op].Kind == trace.Collective) {
-				kind = ReadAfterWrite
-			}
-			if at, ok := edgeTo(found, d.Op); !ok {
-				found = slices.Insert(found, at, Edge{Op: d.Op, Kind: kind, Evidence: Guessed})
-			}
-		}
-		if len(found) > len(src.flow[i]) {
-			src.flow[i] = src.store(found)
-		}
-	}
+	return kept
 }
 
 // edgeTo is the index of the edge to an earlier op, or where it would be.
 func edgeTo(edges []Edge, op int32) (at int, ok bool) {
 	return slices.BinarySearchFunc(edges, op, func(e Edge, op int32) int { return cmp.Compare(e.Op, op) })
-}
-
-// addEdge adds an edge unless there is one to the same op.
-func (src *source) addEdge(id int32, e Edge) {
-	if at, ok := edgeTo(src.flow[id], e.Op); !ok {
-		src.flow[id] = slices.Insert(src.flow[id], at, e)
-	}
-}
-
-// takeFlow makes the edges of a source, whose flow lies behind the workload's, part of
-// it.
-func (l *lifter) takeFlow(src *source, base int32) {
-	l.Flow = l.Flow[:len(l.Flow)+len(src.flow)]
-	if base == 0 {
-		return
-	}
-	for _, edges := range src.flow {
-		for k := range edges {
-			edges[k].Op += base
-		}
-	}
-}
-
-// copyFlow appends the edges of a source for a rank whose first op has the id base.
-func (l *lifter) copyFlow(src *source, base int32) {
-	n := 0
-	for _, edges := range src.flow {
-		n += len(edges)
-	}
-	all := make([]Edge, 0, n)
-	for _, edges := range src.flow {
-		first := len(all)
-		for _, e := range edges {
-			e.Op += base
-			all = append(all, e)
-		}
-		if first == len(all) {
-			l.Flow = append(l.Flow, nil)
-			continue
-		}
-		l.Flow = append(l.Flow, all[first:len(all):len(all)])
-	}
 }

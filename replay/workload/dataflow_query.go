@@ -7,18 +7,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Producers returns the earlier ops of its rank whose data an op reads, ascending. The
-// kernels of one operator read each other's.
-func (w *Workload) Producers(op int32) []int32 {
-	var list []int32
-	for _, e := range w.edgesOf(op) {
-		if e.Kind == ReadAfterWrite {
-			list = append(list, e.Op)
-		}
-	}
-	return list
-}
-
 // Waits returns the edges of an op that every schedule has to keep: those of data,
 // without those that exist only because memory was reused or that a stream's order
 // alone suggests.

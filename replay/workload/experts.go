@@ -3,9 +3,6 @@ package workload
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/overlapse/overlapse/trace"
 )
 
 // In a mixture of experts under tensor parallelism every rank has a slice of every expert. An
@@ -28,11 +25,11 @@ const (
 
 // expertsOf is the rows of a GEMM for each row of width elements that is communicated: the
 // experts of a token; 0 if they are not a whole number above one.
-func expertsOf(g *Shape, communicated size, width int64) int64 {
-	if g.Kind != GEMM || communicated.elements <= 0 || width <= 0 || communicated.elements%width != 0 {
+func expertsOf(g *Shape, sent size, width int64) int64 {
+	if g.Kind != GEMM || sent.elements <= 0 || width <= 0 || sent.elements%width != 0 {
 		return 0
 	}
-	tokens := communicated.elements / width
+	tokens := sent.elements / width
 	if g.M%tokens != 0 || g.M == tokens || g.Groups > 1 && g.M/tokens > g.Groups {
 		return 0
 	}
@@ -40,26 +37,26 @@ func expertsOf(g *Shape, communicated size, width int64) int64 {
 }
 
 // readsRows is a pair of a gather and a GEMM that reads each of the brought rows several
-// times; confidence 0 if it is none. between are the ops on the way.
-func (f *finder) readsRows(c, g *Op, brought size, between []int32, t search) candidate {
+// times; confidence 0 if it is none.
+func (f *finder) readsRows(c, g *Op, brought size, t search) candidate {
 	k := expertsOf(&g.Shape, brought, g.Shape.K)
 	why := fmt.Sprintf("each of %d rows that were brought is in its first input %d times", brought.elements/max(1, g.Shape.K), k)
 	a, _ := operands(g)
 	through := func(op *Op) bool { return MovesRows(op) && leaves(op, a) }
-	for _, id := range between {
-		if op := &f.ops[id]; through(op) && output(op).known() { // of the size of what the GEMM reads
+	for _, id := range t.between {
+		if op := &f.Ops[id]; through(op) && output(op).known() { // of the size of what the GEMM reads
 			t.confidence *= throughSame / throughOther
 		}
 	}
-	return f.byRows(c.ID, g.ID, g, k, between, t, why, through)
+	return f.byRows(c.ID, g.ID, g, k, t, why, through)
 }
 
 // makesRows is a pair of a GEMM and a reduction that sends the sums of several of its rows.
-func (f *finder) makesRows(g, c *Op, sent size, between []int32, t search) candidate {
+func (f *finder) makesRows(g, c *Op, sent size, t search) candidate {
 	k := expertsOf(&g.Shape, sent, g.Shape.N)
 	why := fmt.Sprintf("each of %d rows that are sent is the sum of %d of its output", sent.elements/max(1, g.Shape.N), k)
 	through := func(op *Op) bool { return SumsRows(op) && leaves(op, sent) }
-	return f.byRows(g.ID, c.ID, g, k, between, t, why, through)
+	return f.byRows(g.ID, c.ID, g, k, t, why, through)
 }
 
 // leaves reports whether an op's output has a size, or an unknown one.
@@ -71,17 +68,17 @@ func leaves(op *Op, want size) bool {
 // byRows judges a GEMM with k rows for each communicated one. A grouped GEMM is enough
 // evidence; another one needs recorded accesses that lead through a kernel that changes the
 // number of rows.
-func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t search, why string, through func(*Op) bool) candidate {
+func (f *finder) byRows(first, second int32, g *Op, k int64, t search, why string, through func(*Op) bool) candidate {
 	if k == 0 {
 		return candidate{}
 	}
-	changes := slices.ContainsFunc(between, func(id int32) bool {
-		return through(&f.ops[id]) && f.flows(first, id, between) && f.flows(id, second, between)
+	changes := slices.ContainsFunc(t.between, func(id int32) bool {
+		return through(&f.Ops[id]) && f.flows(first, id, t.between) && f.flows(id, second, t.between)
 	})
 	switch {
 	case changes:
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
-	case g.Shape.Groups > 1 && f.flows(first, second, between):
+	case g.Shape.Groups > 1 && f.flows(first, second, t.between):
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
 	case g.Shape.Groups > 1 && !t.far:
 		t.confidence *= rowsByGroups
@@ -94,44 +91,7 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t 
 // flows reports whether recorded accesses lead from one op to a later one through some or none
 // of the ops between.
 func (f *finder) flows(from, to int32, between []int32) bool {
-	reached := map[int32]bool{from: true}
-	reads := func(id int32) bool {
-		for _, e := range f.source.flow[id] {
-			if e.Kind == ReadAfterWrite && e.Evidence >= Exact && reached[e.Op] {
-				return true
-			}
-		}
-		return false
-	}
-	for again := true; again; {
-		again = false
-		for _, id := range between {
-			if !reached[id] && reads(id) {
-				reached[id], again = true, true
-			}
-		}
-	}
-	return reads(to)
-}
-
-// MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
-// rows through an index.
-func MovesRows(op *Op) bool {
-	return op.Kind == trace.Compute && named(op, "permute", "index", "gather", "scatter", "moe_align", "sort_chunks")
-}
-
-// SumsRows reports whether an op adds several rows to one, by its name: the weighted sum over
-// the experts of a token.
-func SumsRows(op *Op) bool {
-	return op.Kind == trace.Compute && named(op, "sum", "reduce", "combine", "index_add", "unpermute")
-}
-
-func named(op *Op, words ...string) bool {
-	name := strings.ToLower(op.Name)
-	for _, w := range words {
-		if strings.Contains(name, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.edgesOf(to), func(e Edge) bool {
+		return e.Kind == ReadAfterWrite && e.Evidence >= Exact && (e.Op == from || slices.Contains(between, e.Op) && f.flows(from, e.Op, between))
+	})
 }

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -38,28 +39,28 @@ func GroupedGEMMs(w *Workload, comm int32, c *Collective, d Direction) (fills, g
 	if c.Op != trace.AllToAll && (c.Op == trace.AllGather) != (step > 0) {
 		return nil, nil
 	}
-	rank := w.Ops[comm].Rank
-	for id := comm + step; id >= 0 && int(id) < len(w.Ops) && want > 0; id += step {
-		op := &w.Ops[id]
+	f := &finder{Workload: w, classes: map[*Kernel]class{}}
+	to := func(id int32) int32 {
+		if id += step; id < 0 || int(id) >= len(w.Ops) || w.Ops[id].Rank != w.Ops[comm].Rank {
+			return -1
+		}
+		return id
+	}
+	f.walk(to(comm), &w.Ops[comm], len(w.Ops), to, func(op *Op, r opRole) bool {
 		switch s := op.Shape; {
-		case op.Rank != rank || op.Collective >= 0:
-			return nil, nil
-		case w.IsFill(op):
-			fills = append(fills, id)
-			continue
+		case r == ignored:
+			fills = append(fills, op.ID)
 		case s.Kind != GEMM || len(gemms) > 0 && op.Queue != w.Ops[gemms[0]].Queue:
-			return nil, nil
+			return false
 		case step > 0:
 			want -= s.M * s.K * int64(s.ElemSize)
+			gemms = append(gemms, op.ID)
 		default:
 			want -= s.M * s.N * int64(s.ElemSize)
+			gemms = slices.Insert(gemms, 0, op.ID)
 		}
-		if step > 0 {
-			gemms = append(gemms, id)
-		} else {
-			gemms = append([]int32{id}, gemms...)
-		}
-	}
+		return want > 0
+	})
 	if want != 0 {
 		return nil, nil
 	}

@@ -13,19 +13,14 @@ import (
 
 // guessOperations sets the operations of collectives that the trace does not name to what
 // their first members suggest (rule V10).
-func (l *lifter) guessOperations() {
+func (f *finder) guessOperations(l *lifter) {
 	n := 0
 	for i := range l.Collectives {
 		c := &l.Collectives[i]
 		if c.Op != trace.UnknownOp {
 			continue
 		}
-		first := &l.Ops[c.Members[0]]
-		op, ok := l.candidates[l.Rows[first.Rank]].guessed[first.ID-l.Ranks[first.Rank][0]]
-		if !ok {
-			continue
-		}
-		c.Op, c.Guessed = op, true
+		c.Op, c.Guessed = f.guessOperation(&l.Ops[c.Members[0]]), true
 		c.Evidence += "; its operation is guessed from the kernel before it"
 		n++
 	}
@@ -40,12 +35,12 @@ func (l *lifter) guessOperations() {
 // of one that waits for it on another queue overlap by microseconds.
 func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
 	const few = 4
-	for i := c.ID - 1; i >= max(0, c.ID-few) && (i == c.ID-1 || c.Start-f.ops[i].Start <= eventHop); i-- {
-		if name := strings.ToLower(f.ops[i].Name); strings.Contains(name, "catarray") || strings.Contains(name, "chunk_cat") {
+	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= eventHop); i-- {
+		if nameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
 			return trace.ReduceScatter
 		}
 	}
-	if dep, ok := f.launchedBehind(c); ok && f.kernelName(&f.ops[dep.Op]).class == matrix {
+	if dep, ok := f.launchedBehind(c); ok && f.classOf(&f.Ops[dep.Op]) == matrix {
 		return trace.AllReduce
 	}
 	return trace.AllGather
@@ -96,7 +91,7 @@ func (l *lifter) noteUnknownCommunication() {
 func GuessSizes(w *Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
-	shortest := w.shortestTransfers()
+	shortest, f := w.shortestTransfers(), newFinder(w)
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
@@ -105,7 +100,7 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		lib, channels := w.LibraryFor(m, c), c.Channels
 		took := shortest(i)
 		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
-		if behind := SizeBehind(w, c); behind > 0 {
+		if behind := f.sizeBehind(c); behind > 0 {
 			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
 				bytes = behind
 			}
@@ -135,11 +130,16 @@ func (w *Workload) LibraryFor(m *machine.Machine, c *Collective) *machine.Librar
 	if m.Nodes() == 1 {
 		return &m.Library
 	}
+	return m.LibraryFor(w.RanksOf(c))
+}
+
+// RanksOf are the ranks of a collective, ascending.
+func (w *Workload) RanksOf(c *Collective) []int {
 	ranks := make([]int, len(c.Members))
 	for i, id := range c.Members {
 		ranks[i] = w.Ops[id].Rank
 	}
-	return m.LibraryFor(ranks)
+	return ranks
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
@@ -228,4 +228,32 @@ func counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprint(n, " ", many)
+}
+
+// SizeSpread is the relative error of a collective's time within which its size is guessed:
+// laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
+const SizeSpread = 0.25
+
+// SizeBehind is the bytes of an all-reduce whose size the trace does not show, by the grid
+// of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
+// PyTorch's kernels of that name cover threads × vector elements a workgroup
+// (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
+// workgroups. NCCL's kernels have the type of their elements in their names.
+func SizeBehind(w *Workload, c *Collective) int64 { return newFinder(w).sizeBehind(c) }
+
+func (f *finder) sizeBehind(c *Collective) (bytes int64) {
+	found := false
+	for _, id := range c.Members {
+		op := &f.Ops[id]
+		f.walk(f.after(id), op, maxSteps, f.after, func(behind *Op, r opRole) bool {
+			if found = found || behind.Kind == trace.Compute; behind.Kind == trace.Compute {
+				bytes = elements(behind) * elementSize(op.Name)
+			}
+			return r == ignored
+		})
+		if found {
+			break
+		}
+	}
+	return bytes
 }

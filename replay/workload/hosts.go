@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -86,10 +85,7 @@ const queueFull = 10
 // two issues, and subtracts their waits for the device. Other threads than the two that
 // issue do not count.
 func recordHosts(run *trace.Run, hosts []Host, sources []source) {
-	kinds := make([]callKind, len(run.Names))
-	for i, n := range run.Names {
-		kinds[i] = callKindOf(n)
-	}
+	kinds := callNames(run.Names)
 	for _, s := range run.Spans { // by start
 		if s.Kind.OnDevice() || run.Lanes[s.Lane].Kind != trace.HostThread {
 			continue
@@ -124,21 +120,5 @@ func recordHosts(run *trace.Run, hosts []Host, sources []source) {
 	for i := range hosts {
 		hosts[i].lanes = nil
 		slices.SortFunc(hosts[i].Syncs, func(a, b HostSync) int { return cmp.Compare(a.End, b.End) })
-	}
-}
-
-// A callKind is the properties of a host call that follow from its name.
-type callKind struct {
-	call     bool // of the runtime or driver, not of the framework
-	syncs    bool // the host waits for the device
-	enqueues bool // a kernel, copy or fill
-}
-
-func callKindOf(name string) callKind {
-	rest, cu := strings.CutPrefix(name, "cu")
-	return callKind{
-		call:     strings.HasPrefix(name, "hip") || strings.HasPrefix(name, "cuda") || cu && rest != "" && rest[0] >= 'A' && rest[0] <= 'Z',
-		syncs:    strings.HasSuffix(name, "Synchronize"),
-		enqueues: strings.Contains(name, "LaunchKernel") || strings.Contains(name, "Memcpy") || strings.Contains(name, "Memset"),
 	}
 }

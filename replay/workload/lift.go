@@ -36,36 +36,33 @@ const NoDeviceOperation = "the run holds no device operation"
 //  3. order.go   dependencies of each op, and the remaining gap
 //     dataflow_build.go     what the data of each op depend on: from recorded accesses
 //     dataflow_memory.go    (last writer and readers of every byte range),
-//     dataflow_annotate.go  ranges of frameworks,
-//     dataflow_given.go     and the user's corrections
+//     dataflow_annotate.go  ranges of frameworks, streams and events
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
 //  5. world.go   ranks that were not captured become copies
 //  6. collect.go collectives, matched over ranks
 //     guess.go   their operations where the trace does not give them
-//  7. pairs.go   pairs of a producer and a consumer
+//     dataflow_given.go     the user's corrections of dependencies
+//  7. pairs.go   pairs of a producer and a consumer, found by walks (search.go, candidates.go)
 //
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)
-	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
+	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}}
 	l.noteEstimates()
 	l.markSteps()
-	l.candidates = make([]candidates, len(sources))
-	l.ranges = markRanges(run)
-	phases := phasesOf(run.Names)
+	ranges := rangesOf(run.Names)
 	hosts := make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
-		src.markPhases(run, phases)
+		src.markRanges(run, ranges)
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
-		l.flow(src)
-		l.candidates[i] = l.findCandidates(src)
+		l.flow(src, ranges)
 		hosts[i] = src.host(run)
 		src.facts = nil
 	}
@@ -78,11 +75,12 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()
-	l.guessOperations()
+	f := newFinder(w)
+	f.guessOperations(&l)
 	if err := l.correct(); err != nil {
 		return nil, err
 	}
-	l.pair()
+	f.pair(l.ids)
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)
@@ -93,15 +91,12 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 // A lifter is the state of one Lift.
 type lifter struct {
 	*Workload
-	opt        Options
-	sources    []source                // by row of Run.Ranks
-	candidates []candidates            // by row of Run.Ranks; ids count from the source's first op
-	ids        []int                   // by row of Run.Ranks: its rank in the world
-	names      []kernelName            // by id; read on demand
-	kernels    map[Kernel]*Kernel      // kernels of all ops
-	evidence   map[string][]string     // evidence of all candidates, by line
-	ranges     map[trace.SpanID]marked // of frameworks, by host span
-	refuted    int                     // number of dependencies that host calls suggest and times contradict
+	opt     Options
+	sources []source           // by row of Run.Ranks
+	ids     []int              // by row of Run.Ranks: its rank in the world
+	names   []kernelName       // by id; read on demand
+	kernels map[Kernel]*Kernel // kernels of all ops
+	refuted int                // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
@@ -126,11 +121,8 @@ func (l *lifter) note(format string, args ...any) {
 // noteCount adds a note about n things, if n > 0: "3 collectives left out"; many or one is
 // the noun.
 func (l *lifter) noteCount(n int, one, many, what string) {
-	switch {
-	case n == 1:
-		l.note("1 %s %s", one, what)
-	case n > 1:
-		l.note("%d %s %s", n, many, what)
+	if n > 0 {
+		l.note("%s %s", counted(n, one, many), what)
 	}
 }
 

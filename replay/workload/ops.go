@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -19,7 +18,7 @@ type source struct {
 	marks    []mark         // iterations marked on the host or above the device, by start
 	calls    []trace.Time   // driver time of kernel launches
 	flow     [][]Edge       // by op: what its data depend on
-	room     []Edge         // memory for the edges of later ops
+	room     arena[Edge]    // memory for the edges of later ops
 }
 
 // A fact is data about an op that only the lift needs.
@@ -27,16 +26,18 @@ type fact struct {
 	launch      trace.SpanID // the host call, or None
 	operator    int32        // row of Run.Operators, or None
 	correlation int64
-	queue       int32 // 0 .. source.queues-1
-	shared      bool  // other ops have the same launch (a graph)
-	reads       bool  // it reads memory of a device: no fill, no copy from the host
-	before      int32 // previous op of its queue, or -1
+	queue       int32        // 0 .. source.queues-1
+	shared      bool         // other ops have the same launch (a graph)
+	reads       bool         // it reads memory of a device: no fill, no copy from the host
+	before      int32        // previous op of its queue, or -1
+	uses        int32        // number in Run.Uses; 0: its accesses are not recorded
+	within      trace.SpanID // innermost range of a framework around the launch, or None
 }
 
 // gather collects every rank's device operations and the host calls for them.
 func gather(run *trace.Run) []source {
 	sources := reserve(run)
-	names := classifyNames(run.Names)
+	names := callNames(run.Names)
 	for i, s := range run.Spans {
 		id := trace.SpanID(i)
 		row := run.RankOf(s)
@@ -48,7 +49,7 @@ func gather(run *trace.Run) []source {
 			if names[s.Name].step != "" {
 				src.addMark(run, s, names[s.Name].step)
 			}
-		case names[s.Name].wait:
+		case names[s.Name].waits:
 			src.waits = append(src.waits, id)
 		case s.Kind == trace.Launch:
 			if names[s.Name].kernel {
@@ -129,7 +130,7 @@ func (src *source) settle(run *trace.Run) {
 		op, f := &src.ops[i], &src.facts[i]
 		s := run.Spans[op.Span]
 		op.ID = int32(i)
-		f.queue = queueOf[s.Lane]
+		f.queue, f.uses = queueOf[s.Lane], run.UsesOf(s)
 		op.Queue = numbers[f.queue]
 		f.correlation, f.operator = joins(run, s)
 		f.reads = s.Kind != trace.Copy || run.Copy(s) == nil || run.Copy(s).Dir != trace.HostToDevice && run.Copy(s).Dir != trace.Fill
@@ -242,24 +243,4 @@ func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 		}
 		i = j
 	}
-}
-
-// A nameClass is the properties derived from a span's name.
-type nameClass struct {
-	wait   bool   // a stream was made to wait for an event
-	kernel bool   // a kernel was launched
-	step   string // the base of a marked iteration: "train" of "train#3"
-}
-
-func classifyNames(names []string) []nameClass {
-	classes := make([]nameClass, len(names))
-	for i, n := range names {
-		switch n {
-		case "cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent":
-			classes[i].wait = true
-		default:
-			classes[i].step, classes[i].kernel = stepBase(n), strings.Contains(n, "LaunchKernel")
-		}
-	}
-	return classes
 }

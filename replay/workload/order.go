@@ -87,12 +87,16 @@ func (src *source) followQueues() (near []int32) {
 	for q := range ended {
 		ended[q] = -1
 	}
-	var last, other int32 = -1, -1 // of all queues; and of all queues but last's
-	var running endHeap
+	var last, other int32 = -1, -1         // of all queues; and of all queues but last's
+	running := make([]int32, len(src.ops)) // those that have not ended, the first to end in front; only those before the present op started
+	for i := range running {
+		running[i] = int32(i)
+	}
+	slices.SortStableFunc(running, func(a, b int32) int { return cmp.Compare(src.ops[a].End, src.ops[b].End) })
 	for i := range src.ops {
 		op, f := &src.ops[i], &src.facts[i]
-		for len(running.ops) > 0 && src.ops[running.ops[0]].End <= op.Start {
-			e := running.pop(src.ops)
+		for e := running[0]; int(e) < i && src.ops[e].End <= op.Start; e = running[0] {
+			running = running[1:]
 			q := src.facts[e].queue
 			ended[q] = e
 			if last >= 0 && src.facts[last].queue != q {
@@ -111,50 +115,6 @@ func (src *source) followQueues() (near []int32) {
 				near[i] = -1
 			}
 		}
-		running.push(src.ops, int32(i))
 	}
 	return near
-}
-
-// An endHeap holds running ops, the first to end on top, ties by id.
-type endHeap struct{ ops []int32 }
-
-func endsBefore(all []Op, a, b int32) bool {
-	if all[a].End != all[b].End {
-		return all[a].End < all[b].End
-	}
-	return a < b
-}
-
-func (h *endHeap) push(all []Op, id int32) {
-	h.ops = append(h.ops, id)
-	for i := len(h.ops) - 1; i > 0; {
-		p := (i - 1) / 2
-		if !endsBefore(all, h.ops[i], h.ops[p]) {
-			return
-		}
-		h.ops[i], h.ops[p] = h.ops[p], h.ops[i]
-		i = p
-	}
-}
-
-func (h *endHeap) pop(all []Op) int32 {
-	top := h.ops[0]
-	n := len(h.ops) - 1
-	h.ops[0] = h.ops[n]
-	h.ops = h.ops[:n]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= n {
-			return top
-		}
-		if c+1 < n && endsBefore(all, h.ops[c+1], h.ops[c]) {
-			c++
-		}
-		if !endsBefore(all, h.ops[c], h.ops[i]) {
-			return top
-		}
-		h.ops[i], h.ops[c] = h.ops[c], h.ops[i]
-		i = c
-	}
 }

@@ -32,43 +32,73 @@ const (
 )
 
 // pair finds dependent operations. What one rank shows is a pair only if all
-// ranks of the collective show it (rule V3).
-func (l *lifter) pair() {
-	bases := make([]int32, l.World)
-	for rank, ids := range l.Ranks {
-		if len(ids) > 0 {
-			bases[rank] = ids[0]
+// ranks of the collective show it (rule V3). Only captured ranks are searched; ids are the
+// captured ranks in the order of Run.Ranks.
+func (f *finder) pair(ids []int) {
+	found := map[Direction]map[int32]candidate{ComputeThenCollective: {}, CollectiveThenCompute: {}} // by collective op
+	gemms := make([][]candidate, f.World)                                                            // by rank, by second
+	moved := make([]int32, f.World)                                                                  // from the ops of the captured rank
+	for _, rank := range ids {
+		gemms[rank] = f.candidates(rank, found)
+	}
+	for rank, row := range f.Rows {
+		if len(f.Ranks[rank]) > 0 {
+			moved[rank] = f.Ranks[rank][0] - f.Ranks[ids[row]][0]
 		}
+		gemms[rank] = gemms[ids[row]]
 	}
-	for i := range l.Collectives {
-		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.candidates[row].producers[op] })
-		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.candidates[row].consumers[op] })
+	for i := range f.Collectives {
+		f.pairCollective(int32(i), ComputeThenCollective, moved, found[ComputeThenCollective])
+		f.pairCollective(int32(i), CollectiveThenCompute, moved, found[CollectiveThenCompute])
 	}
-	l.pairRounds()
-	l.pairGEMMs(bases)
-	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
-		x, y := &l.Ops[a.First[0]], &l.Ops[b.First[0]]
+	f.pairRounds()
+	f.pairGEMMs(gemms, moved)
+	slices.SortStableFunc(f.Pairs, func(a, b Pair) int {
+		x, y := &f.Ops[a.First[0]], &f.Ops[b.First[0]]
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
 	})
 }
 
+// candidates looks at every collective and every GEMM of a rank. A kernel is in one pair of a
+// direction.
+func (f *finder) candidates(rank int, found map[Direction]map[int32]candidate) (gemms []candidate) {
+	taken := map[Direction]map[int32]bool{ComputeThenCollective: {}, CollectiveThenCompute: {}}
+	for _, id := range f.Ranks[rank] {
+		op := &f.Ops[id]
+		switch {
+		case op.Kind == trace.Collective:
+			for d, h := range [...]candidate{ComputeThenCollective: f.producer(op), CollectiveThenCompute: f.consumer(op)} {
+				kernel := h.first + h.second - id
+				if h.confidence > 0 && !taken[Direction(d)][kernel] {
+					taken[Direction(d)][kernel], found[Direction(d)][id] = true, h
+				}
+			}
+		case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV:
+			if h := f.gemmBefore(op); h.confidence >= leastConfidence {
+				gemms = append(gemms, h)
+			}
+		}
+	}
+	return gemms
+}
+
 // pairCollective pairs a collective with a kernel before or after it.
-func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func(row, op int32) candidate) {
-	c := &l.Collectives[row]
+func (f *finder) pairCollective(row int32, d Direction, moved []int32, found map[int32]candidate) {
+	c := &f.Collectives[row]
 	gather := c.Op == trace.AllGather || c.Op == trace.AllToAll
 	if c.Part || c.Op == trace.Barrier || d == CollectiveThenCompute && !gather || d == ComputeThenCollective && c.Guessed && gather {
 		return
 	}
-	p := Pair{Direction: d, Collective: row, Step: l.Ops[c.Members[0]].Step, Confidence: 1}
+	p := Pair{Direction: d, Collective: row, Step: f.Ops[c.Members[0]].Step, Confidence: 1}
 	for _, id := range c.Members {
-		rank := l.Ops[id].Rank
-		h := find(l.Rows[rank], id-bases[rank])
+		by := moved[f.Ops[id].Rank]
+		h := found[id-by]
 		if h.confidence < leastConfidence || len(p.First) > 0 && h.experts != p.Experts {
 			return
 		}
-		p.join(h, bases[rank])
+		p.join(h, by)
 	}
-	l.Pairs = append(l.Pairs, p)
+	f.Pairs = append(f.Pairs, p)
 }
 
 // pairRounds pairs the kernels and the collectives of a loop whose rounds are one of each,
@@ -76,19 +106,19 @@ func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func
 // in benchmarks of overlap (rule V14).
 //
 //	stream 7  |GGGG CCC GGGG CCC GGGG CCC|
-func (l *lifter) pairRounds() {
-	n := len(l.Collectives)
-	if n < 2 || slices.ContainsFunc(l.Pairs, func(p Pair) bool { return p.Collective >= 0 }) {
+func (f *finder) pairRounds() {
+	n := len(f.Collectives)
+	if n < 2 || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Collective >= 0 }) {
 		return
 	}
-	kernels := make([][]int32, l.World)
-	for rank, ids := range l.Ranks {
+	kernels := make([][]int32, f.World)
+	for rank, ids := range f.Ranks {
 		for _, id := range ids {
-			op := &l.Ops[id]
+			op := &f.Ops[id]
 			if op.Kind != trace.Compute {
 				continue
 			}
-			if kernels[rank] = append(kernels[rank], id); op.Kernel != l.Ops[kernels[rank][0]].Kernel {
+			if kernels[rank] = append(kernels[rank], id); op.Kernel != f.Ops[kernels[rank][0]].Kernel {
 				return
 			}
 		}
@@ -97,30 +127,30 @@ func (l *lifter) pairRounds() {
 		}
 	}
 	pairs := make([]Pair, n)
-	for i := range l.Collectives {
-		c := &l.Collectives[i]
-		if first := &l.Collectives[0]; c.Op != first.Op || c.Bytes != first.Bytes || c.Op == trace.Barrier || c.Part || len(c.Members) != l.World {
+	for i := range f.Collectives {
+		c := &f.Collectives[i]
+		if first := &f.Collectives[0]; c.Op != first.Op || c.Bytes != first.Bytes || c.Op == trace.Barrier || c.Part || len(c.Members) != f.World {
 			return
 		}
 		pairs[i] = Pair{
-			Direction: ComputeThenCollective, Collective: int32(i), Step: l.Ops[c.Members[0]].Step, Confidence: adjacentOnly,
+			Direction: ComputeThenCollective, Collective: int32(i), Step: f.Ops[c.Members[0]].Step, Confidence: adjacentOnly,
 			Evidence: []string{"a loop of one kernel and one collective, whose sizes differ: that the one sends what the other made is not known"},
 		}
 		for _, id := range c.Members {
-			k := kernels[l.Ops[id].Rank][i]
-			if l.Ops[k].End > l.Ops[id].Start {
+			k := kernels[f.Ops[id].Rank][i]
+			if f.Ops[k].End > f.Ops[id].Start {
 				return
 			}
 			pairs[i].First, pairs[i].Second = append(pairs[i].First, k), append(pairs[i].Second, id)
 		}
 	}
-	l.Pairs = append(l.Pairs, pairs...)
+	f.Pairs = append(f.Pairs, pairs...)
 }
 
 // join adds one rank's half. The weakest rank's evidence counts.
-func (p *Pair) join(h candidate, base int32) {
-	p.First = append(p.First, h.first+base)
-	p.Second = append(p.Second, h.second+base)
+func (p *Pair) join(h candidate, by int32) {
+	p.First = append(p.First, h.first+by)
+	p.Second = append(p.Second, h.second+by)
 	p.Experts = h.experts
 	if len(p.Evidence) == 0 || h.confidence < p.Confidence {
 		p.Evidence, p.Confidence = h.evidence, h.confidence
@@ -129,27 +159,27 @@ func (p *Pair) join(h candidate, base int32) {
 
 // pairGEMMs pairs GEMMs of which one consumes the other's output. Ranks
 // are joined by step, names and order.
-func (l *lifter) pairGEMMs(bases []int32) {
+func (f *finder) pairGEMMs(gemms [][]candidate, moved []int32) {
 	type kin struct {
 		step          int32
 		first, second string
 		nth           int
 	}
 	rows := map[kin]int{}
-	for rank, row := range l.Rows {
+	for rank := range gemms {
 		seen := map[kin]int{}
-		for _, h := range l.candidates[row].gemms {
-			a, b := &l.sources[row].ops[h.first], &l.sources[row].ops[h.second]
+		for _, h := range gemms[rank] {
+			a, b := &f.Ops[h.first], &f.Ops[h.second]
 			k := kin{step: a.Step, first: a.Name, second: b.Name}
 			seen[k]++
 			k.nth = seen[kin{k.step, k.first, k.second, 0}]
 			i, ok := rows[k]
 			if !ok {
-				i = len(l.Pairs)
+				i = len(f.Pairs)
 				rows[k] = i
-				l.Pairs = append(l.Pairs, Pair{Direction: ComputeThenCompute, Collective: -1, Step: a.Step, Confidence: 1})
+				f.Pairs = append(f.Pairs, Pair{Direction: ComputeThenCompute, Collective: -1, Step: a.Step, Confidence: 1})
 			}
-			l.Pairs[i].join(h, bases[rank])
+			f.Pairs[i].join(h, moved[rank])
 		}
 	}
 }

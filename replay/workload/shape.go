@@ -67,6 +67,9 @@ func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 	case ok:
 		op.Shape = completed(given)
 		op.Read, op.Write = op.Shape.Traffic()
+		if operator != trace.None {
+			op.Shape.operator = gemmLike(run.Operators[operator].Name)
+		}
 	case operator == trace.None, l.kernelName(op).class == light:
 	case l.kernelName(op).class == sweep:
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
@@ -79,7 +82,7 @@ func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 		}
 		op.Shape, batch = p.shape, max(1, p.batch)
 		op.Read, op.Write = op.Shape.Traffic()
-		if o.Name == convolution || o.Name == attention {
+		if op.Shape.operator = gemmLike(o.Name); op.Shape.operator != "" {
 			op.Read = inputs(o)
 		}
 	}
@@ -159,6 +162,13 @@ const (
 	convolution = "aten::conv2d"
 	attention   = "aten::scaled_dot_product_attention"
 )
+
+func gemmLike(operator string) string {
+	if operator == convolution || operator == attention {
+		return operator
+	}
+	return ""
+}
 
 // summation of an input [tokens, experts of a token, columns] over its middle axis is the
 // weighted sum of what the experts of a token made.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -17,20 +16,6 @@ type mark struct {
 	lane       trace.LaneID
 	host       bool
 	step       int32
-}
-
-// stepBase is "train" for "train#3"; "" if the name marks no iteration.
-func stepBase(name string) string {
-	i := strings.LastIndexByte(name, '#')
-	if i <= 0 || i == len(name)-1 {
-		return ""
-	}
-	for _, c := range name[i+1:] {
-		if c < '0' || c > '9' {
-			return ""
-		}
-	}
-	return name[:i]
 }
 
 func (src *source) addMark(run *trace.Run, s trace.Span, base string) {

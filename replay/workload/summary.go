@@ -279,29 +279,23 @@ func (w *Workload) PairKinds() []PairSummary {
 		first, second string
 		bytes         int64
 	}
-	at := map[kin]int{}
-	rows := []PairSummary{}
+	alike := newGroups[kin, int]()
 	for i := range w.Pairs {
 		p := &w.Pairs[i]
 		k := kin{p.Direction, w.Ops[p.First[0]].Name, w.Ops[p.Second[0]].Name, 0}
 		if p.Collective >= 0 {
 			k.bytes = w.Collectives[p.Collective].Bytes
 		}
-		row, ok := at[k]
-		if !ok {
-			row = len(rows)
-			at[k] = row
-			rows = append(rows, PairSummary{
-				Number: row + 1, Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes,
-				Confidence: p.Confidence, Evidence: p.Evidence,
-			})
-		}
-		s := &rows[row]
-		s.Count++
-		s.Rows = append(s.Rows, i)
-		if p.Confidence < s.Confidence {
-			s.Confidence, s.Evidence = p.Confidence, p.Evidence
-		}
+		alike.add(k, i)
+	}
+	rows := []PairSummary{}
+	for n, k := range alike.keys {
+		of := alike.of[k]
+		weakest := slices.MinFunc(of, func(a, b int) int { return cmp.Compare(w.Pairs[a].Confidence, w.Pairs[b].Confidence) })
+		rows = append(rows, PairSummary{
+			Number: n + 1, Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes, Count: len(of),
+			Confidence: w.Pairs[weakest].Confidence, Evidence: w.Pairs[weakest].Evidence, Rows: of,
+		})
 	}
 	return rows
 }

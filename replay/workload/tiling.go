@@ -2,8 +2,6 @@ package workload
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -49,7 +47,7 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 		t.Cluster = n
 		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
 	}
-	if t.Persistent && ceilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
+	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
 		t.Dynamic = true
 		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
 	}
@@ -137,14 +135,12 @@ func count(s Shape, batch int64, rows, cols int) int {
 	if rows <= 0 || cols <= 0 || s.M <= 0 || s.N <= 0 {
 		return 0
 	}
-	n, ok := volume([]int64{batch, ceilDiv(s.M/batch, int64(rows)), ceilDiv(s.N, int64(cols))})
+	n, ok := volume([]int64{batch, max(1, machine.CeilDiv(s.M/batch, int64(rows))), machine.CeilDiv(s.N, int64(cols))})
 	if !ok {
 		return 0
 	}
 	return int(n)
 }
-
-func ceilDiv[T int | int64](a, b T) T { return (a-1)/b + 1 }
 
 // maxResidents is the most workgroups that one CU holds, on NVIDIA since 2016
 // but for some small parts; AMD's limit by waves is reached through threads.
@@ -158,7 +154,7 @@ func residents(d *trace.Device, k *trace.Kernel, registers int) int {
 	}
 	threads := k.Threads()
 	if d.WaveSize > 0 {
-		threads = ceilDiv(threads, d.WaveSize) * d.WaveSize
+		threads = machine.CeilDiv(threads, d.WaveSize) * d.WaveSize
 	}
 	has := func(n int) machine.Quantity { return machine.Quantity{Value: float64(n)} }
 	g := machine.GPU{Threads: has(d.ThreadsPerCU), Registers: has(d.RegistersPerCU), Shared: has(d.SharedPerCU), WGs: has(maxResidents)}
@@ -167,97 +163,6 @@ func residents(d *trace.Device, k *trace.Kernel, registers int) int {
 	}
 	return d.CUs * max(1, g.Residents(threads, registers, int(k.Shared)))
 }
-
-// A namedTile is the tile that a kernel's name gives, first and second side, and
-// how many such tiles a cluster of workgroups computes along each; 0 where the
-// name does not say.
-type namedTile struct {
-	first, second      int
-	along1st, along2nd int
-	transposed         bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
-	stated             bool // the first side lies along M for certain
-	depth              int  // elements along K of a step, where stated; 0: unknown
-}
-
-// nameTile reads the tile off a kernel's name, in the forms that libraries write:
-//
-//	nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT     cuBLAS, compute capability 9.0 on
-//	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
-//	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
-//	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
-//	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
-//
-// A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
-// right behind CUTLASS 3's tile (128x256x64_2x1x1).
-func nameTile(kernel string) (t namedTile, ok bool) {
-	if i := strings.IndexByte(kernel, '('); i > 0 {
-		kernel = kernel[:i]
-	}
-	nvjet := strings.HasPrefix(kernel, "nvjet")
-	gemm := nvjet
-	words := strings.Split(kernel, "_")
-	for i, word := range words {
-		sides := word
-		switch {
-		case strings.HasPrefix(word, "tilesize"):
-			sides = word[len("tilesize"):]
-		case strings.HasPrefix(word, "MT"):
-			sides = word[len("MT"):]
-		case strings.Contains(word, "gemm"):
-			gemm = true
-			continue
-		case !gemm:
-			continue
-		}
-		if t.first, t.second, ok = twoSides(sides); ok {
-			t.transposed = nvjet || strings.HasPrefix(word, "MT")
-			if t.stated = words[max(0, i-1)] == "tile"; t.stated && strings.Count(sides, "x") == 2 {
-				t.depth, _ = strconv.Atoi(sides[strings.LastIndexByte(sides, 'x')+1:]) // a number, as twoSides read it
-			}
-			behind := i + 1
-			if nvjet {
-				behind++
-			}
-			if nvjet || strings.HasPrefix(kernel, "cutlass3x") {
-				t.along1st, t.along2nd = nameCluster(words, behind)
-			}
-			return t, true
-		}
-	}
-	return namedTile{}, false
-}
-
-// nameCluster reads the cluster that one of the words gives, no larger than any GPU has.
-func nameCluster(words []string, at int) (along1st, along2nd int) {
-	const most = 16
-	if at < len(words) {
-		if a, b, ok := twoSides(words[at]); ok && a*b <= most {
-			return a, b
-		}
-	}
-	return 0, 0
-}
-
-// twoSides reads 256x128, or 256x128x64.
-func twoSides(s string) (first, second int, ok bool) {
-	a, rest, ok := strings.Cut(s, "x")
-	if !ok {
-		return 0, 0, false
-	}
-	b, c, three := strings.Cut(rest, "x")
-	first, errA := strconv.Atoi(a)
-	second, errB := strconv.Atoi(b)
-	if three {
-		if _, err := strconv.Atoi(c); err != nil {
-			return 0, 0, false
-		}
-	}
-	ok = errA == nil && errB == nil && first > 0 && second > 0 && first <= maxSide && second <= maxSide
-	return first, second, ok
-}
-
-// maxSide is more than any tile's side; beyond it, a name means something else.
-const maxSide = 4096
 
 // A laidTile is one as it lies on the output, and the tiles of its cluster.
 type laidTile struct{ rows, cols, down, across int }

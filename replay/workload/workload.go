@@ -188,6 +188,7 @@ type Shape struct {
 	ElemSize int   // bytes
 	DType    string
 	Evidence string // source of the sizes
+	operator string // convolution or attention that counts as a GEMM; else ""
 }
 
 // Flops is twice the number of multiply-adds; 0 except for GEMM and GEMV.

@@ -25,18 +25,14 @@ func (l *lifter) spread() error {
 	if err := l.Affordable(total, lifted); err != nil {
 		return err
 	}
-	if l.inPlace() {
-		l.Flow = l.sources[0].flow[:0:total]
-		l.Ops = l.sources[0].ops[:0:total]
-		for rank := range l.Rows {
-			l.takeRank(rank)
-		}
+	inPlace := l.inPlace()
+	if inPlace {
+		l.Ops, l.Flow = l.sources[0].ops[:0:total], l.sources[0].flow[:0:total]
 	} else {
 		l.Ops, l.Flow = make([]Op, 0, total), make([][]Edge, 0, total)
-		for rank, row := range l.Rows {
-			l.copyFlow(&l.sources[row], int32(len(l.Ops)))
-			l.copyRank(rank, l.sources[row].ops)
-		}
+	}
+	for rank, row := range l.Rows {
+		l.addRank(rank, &l.sources[row], inPlace)
 	}
 	l.TimeSteps()
 	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
@@ -54,47 +50,48 @@ func (l *lifter) inPlace() bool {
 	return len(l.Rows) > 0 && len(l.Rows) == len(l.sources)
 }
 
-// takeRank makes the ops of a source, which lie behind those of the workload, part of it.
-func (l *lifter) takeRank(rank int) {
-	base, ops := int32(len(l.Ops)), l.sources[rank].ops
-	l.takeFlow(&l.sources[rank], base)
-	l.Ops = l.Ops[:len(l.Ops)+len(ops)]
-	ids := make([]int32, len(ops))
-	for i := range ops {
-		op := &ops[i]
+// addRank appends a rank's ops and their edges to the workload, or, in place, makes those
+// that lie behind the workload's part of it.
+func (l *lifter) addRank(rank int, src *source, inPlace bool) {
+	base := int32(len(l.Ops))
+	ids := make([]int32, len(src.ops))
+	var deps arena[Dep]
+	var edges arena[Edge]
+	for i, op := range src.ops {
+		flow := src.flow[i]
+		if !inPlace {
+			op.After, flow = deps.keep(op.After), edges.keep(flow)
+		}
+		for k := range op.After {
+			op.After[k].Op += base
+		}
+		for k := range flow {
+			flow[k].Op += base
+		}
 		op.ID += base
 		op.Rank = rank
-		for j := range op.After {
-			op.After[j].Op += base
-		}
 		ids[i] = op.ID
+		l.Ops, l.Flow = append(l.Ops, op), append(l.Flow, flow)
 	}
 	l.Ranks = append(l.Ranks, ids)
 }
 
-// copyRank appends a rank's ops to the workload.
-func (l *lifter) copyRank(rank int, ops []Op) {
-	base := int32(len(l.Ops))
-	ids := make([]int32, len(ops))
-	deps := 0
-	for i := range ops {
-		deps += len(ops[i].After)
+// An arena holds small lists in memory that many share, for speed.
+type arena[T any] []T
+
+// keep copies a list; nil for an empty one.
+func (a *arena[T]) keep(list []T) []T {
+	const block = 1024
+	n := len(list)
+	if n == 0 {
+		return nil
 	}
-	after := make([]Dep, 0, deps)
-	for i, op := range ops {
-		op.ID += base
-		op.Rank = rank
-		first := len(after)
-		for _, d := range op.After {
-			after = append(after, Dep{d.Op + base, d.Why})
-		}
-		if len(op.After) > 0 {
-			op.After = after[first:len(after):len(after)]
-		}
-		ids[i] = op.ID
-		l.Ops = append(l.Ops, op)
+	if cap(*a)-len(*a) < n {
+		*a = make([]T, 0, max(block, n))
 	}
-	l.Ranks = append(l.Ranks, ids)
+	first := len(*a)
+	*a = append(*a, list...)
+	return (*a)[first : first+n : first+n]
 }
 
 // place decides how large the world is, which of its ranks each captured one

@@ -1,0 +1,221 @@
+package workload
+
+import (
+	"math"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A finder walks from an operation along the order of its stream to the nearest heavy one: the
+// one search by which compute is joined with the collectives that it feeds or reads (rule V3).
+type finder struct {
+	*Workload
+	next    []int32 // by op: the first that followed it on its stream, or -1
+	reader  []int32 // by op: the first op but a collective that waited for it, or -1
+	classes map[*Kernel]class
+
+	evidence map[string][]string // of all candidates, by line
+}
+
+func newFinder(w *Workload) *finder {
+	f := &finder{Workload: w, next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*Kernel]class{}, evidence: map[string][]string{}}
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		for _, d := range op.After {
+			if d.Why == StreamOrder && f.next[d.Op] < 0 {
+				f.next[d.Op] = op.ID
+			}
+			if op.Kind != trace.Collective && f.reader[d.Op] < 0 {
+				f.reader[d.Op] = op.ID
+			}
+		}
+	}
+	return f
+}
+
+func filled(n int) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = -1
+	}
+	return s
+}
+
+// before is the op that another followed on its stream, or -1.
+func (f *finder) before(id int32) int32 {
+	for _, d := range f.Ops[id].After {
+		if d.Why == StreamOrder {
+			return d.Op
+		}
+	}
+	return -1
+}
+
+// beforeAlone is before, but -1 if the op waited for a collective too.
+func (f *finder) beforeAlone(id int32) int32 {
+	if f.waitsForCollective(id) {
+		return -1
+	}
+	return f.before(id)
+}
+
+// after is the op that followed another one on its stream, or -1.
+func (f *finder) after(id int32) int32 { return f.next[id] }
+
+func (f *finder) waitsForCollective(id int32) bool {
+	for _, d := range f.Ops[id].After {
+		if f.Ops[d.Op].Kind == trace.Collective {
+			return true
+		}
+	}
+	return false
+}
+
+// walk shows visit at most so many ops in turn, from one on, until it returns false. It never
+// leaves the iteration of an op, if the program marked it, and ends in front of a collective.
+func (f *finder) walk(at int32, within *Op, most int, to func(int32) int32, visit func(*Op, opRole) bool) {
+	for range most {
+		if at < 0 {
+			return
+		}
+		op := &f.Ops[at]
+		role := f.role(op)
+		if role == boundary || op.Step != within.Step && op.Step >= 0 && within.Step >= 0 || !visit(op, role) {
+			return
+		}
+		at = to(at)
+	}
+}
+
+// launchedBehind is the op that a collective's data come from, according to stream order.
+func (f *finder) launchedBehind(c *Op) (dep Dep, ok bool) {
+	for _, d := range c.After {
+		if f.Ops[d.Op].Kind != trace.Collective && (!ok || f.Ops[d.Op].End >= f.Ops[dep.Op].End) {
+			dep, ok = d, true
+		}
+	}
+	return dep, ok
+}
+
+// A opRole is how an op counts on a walk.
+type opRole uint8
+
+const (
+	ignored     opRole = iota // a fill: it belongs to the kernel behind it
+	transparent               // light: data go through it
+	heavy
+	boundary // a collective: ops behind it are not adjacent
+)
+
+func (f *finder) role(op *Op) opRole {
+	switch kind := op.Shape.Kind; {
+	case op.Kind == trace.Collective:
+		return boundary
+	case op.Kind == trace.Copy && f.IsFill(op):
+		return ignored
+	case op.Kind == trace.Copy || kind == Elementwise:
+		return transparent
+	case kind != NoShape:
+		return heavy
+	}
+	switch c := f.classOf(op); {
+	case c == light, c == sweep, c == unknown && op.Dur() < tiny:
+		return transparent
+	}
+	return heavy
+}
+
+// classOf reads the name of an op; that of each kernel is read once.
+func (f *finder) classOf(op *Op) class {
+	c, ok := f.classes[op.Kernel]
+	if !ok {
+		c = classOf(op.Name)
+		f.classes[op.Kernel] = c
+	}
+	return c
+}
+
+// HeavyOps tells kernels that compute, such as GEMMs and lookups, from light ones around them.
+func HeavyOps(w *Workload) func(*Op) bool {
+	f := &finder{Workload: w, classes: map[*Kernel]class{}}
+	return func(op *Op) bool { return f.role(op) == heavy }
+}
+
+// A size is how much data an op leaves or takes; zero fields are unknown.
+type size struct{ elements, bytes int64 }
+
+func (s size) known() bool { return s.bytes > 0 }
+
+// sizeOf is that of a matrix of elements of so many bytes.
+func sizeOf(each int, dims ...int64) size {
+	n, ok := volume(dims)
+	switch {
+	case !ok:
+		return size{}
+	case n > math.MaxInt64/int64(max(1, each)):
+		return size{n, 0}
+	}
+	return size{n, n * int64(each)}
+}
+
+// output is the size of an op's output.
+func output(op *Op) size {
+	s := op.Shape
+	switch {
+	case s.Kind != NoShape && s.ElemSize > 0:
+		return sizeOf(s.ElemSize, s.M, s.N)
+	case op.Kind == trace.Copy:
+		return size{0, int64(op.Write)}
+	}
+	return size{}
+}
+
+// operands are the sizes of a GEMM's inputs, and of the gradients that an embedding's tables take.
+func operands(op *Op) (a, b size) {
+	switch s := op.Shape; s.Kind {
+	case EmbeddingGrad:
+		return sizeOf(s.ElemSize, s.M, s.N), size{}
+	case GEMM, GEMV:
+		return sizeOf(s.ElemSize, s.M, s.K), sizeOf(s.ElemSize, max(1, s.Groups), s.K, s.N)
+	}
+	return size{}, size{}
+}
+
+// communicated is a size that the trace gives of a collective, or else the larger one.
+func communicated(c *trace.Comm, bytes int64) size {
+	if bytes <= 0 {
+		bytes = c.Bytes()
+	}
+	s := size{bytes: bytes}
+	if c.ElemSize > 0 {
+		s.elements = bytes / int64(c.ElemSize)
+	}
+	return s
+}
+
+// agree is 1 for equal sizes, less if only the number of elements is equal, else 0.
+func (s size) agree(t size) float64 {
+	switch {
+	case !s.known() || !t.known():
+		return 0
+	case s.bytes == t.bytes:
+		return 1
+	case s.elements > 0 && s.elements == t.elements:
+		return otherType
+	}
+	return 0
+}
+
+// short is the short form of a kernel's name.
+func short(name string) string {
+	const most = 60
+	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
+	if i := strings.IndexAny(name, "(<"); i > 0 {
+		name = strings.TrimSpace(name[:i])
+	}
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
