@@ -104,15 +104,15 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Ou
 	return v
 }
 
-// leastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
-const leastWaiting = 0.01
+// LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
+const LeastWaiting = 0.01
 
 // waiting names the rank that the others wait for in the capture.
 func (v *Verdict) waiting(w *workload.Workload) {
 	if w.Run.Estimated != "" || w.Rescaled != nil {
 		return
 	}
-	if v.Late = plan.MeasuredSteps(w).WaitedFor(w.Run); v.Late != nil && v.Late.Share >= leastWaiting {
+	if v.Late = plan.MeasuredSteps(w).WaitedFor(w.Run); v.Late != nil && v.Late.Share >= LeastWaiting {
 		v.say("look first at rank %d: %s", v.Late.Rank, LateText(v.Late))
 	}
 }
@@ -162,14 +162,16 @@ func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.S
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []contender, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = ConfidenceOf(w, captured.Expected, captured)
-	if !slices.ContainsFunc(list, func(c contender) bool { return !c.Strategy.Plain && !c.Strategy.Exact }) {
+	applies := slices.ContainsFunc(list, func(c contender) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
+	switch {
+	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		switch {
-		case len(w.Collectives) == 0:
-			v.say("nothing to overlap: the trace has no communication")
-		case why != "": // else no strategy was selected
-			v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
-		}
+		v.say("nothing to overlap: the trace has no communication")
+	case !applies && why != "": // else no other strategy was selected
+		v.Kind = NothingToCompare
+		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+	case len(list) == 0:
+		v.Kind = NothingToCompare
 	}
 	if i := slices.IndexFunc(list, func(c contender) bool { return c.likely() }); i >= 0 {
 		v.win(w, captured, list[i], list)

@@ -81,7 +81,7 @@ func (r *Replayed) title() string {
 	if r.Clock != "" {
 		parts = append(parts, "clock "+r.Clock)
 	}
-	if was := text.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || was != text.Micros(trace.Time(r.base))) {
+	if was := text.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != text.Micros(trace.Time(r.base))) {
 		profiled := "without the profiler"
 		if r.Rescaled == nil {
 			profiled += " (" + was + " with it)"
@@ -177,12 +177,16 @@ func (r *Replayed) next(input string) string {
 	switch {
 	case v.Kind == verdict.Withdrawn:
 		return "overlapse inspect " + input
-	case v.Kind == verdict.NothingToCompare:
+	case len(r.workload.Collectives) == 0:
 		return "overlapse view " + input
+	case v.Kind == verdict.NothingToCompare:
+		return "overlapse inspect " + input
 	case v.Kind == verdict.Winner && v.Advice.Effort == plan.ByFlag, v.Kind == verdict.Winner && v.Advice.Effort == plan.ByCode:
 		return "overlapse tune " + input + " --emit settings"
 	case len(r.PairKinds) == 0 && len(r.workload.PairKinds()) > 1 && v.Kind == verdict.NoClearWinner:
 		return "overlapse replay " + input + " --pairs"
+	case v.Late != nil && v.Late.Share >= verdict.LeastWaiting && v.Kind != verdict.Winner && !r.whatIf():
+		return "overlapse replay " + input + " --what-if balanced"
 	case verdict.Guessed(r.workload):
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
@@ -40,6 +41,11 @@ func (r *Replayed) there(row *replayRow) (change float64, ok bool) {
 	return 0, false
 }
 
+// whatIf reports whether the rows have times on the machine of --what-if.
+func (r *Replayed) whatIf() bool {
+	return slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.WhatIf != nil })
+}
+
 // leastMoved is the difference between two changes from which it is named.
 const leastMoved = 0.01
 
@@ -63,5 +69,5 @@ func (r *Replayed) whatIfText() string {
 	if name == "" {
 		return ""
 	}
-	return fmt.Sprintf("with %s: %s; no other change moves by a point (each strategy is planned for that machine)", name, strings.Join(moved, ", "))
+	return fmt.Sprintf("with %s: %s; no other change moves by a point or more (each strategy is planned for that machine)", name, strings.Join(moved, ", "))
 }
