@@ -186,7 +186,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	fmt.Fprintln(a.Out)
 	results.PrintAdvice(a.Console, found.Verdict.Advice)
-	a.Labelled("next", a.afterTuning(o, found.Verdict))
+	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict))
 	return o.failedError(found.Strategies)
 }
 

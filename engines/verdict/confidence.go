@@ -167,7 +167,7 @@ func guessed(m *machine.Machine) (n int) {
 // basis: information that the trace does not have.
 func (v *assessment) basis() {
 	if v.w.Run.Estimated != "" {
-		v.addCaveat(unproven, "no kernel was measured: %s", v.w.Run.Estimated)
+		v.addCaveat(unproven, "%s", v.w.Run.Estimated)
 	}
 	if v.w.Captured < v.w.World {
 		level := poor

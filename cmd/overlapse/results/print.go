@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // Print prints the answer: the verdict, where the time goes, the table, how to get the
@@ -28,7 +29,8 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		con.Labelled("time", strings.Join(shares, ", "))
 	}
 	rows, folded, refused := r.sorted(fold && !why)
-	if len(rows) > 1 && r.Verdict.Kind != verdict.NothingToCompare || !fold || why {
+	none := r.Verdict.Kind == verdict.NothingToCompare || r.Verdict.Kind == verdict.Withdrawn
+	if len(rows) > 1 && !none || !fold || why {
 		fmt.Fprintln(con.Out)
 		r.table(con, rows).Render()
 		if len(folded) > 0 {
@@ -59,7 +61,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	if !why {
 		con.Labelled("why", fmt.Sprintf("--why has the reasons, and the self-check (%s off)", text.Micros(r.Residual.Worst)))
 	}
-	con.Labelled("next", r.next(input))
+	PrintNext(con, r.next(input))
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture.
@@ -171,9 +173,21 @@ func PrintAdvice(con *console.Console, a *verdict.Advice) {
 	}
 }
 
+// PrintNext prints the next step on one line, since it may be a command to paste.
+func PrintNext(con *console.Console, step string) {
+	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
+}
+
+// muchWaiting is the share of an iteration from which waiting comes before all else.
+const muchWaiting = 0.1
+
 // next is the most useful next step: a command that can be pasted, or what to record.
 func (r *Replayed) next(input string) string {
 	v := &r.Verdict
+	late := 0.0
+	if v.Late != nil && v.Kind != verdict.Winner && !r.whatIf() {
+		late = v.Late.Share
+	}
 	switch {
 	case v.Kind == verdict.Withdrawn:
 		return "overlapse inspect " + input
@@ -183,9 +197,9 @@ func (r *Replayed) next(input string) string {
 		return "overlapse inspect " + input
 	case v.Kind == verdict.Winner && v.Advice.Effort == plan.ByFlag, v.Kind == verdict.Winner && v.Advice.Effort == plan.ByCode:
 		return "overlapse tune " + input + " --emit settings"
-	case len(r.PairKinds) == 0 && len(r.workload.PairKinds()) > 1 && v.Kind == verdict.NoClearWinner:
+	case late < muchWaiting && len(r.PairKinds) == 0 && len(r.workload.PairKinds()) > 1 && v.Kind == verdict.NoClearWinner:
 		return "overlapse replay " + input + " --pairs"
-	case v.Late != nil && v.Late.Share >= verdict.LeastWaiting && v.Kind != verdict.Winner && !r.whatIf():
+	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
 	case verdict.Guessed(r.workload):
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
