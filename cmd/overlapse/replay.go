@@ -43,13 +43,16 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
-		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints
-the predicted time of each, the change against the capture, the exposed communication,
-the confidence in the prediction, and where the time goes.
+		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints the
+verdict, who waits for whom, and a table with the predicted time of each strategy, its
+change, the probability that it is faster, its effort and its exposed communication; then
+where and how to get the recommended one, and what to run next. Without --strategy,
+strategies with about the captured time share a line.
 
-The captured schedule is always replayed too, as a self-check: the output states how far
-this replay is from the trace. Times are per step if the trace marks steps
-(ProfilerStep#3, name#3), else of the whole trace.
+--why adds the reasons: of each probability, of strategies that do not apply, and of the
+self-check, which replays the captured schedule and states how far that is from the trace.
+Times are per step if the trace marks steps (ProfilerStep#3, name#3), else of the whole
+trace. CSV has the columns of Parquet.
 
 --explain prints the critical path of every strategy: the kernel, copy or host call, its
 rank and duration, what it waited for and what ended the wait. It also prints gains and

@@ -163,11 +163,17 @@ func PrintAdvice(con *console.Console, a *verdict.Advice) {
 	}
 	label := "how"
 	for i, w := range a.Ways {
-		switch {
-		case i > 0 && w.For == a.Ways[i-1].For:
-			con.Labelled("", "or: "+w.String())
-		default:
-			con.Labelled(label, strings.TrimSuffix(fmt.Sprintf("%s (%s; %s", w.For, w.Effort, w.Costs), "; ")+"): "+w.String())
+		said := "or: "
+		if i == 0 || w.For != a.Ways[i-1].For {
+			said = strings.TrimSuffix(fmt.Sprintf("%s (%s; %s", w.For, w.Effort, w.Costs), "; ") + "): "
+		}
+		said += strings.TrimSpace(w.Library + " " + w.Version)
+		if w.Note != "" {
+			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
+		}
+		con.Labelled(label, said)
+		for line := range strings.Lines(w.Line) { // whole, to be copied
+			fmt.Fprintf(con.Out, "%14s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
 		}
 		label = ""
 	}
