@@ -12,11 +12,11 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -207,7 +207,7 @@ func (v *inspection) printAnswer() {
 	if took := v.iterationsText(); took != "" {
 		title += " · " + took
 	}
-	fmt.Fprintln(v.Out, text.Wrapped(title, 0))
+	v.Say(title)
 	if len(v.workload.Ops) == 0 {
 		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
 	} else {
@@ -328,7 +328,7 @@ func (v *inspection) waitingText() string {
 	case v.late == nil || v.late.Share < leastWaiting:
 		return ""
 	}
-	return results.LateText(v.late)
+	return fmt.Sprintf("rank %d: %s", v.late.Rank, verdict.LateText(v.late))
 }
 
 // nextCommand is the command to run next, as it can be pasted.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,67 +13,80 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")
 
-// The README's picture is what its first command prints.
-func TestReadmePicture(t *testing.T) {
+// An answer in the README is what its command prints: the first lines, as many as it shows.
+func TestReadmeAnswers(t *testing.T) {
 	t.Chdir("../..")
-	var out, stderr bytes.Buffer
-	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != exitOK {
-		t.Fatalf("exit %d: %s", code, stderr.String())
-	}
-	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	for i := range lines {
-		lines[i] = strings.TrimRight(lines[i], " ")
-	}
-	want := "```text\n" + strings.Join(lines, "\n") + "\n```\n"
+	const fence = "```text\n$ overlapse "
 	text, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := bytes.Index(text, []byte("```text\n"))
-	if start < 0 {
-		t.Fatal("README.md has no picture")
+	parts := strings.Split(string(text), fence)
+	if len(parts) < 4 {
+		t.Fatalf("README.md shows %d answers, want those of replay, tune and diff", len(parts)-1)
 	}
-	end := start + len("```text\n") + bytes.Index(text[start+len("```text\n"):], []byte("```\n")) + len("```\n")
-	if got := string(text[start:end]); got != want {
-		if *update {
-			if err := os.WriteFile("README.md", []byte(string(text[:start])+want+string(text[end:])), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			return
+	want := parts[0]
+	for _, part := range parts[1:] {
+		shown, rest, _ := strings.Cut(part, "```\n")
+		command, shown, _ := strings.Cut(shown, "\n")
+		var out, stderr bytes.Buffer
+		if code := run(append([]string{"-q"}, strings.Fields(command)...), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != exitOK {
+			t.Fatalf("%s: exit %d: %s", command, code, stderr.String())
 		}
-		t.Errorf("README.md shows\n%swant\n%s(go test ./cmd/overlapse -run Readme -update)", got, want)
+		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+		more := "" // what the README leaves out
+		if n := strings.Count(shown, "\n") - 1; strings.HasSuffix(shown, "...\n") && n < len(lines) {
+			lines, more = lines[:n], "...\n"
+		}
+		want += fence + command + "\n"
+		for _, line := range lines {
+			want += strings.TrimRight(line, " ") + "\n"
+		}
+		want += more + "```\n" + rest
 	}
+	if want == string(text) {
+		return
+	}
+	if *update {
+		if err := os.WriteFile("README.md", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("README.md should be\n%s(go test ./cmd/overlapse -run Readme -update)", want)
 }
 
-// The README's table of errors is the summary of the dataset's accuracy tables.
+// Every line of the README's table of errors is one of the dataset's accuracy tables.
 func TestReadmeErrors(t *testing.T) {
 	t.Chdir("../..")
-	const head = "| set | split | rows |"
-	table := func(file string) (before, lines, after string) {
+	read := func(file string) []string {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		start := strings.Index(string(text), head)
-		if start < 0 {
-			t.Fatalf("%s has no table %q", file, head)
-		}
-		end := len(text)
-		if n := strings.Index(string(text[start:]), "\n\n"); n >= 0 {
-			end = start + n
-		}
-		return string(text[:start]), string(text[start:end]), string(text[end:])
+		return strings.Split(string(text), "\n")
 	}
-	_, want, _ := table("samples/measurements/ACCURACY.md")
-	before, got, after := table("README.md")
-	if got == want {
-		return
+	measured := read("samples/measurements/ACCURACY.md")
+	lines, checked := read("README.md"), 0
+	for i, line := range lines {
+		set, _, row := strings.Cut(strings.TrimPrefix(line, "| "), " | develop |")
+		if !row {
+			continue
+		}
+		checked++
+		at := slices.IndexFunc(measured, func(s string) bool { return strings.HasPrefix(s, "| "+set+" | develop |") })
+		if at < 0 || line != measured[at] && !*update {
+			t.Errorf("README.md:%d is not a line of samples/measurements/ACCURACY.md (go test ./cmd/overlapse -run Readme -update): %s", i+1, line)
+			continue
+		}
+		lines[i] = measured[at]
 	}
-	if *update {
-		if err := os.WriteFile("README.md", []byte(before+want+after), 0o644); err != nil {
+	if checked == 0 {
+		t.Error("README.md has no table of errors")
+	}
+	if *update && !t.Failed() {
+		if err := os.WriteFile("README.md", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
 	}
-	t.Errorf("README.md's table of errors is not that of samples/measurements/ACCURACY.md (go test ./cmd/overlapse -run Readme -update):\n%s\nwant\n%s", got, want)
 }

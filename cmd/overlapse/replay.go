@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -26,6 +28,7 @@ type replayOptions struct {
 	dir     string
 	emit    string // folder of the recommended settings; "": none
 	explain bool
+	why     bool
 	pair    string // numbers of the pairs that the strategies change; "": all
 	pairs   bool   // also compare the strategies on each kind of pair alone, and the best of each together
 	ranks   []int
@@ -40,13 +43,16 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
-		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints
-the predicted time of each, the change against the capture, the exposed communication,
-the confidence in the prediction, and where the time goes.
+		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints the
+verdict, who waits for whom, and a table with the predicted time of each strategy, its
+change, the probability that it is faster, its effort and its exposed communication; then
+where and how to get the recommended one, and what to run next. Without --strategy,
+strategies with about the captured time share a line.
 
-The captured schedule is always replayed too, as a self-check: the output states how far
-this replay is from the trace. Times are per step if the trace marks steps
-(ProfilerStep#3, name#3), else of the whole trace.
+--why adds the reasons: of each probability, of strategies that do not apply, and of the
+self-check, which replays the captured schedule and states how far that is from the trace.
+Times are per step if the trace marks steps (ProfilerStep#3, name#3), else of the whole
+trace. CSV has the columns of Parquet.
 
 --explain prints the critical path of every strategy: the kernel, copy or host call, its
 rank and duration, what it waited for and what ended the wait. It also prints gains and
@@ -77,6 +83,7 @@ other work in bulk.`,
 	f := c.Flags()
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
+	f.BoolVar(&o.why, "why", false, "also print the reasons: of each probability, of strategies that do not apply, of the self-check")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
@@ -130,7 +137,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	if err := a.writeReplayed(o, r, altered); err != nil {
+	if err := a.writeReplayed(o, r); err != nil {
 		return err
 	}
 	if o.emit != "" {
@@ -166,21 +173,34 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replay
 }
 
 // writeReplayed prints the result in the format of the flags.
-func (a *app) writeReplayed(o replayOptions, r *results.Replayed, altered machine.WhatIf) error {
+func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
 	switch o.format {
 	case "json":
 		return schema.WriteJSON(a.Out, r)
 	case "csv":
-		return results.WriteCSV(a.Out, r)
+		return schema.WriteTableCSV(a.Out, r.Table())
 	case "parquet":
 		return schema.WriteParquet(a.Data, r.Table())
 	case "markdown":
 		return results.WriteMarkdown(a.Out, r)
 	}
-	results.Print(a.Console, r)
-	results.PrintWhatIf(a.Console, r, altered)
+	results.Print(a.Console, r, a.again(o.Flags), o.Strategy == "all", o.why)
 	results.PrintExplanations(a.Console, r)
 	return nil
+}
+
+// again is what makes another command read the same input, as words of a shell.
+func (a *app) again(f inputs.Flags) string {
+	words := a.Inputs[f.Path]
+	if words == nil {
+		words = []string{f.Path}
+	}
+	for _, flag := range [][2]string{{"--machine", f.Machine}, {"--retarget", f.Retarget}, {"--ranks", f.Ranks}} {
+		if flag[1] != "" {
+			words = append(slices.Clone(words), flag[0], flag[1])
+		}
+	}
+	return text.ShellWords(words)
 }
 
 // simulation is what the simulator records for these flags.

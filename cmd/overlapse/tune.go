@@ -24,7 +24,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // tuneOptions are the flags of `overlapse tune`.
@@ -35,6 +34,7 @@ type tuneOptions struct {
 	pair   string
 	whatIf string
 	emit   string // folder of the recommended settings; "": none
+	why    bool
 }
 
 func (a *app) tuneCommand() *cobra.Command {
@@ -64,6 +64,7 @@ order varies between runs, the time is the mean over the orders.`,
 	usage.IntFlag(f, &o.top, "top", 5, usage.Range[int]{Most: usage.MaxRows}, "number of the other settings to list; 0: all")
 	inputs.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
+	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
@@ -164,14 +165,28 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	fmt.Fprintf(a.Out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.Path), plain.Line(m.Name), tried, text.Micros(base.Time))
+	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, m.Name, text.Counted(tried, "setting"), text.Micros(base.Time))
 	if w.Run.Estimated != "" {
-		fmt.Fprintln(a.Out, plain.Line(w.Run.Estimated))
+		title += " · " + w.Run.Estimated
+	}
+	a.Say(title)
+	fmt.Fprintln(a.Out)
+	for _, s := range found.Verdict.Sentences {
+		a.Say(s)
+	}
+	if found.Rescaled != nil {
+		a.Say(results.RescaledText(found.Rescaled))
 	}
 	a.printLadder(found.Ladder, base.Time)
-	results.PrintVerdict(a.Console, found.Verdict)
 	a.printTried(found, o.top)
-	results.PrintRescaled(a.Console, found.Rescaled)
+	if o.why {
+		fmt.Fprintln(a.Out)
+		a.printWhy(found)
+		results.PrintRescaled(a.Console, found.Rescaled)
+	}
+	fmt.Fprintln(a.Out)
+	results.PrintAdvice(a.Console, found.Verdict.Advice)
+	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict))
 	return o.failedError(found.Strategies)
 }
 
@@ -216,19 +231,18 @@ func (t *tunedTime) added(before *tunedTime) string {
 // printLadder prints one likely change after the other.
 func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 	if len(ladder) == 0 {
-		fmt.Fprintln(a.Out, "no single change is likely to gain")
 		return
 	}
-	t := a.Table("schedule", "time", "change", "likely", "in all", "memory")
-	t.AppendRow(table.Row{"captured", text.Micros(captured), "", "", "", ""})
+	t := a.Section("one change after the other", "schedule", "time", "change", "likely", "in all", "memory")
+	t.AppendRow(table.Row{"captured", captured, "", "", "", ""})
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		t.AppendRow(table.Row{r.added(before), text.Micros(trace.Time(r.Time)), text.Percent(r.Step), verdict.PercentOf(r.StepChance), text.Percent(r.Change), memory(r.Kept)})
+		t.AppendRow(table.Row{r.added(before), trace.Time(r.Time), text.Percent(r.Step), verdict.PercentOf(r.StepChance), text.Percent(r.Change), memory(r.Kept)})
 		before = r
 	}
 	t.Render()
-	fmt.Fprintln(a.Out, "change and likely: against the line above, the probability of a gain of 1 %; no further change has 80 %")
+	a.Say("change, likely: against the line above, and the probability of a gain of 1 %; no further change has 80 %")
 }
 
 // memory is what a rank keeps more than in the captured schedule, or less.
@@ -242,7 +256,7 @@ func memory(kept int64) string {
 	return ""
 }
 
-// printTried prints the fastest settings that are not steps of the ladder, and why others do not run.
+// printTried prints the fastest settings that are not steps of the ladder.
 func (a *app) printTried(found tuning, top int) {
 	t := a.Section("other settings, fastest first", "strategy", "settings", "time", "change", "likely faster", "memory")
 	shown, last := 0, int64(0)
@@ -255,15 +269,34 @@ func (a *app) printTried(found tuning, top int) {
 			break
 		}
 		last = r.Time
-		t.AppendRow(table.Row{r.Strategy, cmp.Or(r.Settings, "(defaults)"), text.Micros(trace.Time(r.Time)), text.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept)})
+		t.AppendRow(table.Row{r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), text.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept)})
 	}
 	t.Render()
+}
+
+// printWhy prints why settings do not run, and the main reason of the verdict's probability.
+func (a *app) printWhy(found tuning) {
+	if why := found.Verdict.Confidence.Why; why != "" {
+		a.Say("certainty: " + why)
+	}
 	for _, s := range found.Strategies {
 		switch {
 		case s.Ran == 0:
-			fmt.Fprintln(a.Out, plain.Line(s.Strategy+": "+s.Why))
+			a.Say(s.Strategy + ": " + s.Why)
 		case s.Ran < s.Tried:
-			fmt.Fprintln(a.Out, plain.Line(fmt.Sprintf("%s: %d of %d settings do not apply or cannot run; the first: %s", s.Strategy, s.Tried-s.Ran, s.Tried, s.Why)))
+			a.Say(fmt.Sprintf("%s: %d of %d settings do not apply or cannot run; the first: %s", s.Strategy, s.Tried-s.Ran, s.Tried, s.Why))
 		}
 	}
+}
+
+// afterTuning is the next step: write the settings, or measure them, or look closer.
+func (a *app) afterTuning(o tuneOptions, v verdict.Verdict) string {
+	input := a.again(o.Flags)
+	switch {
+	case v.Kind != verdict.Winner:
+		return "overlapse replay " + input + " --pairs"
+	case o.emit == "" && v.Advice.Effort != plan.OwnKernel:
+		return "overlapse tune " + input + " --emit settings"
+	}
+	return "capture the changed program, then: overlapse diff " + input + " NEW"
 }

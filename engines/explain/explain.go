@@ -312,5 +312,14 @@ func startCause(path []replay.Segment, before replay.Segment, flags []string) st
 	return ""
 }
 
-// Micros writes a time in microseconds.
-func Micros(t trace.Time) string { return fmt.Sprintf("%.1f µs", float64(t)/1e3) }
+// Micros writes a time: "12.3 µs", "12.34 ms" or "1.234 s".
+func Micros(t trace.Time) string {
+	switch ns := float64(t); {
+	case t < 1e7 && t > -1e7:
+		return fmt.Sprintf("%.1f µs", ns/1e3)
+	case t < 1e9 && t > -1e9:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	default:
+		return fmt.Sprintf("%.3f s", ns/1e9)
+	}
+}

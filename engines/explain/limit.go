@@ -41,24 +41,23 @@ func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
 	if whole == 0 {
 		return "nothing ran"
 	}
-	share := func(t trace.Time) float64 { return 100 * float64(t) / float64(whole) }
-	type part struct {
-		name string
-		t    trace.Time
-	}
-	parts := []part{{"compute", l.Compute}, {"transfer", l.Transfer}, {"waiting", l.Waiting}, {"copies", l.Copies}, {"idle", l.Idle}}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.t, a.t) })
-	var words []string
-	for _, p := range parts {
-		if share(p.t) >= 1 {
-			words = append(words, fmt.Sprintf("%s %.0f %%", p.name, share(p.t)))
-		}
-	}
-	s := strings.Join(words, ", ")
+	s := strings.Join(Shares(l.Times), ", ")
 	if why := waits(r, from, l.Idle*50 >= whole); why != "" {
 		s += "; " + why
 	}
 	return s
+}
+
+// Shares are the parts of a time of at least 1 %, largest first: "compute 85 %".
+func Shares(t overlap.Times) (words []string) {
+	parts := []Part{{"compute", t.Compute}, {"transfer", t.Transfer}, {"waiting", t.Waiting}, {"copies", t.Copies}, {"idle", t.Idle}}
+	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(b.Time, a.Time) })
+	for _, p := range parts {
+		if share := 100 * float64(p.Time) / float64(max(1, t.Total())); share >= 1 {
+			words = append(words, fmt.Sprintf("%s %.0f %%", p.What, share))
+		}
+	}
+	return words
 }
 
 // An IdleSum is the idle time of streams for one cause.

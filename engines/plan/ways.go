@@ -24,7 +24,8 @@ const (
 
 var efforts = []Effort{ByFlag, ByCode, ThirdParty, OwnKernel}
 
-func compareEfforts(a, b Effort) int {
+// CompareEfforts orders efforts, least first.
+func CompareEfforts(a, b Effort) int {
 	return cmp.Compare(slices.Index(efforts, a), slices.Index(efforts, b))
 }
 
@@ -81,7 +82,7 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 				ways = append(ways, w)
 			}
 		}
-		effort = slices.MaxFunc([]Effort{effort, e}, compareEfforts)
+		effort = slices.MaxFunc([]Effort{effort, e}, CompareEfforts)
 	}
 	for _, part := range s.Strategy.Parts {
 		own := t
@@ -125,8 +126,8 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		if len(found) == 0 {
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
 		}
-		least := slices.MinFunc(found, func(a, b Way) int { return compareEfforts(a.Effort, b.Effort) }).Effort
-		effort = slices.MaxFunc([]Effort{effort, least}, compareEfforts)
+		least := slices.MinFunc(found, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort
+		effort = slices.MaxFunc([]Effort{effort, least}, CompareEfforts)
 		for _, w := range found {
 			w.For, w.Line, w.Note = what, s.fill(w.Line), s.fill(w.Note)
 			if w.Library == Library {

@@ -29,12 +29,17 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 		Memory:  out.Kept,
 		Where:   whereOf(out.Changed),
 	}
+	a.Ways, a.Effort = HowTo(w, out)
+	return a
+}
+
+// HowTo is how to get an outcome's strategy, and the effort of it.
+func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
 	t := plan.Target{Ops: out.Changed.Ops(), Vendor: vendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
-	a.Ways, a.Effort = plan.How(out.Selection, t)
-	return a
+	return plan.How(out.Selection, t)
 }
 
 // vendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
@@ -137,27 +142,4 @@ func moduleOf(run *trace.Run, id trace.SpanID) string {
 		}
 	}
 	return ""
-}
-
-// sentences are the advice in words.
-func (a *Advice) sentences(of string) []string {
-	list := []string{fmt.Sprintf("%s changes exposed communication from %.1f to %.1f µs a rank", of, float64(a.Exposed[0])/1e3, float64(a.Exposed[1])/1e3)}
-	switch gib := float64(a.Memory) / (1 << 30); {
-	case a.Memory > 0:
-		list = append(list, fmt.Sprintf("it keeps %.2f GiB more of parameters on each rank", gib))
-	case a.Memory < 0:
-		list = append(list, fmt.Sprintf("it keeps %.2f GiB less of parameters on each rank", -gib))
-	}
-	return append(list, a.How()...)
-}
-
-// How is where to change what, in words.
-func (a *Advice) How() (list []string) {
-	if len(a.Where) > 0 {
-		list = append(list, "where: "+strings.Join(a.Where, "; "))
-	}
-	for i, w := range a.Ways {
-		list = append(list, w.Lead(i > 0 && w.For == a.Ways[i-1].For)+w.String())
-	}
-	return list
 }

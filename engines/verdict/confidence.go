@@ -167,7 +167,7 @@ func guessed(m *machine.Machine) (n int) {
 // basis: information that the trace does not have.
 func (v *assessment) basis() {
 	if v.w.Run.Estimated != "" {
-		v.addCaveat(unproven, "no kernel was measured: %s", v.w.Run.Estimated)
+		v.addCaveat(unproven, "%s", v.w.Run.Estimated)
 	}
 	if v.w.Captured < v.w.World {
 		level := poor
@@ -258,18 +258,10 @@ func (v *assessment) untested() {
 
 // dataflow: collectives that a schedule moves by dependencies that nobody recorded.
 func (v *assessment) dataflow() {
-	if !v.out.Strategy.Loop || v.w.Flow == nil || len(v.w.Collectives) <= workload.Iterations(v.w) { // one a round: a loop
+	if !v.out.Strategy.Loop {
 		return
 	}
-	guessed, marked := 0, 0
-	for i := range v.w.Collectives {
-		switch v.w.EvidenceOf(v.w.Collectives[i].Members[0]) {
-		case workload.Guessed:
-			guessed++
-		case workload.Annotated:
-			marked++
-		}
-	}
+	guessed, marked := guesses(v.w)
 	const record = "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
 	switch n := len(v.w.Collectives); {
 	case 2*guessed > n:
@@ -277,6 +269,30 @@ func (v *assessment) dataflow() {
 	case guessed+marked > 0:
 		v.addCaveat(poor, "what %d of %d collectives depend on follows from ranges of the framework or is guessed; %s", guessed+marked, n, record)
 	}
+}
+
+// Guessed reports whether what most collectives of a step depend on is guessed: an execution
+// trace shows it.
+func Guessed(w *workload.Workload) bool {
+	guessed, _ := guesses(w)
+	return 2*guessed > len(w.Collectives)
+}
+
+// guesses counts the collectives of a step of which it is guessed what they depend on, and those
+// of which ranges of the framework tell.
+func guesses(w *workload.Workload) (guessed, marked int) {
+	if w.Flow == nil || len(w.Collectives) <= workload.Iterations(w) { // one a round: a loop
+		return 0, 0
+	}
+	for i := range w.Collectives {
+		switch w.EvidenceOf(w.Collectives[i].Members[0]) {
+		case workload.Guessed:
+			guessed++
+		case workload.Annotated:
+			marked++
+		}
+	}
+	return guessed, marked
 }
 
 // build: a strategy that needs another build of a captured kernel.

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // The verdict on outcomes that are made by hand: each takes the captured schedule's time with
@@ -139,5 +140,19 @@ func TestChance(t *testing.T) {
 	// Four of five measured changes lie within the error: of the t distribution, 1.638 scales.
 	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*fitted.Kernels)-1) > 0.01 {
 		t.Errorf("error %v of scale %v", e, fitted.Kernels)
+	}
+}
+
+// What takes longer on the rank that others wait for: its kernels, its host, or nothing of it.
+func TestLateText(t *testing.T) {
+	longer := []overlap.Longer{{Name: "gemm<float>", Time: 3000}, {Name: "copy", Time: 1000}}
+	for want, late := range map[string]*overlap.LateRank{
+		"others wait 5.0 µs an iteration (4.0 %) for it; its kernels take 4.0 µs longer than on the median rank, most in gemm":            {Cost: 5000, Share: 0.04, Longer: longer},
+		"others wait 5.0 µs an iteration (4.0 %) for it; its device is idle 9.0 µs longer than on the median rank: its host, or its data": {Cost: 5000, Share: 0.04, Longer: longer, Idle: 9000},
+		"others wait 50.00 ms an iteration (4.0 %) for it, though its kernels take no longer than on the median rank":                     {Cost: 50e6, Share: 0.04},
+	} {
+		if got := LateText(late); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Verdict is the recommendation for a workload. Judge forms it once, on all rows; the
@@ -25,13 +26,14 @@ type Verdict struct {
 	Parameters plan.Values `json:"parameters,omitempty"`
 	Change     float64     `json:"change"` // of the captured schedule's time, relative: -0.1 is 10 % less
 	Chance
-	Confidence Confidence   `json:"confidence"`           // in the recommended strategy
-	Candidates []string     `json:"candidates,omitempty"` // that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
-	HostWait   float64      `json:"host_wait"`            // share of the captured schedule in which devices wait for a launch by the host
-	HostBound  bool         `json:"host_bound"`           // HostWait exceeds a tenth
-	Below      []BelowBound `json:"below_bound,omitempty"`
-	Advice     *Advice      `json:"advice,omitempty"` // how to get the recommended strategy; nil if it is the captured schedule
-	Sentences  []string     `json:"sentences"`        // most important first
+	Confidence Confidence        `json:"confidence"`           // in the recommended strategy
+	Candidates []string          `json:"candidates,omitempty"` // that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
+	HostWait   float64           `json:"host_wait"`            // share of the captured schedule in which devices wait for a launch by the host
+	HostBound  bool              `json:"host_bound"`           // HostWait exceeds a tenth
+	Below      []BelowBound      `json:"below_bound,omitempty"`
+	Late       *overlap.LateRank `json:"waited_for,omitempty"` // rank that the others wait for in the capture; nil: none, or not known
+	Advice     *Advice           `json:"advice,omitempty"`     // how to get the recommended strategy; nil if it is the captured schedule
+	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
 }
 
 // BelowBound is a strategy with less time than ideal, and the work that it saves.
@@ -63,6 +65,9 @@ const withdrawn = 0.5
 // schedule is said to overlap.
 const overlapsFrom = 0.02
 
+// needsReason is the change from which it is said why a strategy is not likely all the same.
+const needsReason = -0.05
+
 // A contender is an outcome that can be recommended.
 type contender struct {
 	compare.Outcome
@@ -79,8 +84,8 @@ func (c *contender) likely() bool { return c.confidence.Chance.PFaster >= Likely
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) Verdict {
 	v := Verdict{HostWait: hostWait(w, captured)}
 	if v.HostBound = v.HostWait > hostBound; v.HostBound {
-		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
-			"a captured graph removes it (captured:graph=on predicts that), torch.compile and fewer, larger operators reduce it", 100*v.HostWait)
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels, which no overlap changes; "+
+			"a captured graph (graph=on), torch.compile or fewer, larger operators do", 100*v.HostWait)
 	}
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
@@ -89,13 +94,47 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Ou
 	if i := w.Isolation; i != nil && i.P90 > withdrawn {
 		v.Kind = Withdrawn
 		v.say("no verdict: simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
-			"%.0f %% is the most with which strategies can be compared", baseName(w), 100*i.P90, 100*withdrawn)
+			"strategies are compared up to %.0f %%", baseName(w), 100*i.P90, 100*withdrawn)
+		v.waiting(w)
 		return v
 	}
 	v.judge(w, captured, v.contenders(w, captured, outcomes), firstReason(outcomes))
 	v.bound(w, captured, outcomes)
-	v.overlaps(w, captured, outcomes)
+	v.waiting(w)
 	return v
+}
+
+// LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
+const LeastWaiting = 0.01
+
+// waiting names the rank that the others wait for in the capture.
+func (v *Verdict) waiting(w *workload.Workload) {
+	if w.Run.Estimated != "" || w.Rescaled != nil {
+		return
+	}
+	if v.Late = plan.MeasuredSteps(w).WaitedFor(w.Run); v.Late != nil && v.Late.Share >= LeastWaiting {
+		v.say("look first at rank %d: %s", v.Late.Rank, LateText(v.Late))
+	}
+}
+
+// LateText says what takes the rank longer that others wait for, and what it costs.
+func LateText(late *overlap.LateRank) string {
+	cost := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", explain.Micros(late.Cost), 100*late.Share)
+	var longer trace.Time
+	for _, k := range late.Longer {
+		longer += k.Time
+	}
+	switch {
+	case late.Idle > longer:
+		return fmt.Sprintf("%s; its device is idle %s longer than on the median rank: its host, or its data", cost, explain.Micros(late.Idle))
+	case longer > 0:
+		name := []rune(plan.ShortName(late.Longer[0].Name))
+		if len(name) > 28 {
+			name = append(name[:27], '…')
+		}
+		return fmt.Sprintf("%s; its kernels take %s longer than on the median rank, most in %s", cost, explain.Micros(longer), string(name))
+	}
+	return cost + ", though its kernels take no longer than on the median rank"
 }
 
 // contenders are the outcomes that can be recommended, fastest first.
@@ -123,11 +162,16 @@ func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.S
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []contender, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = ConfidenceOf(w, captured.Expected, captured)
-	if !slices.ContainsFunc(list, func(c contender) bool { return !c.Strategy.Plain && !c.Strategy.Exact }) {
+	applies := slices.ContainsFunc(list, func(c contender) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
+	switch {
+	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		if why != "" { // else no strategy was selected
-			v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
-		}
+		v.say("nothing to overlap: the trace has no communication")
+	case !applies && why != "": // else no other strategy was selected
+		v.Kind = NothingToCompare
+		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+	case len(list) == 0:
+		v.Kind = NothingToCompare
 	}
 	if i := slices.IndexFunc(list, func(c contender) bool { return c.likely() }); i >= 0 {
 		v.win(w, captured, list[i], list)
@@ -154,16 +198,26 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []c
 	if last := signed(faster[len(faster)-1].change); last != changes {
 		changes = strings.TrimSuffix(changes, " %") + " to " + last
 	}
-	v.say("%s, %s: not distinguishable from no change (at most %s likely to gain %.0f %%: %s)",
-		few(v.Candidates, " ≈ "), changes, PercentOf(most.confidence.Chance.PFaster), -100*Faster, most.confidence.Why)
+	because := ""
+	if faster[0].change < needsReason {
+		because = ": " + faster[0].confidence.Why
+	}
+	v.say("%s, %s: not distinguishable from no change (at most %s likely to gain %.0f %%%s)",
+		few(v.Candidates, " ≈ "), changes, PercentOf(most.confidence.Chance.PFaster), -100*Faster, because)
 }
 
 // win recommends a contender.
 func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c contender, list []contender) {
 	name := c.Selection.String()
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.change, c.confidence.Chance, c.confidence
-	v.say("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %% (±%.1f points: %s)",
-		name, -100*c.change, baseName(w), PercentOf(v.PFaster), -100*Faster, 100*v.Error, c.confidence.Why)
+	a := AdviceOn(w, captured, c.Outcome)
+	v.Advice = &a
+	said := fmt.Sprintf("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
+		name, -100*c.change, baseName(w), PercentOf(v.PFaster), -100*Faster)
+	if gib := float64(a.Memory) / (1 << 30); math.Abs(gib) >= 0.005 {
+		more := map[bool]string{true: "more", false: "less"}[gib > 0]
+		said += fmt.Sprintf("; keeps %.2f GiB %s of parameters on each rank", math.Abs(gib), more)
+	}
 	var changes []string
 	for _, other := range list {
 		versus := float64(c.Expected)/float64(max(1, other.Expected)) - 1
@@ -173,10 +227,17 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c contende
 		}
 	}
 	if len(changes) > 0 {
-		v.say("not distinguishable from it: %s", few(changes, ", "))
+		said += "; not distinguishable from it: " + few(changes, ", ")
 	}
-	a := AdviceOn(w, captured, c.Outcome)
-	v.Advice, v.Sentences = &a, append(v.Sentences, a.sentences(name)...)
+	easier := slices.IndexFunc(list, func(other contender) bool {
+		_, effort := HowTo(w, other.Outcome)
+		return other.likely() && plan.CompareEfforts(effort, a.Effort) < 0
+	})
+	if easier >= 0 {
+		_, effort := HowTo(w, list[easier].Outcome)
+		said += fmt.Sprintf("; with less work (%s): %s, %s", effort, list[easier].Selection, signed(list[easier].change))
+	}
+	v.say("%s", said)
 }
 
 // And is the evidence of a comparison of two predictions.
@@ -199,14 +260,11 @@ func few(words []string, with string) string {
 // signed is a change in percent.
 func signed(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
 
-// overlaps says what the captured schedule gains from its own overlap, if that is likely.
-func (v *Verdict) overlaps(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) {
-	if captured.Result == nil {
-		return
-	}
+// overlaps says what the captured schedule gains from its own overlap, if that is likely; else "".
+func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) string {
 	l := explain.LimitOf(w, captured)
 	if float64(l.Hidden) <= overlapsFrom*float64(l.Hidden+l.Exposed()) {
-		return
+		return ""
 	}
 	for _, o := range outcomes {
 		if !o.Strategy.Plain || o.Why != "" || o.Result == nil {
@@ -214,28 +272,37 @@ func (v *Verdict) overlaps(w *workload.Workload, captured compare.Outcome, outco
 		}
 		change := float64(o.Expected)/float64(max(1, captured.Expected)) - 1
 		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(change), EvidenceOf(w, o)); slower >= Likely {
-			v.say("%s overlaps already: without overlap it would take %.1f %% more (%s)", baseName(w), 100*change, o.Selection)
-			return
+			return fmt.Sprintf("%s overlaps already: without overlap (%s) it would take %.1f %% more", baseName(w), o.Selection, 100*change)
 		}
 	}
+	return ""
 }
 
-// bound says what the step consists of and what the best overlap of its operations gains.
+// leastGain is the share of an iteration that reads as zero.
+const leastGain = 0.0005
+
+// bound says what the best overlap of the same operations gains, and what the captured overlap does.
 func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []compare.Outcome) {
 	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
 		return o.Strategy.Bound && !o.Strategy.Exact && o.Why == "" && o.Result != nil && o.Strategy.String(o.Values) == ""
 	})
-	if captured.Result == nil || i < 0 {
+	if captured.Result == nil || len(w.Collectives) == 0 {
 		return
 	}
-	name := all[i].Strategy.Name
-	if v.HostBound {
-		name += ", which does not wait for the host either"
+	said := overlaps(w, captured, all)
+	if i >= 0 {
+		gain := "overlap of the same operations can save nothing"
+		if most := 1 - float64(all[i].Expected)/float64(max(1, captured.Expected)); most >= leastGain {
+			gain = fmt.Sprintf("overlap of the same operations can save at most %.1f %%", 100*most)
+		}
+		if v.HostBound {
+			gain += ", were there no host to wait for"
+		}
+		said = strings.TrimSuffix(gain+"; "+said, "; ")
 	}
-	l := explain.LimitOf(w, captured)
-	whole := max(1, float64(l.Total()))
-	v.say("%s exposes communication for %.1f %% of its time and idles for %.1f %%; overlap of the same operations can gain at most %.1f %% (%s)",
-		baseName(w), 100*float64(l.Exposed())/whole, 100*float64(l.Idle)/whole, 100*max(0, 1-float64(all[i].Expected)/float64(max(1, captured.Expected))), name)
+	if said != "" {
+		v.say("%s", said)
+	}
 }
 
 func (v *Verdict) say(format string, args ...any) {

@@ -41,6 +41,25 @@ func (f *fittingTable) AppendRow(row table.Row, _ ...table.RowConfig) {
 
 // Render implements table.Writer.
 func (f *fittingTable) Render() string {
+	f.prepare()
+	return f.Writer.Render()
+}
+
+// RenderMarkdown implements table.Writer.
+func (f *fittingTable) RenderMarkdown() string {
+	for _, row := range f.rows {
+		for i, cell := range row {
+			if s, ok := cell.(string); ok {
+				row[i] = words.Markdown(s)
+			}
+		}
+	}
+	f.prepare()
+	return f.Writer.RenderMarkdown()
+}
+
+// prepare gives the rows to the writer.
+func (f *fittingTable) prepare() {
 	var header table.Row
 	var columns []string
 	var cells []int // the longest cell of each column
@@ -92,7 +111,6 @@ func (f *fittingTable) Render() string {
 	f.SetColumnConfigs(configs)
 	f.AppendHeader(header)
 	f.AppendRows(rows)
-	return f.Writer.Render()
 }
 
 // vacant reports whether all cells of a column are empty or zero.
@@ -118,7 +136,7 @@ func (f *fittingTable) unitOf(column int) (unit words.Unit, timed bool) {
 
 // isNumber reports whether a cell is a number, a percentage, or no value.
 func isNumber(cell string) bool {
-	cell = strings.TrimSuffix(strings.TrimPrefix(cell, "<"), " %")
+	cell = strings.TrimSuffix(strings.TrimLeft(cell, "<>"), " %")
 	_, err := strconv.ParseFloat(cell, 64)
 	return err == nil || cell == "" || cell == "-"
 }

@@ -85,5 +85,18 @@ func (c *Console) Section(title string, columns ...string) table.Writer {
 // Labelled prints a sentence behind a word that says what it is about, wrapped.
 func (c *Console) Labelled(label, sentence string) {
 	const indent = 10
-	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent))
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent, c.lineWidth()))
+}
+
+// Say prints a sentence, wrapped.
+func (c *Console) Say(sentence string) {
+	fmt.Fprintln(c.Out, words.Wrapped(plain.Line(sentence), 2, c.lineWidth()))
+}
+
+// lineWidth is the width that sentences are wrapped at.
+func (c *Console) lineWidth() int {
+	if c.Width > 0 {
+		return min(c.Width, words.LineWidth)
+	}
+	return words.LineWidth
 }

@@ -62,7 +62,7 @@ type Side struct {
 
 // Print prints at most top rows of each group; 0: all.
 func (d *Difference) Print(con *console.Console, top int) {
-	fmt.Fprintln(con.Out, text.Wrapped(plain.Line(d.Explanation), 0))
+	con.Say(d.Explanation)
 	con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, text.Micros(d.A.Time), d.unit()))
 	con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, text.Micros(d.B.Time), d.unit(), text.Percent(d.Change)))
 	for group := range d.groups() {

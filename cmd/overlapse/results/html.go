@@ -101,9 +101,6 @@ func (r *Replayed) HTML() html.Report {
 	}
 	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
-		if late.Share >= -verdict.Faster {
-			rep.Verdict = append(rep.Verdict, "others wait "+LateText(late))
-		}
 	}
 	r.how(&rep, best)
 	rep.Tables = append(r.explainTables(), r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -146,7 +143,6 @@ func (r *Replayed) how(rep *html.Report, best int) {
 		return
 	}
 	rep.HowTitle = fmt.Sprintf("How to %s %s", verb, r.Outcomes[best].Selection)
-	rep.Verdict = slices.DeleteFunc(slices.Clone(rep.Verdict), func(s string) bool { return slices.Contains(advice.How(), s) })
 	if len(advice.Where) > 0 {
 		rep.How = append(rep.How, html.Step{Text: "where: " + strings.Join(advice.Where, "; ")})
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A pairRow is a kind of pair, with every strategy applied to this kind only.
@@ -42,7 +43,7 @@ type pairTime struct {
 
 // ComparePairs adds the rows by kind of pair, and the row of the best mix.
 func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
-	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Exact })
+	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
 	bar := con.Progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
 	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { bar.Add(1) })
 	bar.Finish()
@@ -76,7 +77,11 @@ func printPairs(con *console.Console, r *Replayed) {
 	if len(r.PairKinds) == 0 {
 		return
 	}
-	fmt.Fprintf(con.Out, "\nchange of the iteration with the strategy applied to one kind of pair only\n")
+	title := "no strategy gains on any kind of pair alone"
+	if mix := &r.Rows[len(r.Rows)-1]; mix.Applies {
+		title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, text.Percent(mix.Change))
+	}
+	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
 	header := []string{"pair", "kernels", "size", "count"}
 	for _, s := range r.PairKinds[0].Strategies {
 		header = append(header, strings.TrimSpace(s.Strategy+" "+s.Settings))
@@ -85,7 +90,7 @@ func printPairs(con *console.Console, r *Replayed) {
 	for _, p := range r.PairKinds {
 		row := table.Row{p.Number, text.Shorten(p.First, 22) + " → " + text.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
-			change := "-"
+			change := ""
 			if s.Why == "" {
 				change = text.Percent(s.Change)
 			}

@@ -2,113 +2,215 @@ package results
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// printApproximation names the strategies whose bandwidth shares are approximate.
-func printApproximation(con *console.Console, r *Replayed) {
-	for _, row := range r.Rows {
-		if x := row.Approximation; x != nil {
-			fmt.Fprintf(con.Out, "\n%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late\n",
-				row.Strategy, x.Paths, 100*x.Error)
+// Print prints the answer: the verdict, where the time goes, the table, how to get the
+// recommended row, and what to run next. input is what commands take to read the trace again.
+// fold leaves out rows with about the captured schedule's time; why adds all reasons.
+func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
+	say := con.Say
+	say(r.title())
+	fmt.Fprintln(con.Out)
+	for _, s := range append(slices.Clone(r.Verdict.Sentences), r.answers()...) {
+		say(s)
+	}
+	if shares := explain.Shares(explain.LimitOf(r.workload, r.reference).Times); len(shares) > 0 {
+		con.Labelled("time", strings.Join(shares, ", "))
+	}
+	rows, folded, refused := r.sorted(fold && !why)
+	none := r.Verdict.Kind == verdict.NothingToCompare || r.Verdict.Kind == verdict.Withdrawn
+	if len(rows) > 1 && !none || !fold || why {
+		fmt.Fprintln(con.Out)
+		r.table(con, rows).Render()
+		if len(folded) > 0 {
+			say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
+		}
+		if fold && len(refused) > 0 && !why {
+			say(fmt.Sprintf("not applicable: %s (--why)", r.names(refused)))
+		}
+		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
+			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points", -100*verdict.Faster, r.given()))
 		}
 	}
-}
-
-// Print prints the result as tables.
-func Print(con *console.Console, r *Replayed) {
-	fmt.Fprintf(con.Out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, text.Counted(r.Pairs, "pair"), text.Counted(len(r.workload.PairKinds()), "kind"), r.unit())
-	if r.Clock != "" {
-		fmt.Fprintf(con.Out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
+	printPairs(con, r)
+	if !fold || why {
+		for _, row := range refused {
+			say(r.named(row) + " " + row.reason())
+		}
 	}
-	if r.Estimated != "" {
-		fmt.Fprintln(con.Out, plain.Line(r.Estimated))
-	}
-	switch {
-	case r.Unprofiled && r.Rescaled != nil: // what was captured is another job's time
-		fmt.Fprintln(con.Out, "all times are without the profiler (--profiled)")
-	case r.Unprofiled && text.Micros(trace.Time(r.Measured)) != text.Micros(trace.Time(r.base)):
-		fmt.Fprintf(con.Out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
+	if why {
+		fmt.Fprintln(con.Out)
+		for _, line := range r.why() {
+			say(line)
+		}
+		PrintRescaled(con, r.Rescaled)
 	}
 	fmt.Fprintln(con.Out)
-	t := con.Table("strategy", "parameters", "time", "change", "exposed comm.", "faster", "time breakdown")
-	for _, row := range r.Rows {
+	PrintAdvice(con, r.Verdict.Advice)
+	if !why {
+		con.Labelled("why", fmt.Sprintf("--why has the reasons, and the self-check (%s off)", text.Micros(r.Residual.Worst)))
+	}
+	PrintNext(con, r.next(input))
+}
+
+// title names the input, the machine, the iterations, and what differs from the capture.
+func (r *Replayed) title() string {
+	parts := []string{r.Path, r.Machine}
+	if ranks := text.Counted(r.Ranks, "rank"); r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil {
+		parts = append(parts, fmt.Sprintf("%d of %s captured", r.Captured, ranks))
+	} else {
+		parts = append(parts, ranks)
+	}
+	took := text.Micros(trace.Time(r.base))
+	if r.Iterations > 0 {
+		took = fmt.Sprintf("%s of %s", text.Counted(r.Iterations, "iteration"), took)
+	}
+	parts = append(parts, took)
+	if r.Estimated != "" {
+		parts = append(parts, r.Estimated)
+	}
+	if r.Clock != "" {
+		parts = append(parts, "clock "+r.Clock)
+	}
+	if was := text.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != text.Micros(trace.Time(r.base))) {
+		profiled := "without the profiler"
+		if r.Rescaled == nil {
+			profiled += " (" + was + " with it)"
+		}
+		parts = append(parts, profiled)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// answers are sentences on what flags asked for.
+func (r *Replayed) answers() (list []string) {
+	if x := r.Rescaled; x != nil {
+		list = append(list, RescaledText(x))
+	}
+	list = append(list, r.whatIfText(), r.seedsText())
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}
+
+// why are the reasons for the numbers, one a line.
+func (r *Replayed) why() (lines []string) {
+	type reason struct{ text, names string }
+	var reasons []reason
+	for i := range r.Rows {
+		row := &r.Rows[i]
 		if !row.Applies {
-			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
 			continue
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change), text.Micros(row.Exposed()), row.confidence(), row.Limit})
+		lines = append(lines, fmt.Sprintf("%s: %s", r.named(row), row.Limit))
+		if row.Error == 0 || row.Confidence.Why == "" {
+			continue
+		}
+		k := slices.IndexFunc(reasons, func(x reason) bool { return x.text == row.Confidence.Why })
+		if k < 0 {
+			k, reasons = len(reasons), append(reasons, reason{text: row.Confidence.Why})
+		} else {
+			reasons[k].names += ", "
+		}
+		reasons[k].names += r.named(row)
 	}
-	t.Render()
-	printApproximation(con, r)
-	PrintRescaled(con, r.Rescaled)
-	PrintVerdict(con, r.Verdict)
-	printWaves(con, r)
-	printPairs(con, r)
-	printSpreads(con, r)
-	printConfidence(con, r)
-	printIsolation(con, r.Isolation)
+	for _, x := range reasons {
+		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
+	}
+	for _, b := range r.Verdict.Below {
+		lines = append(lines, belowIdeal(b))
+	}
+	for _, row := range r.Rows {
+		if x := row.Approximation; x != nil {
+			lines = append(lines, fmt.Sprintf("%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late",
+				row.Strategy, x.Paths, 100*x.Error))
+		}
+	}
+	for _, p := range r.Waves {
+		if p.Apart-p.Together < 0.01 {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("pair %d: %s fills the GPU %.2f times, %s %.2f times: %.0f waves one after the other, %.2f side by side",
+			p.Pair, text.Shorten(p.First, 30), p.Waves.First, text.Shorten(p.Second, 30), p.Waves.Second, p.Apart, p.Together))
+	}
+	if i := r.Isolation; i != nil && i.Disturbed > 0 {
+		lines = append(lines, isolationText(i))
+	}
 	res := r.Residual
-	fmt.Fprintf(con.Out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
+	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		fmt.Fprintf(con.Out, " (%s, %.2f %%)", plain.Line(text.Shorten(res.WorstOp, 40)), res.WorstPct)
+		check += fmt.Sprintf(" (%s, %.2f %%)", text.Shorten(res.WorstOp, 40), res.WorstPct)
 	}
-	fmt.Fprintf(con.Out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
+	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), text.Micros(trace.Time(r.Measured))))
 }
 
-// confidence is the probability that a row is faster, and the error of its change in points.
-func (r *replayRow) confidence() string {
-	if r.Error == 0 { // the captured schedule, or a bound
-		return ""
+// PrintAdvice prints where to change the program and the lines to set.
+func PrintAdvice(con *console.Console, a *verdict.Advice) {
+	if a == nil {
+		return
 	}
-	return fmt.Sprintf("%s ±%.1f", verdict.PercentOf(r.PFaster), 100*r.Error)
+	if len(a.Where) > 0 {
+		con.Labelled("where", strings.Join(a.Where, "; "))
+	}
+	label := "how"
+	for i, w := range a.Ways {
+		said := "or: "
+		if i == 0 || w.For != a.Ways[i-1].For {
+			said = strings.TrimSuffix(fmt.Sprintf("%s (%s; %s", w.For, w.Effort, w.Costs), "; ") + "): "
+		}
+		said += strings.TrimSpace(w.Library + " " + w.Version)
+		if w.Note != "" {
+			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
+		}
+		con.Labelled(label, said)
+		for line := range strings.Lines(w.Line) { // whole, to be copied
+			fmt.Fprintf(con.Out, "%14s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
+		}
+		label = ""
+	}
 }
 
-// WriteCSV writes a line for each strategy.
-func WriteCSV(w io.Writer, r *Replayed) error {
-	head := []string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "p_faster", "change_error", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"}
-	rows := make([][]string, len(r.Rows))
-	for i, row := range r.Rows {
-		why := row.Limit
-		if !row.Applies {
-			why = row.Why
-		}
-		rows[i] = slices.Concat([]string{
-			row.Strategy, row.Settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
-			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed())/1e3), why,
-			fmt.Sprintf("%.3f", row.PFaster), fmt.Sprintf("%.4f", row.Error), string(row.Confidence.Level), row.Confidence.Why,
-		}, row.spread(), []string{r.basis()})
-	}
-	return schema.WriteCSV(w, head, slices.Values(rows))
+// PrintNext prints the next step on one line, since it may be a command to paste.
+func PrintNext(con *console.Console, step string) {
+	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
 }
 
-// PrintVerdict prints the recommendation, and strategies that are faster than the bound.
-func PrintVerdict(con *console.Console, v verdict.Verdict) {
-	for i, sentence := range v.Sentences {
-		if i == 0 {
-			fmt.Fprintln(con.Out)
-		}
-		fmt.Fprintln(con.Out, plain.Line(sentence))
+// muchWaiting is the share of an iteration from which waiting comes before all else.
+const muchWaiting = 0.1
+
+// next is the most useful next step: a command that can be pasted, or what to record.
+func (r *Replayed) next(input string) string {
+	v := &r.Verdict
+	late := 0.0
+	if v.Late != nil && v.Kind != verdict.Winner && !r.whatIf() {
+		late = v.Late.Share
 	}
-	for i, b := range v.Below {
-		if i == 0 {
-			fmt.Fprintln(con.Out)
-		}
-		fmt.Fprintln(con.Out, plain.Line(belowIdeal(b)))
+	switch {
+	case v.Kind == verdict.Withdrawn:
+		return "overlapse inspect " + input
+	case len(r.workload.Collectives) == 0:
+		return "overlapse view " + input
+	case v.Kind == verdict.NothingToCompare:
+		return "overlapse inspect " + input
+	case v.Kind == verdict.Winner && v.Advice.Effort == plan.ByFlag, v.Kind == verdict.Winner && v.Advice.Effort == plan.ByCode:
+		return "overlapse tune " + input + " --emit settings"
+	case late < muchWaiting && len(r.PairKinds) == 0 && len(r.workload.PairKinds()) > 1 && v.Kind == verdict.NoClearWinner:
+		return "overlapse replay " + input + " --pairs"
+	case late >= verdict.LeastWaiting:
+		return "overlapse replay " + input + " --what-if balanced"
+	case verdict.Guessed(r.workload):
+		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}
+	return "overlapse tune " + input
 }
 
 // belowIdeal says why a strategy is faster than the bound.
@@ -116,74 +218,22 @@ func belowIdeal(b verdict.BelowBound) string {
 	return fmt.Sprintf("%s is faster than ideal because it saves work that ideal includes: %s", b.Strategy, b.Why)
 }
 
-// printIsolation prints how much the overlap in the capture slowed kernels and collectives.
-func printIsolation(con *console.Console, i *workload.Isolation) {
-	switch {
-	case i == nil || i.Disturbed == 0:
-	case i.Why != "":
-		fmt.Fprintf(con.Out, "\n%d of %d operations ran concurrently with others in the capture; their isolated times are unknown: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
-	default:
-		fmt.Fprintf(con.Out, "\n%d of %d operations ran concurrently with others in the capture: isolated, their compute takes %.0f %% less time and their collectives %.0f %% less\n",
-			i.Disturbed, i.Operations, 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)))
-		if i.Checked > 0 {
-			fmt.Fprintf(con.Out, "self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile\n",
-				i.Checked, 100*i.Median, 100*i.P90)
-		}
+// isolationText is how much the overlap in the capture slowed kernels and collectives.
+func isolationText(i *workload.Isolation) string {
+	ran := fmt.Sprintf("%d of %d operations ran concurrently with others in the capture", i.Disturbed, i.Operations)
+	if i.Why != "" {
+		return ran + "; their isolated times are unknown: " + i.Why
 	}
+	ran += fmt.Sprintf(": isolated, their compute takes %.0f %% less time and their collectives %.0f %% less", 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)))
+	if i.Checked > 0 {
+		ran += fmt.Sprintf("; self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile",
+			i.Checked, 100*i.Median, 100*i.P90)
+	}
+	return ran
 }
 
-// printConfidence prints why predictions are uncertain, each reason once. The
-// verdict has already printed the reason of the predicted fastest strategy.
-func printConfidence(con *console.Console, r *Replayed) {
-	type reason struct{ level, why string }
-	var order []reason
-	strategies := map[reason][]string{}
-	for _, row := range r.Rows {
-		why := reason{string(row.Confidence.Level), row.Confidence.Why}
-		if !row.Applies || row.Confidence.Sure {
-			continue
-		}
-		if strategies[why] == nil {
-			order = append(order, why)
-		}
-		if !slices.Contains(strategies[why], r.shown(row.Strategy)) {
-			strategies[why] = append(strategies[why], r.shown(row.Strategy))
-		}
-	}
-	stated := strings.Join(r.Verdict.Sentences, "\n")
-	var text []string
-	for _, why := range order {
-		names, whyText := strategies[why], why.why
-		if r.Verdict.Strategy != "" && strings.Contains(stated, whyText) {
-			names = slices.DeleteFunc(names, func(name string) bool { return name == r.shown(r.Verdict.Strategy) })
-			whyText = "as above"
-		}
-		if len(names) > 0 {
-			text = append(text, fmt.Sprintf("confidence %s: %s: %s", why.level, strings.Join(names, ", "), plain.Line(whyText)))
-		}
-	}
-	if slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Error > 0 }) {
-		text = append(text, fmt.Sprintf("faster: probability that it takes at least %.0f %% less time than the %s schedule; ±: 80 %% interval of the change, in points", -100*verdict.Faster, r.given()))
-	}
-	for i, line := range text {
-		if i == 0 {
-			fmt.Fprintln(con.Out)
-		}
-		fmt.Fprintln(con.Out, line)
-	}
-}
-
-// spread is a row's fastest, median and slowest time for CSV; empty without seeds.
-func (r *replayRow) spread() []string {
-	if r.Seeds == nil {
-		return []string{"", "", ""}
-	}
-	us := func(t program.Time) string { return fmt.Sprintf("%.3f", float64(t)/1e3) }
-	return []string{us(r.Seeds.Fastest()), us(r.Seeds.Median()), us(r.Seeds.Slowest())}
-}
-
-// rescaledText is what was scaled, in one sentence.
-func rescaledText(r *workload.Rescaling) string {
+// RescaledText is what was scaled and by how much, in one sentence.
+func RescaledText(r *workload.Rescaling) string {
 	text := "captured durations are scaled"
 	if r.From != r.To {
 		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
@@ -195,7 +245,11 @@ func rescaledText(r *workload.Rescaling) string {
 		}
 		text += fmt.Sprintf("; %s: %d ranks instead of %d, with as much work for each, as in data parallelism", group, r.Ranks, r.Was)
 	}
-	return text + "; the host's own times are as captured"
+	was, is := trace.Time(0), trace.Time(0)
+	for _, p := range r.Parts {
+		was, is = was+p.Was, is+p.Is
+	}
+	return text + fmt.Sprintf(" (%+.1f %% in all); the host's own times are as captured", 100*(float64(is)/float64(max(1, was))-1))
 }
 
 // PrintRescaled prints the laws that scale captured durations.
@@ -203,7 +257,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := con.Section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
+	t := con.Section("laws of the scaled durations", "scaled by", "operations", "captured", "scaled", "change")
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue
@@ -212,7 +266,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.AppendRow(table.Row{law, p.Ops, text.Micros(p.Was), text.Micros(p.Is), text.Percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
+		t.AppendRow([]any{law, p.Ops, text.Micros(p.Was), text.Micros(p.Is), text.Percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
 	}
 	t.Render()
 }

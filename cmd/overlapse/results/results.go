@@ -76,9 +76,10 @@ type replayRow struct {
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
-	Kept     int64   `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
-	Limit    string  `json:"limited_by,omitempty"`
-	RankEnds []int64 `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	Effort   plan.Effort `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
+	Kept     int64       `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
+	Limit    string      `json:"limited_by,omitempty"`
+	RankEnds []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
@@ -92,6 +93,7 @@ type replayRow struct {
 	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
 	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
+	bound  string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
@@ -134,7 +136,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), reference: base, Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
-		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
+		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
 	}
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
 	for _, out := range r.Outcomes {
@@ -197,6 +199,14 @@ func (r *Replayed) add(out compare.Outcome) {
 		row.Memory = explain.MemoryByCause(r.workload, out)
 		row.Confidence, row.Kept = verdict.ConfidenceOf(r.workload, trace.Time(r.base), out), out.Kept
 		row.Chance = row.Confidence.Chance
+		switch {
+		case out.Strategy.Future:
+			row.bound = "no hardware yet"
+		case out.Strategy.Bound && !out.Strategy.Exact:
+			row.bound = "bound"
+		case !row.given():
+			_, row.Effort = verdict.HowTo(r.workload, out)
+		}
 		if x := out.Result.Approximation; x.Paths > 0 {
 			row.Approximation = &x
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A Row is a strategy's row of result.parquet. Rows of several files can be put together.
+// A Row is a strategy's row of CSV and result.parquet. Rows of several files can be put together.
 type Row struct {
 	Path        string  `parquet:"path,dict"`
 	Machine     string  `parquet:"machine,dict"`
@@ -33,6 +33,12 @@ type Row struct {
 	Confidence  string  `parquet:"confidence,dict"`
 	Reason      string  `parquet:"confidence_why,dict"`
 	Why         string  `parquet:"why,dict"` // why it does not apply
+	Effort      string  `parquet:"effort,dict"`
+	Basis       string  `parquet:"basis,dict"`     // measured, or estimated for a workload file
+	Seeds       int64   `parquet:"seeds,optional"` // of --seeds, and the times over them
+	SeedFastest int64   `parquet:"seed_fastest_ns,optional"`
+	SeedMedian  int64   `parquet:"seed_median_ns,optional"`
+	SeedSlowest int64   `parquet:"seed_slowest_ns,optional"`
 }
 
 // Table are the strategies as rows of a table.
@@ -40,10 +46,14 @@ func (r *Replayed) Table() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		for _, row := range r.Rows {
 			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
+			var seeds [4]int64
+			if s := row.Seeds; s != nil {
+				seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
+			}
 			if !yield(Row{
 				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
 				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
-				plain.Line(row.Confidence.Why), plain.Line(row.Why),
+				plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
 			}) {
 				return
 			}

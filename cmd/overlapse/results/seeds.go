@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
@@ -24,7 +21,7 @@ func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 	if err != nil {
 		return Stopped(ctx, err)
 	}
-	if len(found) != len(r.Rows) {
+	if len(found) > len(r.Rows) {
 		return errors.New("strategies and their distributions differ in number")
 	}
 	for i, s := range found {
@@ -35,18 +32,28 @@ func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 	return nil
 }
 
-// printSpreads prints the fastest, median and slowest time over the seeds of --seeds.
-func printSpreads(con *console.Console, r *Replayed) {
-	if !slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
-		return
-	}
-	t := con.Section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
-	for _, row := range r.Rows {
-		if s := row.Seeds; s != nil {
-			t.AppendRow(table.Row{row.Strategy, row.Settings, len(s.Times), text.Micros(s.Fastest()), text.Micros(s.Median()), text.Micros(s.Slowest()), modesOf(s)})
+// seedsText says what varies over the seeds of --seeds.
+func (r *Replayed) seedsText() string {
+	var vary []string
+	n := 0
+	for i := range r.Rows {
+		s := r.Rows[i].Seeds
+		if s == nil {
+			continue
 		}
+		n = len(s.Times)
+		if s.Fastest() == s.Slowest() {
+			continue
+		}
+		vary = append(vary, strings.TrimSuffix(fmt.Sprintf("%s takes %s to %s, %s", r.named(&r.Rows[i]), text.Micros(s.Fastest()), text.Micros(s.Slowest()), modesOf(s)), ", "))
 	}
-	t.Render()
+	switch {
+	case n == 0:
+		return ""
+	case len(vary) == 0:
+		return fmt.Sprintf("over %s of dispatch order and arrival of ranks no time varies", text.Counted(n, "random seed"))
+	}
+	return fmt.Sprintf("over %s of dispatch order and arrival of ranks %s", text.Counted(n, "random seed"), strings.Join(vary, "; "))
 }
 
 // modesOf describes the two modes of a bimodal distribution; "" if there is one mode.

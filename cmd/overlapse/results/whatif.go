@@ -3,8 +3,9 @@ package results
 import (
 	"context"
 	"fmt"
-
-	"github.com/jedib0t/go-pretty/v6/table"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
@@ -12,7 +13,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // WhatIf replays every strategy on the machine of --what-if.
@@ -31,29 +31,43 @@ func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 	return nil
 }
 
-// PrintWhatIf prints the time of every strategy on the machine of --what-if.
-func PrintWhatIf(con *console.Console, r *Replayed, x machine.WhatIf) {
-	if len(x) == 0 {
-		return
-	}
-	title := fmt.Sprintf("what if %s: each strategy planned for that machine, captured durations scaled to it", plain.Line(x.String()))
-	t := con.Section(title, "strategy", "parameters", "time", "change", "vs "+r.given()+" there")
-	var base int64
-	for _, row := range r.Rows {
-		if row.Strategy == "captured" && row.WhatIf != nil {
-			base = row.WhatIf.Time
+// there is a row's change against the captured schedule on the machine of --what-if.
+func (r *Replayed) there(row *replayRow) (change float64, ok bool) {
+	for _, base := range r.Rows {
+		if base.given() && base.WhatIf != nil && row.WhatIf != nil {
+			return float64(row.WhatIf.Time)/float64(max(1, base.WhatIf.Time)) - 1, true
 		}
 	}
-	for _, row := range r.Rows {
-		y := row.WhatIf
-		if y == nil {
+	return 0, false
+}
+
+// whatIf reports whether the rows have times on the machine of --what-if.
+func (r *Replayed) whatIf() bool {
+	return slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.WhatIf != nil })
+}
+
+// leastMoved is the difference between two changes from which it is named.
+const leastMoved = 0.01
+
+// whatIfText says what is different on the machine of --what-if.
+func (r *Replayed) whatIfText() string {
+	var moved []string
+	name := ""
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.WhatIf == nil {
 			continue
 		}
-		there := "-"
-		if base > 0 {
-			there = text.Percent(float64(y.Time)/float64(base) - 1)
+		name = row.WhatIf.Name
+		switch change, ok := r.there(row); {
+		case row.given() || !ok:
+			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.named(row), text.Micros(trace.Time(row.WhatIf.Time)), text.Percent(row.WhatIf.Change)))
+		case math.Abs(change-row.Change) >= leastMoved:
+			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.named(row), text.Percent(change), text.Percent(row.Change)))
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(y.Time)), text.Percent(y.Change), there})
 	}
-	t.Render()
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("with %s: %s; no other change moves by a point or more (each strategy is planned for that machine)", name, strings.Join(moved, ", "))
 }

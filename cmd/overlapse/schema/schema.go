@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,6 +134,35 @@ func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")
 	return e.Encode(v)
+}
+
+// WriteTableCSV writes rows of a struct with parquet tags as CSV with the same columns. Optional
+// columns of a row without a value are empty.
+func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
+	var head []string
+	var optional []bool
+	kind := reflect.TypeFor[T]()
+	for i := range kind.NumField() {
+		name, options, _ := strings.Cut(kind.Field(i).Tag.Get("parquet"), ",")
+		head, optional = append(head, name), append(optional, strings.Contains(options, "optional"))
+	}
+	return WriteCSV(w, head, func(yield func([]string) bool) {
+		for row := range rows {
+			cells := make([]string, len(head))
+			for i, v := 0, reflect.ValueOf(row); i < len(head); i++ {
+				switch f := v.Field(i); {
+				case optional[i] && f.IsZero():
+				case f.CanFloat():
+					cells[i] = strconv.FormatFloat(f.Float(), 'g', 6, 64)
+				default:
+					cells[i] = fmt.Sprint(f.Interface())
+				}
+			}
+			if !yield(cells) {
+				return
+			}
+		}
+	})
 }
 
 // WriteSpansCSV writes a line of CSV for each kernel, collective and copy, in order of start.

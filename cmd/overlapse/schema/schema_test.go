@@ -17,3 +17,19 @@ func TestWriteCSV(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", b.String(), want)
 	}
 }
+
+// The columns of CSV are those of Parquet; what has no value is empty, formulas are text.
+func TestWriteTableCSV(t *testing.T) {
+	type row struct {
+		Name  string  `parquet:"name,dict"`
+		Share float64 `parquet:"share"`
+		Time  int64   `parquet:"time_ns,optional"`
+	}
+	var b strings.Builder
+	if err := WriteTableCSV(&b, slices.Values([]row{{"=1+1", 1.0 / 3, 0}, {"a,b", -0.5, 12}})); err != nil {
+		t.Fatal(err)
+	}
+	if want := "name,share,time_ns\n'=1+1,0.333333,\n\"a,b\",-0.5,12\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}

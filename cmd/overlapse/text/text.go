@@ -109,12 +109,12 @@ func Middle(s string, n int) string {
 	return string(r[:n-1-end]) + "…" + string(r[len(r)-end:])
 }
 
-// LineWidth is the width that sentences are wrapped at, in columns.
+// LineWidth is the width that sentences are wrapped at, in columns, unless the terminal is narrower.
 const LineWidth = 100
 
-// Wrapped breaks a text into lines of at most LineWidth columns, the later ones indented. Words that
+// Wrapped breaks a text into lines of at most so many columns, the later ones indented. Words that
 // are longer stay whole, so that paths and commands can be copied.
-func Wrapped(s string, indent int) string {
+func Wrapped(s string, indent, width int) string {
 	var lines []string
 	line, last := "", ""
 	for _, word := range strings.Fields(s) {
@@ -124,7 +124,7 @@ func Wrapped(s string, indent int) string {
 			continue
 		}
 		next := line + " " + word
-		if indent+len([]rune(next)) > LineWidth {
+		if indent+len([]rune(next)) > width {
 			cut := len(line)
 			if glued {
 				cut = max(0, strings.LastIndexByte(line, ' '))
@@ -170,5 +170,5 @@ func ShareOf(part, whole trace.Time) string {
 
 // Markdown writes a text from a trace so that it is no markup of a table or of HTML.
 func Markdown(s string) string {
-	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "@", "&#64;", "#", "\\#").Replace(plain.Line(s))
+	return strings.NewReplacer("\\", "\\\\", "|", "&#124;", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "@", "&#64;", "#", "\\#").Replace(plain.Line(s))
 }
