@@ -230,8 +230,9 @@ func (r *Replayed) pairTable() html.Table {
 		Title:   "Pairs of computation and communication",
 		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
 	}
+	short := func(name string) string { return text.Middle(layout.ShortName(name), 40) } // such that the evidence has room
 	for _, p := range r.workload.Summary().Pairs {
-		t.Rows = append(t.Rows, []string{p.Direction, p.First, p.Second, fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), strings.Join(p.Evidence, "; ")})
+		t.Rows = append(t.Rows, []string{p.Direction, short(p.First), short(p.Second), fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), strings.Join(p.Evidence, "; ")})
 	}
 	return t
 }
