@@ -93,7 +93,7 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		case "pprof":
 			return pprof.Write(w, run, nil)
 		case "csv":
-			return schema.WriteSpansCSV(w, rows)
+			return schema.WriteTableCSV(w, rows)
 		case "json":
 			return schema.WriteSpansJSON(w, rows)
 		case "parquet":

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -72,7 +71,7 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
+		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.Named(row.Strategy)+" "+row.Settings))
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(con.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
@@ -83,9 +82,6 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 		}
 		fmt.Fprintf(con.Out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
 		printPath(con, e)
-		if rank, ok := mainRank(e); ok {
-			fmt.Fprintf(con.Out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
-		}
 		if len(e.Idle) > 0 {
 			fmt.Fprintf(con.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
 		}
@@ -154,16 +150,6 @@ func causeText(c program.Cause) string {
 	return c.String()
 }
 
-// limitText is what limits a rank, in a user's words: a resource or a cause of idle time.
-func limitText(by string) string {
-	for c := program.FlagWait; c <= program.NoWork; c++ {
-		if c.String() == by {
-			return causeText(c)
-		}
-	}
-	return by
-}
-
 // idleText lists the causes of idle time, with what the longest interval waited for.
 func idleText(idle []explain.IdleSum) string {
 	var words []string
@@ -175,54 +161,6 @@ func idleText(idle []explain.IdleSum) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, ", ")
-}
-
-// mainRank is the rank on which the critical path spends most.
-func mainRank(e *explain.Explanation) (rank int, ok bool) {
-	if len(e.Limits) == 0 {
-		return 0, false
-	}
-	spent := map[int]trace.Time{}
-	for _, l := range e.Path {
-		for _, r := range l.Ranks {
-			spent[r] += l.Time / trace.Time(len(l.Ranks))
-			if spent[r] > spent[rank] || spent[r] == spent[rank] && r < rank {
-				rank = r
-			}
-		}
-	}
-	return rank, true
-}
-
-// stripWidth is the number of letters for an iteration.
-const stripWidth = 72
-
-// strip draws what limited a rank, one letter per part of the iteration, with a legend.
-func strip(e *explain.Explanation, rank int) string {
-	letters := map[string]byte{
-		"compute": 'C', "communication": 'x', "copies": 'd', "memory": 'M', "egress": 'E', "ingress": 'I',
-		"link": 'L', "nic egress": 'N', "nic ingress": 'n',
-	}
-	row := bytes.Repeat([]byte{'.'}, stripWidth)
-	var legend []string
-	for _, l := range e.Limits {
-		if l.Rank != rank {
-			continue
-		}
-		c, ok := letters[l.By]
-		if !ok {
-			c = '.'
-		}
-		from := int(int64(l.Start-e.Start) * stripWidth / int64(e.Time))
-		to := int(int64(l.End-e.Start) * stripWidth / int64(e.Time))
-		for i := from; i < to; i++ {
-			row[i] = c
-		}
-		if word := fmt.Sprintf("%c %s", c, limitText(l.By)); from < to && !slices.Contains(legend, word) {
-			legend = append(legend, word)
-		}
-	}
-	return fmt.Sprintf("%s  %s", row, strings.Join(legend, ", "))
 }
 
 // longPath is the number of lines above which a critical path gets a summary.

@@ -81,7 +81,7 @@ func (r *Replayed) HTML() html.Report {
 	best := r.best()
 	for i, row := range r.Rows {
 		out := r.Outcomes[i]
-		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact, Note: row.Limit}
+		bar := html.Bar{Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact, Note: row.Limit}
 		if !row.Applies {
 			bar.Note = row.reason()
 			rep.Strategies = append(rep.Strategies, bar)
@@ -187,7 +187,7 @@ func (r *Replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread}[:len(t.Columns)])
+		t.Rows = append(t.Rows, []string{r.Named(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread}[:len(t.Columns)])
 	}
 	return t
 }

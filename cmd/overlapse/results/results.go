@@ -258,22 +258,21 @@ const MostSpans = 1 << 19
 // Coarse names the strategies recorded without workgroups or without their phases, and how
 // to record them.
 func (r *Replayed) Coarse() string {
-	var kernels, workgroups []string
+	without := map[string][]string{}
 	for _, out := range r.Outcomes {
-		switch {
-		case out.Result == nil || !out.Result.Coarse:
-		case out.Result.Level == replay.Kernels:
-			kernels = append(kernels, out.Result.Run.Name)
-		default:
-			workgroups = append(workgroups, out.Result.Run.Name)
+		if out.Result != nil && out.Result.Coarse {
+			what := "the phases of workgroups"
+			if out.Result.Level == replay.Kernels {
+				what = "workgroups"
+			}
+			without[what] = append(without[what], out.Result.Run.Name)
 		}
 	}
 	var parts []string
-	if len(kernels) > 0 {
-		parts = append(parts, fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s", r.most, strings.Join(kernels, ", ")))
-	}
-	if len(workgroups) > 0 {
-		parts = append(parts, fmt.Sprintf("recorded without the phases of workgroups, which need more than %d spans per strategy: %s", r.most, strings.Join(workgroups, ", ")))
+	for _, what := range []string{"workgroups", "the phases of workgroups"} {
+		if names := without[what]; names != nil {
+			parts = append(parts, fmt.Sprintf("recorded without %s, which need more than %d spans per strategy: %s", what, r.most, strings.Join(names, ", ")))
+		}
 	}
 	if len(parts) == 0 {
 		return ""
@@ -288,14 +287,6 @@ func (r *Replayed) given() string {
 		return "given"
 	}
 	return "captured"
-}
-
-// shown is the strategy's name in tables.
-func (r *Replayed) shown(strategy string) string {
-	if strategy == "captured" {
-		return r.given()
-	}
-	return strategy
 }
 
 // basis is "measured", or "estimated" for a workload file.

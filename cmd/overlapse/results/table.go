@@ -77,7 +77,7 @@ func (r *replayRow) given() bool { return r.Strategy == "captured" && r.Settings
 
 // named is a row's strategy with its settings.
 func (r *Replayed) named(row *replayRow) string {
-	name := strings.TrimSpace(r.shown(row.Strategy) + " " + row.Settings)
+	name := strings.TrimSpace(r.Named(row.Strategy) + " " + row.Settings)
 	if row.bound != "" {
 		name += " (" + row.bound + ")"
 	}

@@ -41,20 +41,6 @@ type Span struct {
 	Bytes      *int64 `json:"bytes,omitempty" parquet:"bytes,optional"`           // of a collective or copy, where they are known
 }
 
-// csv is the row without its run, as export --to csv writes it.
-func (s *Span) csv() []string {
-	number := func(n *int64) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.FormatInt(*n, 10)
-	}
-	return []string{
-		strconv.FormatInt(s.Rank, 10), s.Stream, s.Kind, s.Name, strconv.FormatInt(s.Start, 10), strconv.FormatInt(s.Duration, 10),
-		number(s.Workgroups), s.Collective, number(s.Bytes),
-	}
-}
-
 // Spans are the kernels, collectives and copies of runs, each in order of start.
 func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
 	return func(yield func(Span) bool) {
@@ -152,6 +138,8 @@ func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
 			for i, v := 0, reflect.ValueOf(row); i < len(head); i++ {
 				switch f := v.Field(i); {
 				case optional[i] && f.IsZero():
+				case f.Kind() == reflect.Pointer:
+					cells[i] = fmt.Sprint(f.Elem().Interface())
 				case f.CanFloat():
 					cells[i] = strconv.FormatFloat(f.Float(), 'g', 6, 64)
 				default:
@@ -159,18 +147,6 @@ func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
 				}
 			}
 			if !yield(cells) {
-				return
-			}
-		}
-	})
-}
-
-// WriteSpansCSV writes a line of CSV for each kernel, collective and copy, in order of start.
-func WriteSpansCSV(w io.Writer, rows iter.Seq[Span]) error {
-	head := []string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"}
-	return WriteCSV(w, head, func(yield func([]string) bool) {
-		for row := range rows {
-			if !yield(row.csv()) {
 				return
 			}
 		}

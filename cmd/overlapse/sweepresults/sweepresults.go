@@ -35,7 +35,7 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 		write func(*bytes.Buffer) error
 	}{
 		{"results.json", func(w *bytes.Buffer) error { return schema.WriteJSON(w, r) }},
-		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, r.Cells) }},
+		{"results.csv", func(w *bytes.Buffer) error { return schema.WriteTableCSV(w, slices.Values(r.Cells)) }},
 		{"results.parquet", func(w *bytes.Buffer) error { return schema.WriteParquet(w, slices.Values(r.Cells)) }},
 		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, r.page(title, axes)) }},
 	}
@@ -51,19 +51,6 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 		}
 	}
 	return nil
-}
-
-func writeSweepCSV(w *bytes.Buffer, rows []sweep.Row) error {
-	head := []string{"input", "machine", "what_if", "clock", "ranks", "retarget", "strategy", "settings", "seed", "applies", "time_us", "fastest_us", "slowest_us", "captured_us", "change", "exposed_us", "confidence", "why", "damage", "id"}
-	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1e3) }
-	cells := make([][]string, len(rows))
-	for i, r := range rows {
-		cells[i] = []string{
-			r.Input, r.Machine, r.WhatIf, r.Clock, r.Ranks, r.Retarget, r.Strategy, r.Settings, fmt.Sprint(r.Seed), fmt.Sprint(r.Applies),
-			us(r.Time), us(r.Fastest), us(r.Slowest), us(r.Captured), fmt.Sprintf("%.4f", r.Change), us(r.Exposed), r.Confidence, r.Why, r.Damage, r.ID,
-		}
-	}
-	return schema.WriteCSV(w, head, slices.Values(cells))
 }
 
 // page is the report of a sweep. Every setting of a strategy is an axis.
