@@ -20,8 +20,10 @@ func sample() Report {
 		Captured: 100_000,
 		Strategies: []Bar{
 			{Name: "captured", Time: 100_000, Times: overlap.Times{Compute: 60_000, Transfer: 35_000, Copies: 2000, Idle: 3000}},
-			{Name: "fused", Params: "order=aware", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05, Chance: "93 %", Note: "stores to rank 1",
-				Ranks: []overlap.Times{{Compute: 60_000, Transfer: 8000, Idle: 2000}, {Compute: 60_000, Waiting: 4000, Idle: 6000}}},
+			{
+				Name: "fused", Params: "order=aware", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05, Chance: "93 %", Note: "stores to rank 1",
+				Ranks: []overlap.Times{{Compute: 60_000, Transfer: 8000, Idle: 2000}, {Compute: 60_000, Waiting: 4000, Idle: 6000}},
+			},
 			{Name: "ideal", Time: 60_000, Bound: true, Times: overlap.Times{Compute: 60_000, Hidden: 35_000}},
 			{Name: "tilesync", Note: "does not apply: no dependent kernels"},
 		},

@@ -7,9 +7,12 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// AxisHeight is the height of an Axis above the rows, LabelWidth the width left of them, and
-// HeaderHeight that of a heading between rows, in px.
-const AxisHeight, LabelWidth, HeaderHeight = 24.0, 190.0, 24.0
+// Sizes in px: of an Axis above the rows, of the labels left of them, of a heading between rows.
+const (
+	AxisHeight   = 24.0
+	LabelWidth   = 190.0
+	HeaderHeight = 24.0
+)
 
 // An Axis is the time axis of a drawing.
 type Axis struct {
