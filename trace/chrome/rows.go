@@ -151,7 +151,7 @@ func (d *reader) launch(e *event, call int32) {
 
 // operator adds the side row of a framework operator.
 func (d *reader) operator(e *event, span trace.SpanID) int32 {
-	row := trace.Call{External: number(e.args.external), Op: trace.None, OnStream: e.args.stream != nil && streamOf(e.args.stream) != trace.None}
+	row := trace.Call{External: number(e.args.external), Op: trace.None}
 	if e.args.dims != nil {
 		row.Op = d.operands(e)
 	}

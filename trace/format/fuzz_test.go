@@ -28,7 +28,7 @@ func rankFiles(tb testing.TB) [][]byte {
 			tb.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run); err != nil {
+		if err := chrome.Write(&out, run, nil, nil); err != nil {
 			tb.Fatal(err)
 		}
 		files = append(files, out.Bytes())
@@ -68,7 +68,7 @@ func checkFolder(t *testing.T, dir string, files ...[]byte) {
 		return
 	}
 	var out bytes.Buffer
-	if err := chrome.Write(&out, run); err != nil {
+	if err := chrome.Write(&out, run, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	back, err := chrome.Read(&out, chrome.Options{File: "back.json"})
@@ -163,7 +163,7 @@ func TestTimesAtTheBound(t *testing.T) {
 		}
 		dir := t.TempDir()
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run); err != nil {
+		if err := chrome.Write(&out, run, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		checkFolder(t, dir, out.Bytes())

@@ -38,7 +38,7 @@ func WritePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares
 		}
 		counters = append(counters, x)
 	}
-	return chrome.WriteWith(w, run, flows, append(counters, shares...))
+	return chrome.Write(w, run, flows, append(counters, shares...))
 }
 
 // shares are what runs side by side, whose times were shifted, use over time, in percent.
