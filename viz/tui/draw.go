@@ -405,20 +405,9 @@ func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) 
 
 // drawGaps writes why a queue was stalled, where it was.
 func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
-	at := &p.t.Rows[row]
-	if at.Lane == trace.None {
-		return
-	}
-	lane, view := &p.t.Run(row).Lanes[at.Lane], &p.t.Views[at.View]
-	if lane.Kind != trace.Queue {
-		return
-	}
-	for _, g := range view.Gaps {
-		if g.Rank != lane.Rank || g.Queue != lane.ID {
-			continue
-		}
-		a := max(0, p.window.Cell(g.From+view.Offset, w)+1)
-		b := min(w, p.window.Cell(g.To+view.Offset, w))
+	for _, g := range p.t.Stalls(row) {
+		a := max(0, p.window.Cell(g.Start, w)+1)
+		b := min(w, p.window.Cell(g.End, w))
 		if b-a >= utf8.RuneCountInString(g.Cause)+2 {
 			c.text(x+a+1, y, x+b, g.Cause, c.faint())
 		}
