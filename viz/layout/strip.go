@@ -53,7 +53,7 @@ func newStrip(v View) strip {
 		cause string
 	}
 	names := map[kind]trace.NameID{}
-	ranks := make([][]trace.Span, len(v.Run.Ranks))
+	ranks := make([][]rankState, len(v.Run.Ranks))
 	overlap.States(v.Run, v.Gaps, func(x overlap.State) {
 		name, ok := names[kind{x.Is, x.Cause}]
 		if !ok {
@@ -65,9 +65,7 @@ func newStrip(v View) strip {
 			}
 			s.run.Names = append(s.run.Names, text)
 		}
-		ranks[x.Rank] = append(ranks[x.Rank], trace.Span{
-			Kind: trace.Marker, Start: x.Start, End: x.End, Name: name, Lane: trace.LaneID(x.Rank), Parent: trace.None, Attr: trace.None,
-		})
+		ranks[x.Rank] = append(ranks[x.Rank], rankState{x.Start, x.End, name, x.Rank})
 		s.run.End = max(s.run.End, x.End)
 	})
 	s.merge(ranks)
@@ -78,9 +76,16 @@ func newStrip(v View) strip {
 	return s
 }
 
+// A rankState is a state of a rank: half of a span, as there may be millions.
+type rankState struct {
+	start, end trace.Time
+	name       trace.NameID
+	rank       int32
+}
+
 // merge makes spans of the states of all ranks, by start, then rank.
-func (s *strip) merge(ranks [][]trace.Span) {
-	var heads [][]trace.Span // that are left of ranks with any, in their order
+func (s *strip) merge(ranks [][]rankState) {
+	var heads [][]rankState // that are left of ranks with any, in their order
 	n := 0
 	for row, states := range ranks {
 		if len(states) > 0 {
@@ -89,16 +94,17 @@ func (s *strip) merge(ranks [][]trace.Span) {
 			n += len(states)
 		}
 	}
-	order := func(a, b []trace.Span) int {
-		return cmp.Or(cmp.Compare(a[0].Start, b[0].Start), cmp.Compare(a[0].Lane, b[0].Lane))
+	order := func(a, b []rankState) int {
+		return cmp.Or(cmp.Compare(a[0].start, b[0].start), cmp.Compare(a[0].rank, b[0].rank))
 	}
 	slices.SortFunc(heads, order)
 	s.run.Spans = make([]trace.Span, 0, n)
 	for len(heads) > 0 {
-		x := heads[0][0]
-		s.ranks[x.Lane] = append(s.ranks[x.Lane], trace.SpanID(len(s.run.Spans)))
-		s.run.Spans = append(s.run.Spans, x)
-		rest := heads[0][1:]
+		x, rest := heads[0][0], heads[0][1:]
+		s.ranks[x.rank] = append(s.ranks[x.rank], trace.SpanID(len(s.run.Spans)))
+		s.run.Spans = append(s.run.Spans, trace.Span{
+			Kind: trace.Marker, Start: x.start, End: x.end, Name: x.name, Lane: trace.LaneID(x.rank), Parent: trace.None, Attr: trace.None,
+		})
 		if len(rest) == 0 {
 			heads = heads[1:]
 			continue
