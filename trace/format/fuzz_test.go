@@ -50,22 +50,16 @@ func checkFolder(t *testing.T, dir string, files ...[]byte) {
 			t.Fatal(err)
 		}
 	}
-	var run *trace.Run
-	for _, head := range []int64{int64(len(files[0])), 0} { // a part, then all
-		var err error
-		run, err = Open(dir, Options{Limit: 1 << 24, Head: head})
+	run, err := Open(dir, Options{Limit: 1 << 24})
+	if err != nil {
 		var syntax *trace.SyntaxError
-		switch {
-		case err == nil:
-			if err := trace.Validate(run); err != nil {
-				t.Fatal(err)
-			}
-		case !errors.As(err, &syntax) || syntax.File == "":
+		if !errors.As(err, &syntax) || syntax.File == "" {
 			t.Errorf("an error without its file: %v", err)
 		}
-	}
-	if run == nil {
 		return
+	}
+	if err := trace.Validate(run); err != nil {
+		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	if err := chrome.Write(&out, run, nil, nil); err != nil {
