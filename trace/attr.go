@@ -158,7 +158,6 @@ type Call struct {
 	Correlation int64
 	External    int64 // id of the framework operator
 	Op          int32 // row of Run.Operators for framework operators, else None
-	OnStream    bool  // the file gives a stream for an operator, as for Triton's launchers
 }
 
 // A Wait is a synchronization: a stream waits for an event of another stream, or

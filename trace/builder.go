@@ -20,14 +20,6 @@ type Builder struct {
 
 	entries map[entryKey]int32 // of the ledger
 	noted   []notedSpan
-
-	spans      table[Span]
-	kernels    table[Kernel]
-	comms      table[Comm]
-	copies     table[CopyAttr]
-	workgroups table[WorkgroupAttr]
-	calls      table[Call]
-	operators  table[Operator]
 }
 
 type entryKey struct {
@@ -39,6 +31,15 @@ type entryKey struct {
 type notedSpan struct {
 	span  SpanID
 	entry int32
+}
+
+// push appends and doubles a full slice. append itself grows large slices by only a
+// quarter, which copies each element five times.
+func push[T any](s []T, v T) []T {
+	if len(s) == cap(s) {
+		s = slices.Grow(s, max(len(s), 1))
+	}
+	return append(s, v)
 }
 
 // Intern returns the id of a name.
@@ -104,34 +105,36 @@ func (b *Builder) LaneOf(id LaneID) Lane { return b.run.Lanes[id] }
 
 // Add appends a span and returns its provisional id, valid as a Parent until Finish.
 func (b *Builder) Add(s Span) SpanID {
-	return SpanID(b.spans.add(s))
+	b.run.Spans = push(b.run.Spans, s)
+	return SpanID(len(b.run.Spans) - 1)
 }
 
 // Span gives access to a span already added.
-func (b *Builder) Span(id SpanID) *Span { return b.spans.at(int32(id)) }
+func (b *Builder) Span(id SpanID) *Span { return &b.run.Spans[id] }
 
 // Len is the number of spans added so far.
-func (b *Builder) Len() int { return b.spans.rows }
+func (b *Builder) Len() int { return len(b.run.Spans) }
 
 // AddKernel and the other Add methods append a row to a side table and return its index.
 func (b *Builder) AddKernel(k Kernel) int32 {
-	return b.kernels.add(k)
+	b.run.Kernels = push(b.run.Kernels, k)
+	return int32(len(b.run.Kernels) - 1)
 }
 
 // Kernel gives access to a row already added.
-func (b *Builder) Kernel(row int32) *Kernel { return b.kernels.at(row) }
+func (b *Builder) Kernel(row int32) *Kernel { return &b.run.Kernels[row] }
 
 // Comm gives access to a row already added.
-func (b *Builder) Comm(row int32) *Comm { return b.comms.at(row) }
+func (b *Builder) Comm(row int32) *Comm { return &b.run.Comms[row] }
 
 // Copy gives access to a row already added.
-func (b *Builder) Copy(row int32) *CopyAttr { return b.copies.at(row) }
+func (b *Builder) Copy(row int32) *CopyAttr { return &b.run.Copies[row] }
 
 // Call gives access to a row already added.
-func (b *Builder) Call(row int32) *Call { return b.calls.at(row) }
+func (b *Builder) Call(row int32) *Call { return &b.run.Calls[row] }
 
 // Operator gives access to a row already added.
-func (b *Builder) Operator(row int32) *Operator { return b.operators.at(row) }
+func (b *Builder) Operator(row int32) *Operator { return &b.run.Operators[row] }
 
 // Group gives access to a row already added.
 func (b *Builder) Group(row int32) *Group { return &b.run.Groups[row] }
@@ -141,27 +144,32 @@ func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
 
 // AddComm appends a row; see AddKernel.
 func (b *Builder) AddComm(c Comm) int32 {
-	return b.comms.add(c)
+	b.run.Comms = push(b.run.Comms, c)
+	return int32(len(b.run.Comms) - 1)
 }
 
 // AddCopy appends a row; see AddKernel.
 func (b *Builder) AddCopy(c CopyAttr) int32 {
-	return b.copies.add(c)
+	b.run.Copies = push(b.run.Copies, c)
+	return int32(len(b.run.Copies) - 1)
 }
 
 // AddWorkgroup appends a row; see AddKernel.
 func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 {
-	return b.workgroups.add(w)
+	b.run.Workgroups = push(b.run.Workgroups, w)
+	return int32(len(b.run.Workgroups) - 1)
 }
 
 // AddCall appends a row; see AddKernel.
 func (b *Builder) AddCall(c Call) int32 {
-	return b.calls.add(c)
+	b.run.Calls = push(b.run.Calls, c)
+	return int32(len(b.run.Calls) - 1)
 }
 
 // AddOperator appends a row; see AddKernel.
 func (b *Builder) AddOperator(o Operator) int32 {
-	return b.operators.add(o)
+	b.run.Operators = push(b.run.Operators, o)
+	return int32(len(b.run.Operators) - 1)
 }
 
 // AddWait appends a dependency, in the builder's time.
@@ -304,7 +312,6 @@ func (b *Builder) Finish(o Options) *Run {
 		b.Link()
 	}
 	b.countNoted()
-	b.assemble()
 	r := &b.run
 	if b.drops {
 		r.removeDropped()
@@ -345,16 +352,4 @@ func (b *Builder) Finish(o Options) *Run {
 	done := *r
 	*b = Builder{} // frees what the run does not need
 	return &done
-}
-
-// assemble puts the tables into the run. (A merger fills the tables of the run itself.)
-func (b *Builder) assemble() {
-	r := &b.run
-	b.spans.moveTo(&r.Spans)
-	b.kernels.moveTo(&r.Kernels)
-	b.comms.moveTo(&r.Comms)
-	b.copies.moveTo(&r.Copies)
-	b.workgroups.moveTo(&r.Workgroups)
-	b.calls.moveTo(&r.Calls)
-	b.operators.moveTo(&r.Operators)
 }

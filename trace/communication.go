@@ -7,10 +7,9 @@ import (
 
 // A communicationKernel recognises the communication kernels of one library by their names.
 type communicationKernel struct {
-	words   string       // lower case, all found in the name up to its arguments, in this order
-	op      CollectiveOp // UnknownOp: as the name says, see CollectiveOpIn
-	library string
-	source  string // where the library defines the kernels
+	words  string       // lower case, all found in the name up to its arguments, in this order
+	op     CollectiveOp // UnknownOp: as the name says, see CollectiveOpIn
+	source string       // where the library defines the kernels
 }
 
 // communicationKernels are the known communication kernels. Earlier rows win.
@@ -19,60 +18,60 @@ type communicationKernel struct {
 // back: both are an all-to-all of uneven parts. A kernel that only exchanges counts or
 // flags is a barrier. A kernel that fuses an all-reduce with a norm is an all-reduce.
 var communicationKernels = [...]communicationKernel{
-	{"deep_ep notify", Barrier, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/{intranode,internode}.cu"},
-	{"deep_ep barrier", Barrier, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/runtime.cu"},
-	{"deep_ep clean_low_latency_buffer", Barrier, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
-	{"deep_ep dispatch", AllToAll, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
-	{"deep_ep combine", AllToAll, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
-	{"dpsk::ep notify", Barrier, "DeepEP", "deepseek-ai/profile-data, a version before the public one"},
-	{"dpsk::ep dispatch", AllToAll, "DeepEP", "deepseek-ai/profile-data, a version before the public one"},
-	{"dpsk::ep combine", AllToAll, "DeepEP", "deepseek-ai/profile-data, a version before the public one"},
-	{"epdispatch barrier", Barrier, "MORI", "ROCm/mori src/ops/dispatch_combine"},
-	{"epcombinesync", Barrier, "MORI", "ROCm/mori src/ops/dispatch_combine"},
-	{"epdispatch", AllToAll, "MORI", "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
-	{"epcombine", AllToAll, "MORI", "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
-	{"moea2adispatch", AllToAll, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
-	{"moea2acombine", AllToAll, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
-	{"a2a_dispatch_", AllToAll, "pplx-garden", "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
-	{"a2a_combine_", AllToAll, "pplx-garden", "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
-	{"intranode_alltoall_kernel", AllToAll, "dlslime", "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
-	{"cross_device_reduce", AllReduce, "vLLM, SGLang, aiter", "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
-	{"reduce_scatter_cross_device_store", ReduceScatter, "aiter", "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
-	{"aiter allreduce_fusion_kernel", AllReduce, "aiter", "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
-	{"aiter allgather_", AllGather, "aiter", "ROCm/aiter csrc/include/custom_all_reduce.cuh: allgather_naive, _vec, _lastdim"},
-	{"quickreduce allreduce_prototype", AllReduce, "quickreduce of vLLM and SGLang", "vllm-project/vllm csrc/quickreduce/quick_reduce.h"},
-	{"allreduce_fusion_kernel", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu; flashinfer comm/trtllm_allreduce_fusion.cuh"},
-	{"oneshotallreduce", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
-	{"twoshotallreduce", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
-	{"twoshot_allreduce_kernel", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/mnnvlTwoShotAllreduceKernels.cu"},
-	{"userbuffers_fp16_sum_inplace_gpu _ag", AllGather, "userbuffers of Transformer Engine", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
-	{"userbuffers res_allgather", AllGather, "userbuffers of TensorRT-LLM", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu"},
-	{"userbuffers_fp16_sum_inplace_gpu _rs", ReduceScatter, "userbuffers of Transformer Engine", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
-	{"userbuffers_fp16_sum", AllReduce, "userbuffers of Transformer Engine and TensorRT-LLM", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
-	{"kuserbuffers_push", SendRecv, "userbuffers of Transformer Engine", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
-	{"exchangesplitandoffset", Barrier, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu"},
-	{"alltoallv", AllToAll, "PyTorch symmetric memory, mscclpp", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu; microsoft/mscclpp src/ext/collectives"},
-	{"symmetric_memory barrier_kernel", Barrier, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
-	{"symmetric_memory signal_kernel", Barrier, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
-	{"symmetric_memory::", UnknownOp, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ all_gather", AllGather, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ reduce_scatter", ReduceScatter, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ all_reduce", AllReduce, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"_shot_all_reduce", AllReduce, "PyTorch symmetric memory, and Triton kernels on it", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"all_reduce_ _shot", AllReduce, "SGLang", "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
-	{"_all_reduce_kernel", AllReduce, "Triton kernels on symmetric memory", "meta-pytorch/kraken"},
-	{"mscclpp", UnknownOp, "mscclpp", "microsoft/mscclpp src/ext/collectives, src/core/executor"},
-	{"rocshmem barrier", Barrier, "rocSHMEM", "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
-	{"rocshmem quiet", Barrier, "rocSHMEM", "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
-	{"rocshmem", UnknownOp, "rocSHMEM", "ROCm/rocSHMEM src/rocshmem_gpu.cpp, src/host"},
-	{"barrier _on_stream_kernel", Barrier, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
-	{"rdxn _on_stream_kernel", AllReduce, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
-	{"fcollect _on_stream_kernel", AllGather, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
-	{"_on_stream_kernel", UnknownOp, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
-	{"nvshmem", UnknownOp, "NVSHMEM", "NVIDIA/nvshmem src/device"},
-	{"mscclkernel", UnknownOp, "MSCCL in RCCL", "ROCm/rccl src/device/msccl_kernel_impl.h"},
-	{"nccl", UnknownOp, "NCCL", "NVIDIA/nccl src/device; RCCL uses the same names"},
-	{"rccl", UnknownOp, "RCCL", "ROCm/rccl src/device"},
+	{"deep_ep notify", Barrier, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode}.cu"},
+	{"deep_ep barrier", Barrier, "deepseek-ai/DeepEP csrc/kernels/runtime.cu"},
+	{"deep_ep clean_low_latency_buffer", Barrier, "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
+	{"deep_ep dispatch", AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
+	{"deep_ep combine", AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
+	{"dpsk::ep notify", Barrier, "deepseek-ai/profile-data, a version before the public one"},
+	{"dpsk::ep dispatch", AllToAll, "deepseek-ai/profile-data, a version before the public one"},
+	{"dpsk::ep combine", AllToAll, "deepseek-ai/profile-data, a version before the public one"},
+	{"epdispatch barrier", Barrier, "ROCm/mori src/ops/dispatch_combine"},
+	{"epcombinesync", Barrier, "ROCm/mori src/ops/dispatch_combine"},
+	{"epdispatch", AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"epcombine", AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"moea2adispatch", AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"moea2acombine", AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"a2a_dispatch_", AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"a2a_combine_", AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"intranode_alltoall_kernel", AllToAll, "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
+	{"cross_device_reduce", AllReduce, "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"reduce_scatter_cross_device_store", ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"aiter allreduce_fusion_kernel", AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"aiter allgather_", AllGather, "ROCm/aiter csrc/include/custom_all_reduce.cuh: allgather_naive, _vec, _lastdim"},
+	{"quickreduce allreduce_prototype", AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h"},
+	{"allreduce_fusion_kernel", AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu; flashinfer comm/trtllm_allreduce_fusion.cuh"},
+	{"oneshotallreduce", AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
+	{"twoshotallreduce", AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
+	{"twoshot_allreduce_kernel", AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/mnnvlTwoShotAllreduceKernels.cu"},
+	{"userbuffers_fp16_sum_inplace_gpu _ag", AllGather, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"userbuffers res_allgather", AllGather, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu"},
+	{"userbuffers_fp16_sum_inplace_gpu _rs", ReduceScatter, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"userbuffers_fp16_sum", AllReduce, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"kuserbuffers_push", SendRecv, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"exchangesplitandoffset", Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu"},
+	{"alltoallv", AllToAll, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu; microsoft/mscclpp src/ext/collectives"},
+	{"symmetric_memory barrier_kernel", Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory signal_kernel", Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory::", UnknownOp, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_gather", AllGather, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ reduce_scatter", ReduceScatter, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_reduce", AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"_shot_all_reduce", AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"all_reduce_ _shot", AllReduce, "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
+	{"_all_reduce_kernel", AllReduce, "meta-pytorch/kraken"},
+	{"mscclpp", UnknownOp, "microsoft/mscclpp src/ext/collectives, src/core/executor"},
+	{"rocshmem barrier", Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem quiet", Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem", UnknownOp, "ROCm/rocSHMEM src/rocshmem_gpu.cpp, src/host"},
+	{"barrier _on_stream_kernel", Barrier, "NVIDIA/nvshmem src/device/launch"},
+	{"rdxn _on_stream_kernel", AllReduce, "NVIDIA/nvshmem src/device/launch"},
+	{"fcollect _on_stream_kernel", AllGather, "NVIDIA/nvshmem src/device/launch"},
+	{"_on_stream_kernel", UnknownOp, "NVIDIA/nvshmem src/device/launch"},
+	{"nvshmem", UnknownOp, "NVIDIA/nvshmem src/device"},
+	{"mscclkernel", UnknownOp, "ROCm/rccl src/device/msccl_kernel_impl.h"},
+	{"nccl", UnknownOp, "NVIDIA/nccl src/device; RCCL uses the same names"},
+	{"rccl", UnknownOp, "ROCm/rccl src/device"},
 }
 
 // computeDespiteName are words of compute kernels whose names also hold words of
@@ -126,15 +125,6 @@ func containsAll(name, words string) bool {
 
 // Communicates reports whether a kernel is a communication kernel, by its name.
 func Communicates(kernel string) bool { return communicationOf(kernel) != nil }
-
-// CommunicationLibrary returns the library of a communication kernel, "" for any other
-// kernel.
-func CommunicationLibrary(kernel string) string {
-	if c := communicationOf(kernel); c != nil {
-		return c.library
-	}
-	return ""
-}
 
 // KernelOp returns the operation of a communication kernel, by its name.
 func KernelOp(kernel string) CollectiveOp {

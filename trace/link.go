@@ -86,11 +86,11 @@ func (b *Builder) Link() {
 
 // link is Link; without mark it leaves the kinds of calls alone.
 func (b *Builder) link(mark bool) {
-	for i := range b.kernels.rows {
-		b.kernels.at(int32(i)).Launch = None
+	for i := range b.run.Kernels {
+		b.run.Kernels[i].Launch = None
 	}
-	for i := range b.copies.rows {
-		b.copies.at(int32(i)).Launch = None
+	for i := range b.run.Copies {
+		b.run.Copies[i].Launch = None
 	}
 	calls := b.numberedCalls()
 	rows := b.hostRows(calls)
@@ -103,8 +103,8 @@ func (b *Builder) link(mark bool) {
 		return
 	}
 	calls.last = 0
-	for i := range b.spans.rows {
-		s := b.spans.at(int32(i))
+	for i := range b.run.Spans {
+		s := &b.run.Spans[i]
 		launch := b.launchOf(s)
 		if launch == nil {
 			continue
@@ -120,9 +120,9 @@ func (b *Builder) launchOf(s *Span) *SpanID {
 	switch {
 	case s.Attr == None:
 	case s.Kind == Compute || s.Kind == Collective:
-		return &b.kernels.at(s.Attr).Launch
+		return &b.run.Kernels[s.Attr].Launch
 	case s.Kind == Copy || s.Kind == Transfer:
-		return &b.copies.at(s.Attr).Launch
+		return &b.run.Copies[s.Attr].Launch
 	}
 	return nil
 }
@@ -130,16 +130,16 @@ func (b *Builder) launchOf(s *Span) *SpanID {
 // correlation returns the correlation of a kernel or copy.
 func (b *Builder) correlation(s *Span) int64 {
 	if s.Kind == Compute || s.Kind == Collective {
-		return b.kernels.at(s.Attr).Correlation
+		return b.run.Kernels[s.Attr].Correlation
 	}
-	return b.copies.at(s.Attr).Correlation
+	return b.run.Copies[s.Attr].Correlation
 }
 
 // numberedCalls indexes the host calls that have a correlation.
 func (b *Builder) numberedCalls() *Index {
 	n := 0
-	for i := range b.calls.rows {
-		if b.calls.at(int32(i)).Correlation != 0 {
+	for i := range b.run.Calls {
+		if b.run.Calls[i].Correlation != 0 {
 			n++
 		}
 	}
@@ -148,17 +148,17 @@ func (b *Builder) numberedCalls() *Index {
 		return x
 	}
 	x.Reserve(n)
-	for i := range b.spans.rows {
-		s := b.spans.at(int32(i))
+	for i := range b.run.Spans {
+		s := &b.run.Spans[i]
 		if s.Kind != HostCall && s.Kind != Launch || s.Attr == None {
 			continue
 		}
-		if c := b.calls.at(s.Attr).Correlation; c != 0 {
+		if c := b.run.Calls[s.Attr].Correlation; c != 0 {
 			x.Add(b.run.Lanes[s.Lane].Rank, c, int32(i))
 		}
 	}
 	x.sort(func(i, j int32) int {
-		p, q := b.spans.at(i), b.spans.at(j)
+		p, q := &b.run.Spans[i], &b.run.Spans[j]
 		return cmp.Or(cmp.Compare(p.Start, q.Start), cmp.Compare(q.End, p.End), cmp.Compare(i, j))
 	})
 	return x

@@ -147,7 +147,7 @@ func joinParts(a, b *Run) (*Run, error) {
 // nothing and returns false if matching correlations would start work before its call:
 // then two tools numbered independently.
 func linkParts(r *Run) bool {
-	b := Builder{run: *r, spans: tableOf(r.Spans), kernels: tableOf(r.Kernels), copies: tableOf(r.Copies), calls: tableOf(r.Calls)}
+	b := Builder{run: *r}
 	b.link(false)
 	launches, late := 0, 0
 	for _, s := range r.Spans {

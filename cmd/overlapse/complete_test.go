@@ -69,7 +69,6 @@ func TestCompletions(t *testing.T) {
 		{"replay x --format ", []string{"table", "json", "csv", "parquet", "markdown"}},
 		{"reproduce --format h", []string{"html"}},
 		{"export x --to p", []string{"parquet", "pprof"}},
-		{"inspect x --compat hta", []string{"hta", "hta-last"}},
 		{"replay x --clock s", []string{"sustained"}},
 		{"sweep x.yaml --shard a", []string{"auto"}},
 	} {

@@ -35,7 +35,6 @@ type inspectOptions struct {
 
 	dataflow string // a file of corrections
 
-	compat  string
 	explain bool
 	top     int
 }
@@ -64,7 +63,6 @@ pairs of computation and communication that a strategy can overlap; the states o
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.all, "all", false, "also print the evidence for pairs, tiles and dependencies, every step, and the file of each rank")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	usage.ChoiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
 	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each table; 0: all")
 	inputs.DataflowFlag(c, &o.dataflow)
 	a.OutsideFlag(c)
@@ -80,8 +78,7 @@ type inspected struct {
 	Times    []overlap.Times      `json:"iteration"`            // what one consists of, by rank row
 	Late     *overlap.LateRank    `json:"waited_for,omitempty"` // by the other ranks
 	Flows    workload.FlowSummary `json:"dependencies"`
-	Compat   []overlap.Breakdown  `json:"compat,omitempty"` // by rank row, with the definitions of --compat
-	Spans    map[string]int       `json:"spans"`            // by kind
+	Spans    map[string]int       `json:"spans"` // by kind
 	Ledger   []ledgerEntry        `json:"ledger"`
 	LeftOut  leftOut              `json:"left_out"`
 }
@@ -149,9 +146,6 @@ func (a *app) inspect(o inspectOptions) error {
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
 		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
-		if o.compat != "" {
-			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
-		}
 		for _, sp := range run.Spans {
 			r.Spans[sp.Kind.String()]++
 		}
@@ -191,7 +185,7 @@ func (v *inspection) print() {
 		}
 	}
 	if v.explain {
-		v.explainMetrics(v.compat)
+		v.explainMetrics()
 	}
 	fmt.Fprintln(v.Out)
 	if len(v.workload.Ops) > 0 && !v.all {
@@ -512,8 +506,7 @@ func (v *inspection) printPairs() {
 	})
 }
 
-// printRanks prints what the time of each captured rank goes to, by overlapse's definitions
-// or another tool's.
+// printRanks prints what the time of each captured rank goes to.
 func (v *inspection) printRanks() {
 	run, m := v.workload.Run, v.metrics
 	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
@@ -524,9 +517,6 @@ func (v *inspection) printRanks() {
 		} else {
 			copies++
 		}
-	}
-	if v.compat != "" {
-		v.printCompat(names)
 	}
 	title, transfer := "ranks: where the time goes", "transfer"
 	if workload.Iterations(v.workload) > 0 {
@@ -618,22 +608,6 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 	t.Render()
 }
 
-// printCompat prints the time breakdown of each rank as another tool defines it.
-func (v *inspection) printCompat(names []int) {
-	parts := overlap.Compat(v.workload.Run, overlap.Tool(v.compat))
-	t := v.Section("time breakdown, as defined by "+v.compat,
-		"rank", "total", "overlap", "exposed", "idle", "compute", "communication", "overlapped", "exposed copies")
-	v.AtMost(t, len(parts), v.top, func(i int) {
-		b, percent := parts[i], "-"
-		if p, ok := b.OverlapPercent(); ok {
-			percent = fmt.Sprintf("%.2f %%", p)
-		}
-		t.AppendRow(table.Row{
-			fmt.Sprint(names[i]), b.Total, percent, b.Exposed, b.Idle, b.Compute, b.Communication, b.Overlapped, b.Copies,
-		})
-	})
-}
-
 // idleWait is what most of a rank's idle time waits for; "" without idle time.
 func idleWait(c overlap.Causes) string {
 	parts := c.Parts()
@@ -649,13 +623,10 @@ func idleWait(c overlap.Causes) string {
 }
 
 // explainMetrics prints the definition of every figure.
-func (a *app) explainMetrics(compat string) {
+func (a *app) explainMetrics() {
 	fmt.Fprintln(a.Out)
 	for _, d := range overlap.Explain() {
 		fmt.Fprintf(a.Out, "%s: %s\n", d.Term, d.Meaning)
-	}
-	if compat != "" {
-		fmt.Fprintf(a.Out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
 	}
 }
 

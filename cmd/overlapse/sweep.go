@@ -138,7 +138,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		}
 	}
 	if o.job.Wanted() {
-		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out, axes.Reading)
+		return o.job.Write(a.Console, &a.files, o.plan, o.out, axes.Reading)
 	}
 	store, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {

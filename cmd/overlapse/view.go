@@ -161,7 +161,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.ReasonsOf(out.Result, 0, 0)})
 		opts.Times = append(opts.Times, timeOf(r.Rows[i].Time, r.Rows[i].Change))
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -42,13 +41,12 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 		}
 		return views, err
 	}
-	preview := func() []layout.View { return behind.preview(o.timeline()) }
 	status := func() string {
 		return fmt.Sprintf("%s: %.1f s", inputs.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
 	}
 	quit, stop := signal.NotifyContext(ctx, syscall.SIGQUIT) // else the terminal is not restored
 	defer stop()
-	err := tui.Run(quit, opts, tui.Loader{Load: load, Preview: preview, Status: status, Ticks: tick.C})
+	err := tui.Run(quit, opts, tui.Loader{Load: load, Status: status, Ticks: tick.C})
 	select {
 	case <-loaded:
 		fmt.Fprint(a.Err, notes.String())
@@ -56,23 +54,4 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 	default: // left before
 		return cmp.Or(err, ctx.Err(), context.Cause(quit))
 	}
-}
-
-// previewBytes of all files together, inflated, take a tenth of a second to read.
-const previewBytes = 8 << 20
-
-// preview is the first events of each file, unless most is read within console.Patience. Errors
-// are those of reading all.
-func (a *app) preview(path string) []layout.View {
-	time.Sleep(console.Patience / 2)
-	if p := a.Read; inputs.IsYAML(path) || path == "-" || 2*p.Read.Load() >= p.Total.Load() {
-		return nil
-	}
-	o := a.Reading()
-	o.Head, o.SkipBad = previewBytes, nil
-	run, err := a.OpenAll(path, o)
-	if err != nil || len(run.Spans) == 0 || len(trace.Split(run)) > 1 {
-		return nil
-	}
-	return []layout.View{{Run: run}}
 }

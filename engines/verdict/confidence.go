@@ -27,9 +27,6 @@ const (
 	Low    Level = "low"
 )
 
-// Levels lists them, best first.
-func Levels() []Level { return []Level{High, Medium, Low} }
-
 // A Confidence is how certain it is whether an outcome is faster than the captured schedule,
 // and the main reason: the strongest caveat or, without one, what the prediction is made from.
 type Confidence struct {

@@ -34,7 +34,6 @@ type Options struct {
 	File  string // name of the input in errors and the ledger; the rank may be read from it
 	Limit int64  // maximum bytes of JSON; 0: DefaultLimit
 
-	Head   int64         // if not 0: read only the events that start in so many bytes
 	Events *atomic.Int64 // if not nil: events read are added while Read works
 
 	// Companion, if not nil, returns the execution trace of a rank, which may be
@@ -61,9 +60,6 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.native != nil && o.Head > 0 {
-		return nil, d.whole("a trace that overlapse wrote is read as a whole only", "")
-	}
 	if d.native != nil {
 		return d.finishNative(), nil
 	}
@@ -88,7 +84,7 @@ func (d *reader) documents() error {
 		return d.w.syntax(d.w.pos, "a Chrome trace starts with { or [, not with "+printable(d.w.b[d.w.pos:min(len(d.w.b), d.w.pos+12)]),
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)
 	}
-	for ; ok && !d.cut(); c, ok = d.w.peek() {
+	for ; ok; c, ok = d.w.peek() {
 		var err error
 		switch c {
 		case '[':
@@ -121,24 +117,12 @@ func (d *reader) whole(msg, cure string) error {
 	return &trace.SyntaxError{File: d.o.File, Msg: msg, Cure: cure}
 }
 
-// cut ends the input if the part to read is over.
-func (d *reader) cut() bool {
-	over := d.o.Head > 0 && d.w.at(d.w.pos) >= d.o.Head
-	if over {
-		d.w.b, d.w.err = d.w.b[:d.w.pos], io.EOF
-	}
-	return over
-}
-
 // list reads an array of events, whose opening bracket is next. The end may be
 // missing: a crashed program cannot write it.
 func (d *reader) list() error {
 	d.sawEvents = true
 	d.w.pos++
 	for {
-		if d.cut() {
-			return nil
-		}
 		c, ok := d.w.peek()
 		switch {
 		case !ok && d.w.err == io.EOF:

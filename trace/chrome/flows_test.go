@@ -13,7 +13,7 @@ import (
 
 // Further arrows begin and end within their slices, counters belong to their ranks, and
 // reading skips both.
-func TestWriteWith(t *testing.T) {
+func TestWriteFlows(t *testing.T) {
 	var b trace.Builder
 	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{ID: 0}), Peer: trace.None})
 	for at := range trace.Time(3) {
@@ -21,12 +21,12 @@ func TestWriteWith(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{KeepZero: true})
 	var plain, with bytes.Buffer
-	if err := chrome.Write(&plain, run); err != nil {
+	if err := chrome.Write(&plain, run, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	flows := []chrome.Flow{{From: 0, To: 2, Left: 8, Came: 20, Name: "flag \"1\""}}
 	counters := []chrome.Counter{{Rank: 0, Name: "GB/s", At: []trace.Time{0, 8}, Values: []float64{1.5, 0}}}
-	if err := chrome.WriteWith(&with, run, flows, counters); err != nil {
+	if err := chrome.Write(&with, run, flows, counters); err != nil {
 		t.Fatal(err)
 	}
 	var file struct {

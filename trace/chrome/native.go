@@ -166,7 +166,6 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			Correlation: number(a.correlation),
 			External:    number(a.external),
 			Op:          d.index(a.op, len(head.Operators)),
-			OnStream:    a.stream != nil,
 		})
 	case kind == trace.Compute:
 		if a.collective != nil {

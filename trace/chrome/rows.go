@@ -4,20 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
-	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 )
-
-// push appends and doubles a full slice. append itself grows large slices by only a
-// quarter, which copies each element five times.
-func push[T any](s []T, v T) []T {
-	if len(s) == cap(s) {
-		s = slices.Grow(s, max(len(s), 64))
-	}
-	return append(s, v)
-}
 
 // number reads an integer argument; 0 if absent or invalid.
 func number(b []byte) int64 {
@@ -77,7 +67,7 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 		info.param = int32(len(d.kernelParams))
 		d.kernelParams = append(d.kernelParams, param{span: span, external: info.external, comm: c, seq: seq})
 	}
-	d.kernels = push(d.kernels, info)
+	d.kernels = append(d.kernels, info)
 	return d.b.AddKernel(k)
 }
 
@@ -96,7 +86,7 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 	if c == memcpy {
 		row.Dir = direction(e.name, a.kind)
 	}
-	d.copies = push(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
+	d.copies = append(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
 	return d.b.AddCopy(row)
 }
 
@@ -126,7 +116,7 @@ func direction(name, kind []byte) trace.CopyDir {
 
 // call adds the side row of a host call.
 func (d *reader) call(e *event, span trace.SpanID) int32 {
-	d.calls = push(d.calls, span)
+	d.calls = append(d.calls, span)
 	return d.b.AddCall(trace.Call{
 		Correlation: number(e.args.correlation),
 		External:    number(e.args.external),
@@ -151,7 +141,7 @@ func (d *reader) launch(e *event, call int32) {
 
 // operator adds the side row of a framework operator.
 func (d *reader) operator(e *event, span trace.SpanID) int32 {
-	row := trace.Call{External: number(e.args.external), Op: trace.None, OnStream: e.args.stream != nil && streamOf(e.args.stream) != trace.None}
+	row := trace.Call{External: number(e.args.external), Op: trace.None}
 	if e.args.dims != nil {
 		row.Op = d.operands(e)
 	}
@@ -159,10 +149,10 @@ func (d *reader) operator(e *event, span trace.SpanID) int32 {
 		c, seq := d.comm(&e.args)
 		d.params = append(d.params, param{span: span, external: row.External, comm: c, seq: seq})
 	}
-	d.calls = push(d.calls, span)
+	d.calls = append(d.calls, span)
 	at := d.b.AddCall(row)
 	if d.o.Companion != nil {
-		d.operatorCalls = push(d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
+		d.operatorCalls = append(d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
 	}
 	return at
 }

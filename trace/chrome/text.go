@@ -76,13 +76,7 @@ func validUTF8(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}
-	var out []byte
-	for len(b) > 0 {
-		r, n := utf8.DecodeRune(b)
-		out = utf8.AppendRune(out, r)
-		b = b[n:]
-	}
-	return string(out)
+	return string([]rune(string(b)))
 }
 
 func hex4(b []byte) rune {

@@ -54,11 +54,6 @@ var categories = [...]string{
 
 const fillCategory = "gpu_memset"
 
-// Write writes the run as Chrome trace events, which Perfetto and chrome://tracing
-// open: a process per rank, a thread per lane, an arrow from each launch to the
-// launched work. Times are exact. Read returns the same run, except for its ledger.
-func Write(w io.Writer, run *trace.Run) error { return WriteWith(w, run, nil, nil) }
-
 // A Flow is a further arrow between two spans, such as from a put to the wait that it ends.
 type Flow struct {
 	From, To   trace.SpanID
@@ -74,8 +69,11 @@ type Counter struct {
 	Values []float64
 }
 
-// WriteWith is Write with further arrows and with counters. Read skips them.
-func WriteWith(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
+// Write writes the run as Chrome trace events, which Perfetto and chrome://tracing
+// open: a process per rank, a thread per lane, an arrow from each launch to the
+// launched work. Times are exact. Read returns the same run, except for its ledger, and
+// skips the further arrows and the counters.
+func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
 	head, err := json.Marshal(nativeHeader{
 		Version:   nativeVersion,
 		Name:      run.Name,

@@ -6,9 +6,6 @@ func (w *writer) call(c *trace.Call) {
 	w.field("External id", c.External)
 	w.field("correlation", c.Correlation)
 	w.optional("op", c.Op)
-	if c.OnStream {
-		w.field("stream", 0)
-	}
 }
 
 func (w *writer) kernel(k *trace.Kernel) {

@@ -67,7 +67,7 @@ func (o Options) openExecution(p part) (*assemble.Execution, error) {
 	defer in.close()
 	for _, row := range o.formats {
 		if row.sniff(in.head, in.name) {
-			if row.execution == nil || o.Head > 0 {
+			if row.execution == nil {
 				return nil, nil
 			}
 			return row.execution(in.text(), in.name, o.budget.limit)

@@ -29,7 +29,7 @@ func (o Options) executionBelow(dir string) (below []listing) {
 // folders that it read. An execution trace that cannot be read is noted.
 func (r *reading) withExecution(run *trace.Run, o Options) (with *trace.Run, read []string) {
 	for _, l := range r.execution {
-		if o.Head == 0 && lacksUses(run) {
+		if lacksUses(run) {
 			read = append(read, l.path)
 			run = o.withStorages(run, l.traces, l.path)
 		}

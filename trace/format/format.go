@@ -31,11 +31,6 @@ type Options struct {
 	// read, which is then left out; where it is nil the first one is Open's error.
 	SkipBad func(error)
 
-	// Head, if not 0, is how many bytes of all files together are read, once inflated: the
-	// run has the first events of each file. Not all formats have that; Open fails with
-	// ErrNoHead for the others. Execution traces are left out.
-	Head int64
-
 	Progress *Progress // is told how far Open is; nil: nobody asks
 
 	formats    []format // the table
@@ -68,13 +63,9 @@ type format struct {
 	execution func(r io.Reader, file string, limit int64) (*assemble.Execution, error) // of an execution trace, which has no times
 	noTrace   error                                                                    // cause of read's errors about a file that is of the format but no trace
 
-	head  bool   // read does a part of the file
 	cure  string // where read is nil; FILE is replaced with the name of the file
 	cause error  // of the error then
 }
-
-// ErrNoHead is the cause of an error about a file that cannot be read in part.
-var ErrNoHead = errors.New("cannot be read in part")
 
 // sniffSize is how much of a file sniffing looks at.
 const sniffSize = 4096
@@ -94,7 +85,7 @@ func table() []format {
 		},
 		{
 			name:       "Chrome trace events or PyTorch profiler (.json, .json.gz)",
-			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome, head: true, noTrace: chrome.ErrNoEvents,
+			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome, noTrace: chrome.ErrNoEvents,
 		},
 		{name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"), read: readWG},
 		{name: "tar archive of these (.tar, .tar.gz, .tgz)", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
@@ -189,7 +180,7 @@ func readPerfetto(in *input) (*trace.Run, error) {
 func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
 
 func readChrome(in *input) (*trace.Run, error) {
-	options := chrome.Options{File: in.name, Limit: in.budget.limit, Head: in.Head}
+	options := chrome.Options{File: in.name, Limit: in.budget.limit}
 	if in.Progress != nil {
 		options.Events = &in.Progress.Events
 	}

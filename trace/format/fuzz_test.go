@@ -28,7 +28,7 @@ func rankFiles(tb testing.TB) [][]byte {
 			tb.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run); err != nil {
+		if err := chrome.Write(&out, run, nil, nil); err != nil {
 			tb.Fatal(err)
 		}
 		files = append(files, out.Bytes())
@@ -50,25 +50,19 @@ func checkFolder(t *testing.T, dir string, files ...[]byte) {
 			t.Fatal(err)
 		}
 	}
-	var run *trace.Run
-	for _, head := range []int64{int64(len(files[0])), 0} { // a part, then all
-		var err error
-		run, err = Open(dir, Options{Limit: 1 << 24, Head: head})
+	run, err := Open(dir, Options{Limit: 1 << 24})
+	if err != nil {
 		var syntax *trace.SyntaxError
-		switch {
-		case err == nil:
-			if err := trace.Validate(run); err != nil {
-				t.Fatal(err)
-			}
-		case !errors.As(err, &syntax) || syntax.File == "":
+		if !errors.As(err, &syntax) || syntax.File == "" {
 			t.Errorf("an error without its file: %v", err)
 		}
-	}
-	if run == nil {
 		return
 	}
+	if err := trace.Validate(run); err != nil {
+		t.Fatal(err)
+	}
 	var out bytes.Buffer
-	if err := chrome.Write(&out, run); err != nil {
+	if err := chrome.Write(&out, run, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	back, err := chrome.Read(&out, chrome.Options{File: "back.json"})
@@ -163,7 +157,7 @@ func TestTimesAtTheBound(t *testing.T) {
 		}
 		dir := t.TempDir()
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run); err != nil {
+		if err := chrome.Write(&out, run, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		checkFolder(t, dir, out.Bytes())

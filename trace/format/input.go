@@ -63,8 +63,6 @@ func (in *input) read() (*trace.Run, error) {
 	for _, f := range in.formats {
 		switch {
 		case !f.sniff(in.head, in.name):
-		case f.read != nil && in.Head > 0 && !f.head:
-			return nil, &trace.SyntaxError{File: in.name, Msg: "not read", Err: ErrNoHead}
 		case f.read != nil:
 			return f.read(in)
 		case f.execution != nil:

@@ -126,9 +126,6 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		return nil, err
 	}
 	o.alone, o.companions = len(all) == 1, companions
-	if o.Head > 0 {
-		o.Head = max(1, o.Head/int64(len(all)))
-	}
 	read := make([]*trace.Run, len(all))
 	failed := make([]error, len(all))
 	var group errgroup.Group

@@ -1,8 +1,6 @@
 package format
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,40 +31,5 @@ func TestProgress(t *testing.T) {
 		if path == dir && (p.Total.Load() != size || p.Events.Load() != events) {
 			t.Errorf("%d bytes and %d events, want %d and %d", p.Total.Load(), p.Events.Load(), size, events)
 		}
-	}
-}
-
-// Head reads the events that start in the first bytes of each file, and no format that has
-// no such part.
-func TestHead(t *testing.T) {
-	dir := t.TempDir()
-	const events, header = 1000, `{"traceEvents":[`
-	for rank := range 2 {
-		var text strings.Builder
-		text.WriteString(header)
-		for i := range events {
-			fmt.Fprintf(&text, `{"ph":"X","cat":"kernel","name":"k","pid":%d,"tid":7,"ts":%d,"dur":1,"args":{"stream":7}},`, rank, 10000+i)
-		}
-		fmt.Fprintf(&text, `{}],"distributedInfo":{"rank":%d}}`, rank)
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d.json", rank)), []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const event = len(`{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10000,"dur":1,"args":{"stream":7}},`)
-	for _, n := range []int{1, 2, 500, events} {
-		run, err := Open(dir, Options{Head: 2 * int64(len(header)+event*(n-1)+1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(run.Spans) != 2*n || len(run.Ranks) != 2 {
-			t.Errorf("%d events of each file are %d spans of %d ranks", n, len(run.Spans), len(run.Ranks))
-		}
-	}
-	other := filepath.Join(dir, "x.csv")
-	if err := os.WriteFile(other, []byte("\"Kind\",\"Agent_Id\",\"Queue_Id\",\"Kernel_Name\",\"Start_Timestamp\",\"End_Timestamp\"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(other, Options{Head: 1}); !errors.Is(err, ErrNoHead) {
-		t.Errorf("a part of CSV: error %v", err)
 	}
 }

@@ -94,23 +94,6 @@ func TestIdleOfToldWait(t *testing.T) {
 	}
 }
 
-// HTA takes every row with a stream for work: a wait of 5 µs inside 20 µs of
-// communication is 25 % overlapped, an operator of 10 µs more 75 %.
-func TestHTATakesRowsWithStream(t *testing.T) {
-	comm := launched("ncclDevKernel", 1, 7, 0, 100, 120)
-	wait := called("cudaStreamWaitEvent", 4, 104, 109) + synced("Stream Wait Event", 4, 9, 7, 3, 104, 109)
-	host := called("cudaDeviceSynchronize", 6, 90, 110) + synced("Context Sync", 6, -1, -1, -1, 90, 110)
-	operator := `{"ph":"X","cat":"cpu_op","name":"triton_poi_0","pid":1,"tid":1,"ts":110,"dur":10,"args":{"External id":9,"stream":0}},`
-	for _, x := range []struct {
-		events string
-		want   float64
-	}{{comm, 0}, {comm + host, 0}, {comm + wait, 25}, {comm + wait + operator, 75}} {
-		if got, _ := overlap.Compat(read(t, x.events), overlap.HTA)[0].OverlapPercent(); got != x.want {
-			t.Errorf("%.2f %%, want %.2f", got, x.want)
-		}
-	}
-}
-
 // Two GPUs of one process: the calls of its threads, on the first rank's
 // lanes, tell why the second was idle.
 func TestIdleOfSecondGPU(t *testing.T) {

@@ -2,9 +2,7 @@ package rocprof
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
-	"io"
 	"testing"
 )
 
@@ -32,27 +30,6 @@ func BenchmarkTable(b *testing.B) {
 			}
 			n, _ := number(t.field(c))
 			sum += n
-		}
-	}
-}
-
-func BenchmarkEncodingCSV(b *testing.B) {
-	text := kernelCSV(100000)
-	b.SetBytes(int64(len(text)))
-	for b.Loop() {
-		r := csv.NewReader(bytes.NewReader(text))
-		r.ReuseRecord = true
-		r.LazyQuotes = true
-		var sum int64
-		for {
-			rec, err := r.Read()
-			if err == io.EOF {
-				break
-			}
-			n, _ := number([]byte(rec[9]))
-			sum += n
-			l, _ := r.FieldPos(0)
-			_ = l
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package rocprof
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -81,7 +80,7 @@ func (r *csvReader) process() int32 {
 	if r.columns.processOf == trace.None {
 		return r.Process(r.group, 0, r.t.file)
 	}
-	return r.Process(string(r.t.field(r.columns.processOf)), r.count(r.columns.pid), r.t.file)
+	return r.Process(r.t.field(r.columns.processOf), r.count(r.columns.pid), r.t.file)
 }
 
 // startEnd reads the times; ok is false if the record has none and was skipped.
@@ -110,13 +109,13 @@ func (r *csvReader) count(column int) int64 {
 // agentOf returns the agent in a column, or trace.None where there is none.
 func (r *csvReader) agentOf(process int32, column int) int32 {
 	f := r.t.field(column)
-	if len(f) == 0 {
+	if f == "" {
 		return trace.None
 	}
-	a, ok := r.agents[agentKey{process, string(f)}]
+	a, ok := r.agents[agentKey{process, f}]
 	if !ok {
-		a = r.Agent(process, string(f))
-		r.agents[agentKey{process, string(f)}] = a
+		a = r.Agent(process, f)
+		r.agents[agentKey{process, f}] = a
 	}
 	return a
 }
@@ -137,7 +136,7 @@ func (r *csvReader) kernel() {
 	d := assemble.Dispatch{
 		Agent: r.agentOf(p, c.agent),
 		Queue: r.count(c.queue),
-		Name:  r.Builder.InternBytes(r.t.field(c.name)),
+		Name:  r.Builder.Intern(r.t.field(c.name)),
 		Start: start,
 		End:   end,
 		Kernel: trace.Kernel{
@@ -190,10 +189,10 @@ func (r *csvReader) copied() {
 	}
 	p, name := r.process(), r.t.field(r.columns.direction)
 	c := assemble.Copy{
-		Name:        r.Builder.InternBytes(name),
+		Name:        r.Builder.Intern(name),
 		From:        r.agentOf(p, r.columns.from),
 		To:          r.agentOf(p, r.columns.to),
-		Dir:         direction(string(name)),
+		Dir:         direction(name),
 		Stream:      r.count(r.columns.stream),
 		Correlation: r.count(r.columns.correlation),
 		Start:       start,
@@ -230,7 +229,7 @@ func (r *csvReader) called() {
 	}
 	r.setDomain(r.t.field(r.columns.domain))
 	r.checked(r.AddCall(r.process(), &assemble.Call{
-		Name:        r.Builder.InternBytes(r.t.field(r.columns.name)),
+		Name:        r.Builder.Intern(r.t.field(r.columns.name)),
 		Thread:      r.count(r.columns.thread),
 		Correlation: r.count(r.columns.correlation),
 		Start:       start,
@@ -240,9 +239,9 @@ func (r *csvReader) called() {
 	}))
 }
 
-func (r *csvReader) setDomain(name []byte) {
-	if string(name) != r.domain.name {
-		r.domain = domainOf(string(name))
+func (r *csvReader) setDomain(name string) {
+	if name != r.domain.name {
+		r.domain = domainOf(name)
 	}
 }
 
@@ -255,21 +254,21 @@ func (r *csvReader) marked() {
 	r.domain = domain{marker: true}
 	at, _, ok := r.startEnd()
 	if ok {
-		r.checked(r.AddCall(r.process(), &assemble.Call{Name: r.Builder.InternBytes(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
+		r.checked(r.AddCall(r.process(), &assemble.Call{Name: r.Builder.Intern(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
 	}
 }
 
 // memory reads allocations of memory and of scratch memory.
 func (r *csvReader) memory() {
 	if start, end, ok := r.startEnd(); ok {
-		r.checked(r.AddRange(r.process(), r.Builder.InternBytes(r.t.field(r.columns.direction)), start, end))
+		r.checked(r.AddRange(r.process(), r.Builder.Intern(r.t.field(r.columns.direction)), start, end))
 	}
 }
 
 // agent reads the description of an agent. Records may call it by any of its numbers.
 func (r *csvReader) agent() {
 	field := func(column string) int64 { return r.count(r.t.column(column)) }
-	text := func(column string) string { return string(bytes.TrimSpace(r.t.field(r.t.column(column)))) }
+	text := func(column string) string { return strings.TrimSpace(r.t.field(r.t.column(column))) }
 	var size agentSize
 	for _, column := range [...]string{"cu_count", "wave_front_size", "max_waves_per_cu", "lds_size_in_kb"} {
 		*size.field(column) = field(column)

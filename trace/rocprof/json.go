@@ -111,7 +111,7 @@ func (s *jsonScanner) skip() {
 
 // number reads an integer; 0 for anything else.
 func (s *jsonScanner) number() int64 {
-	n, _ := number(s.value())
+	n, _ := number(string(s.value()))
 	return n
 }
 

@@ -1,11 +1,11 @@
 package rocprof
 
 import (
-	"bytes"
 	"cmp"
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -134,13 +134,13 @@ func (g *wgReader) read() {
 }
 
 // kernel returns the row of the name in g.kernels.
-func (g *wgReader) kernel(name []byte) int32 {
-	if k, ok := g.kernelID[string(name)]; ok {
+func (g *wgReader) kernel(name string) int32 {
+	if k, ok := g.kernelID[name]; ok {
 		return k
 	}
 	k := int32(len(g.kernels))
-	g.kernels = append(g.kernels, string(name))
-	g.kernelID[string(name)] = k
+	g.kernels = append(g.kernels, name)
+	g.kernelID[name] = k
 	return k
 }
 
@@ -148,14 +148,14 @@ func (g *wgReader) kernel(name []byte) int32 {
 func (g *wgReader) optional(column int) int32 {
 	f := g.t.field(column)
 	id, ok := id32(f)
-	if !ok && len(bytes.TrimSpace(f)) > 0 {
+	if !ok && strings.TrimSpace(f) != "" {
 		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is not an id: treated as unknown")
 	}
 	return id
 }
 
 // id32 parses an id, which is never negative; it returns trace.None for anything else.
-func id32(f []byte) (id int32, ok bool) {
+func id32(f string) (id int32, ok bool) {
 	n, ok := number(f)
 	if !ok || n < 0 || n > math.MaxInt32 {
 		return trace.None, false

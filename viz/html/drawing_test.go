@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/viztest"
 )
@@ -52,7 +53,7 @@ func streamsRun(name, kernel string, longer trace.Time) *trace.Run {
 
 func TestDraw(t *testing.T) {
 	r := Report{Parts: []layout.Part{{Name: "gemm → all_to_all", Ops: []int32{1, 2}}}, Runs: []Named{
-		{Name: "bulk", Run: streamsRun("bulk", "gemm", 0), Gaps: []layout.Gap{{Queue: 7, From: 61_000, To: 90_000, Cause: "flag"}}},
+		{Name: "bulk", Run: streamsRun("bulk", "gemm", 0), Gaps: []overlap.Reason{{Queue: 7, Start: 61_000, End: 90_000, Cause: "flag"}}},
 		{Name: "fused", Run: streamsRun("fused", "gemm", 9000)},
 	}}
 	viztest.Golden(t, "lanes.svg", drawing(t, r, Picture{Title: "two strategies", Path: true}))

@@ -77,10 +77,10 @@ type Named struct {
 	Name    string
 	Note    string // printed next to its time: "−22.8 %"; may be ""
 	Run     *trace.Run
-	Start   trace.Time   // of its first iteration: timelines show all runs from there
-	Gaps    []layout.Gap // why queues were stalled, where known
-	Use     []Use        // what its ranks use over time; nil: counts of kernels and copies
-	Cluster int          // workgroups that compute one slice together, for the order of rows; 0: 16
+	Start   trace.Time       // of its first iteration: timelines show all runs from there
+	Gaps    []overlap.Reason // why queues were stalled, where known
+	Use     []Use            // what its ranks use over time; nil: counts of kernels and copies
+	Cluster int              // workgroups that compute one slice together, for the order of rows; 0: 16
 }
 
 // A Table is rows of text under a heading.

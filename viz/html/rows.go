@@ -253,10 +253,8 @@ func laneRow(t *layout.Timeline, i int, texts *texts) row {
 		out.spans = append(out.spans, segment{from + shift, to + shift, uint8(t.Class(i, id)), texts.name(s), texts.detail(s)})
 	})
 	var gaps []segment
-	for _, g := range t.Views[0].Gaps {
-		if lane.Kind == trace.Queue && lane.Sub == 0 && g.Rank == lane.Rank && g.Queue == lane.ID {
-			gaps = append(gaps, segment{g.From + shift, g.To + shift, gapKind(), texts.dictionary.name("stalled: " + g.Cause), texts.dictionary.detail(g.Note)})
-		}
+	for _, g := range t.Stalls(i) {
+		gaps = append(gaps, segment{g.Start, g.End, gapKind(), texts.dictionary.name("stalled: " + g.Cause), texts.dictionary.detail(g.Note)})
 	}
 	out.spans = between(out.spans, gaps)
 	return out

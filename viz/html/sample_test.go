@@ -5,7 +5,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // sample is a report with one of everything: a run of kernels on two ranks, and
@@ -28,9 +27,9 @@ func sample() Report {
 			{Name: "tilesync", Note: "does not apply: no dependent kernels"},
 		},
 		Runs: []Named{
-			{Name: "captured", Run: bulkRun(), Gaps: []layout.Gap{
-				{Rank: 0, Queue: 7, From: 61_000, To: 97_500, Cause: "flag", Note: "posted by the all-to-all"},
-				{Rank: 1, Queue: 7, From: 60_000, To: 98_000, Cause: "flag"}, // more than is free
+			{Name: "captured", Run: bulkRun(), Gaps: []overlap.Reason{
+				{Rank: 0, Queue: 7, Start: 61_000, End: 97_500, Cause: "flag", Note: "posted by the all-to-all"},
+				{Rank: 1, Queue: 7, Start: 60_000, End: 98_000, Cause: "flag"}, // more than is free
 			}},
 			{Name: "fused (order=aware)", Note: "−30.0 %", Run: fusedRun(8, 4), Cluster: 4},
 		},

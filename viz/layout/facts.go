@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Fact is one property of a span, as text.
@@ -227,18 +228,19 @@ func Counterpart(r *trace.Run, id trace.SpanID) trace.SpanID {
 	return trace.None
 }
 
-// GapAt is why the row's queue was stalled at a time of the axis, or nil.
-func (t *Timeline) GapAt(row int, at trace.Time) *Gap {
+// Stalls are the intervals in which the queue of a row had work and ran nothing, on the axis.
+func (t *Timeline) Stalls(row int) (stalls []overlap.Reason) {
 	r := &t.Rows[row]
-	v := &t.Views[r.View]
-	if r.Lane == trace.None || v.Run.Lanes[r.Lane].Kind != trace.Queue {
+	if r.Lane == trace.None {
 		return nil
 	}
-	at -= v.Offset
-	for i, g := range v.Gaps {
-		if g.Rank == r.Rank && g.Queue == v.Run.Lanes[r.Lane].ID && g.From <= at && at < g.To {
-			return &v.Gaps[i]
+	v := &t.Views[r.View]
+	lane := &v.Run.Lanes[r.Lane]
+	for _, g := range v.Gaps {
+		if lane.Kind == trace.Queue && lane.Sub == 0 && g.Rank == lane.Rank && g.Queue == lane.ID {
+			g.Start, g.End = g.Start+v.Offset, g.End+v.Offset
+			stalls = append(stalls, g)
 		}
 	}
-	return nil
+	return stalls
 }

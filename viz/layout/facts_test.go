@@ -2,12 +2,14 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // twoRanks is an all_reduce of 64 MiB between two ranks, of which rank 1 comes
@@ -195,7 +197,7 @@ func TestBytes(t *testing.T) {
 // TestRowsOf draws the tree of rows of a run, and finds spans and gaps on it.
 func TestRowsOf(t *testing.T) {
 	run := twoRanks()
-	tl := New([]View{{Run: run, Name: "a"}, {Run: run, Name: "b", Offset: 100, Gaps: []Gap{{Rank: 0, Queue: 7, From: 5, To: 10, Cause: "flag"}}}})
+	tl := New([]View{{Run: run, Name: "a"}, {Run: run, Name: "b", Offset: 100, Gaps: []overlap.Reason{{Rank: 0, Queue: 7, Start: 5, End: 10, Cause: "flag"}}}})
 	var got strings.Builder
 	for i, row := range tl.Rows {
 		fmt.Fprintf(&got, "%s%s %d-%d %d\n", strings.Repeat("  ", row.Depth), row.Label, i, row.After, len(row.Spans))
@@ -239,8 +241,9 @@ b 11-22 6
 		at   trace.Time
 		want bool
 	}{{13, 104, false}, {13, 105, true}, {13, 109, true}, {13, 110, false}, {14, 105, false}, {2, 105, false}, {12, 105, false}} {
-		if g := tl.GapAt(c.row, c.at); (g != nil) != c.want {
-			t.Errorf("row %d at %d: gap %v", c.row, c.at, g)
+		stalled := slices.ContainsFunc(tl.Stalls(c.row), func(g overlap.Reason) bool { return g.Start <= c.at && c.at < g.End })
+		if stalled != c.want {
+			t.Errorf("row %d at %d: stalled %v", c.row, c.at, stalled)
 		}
 	}
 }

@@ -30,15 +30,16 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A View is a run to be shown and its place on the common time axis.
 type View struct {
 	Run    *trace.Run
-	Name   string     // heading; "": the run's name
-	Offset trace.Time // added to the run's times to give times of the axis
-	Gaps   []Gap      // why queues were stalled, where known
-	parts  *partIndex // of Indexed views; else nil
+	Name   string           // heading; "": the run's name
+	Offset trace.Time       // added to the run's times to give times of the axis
+	Gaps   []overlap.Reason // why queues were stalled, where known
+	parts  *partIndex       // of Indexed views; else nil
 }
 
 // Align sets the offsets such that all runs are at their starts, times of each run, at the
@@ -55,15 +56,6 @@ func Align(views []View, starts []trace.Time) {
 	for i := range views {
 		views[i].Offset = lead - starts[i]
 	}
-}
-
-// A Gap is an interval in which a queue with work left had nothing running.
-type Gap struct {
-	Rank     int32 // row of Run.Ranks
-	Queue    int64 // Lane.ID
-	From, To trace.Time
-	Cause    string
-	Note     string // who was to post the flag, which kernel held the slots
 }
 
 // A Timeline is the rows of one or more runs over one time axis. Nothing

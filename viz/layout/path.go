@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Hop is a stretch of a run's critical path on one row, in times of the axis.
@@ -25,7 +26,7 @@ func (t *Timeline) Hops(view int, grain trace.Time) []Hop {
 		}
 	}
 	var hops []Hop
-	for _, s := range CriticalPath(v).Steps {
+	for _, s := range overlap.CriticalPath(v.Run, v.Gaps).Steps {
 		row, ok := rows[v.Run.Spans[s.Span].Lane]
 		if !ok {
 			continue

@@ -43,25 +43,6 @@ func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []Interval {
 	return found[:min(n, len(found))]
 }
 
-// reasons are the gaps.
-func (v View) reasons() []overlap.Reason {
-	var reasons []overlap.Reason
-	for _, g := range v.Gaps {
-		reasons = append(reasons, overlap.Reason{Rank: g.Rank, Queue: g.Queue, Start: g.From, End: g.To, Cause: g.Cause, Note: g.Note})
-	}
-	return reasons
-}
-
-// An Edge is a span that another one waited for.
-type Edge = overlap.Edge
-
-// Edges finds the edges of a run by To, at most most of each kind.
-func Edges(v View, most int) []Edge { return overlap.Edges(v.Run, v.reasons(), most) }
-
-// CriticalPath is the critical path of a run from the first start to the last end of device
-// work: its steps follow each other without holes, in the run's time.
-func CriticalPath(v View) overlap.Path { return overlap.CriticalPath(v.Run, v.reasons()) }
-
 func newStrip(v View) strip {
 	s := strip{run: &trace.Run{Name: v.Run.Name, Simulated: true, Names: []string{""}, Ranks: v.Run.Ranks}, ranks: make([][]trace.SpanID, len(v.Run.Ranks))}
 	for row := range v.Run.Ranks {
@@ -72,8 +53,8 @@ func newStrip(v View) strip {
 		cause string
 	}
 	names := map[kind]trace.NameID{}
-	ranks := make([]rankStates, len(v.Run.Ranks))
-	overlap.States(v.Run, v.reasons(), func(x overlap.State) {
+	ranks := make([][]rankState, len(v.Run.Ranks))
+	overlap.States(v.Run, v.Gaps, func(x overlap.State) {
 		name, ok := names[kind{x.Is, x.Cause}]
 		if !ok {
 			name = trace.NameID(len(s.run.Names))
@@ -84,7 +65,7 @@ func newStrip(v View) strip {
 			}
 			s.run.Names = append(s.run.Names, text)
 		}
-		ranks[x.Rank].add(rankState{x.Start, x.End, name})
+		ranks[x.Rank] = append(ranks[x.Rank], rankState{x.Start, x.End, name, x.Rank})
 		s.run.End = max(s.run.End, x.End)
 	})
 	s.merge(ranks)
@@ -95,73 +76,41 @@ func newStrip(v View) strip {
 	return s
 }
 
-// A rankState is a state of a rank.
+// A rankState is a state of a rank: half of a span, as there may be millions.
 type rankState struct {
 	start, end trace.Time
 	name       trace.NameID
+	rank       int32
 }
 
-// rankStates are the states of a rank by start, in pieces: there may be millions, and a
-// growing slice would be copied many times.
-type rankStates struct {
-	rank   int32
-	n      int
-	pieces [][]rankState
-}
-
-func (r *rankStates) add(x rankState) {
-	const piece = 4096
-	if r.n%piece == 0 {
-		r.pieces = append(r.pieces, make([]rankState, 0, piece))
-	}
-	last := &r.pieces[len(r.pieces)-1]
-	*last = append(*last, x)
-	r.n++
-}
-
-// next removes the first state.
-func (r *rankStates) next() rankState {
-	x := r.pieces[0][0]
-	if r.pieces[0] = r.pieces[0][1:]; len(r.pieces[0]) == 0 {
-		r.pieces[0] = nil // free it
-		r.pieces = r.pieces[1:]
-	}
-	return x
-}
-
-// compare is the order of first states, by start, then rank.
-func (r *rankStates) compare(t *rankStates) int {
-	return cmp.Or(cmp.Compare(r.pieces[0][0].start, t.pieces[0][0].start), cmp.Compare(r.rank, t.rank))
-}
-
-// merge makes spans of the states of all ranks, by start.
-func (s *strip) merge(ranks []rankStates) {
-	var heads []*rankStates // that have states, in their order
+// merge makes spans of the states of all ranks, by start, then rank.
+func (s *strip) merge(ranks [][]rankState) {
+	var heads [][]rankState // that are left of ranks with any, in their order
 	n := 0
-	for row := range ranks {
-		r := &ranks[row]
-		r.rank = int32(row)
-		if r.n > 0 {
-			heads = append(heads, r)
-			s.ranks[row] = make([]trace.SpanID, 0, r.n)
-			n += r.n
+	for row, states := range ranks {
+		if len(states) > 0 {
+			heads = append(heads, states)
+			s.ranks[row] = make([]trace.SpanID, 0, len(states))
+			n += len(states)
 		}
 	}
-	slices.SortFunc(heads, (*rankStates).compare)
+	order := func(a, b []rankState) int {
+		return cmp.Or(cmp.Compare(a[0].start, b[0].start), cmp.Compare(a[0].rank, b[0].rank))
+	}
+	slices.SortFunc(heads, order)
 	s.run.Spans = make([]trace.Span, 0, n)
 	for len(heads) > 0 {
-		r := heads[0]
-		x := r.next()
-		s.ranks[r.rank] = append(s.ranks[r.rank], trace.SpanID(len(s.run.Spans)))
+		x, rest := heads[0][0], heads[0][1:]
+		s.ranks[x.rank] = append(s.ranks[x.rank], trace.SpanID(len(s.run.Spans)))
 		s.run.Spans = append(s.run.Spans, trace.Span{
-			Kind: trace.Marker, Start: x.start, End: x.end, Name: x.name, Lane: trace.LaneID(r.rank), Parent: trace.None, Attr: trace.None,
+			Kind: trace.Marker, Start: x.start, End: x.end, Name: x.name, Lane: trace.LaneID(x.rank), Parent: trace.None, Attr: trace.None,
 		})
-		if len(r.pieces) == 0 {
+		if len(rest) == 0 {
 			heads = heads[1:]
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(heads[1:], r, (*rankStates).compare)
+		at, _ := slices.BinarySearchFunc(heads[1:], rest, order)
 		copy(heads, heads[1:at+1])
-		heads[at] = r
+		heads[at] = rest
 	}
 }

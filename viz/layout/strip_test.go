@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // timelineOf makes a run of one rank from a line per queue, a column a microsecond: C is
@@ -46,10 +47,10 @@ func TestStrip(t *testing.T) {
 		".CCCCC......CCC.",
 		"....XXXX....DD..",
 		"..DDD....D......")
-	tl := New([]View{{Run: run, Gaps: []Gap{
-		{Rank: 0, Queue: 0, From: 6000, To: 9000, Cause: "flag"},
-		{Rank: 0, Queue: 0, From: 9000, To: 12000, Cause: "host"},
-		{Rank: 0, Queue: 1, From: 8000, To: 12000, Cause: "flag"},
+	tl := New([]View{{Run: run, Gaps: []overlap.Reason{
+		{Rank: 0, Queue: 0, Start: 6000, End: 9000, Cause: "flag"},
+		{Rank: 0, Queue: 0, Start: 9000, End: 12000, Cause: "host"},
+		{Rank: 0, Queue: 1, Start: 8000, End: 12000, Cause: "flag"},
 	}}})
 	if !tl.Rows[0].Strip || tl.Rows[0].Kind != RankHeading {
 		t.Fatalf("the first row is %+v", tl.Rows[0])

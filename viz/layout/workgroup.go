@@ -7,59 +7,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A SortKey is what rows of workgroups may be sorted by.
-type SortKey string
-
-// The keys. ByLane is the order of the layout.
-const (
-	ByLane       SortKey = "lane"
-	ByCU         SortKey = "cu"
-	ByID         SortKey = "id"
-	ByCompletion SortKey = "completion"
-)
-
-// SortKeys lists them.
-func SortKeys() []SortKey { return []SortKey{ByLane, ByCU, ByID, ByCompletion} }
-
-// OnWorkgroups reports whether a row is a lane of workgroups.
-func (t *Timeline) OnWorkgroups(row int) bool {
-	r := &t.Rows[row]
-	return r.Kind == LaneRow && onWorkgroups(t.Views[r.View].Run.Lanes[r.Lane].Kind)
-}
-
-// Sorted is rows by a key, equal ones in their order. A row without workgroups that say
-// their CU or id comes last.
-func (t *Timeline) Sorted(rows []int, by SortKey) []int {
-	if by == ByLane {
-		return slices.Sorted(slices.Values(rows))
-	}
-	keys := map[int]int64{}
-	for _, row := range rows {
-		keys[row] = t.sortKey(row, by)
-	}
-	sorted := slices.Clone(rows)
-	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Or(cmp.Compare(keys[a], keys[b]), cmp.Compare(a, b)) })
-	return sorted
-}
-
-func (t *Timeline) sortKey(row int, by SortKey) int64 {
-	run := t.Run(row)
-	if by == ByCompletion {
-		return int64(t.Completion(row))
-	}
-	for _, id := range t.Rows[row].Spans {
-		w := run.Workgroup(run.Spans[id])
-		switch {
-		case w == nil:
-		case by == ByCU && w.CU != trace.None:
-			return int64(w.CU)
-		case by == ByID && w.ID != trace.None:
-			return int64(w.ID)
-		}
-	}
-	return int64(trace.Infinity)
-}
-
 // Completion is when the last computation of a row of workgroups ended, or its last span
 // if none is known to compute, on the axis.
 func (t *Timeline) Completion(row int) trace.Time {
@@ -99,7 +46,12 @@ func (t *Timeline) Differences() []Difference {
 			continue
 		}
 		view, op := t.Rows[heading].View, t.operationOf(heading)
-		median := t.Completion(t.Sorted(rows, ByCompletion)[len(rows)/2])
+		ends := make([]trace.Time, len(rows))
+		for i, row := range rows {
+			ends[i] = t.Completion(row)
+		}
+		slices.Sort(ends)
+		median := ends[len(ends)/2]
 		for _, row := range rows {
 			if len(t.Views) == 1 {
 				list = append(list, Difference{row, trace.None, t.Completion(row) - median})
@@ -150,7 +102,7 @@ func (t *Timeline) operationOf(heading int) int32 {
 // workgroupsBelow are the rows of workgroups directly below a heading.
 func (t *Timeline) workgroupsBelow(heading int) (rows []int) {
 	for i := heading + 1; i < t.Rows[heading].After; i = t.Rows[i].After {
-		if t.OnWorkgroups(i) {
+		if r := &t.Rows[i]; r.Kind == LaneRow && onWorkgroups(t.Run(i).Lanes[r.Lane].Kind) {
 			rows = append(rows, i)
 		}
 	}

@@ -47,27 +47,6 @@ func TestDifferencesOfParts(t *testing.T) {
 	}
 }
 
-// Rows are sorted by what their workgroups say; ties keep the order of the rows.
-func TestSortedRows(t *testing.T) {
-	tl, err := Figure11(View{Run: drawn("CCCww", "Cwwww", "CCCww", "CCwww")}, Figure{Cluster: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := tl.workgroupsBelow(0)
-	by := tl.Sorted(rows, ByCompletion)
-	if len(by) != 4 {
-		t.Fatalf("rows %v of %v", by, rows)
-	}
-	for i := range by[1:] {
-		if tl.Completion(by[i]) > tl.Completion(by[i+1]) || tl.Completion(by[i]) == tl.Completion(by[i+1]) && by[i] > by[i+1] {
-			t.Errorf("completions out of order: %v", by)
-		}
-	}
-	if tl.Completion(by[0]) != 10 || tl.Completion(by[3]) != 30 {
-		t.Errorf("completions from %d to %d", tl.Completion(by[0]), tl.Completion(by[3]))
-	}
-}
-
 // Marking ids sorts them as slices.Sort does.
 func TestSortIDs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -80,13 +80,12 @@ type wall struct {
 	idle []trace.Time // by rank
 }
 
-// wallTime divides every instant of a rank among the kernels and copies that
-// run on it. A nanosecond that does not divide goes to those that began first.
+// wallTime divides every instant of a rank among the kernels and copies that run on it.
 func wallTime(run *trace.Run) wall {
 	w := wall{busy: make([]trace.Time, len(run.Spans)), idle: make([]trace.Time, len(run.Ranks))}
 	byRank := make([][]trace.SpanID, len(run.Ranks))
 	for i, s := range run.Spans {
-		if s.Kind.OnDevice() {
+		if s.Kind.OnDevice() && s.Dur() > 0 {
 			r := run.RankOf(s)
 			byRank[r] = append(byRank[r], trace.SpanID(i))
 		}
@@ -97,84 +96,40 @@ func wallTime(run *trace.Run) wall {
 	return w
 }
 
-// sweep goes through a rank's device work, which is sorted by start, and returns
-// how long there was none. It keeps what anything that runs all the time would
-// have been given: a span's time is the difference between its end and start.
+// sweep goes through a rank's device work, which is sorted by start, and returns how long
+// there was none. It keeps what a span that runs all the time would have been given: a
+// span's time is the difference between its end and its start. Nanoseconds that do not
+// divide stay for the next interval, and in the end for the span that ends last.
 func (w *wall) sweep(run *trace.Run, ids []trace.SpanID) (idle trace.Time) {
-	n := len(ids)
-	var ends []int // rows of ids by end, of those that last
-	for row, id := range ids {
-		if run.Spans[id].Dur() > 0 {
-			ends = append(ends, row)
-		}
-	}
-	slices.SortStableFunc(ends, func(a, b int) int { return cmp.Compare(run.Spans[ids[a]].End, run.Spans[ids[b]].End) })
-	running := make(counts, n+1) // 1 for each row that runs
-	odd := make(counts, n+1)     // by row: nanoseconds of which that row and those before it were given one each
-	odds, now, share := 0, trace.Time(0), trace.Time(0)
-	count := 0
-	given := func(row int) trace.Time { return share + trace.Time(odds-odd.before(row)) }
+	ends := slices.Clone(ids)
+	slices.SortStableFunc(ends, func(a, b trace.SpanID) int { return cmp.Compare(run.Spans[a].End, run.Spans[b].End) })
+	var now, given, left trace.Time
+	running := trace.Time(0)
 	advance := func(to trace.Time) {
-		if count == 0 {
+		if running == 0 {
 			idle += to - now
 		} else {
-			share += (to - now) / trace.Time(count)
-			if left := int((to - now) % trace.Time(count)); left > 0 {
-				odd.add(running.find(left), 1)
-				odds++
-			}
+			left += to - now
+			given, left = given+left/running, left%running
 		}
 		now = to
 	}
 	finish := func(until trace.Time) {
-		for ; len(ends) > 0 && run.Spans[ids[ends[0]]].End <= until; ends = ends[1:] {
-			row := ends[0]
-			advance(run.Spans[ids[row]].End)
-			w.busy[ids[row]] += given(row)
-			running.add(row, -1)
-			count--
+		for ; len(ends) > 0 && run.Spans[ends[0]].End <= until; ends = ends[1:] {
+			advance(run.Spans[ends[0]].End)
+			w.busy[ends[0]] += given
+			if running--; running == 0 {
+				w.busy[ends[0]], left = w.busy[ends[0]]+left, 0
+			}
 		}
 	}
-	for row, id := range ids {
-		start := run.Spans[id].Start
-		finish(start)
-		advance(start)
-		if run.Spans[id].Dur() <= 0 {
-			continue
-		}
-		w.busy[id] = -given(row)
-		running.add(row, 1)
-		count++
+	for _, id := range ids {
+		finish(run.Spans[id].Start)
+		advance(run.Spans[id].Start)
+		w.busy[id] = -given
+		running++
 	}
 	finish(run.End)
 	advance(run.End)
 	return idle
-}
-
-// counts are numbers by row, of which sums are found fast (a Fenwick tree).
-type counts []int
-
-func (c counts) add(row, n int) {
-	for i := row + 1; i < len(c); i += i & -i {
-		c[i] += n
-	}
-}
-
-// before is the sum of all rows before one.
-func (c counts) before(row int) (sum int) {
-	for i := row; i > 0; i -= i & -i {
-		sum += c[i]
-	}
-	return sum
-}
-
-// find is the first row with which the sum reaches n.
-func (c counts) find(n int) int {
-	at := 0
-	for step := 1 << (bits.Len(uint(len(c))) - 1); step > 0; step >>= 1 {
-		if next := at + step; next < len(c) && c[next] < n {
-			at, n = next, n-c[next]
-		}
-	}
-	return at
 }

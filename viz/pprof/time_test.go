@@ -16,7 +16,7 @@ func TestSweep(t *testing.T) {
 		run := &trace.Run{End: 60}
 		for range rapid.IntRange(0, 12).Draw(t, "spans") {
 			start := trace.Time(rapid.IntRange(0, 50).Draw(t, "start"))
-			run.Spans = append(run.Spans, trace.Span{Start: start, End: start + trace.Time(rapid.IntRange(0, 10).Draw(t, "dur"))})
+			run.Spans = append(run.Spans, trace.Span{Start: start, End: start + trace.Time(rapid.IntRange(1, 10).Draw(t, "dur"))})
 		}
 		slices.SortFunc(run.Spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) })
 		ids := make([]trace.SpanID, len(run.Spans))
@@ -54,20 +54,20 @@ func BenchmarkSweep(b *testing.B) {
 
 // naiveSweep asks every span that runs at every event.
 func (w *wall) naiveSweep(run *trace.Run, ids []trace.SpanID) (idle trace.Time) {
-	var running []trace.SpanID // in order of their start
-	var now trace.Time
+	var running []trace.SpanID
+	var now, left trace.Time
 	advance := func(to trace.Time) {
 		n := trace.Time(len(running))
 		if n == 0 {
 			idle += to - now
+			now = to
+			return
 		}
-		for i, id := range running {
-			w.busy[id] += (to - now) / n
-			if trace.Time(i) < (to-now)%n {
-				w.busy[id]++
-			}
+		left += to - now
+		for _, id := range running {
+			w.busy[id] += left / n
 		}
-		now = to
+		now, left = to, left%n
 	}
 	finish := func(until trace.Time) {
 		for len(running) > 0 {
@@ -79,7 +79,10 @@ func (w *wall) naiveSweep(run *trace.Run, ids []trace.SpanID) (idle trace.Time) 
 				return
 			}
 			advance(end)
-			running = slices.DeleteFunc(running, func(id trace.SpanID) bool { return run.Spans[id].End == end })
+			running = slices.DeleteFunc(running, func(id trace.SpanID) bool { return id == first })
+			if len(running) == 0 {
+				w.busy[first], left = w.busy[first]+left, 0
+			}
 		}
 	}
 	for _, id := range ids {

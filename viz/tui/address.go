@@ -79,68 +79,20 @@ func (m *Model) goToAddress(a layout.Address) {
 	}
 }
 
-// run does what was typed after ":": goes to a time or an address, or does a command.
+// run goes to the time or the address that was typed after ":".
 func (m *Model) run(text string) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return
 	}
-	if name, _, ok := strings.Cut(text, "="); ok && !strings.Contains(name, " ") {
-		a, err := layout.ParseAddress(text)
-		if err != nil {
-			m.message = err.Error()
-			return
-		}
-		m.goToAddress(a)
+	if !strings.Contains(text, "=") {
+		m.goTo(text)
 		return
 	}
-	if c, after := named(text); c != nil {
-		if c.with != nil && after != "" {
-			c.with(m, after)
-		} else {
-			c.do(m)
-		}
+	a, err := layout.ParseAddress(text)
+	if err != nil {
+		m.message = err.Error()
 		return
 	}
-	m.goTo(text)
-}
-
-// named is the command that a text starts with, the longest name first, and what follows;
-// else the first one that the palette lists.
-func named(text string) (c *command, after string) {
-	all := commands()
-	for i := range all {
-		rest, ok := strings.CutPrefix(text, all[i].name)
-		takes := rest == "" || rest[0] == ' ' && all[i].with != nil
-		if ok && takes && (c == nil || len(all[i].name) > len(c.name)) {
-			c, after = &all[i], strings.TrimSpace(rest)
-		}
-	}
-	if _, err := layout.ParseTime(text); c == nil && err != nil {
-		if list := matching(text); len(list) > 0 {
-			c = &list[0]
-		}
-	}
-	return c, after
-}
-
-// matching are the commands whose name or help has all words of a text; those whose name
-// starts with it come first.
-func matching(text string) []command {
-	words := strings.Fields(strings.ToLower(text))
-	list := slices.DeleteFunc(commands(), func(c command) bool {
-		all := strings.ToLower(c.name + " " + c.help)
-		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
-	})
-	slices.SortStableFunc(list, func(a, b command) int {
-		return cmp.Compare(starts(b.name, text), starts(a.name, text))
-	})
-	return list
-}
-
-func starts(name, text string) int {
-	if strings.HasPrefix(name, strings.ToLower(text)) {
-		return 1
-	}
-	return 0
+	m.goToAddress(a)
 }

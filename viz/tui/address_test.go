@@ -19,7 +19,7 @@ func TestAddressLeadsBack(t *testing.T) {
 			press(m, rapid.SampledFrom(keys).Draw(t, "key"))
 		}
 		if rapid.Bool().Draw(t, "search") {
-			say(m, "find ^g")
+			press(m, "/ ^ g Enter")
 		}
 		want := m.address()
 		parsed, err := layout.ParseAddress(want.String())

@@ -46,39 +46,34 @@ func labels(m *Model, lines []string, first, n int) string {
 	return strings.Join(out, "; ")
 }
 
-// say types a command after ":".
-func say(m *Model, text string) {
-	press(m, ":")
+// filterBy types a filter.
+func filterBy(m *Model, text string) {
+	press(m, "&")
 	for _, r := range text {
 		m.Update(tcell.NewEventKey(tcell.KeyRune, r, 0))
 	}
 	press(m, "Enter")
 }
 
-// Rows are kept at the top, moved, and left out by class, rank and name.
-func TestRowsAreArranged(t *testing.T) {
-	for _, c := range []struct{ say, keys, want string }{
+// Rows are left out by class, rank and name.
+func TestRowsAreFiltered(t *testing.T) {
+	for _, c := range []struct{ filter, keys, want string }{
 		{"", "", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
-		{"", "j j *", "•stream 7; ▾ rank 0 · H200; annotations 0; stream 7"},
-		{"", "j j * *", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
-		{"", "j j K", "▾ rank 0 · H200; stream 7; annotations 0; stream 20"},
-		{"", "j j J J K", "▾ rank 0 · H200; annotations 0; stream 20; stream 7"},
-		{"row up", "j", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"}, // it is the first
-		{"filter rank 1", "", "▾ rank 1 · H200; annotations 0; stream 7; stream 20"},
-		{"filter class communication", "", "▾ rank 0 · H200; stream 20; link to rank 1; ▾ rank 1 · H200"},
-		{"filter name soft.*", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
-		{"filter softmax", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
-		{"filter nothing at all", "", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
+		{"rank 1", "", "▾ rank 1 · H200; annotations 0; stream 7; stream 20"},
+		{"class communication", "", "▾ rank 0 · H200; stream 20; link to rank 1; ▾ rank 1 · H200"},
+		{"name soft.*", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
+		{"softmax", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
+		{"nothing at all", "", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
 		{"", "& s o f t Enter & Enter", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
 		{"", "& r a n k Space 1 Enter & s o f t Enter", "▾ rank 1 · H200; stream 7; ; "},
 	} {
 		m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 		press(m, c.keys)
-		if c.say != "" {
-			say(m, c.say)
+		if c.filter != "" {
+			filterBy(m, c.filter)
 		}
 		if got := labels(m, simulated(t, m, 100, 30), 2, 4); got != c.want {
-			t.Errorf("%q, %q:\n got %s\nwant %s", c.keys, c.say, got, c.want)
+			t.Errorf("%q, %q:\n got %s\nwant %s", c.keys, c.filter, got, c.want)
 		}
 	}
 }
@@ -87,7 +82,7 @@ func TestRowsAreArranged(t *testing.T) {
 func TestFilterOfClassesEmptiesCells(t *testing.T) {
 	m := NewModel([]layout.View{{Run: fused(8)}}, Options{ASCII: true, Figure: &layout.Figure{}})
 	before := strings.Join(simulated(t, m, 80, 20), "\n")
-	say(m, "filter class wait")
+	filterBy(m, "class wait")
 	after := strings.Join(simulated(t, m, 80, 20), "\n")
 	wait := strings.Count(before, "....")
 	if strings.Contains(after, "RRRR") || strings.Contains(after, "CCCC") || strings.Count(after, "....") < wait || wait == 0 {
@@ -95,30 +90,6 @@ func TestFilterOfClassesEmptiesCells(t *testing.T) {
 	}
 	if !strings.Contains(after, "only class wait") {
 		t.Errorf("the filter is not shown:\n%s", after)
-	}
-}
-
-// Workgroups are sorted by id, CU and completion.
-func TestWorkgroupsAreSorted(t *testing.T) {
-	m := NewModel([]layout.View{{Run: fused(4)}}, Options{Colors: 256})
-	m.page().closed[0] = false
-	m.page().refresh()
-	orders := map[string]string{}
-	for _, by := range []string{"lane", "id", "cu", "completion"} {
-		say(m, "sort "+by)
-		orders[by] = labels(m, simulated(t, m, 100, 30), 2, 8)
-	}
-	if !strings.Contains(orders["completion"], "WG 0; WG 1; WG 2; WG 3") || !strings.Contains(orders["id"], "WG 0; WG 1; WG 2; WG 3") {
-		t.Errorf("%v", orders)
-	}
-	m = NewModel([]layout.View{{Run: fused(8)}}, Options{Colors: 256}) // 7·(5·wg mod 16) makes WG 3 the slowest, then WG 6
-	say(m, "sort completion")
-	if got := strings.Join(simulated(t, m, 100, 30), "\n"); strings.Index(got, "WG 3") < strings.Index(got, "WG 7") {
-		t.Errorf("the slowest workgroup is not the last:\n%s", got)
-	}
-	say(m, "sort color")
-	if m.message != `cannot sort by "color" (by lane, cu, id or completion)` {
-		t.Error(m.message)
 	}
 }
 
@@ -145,28 +116,18 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// The palette lists what fits and does the first.
-func TestPalette(t *testing.T) {
-	m := NewModel(both(), Options{Colors: 256})
-	press(m, ": w o r k")
-	screen := strings.Join(simulated(t, m, 80, 24), "\n")
-	for _, want := range []string{"workgroups of a kernel or pair", "sort workgroups", ":work"} {
-		if !strings.Contains(screen, want) {
-			t.Errorf("no %q in\n%s", want, screen)
-		}
-	}
-	press(m, "Esc")
-	say(m, "stat")
-	if !m.stats {
-		t.Error("the first of the list is not done")
-	}
+// No key does two things, and every command has a key and a help.
+func TestCommandsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range commands() {
-		for _, k := range append(c.keys, "name "+c.name) {
-			if seen[k] || c.help == "" || c.do == nil || c.name == "" {
-				t.Errorf("%q is twice in the table, or incomplete: %+v", k, c.name)
+		for _, k := range c.keys {
+			if seen[k] {
+				t.Errorf("%q is twice in the table", k)
 			}
 			seen[k] = true
+		}
+		if len(c.keys) == 0 || c.help == "" || c.do == nil {
+			t.Errorf("incomplete: %+v", c)
 		}
 	}
 }

@@ -20,15 +20,11 @@ const browseHere = "OVERLAPSE_TEST_BROWSE"
 
 func TestMain(m *testing.M) {
 	from, ticks := Loader{Load: loadBoth}, make(chan time.Time, 1)
-	broken := func() []layout.View { time.Sleep(200 * time.Millisecond); panic("broken") }
 	switch os.Getenv(browseHere) {
 	case "":
 		os.Exit(m.Run())
 	case "broken load":
-		from.Load = func(*Options) ([]layout.View, error) { return broken(), nil }
-	case "broken preview":
-		from.Preview = broken
-		from.Load = func(*Options) ([]layout.View, error) { select {} }
+		from.Load = func(*Options) ([]layout.View, error) { time.Sleep(200 * time.Millisecond); panic("broken") }
 	}
 	from.Ticks, from.Status = ticks, func() string { return "reading" }
 	ticks <- time.Time{}

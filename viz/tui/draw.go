@@ -20,9 +20,9 @@ type region struct{ y, h int }
 // regions are the parts of the surface, from top to bottom. What there is no
 // room for has no height; rows are left out last.
 type regions struct {
-	width                                                                int
-	labels                                                               int // columns of labels, before the cells
-	header, verdict, overview, axis, pins, rows, legend, details, status region
+	width                                                          int
+	labels                                                         int // columns of labels, before the cells
+	header, verdict, overview, axis, rows, legend, details, status region
 }
 
 func (m *Model) regions() regions {
@@ -46,10 +46,9 @@ func (m *Model) regions() regions {
 	if m.overview && h >= 16 && *p.window != p.bounds {
 		r.overview.h = 1
 	}
-	r.pins.h = min(len(p.pins), h/3)
 	y := 0
-	r.rows.h = max(0, h-r.header.h-r.verdict.h-r.overview.h-r.axis.h-r.pins.h-r.status.h-r.legend.h-r.details.h)
-	for _, part := range []*region{&r.header, &r.verdict, &r.overview, &r.axis, &r.pins, &r.rows, &r.legend, &r.details, &r.status} {
+	r.rows.h = max(0, h-r.header.h-r.verdict.h-r.overview.h-r.axis.h-r.status.h-r.legend.h-r.details.h)
+	for _, part := range []*region{&r.header, &r.verdict, &r.overview, &r.axis, &r.rows, &r.legend, &r.details, &r.status} {
 		part.y = y
 		y += part.h
 	}
@@ -113,7 +112,6 @@ func (m *Model) Draw(s Surface) {
 	}
 	if r.status.h > 0 {
 		m.drawStatus(c, p, r)
-		m.drawPalette(c, r)
 	}
 }
 
@@ -257,21 +255,13 @@ func (m *Model) drawAxis(c canvas, p *page, r regions) {
 	}
 }
 
-// drawRows draws the rows that are pinned, and those in view.
+// drawRows draws the rows in view.
 func (m *Model) drawRows(c canvas, p *page, r regions) {
-	pins := p.pins[:min(r.pins.h, len(p.pins))]
 	first := min(p.top, len(p.visible))
-	rows := slices.Concat(pins, p.visible[first:min(first+r.rows.h, len(p.visible))])
+	rows := p.visible[first:min(first+r.rows.h, len(p.visible))]
 	m.merge(p, rows, r.cells(), c.patterns())
 	for i, row := range rows {
-		if i < len(pins) {
-			m.drawRow(c, p, r, r.pins.y+i, row, &m.bars[i], false)
-			end := c.text(0, r.pins.y+i, r.labels-1, c.pick("•", "*")+strings.TrimLeft(m.label(p, row), " "), c.strong())
-			c.fill(end, r.pins.y+i, r.labels-1, " ", c.plain())
-			continue
-		}
-		at := first + i - len(pins)
-		m.drawRow(c, p, r, r.rows.y+i-len(pins), row, &m.bars[i], at == p.cursor)
+		m.drawRow(c, p, r, r.rows.y+i, row, &m.bars[i], first+i == p.cursor)
 	}
 }
 
@@ -415,20 +405,9 @@ func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) 
 
 // drawGaps writes why a queue was stalled, where it was.
 func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
-	at := &p.t.Rows[row]
-	if at.Lane == trace.None {
-		return
-	}
-	lane, view := &p.t.Run(row).Lanes[at.Lane], &p.t.Views[at.View]
-	if lane.Kind != trace.Queue {
-		return
-	}
-	for _, g := range view.Gaps {
-		if g.Rank != lane.Rank || g.Queue != lane.ID {
-			continue
-		}
-		a := max(0, p.window.Cell(g.From+view.Offset, w)+1)
-		b := min(w, p.window.Cell(g.To+view.Offset, w))
+	for _, g := range p.t.Stalls(row) {
+		a := max(0, p.window.Cell(g.Start, w)+1)
+		b := min(w, p.window.Cell(g.End, w))
 		if b-a >= utf8.RuneCountInString(g.Cause)+2 {
 			c.text(x+a+1, y, x+b, g.Cause, c.faint())
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -87,8 +88,8 @@ func fused(workgroups int) *trace.Run {
 func both() []layout.View {
 	return []layout.View{
 		{Run: capture("moe", 1000), Name: "captured"},
-		{Run: capture("moe", 800), Name: "decompose", Gaps: []layout.Gap{
-			{Rank: 0, Queue: 7, From: 168_000, To: 336_000, Cause: "flag", Note: "all_reduce of rank 1"},
+		{Run: capture("moe", 800), Name: "decompose", Gaps: []overlap.Reason{
+			{Rank: 0, Queue: 7, Start: 168_000, End: 336_000, Cause: "flag", Note: "all_reduce of rank 1"},
 		}},
 	}
 }

@@ -1,12 +1,6 @@
 package tui
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"github.com/overlapse/overlapse/viz/layout"
-)
+import "github.com/overlapse/overlapse/viz/layout"
 
 // mostPast is how many changes of windows can be undone.
 const mostPast = 200
@@ -43,34 +37,4 @@ func (m *Model) undo() {
 	}
 	*m.past[n].window = m.past[n].was
 	m.past, m.undone = m.past[:n], true
-}
-
-// A bookmark is a view with a name.
-type bookmark struct {
-	name string
-	at   layout.Address
-}
-
-// bookmark gives the view a name: the next number if it is empty.
-func (m *Model) bookmark(name string) {
-	if name = strings.TrimSpace(name); name == "" {
-		name = fmt.Sprint(len(m.bookmarks) + 1)
-	}
-	m.bookmarks = slices.DeleteFunc(m.bookmarks, func(b bookmark) bool { return b.name == name })
-	m.bookmarks = append(m.bookmarks, bookmark{name, m.address()})
-	m.message = fmt.Sprintf("bookmark %s (B goes to the next one)", clean(name))
-}
-
-// toBookmark goes to the bookmark of a name, or to the one set or gone to least recently.
-func (m *Model) toBookmark(name string) {
-	name = strings.TrimSpace(name)
-	at := slices.IndexFunc(m.bookmarks, func(b bookmark) bool { return name == "" || b.name == name })
-	if at < 0 {
-		m.message = "no bookmark (b sets one)"
-		return
-	}
-	b := m.bookmarks[at]
-	m.bookmarks = append(slices.Delete(m.bookmarks, at, at+1), b)
-	m.goToAddress(b.at)
-	m.message = "bookmark " + clean(b.name)
 }

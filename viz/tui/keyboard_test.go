@@ -156,15 +156,10 @@ func TestKeysInParts(t *testing.T) {
 
 // A panic of another goroutine is an error, and the terminal is restored.
 func TestBrokenLoad(t *testing.T) {
-	for _, what := range []string{"load", "preview"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			l := startLine(t, browseHere+"=broken "+what)
-			l.sees("reading")
-			l.ends(1)
-			l.sees("browsed: broken at viz/tui/")
-		})
-	}
+	l := startLine(t, browseHere+"=broken load")
+	l.sees("reading")
+	l.ends(1)
+	l.sees("browsed: broken at viz/tui/")
 }
 
 // A panic while rows are drawn is one of the goroutine that draws.

@@ -135,7 +135,7 @@ func TestSmallTerminals(t *testing.T) {
 			{"/ g e m m Enter L", "hits"},
 			{"L x", "measured"},
 			{"j j j j j j j j j", "decompose"},
-			{"? Esc : s o r t", "sort"},
+			{"? Esc : 9", ":9"},
 			{"Esc y", "show=all"},
 		} {
 			press(m, c.keys)

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"strings"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -10,27 +9,25 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// A Loader gives the views to browse. Load and Preview run side by side.
+// A Loader gives the views to browse.
 type Loader struct {
 	// Load returns the views, which must not be empty, and may add to the options what it
 	// knows of them.
-	Load    func(o *Options) ([]layout.View, error)
-	Preview func() []layout.View // what to show until Load returns; none: how far it is. nil: none
-	Status  func() string        // how far Load is, in one line
-	Ticks   <-chan time.Time     // when to draw the status; nothing is drawn before the first
+	Load   func(o *Options) ([]layout.View, error)
+	Status func() string    // how far Load is, in one line
+	Ticks  <-chan time.Time // when to draw the status; nothing is drawn before the first
 }
 
-// A loaded is what a Load or a Preview returned.
+// A loaded is what a Load returned.
 type loaded struct {
 	views []layout.View
-	first bool // of a Preview
 	o     Options
 	err   error
 }
 
-// start calls Load and Preview in goroutines, which end when these do. Their panics are errors.
+// start calls Load in a goroutine, which ends when it does. Its panic is an error.
 func (from *Loader) start(o Options) chan loaded {
-	done := make(chan loaded, 2)
+	done := make(chan loaded, 1)
 	go func() {
 		l := loaded{o: o}
 		l.err = guard.Call(func() (err error) {
@@ -38,19 +35,6 @@ func (from *Loader) start(o Options) chan loaded {
 			return err
 		})
 		done <- l
-	}()
-	if from.Preview == nil {
-		return done
-	}
-	go func() {
-		l := loaded{o: o, first: true}
-		l.err = guard.Call(func() error {
-			l.views = from.Preview()
-			return nil
-		})
-		if l.err != nil || len(l.views) > 0 {
-			done <- l
-		}
 	}()
 	return done
 }
@@ -64,7 +48,7 @@ func (l *loaded) model(screen tcell.Screen) *Model {
 	return NewModel(l.views, l.o)
 }
 
-// A frame is what the screen shows: a waiting, perhaps a preview, then a Model.
+// A frame is what the screen shows: a waiting, then a Model.
 type frame interface {
 	Draw(s Surface)
 	Update(ev tcell.Event) Effect
@@ -85,8 +69,6 @@ func (waiting) ticks(all <-chan time.Time) <-chan time.Time { return all }
 
 func (*Model) ticks(<-chan time.Time) <-chan time.Time { return nil }
 
-func (*preview) ticks(all <-chan time.Time) <-chan time.Time { return all }
-
 // Update has the keys that a Model has for leaving.
 func (waiting) Update(ev tcell.Event) Effect {
 	switch ev := ev.(type) {
@@ -97,39 +79,4 @@ func (waiting) Update(ev tcell.Event) Effect {
 		return Effect{Quit: name == "q" || name == "Ctrl-C", Leave: name == "Ctrl-Z"}
 	}
 	return Effect{}
-}
-
-// A preview shows a part of the runs, and how far loading is.
-type preview struct {
-	*Model
-	status func() string
-	used   bool // keys were pressed
-}
-
-func (p *preview) Draw(s Surface) {
-	p.Model.Draw(s)
-	width, _ := s.Size()
-	line := p.status() + " (shown: the first events of each file)"
-	canvas{s, p.theme}.text(0, 0, width, line+strings.Repeat(" ", width), tcell.StyleDefault.Reverse(true))
-}
-
-func (p *preview) Update(ev tcell.Event) Effect {
-	switch ev.(type) {
-	case *tcell.EventKey, *tcell.EventMouse:
-		p.used = true
-	}
-	return p.Model.Update(ev)
-}
-
-// next is the frame for what was loaded while another was shown. What the user did in a
-// preview is kept.
-func (l *loaded) next(shown frame, screen tcell.Screen, status func() string) frame {
-	if was, ok := shown.(*preview); ok && was.used {
-		l.o.At = was.address()
-	}
-	m := l.model(screen)
-	if l.first {
-		return &preview{Model: m, status: status}
-	}
-	return m
 }

@@ -27,45 +27,22 @@ func TestLoading(t *testing.T) {
 	failed := errors.New("no such trace")
 	for _, c := range []struct {
 		name string
-		end  func(s *readyScreen, load chan error, ticks chan time.Time, first chan []layout.View)
+		end  func(s *readyScreen, load chan error, ticks chan time.Time)
 		err  error
 	}{
-		{"q", func(s *readyScreen, _ chan error, _ chan time.Time, _ chan []layout.View) {
+		{"q", func(s *readyScreen, _ chan error, _ chan time.Time) {
 			s.InjectKey(tcell.KeyRune, 'q', 0)
 		}, nil},
-		{"Ctrl-C", func(s *readyScreen, _ chan error, _ chan time.Time, _ chan []layout.View) {
+		{"Ctrl-C", func(s *readyScreen, _ chan error, _ chan time.Time) {
 			s.InjectKey(tcell.KeyCtrlC, 0, tcell.ModCtrl)
 		}, nil},
-		{"error", func(_ *readyScreen, load chan error, _ chan time.Time, _ chan []layout.View) { load <- failed }, failed},
-		{"loaded", func(s *readyScreen, load chan error, ticks chan time.Time, _ chan []layout.View) {
+		{"error", func(_ *readyScreen, load chan error, _ chan time.Time) { load <- failed }, failed},
+		{"loaded", func(s *readyScreen, load chan error, ticks chan time.Time) {
 			s.press(t, 'j') // which is ignored
 			ticks <- time.Time{}
 			s.wait(t)
 			load <- nil
 			shows(s, "gemm_128x256")
-			s.InjectKey(tcell.KeyRune, 'q', 0)
-		}, nil},
-		{"a part first", func(s *readyScreen, load chan error, _ chan time.Time, first chan []layout.View) {
-			first <- both()[1:]
-			shows(s, "reading x.json: 12 % (shown: the first events of each file)", "stream 7")
-			s.press(t, '+')
-			load <- nil
-			shows(s, "overlapse  1 ")
-			s.InjectKey(tcell.KeyRune, 'q', 0)
-		}, nil},
-		{"a part, too late", func(s *readyScreen, load chan error, _ chan time.Time, first chan []layout.View) {
-			load <- nil
-			shows(s, "overlapse  1 captured  2 decompose")
-			first <- both()[1:]
-			s.wait(t)
-			if got := contents(s); !strings.HasPrefix(got, "overlapse  1 captured  2 decompose") {
-				t.Errorf("after a late preview:\n%s", got)
-			}
-			s.InjectKey(tcell.KeyRune, 'q', 0)
-		}, nil},
-		{"a part, then q", func(s *readyScreen, _ chan error, _ chan time.Time, first chan []layout.View) {
-			first <- both()[1:]
-			shows(s, "(shown: the first events of each file)")
 			s.InjectKey(tcell.KeyRune, 'q', 0)
 		}, nil},
 	} {
@@ -75,9 +52,7 @@ func TestLoading(t *testing.T) {
 			screen := &readyScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8"), shown: make(chan struct{}, 100)}
 			ticks := make(chan time.Time, 1)
 			from := Loader{Ticks: ticks, Status: func() string { return "reading x.json: 12 %" }}
-			first := make(chan []layout.View, 1)
 			from.Load = func(*Options) ([]layout.View, error) { return both(), <-load }
-			from.Preview = func() []layout.View { return <-first }
 			all := from.start(Options{Colors: 256})
 			done := make(chan error)
 			go func() { done <- browse(context.Background(), screen, Options{}, nil, all, from) }()
@@ -85,7 +60,7 @@ func TestLoading(t *testing.T) {
 			if got := contents(screen); !strings.HasPrefix(got, "reading x.json: 12 %") || !strings.Contains(got, "q quit") {
 				t.Errorf("while loading:\n%s", got)
 			}
-			c.end(screen, load, ticks, first)
+			c.end(screen, load, ticks)
 			select {
 			case err := <-done:
 				if !errors.Is(err, c.err) {
@@ -95,7 +70,6 @@ func TestLoading(t *testing.T) {
 				t.Fatal("browsing does not end")
 			}
 			close(load) // a load that was left ends too
-			close(first)
 		})
 	}
 }

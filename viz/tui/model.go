@@ -47,7 +47,6 @@ type Model struct {
 	effect        Effect      // of the event at hand
 	past          []moved     // windows to go back to, the last one last
 	undone        bool        // the event was an undo
-	bookmarks     []bookmark  // in order of setting
 	strategy      string      // what was replayed, for addresses
 	verdict       string      // below the header
 	times         []Time      // by view, in its tab

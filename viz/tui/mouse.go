@@ -79,10 +79,6 @@ func (m *Model) click(x, y int) {
 		p.pan(at - (p.window.From + p.window.Len()/2))
 		return
 	}
-	if y >= r.pins.y && y < r.pins.y+r.pins.h {
-		p.reveal(p.pins[y-r.pins.y])
-		return
-	}
 	at := p.top + y - r.rows.y
 	if y < r.rows.y || y >= r.rows.y+r.rows.h || at >= len(p.visible) {
 		return

@@ -20,13 +20,10 @@ type page struct {
 	cursor      int    // index in visible of the row that keys act on
 	top         int    // index in visible of the first row drawn
 	sel         selection
-	hit         int            // the one gone to last
-	sought      string         // the last search, "": none
-	hits        []selection    // of the last search
-	pointed     *trace.Time    // where a click met no span
-	order       map[int][]int  // rows below a heading in another order than the layout's; None: at the top
-	pins        []int          // rows that are shown at the top as well
-	sorted      layout.SortKey // of workgroups; "": as laid out
+	hit         int         // the one gone to last
+	sought      string      // the last search, "": none
+	hits        []selection // of the last search
+	pointed     *trace.Time // where a click met no span
 	filter      filter
 	differences []layout.Difference // of workgroups, largest first; nil until asked for
 	difference  int                 // the one gone to
@@ -115,24 +112,19 @@ func (p *page) set(headings []int, closed bool) {
 func (p *page) refresh() {
 	row := p.row()
 	p.visible = p.visible[:0]
-	p.show(trace.None)
+	for i := 0; i < len(p.t.Rows); {
+		hidden := p.hidden != nil && p.hidden[i]
+		if !hidden {
+			p.visible = append(p.visible, i)
+		}
+		if i++; hidden || p.closed[i-1] {
+			i = p.t.Rows[i-1].After
+		}
+	}
 	for row != trace.None && !slices.Contains(p.visible, row) && len(p.t.Rows) > 0 {
 		row = p.t.Rows[row].Parent
 	}
 	p.move(slices.Index(p.visible, row))
-}
-
-// show lists the rows below a heading, or all.
-func (p *page) show(heading int) {
-	for _, row := range p.below(heading) {
-		if p.hidden != nil && p.hidden[row] {
-			continue
-		}
-		p.visible = append(p.visible, row)
-		if !p.closed[row] {
-			p.show(row)
-		}
-	}
 }
 
 // row is the row under the cursor; 0 where there are none.

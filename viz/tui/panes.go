@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -40,11 +41,13 @@ func (m *Model) collectFacts() (title string, list []layout.Fact) {
 		}
 		return p.t.Run(p.sel.row).NameOf(span), list
 	case p.pointed != nil:
-		if g := p.t.GapAt(row, *p.pointed); g != nil {
-			return "idle: " + g.Cause, []layout.Fact{
-				{Name: "duration", Value: layout.Exact(g.To - g.From)},
-				{Name: "start", Value: layout.Exact(g.From + p.t.Offset(row))},
-				{Name: "waits for", Value: g.Note},
+		for _, g := range p.t.Stalls(row) {
+			if g.Start <= *p.pointed && *p.pointed < g.End {
+				return "idle: " + g.Cause, []layout.Fact{
+					{Name: "duration", Value: layout.Exact(g.End - g.Start)},
+					{Name: "start", Value: layout.Exact(g.Start)},
+					{Name: "waits for", Value: g.Note},
+				}
 			}
 		}
 	}
@@ -255,16 +258,16 @@ func (m *Model) follow(forward bool) {
 const mostEdges = 1 << 20
 
 // edges are what the spans of a run waited for.
-type edges struct{ byFrom, byTo []layout.Edge }
+type edges struct{ byFrom, byTo []overlap.Edge }
 
 // edgesOf finds the edges of a run when they are first asked for.
 func (m *Model) edgesOf(v *layout.View) *edges {
 	if e := m.edges[v.Run]; e != nil {
 		return e
 	}
-	e := &edges{byTo: layout.Edges(*v, mostEdges)}
+	e := &edges{byTo: overlap.Edges(v.Run, v.Gaps, mostEdges)}
 	e.byFrom = slices.Clone(e.byTo)
-	slices.SortStableFunc(e.byFrom, func(a, b layout.Edge) int { return cmp.Compare(a.From, b.From) })
+	slices.SortStableFunc(e.byFrom, func(a, b overlap.Edge) int { return cmp.Compare(a.From, b.From) })
 	if m.edges == nil {
 		m.edges = map[*trace.Run]*edges{}
 	}
@@ -274,11 +277,11 @@ func (m *Model) edgesOf(v *layout.View) *edges {
 
 // ends are the other ends of a span's edges.
 func (e *edges) ends(id trace.SpanID, forward bool) []trace.SpanID {
-	list, here, there := e.byTo, func(x layout.Edge) trace.SpanID { return x.To }, func(x layout.Edge) trace.SpanID { return x.From }
+	list, here, there := e.byTo, func(x overlap.Edge) trace.SpanID { return x.To }, func(x overlap.Edge) trace.SpanID { return x.From }
 	if forward {
 		list, here, there = e.byFrom, there, here
 	}
-	at, _ := slices.BinarySearchFunc(list, id, func(x layout.Edge, id trace.SpanID) int { return cmp.Compare(here(x), id) })
+	at, _ := slices.BinarySearchFunc(list, id, func(x overlap.Edge, id trace.SpanID) int { return cmp.Compare(here(x), id) })
 	var found []trace.SpanID
 	for ; at < len(list) && here(list[at]) == id; at++ {
 		found = append(found, there(list[at]))

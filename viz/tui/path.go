@@ -28,7 +28,7 @@ func (m *Model) pathOf(v *layout.View) *path {
 	if p := m.paths[v.Run]; p != nil {
 		return p
 	}
-	p := &path{Path: layout.CriticalPath(*v), byLane: map[trace.LaneID]*laneSteps{}}
+	p := &path{Path: overlap.CriticalPath(v.Run, v.Gaps), byLane: map[trace.LaneID]*laneSteps{}}
 	for i, s := range p.Steps {
 		lane := v.Run.Spans[s.Span].Lane
 		l := p.byLane[lane]

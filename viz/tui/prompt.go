@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/trace"
@@ -37,40 +36,8 @@ func (m *Model) promptKey(name string) {
 		p.text = p.text[:len(p.text)-n]
 	case name == "Space":
 		p.text += " "
-	case name == "Tab" && p.sign == ":":
-		if list := matching(p.text); len(list) > 0 {
-			p.text = list[0].name
-		}
 	case utf8.RuneCountInString(name) == 1 && len(p.text) < maxText:
 		p.text += name
-	}
-}
-
-// mostListed is how many commands the palette lists at most.
-const mostListed = 12
-
-// drawPalette lists the commands that fit what is typed after ":", above the status.
-func (m *Model) drawPalette(c canvas, r regions) {
-	if m.prompt == nil || m.prompt.sign != ":" || strings.Contains(m.prompt.text, "=") {
-		return
-	}
-	if text := m.prompt.text; text != "" && strings.Contains("0123456789-.", text[:1]) {
-		return // a time
-	}
-	list := matching(m.prompt.text)
-	lines := min(len(list), mostListed, r.status.y/2)
-	for i := range lines {
-		y, style := r.status.y-lines+i, c.plain()
-		if i == 0 && m.prompt.text != "" {
-			style = c.strong()
-		}
-		c.fill(0, y, r.width, " ", c.plain())
-		x := c.text(1, y, r.width, list[i].name, style)
-		x = c.text(max(x+2, min(20, r.width/2)), y, r.width, list[i].help, c.plain())
-		keys := strings.Join(list[i].keys, " ")
-		if at := r.width - utf8.RuneCountInString(keys) - 1; at > x+1 {
-			c.text(at, y, r.width, keys, c.faint())
-		}
 	}
 }
 

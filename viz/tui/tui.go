@@ -105,10 +105,9 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 		for range events { // until the goroutine closes it
 		}
 	}()
-	loading := quick == nil || quick.first
 	var shown frame = waiting(from.Status)
 	if quick != nil {
-		shown = quick.next(shown, screen, from.Status)
+		shown = quick.model(screen)
 	}
 	for {
 		screen.Clear()
@@ -122,10 +121,7 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 				if l.err != nil {
 					return l.err
 				}
-				if loading = loading && l.first; l.first && !loading {
-					continue // a preview, too late
-				}
-				shown = l.next(shown, screen, from.Status)
+				shown = l.model(screen)
 			case <-shown.ticks(from.Ticks):
 			case ev, open := <-events:
 				if !open {

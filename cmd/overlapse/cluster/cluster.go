@@ -4,11 +4,9 @@ package cluster
 
 import (
 	"cmp"
-	"context"
+	"embed"
 	"encoding/json"
-	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -57,7 +55,6 @@ func ShardOf(s string, env func(string) string) (part, parts int, err error) {
 // A Job is the flags that hand a sweep to the engine of a cluster.
 type Job struct {
 	slurm, kubernetes string // files to write
-	submit            bool
 	shards            int
 	cores             int
 	memory            string
@@ -70,7 +67,6 @@ type Job struct {
 func (j *Job) AddTo(f *pflag.FlagSet) {
 	f.StringVar(&j.slurm, "slurm", "", "write a script for sbatch: an array job of --shards parts")
 	f.StringVar(&j.kubernetes, "kubernetes", "", "write the manifest of an Indexed Job of --shards parts")
-	f.BoolVar(&j.submit, "submit", false, "with --slurm, --kubernetes: also start the job, by sbatch or kubectl apply")
 	usage.IntFlag(f, &j.shards, "shards", 16, usage.Range[int]{Least: 1, Most: 100_000}, "with --slurm, --kubernetes: number of parts")
 	usage.IntFlag(f, &j.cores, "cores", 4, usage.Range[int]{Least: 1, Most: 1 << 16}, "with --slurm, --kubernetes: processors of a part")
 	f.StringVar(&j.memory, "memory", "8G", "with --slurm, --kubernetes: memory of a part, as 8G")
@@ -86,8 +82,6 @@ func (j *Job) Wanted() bool { return j.slurm != "" || j.kubernetes != "" }
 func (j *Job) Check() error {
 	number := strings.TrimRight(j.memory, "KMGT")
 	switch {
-	case !j.Wanted() && j.submit:
-		return usage.Errorf("--submit needs --slurm FILE or --kubernetes FILE")
 	case !j.Wanted():
 		return nil
 	case strings.HasPrefix(j.slurm, "-") || strings.HasPrefix(j.kubernetes, "-"): // an option of sbatch
@@ -108,59 +102,11 @@ type jobView struct {
 	Reading                 []string // options of reading
 }
 
-const slurmScript = `#!/bin/sh
-#SBATCH --job-name={{.Name}}
-#SBATCH --array=0-{{.Last}}
-#SBATCH --cpus-per-task={{.Cores}}
-#SBATCH --mem={{.Memory}}
-#SBATCH --requeue
-# A part that is requeued continues where it was stopped. When all parts have ended:
-#   overlapse sweep --merge {{comment (shell .Out)}} -o RESULTS
-exec overlapse sweep {{shell .Plan}} -o {{shell .Out}} --shard auto --jobs {{.Cores}} --quiet{{range .Reading}} {{.}}{{end}}
-`
-
-const kubernetesJob = `# kubectl apply -f FILE; when the job is complete: overlapse sweep --merge {{comment .Out}} -o RESULTS
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: {{.Name}}
-spec:
-  completionMode: Indexed
-  completions: {{.Shards}}
-  parallelism: {{.Shards}}
-  backoffLimitPerIndex: {{.Retries}}
-  maxFailedIndexes: 0
-  template:
-    spec:
-      restartPolicy: Never
-      securityContext: # the user of the image, who may write to the volume
-        runAsNonRoot: true
-        runAsUser: 65532
-        fsGroup: 65532
-      containers:
-        - name: sweep
-          image: {{json .Image}}
-          args: ["sweep", {{json .Plan}}, "-o", {{json .Out}}, "--shard", "auto", "--jobs", "{{.Cores}}", "--quiet"{{range .Reading}}, {{json .}}{{end}}]
-          env:
-            - name: {{.Variable}}
-              value: "{{.Shards}}"
-          resources:
-            requests:
-              cpu: "{{.Cores}}"
-              memory: {{.Quantity}}
-            limits:
-              memory: {{.Quantity}}
-          volumeMounts:
-            - name: data
-              mountPath: {{json .Folder}}
-      volumes:
-        - name: data
-          persistentVolumeClaim:
-            claimName: {{json .Claim}}
-`
+//go:embed slurm.sh.tmpl kubernetes.yaml.tmpl
+var templates embed.FS
 
 // Write writes the script and the manifest of a sweep, whose parts read with the options.
-func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, plan, to, options string) error {
+func (j *Job) Write(con *console.Console, set *files.Set, plan, to, options string) error {
 	planPath, err := filepath.Abs(plan)
 	if err != nil {
 		return err
@@ -179,33 +125,21 @@ func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, p
 		Cores: j.cores, Retries: j.retries, Memory: j.memory, Quantity: j.memory + "i", Image: j.image, Claim: j.claim, Variable: shardsVariable,
 		Reading: strings.Fields(options),
 	}
-	for _, f := range []struct {
-		path, text string
-		start      []string
-	}{
-		{j.slurm, slurmScript, []string{"sbatch"}},
-		{j.kubernetes, kubernetesJob, []string{"kubectl", "apply", "-f"}},
+	all, err := template.New("").Funcs(template.FuncMap{"shell": shellWord, "json": jsonWord, "comment": plain.Line}).ParseFS(templates, "*")
+	if err != nil {
+		return err
+	}
+	for _, f := range [...]struct{ path, template, start string }{
+		{j.slurm, "slurm.sh.tmpl", "sbatch"},
+		{j.kubernetes, "kubernetes.yaml.tmpl", "kubectl apply -f"},
 	} {
 		if f.path == "" {
 			continue
 		}
-		t, err := template.New(f.path).Funcs(template.FuncMap{"shell": shellWord, "json": jsonWord, "comment": plain.Line}).Parse(f.text)
-		if err != nil {
+		if err := set.Write(f.path, func(w io.Writer) error { return all.ExecuteTemplate(w, f.template, v) }); err != nil {
 			return err
 		}
-		if err := set.Write(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
-			return err
-		}
-		start := append(f.start, f.path)
-		if !j.submit {
-			con.Notef("wrote %s; start it with: %s", f.path, strings.Join(start, " "))
-			continue
-		}
-		c := exec.CommandContext(ctx, start[0], start[1:]...)
-		c.Stdout, c.Stderr = con.Out, con.Err
-		if err := c.Run(); err != nil {
-			return fmt.Errorf("%s: %w (the file is complete: start it where %s runs)", strings.Join(start, " "), err, start[0])
-		}
+		con.Notef("wrote %s; start it with: %s %s", f.path, f.start, f.path)
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ type Side struct {
 
 	run   *trace.Run // nil for results
 	start trace.Time // of its first iteration
-	gaps  []layout.Gap
+	gaps  []overlap.Reason
 }
 
 // Print prints at most top rows of each group; 0: all.
@@ -150,7 +150,7 @@ func Measured(r *inputs.Reader, path string) (Side, error) {
 // Replayed is a strategy that ran on a workload.
 func Replayed(r *results.Replayed, w *workload.Workload, out *compare.Outcome) Side {
 	run := out.Result.Run
-	s := Side{Name: r.Named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.Gaps(out.Result)}
+	s := Side{Name: r.Named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
 	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
 		return starts[op], ends[op], starts[op] <= ends[op]

@@ -43,7 +43,7 @@ func (f *Flags) AddTo(c *cobra.Command, strategies string) {
 	DataflowFlag(c, &f.dataflow)
 	set.StringVar(&f.Ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
 	set.StringVar(&f.Retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
-	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace; default: without what it adds to operators and calls of the host")
+	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace, to check a replay against it; default: without what it adds to operators and calls of the host")
 }
 
 // Prepare checks the flags, parses the strategies with parse, then reads the trace,

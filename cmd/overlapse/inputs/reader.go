@@ -162,7 +162,7 @@ func (r *Reader) One(path, machineName string) (*trace.Run, error) {
 
 // OutsideFlag adds the flag for a capture without graphs.
 func (r *Reader) OutsideFlag(c *cobra.Command) {
-	c.Flags().StringVar(&r.outside, "outside-graph", "", "capture of the same step launched without a graph: kernels of captured graphs take operators and sizes from it")
+	c.Flags().StringVar(&r.outside, "outside-graph", "", "capture of the same step launched without a graph, as of decoding: profilers record no operators and sizes for kernels of graphs, which take them from it")
 }
 
 // subject loads the workload that a command replays and its machine. The workload

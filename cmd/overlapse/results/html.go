@@ -96,7 +96,7 @@ func (r *Replayed) HTML() html.Report {
 		}
 		rep.Strategies = append(rep.Strategies, bar)
 		rep.Runs = append(rep.Runs, html.Named{
-			Name: r.Named(out.Result.Run.Name), Note: r.runNote(row), Run: out.Result.Run, Start: StartOf(r.workload, out.Result.Run), Gaps: Gaps(out.Result), Use: useOf(out.Result),
+			Name: r.Named(out.Result.Run.Name), Note: r.runNote(row), Run: out.Result.Run, Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
 		})
 	}
 	if late := r.WaitedFor; late != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // The most arrows of a kind and points of a counter in a timeline for Perfetto: 50,000
@@ -38,7 +37,7 @@ func WritePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares
 		}
 		counters = append(counters, x)
 	}
-	return chrome.WriteWith(w, run, flows, append(counters, shares...))
+	return chrome.Write(w, run, flows, append(counters, shares...))
 }
 
 // shares are what runs side by side, whose times were shifted, use over time, in percent.
@@ -85,15 +84,6 @@ func ReasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
 		list = append(list, overlap.Reason{
 			Rank: int32(first + i.Rank), Queue: i.Queue, Start: i.Start + shift, End: i.End + shift, Cause: i.Cause.String(), Note: i.Note,
 		})
-	}
-	return list
-}
-
-// Gaps are the idle intervals of streams for the views.
-func Gaps(r *replay.Result) []layout.Gap {
-	var list []layout.Gap
-	for _, i := range r.Idle {
-		list = append(list, layout.Gap{Rank: int32(i.Rank), Queue: i.Queue, From: i.Start, To: i.End, Cause: i.Cause.String(), Note: i.Note})
 	}
 	return list
 }
