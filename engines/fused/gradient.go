@@ -2,9 +2,9 @@ package fused
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -27,13 +27,11 @@ func servesGradient(pl *plan.Planner, p *workload.Pair) bool {
 //	workgroup 0 |●●|own 0|own 2|wait|from next, 0|...    ●  put of a slice, then of its flag
 //	workgroup 1 |●●|own 1|own 3|wait|from next, 1|...
 func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me, n := slices.Index(d.ranks, int32(op.Rank)), len(d.ranks)
+	me, n := plan.Place(d.ranks, op.Rank), len(d.ranks)
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
 	write := op.Write / float64(op.Tiling.Tiles)
-	k := pl.KernelOf(op, g)
-	k.Name = fmt.Sprintf("%s + %s", p.Coll.Op, op.Name)
-	k.Attr.Grid = [3]int32{int32(d.wgs), 1, 1}
+	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name))
 	k.Prologue = func(wg int, buf []program.Phase) []program.Phase {
 		for i := wg; i < n*d.slices; i += d.wgs {
 			peer, slice := d.destination(me, i/d.slices), i%d.slices
@@ -45,7 +43,7 @@ func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing)
 				buf = putSlice(pl, buf, to, bytes, ready)
 				continue
 			}
-			buf = append(buf, storeTo(pl, to, bytes), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
+			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
 		}
 		return buf
 	}

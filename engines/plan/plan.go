@@ -32,7 +32,7 @@ type Planner struct {
 	First    map[int32]int
 	Replaced map[int32]bool // ops of those pairs
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	gangs    map[gangKey]*Gang
+	gangs    Memo[gangKey, *Gang]
 	coRuns   map[coRunKey]Piece
 	measured map[measuredKey]*program.Kernel // of copied ranks
 	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
