@@ -103,7 +103,6 @@ func unlessLibrary(word string) string {
 // pairs as the library would run them, the others as captured.
 func oneAtATime(pl *plan.Planner, channels, programs int) {
 	pl.Order = plan.SerialOrder(pl.Workload)
-	pl.EndedBefore, pl.BusyAt = plan.TimeOrder(pl.Workload)
 	pl.Serial = true
 	of := pairOf(pl)
 	pl.WriteOp = func(r *plan.Rank, op *workload.Op) {
@@ -114,7 +113,7 @@ func oneAtATime(pl *plan.Planner, channels, programs int) {
 		case pl.Replaced[op.ID]:
 			return // a fill that its kernel writes
 		default:
-			r.WriteSerial(op)
+			r.WriteWhole(op)
 		}
 		r.Separation.Wrote(r, op)
 	}

@@ -230,7 +230,7 @@ func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
 	if op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
 		return
 	}
-	before := rw.pl.EndedBefore[op.ID]
+	before, _ := rw.pl.Before(op)
 	if at := rw.at[before]; at >= 0 {
 		it := rw.items[op.Rank][at]
 		if on := rw.where[it]; on != nil && on != s {

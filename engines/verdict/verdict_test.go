@@ -8,7 +8,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // A decomposition as a part of a mix varies between runs as it does alone: the
