@@ -222,40 +222,47 @@ func reorders(pl *plan.Planner, comm *workload.Op) *workload.Op {
 	return op
 }
 
-// slicedKernel computes vectors, and sends slices as they are complete.
-func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me := plan.Place(d.ranks, op.Rank)
+// kernel is the fused kernel of a lookup or its backward. at says which is the i-th slice of the
+// rank, do what it does with a vector beside the work for it.
+func (d *slicing) kernel(pl *plan.Planner, op *workload.Op, name string, at func(i int) (peer, slice int), do func(x pooled, work program.Phase, buf []program.Phase) []program.Phase) *program.Kernel {
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
-	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
-	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
-	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
-	work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: d.bytes}
+	k := pl.FusedKernel(op, g, name)
+	me := plan.Place(d.ranks, op.Rank)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		x := d.pooled(tile, order)
+		x := d.pooled(tile, at)
 		if !x.ok {
 			return buf
 		}
+		return do(x, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*len(d.ranks)+me), Read: g.Read}, buf)
+	}
+	return k
+}
+
+// slicedKernel computes vectors, and sends slices as they are complete.
+func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
+	me := plan.Place(d.ranks, op.Rank)
+	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
+	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
+		work.Write = d.bytes
 		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.peer*d.slices+x.slice], Count: 1, Last: int64(x.size)}
 		ready := d.ready[x.peer][me*d.slices+x.slice]
 		if d.landed != nil {
 			ready = d.landed[me]
 		}
 		to, from := int(d.ranks[x.peer]), op.Rank
-		work := work
-		work.Time = vary(pl, g.Time, tile*len(d.ranks)+me)
 		switch {
 		case to == from:
 			return append(buf, work, done, program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
 		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores its own result
-			stay := work
-			stay.Write = 0
-			return append(buf, stay, pl.StoreTo(int32(to), d.bytes, machine.ToAll), pl.Fence(), done, program.Phase{
+			work.Write = 0
+			return append(buf, work, pl.StoreTo(int32(to), d.bytes, machine.ToAll), pl.Fence(), done, program.Phase{
 				Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag",
 			})
 		}
 		return putSlice(pl, append(buf, work, done), int32(to), float64(x.size)*d.bytes, ready)
-	}
+	})
+	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
 	if d.landed != nil {
 		return k
 	}

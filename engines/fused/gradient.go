@@ -28,10 +28,14 @@ func servesGradient(pl *plan.Planner, p *workload.Pair) bool {
 //	workgroup 1 |●●|own 1|own 3|wait|from next, 1|...
 func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
 	me, n := plan.Place(d.ranks, op.Rank), len(d.ranks)
-	g := lookups(pl, op, d.wgs)
-	g.Tiles = d.tiles()
-	write := op.Write / float64(op.Tiling.Tiles)
-	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name))
+	order := func(i int) (from, slice int) { return d.arriving(me, i) }
+	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
+		if x.peer != me {
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][x.peer*d.slices+x.slice], Count: 1})
+		}
+		work.Write = op.Write / float64(op.Tiling.Tiles)
+		return append(buf, work)
+	})
 	k.Prologue = func(wg int, buf []program.Phase) []program.Phase {
 		for i := wg; i < n*d.slices; i += d.wgs {
 			peer, slice := d.destination(me, i/d.slices), i%d.slices
@@ -46,17 +50,6 @@ func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing)
 			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
 		}
 		return buf
-	}
-	order := func(i int) (from, slice int) { return d.arriving(me, i) }
-	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		x := d.pooled(tile, order)
-		if !x.ok {
-			return buf
-		}
-		if x.peer != me {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][x.peer*d.slices+x.slice], Count: 1})
-		}
-		return append(buf, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*n+me), Read: g.Read, Write: write})
 	}
 	return k
 }
