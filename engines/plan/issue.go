@@ -156,7 +156,12 @@ func (pl *Planner) CapturedHostOrder() [][]int32 {
 // RunAhead has the planner write all operations on their captured streams, with the hosts
 // running ahead in the captured order (IssueAhead).
 func (pl *Planner) RunAhead() {
-	pl.WriteOp, pl.runsAhead = (*Rank).WriteWhole, true
+	pl.runsAhead = true
+	pl.WriteRank = func(r *Rank) {
+		for _, id := range pl.Workload.Ranks[r.ID] {
+			r.WriteWhole(&pl.Workload.Ops[id])
+		}
+	}
 	pl.IssueAhead(pl.CapturedHostOrder())
 }
 

@@ -42,12 +42,10 @@ type Planner struct {
 	once      bool                            // IssueAhead: there is one iteration
 	runsAhead bool                            // RunAhead
 
-	// Set by schedules that write every operation themselves (oneAtATime, lanes).
-	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
-	Order       [][]int32                      // by rank: order of writing; nil: as captured
-	HostOrder   [][]int32                      // by rank: order in which IssueInOrder writes the host's part; nil: WriteOp writes it
-	Serial      bool                           // communication never runs alongside compute
-	endedBefore []int32                        // result of TimeOrder, once it is asked for
+	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
+	HostOrder   [][]int32     // by rank: order in which IssueInOrder writes the host's part; nil: it is written with each operation
+	Serial      bool          // communication never runs alongside compute
+	endedBefore []int32       // result of TimeOrder, once it is asked for
 	busy        []bool
 	inGraph     *trace.Time    // graphGap; nil: not yet known
 	skews       [][]trace.Time // of captured collectives, by rank: distribution that late draws from
@@ -242,14 +240,8 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		if pl.HostOrder != nil {
 			r.IssueInOrder(pl.HostOrder[r.ID])
 		}
-		if pl.WriteOp != nil {
-			order := pl.Workload.Ranks
-			if pl.Order != nil {
-				order = pl.Order
-			}
-			for _, id := range order[r.ID] {
-				pl.WriteOp(r, &pl.Workload.Ops[id])
-			}
+		if pl.WriteRank != nil {
+			pl.WriteRank(r)
 			continue
 		}
 		for _, id := range pl.Workload.Ranks[r.ID] {
