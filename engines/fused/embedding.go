@@ -224,7 +224,10 @@ func reorders(pl *plan.Planner, comm *workload.Op) *workload.Op {
 
 // kernel is the fused kernel of a lookup or its backward. at says which is the i-th slice of the
 // rank, do what it does with a vector beside the work for it.
-func (d *slicing) kernel(pl *plan.Planner, op *workload.Op, name string, at func(i int) (peer, slice int), do func(x pooled, work program.Phase, buf []program.Phase) []program.Phase) *program.Kernel {
+func (d *slicing) kernel(
+	pl *plan.Planner, op *workload.Op, name string, at func(i int) (peer, slice int),
+	do func(x pooled, work program.Phase, buf []program.Phase) []program.Phase,
+) *program.Kernel {
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
 	k := pl.FusedKernel(op, g, name)

@@ -379,13 +379,14 @@ func (r *Rank) WriteWhole(op *workload.Op) {
 		}
 	}
 	gap := pl.gapHere(max(0, op.Start-from))
+	replaced := func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) }
 	late := pl.HostOrder != nil && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
 	switch {
 	case late || pl.Graph && (pl.Serial || pl.runsAhead):
 		gap = pl.deviceGap(op, event)
 	case pl.Serial && (event || busy):
 		gap = min(gap, Duration(pl.Machine.Launch.Event.Value))
-	case op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) })):
+	case op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)):
 		gap = min(gap, pl.graphGap())
 	}
 	s.Launch(gap, pl.CommandOf(op))

@@ -110,7 +110,9 @@ func (pl *Planner) StoreTo(peer int32, bytes float64, pattern machine.Pattern) p
 }
 
 // CommKernel is one rank's kernel of so many workgroups in place of a piece of a collective.
-func (pl *Planner) CommKernel(op *workload.Op, p Piece, name string, wgs int, f program.Footprint, recipe func(wg int, buf []program.Phase) []program.Phase) *program.Kernel {
+func (pl *Planner) CommKernel(
+	op *workload.Op, p Piece, name string, wgs int, f program.Footprint, recipe func(wg int, buf []program.Phase) []program.Phase,
+) *program.Kernel {
 	k := &program.Kernel{Name: name, Kind: trace.Collective, WGs: wgs, Footprint: f, Recipe: recipe}
 	pl.Describe(k, op, p)
 	k.Attr.Grid = [3]int32{int32(wgs), 1, 1}

@@ -47,7 +47,9 @@ type ClaimResult struct {
 // holds their workload files.
 // only selects claims by id; nil: all. on is the machine that replaces those of the papers,
 // with as many GPUs as they have; nil: none. done is called as experiments finish; nil: not.
-func Run(files fs.FS, papers []Paper, only func(id string) bool, on *machine.Machine, stop func() bool, started func(experiments int), done func()) ([]ClaimResult, error) {
+func Run(
+	files fs.FS, papers []Paper, only func(id string) bool, on *machine.Machine, stop func() bool, started func(experiments int), done func(),
+) ([]ClaimResult, error) {
 	b := bench{files: files, index: map[string]int{}, on: on}
 	var results []ClaimResult
 	for _, p := range papers {
