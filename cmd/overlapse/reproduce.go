@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/samples/workloads"
 )
 
 func (a *app) reproduceCommand() *cobra.Command {
@@ -65,7 +66,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	found, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	found, err := reproduce.Run(workloads.Files, papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):

@@ -158,7 +158,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, err
 	}
 	o.Kept, o.Changed = pl.Kept, pl.Changes()
-	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteOp != nil && len(pl.Pairs) == 0
+	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteRank != nil && len(pl.Pairs) == 0
 	p := pl.Program
 	if opts.Level == replay.Kernels && !opts.Causes {
 		p = p.Coarse()

@@ -75,25 +75,21 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if n < 1 {
 		return nil, &plan.NotApplicable{Strategy: "decompose", Why: "chunks must be at least 1"}
 	}
-	why := "no pair of compute and communication was found"
 	serves := map[string]func(*workload.Pair) string{
 		"chunks": func(p *workload.Pair) string { return pl.TooFewRows(p, n) },
 		"waves":  func(p *workload.Pair) string { return countsWaves(pl, p) },
 		"ring":   func(p *workload.Pair) string { return ringPasses(pl, p) },
 	}[v["variant"]]
 	from := len(pl.Pairs)
-	pl.Take(func(p *workload.Pair) bool {
+	err := pl.Serve("decompose", "no pair of compute and communication was found", func(p *workload.Pair) (bool, string) {
 		if p.Collective < 0 {
-			return false
+			return false, ""
 		}
-		no := serves(p)
-		if no != "" {
-			why = no
-		}
-		return no == ""
+		why := serves(p)
+		return why == "", why
 	})
-	if len(pl.Pairs) == 0 && pl.Workload.Origins == nil {
-		return nil, &plan.NotApplicable{Strategy: "decompose", Why: why}
+	if err != nil && pl.Workload.Origins == nil {
+		return nil, err
 	}
 	if len(pl.Pairs) == 0 && pl.Workload.Unprofiled { // only chains, which Rebuild has cut
 		pl.RunAhead()
@@ -102,7 +98,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, states: map[int]*ringState{}}
+		t := ringDecomposition{pl: pl, states: plan.Memo[int, *ringState]{}}
 		return t.emit, nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {
@@ -298,7 +294,7 @@ func (c *chunked) launch(op *workload.Op, k int, gap trace.Time) {
 // pass writes chunk k of an operation that rows go through.
 func (c *chunked) pass(s *plan.Stream, op *workload.Op, k int) {
 	l := c.r.Planner.Machine.Launch
-	s.Wait(c.r.HostIssued, c.r.Issue(l.Host.Value, op.Name), "host")
+	c.r.IssueOne(s, l.Host.Value, op.Name)
 	s.Launch(plan.Duration(l.Gap.Value), c.r.Planner.MidPart(op, k, c.n))
 }
 

@@ -2,7 +2,6 @@ package decompose
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -20,7 +19,7 @@ import (
 //	                            copies      |3→1|2→1|1→1|
 type ringDecomposition struct {
 	pl     *plan.Planner
-	states map[int]*ringState // by index of pair
+	states plan.Memo[int, *ringState] // by index of pair
 }
 
 // A ringState is the data that the ranks of one pair share. Flags are by position in the
@@ -34,8 +33,8 @@ type ringState struct {
 func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
 	switch {
-	case pl.Machine.Fabric.Egress.Value <= 0:
-		return "machine " + pl.Machine.Name + " has no links between GPUs"
+	case pl.NoLinks() != "":
+		return pl.NoLinks()
 	case len(p.First) < 2:
 		return "the collectives have one rank"
 	case op == trace.AllGather && p.Direction == workload.CollectiveThenCompute:
@@ -44,35 +43,19 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	default:
 		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
 	}
-	if no := pl.SumsExperts(p); no != "" {
-		return no
-	}
 	if compute.Shape.Kind != workload.GEMM {
 		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", plan.ShortName(compute.Name))
 	}
-	for k := range p.First {
-		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
-			return fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
-		}
-	}
-	return ""
+	return pl.NotByTile(p)
 }
 
-func (t *ringDecomposition) state(p *plan.Pair) *ringState {
-	if b, ok := t.states[p.Index]; ok {
-		return b
+func (t *ringDecomposition) newState(p *plan.Pair) *ringState {
+	ranks := t.pl.RanksOf(p.Coll)
+	return &ringState{
+		ranks:   ranks,
+		arrived: t.pl.FlagsOf(ranks, len(ranks), func(rank int32, c int) string { return fmt.Sprintf("chunk %d on rank %d", c, rank) }),
+		ready:   t.pl.FlagsOf(ranks, len(ranks), func(rank int32, c int) string { return fmt.Sprintf("rank %d's sum of chunk %d", rank, c) }),
 	}
-	b := &ringState{ranks: t.pl.Destinations(p)}
-	n := len(b.ranks)
-	for i := range n {
-		b.arrived, b.ready = append(b.arrived, nil), append(b.ready, nil)
-		for c := range n {
-			b.arrived[i] = append(b.arrived[i], t.pl.Program.NewFlag(fmt.Sprintf("chunk %d on rank %d", c, b.ranks[i])))
-			b.ready[i] = append(b.ready[i], t.pl.Program.NewFlag(fmt.Sprintf("rank %d's sum of chunk %d", b.ranks[i], c)))
-		}
-	}
-	t.states[p.Index] = b
-	return b
 }
 
 // at is the position the given number of steps from another.
@@ -83,20 +66,16 @@ func (b *ringState) at(me, steps int) int {
 
 func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
-	b := t.state(p)
-	me := slices.Index(b.ranks, int32(r.ID))
-	s := r.Stream(compute.Queue)
-	lane := r.CommStream(compute, comm)
-
-	r.BeginPair(p)
-	before := slices.Concat(r.Dependencies(p, compute), r.Dependencies(p, comm))
-	gap := r.WaitUntilReady(s, compute, before, r.ReplacedOps(p)...)
+	b := t.states.Of(p.Index, func() *ringState { return t.newState(p) })
+	me := plan.Place(b.ranks, r.ID)
+	s, lane := r.Stream(compute.Queue), r.CommStream(compute, comm)
+	gap := r.Start(p, s)
 	if p.Direction == workload.CollectiveThenCompute {
 		t.gather(r, p, b, me, s, lane, gap)
 	} else {
 		t.reduce(r, p, b, me, s, lane, gap)
 	}
-	r.EndReplaced(s, p)
+	r.EndReplaced(p, s, s)
 }
 
 // gather multiplies with the current shard while copies forward it.
@@ -117,7 +96,7 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	for d := 1; d < len(b.ranks); d++ { // near ranks first
 		c := b.at(me, -d)
 		s.Wait(b.arrived[me][c], 1, "shard")
-		s.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, compute.Name), "host")
+		r.IssueOne(s, t.pl.Machine.Launch.Host.Value, compute.Name)
 		writeGEMM(c, plan.Duration(t.pl.Machine.Launch.Hop.Value))
 	}
 }
@@ -142,7 +121,7 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 		writeGEMM(c, d < far)
 		s.Post(b.ready[me][c], 1)
 		t.pass(r, lane, comm, b, me, b.at(me, 1), c, chunk, b.ready[me][c])
-		s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
+		r.IssueOne(s, l.Host.Value, compute.Name)
 	}
 	writeGEMM(me, true)
 }
@@ -150,16 +129,14 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 // combine launches the small kernel behind a piece's GEMM.
 func (t *ringDecomposition) combine(r *plan.Rank, compute *workload.Op, s *plan.Stream, name string, read, write float64) {
 	l := t.pl.Machine.Launch
-	s.Wait(r.HostIssued, r.Issue(l.Host.Value, name), "host")
-	s.Launch(plan.Duration(l.Gap.Value), program.Command{Op: program.Launch, Name: name, Origin: compute.ID, Kernel: t.pl.Sweep(name, read, write)})
+	r.IssueOne(s, l.Host.Value, name)
+	s.Launch(plan.Duration(l.Gap.Value), plan.Standing(compute, t.pl.Sweep(name, read, write)))
 }
 
 // pass copies a chunk to a neighbour when it is there.
 func (t *ringDecomposition) pass(r *plan.Rank, lane *plan.Stream, comm *workload.Op, b *ringState, me, to, chunk int, bytes float64, there program.Flag) {
-	lane.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, "copy"), "host")
+	r.IssueOne(lane, t.pl.Machine.Launch.Host.Value, "copy")
 	lane.Wait(there, 1, "chunk")
-	lane.Launch(0, program.Command{Op: program.Start, Name: comm.Name, Origin: comm.ID, Copy: &program.Copy{
-		Name: fmt.Sprintf("copy %d→%d", b.ranks[me], b.ranks[to]), From: b.ranks[me], Peer: b.ranks[to], Bytes: bytes,
-	}})
+	lane.Launch(0, plan.CopyTo(comm, "copy", b.ranks[me], b.ranks[to], bytes))
 	lane.Post(b.arrived[to][chunk], 1)
 }

@@ -2,7 +2,6 @@ package decompose
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -26,15 +25,12 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	if p.Direction != workload.ComputeThenCollective {
 		return "variant=waves counts tiles of a GEMM before a collective, and the collectives here come first"
 	}
-	if no := pl.SumsExperts(p); no != "" {
+	if no := pl.NotByTile(p); no != "" {
 		return no
 	}
 	tiles := pl.Workload.Ops[p.First[0]].Tiling.Tiles
-	for k := range p.First {
-		first, second := &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]
-		switch name := pl.OpBetween(first, second); {
-		case name != "":
-			return fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
+	for _, id := range p.First {
+		switch first := &pl.Workload.Ops[id]; {
 		case first.Tiling.Tiles == 0:
 			return fmt.Sprintf("the tiles of %s are not known (give them)", plan.ShortName(first.Name))
 		case first.Tiling.Tiles != tiles:
@@ -70,13 +66,12 @@ func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	l := r.Planner.Machine.Launch
 	g := groupsOf(r.Planner, compute, n)
 
-	r.BeginPair(p)
 	k := r.Planner.KernelOf(compute, g.Grid)
 	work := k.Recipe
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		return append(work(i, buf), program.Phase{Op: program.PostTo, Flag: g.counted[i/g.size], Count: 1})
 	}
-	gap := r.WaitUntilReady(onCompute, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	gap := r.Start(p, onCompute)
 	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
 	onCompute.Post(begun, 1)
 	onCompute.Launch(r.WriteFills(onCompute, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
@@ -85,9 +80,9 @@ func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	}
 	onComm.Wait(begun, 1, compute.Name)
 	for i := range g.n {
-		onComm.Wait(r.HostIssued, r.Issue(l.Host.Value, "wait kernel"), "host")
+		r.IssueOne(onComm, l.Host.Value, "wait kernel")
 		onComm.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(g.counted[i], int64(g.tilesIn(i)), pollNap))
-		onComm.Wait(r.HostIssued, r.Issue(l.HostCollective.Value, comm.Name), "host")
+		r.IssueOne(onComm, l.HostCollective.Value, comm.Name)
 		part := r.Planner.PieceOf(plan.Piece{Coll: p.Coll, Index: i, Of: g.WGs, Shares: g.tilesIn(i)}, channels, compute)
 		onComm.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, r.Planner.Collective(comm, part)))
 	}

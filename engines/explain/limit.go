@@ -95,24 +95,21 @@ func idleByCause(idle []replay.Idle) []IdleSum {
 func waits(r *replay.Result, from []trace.Time, idle bool) string {
 	var late []replay.Idle
 	var whole program.Time
-	for _, i := range r.Idle {
-		if i.Rank < len(from) && i.End > from[i.Rank] {
-			i.Start = max(i.Start, from[i.Rank])
-			late = append(late, i)
-		}
-	}
-	for _, f := range from {
+	for rank, f := range from {
 		whole += r.Makespan - f
+		for _, i := range idleIn(r.Idle, plan.Interval{Start: f, End: r.Makespan}) {
+			if i.Rank == rank {
+				late = append(late, i)
+			}
+		}
 	}
 	for _, s := range idleByCause(late) {
-		name := map[program.Cause]string{
-			program.NoSlot: "free compute units", program.HostIssue: "the host",
-		}[s.Cause]
-		if s.Cause == program.HostIssue && !idle {
-			continue
-		}
-		if name != "" && s.Time*50 >= whole {
-			return "streams wait for " + name
+		switch {
+		case s.Time*50 < whole:
+		case s.Cause == program.NoSlot:
+			return "streams wait for free compute units"
+		case s.Cause == program.HostIssue && idle:
+			return "streams wait for the host"
 		}
 	}
 	return ""

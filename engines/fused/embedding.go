@@ -54,7 +54,7 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) 
 	if err != nil {
 		return nil, err
 	}
-	d := &slicing{ranks: pl.Destinations(p), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
+	d := &slicing{ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
 	if d.size == 0 {
 		d.size = defaultSlice
 		for 2*d.size <= slots && n*(n-1)*plan.CeilDiv(d.each, d.size) > mostSlices {
@@ -70,17 +70,10 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) 
 	if v["sync"] == "quiet" && p.Direction == workload.ComputeThenCollective {
 		d.landed = pl.Program.NewFlags(n, "slices that arrived of rank")
 	}
-	for i, id := range d.ranks {
-		d.done, d.ready = append(d.done, nil), append(d.ready, nil)
-		for range n * d.slices {
-			d.done[i] = append(d.done[i], pl.Program.NewFlag(fmt.Sprintf("vectors of a slice finished on rank %d", id)))
-		}
-		for _, from := range d.ranks {
-			for range d.slices {
-				d.ready[i] = append(d.ready[i], pl.Program.NewFlag(fmt.Sprintf("slice of rank %d ready on rank %d", from, id)))
-			}
-		}
-	}
+	d.done = pl.FlagsOf(d.ranks, n*d.slices, func(rank int32, _ int) string { return fmt.Sprintf("vectors of a slice finished on rank %d", rank) })
+	d.ready = pl.FlagsOf(d.ranks, n*d.slices, func(rank int32, i int) string {
+		return fmt.Sprintf("slice of rank %d ready on rank %d", d.ranks[i/d.slices], rank)
+	})
 	return d, nil
 }
 
@@ -183,8 +176,7 @@ func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
 	var behind func(s *plan.Stream)
 	if d.landed != nil {
 		behind = func(s *plan.Stream) {
-			me := slices.Index(d.ranks, int32(r.ID))
-			s.Wait(d.landed[me], int64(len(d.ranks)*d.slices), "quiet")
+			s.Wait(d.landed[plan.Place(d.ranks, r.ID)], int64(len(d.ranks)*d.slices), "quiet")
 			s.Delay(plan.Duration(r.Planner.Machine.Network.Latency.Value), program.LaunchGap, "acknowledgement")
 			barrier(r, p, s)
 		}
@@ -216,15 +208,6 @@ func acrossNodes(pl *plan.Planner, p *workload.Pair) bool {
 	return slices.ContainsFunc(p.First, func(id int32) bool { return node(id) != node(p.First[0]) })
 }
 
-// storeTo is a workgroup's store of its result into a peer's memory.
-func storeTo(pl *plan.Planner, peer int32, bytes float64) program.Phase {
-	f := &pl.Machine.Fabric
-	return program.Phase{
-		Op: program.Store, Peer: peer, Bytes: bytes * f.StoreCost(machine.ToAll),
-		Time: plan.Duration(bytes / f.StoreCU.Or(f.Egress.Value)),
-	}
-}
-
 // reorders is the elementwise kernel that reads the output of a collective, or nil.
 func reorders(pl *plan.Planner, comm *workload.Op) *workload.Op {
 	next := comm.ID + 1
@@ -239,43 +222,50 @@ func reorders(pl *plan.Planner, comm *workload.Op) *workload.Op {
 	return op
 }
 
-// slicedKernel computes vectors, and sends slices as they are complete.
-func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me := slices.Index(d.ranks, int32(op.Rank))
+// kernel is the fused kernel of a lookup or its backward. at says which is the i-th slice of the
+// rank, do what it does with a vector beside the work for it.
+func (d *slicing) kernel(
+	pl *plan.Planner, op *workload.Op, name string, at func(i int) (peer, slice int),
+	do func(x pooled, work program.Phase, buf []program.Phase) []program.Phase,
+) *program.Kernel {
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
-	k := pl.KernelOf(op, g)
-	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
-	k.Attr.Grid = [3]int32{int32(d.wgs), 1, 1}
-	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
-	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
-	work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: d.bytes}
+	k := pl.FusedKernel(op, g, name)
+	me := plan.Place(d.ranks, op.Rank)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		x := d.pooled(tile, order)
+		x := d.pooled(tile, at)
 		if !x.ok {
 			return buf
 		}
+		return do(x, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*len(d.ranks)+me), Read: g.Read}, buf)
+	}
+	return k
+}
+
+// slicedKernel computes vectors, and sends slices as they are complete.
+func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
+	me := plan.Place(d.ranks, op.Rank)
+	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
+	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
+		work.Write = d.bytes
 		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.peer*d.slices+x.slice], Count: 1, Last: int64(x.size)}
 		ready := d.ready[x.peer][me*d.slices+x.slice]
 		if d.landed != nil {
 			ready = d.landed[me]
 		}
 		to, from := int(d.ranks[x.peer]), op.Rank
-		work := work
-		work.Time = vary(pl, g.Time, tile*len(d.ranks)+me)
 		switch {
 		case to == from:
 			return append(buf, work, done, program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
 		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores its own result
-			store := storeTo(pl, int32(to), d.bytes)
-			stay := work
-			stay.Write = 0
-			return append(buf, stay, store, pl.Fence(), done, program.Phase{
+			work.Write = 0
+			return append(buf, work, pl.StoreTo(int32(to), d.bytes, machine.ToAll), pl.Fence(), done, program.Phase{
 				Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag",
 			})
 		}
 		return putSlice(pl, append(buf, work, done), int32(to), float64(x.size)*d.bytes, ready)
-	}
+	})
+	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
 	if d.landed != nil {
 		return k
 	}

@@ -43,38 +43,15 @@ var Strategy = plan.Strategy{
 }
 
 func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	if pl.Machine.Fabric.Egress.Value <= 0 {
-		return nil, &plan.NotApplicable{Strategy: "fused", Why: "machine " + pl.Machine.Name + " has no links between GPUs"}
-	}
-	why := "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found"
-	others := len(pl.Pairs) // pairs of other strategies in a mix
-	pl.Take(func(p *workload.Pair) bool {
-		if p.Collective >= 0 && servesGradient(pl, p) {
-			return true
-		}
-		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
-			return false
-		}
-		op := pl.Workload.Collectives[p.Collective].Op
-		if acrossNodes(pl, p) && (op != trace.AllToAll || pl.Workload.Ops[p.First[0]].Shape.Kind != workload.Embedding) {
-			why = fmt.Sprintf("the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (an embedding's slices are put)", op)
-			return false
-		}
-		if op != trace.AllToAll {
-			ok, no := reduces(pl, p)
-			if no != "" {
-				why = no
-			}
-			return ok
-		}
-		if pl.Workload.Ops[p.First[0]].Tiling.Tiles < len(p.First) {
-			why = "the kernels before the all-to-alls have no known tiles (give their shapes)"
-			return false
-		}
-		return true
-	})
-	if len(pl.Pairs) == 0 {
+	if why := pl.NoLinks(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+	}
+	others := len(pl.Pairs) // pairs of other strategies in a mix
+	err := pl.Serve("fused", "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
+		return fuses(pl, p)
+	})
+	if err != nil {
+		return nil, err
 	}
 	pl.Graph = v["graph"] == "on"
 	leaveOutReorders(pl, pl.Pairs[others:])
@@ -98,7 +75,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			cuts[i] = d
 		}
 	}
-	sums := map[int]*reduction{} // by index of pair
+	sums := plan.Memo[int, *reduction]{} // by index of pair
 	return func(r *plan.Rank, p *plan.Pair) {
 		if d := cuts[p.Index]; d != nil {
 			fuseSlices(r, p, d)
@@ -110,11 +87,29 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		}
 		compute, _ := r.Ops(p)
 		g := pl.WithPrograms(compute, pl.TilesOf(compute), v.Int("programs"))
-		if sums[p.Index] == nil {
-			sums[p.Index] = newReduction(pl, p, g, v["order"] == "aware", v["fence"] == "phase")
-		}
-		fuseReduction(r, p, sums[p.Index], g)
+		d := sums.Of(p.Index, func() *reduction { return newReduction(pl, p, g, v["order"] == "aware", v["fence"] == "phase") })
+		r.WriteAsOne(p, reducingKernel(pl, compute, p, d, g), nil) // it ends when the stores of its peers have arrived
 	}, nil
+}
+
+// fuses reports whether the strategy serves a pair; why is the reason if the operation matches but
+// something is missing.
+func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
+	switch {
+	case p.Collective >= 0 && servesGradient(pl, p):
+		return true, ""
+	case p.Direction != workload.ComputeThenCollective || p.Collective < 0:
+		return false, ""
+	}
+	switch op, first := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]; {
+	case acrossNodes(pl, p) && (op != trace.AllToAll || first.Shape.Kind != workload.Embedding):
+		return false, fmt.Sprintf("the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (an embedding's slices are put)", op)
+	case op != trace.AllToAll:
+		return reduces(pl, p)
+	case first.Tiling.Tiles < len(p.First):
+		return false, "the kernels before the all-to-alls have no known tiles (give their shapes)"
+	}
+	return true, ""
 }
 
 // fuse writes a pair as one kernel and a barrier.
@@ -130,16 +125,14 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 // barrier makes a stream wait until all ranks of a pair have come to it.
 func barrier(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
-	s.Post(g.Arrive, 1)
-	s.Wait(g.Arrive, int64(len(p.First)), "barrier")
-	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
+	r.Barrier(s, g.Arrive, len(p.First))
 }
 
 // fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous
 // share of tiles, in index order, like the rows of the output.
 func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
 	me, n := int32(op.Rank), len(p.First)
-	dest := pl.Destinations(p)
+	dest := pl.RanksOf(p.Coll)
 	g := pl.TilesOf(op)
 	g = pl.WithPrograms(op, g, v.Int("programs"))
 	if looksUp(pl, op) {
@@ -164,14 +157,9 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	}
 	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
 	local := program.Phase{Op: program.Store, Peer: me, Bytes: payload}
-	remote := program.Phase{
-		Op: program.Store, Bytes: payload * pl.Machine.Fabric.StoreCost(pattern),
-		Time: plan.Duration(payload / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
-	}
+	remote := pl.StoreTo(me, payload, pattern)
 	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
-	k := pl.KernelOf(op, g)
-	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
-	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
+	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
 	k.Peer = func(tile int) int { return int(owner(tile)) }
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		store := local

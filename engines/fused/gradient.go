@@ -2,9 +2,9 @@ package fused
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -27,13 +27,15 @@ func servesGradient(pl *plan.Planner, p *workload.Pair) bool {
 //	workgroup 0 |●●|own 0|own 2|wait|from next, 0|...    ●  put of a slice, then of its flag
 //	workgroup 1 |●●|own 1|own 3|wait|from next, 1|...
 func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me, n := slices.Index(d.ranks, int32(op.Rank)), len(d.ranks)
-	g := lookups(pl, op, d.wgs)
-	g.Tiles = d.tiles()
-	write := op.Write / float64(op.Tiling.Tiles)
-	k := pl.KernelOf(op, g)
-	k.Name = fmt.Sprintf("%s + %s", p.Coll.Op, op.Name)
-	k.Attr.Grid = [3]int32{int32(d.wgs), 1, 1}
+	me, n := plan.Place(d.ranks, op.Rank), len(d.ranks)
+	order := func(i int) (from, slice int) { return d.arriving(me, i) }
+	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
+		if x.peer != me {
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][x.peer*d.slices+x.slice], Count: 1})
+		}
+		work.Write = op.Write / float64(op.Tiling.Tiles)
+		return append(buf, work)
+	})
 	k.Prologue = func(wg int, buf []program.Phase) []program.Phase {
 		for i := wg; i < n*d.slices; i += d.wgs {
 			peer, slice := d.destination(me, i/d.slices), i%d.slices
@@ -45,20 +47,9 @@ func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing)
 				buf = putSlice(pl, buf, to, bytes, ready)
 				continue
 			}
-			buf = append(buf, storeTo(pl, to, bytes), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
+			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
 		}
 		return buf
-	}
-	order := func(i int) (from, slice int) { return d.arriving(me, i) }
-	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		x := d.pooled(tile, order)
-		if !x.ok {
-			return buf
-		}
-		if x.peer != me {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][x.peer*d.slices+x.slice], Count: 1})
-		}
-		return append(buf, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*n+me), Read: g.Read, Write: write})
 	}
 	return k
 }

@@ -2,7 +2,6 @@ package fused
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -45,32 +44,21 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	case compute.Tiling.Tiles < len(p.First):
 		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name), op)
 	}
-	if no := pl.SumsExperts(p); no != "" {
-		return false, no
-	}
-	for k := range p.First {
-		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
-			return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
-		}
-	}
-	return true, ""
+	why = pl.NotByTile(p)
+	return why == "", why
 }
 
 // newReduction creates the shared data of a pair's ranks; g is the same on all of them.
 func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware, once bool) *reduction {
 	d := &reduction{
-		ranks: pl.Destinations(p), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
+		ranks: pl.RanksOf(p.Coll), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
 		aware: aware, once: once, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
 	}
-	for _, id := range d.ranks {
-		var landed, summed []program.Flag
-		for w := range d.wgs {
-			landed = append(landed, pl.Program.NewFlag(fmt.Sprintf("partial results for workgroup %d on rank %d", w, id)))
-			if d.all {
-				summed = append(summed, pl.Program.NewFlag(fmt.Sprintf("sums for workgroup %d on rank %d", w, id)))
-			}
-		}
-		d.landed, d.summed = append(d.landed, landed), append(d.summed, summed)
+	d.landed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
+		return fmt.Sprintf("partial results for workgroup %d on rank %d", w, rank)
+	})
+	if d.all {
+		d.summed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string { return fmt.Sprintf("sums for workgroup %d on rank %d", w, rank) })
 	}
 	return d
 }
@@ -117,17 +105,10 @@ func (d *reduction) owners(wg int) []int {
 	return n
 }
 
-// fuseReduction writes a pair as one kernel. It ends when the stores of its peers have
-// arrived, so no barrier follows.
-func fuseReduction(r *plan.Rank, p *plan.Pair, d *reduction, g plan.Grid) {
-	compute, _ := r.Ops(p)
-	r.WriteAsOne(p, reducingKernel(r.Planner, compute, p, d, g), nil)
-}
-
 // reducingKernel computes tiles, stores those of peers into their memory, and
 // sums its own.
 func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reduction, g plan.Grid) *program.Kernel {
-	me := slices.Index(d.ranks, int32(op.Rank))
+	me := plan.Place(d.ranks, op.Rank)
 	pattern := machine.ToOne
 	switch {
 	case d.aware && d.spread:
@@ -135,12 +116,9 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 	case d.aware:
 		pattern = machine.ToNext
 	}
-	rate := pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)
-	store := program.Phase{Op: program.Store, Bytes: d.bytes * pl.Machine.Fabric.StoreCost(pattern), Time: plan.Duration(d.bytes / rate)}
+	store := pl.StoreTo(int32(op.Rank), d.bytes, pattern)
 	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
-	k := pl.KernelOf(op, g)
-	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
-	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
+	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
 	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, t%d.wgs, t/d.wgs))]) }
 	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
 		wg, turn := t%d.wgs, t/d.wgs
@@ -205,10 +183,7 @@ func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []prog
 			owners++
 		}
 		if tiles[me] > 0 {
-			buf = append(buf, program.Phase{
-				Op: program.Store, Peer: d.ranks[to], Bytes: bytes * pl.Machine.Fabric.StoreCost(machine.ToAll),
-				Time: plan.Duration(bytes / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
-			})
+			buf = append(buf, pl.StoreTo(d.ranks[to], bytes, machine.ToAll))
 		}
 	}
 	for i := 1; i < n && tiles[me] > 0; i++ {

@@ -2,10 +2,10 @@ package onesided
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -47,14 +47,14 @@ func (a *alternate) barrier(s *plan.Stream) {
 		a.b.barriers = append(a.b.barriers, a.t.pl.Program.NewFlag(fmt.Sprintf("all ranks at barrier %d", a.barriers)))
 	}
 	a.t.issue(a.r, s, "barrier")
-	barrier(a.r, s, a.b.barriers[a.barriers], len(a.b.ranks))
+	a.r.Barrier(s, a.b.barriers[a.barriers], len(a.b.ranks))
 	a.barriers++
 }
 
 // copy brings a shard from a rank's buffer.
 func (a *alternate) copy(s *plan.Stream, from int) {
 	_, comm := a.r.Split(a.p)
-	n, me := len(a.b.ranks), a.b.place(a.r)
+	n, me := len(a.b.ranks), plan.Place(a.b.ranks, a.r.ID)
 	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.Coll.Bytes)/float64(n))
 }
 
@@ -72,62 +72,51 @@ func (a *alternate) sleep(s *plan.Stream) {
 	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), program.LaunchGap, "sleep")
 }
 
-// gatherAlternating writes an all-gather and the GEMM behind it.
-func (t *operator) gatherAlternating(r *plan.Rank, p *plan.Pair) {
+// alternating writes a pair: an all-gather and the GEMM behind it, or a GEMM and the reduce-scatter,
+// or all-to-all, behind it.
+func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	s := r.Stream(compute.Queue)
 	a := t.alternate(r, p, s)
-	me, n := a.b.place(r), len(a.b.ranks)
-	shard := float64(p.Coll.Bytes) / float64(n)
-	if p.Coll.Op == trace.AllToAll {
-		shard *= float64(n)
-	}
-	r.BeginPair(p)
-	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, comm), r.Dependencies(p, compute)), r.ReplacedOps(p)...), program.LaunchGap, "")
+	me, n := plan.Place(a.b.ranks, r.ID), len(a.b.ranks)
+	s.Delay(r.Start(p, s), program.LaunchGap, "")
 	a.barrier(s)
-	s.Launch(0, program.Command{Op: program.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", shard, shard)})
-	a.barrier(s)
-	a.join(a.streams[1], s)
-	a.gemm(s, me)
-	for step := 1; step < n; step++ {
-		on := a.streams[step%2]
-		a.copy(on, (me+step)%n)
-		a.gemm(on, (me+step)%n)
-	}
-	a.copy(a.streams[n%2], me)
-	a.join(s, a.streams[1])
-	a.barrier(s)
-	r.EndReplaced(s, p)
-}
-
-// scatterAlternating writes a GEMM and the reduce-scatter, or all-to-all, behind it.
-func (t *operator) scatterAlternating(r *plan.Rank, p *plan.Pair) {
-	compute, comm := r.Split(p)
-	s := r.Stream(compute.Queue)
-	a := t.alternate(r, p, s)
-	me, n := a.b.place(r), len(a.b.ranks)
-	r.BeginPair(p)
-	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...), program.LaunchGap, "")
-	a.barrier(s)
-	a.join(a.streams[1], s)
-	for step := 1; step < n; step++ {
-		on := a.streams[step%2]
-		if step == 2 {
+	if p.Direction == workload.CollectiveThenCompute {
+		bytes := float64(p.Coll.Bytes)
+		if p.Coll.Op == trace.AllGather {
+			bytes /= float64(n)
+		}
+		s.Launch(0, t.staging(comm, bytes))
+		a.barrier(s)
+		a.join(a.streams[1], s)
+		a.gemm(s, me)
+		for step := 1; step < n; step++ {
+			on := a.streams[step%2]
+			a.copy(on, (me+step)%n)
+			a.gemm(on, (me+step)%n)
+		}
+		a.copy(a.streams[n%2], me)
+	} else {
+		a.join(a.streams[1], s)
+		for step := 1; step < n; step++ {
+			on := a.streams[step%2]
+			if step == 2 {
+				a.sleep(s)
+			}
+			a.gemm(on, (me+step)%n)
+			a.barrier(on)
+			a.copy(on, (me-step+n)%n)
+			a.barrier(on)
+		}
+		if n == 2 {
 			a.sleep(s)
 		}
-		a.gemm(on, (me+step)%n)
-		a.barrier(on)
-		a.copy(on, (me-step+n)%n)
-		a.barrier(on)
+		a.gemm(s, me)
 	}
-	if n == 2 {
-		a.sleep(s)
-	}
-	a.gemm(s, me)
 	a.join(s, a.streams[1])
 	a.barrier(s)
 	if p.Coll.Op == trace.ReduceScatter {
 		t.add(r, p, s)
 	}
-	r.EndReplaced(s, p)
+	r.EndReplaced(p, s, s)
 }

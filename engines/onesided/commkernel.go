@@ -6,7 +6,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // launchCommKernel launches a communication kernel alongside a pair's GEMM once ready is
@@ -34,38 +33,33 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 	n, blocks := len(b.ranks), t.blocksOf(p.Pair)
 	gather := p.Direction == workload.CollectiveThenCompute
 	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*blocks)
-	k := &program.Kernel{
-		Name: comm.Name, Kind: trace.Collective, WGs: blocks, Footprint: footprintOf(p),
-		Recipe: func(wg int, buf []program.Phase) []program.Phase {
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
-			computed := func(shard, piece int) {
-				if !gather {
-					buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
-				}
+	recipe := func(wg int, buf []program.Phase) []program.Phase {
+		buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
+		computed := func(shard, piece int) {
+			if !gather {
+				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
 			}
-			for c := range b.cuts {
-				for i := range n - 1 {
-					if t.swizzle == "mesh" {
-						i = (i + wg) % (n - 1)
-					}
-					to := (me + 1 + i) % n
-					computed(to, c)
-					buf = t.storeTo(b, to, t.store(p, b.ranks[to], false, bytes), b.arrived[to][me], buf)
+		}
+		for c := range b.cuts {
+			for i := range n - 1 {
+				if t.swizzle == "mesh" {
+					i = (i + wg) % (n - 1)
 				}
+				to := (me + 1 + i) % n
+				computed(to, c)
+				buf = t.storeTo(b, to, t.store(p, b.ranks[to], false, bytes), b.arrived[to][me], buf)
 			}
-			for c := range b.cuts {
-				if gather {
-					break
-				}
-				computed(me, c)
-				buf = append(buf, t.store(p, b.ranks[me], true, bytes))
+		}
+		for c := range b.cuts {
+			if gather {
+				break
 			}
-			return buf
-		},
+			computed(me, c)
+			buf = append(buf, t.store(p, b.ranks[me], true, bytes))
+		}
+		return buf
 	}
-	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: 1})
-	k.Attr.Grid = [3]int32{int32(blocks), 1, 1}
-	return k
+	return t.pl.CommKernel(comm, plan.Piece{Coll: p.Coll, Of: 1}, comm.Name, blocks, footprintOf(p), recipe)
 }
 
 // storeTo stores into a peer's buffer once that is free, and signals behind a fence.

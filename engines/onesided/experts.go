@@ -49,16 +49,8 @@ func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
 	case t.chunks:
 		can = func(*workload.Op) bool { return false }
 	}
-	for k := range p.First {
-		a, b := &t.pl.Workload.Ops[p.First[k]], &t.pl.Workload.Ops[p.Second[k]]
-		for id := a.ID + 1; id < b.ID; id++ {
-			op := &t.pl.Workload.Ops[id]
-			if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !t.pl.Workload.IsFill(op) && !can(op) {
-				return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(op.Name))
-			}
-		}
-	}
-	return true, ""
+	why = t.pl.Between(p, can)
+	return why == "", why
 }
 
 // addsRows reports whether what a pair sends are sums of the rows of a token.
@@ -86,8 +78,8 @@ func (t *operator) blocksOf(p *workload.Pair) int {
 func (t *operator) store(p *plan.Pair, to int32, own bool, bytes float64) program.Phase {
 	s := program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes}
 	if !own {
-		s.Bytes *= t.pl.Machine.Fabric.StoreCost(t.pattern())
-		s.Time = t.storeTime(bytes)
+		s = t.pl.StoreTo(to, bytes, t.pattern())
+		s.Read = bytes
 	}
 	if addsRows(p.Pair) {
 		s.Read *= float64(p.Experts)

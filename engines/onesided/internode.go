@@ -26,35 +26,30 @@ func (t *operator) forwards(p *plan.Pair, c plan.Cluster) int {
 //	forward  |own to l+1|own to l+2|...|from q+1 to l+1|from q+1 to l+2|...
 func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, placed program.Flag) *program.Kernel {
 	_, comm := r.Split(p)
-	me, forwards := b.place(r), t.forwards(p, c)
+	me, forwards := plan.Place(b.ranks, r.ID), t.forwards(p, c)
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
-	k := &program.Kernel{
-		Name: comm.Name, Kind: trace.Collective, WGs: c.Nodes - 1 + forwards, Footprint: plan.SweepFootprint,
-		Recipe: func(wg int, buf []program.Phase) []program.Phase {
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
-			if d := wg + 1; d < c.Nodes {
-				to, from := c.At(c.Nodes-d, 0), c.At(d, 0)
-				return append(buf,
-					program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
-					program.Phase{Op: program.Put, Peer: b.ranks[to], Bytes: shard, Flag: b.arrived[to][me], Count: int64(b.posts), Mark: "put"},
-					program.Phase{Op: program.WaitFor, Flag: b.arrived[me][from], Count: int64(b.posts)})
+	recipe := func(wg int, buf []program.Phase) []program.Phase {
+		buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
+		if d := wg + 1; d < c.Nodes {
+			to, from := c.At(c.Nodes-d, 0), c.At(d, 0)
+			return append(buf,
+				program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
+				program.Phase{Op: program.Put, Peer: b.ranks[to], Bytes: shard, Flag: b.arrived[to][me], Count: int64(b.posts), Mark: "put"},
+				program.Phase{Op: program.WaitFor, Flag: b.arrived[me][from], Count: int64(b.posts)})
+		}
+		bytes := shard / float64(forwards)
+		for d := range c.Nodes {
+			which := c.At(d, 0)
+			if d > 0 {
+				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
 			}
-			bytes := shard / float64(forwards)
-			for d := range c.Nodes {
-				which := c.At(d, 0)
-				if d > 0 {
-					buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
-				}
-				for i := 1; i < c.Per; i++ {
-					buf = t.storeTo(b, c.At(0, i), t.store(p, b.ranks[c.At(0, i)], false, bytes), b.arrived[c.At(0, i)][which], buf)
-				}
+			for i := 1; i < c.Per; i++ {
+				buf = t.storeTo(b, c.At(0, i), t.store(p, b.ranks[c.At(0, i)], false, bytes), b.arrived[c.At(0, i)][which], buf)
 			}
-			return buf
-		},
+		}
+		return buf
 	}
-	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: 1})
-	k.Attr.Grid = [3]int32{int32(k.WGs), 1, 1}
-	return k
+	return t.pl.CommKernel(comm, plan.Piece{Coll: p.Coll, Of: 1}, comm.Name, c.Nodes-1+forwards, plan.SweepFootprint, recipe)
 }
 
 // A relay is the additional data that the ranks of a scatter between nodes share.
@@ -64,20 +59,15 @@ type relay struct {
 }
 
 func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
-	if y, ok := t.relays[p.Index]; ok {
-		return y
-	}
-	y := &relay{}
-	for _, id := range b.ranks {
-		var of []program.Flag
-		for q := range c.Nodes {
-			of = append(of, t.pl.Program.NewFlag(fmt.Sprintf("partial results for node %d on rank %d", q, id)))
+	return t.relays.Of(p.Index, func() *relay {
+		y := &relay{partial: t.pl.FlagsOf(b.ranks, c.Nodes, func(rank int32, q int) string {
+			return fmt.Sprintf("partial results for node %d on rank %d", q, rank)
+		})}
+		for _, id := range b.ranks {
+			y.sums = append(y.sums, t.pl.Program.NewFlag(fmt.Sprintf("sums of nodes on rank %d", id)))
 		}
-		y.partial = append(y.partial, of)
-		y.sums = append(y.sums, t.pl.Program.NewFlag(fmt.Sprintf("sums of nodes on rank %d", id)))
-	}
-	t.relays[p.Index] = y
-	return y
+		return y
+	})
 }
 
 // scatterNodes writes a GEMM and the reduce-scatter behind it between nodes
@@ -91,14 +81,14 @@ func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
 //	stream B                    |add|send....|add|add sums of nodes|
 func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, s *plan.Stream, seq *sequence) {
 	compute, comm := r.Split(p)
-	me, y, l := b.place(r), t.relay(p, b, c), t.pl.Machine.Launch
+	me, y, l := plan.Place(b.ranks, r.ID), t.relay(p, b, c), t.pl.Machine.Launch
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	a := r.CommStream(compute, comm)
 	onB := r.Added("sums between nodes")
 	onB.Priority = 1
-	launch := func(name string, k *program.Kernel) {
-		t.issue(r, onB, name)
-		onB.Launch(plan.Duration(l.Hop.Value), program.Command{Op: program.Launch, Name: name, Origin: comm.ID, Kernel: k})
+	launch := func(s *plan.Stream, k *program.Kernel) {
+		t.issue(r, s, k.Name)
+		s.Launch(plan.Duration(l.Hop.Value), plan.Standing(comm, k))
 	}
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
@@ -113,35 +103,29 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 		switch {
 		case c.Per == 1:
 		case d < c.Nodes:
-			launch(name, t.pl.SweepOn(name, t.reducersFor(shard, c), shard*float64(c.Per), shard, 0))
+			launch(onB, t.pl.SweepOn(name, t.reducersFor(shard, c), shard*float64(c.Per), shard, 0))
 		default: // the GEMM is over: all compute units
-			launch(name, t.pl.Sweep(name, shard*float64(c.Per), shard))
+			launch(onB, t.pl.Sweep(name, shard*float64(c.Per), shard))
 		}
 		if d == c.Nodes {
 			onB.Post(y.sums[me], 1)
 			break
 		}
-		launch("send to node", t.sender(p, comm, b.ranks[c.At(d, 0)], shard, y.sums[c.At(d, 0)]))
+		launch(onB, t.sender(p, comm, b.ranks[c.At(d, 0)], shard, y.sums[c.At(d, 0)]))
 	}
 	s.Wait(y.sums[me], int64(c.Nodes), "sums of nodes")
 	name := fmt.Sprintf("sum of %d nodes", c.Nodes)
-	t.issue(r, s, name)
-	s.Launch(plan.Duration(l.Hop.Value), program.Command{Op: program.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
+	launch(s, t.pl.Sweep(name, shard*float64(c.Nodes), shard))
 }
 
 // sender is one workgroup that writes a shard to another node and ends when it has left.
 func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done program.Flag) *program.Kernel {
-	k := &program.Kernel{
-		Name: "send to node", Kind: trace.Collective, WGs: 1, Footprint: plan.SweepFootprint,
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf,
-				program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes},
-				program.Phase{Op: program.PostTo, Flag: done, Count: 1, Mark: "sum sent"})
-		},
-	}
-	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: len(p.Coll.Members)})
-	k.Attr.Grid = [3]int32{1, 1, 1}
-	return k
+	piece := plan.Piece{Coll: p.Coll, Of: len(p.Coll.Members)}
+	return t.pl.CommKernel(comm, piece, "send to node", 1, plan.SweepFootprint, func(_ int, buf []program.Phase) []program.Phase {
+		return append(buf,
+			program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes},
+			program.Phase{Op: program.PostTo, Flag: done, Count: 1, Mark: "sum sent"})
+	})
 }
 
 // reducersFor is how many workgroups add the partial results of a node: as few as let adding and
@@ -178,11 +162,7 @@ func (t *operator) spares(p *plan.Pair, b *state) int {
 // several nodes; "" if it can, or if they are on one node.
 func (t *operator) acrossNodes(p *workload.Pair) string {
 	coll := &t.pl.Workload.Collectives[p.Collective]
-	var ranks []int32
-	for _, m := range coll.Members {
-		ranks = append(ranks, int32(t.pl.Workload.Ops[m].Rank))
-	}
-	c, ok := t.pl.Cluster(ranks, 0)
+	c, ok := t.pl.Cluster(t.pl.RanksOf(coll), 0)
 	switch {
 	case ok && c.Nodes == 1:
 		return ""

@@ -21,7 +21,7 @@ type lowLatency struct {
 	proto string
 	per   int // workgroups for every rank
 	pack  bool
-	calls map[*workload.Collective][][]program.Flag
+	calls plan.Memo[*workload.Collective, [][]program.Flag]
 }
 
 // protocols is bytes on the wire per byte of data, by protocol. LL stores 4
@@ -31,7 +31,7 @@ type lowLatency struct {
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, pack: v["pack"] == "on", calls: map[*workload.Collective][][]program.Flag{}}
+	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, pack: v["pack"] == "on", calls: plan.Memo[*workload.Collective, [][]program.Flag]{}}
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
@@ -80,43 +80,27 @@ func (q *lowLatency) refuses() string {
 	return ""
 }
 
-// landed are the flags of a call: by receiver, then sender and workgroup.
-func (q *lowLatency) landed(c *workload.Collective) [][]program.Flag {
-	if f, ok := q.calls[c]; ok {
-		return f
-	}
-	var all [][]program.Flag
-	for range c.Members {
-		var from []program.Flag
-		for _, m := range c.Members {
-			for range q.per {
-				from = append(from, q.pl.Program.NewFlag(fmt.Sprintf("data of rank %d in %s %d", q.pl.Workload.Ops[m].Rank, c.Op, c.Seq)))
-			}
-		}
-		all = append(all, from)
-	}
-	q.calls[c] = all
-	return all
-}
-
 // A caller is a rank in a call: its index among the members, the members, and those on its
 // node.
 type caller struct {
 	me      int
 	ranks   []int32
 	near    []bool
-	landed  [][]program.Flag
-	part    float64 // bytes of a workgroup
+	landed  [][]program.Flag // by receiver, then sender and workgroup
+	part    float64          // bytes of a workgroup
 	perRank int
 }
 
 func (q *lowLatency) caller(op *workload.Op, c *workload.Collective) caller {
-	k := caller{landed: q.landed(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), perRank: q.per}
-	for _, m := range c.Members {
-		k.ranks = append(k.ranks, int32(q.pl.Workload.Ops[m].Rank))
-		k.near = append(k.near, q.pl.Machine.Node(q.pl.Workload.Ops[m].Rank) == q.pl.Machine.Node(op.Rank))
+	k := caller{me: slices.Index(c.Members, op.ID), ranks: q.pl.RanksOf(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), perRank: q.per}
+	k.landed = q.calls.Of(c, func() [][]program.Flag {
+		return q.pl.FlagsOf(k.ranks, len(k.ranks)*q.per, func(_ int32, i int) string {
+			return fmt.Sprintf("data of rank %d in %s %d", k.ranks[i/q.per], c.Op, c.Seq)
+		})
+	})
+	for _, rank := range k.ranks {
+		k.near = append(k.near, q.pl.Machine.Node(int(rank)) == q.pl.Machine.Node(op.Rank))
 	}
-	k.me = slices.Index(c.Members, op.ID)
 	return k
 }
 
@@ -169,11 +153,11 @@ func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program
 
 // broadcast stores a part to every other rank of the node: one store each.
 func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []program.Phase {
-	f, n := q.pl.Machine.Fabric, len(k.ranks)
-	bytes := k.part * protocols[q.proto]
-	time := plan.Duration(bytes / f.StoreCU.Or(f.Egress.Value))
+	n, bytes := len(k.ranks), k.part*protocols[q.proto]
 	if q.proto == "multimem" && q.pl.Machine.PerNode() > 1 {
-		buf = append(buf, program.Phase{Op: program.Store, Peer: program.Everyone, Bytes: bytes, Time: time})
+		store := q.pl.StoreTo(program.Everyone, bytes, machine.ToAll)
+		store.Bytes = bytes // a packet once, whatever the pattern
+		buf = append(buf, store)
 	}
 	for i := 1; i < n; i++ {
 		to := (k.me + i) % n
@@ -181,7 +165,7 @@ func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []p
 			continue
 		}
 		if q.proto != "multimem" {
-			buf = append(buf, program.Phase{Op: program.Store, Peer: k.ranks[to], Bytes: bytes * f.StoreCost(machine.ToAll), Time: time})
+			buf = append(buf, q.pl.StoreTo(k.ranks[to], bytes, machine.ToAll))
 		}
 		buf = append(buf, program.Phase{Op: program.PostTo, Flag: k.flag(to, from, wg), Count: 1})
 	}
@@ -193,7 +177,6 @@ func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []p
 // sent, and those that have come out of the receive buffer, as DeepEP does (rule O13).
 func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
-	f := q.pl.Machine.Fabric
 	n := len(k.ranks) * q.per
 	move := program.Phase{Op: program.Work, Time: plan.Duration(2 * k.part * float64(n) / q.pl.Machine.GPU.StreamAt(n)), Read: k.part, Write: k.part}
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
@@ -205,12 +188,9 @@ func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.
 		case to == k.me:
 			return append(buf, program.Phase{Op: program.Store, Peer: k.ranks[to], Bytes: k.part, Read: k.part})
 		case k.near[to]:
-			buf = append(buf,
-				program.Phase{
-					Op: program.Store, Peer: k.ranks[to], Bytes: k.part * f.StoreCost(machine.ToAll), Read: k.part,
-					Time: plan.Duration(k.part / f.StoreCU.Or(f.Egress.Value)),
-				},
-				q.pl.Fence(),
+			store := q.pl.StoreTo(k.ranks[to], k.part, machine.ToAll)
+			store.Read = k.part
+			buf = append(buf, store, q.pl.Fence(),
 				program.Phase{Op: program.PostTo, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "signal"})
 		default:
 			buf = append(buf, program.Phase{Op: program.Put, Peer: k.ranks[to], Bytes: k.part, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "put"})
@@ -226,11 +206,6 @@ func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.
 // kernel is one of as many workgroups as ranks, times per, that stands for a
 // collective of the library.
 func (q *lowLatency) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []program.Phase) []program.Phase) *program.Kernel {
-	k := &program.Kernel{
-		Name: fmt.Sprintf("low-latency %s (%s)", c.Op, q.proto), Kind: trace.Collective,
-		WGs: len(c.Members) * q.per, Footprint: plan.SweepFootprint, Recipe: recipe,
-	}
-	q.pl.Describe(k, op, plan.Piece{Coll: c, Of: 1})
-	k.Attr.Grid = [3]int32{int32(k.WGs), 1, 1}
-	return k
+	name := fmt.Sprintf("low-latency %s (%s)", c.Op, q.proto)
+	return q.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, len(c.Members)*q.per, plan.SweepFootprint, recipe)
 }

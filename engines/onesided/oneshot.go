@@ -29,13 +29,13 @@ const (
 type allReduce struct {
 	pl     *plan.Planner
 	shares bool // two-shot: every rank adds a share and stores it to the others
-	flags  map[*workload.Collective]*[2]program.Flag
-	sizes  map[*workload.Collective]int64 // guessed
+	flags  plan.Memo[*workload.Collective, []program.Flag]
+	sizes  plan.Memo[*workload.Collective, int64] // guessed
 }
 
 // planAllReduce serves all-reduces of known and guessed size, in pairs or not.
 func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: map[*workload.Collective]*[2]program.Flag{}, sizes: map[*workload.Collective]int64{}}
+	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
 	if t.shares {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
@@ -54,10 +54,7 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
 // Operations around it stay as captured.
 func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (plan.Emitter, error) {
-	found := false
-	for i := range pl.Workload.Collectives {
-		found = found || serves(&pl.Workload.Collectives[i])
-	}
+	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return serves(&c) })
 	before := len(pl.Pairs)
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Collective >= 0 && serves(&pl.Workload.Collectives[p.Collective]) && pairs(p)
@@ -87,9 +84,10 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 	if c.Bytes > 0 {
 		return c.Bytes
 	}
-	if guessed, ok := t.sizes[c]; ok {
-		return guessed
-	}
+	return t.sizes.Of(c, func() int64 { return t.guess(c) })
+}
+
+func (t *allReduce) guess(c *workload.Collective) int64 {
 	var times []trace.Time
 	for i := range t.pl.Workload.Collectives {
 		if x := &t.pl.Workload.Collectives[i]; x.Op == c.Op && x.Channels == c.Channels && len(x.Members) == len(c.Members) && x.Bytes == 0 {
@@ -103,8 +101,7 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 		bytes = least + (most-least)/2
 	}
 	t.pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: len(c.Members), Channels: c.Channels})
-	t.sizes[c] = bytes / bytesPerThread * bytesPerThread
-	return t.sizes[c]
+	return bytes / bytesPerThread * bytesPerThread
 }
 
 // kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of
@@ -126,56 +123,37 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 		end += t.pl.Fence().Time
 	}
 	barrier := plan.Duration(max(0, t.pl.Machine.Launch.Barrier.Value-f.Latency.Value)) // the flags take the rest
-	peers, flags := t.peers(op, c), t.flagsOf(c)
+	me, ranks := slices.Index(c.Members, op.ID), t.pl.RanksOf(c)
+	flags := t.flags.Of(c, func() []program.Flag { // workgroups that have arrived, and that have read
+		call := fmt.Sprintf("%s %d", c.Op, c.Seq)
+		return []program.Flag{t.pl.Program.NewFlag("workgroups in " + call), t.pl.Program.NewFlag("workgroups that have read in " + call)}
+	})
 	part := share / float64(blocks) // of a workgroup, from each peer
 	sent := part
 	if t.shares {
 		sent *= 2 // read by a peer, and stored to it
 	}
 	all := int64(n * blocks)
-	k := &program.Kernel{
-		Name: "one-shot all-reduce", Kind: trace.Collective, WGs: blocks, Footprint: program.Footprint{Threads: threads, Registers: 32},
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			buf = append(buf,
-				program.Phase{Op: program.PostTo, Flag: flags[0], Count: 1},
-				program.Phase{Op: program.WaitFor, Flag: flags[0], Count: all},
-				program.Phase{Op: program.Sleep, Time: barrier})
-			for i, peer := range peers {
-				time := plan.Share(trip*trace.Time(rounds), i, len(peers))
-				buf = append(buf, program.Phase{Op: program.Store, Peer: peer, Bytes: sent, Read: part, Time: time})
-			}
-			return append(buf,
-				program.Phase{Op: program.PostTo, Flag: flags[1], Count: 1},
-				program.Phase{Op: program.WaitFor, Flag: flags[1], Count: all},
-				program.Phase{Op: program.Sleep, Time: end})
-		},
-	}
+	name := "one-shot all-reduce"
 	if t.shares {
-		k.Name = "two-shot all-reduce"
+		name = "two-shot all-reduce"
 	}
 	if c.Bytes == 0 {
-		k.Name += fmt.Sprintf(" of about %d KiB (guessed)", (int64(whole)+1023)>>10)
+		name += fmt.Sprintf(" of about %d KiB (guessed)", (int64(whole)+1023)>>10)
 	}
-	t.pl.Describe(k, op, plan.Piece{Coll: c, Of: 1})
-	k.Attr.Grid = [3]int32{int32(blocks), 1, 1}
-	return k
-}
-
-// flagsOf are the two flags of a call: workgroups that have arrived, and that have read.
-func (t *allReduce) flagsOf(c *workload.Collective) *[2]program.Flag {
-	if t.flags[c] == nil {
-		name := fmt.Sprintf("%s %d", c.Op, c.Seq)
-		t.flags[c] = &[2]program.Flag{t.pl.Program.NewFlag("workgroups in " + name), t.pl.Program.NewFlag("workgroups that have read in " + name)}
-	}
-	return t.flags[c]
-}
-
-// peers are the other members' GPUs, the next one first.
-func (t *allReduce) peers(op *workload.Op, c *workload.Collective) []int32 {
-	var peers []int32
-	me := slices.Index(c.Members, op.ID)
-	for i := 1; i < len(c.Members); i++ {
-		peers = append(peers, int32(t.pl.Workload.Ops[c.Members[(me+i)%len(c.Members)]].Rank))
-	}
-	return peers
+	footprint := program.Footprint{Threads: threads, Registers: 32}
+	return t.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, blocks, footprint, func(_ int, buf []program.Phase) []program.Phase {
+		buf = append(buf,
+			program.Phase{Op: program.PostTo, Flag: flags[0], Count: 1},
+			program.Phase{Op: program.WaitFor, Flag: flags[0], Count: all},
+			program.Phase{Op: program.Sleep, Time: barrier})
+		for i := range n - 1 { // the next one first
+			time := plan.Share(trip*trace.Time(rounds), i, n-1)
+			buf = append(buf, program.Phase{Op: program.Store, Peer: ranks[(me+1+i)%n], Bytes: sent, Read: part, Time: time})
+		}
+		return append(buf,
+			program.Phase{Op: program.PostTo, Flag: flags[1], Count: 1},
+			program.Phase{Op: program.WaitFor, Flag: flags[1], Count: all},
+			program.Phase{Op: program.Sleep, Time: end})
+	})
 }

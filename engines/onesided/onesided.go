@@ -3,6 +3,7 @@
 package onesided
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -106,8 +107,8 @@ func bothVendors(w plan.Way) []plan.Way {
 }
 
 func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	if pl.Machine.Fabric.Egress.Value <= 0 && pl.Machine.Nodes() == 1 {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "machine " + pl.Machine.Name + " has no links between GPUs"}
+	if why := pl.NoLinks(); why != "" && pl.Machine.Nodes() == 1 {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	if _, ok := protocols[v["impl"]]; ok {
 		return planLowLatency(pl, v)
@@ -122,9 +123,7 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	why := "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
 	serves := func(p *workload.Pair, grouped bool) bool {
 		ok, no := t.pipelines(p, grouped)
-		if no != "" {
-			why = no
-		}
+		why = cmp.Or(no, why)
 		return ok
 	}
 	pl.Take(func(p *workload.Pair) bool { return serves(p, false) })
@@ -133,18 +132,10 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	pl.Graph = v["graph"] == "on"
-	return func(r *plan.Rank, p *plan.Pair) {
-		switch {
-		case t.chunks && p.Direction == workload.CollectiveThenCompute:
-			t.gatherAlternating(r, p)
-		case t.chunks:
-			t.scatterAlternating(r, p)
-		case p.Direction == workload.CollectiveThenCompute:
-			t.gather(r, p)
-		default:
-			t.scatter(r, p)
-		}
-	}, nil
+	if t.chunks {
+		return t.alternating, nil
+	}
+	return t.pipeline, nil
 }
 
 // pipelines reports whether the strategy serves a pair; why is the reason if the operation
@@ -184,10 +175,6 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	if p.Experts > 1 {
 		return t.servesExperts(p)
 	}
-	for k := range p.First {
-		if name := t.pl.OpBetween(&t.pl.Workload.Ops[p.First[k]], &t.pl.Workload.Ops[p.Second[k]]); name != "" {
-			return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
-		}
-	}
-	return true, ""
+	why = t.pl.NotByTile(p)
+	return why == "", why
 }

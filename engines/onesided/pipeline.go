@@ -2,41 +2,50 @@ package onesided
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
+// pipeline writes a pair as copies, or a communication kernel, beside one GEMM.
+func (t *operator) pipeline(r *plan.Rank, p *plan.Pair) {
+	compute, _ := r.Split(p)
+	s := r.Stream(compute.Queue)
+	gap := r.Start(p, s)
+	if p.Direction == workload.CollectiveThenCompute {
+		t.gather(r, p, s, gap)
+	} else {
+		t.scatter(r, p, s, gap)
+	}
+	r.EndReplaced(p, s, s)
+}
+
 // gather writes an all-gather, or an all-to-all, and the GEMM behind it
 // (rules O1 to O4).
-func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
+func (t *operator) gather(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	b := t.stateOf(p)
-	me, n := b.place(r), len(b.ranks)
-	s, l := r.Stream(compute.Queue), t.pl.Machine.Launch
+	me, n := plan.Place(b.ranks, r.ID), len(b.ranks)
 	shard := float64(p.Coll.Bytes) / float64(n)
-
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, comm), r.Dependencies(p, compute)), r.ReplacedOps(p)...)
 	mine := t.pl.Program.NewFlag(fmt.Sprintf("rank %d's shard may move", r.ID))
 	staged := shard
 	if b.impl == "pull" && p.Coll.Op == trace.AllToAll {
 		staged *= float64(n) // peers read their parts here
 	}
-	stage := program.Command{Op: program.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", staged, staged)}
+	stage := t.staging(comm, staged)
 	s.Post(b.free[me], 1)
 	if b.impl == "pull" { // peers read from a buffer that must hold the shard first (rule O1)
 		s.Launch(gap, stage)
-		barrier(r, s, b.there, n)
+		r.Barrier(s, b.there, n)
 		s.Post(mine, 1)
 	} else {
 		s.Post(mine, 1)
 		s.Launch(gap, stage)
 	}
-	gap = plan.Duration(l.Gap.Value)
+	gap = plan.Duration(t.pl.Machine.Launch.Gap.Value)
 
 	seq := t.sequence(b, me, true, t.gemms(r, p), t.spares(p, b))
 	launch := func() { t.gathered(r, p, s, b, seq, gap) }
@@ -64,14 +73,18 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 		}
 		launch()
 	}
-	r.EndReplaced(s, p)
+}
+
+// staging copies a rank's data to where peers can read them.
+func (t *operator) staging(comm *workload.Op, bytes float64) program.Command {
+	return plan.Standing(comm, t.pl.Sweep("copy to symmetric memory", bytes, bytes))
 }
 
 // forwardShard writes the copies of a ring push: a rank's own shard to the next rank,
 // then whatever has come from the one before.
 func (t *operator) forwardShard(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
 	compute, comm := r.Split(p)
-	me, n := b.place(r), len(b.ranks)
+	me, n := plan.Place(b.ranks, r.ID), len(b.ranks)
 	to := (me + 1) % n
 	s := t.lane(r, compute, comm, 1)
 	s.Wait(mine, 1, "shard")
@@ -88,7 +101,7 @@ func (t *operator) forwardShard(r *plan.Rank, p *plan.Pair, b *state, mine progr
 // their rows touch (rule O4).
 func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
-	me := b.place(r)
+	me := plan.Place(b.ranks, r.ID)
 	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		for _, i := range x.units {
 			if u := seq.units[i]; u.shard != me {
@@ -101,13 +114,10 @@ func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state
 
 // scatter writes a GEMM and the reduce-scatter, or the all-to-all, behind it
 // (rules O5 to O7).
-func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
-	compute, comm := r.Split(p)
+func (t *operator) scatter(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.Time) {
+	_, comm := r.Split(p)
 	b := t.stateOf(p)
-	me, s := b.place(r), r.Stream(compute.Queue)
-
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	me := plan.Place(b.ranks, r.ID)
 	s.Post(b.free[me], 1)
 	seq := t.sequence(b, me, false, t.gemms(r, p), t.spares(p, b))
 	launch := func() { t.scattered(r, p, s, b, seq, gap) }
@@ -128,12 +138,11 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 		t.copyOut(r, p, s, b, seq)
 	}
 	if !b.across {
-		barrier(r, s, b.over, len(b.ranks))
+		r.Barrier(s, b.over, len(b.ranks))
 		if p.Coll.Op == trace.ReduceScatter {
 			t.add(r, p, s)
 		}
 	}
-	r.EndReplaced(s, p)
 }
 
 // add writes the sum of what all ranks have brought; that of PyTorch's pipelines
@@ -147,9 +156,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 		least = write / rate
 	}
 	t.issue(r, s, name)
-	s.Launch(plan.Duration(t.pl.Machine.Launch.Hop.Value), program.Command{
-		Op: program.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.SweepOn(name, t.pl.Sweepers(read, write), read, write, least),
-	})
+	s.Launch(plan.Duration(t.pl.Machine.Launch.Hop.Value), plan.Standing(comm, t.pl.SweepOn(name, t.pl.Sweepers(read, write), read, write, least)))
 }
 
 // copyOut writes the copies of a scattered GEMM, each behind the signal of the
@@ -157,7 +164,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 // nothing is left to hide it but it does not cross a link (rule O5).
 func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence) {
 	compute, comm := r.Split(p)
-	me, n := b.place(r), len(b.ranks)
+	me, n := plan.Place(b.ranks, r.ID), len(b.ranks)
 	piece := float64(p.Coll.Bytes) / float64(n*b.cuts)
 	for c := range b.cuts {
 		for i := 1; i < n; i++ {
@@ -183,7 +190,7 @@ func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state,
 // that they complete (rule O5) or store themselves to their owners (rule O7).
 func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
-	me := b.place(r)
+	me := plan.Place(b.ranks, r.ID)
 	k := seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		buf = append(buf, work)
 		for _, i := range x.units {
@@ -202,7 +209,6 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 // no signals, a barrier follows the kernel.
 func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *program.Kernel {
 	payload := seq.payload(float64(p.Coll.Bytes))
-	cost := t.pl.Machine.Fabric.StoreCost(t.pattern())
 	k := seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		work.Write = 0
 		buf = append(buf, work)
@@ -211,8 +217,7 @@ func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *progr
 			bytes := payload[x.part] / float64(len(x.units))
 			store := program.Phase{Op: program.Store, Peer: b.ranks[to], Bytes: bytes}
 			if to != me {
-				store.Time = t.storeTime(bytes)
-				store.Bytes *= cost
+				store = t.pl.StoreTo(b.ranks[to], bytes, t.pattern())
 			}
 			buf = append(buf, store)
 		}
@@ -249,9 +254,4 @@ func (t *operator) pattern() machine.Pattern {
 		return machine.ToOne
 	}
 	return machine.ToNext
-}
-
-// storeTime is how long a workgroup takes to store to a peer (rule R9).
-func (t *operator) storeTime(bytes float64) trace.Time {
-	return plan.Duration(bytes / t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value))
 }

@@ -14,19 +14,19 @@ import (
 // operator plans the copies and signals of all pairs of the one-sided strategies.
 type operator struct {
 	pl      *plan.Planner
-	impl    string         // as given by the user; see implOf
-	swizzle string         // never auto
-	chunks  bool           // one launch per shard
-	kernel  bool           // a communication kernel moves the data, not copy engines
-	blocks  int            // workgroups of the communication kernel, as given by the user; see blocksOf
-	relays  map[int]*relay // by index of pair
-	states  map[int]*state // by index of pair
+	impl    string                 // as given by the user; see implOf
+	swizzle string                 // never auto
+	chunks  bool                   // one launch per shard
+	kernel  bool                   // a communication kernel moves the data, not copy engines
+	blocks  int                    // workgroups of the communication kernel, as given by the user; see blocksOf
+	relays  plan.Memo[int, *relay] // by index of pair
+	states  plan.Memo[int, *state] // by index of pair
 }
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["gemm"] == "chunks",
-		kernel: v["mover"] == "kernel", blocks: v.Int("blocks"), relays: map[int]*relay{}, states: map[int]*state{},
+		kernel: v["mover"] == "kernel", blocks: v.Int("blocks"), relays: plan.Memo[int, *relay]{}, states: plan.Memo[int, *state]{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -88,12 +88,13 @@ type state struct {
 }
 
 func (t *operator) stateOf(p *plan.Pair) *state {
-	if b, ok := t.states[p.Index]; ok {
-		return b
-	}
+	return t.states.Of(p.Index, func() *state { return t.newState(p) })
+}
+
+func (t *operator) newState(p *plan.Pair) *state {
 	pl := t.pl
 	b := &state{
-		impl: t.implOf(p), ranks: pl.Destinations(p), cuts: 1, posts: 1,
+		impl: t.implOf(p), ranks: pl.RanksOf(p.Coll), cuts: 1, posts: 1,
 		there: pl.Program.NewFlag("all ranks at the barrier"), over: pl.Program.NewFlag("all ranks at the barrier behind the transfers"),
 	}
 	n := len(b.ranks)
@@ -110,23 +111,16 @@ func (t *operator) stateOf(p *plan.Pair) *state {
 	if c, _ := t.pl.Cluster(b.ranks, 0); c.Nodes > 1 {
 		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(p, c)), true
 	}
-	for i := range n {
-		b.free = append(b.free, pl.Program.NewFlag(fmt.Sprintf("rank %d's buffer free", b.ranks[i])))
-		b.sent = append(b.sent, pl.Program.NewFlag(fmt.Sprintf("copies of rank %d finished", b.ranks[i])))
-		b.arrived, b.done = append(b.arrived, nil), append(b.done, nil)
-		for j := range n {
-			b.arrived[i] = append(b.arrived[i], pl.Program.NewFlag(fmt.Sprintf("shard of rank %d on rank %d", b.ranks[j], b.ranks[i])))
-			for c := range b.cuts {
-				b.done[i] = append(b.done[i], pl.Program.NewFlag(fmt.Sprintf("rank %d's piece %d for rank %d computed", b.ranks[i], c, b.ranks[j])))
-			}
-		}
+	for _, rank := range b.ranks {
+		b.free = append(b.free, pl.Program.NewFlag(fmt.Sprintf("rank %d's buffer free", rank)))
+		b.sent = append(b.sent, pl.Program.NewFlag(fmt.Sprintf("copies of rank %d finished", rank)))
 	}
-	t.states[p.Index] = b
+	b.arrived = pl.FlagsOf(b.ranks, n, func(rank int32, i int) string { return fmt.Sprintf("shard of rank %d on rank %d", b.ranks[i], rank) })
+	b.done = pl.FlagsOf(b.ranks, n*b.cuts, func(rank int32, i int) string {
+		return fmt.Sprintf("rank %d's piece %d for rank %d computed", rank, i%b.cuts, b.ranks[i/b.cuts])
+	})
 	return b
 }
-
-// place is a rank's position in the group.
-func (b *state) place(r *plan.Rank) int { return max(0, slices.Index(b.ranks, int32(r.ID))) }
 
 // A unit is one piece of one shard, in the order in which a GEMM computes them.
 type unit struct{ shard, piece int }
@@ -193,7 +187,7 @@ func (t *operator) lane(r *plan.Rank, compute, comm *workload.Op, i int) *plan.S
 // issue makes a stream wait for the host to have enqueued one more command.
 func (t *operator) issue(r *plan.Rank, s *plan.Stream, name string) {
 	if !t.pl.Graph {
-		s.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, name), "host")
+		r.IssueOne(s, t.pl.Machine.Launch.Host.Value, name)
 	}
 }
 
@@ -211,18 +205,12 @@ const signalBytes = 4
 // driver's writes disturb the GEMM (rule O8).
 func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, to int32, bytes float64, done ...program.Flag) {
 	t.issue(r, s, "copy")
-	copyOf := func(name string, bytes float64) program.Command {
-		return program.Command{
-			Op: program.Start, Name: comm.Name, Origin: comm.ID,
-			Copy: &program.Copy{Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes},
-		}
-	}
-	s.Launch(0, copyOf("copy", bytes))
+	s.Launch(0, plan.CopyTo(comm, "copy", from, to, bytes))
 	switch {
 	case from == to || t.chunks:
 	case t.swizzle == "mesh":
 		t.issue(r, s, "signal")
-		s.Launch(0, copyOf("signal", signalBytes))
+		s.Launch(0, plan.CopyTo(comm, "signal", from, to, signalBytes))
 	default:
 		signal := t.pl.Machine.Engines.Command.Value
 		if int(to) != r.ID { // into another GPU's memory
@@ -233,11 +221,4 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 	for _, f := range done {
 		s.Post(f, 1)
 	}
-}
-
-// barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).
-func barrier(r *plan.Rank, s *plan.Stream, all program.Flag, n int) {
-	s.Post(all, 1)
-	s.Wait(all, int64(n), "barrier")
-	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
 }

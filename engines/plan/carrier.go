@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -120,33 +121,19 @@ func toEachPeer(c *workload.Collective) float64 { return float64(c.Bytes) / floa
 // in the engines' queues. All ranks end with the last copy (rule C22).
 func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole trace.Time) *program.Kernel {
 	n, g := len(c.Members), pl.Gang(Piece{Coll: c, Index: Whole}, 0, Everyone)
+	if n < 2 {
+		return pl.GangFor(op, c, whole)
+	}
 	start := min(whole, Duration(2*pl.Machine.Launch.Barrier.Or(0)+pl.Machine.Engines.Latency.Or(0)))
-	var peers []int32
-	me := 0
-	for i, id := range c.Members {
-		if id == op.ID {
-			me = i
+	ranks, me := pl.RanksOf(c), slices.Index(c.Members, op.ID)
+	k := pl.GangFor(op, c, start)
+	arrive := k.Recipe
+	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
+		buf = arrive(wg, buf)
+		for i := 1; i < n; i++ {
+			buf = append(buf, program.Phase{Op: program.Put, Peer: ranks[(me+i)%n], Bytes: toEachPeer(c), Time: whole - start, DMA: true, Flag: g.depart, Count: 1})
 		}
+		return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
 	}
-	for i := 1; i < n; i++ {
-		peers = append(peers, int32(pl.Workload.Ops[c.Members[(me+i)%n]].Rank))
-	}
-	k := &program.Kernel{
-		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			buf = append(buf,
-				program.Phase{Op: program.PostTo, Flag: g.Arrive, Count: 1},
-				program.Phase{Op: program.WaitFor, Flag: g.Arrive, Count: int64(n)},
-				program.Phase{Op: program.Sleep, Time: start})
-			if len(peers) == 0 {
-				return append(buf, program.Phase{Op: program.Sleep, Time: whole - start})
-			}
-			for _, to := range peers {
-				buf = append(buf, program.Phase{Op: program.Put, Peer: to, Bytes: toEachPeer(c), Time: whole - start, DMA: true, Flag: g.depart, Count: 1})
-			}
-			return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
-		},
-	}
-	pl.Describe(k, op, Piece{Coll: c, Of: 1})
 	return k
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -63,20 +64,16 @@ func (p rankPair) String() string {
 
 // Gang returns the flags of one channel of a piece for the given ranks.
 func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
-	key := gangKey{p.Coll, p.Index, channel, of}
-	if g, ok := pl.gangs[key]; ok {
-		return g
-	}
-	name := p.Coll.Op.String()
-	if p.Index >= 0 {
-		name = fmt.Sprintf("%s chunk %d", name, p.Index)
-	}
-	g := &Gang{
-		Arrive: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d resident on %s", channel, name, p.Coll.Seq, of)),
-		depart: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d finished on %s", channel, name, p.Coll.Seq, of)),
-	}
-	pl.gangs[key] = g
-	return g
+	return pl.gangs.Of(gangKey{p.Coll, p.Index, channel, of}, func() *Gang {
+		name := p.Coll.Op.String()
+		if p.Index >= 0 {
+			name = fmt.Sprintf("%s chunk %d", name, p.Index)
+		}
+		return &Gang{
+			Arrive: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d resident on %s", channel, name, p.Coll.Seq, of)),
+			depart: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d finished on %s", channel, name, p.Coll.Seq, of)),
+		}
+	})
 }
 
 // measuredCollective waits for all ranks and then lasts the measured time from the last
@@ -280,14 +277,7 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 // that all NICs carry an equal share (rule C18). On a ring or torus every second channel goes
 // the other way round, since links carry as much each way (rule C30).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
-	var ids []int32
-	me := 0
-	for i, m := range c.Members {
-		ids = append(ids, int32(pl.Workload.Ops[m].Rank))
-		if m == op.ID {
-			me = i
-		}
-	}
+	ids, me := pl.RanksOf(c), max(0, slices.Index(c.Members, op.ID))
 	n := len(ids)
 	if n < 2 {
 		return []int32{int32(op.Rank)}

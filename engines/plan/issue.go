@@ -156,7 +156,12 @@ func (pl *Planner) CapturedHostOrder() [][]int32 {
 // RunAhead has the planner write all operations on their captured streams, with the hosts
 // running ahead in the captured order (IssueAhead).
 func (pl *Planner) RunAhead() {
-	pl.WriteOp = (*Rank).writeAhead
+	pl.runsAhead = true
+	pl.WriteRank = func(r *Rank) {
+		for _, id := range pl.Workload.Ranks[r.ID] {
+			r.WriteWhole(&pl.Workload.Ops[id])
+		}
+	}
 	pl.IssueAhead(pl.CapturedHostOrder())
 }
 
@@ -222,29 +227,6 @@ func (pl *Planner) firstIssue(ranks ...*Rank) trace.Time {
 		}
 	}
 	return first
-}
-
-// writeAhead writes an operation on its captured stream, after its captured dependencies
-// and the issue that IssueInOrder wrote.
-func (r *Rank) writeAhead(op *workload.Op) {
-	s := r.free(op.Queue, op.Start)
-	r.BeginAhead(s, op)
-	r.WaitIssued(s, op)
-	after, event := s.End, false
-	for _, d := range op.After {
-		dep := &r.Planner.Workload.Ops[d.Op]
-		if dep.End <= op.Start && r.where[d.Op] != s {
-			s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
-			event = event || dep.End > after
-			after = max(after, dep.End)
-		}
-	}
-	gap := r.Planner.gapHere(op.Start - after)
-	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
-		gap = r.Planner.deviceGap(op, event)
-	}
-	s.Launch(gap, r.Planner.CommandOf(op))
-	r.Written(s, op)
 }
 
 // EventGap is the gap before an operation that waits for one on another stream.

@@ -238,13 +238,13 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	return g
 }
 
-// Destinations are the ranks of the collective's members, in order.
-func (pl *Planner) Destinations(p *Pair) []int32 {
-	var d []int32
-	for _, m := range p.Coll.Members {
-		d = append(d, int32(pl.Workload.Ops[m].Rank))
+// RanksOf are the ranks of a collective's members, in order.
+func (pl *Planner) RanksOf(c *workload.Collective) []int32 {
+	var ranks []int32
+	for _, m := range c.Members {
+		ranks = append(ranks, int32(pl.Workload.Ops[m].Rank))
 	}
-	return d
+	return ranks
 }
 
 // WaitKernel is one thread that polls a flag until it reaches a count and thereby delays

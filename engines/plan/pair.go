@@ -42,12 +42,32 @@ func (r *Rank) EndPair(p *Pair) {
 	r.passed(second)
 }
 
-// EndReplaced ends a pair whose operations have all ended on a stream.
-func (r *Rank) EndReplaced(s *Stream, p *Pair) {
+// Start begins a pair whose operations run as one from s on, after the dependencies of both. It
+// returns the gap before them.
+func (r *Rank) Start(p *Pair, s *Stream) trace.Time {
+	r.BeginPair(p)
+	compute, _ := r.Split(p)
+	first, second := r.Ops(p)
+	return r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, first), r.Dependencies(p, second)), r.ReplacedOps(p)...)
+}
+
+// EndReplaced ends a pair whose compute, and all around it, has ended on s and whose collective on c.
+func (r *Rank) EndReplaced(p *Pair, s, c *Stream) {
 	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
+		if op.Collective >= 0 {
+			r.Written(c, op)
+		} else {
+			r.Written(s, op)
+		}
 	}
 	r.EndPair(p)
+}
+
+// Barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).
+func (r *Rank) Barrier(s *Stream, all program.Flag, n int) {
+	s.Post(all, 1)
+	s.Wait(all, int64(n), "barrier")
+	s.Delay(Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
 }
 
 // WriteFills writes the library's fills before a compute operation and returns the gap
@@ -133,18 +153,13 @@ func (r *Rank) Written(s *Stream, op *workload.Op) {
 // compute and after the dependencies of both. then writes what else must end before they count
 // as done, such as a wait for the peers; nil: nothing.
 func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
-	compute, comm := r.Split(p)
-	s, replaced := r.Stream(compute.Queue), r.ReplacedOps(p)
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), replaced...)
-	s.Launch(gap, LaunchOf(compute, k))
+	compute, _ := r.Split(p)
+	s := r.Stream(compute.Queue)
+	s.Launch(r.Start(p, s), LaunchOf(compute, k))
 	if then != nil {
 		then(s)
 	}
-	for _, op := range replaced {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(p, s, s)
 }
 
 // Share is the k-th of n parts of a time. The parts add up to it.

@@ -20,34 +20,33 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings // of the strategy; those of a pair replace them while it is written
-	Workload *workload.Workload
-	Machine  machine.Machine
-	Scenario Scenario
-	Lookups  machine.Questions // measured times that the plan looked up in the profile
-	Program  *program.Program
-	Done     []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
-	ranks    []*Rank
-	Pairs    []Pair // pairs that the strategy serves
-	First    map[int32]int
-	Replaced map[int32]bool // ops of those pairs
-	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	gangs    map[gangKey]*Gang
-	coRuns   map[coRunKey]Piece
-	measured map[measuredKey]*program.Kernel // of copied ranks
-	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured bool                            // kernels last their measured times and hold no slots
-	Ahead    bool                            // hosts run ahead of the devices as in a loop (RunAhead)
-	Anchored []bool                          // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
-	once     bool                            // IssueAhead: there is one iteration
+	Settings  // of the strategy; those of a pair replace them while it is written
+	Workload  *workload.Workload
+	Machine   machine.Machine
+	Scenario  Scenario
+	Lookups   machine.Questions // measured times that the plan looked up in the profile
+	Program   *program.Program
+	Done      []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
+	ranks     []*Rank
+	Pairs     []Pair // pairs that the strategy serves
+	First     map[int32]int
+	Replaced  map[int32]bool // ops of those pairs
+	Only      map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	gangs     Memo[gangKey, *Gang]
+	coRuns    map[coRunKey]Piece
+	measured  map[measuredKey]*program.Kernel // of copied ranks
+	Kept      int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured  bool                            // kernels last their measured times and hold no slots
+	Ahead     bool                            // hosts run ahead of the devices as in a loop (RunAhead)
+	Anchored  []bool                          // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
+	once      bool                            // IssueAhead: there is one iteration
+	runsAhead bool                            // RunAhead
 
-	// Set by schedules that write every operation themselves (oneAtATime, lanes).
-	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
-	Order       [][]int32                      // by rank: order of writing; nil: as captured
-	HostOrder   [][]int32                      // by rank: order in which IssueInOrder writes the host's part; nil: WriteOp writes it
-	Serial      bool                           // communication never runs alongside compute
-	EndedBefore []int32                        // for a serial schedule: result of TimeOrder
-	BusyAt      []bool
+	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
+	HostOrder   [][]int32     // by rank: order in which IssueInOrder writes the host's part; nil: it is written with each operation
+	Serial      bool          // communication never runs alongside compute
+	endedBefore []int32       // result of TimeOrder, once it is asked for
+	busy        []bool
 	inGraph     *trace.Time    // graphGap; nil: not yet known
 	skews       [][]trace.Time // of captured collectives, by rank: distribution that late draws from
 }
@@ -241,14 +240,8 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		if pl.HostOrder != nil {
 			r.IssueInOrder(pl.HostOrder[r.ID])
 		}
-		if pl.WriteOp != nil {
-			order := pl.Workload.Ranks
-			if pl.Order != nil {
-				order = pl.Order
-			}
-			for _, id := range order[r.ID] {
-				pl.WriteOp(r, &pl.Workload.Ops[id])
-			}
+		if pl.WriteRank != nil {
+			pl.WriteRank(r)
 			continue
 		}
 		for _, id := range pl.Workload.Ranks[r.ID] {
@@ -268,7 +261,7 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 					r.atCapturedStart(&pl.Workload.Ops[id])
 				}
 			default:
-				r.writeCaptured(&pl.Workload.Ops[id])
+				r.WriteWhole(&pl.Workload.Ops[id])
 			}
 		}
 	}
@@ -345,28 +338,58 @@ func (r *Rank) newStream(name string, queue int64) *Stream {
 	return s
 }
 
-// writeCaptured writes an operation on its captured stream, after its captured
-// dependencies.
-func (r *Rank) writeCaptured(op *workload.Op) {
-	s := r.free(op.Queue, op.Start)
-	after := s.End
-	n, issued := r.issueAsCaptured(op)
-	if n > 0 {
+// WriteWhole writes an operation that no strategy replaces on its captured stream, behind what the
+// host and the schedule have it wait for, after its gap:
+//
+//	schedule    waits for                                   gap
+//	captured    what it waited for                          as captured
+//	run ahead   the same                                    as captured; where the host was late, the device's
+//	serial      that, what had ended on the rank, and       the rank's idle time; where it waits for what ran
+//	            what the schedule separates it from         alongside it, at most an event's
+func (r *Rank) WriteWhole(op *workload.Op) {
+	pl, s := r.Planner, r.free(op.Queue, op.Start)
+	from, after := s.End, op.After
+	if pl.HostOrder != nil { // the host's part is written
+		r.BeginAhead(s, op)
+		r.WaitIssued(s, op)
+	} else if n, issued := r.issueAsCaptured(op); n > 0 {
 		s.Wait(r.HostIssued, n, "host")
-		after = max(after, issued)
+		from = max(from, issued)
 	}
-	for _, d := range op.After {
-		dep := &r.Planner.Workload.Ops[d.Op]
-		if dep.End <= op.Start && r.where[d.Op] != s {
-			s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
-			after = max(after, dep.End)
+	busy := false
+	if pl.Serial {
+		var before int32
+		after = slices.Concat(after, r.separatedFrom(op))
+		if before, busy = pl.Before(op); before >= 0 {
+			after = append(after, workload.Dep{Op: before})
 		}
 	}
-	gap := r.Planner.gapHere(op.Start - after)
-	if op.Graph && (r.Planner.replaces(op) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return r.Planner.replaces(&r.Planner.Workload.Ops[d.Op]) })) {
-		gap = min(gap, r.Planner.graphGap())
+	event := false
+	for _, d := range after {
+		dep, on := &pl.Workload.Ops[d.Op], r.where[d.Op]
+		beside := dep.End > op.Start // ran alongside it in the capture
+		if on == s || beside && !pl.Serial || on == nil && pl.Serial {
+			event = event || beside && pl.Serial
+			continue
+		}
+		s.Wait(pl.Done[d.Op], 1, dep.Name)
+		event = event || beside || !pl.Serial && dep.End > from
+		if !beside {
+			from = max(from, dep.End)
+		}
 	}
-	s.Launch(gap, r.Planner.CommandOf(op))
+	gap := pl.gapHere(max(0, op.Start-from))
+	replaced := func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) }
+	late := pl.HostOrder != nil && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
+	switch {
+	case late || pl.Graph && (pl.Serial || pl.runsAhead):
+		gap = pl.deviceGap(op, event)
+	case pl.Serial && (event || busy):
+		gap = min(gap, Duration(pl.Machine.Launch.Event.Value))
+	case op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)):
+		gap = min(gap, pl.graphGap())
+	}
+	s.Launch(gap, pl.CommandOf(op))
 	r.writeTail(s, op)
 	r.Written(s, op)
 }

@@ -60,11 +60,8 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 // the likely cause where the trace has no call; no schedule removes the pause (rule S14).
 // Pauses of up to the time of an event are launches.
 func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
-	if pl.EndedBefore == nil {
-		pl.EndedBefore, pl.BusyAt = TimeOrder(pl.Workload)
-	}
-	before := pl.EndedBefore[op.ID]
-	if before < 0 || pl.BusyAt[op.ID] {
+	before, busy := pl.Before(op)
+	if before < 0 || busy {
 		return 0
 	}
 	from := pl.Workload.Ops[before].End

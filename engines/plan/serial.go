@@ -173,54 +173,13 @@ func (b *separation) Wrote(r *Rank, op *workload.Op) {
 	}
 }
 
-// WriteSerial writes an operation of no pair in a serial schedule. It starts after its
-// dependencies, the operations that had ended on the rank when it started, and those that
-// the schedule separates from it, plus the part of its captured gap in which the rank was
-// idle.
-func (r *Rank) WriteSerial(op *workload.Op) {
-	s := r.free(op.Queue, op.Start)
-	from := s.End
-	ahead := r.Planner.HostOrder != nil // the host's part is written
-	switch {
-	case r.Planner.Graph: // the host launches all operations at once
-	case ahead:
-		r.BeginAhead(s, op)
-		r.WaitIssued(s, op)
-	default:
-		n, issued := r.issueAsCaptured(op)
-		if n > 0 {
-			s.Wait(r.HostIssued, n, "host")
-			from = max(from, issued)
-		}
+// Before is the last operation of the rank that had ended when an operation started in the capture
+// (-1: none), and whether another one was running then.
+func (pl *Planner) Before(op *workload.Op) (ended int32, busy bool) {
+	if pl.endedBefore == nil {
+		pl.endedBefore, pl.busy = TimeOrder(pl.Workload)
 	}
-	after := slices.Concat(op.After, r.separatedFrom(op))
-	if before := r.Planner.EndedBefore[op.ID]; before >= 0 {
-		after = append(after, workload.Dep{Op: before})
-	}
-	event := false // waits for an operation that ran alongside it in the capture
-	for _, d := range after {
-		dep := &r.Planner.Workload.Ops[d.Op]
-		if r.where[d.Op] == nil || r.where[d.Op] == s {
-			event = event || dep.End > op.Start
-			continue
-		}
-		s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
-		if dep.End <= op.Start {
-			from = max(from, dep.End)
-		} else {
-			event = true
-		}
-	}
-	gap := r.Planner.gapHere(max(0, op.Start-from))
-	late := ahead && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
-	switch {
-	case r.Planner.Graph || late:
-		gap = r.Planner.deviceGap(op, event)
-	case event || r.Planner.BusyAt[op.ID]:
-		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
-	}
-	s.Launch(gap, r.Planner.CommandOf(op))
-	r.Written(s, op)
+	return pl.endedBefore[op.ID], pl.busy[op.ID]
 }
 
 // TimeOrder finds, by op, the last operation of its rank that had ended when it started

@@ -7,6 +7,7 @@
 // streams, after their dependencies and the host's launches.
 //
 //	plan.go         Planner, Rank, Stream: walks the operations of every rank
+//	serve.go        which pairs a strategy serves, what their ranks share, stores and kernels between them
 //	write.go        writes one operation, or a pair in sequence
 //	collective.go   kernels of collectives, by channel
 //	kernels.go      kernels of compute, by workgroup

@@ -146,15 +146,3 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 func (pl *Planner) Fence() program.Phase {
 	return program.Phase{Op: program.Sleep, Time: Duration(pl.Machine.Fabric.Fence.Value)}
 }
-
-// OpBetween is the name of the first kernel or copy, other than a fill, between two
-// operations on the stream of either.
-func (pl *Planner) OpBetween(a, b *workload.Op) string {
-	for id := a.ID + 1; id < b.ID; id++ {
-		op := &pl.Workload.Ops[id]
-		if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !pl.Workload.IsFill(op) {
-			return op.Name
-		}
-	}
-	return ""
-}

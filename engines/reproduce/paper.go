@@ -36,7 +36,7 @@ type Claim struct {
 
 // An Experiment is how a number is measured. Points inherit what they do not set.
 type Experiment struct {
-	Workload string         `json:"workload,omitempty" yaml:"workload"` // a file of samples/workloads
+	Workload string         `json:"workload,omitempty" yaml:"workload"` // a file of those that Run is given
 	With     map[string]any `json:"with,omitempty" yaml:"with"`         // other values of its keys: m is shape.m
 	Strategy string         `json:"strategy,omitempty" yaml:"strategy"`
 	Against  string         `json:"against,omitempty" yaml:"against"` // the baseline

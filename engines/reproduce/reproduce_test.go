@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/samples/workloads"
 )
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")
@@ -20,7 +22,7 @@ func TestStatuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := Run(papers, nil, nil, nil, nil, nil)
+	results, err := Run(workloads.Files, papers, nil, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,7 @@ func TestMissingMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, strategy := range []string{"fused", "bulk"} {
-		results, err := Run([]Paper{under(papers, "SC-15", strategy)}, nil, nil, nil, nil, nil)
+		results, err := Run(workloads.Files, []Paper{under(papers, "SC-15", strategy)}, nil, nil, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

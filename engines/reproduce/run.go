@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"runtime"
 	"slices"
@@ -19,7 +20,6 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/samples/workloads"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -43,11 +43,14 @@ type ClaimResult struct {
 	Points []PointResult `json:"points,omitempty"`
 }
 
-// Run replays the points of the claims of the papers, each experiment once, in parallel.
+// Run replays the points of the claims of the papers, each experiment once, in parallel. files
+// holds their workload files.
 // only selects claims by id; nil: all. on is the machine that replaces those of the papers,
 // with as many GPUs as they have; nil: none. done is called as experiments finish; nil: not.
-func Run(papers []Paper, only func(id string) bool, on *machine.Machine, stop func() bool, started func(experiments int), done func()) ([]ClaimResult, error) {
-	b := bench{index: map[string]int{}, on: on}
+func Run(
+	files fs.FS, papers []Paper, only func(id string) bool, on *machine.Machine, stop func() bool, started func(experiments int), done func(),
+) ([]ClaimResult, error) {
+	b := bench{files: files, index: map[string]int{}, on: on}
 	var results []ClaimResult
 	for _, p := range papers {
 		for _, c := range p.Claims {
@@ -97,6 +100,7 @@ type job struct {
 
 // A bench holds the experiments of all points. Those that several points share run once.
 type bench struct {
+	files fs.FS
 	jobs  []job
 	index map[string]int // by key
 	on    *machine.Machine
@@ -148,7 +152,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 			}
 			j := &b.jobs[i]
 			var err error
-			if j.found, err = j.replay(b.on, stop); err != nil {
+			if j.found, err = j.replay(b.files, b.on, stop); err != nil {
 				return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
 			}
 			return nil
@@ -158,8 +162,8 @@ func (b *bench) run(stop func() bool, done func()) error {
 }
 
 // replay runs a job's strategy on its workload.
-func (j *job) replay(on *machine.Machine, stop func() bool) (x measured, err error) {
-	in, err := workloads.Files.Open(j.workload)
+func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x measured, err error) {
+	in, err := files.Open(j.workload)
 	if err != nil {
 		return x, err
 	}

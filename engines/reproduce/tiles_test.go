@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/samples/workloads"
 )
 
 // A tileRow is a line of testdata/h100-tiles.jsonl or h200-tiles.jsonl, which testdata/tiles.cu
@@ -101,7 +102,7 @@ func compareTiles(t *testing.T, gpu string) {
 				continue
 			}
 			j := job{workload: "cusync-gpt3-mlp.yaml", strategy: p.strategy, set: set}
-			if j.found, err = j.replay(&m, nil); err != nil {
+			if j.found, err = j.replay(workloads.Files, &m, nil); err != nil {
 				t.Fatal(err)
 			}
 			predicted, err := j.found.value("")

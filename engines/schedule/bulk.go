@@ -79,7 +79,6 @@ var Bulk = plan.Strategy{
 			if pl.Only != nil {
 				return nil, &plan.NotApplicable{Strategy: "bulk", Why: name + " changes the whole step, not some of its pairs"}
 			}
-			pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
 			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
 		}
 		if len(pl.Pairs) == 0 && pl.Workload.Unprofiled && pl.Only == nil { // operations of pairs are issued at the profile's pace
@@ -102,21 +101,21 @@ func unlessLibrary(word string) string {
 // oneAtATime has every rank write its operations in a serial schedule: those of
 // pairs as the library would run them, the others as captured.
 func oneAtATime(pl *plan.Planner, channels, programs int) {
-	pl.Order = plan.SerialOrder(pl.Workload)
-	pl.EndedBefore, pl.BusyAt = plan.TimeOrder(pl.Workload)
 	pl.Serial = true
-	of := pairOf(pl)
-	pl.WriteOp = func(r *plan.Rank, op *workload.Op) {
-		i, ok := of[op.ID]
-		switch {
-		case ok:
-			inPair(r, &pl.Pairs[i], op, channels, programs)
-		case pl.Replaced[op.ID]:
-			return // a fill that its kernel writes
-		default:
-			r.WriteSerial(op)
+	order, of := plan.SerialOrder(pl.Workload), pairOf(pl)
+	pl.WriteRank = func(r *plan.Rank) {
+		for _, id := range order[r.ID] {
+			op := &pl.Workload.Ops[id]
+			switch i, ok := of[id]; {
+			case ok:
+				inPair(r, &pl.Pairs[i], op, channels, programs)
+			case pl.Replaced[id]:
+				continue // a fill that its kernel writes
+			default:
+				r.WriteWhole(op)
+			}
+			r.Separation.Wrote(r, op)
 		}
-		r.Separation.Wrote(r, op)
 	}
 }
 

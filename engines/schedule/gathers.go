@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -143,9 +144,8 @@ func (s *step) firstOf(rank int, at int32) int32 {
 // memory. It reports whether there are any.
 func (s *step) keepGathered() bool {
 	out := map[int32]bool{}
-	for row := range s.w.Collectives {
-		c := &s.w.Collectives[row]
-		if c.Op != trace.AllGather || !s.w.Ops[c.Members[0]].Backward || s.gatheredBefore(row) == 0 {
+	for row, c := range s.gathers() {
+		if s.gatheredBefore(row) == 0 {
 			continue
 		}
 		s.kept += c.Bytes
@@ -172,22 +172,28 @@ func (s *step) keepGathered() bool {
 
 // gathersAgain reports whether backward gathers parameters that forward has gathered.
 func (s *step) gathersAgain() bool {
-	for row := range s.w.Collectives {
-		c := &s.w.Collectives[row]
-		if c.Op == trace.AllGather && s.w.Ops[c.Members[0]].Backward && s.gatheredBefore(row) > 0 {
+	for row := range s.gathers() {
+		if s.gatheredBefore(row) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
+// gathers are the all-gathers, by row of Collectives.
+func (s *step) gathers() iter.Seq2[int, *workload.Collective] {
+	return func(yield func(int, *workload.Collective) bool) {
+		for row := range s.w.Collectives {
+			if c := &s.w.Collectives[row]; c.Op == trace.AllGather && !yield(row, c) {
+				return
+			}
+		}
+	}
+}
+
 // keepsGathered reports whether backward uses parameters that only forward gathers.
 func (s *step) keepsGathered() bool {
-	for row := range s.w.Collectives {
-		c := &s.w.Collectives[row]
-		if c.Op != trace.AllGather {
-			continue
-		}
+	for _, c := range s.gathers() {
 		if _, use := s.useInBackward(c.Members[0]); use != nil {
 			return true
 		}
@@ -195,9 +201,13 @@ func (s *step) keepsGathered() bool {
 	return false
 }
 
-// gatheredBefore is how many gathers of the same size forward did in the same iteration.
+// gatheredBefore is how many gathers of the same size forward did in the iteration of a gather of
+// backward; 0 for one of forward.
 func (s *step) gatheredBefore(row int) int {
 	c, n := &s.w.Collectives[row], 0
+	if !s.w.Ops[c.Members[0]].Backward {
+		return 0
+	}
 	for other := range row {
 		d := &s.w.Collectives[other]
 		if d.Op == c.Op && d.Bytes == c.Bytes && s.w.Ops[d.Members[0]].Step == s.w.Ops[c.Members[0]].Step && !s.w.Ops[d.Members[0]].Backward {
@@ -224,9 +234,8 @@ func (s *step) readsOnly(reader, from int32) bool {
 // (rule W12). In between they take no memory. It reports whether there are any.
 func (s *step) gatherAgain() bool {
 	before := len(s.exchanges)
-	for row := range s.w.Collectives {
-		c := &s.w.Collectives[row]
-		if c.Op == trace.AllGather && s.gatherAgainOf(int32(row), c) {
+	for row, c := range s.gathers() {
+		if s.gatherAgainOf(int32(row), c) {
 			s.kept -= c.Bytes
 		}
 	}

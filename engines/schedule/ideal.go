@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"slices"
-
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -24,17 +22,14 @@ var Ideal = plan.Strategy{
 		if variant == "whole" {
 			return nil, boundByLanes(pl)
 		}
-		pl.Take(func(p *workload.Pair) bool { return p.Collective >= 0 && reduced(pl.Workload, p) })
-		if len(pl.Pairs) == 0 {
-			return nil, &plan.NotApplicable{Strategy: "ideal", Why: "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)"}
-		}
-		gathers := map[int]*workload.Collective{} // by index of pair
+		err := pl.Serve("ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)", func(p *workload.Pair) (bool, string) {
+			return p.Collective >= 0 && reduced(pl.Workload, p), ""
+		})
+		gathers := plan.Memo[int, *workload.Collective]{} // by index of pair
 		return func(r *plan.Rank, p *plan.Pair) {
-			if gathers[p.Index] == nil {
-				gathers[p.Index] = plan.GatherOf(p.Coll)
-			}
-			reductionOverlap(r, p, gathers[p.Index], variant == "rs-nmc")
-		}, nil
+			gather := gathers.Of(p.Index, func() *workload.Collective { return plan.GatherOf(p.Coll) })
+			reductionOverlap(r, p, gather, variant == "rs-nmc")
+		}, err
 	},
 }
 
@@ -65,10 +60,8 @@ func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, n
 	if nmc {
 		reduce -= lastSum(r.Planner, p.Coll, reduce)
 	}
-	r.BeginPair(p)
 	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
-	gap := r.WaitUntilReady(onCompute, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
-	onCompute.Delay(gap, program.LaunchGap, compute.Name)
+	onCompute.Delay(r.Start(p, onCompute), program.LaunchGap, compute.Name)
 	onCompute.Post(begun, 1)
 	for _, op := range r.ReplacedOps(p) {
 		if op != comm {

@@ -30,7 +30,11 @@ func boundByLanes(pl *plan.Planner) error {
 	}
 	b := &lanes{pl: pl, of: iterationOf(pl), ends: map[int32]program.Flag{}, posts: map[int32]int64{}}
 	b.count()
-	pl.WriteOp = b.write
+	pl.WriteRank = func(r *plan.Rank) {
+		for _, id := range pl.Workload.Ranks[r.ID] {
+			b.write(r, &pl.Workload.Ops[id])
+		}
+	}
 	return nil
 }
 

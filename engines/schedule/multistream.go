@@ -98,7 +98,6 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		if v.Int("buffers") > 0 {
 			return nil, refuse("buffers is for loops of one compute kernel and its collective: " + why)
 		}
-		pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
 		return nil, planStep(pl, "multistream", stepOptions{values: v})
 	}
 	if name := ofStep(v); name != "" {

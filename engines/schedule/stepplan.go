@@ -74,12 +74,9 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		return refuse("prefetch moves nothing: no parameters are gathered")
 	}
 	pl.Kept = s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead
-	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: o.serial}
-	if o := occupancyOf(v); o != (occupancy{}) {
-		if why := o.refusesAll(pl); why != "" {
-			return refuse(why)
-		}
-		sw.shape = func(op *workload.Op) *plan.Grid { return shapedOrNil(pl, op, o) }
+	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: o.serial, leaves: occupancyOf(v)}
+	if why := sw.leaves.refusesAll(pl); sw.leaves != (occupancy{}) && why != "" {
+		return refuse(why)
 	}
 	sw.write()
 	return nil
@@ -124,14 +121,4 @@ func (s *step) settle(prefetch int) (prefetched bool) {
 	s.sort()
 	s.limitReductions()
 	return prefetched
-}
-
-// shapedOrNil is the grid of an operation that leaves room for collectives; nil where the
-// settings do not fit it, so that it stays as captured.
-func shapedOrNil(pl *plan.Planner, op *workload.Op, o occupancy) *plan.Grid {
-	if o.refuses(pl, op) != "" {
-		return nil
-	}
-	g := shaped(pl, op, o)
-	return &g
 }

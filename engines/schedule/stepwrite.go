@@ -13,10 +13,10 @@ import (
 // A stepWriter writes a step's program.
 type stepWriter struct {
 	*step
-	channels int                           // of each collective; 0: as captured
-	priority bool                          // of the collectives' streams
-	serial   bool                          // nothing runs alongside a collective
-	shape    func(*workload.Op) *plan.Grid // grid that leaves room for collectives, or nil
+	channels int       // of each collective; 0: as captured
+	priority bool      // of the collectives' streams
+	serial   bool      // nothing runs alongside a collective
+	leaves   occupancy // of compute that it fits; the others stay as captured
 }
 
 // write has the planner write the step instead of the captured schedule.
@@ -35,11 +35,7 @@ func (sw *stepWriter) write() {
 			}
 		}
 	}
-	sw.pl.Order = make([][]int32, len(sw.w.Ranks))
-	for rank, ids := range sw.w.Ranks {
-		sw.pl.Order[rank] = ids[:min(1, len(ids))] // one call a rank, which writes all of it
-	}
-	sw.pl.WriteOp = func(r *plan.Rank, _ *workload.Op) { sw.rank(r) }
+	sw.pl.Pairs, sw.pl.WriteRank = nil, sw.rank
 	order := make([][]int32, len(sw.w.Ranks))
 	for rank := range order {
 		issued := map[int32]bool{}
@@ -215,10 +211,8 @@ func (rw *rankWriter) item(it *item) {
 		gap = max(gap, rw.pl.EventGap(op))
 	}
 	command := rw.pl.CommandOf(op)
-	if rw.shape != nil && op.Kind == trace.Compute {
-		if g := rw.shape(op); g != nil {
-			command = plan.LaunchOf(op, rw.pl.AsLaunched(op, *g))
-		}
+	if rw.leaves != (occupancy{}) && op.Kind == trace.Compute && rw.leaves.refuses(rw.pl, op) == "" {
+		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, shaped(rw.pl, op, rw.leaves)))
 	}
 	s.Launch(gap, command)
 	rw.wrote(s, it)
@@ -230,7 +224,7 @@ func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
 	if op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
 		return
 	}
-	before := rw.pl.EndedBefore[op.ID]
+	before, _ := rw.pl.Before(op)
 	if at := rw.at[before]; at >= 0 {
 		it := rw.items[op.Rank][at]
 		if on := rw.where[it]; on != nil && on != s {

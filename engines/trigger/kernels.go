@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -62,7 +63,6 @@ func (g *ring) bytes(p *plan.Pair, i int) float64 {
 // stores: they are in the write queues when it ends, and hold no slot.
 func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
 	n := len(g.ranks)
-	rate := t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value)
 	return &program.Kernel{
 		Name: fmt.Sprintf("%s by tracked stores", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true, WGs: g.remote,
 		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
@@ -70,9 +70,9 @@ func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
 			stage, block := g.of(i)
 			bytes := g.bytes(p, i)
 			to := func(dest, at int) {
-				buf = append(buf,
-					program.Phase{Op: program.Store, Peer: g.ranks[dest], Bytes: bytes, Time: plan.Duration(bytes / rate), Update: t.adds(p, g)},
-					program.Phase{Op: program.PostTo, Flag: g.counter(dest, at, block), Count: 1})
+				store := t.pl.StoreTo(g.ranks[dest], bytes, machine.ToNext)
+				store.Bytes, store.Update = bytes, t.adds(p, g) // what is tracked are whole lines
+				buf = append(buf, store, program.Phase{Op: program.PostTo, Flag: g.counter(dest, at, block), Count: 1})
 			}
 			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.left[me], Count: int64(i + 1)})
 			switch {

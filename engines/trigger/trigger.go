@@ -4,7 +4,6 @@ package trigger
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -40,21 +39,16 @@ var Strategy = plan.Strategy{
 const needs = "hardware that no GPU has: a tracker at the memory controller, DMA engines that it starts, memory that adds"
 
 func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	if pl.Machine.Fabric.Egress.Value <= 0 {
-		return nil, &plan.NotApplicable{Strategy: "trigger", Why: "machine " + pl.Machine.Name + " has no links between GPUs"}
-	}
-	why := "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found"
-	pl.Take(func(p *workload.Pair) bool {
-		ok, no := triggers(pl, p, v["algorithm"] == "direct")
-		if no != "" {
-			why = no
-		}
-		return ok
-	})
-	if len(pl.Pairs) == 0 {
+	if why := pl.NoLinks(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
-	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: map[int]*ring{}}
+	err := pl.Serve("trigger", "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found", func(p *workload.Pair) (bool, string) {
+		return triggers(pl, p, v["algorithm"] == "direct")
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
@@ -98,28 +92,22 @@ func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why str
 	default:
 		return false, ""
 	}
-	if no := pl.SumsExperts(p); no != "" {
-		return false, no
-	}
-	for k := range p.First {
-		first, second := &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]
-		if first.Tiling.Tiles < len(p.First) {
+	for _, id := range p.First {
+		if first := &pl.Workload.Ops[id]; first.Tiling.Tiles < len(p.First) {
 			return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", first.Name)
 		}
-		if name := pl.OpBetween(first, second); name != "" {
-			return false, fmt.Sprintf("%s reads the whole output before it is sent", name)
-		}
 	}
-	return true, ""
+	why = pl.NotByTile(p)
+	return why == "", why
 }
 
 // tracker plans the pairs of one program.
 type tracker struct {
 	pl          *plan.Planner
 	direct, nmc bool
-	auto        bool          // the threshold of transfers follows from the GEMM's intensity
-	bursts      bool          // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
-	rings       map[int]*ring // by index of pair
+	auto        bool                  // the threshold of transfers follows from the GEMM's intensity
+	bursts      bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
+	rings       plan.Memo[int, *ring] // by index of pair
 }
 
 // A ring is what the ranks of one pair share. Stages count from 0: in stage s
@@ -142,13 +130,14 @@ type ring struct {
 const mostBlocks = 32
 
 func (t *tracker) ring(p *plan.Pair) *ring {
-	if g, ok := t.rings[p.Index]; ok {
-		return g
-	}
+	return t.rings.Of(p.Index, func() *ring { return t.newRing(p) })
+}
+
+func (t *tracker) newRing(p *plan.Pair) *ring {
 	pl := t.pl
 	first := &pl.Workload.Ops[p.First[0]]
 	n := len(p.First)
-	g := &ring{ranks: pl.Destinations(p), gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first)}
+	g := &ring{ranks: pl.RanksOf(p.Coll), gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first)}
 	shape := pl.GridOf(first, first.DurAlone())
 	g.tiles = max(shape.Tiles, shape.WGs)
 	g.blocks = min(mostBlocks, max(1, g.tiles/n))
@@ -162,19 +151,15 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 	case g.gather:
 		g.blocks = min(mostBlocks, g.tiles)
 	}
-	for i := range n {
-		g.left = append(g.left, pl.Program.NewFlag(fmt.Sprintf("tiles for other ranks computed on rank %d", g.ranks[i])))
-		g.counters = append(g.counters, nil)
-		for s := range n {
-			for b := range g.blocks {
-				g.counters[i] = append(g.counters[i], pl.Program.NewFlag(fmt.Sprintf("stage %d block %d on rank %d complete", s+1, b, g.ranks[i])))
-			}
-		}
+	for _, rank := range g.ranks {
+		g.left = append(g.left, pl.Program.NewFlag(fmt.Sprintf("tiles for other ranks computed on rank %d", rank)))
 	}
+	g.counters = pl.FlagsOf(g.ranks, n*g.blocks, func(rank int32, i int) string {
+		return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
+	})
 	if p.Coll.Op == trace.AllReduce {
 		g.gathered = plan.GatherOf(p.Coll)
 	}
-	t.rings[p.Index] = g
 	return g
 }
 
@@ -227,44 +212,36 @@ func (g *ring) counter(rank, stage, block int) program.Flag {
 func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Ops(p)
 	g := t.ring(p)
-	me := slices.Index(g.ranks, int32(r.ID))
+	me := plan.Place(g.ranks, r.ID)
 	s, c, l := r.Stream(compute.Queue), r.CommStream(compute, comm), t.pl.Machine.Launch
 
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	gap := r.WriteFills(s, p.FillsBefore[r.ID], r.Start(p, s))
 	begun := t.pl.Program.NewFlag(compute.Name + " launched")
-	gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
 	s.Post(begun, 1)
 	s.Launch(gap, plan.LaunchOf(compute, t.gemm(compute, p, g, me)))
 
 	q := r.Added("stores")
 	q.Wait(begun, 1, compute.Name)
-	q.Launch(0, program.Command{Op: program.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.stores(p, g, me)})
-	c.Wait(r.HostIssued, r.Issue(l.Host.Value, "transfers"), "host")
+	q.Launch(0, plan.LaunchOf(comm, t.stores(p, g, me)))
+	r.IssueOne(c, l.Host.Value, "transfers")
 	c.Wait(begun, 1, compute.Name)
-	c.Launch(0, program.Command{Op: program.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.transfers(p, g, me)})
+	c.Launch(0, plan.LaunchOf(comm, t.transfers(p, g, me)))
 	chunk := float64(p.Coll.Bytes) / float64(len(g.ranks))
 	if !t.nmc && reduces(p.Coll.Op) {
 		parts := 2.0
 		if t.direct {
 			parts = float64(len(g.ranks))
 		}
-		c.Wait(r.HostIssued, r.Issue(l.Host.Value, "sum"), "host")
-		c.Launch(plan.Duration(l.Gap.Value), program.Command{Op: program.Launch, Name: "sum of the last chunk", Origin: comm.ID, Kernel: t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)})
+		r.IssueOne(c, l.Host.Value, "sum")
+		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(comm, t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)))
 	}
 	if g.gathered != nil {
-		c.Wait(r.HostIssued, r.Issue(l.HostCollective.Value, "all_gather"), "host")
+		r.IssueOne(c, l.HostCollective.Value, "all_gather")
 		k := t.pl.Collective(comm, t.secondHalf(p, g))
 		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
 		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, k))
 	}
-	for _, op := range r.ReplacedOps(p) {
-		if op != comm {
-			r.Written(s, op)
-		}
-	}
-	r.Written(c, comm)
-	r.EndPair(p)
+	r.EndReplaced(p, s, c)
 }
 
 // secondHalf is the all-gather that completes an all-reduce.

@@ -371,7 +371,7 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 		return 0
 	}
 	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
-	late, busy := make([][]plan.Interval, len(from)), make([][]plan.Interval, len(from))
+	late, busy := make([][]overlap.Interval, len(from)), make([][]overlap.Interval, len(from))
 	run := out.Result.Run
 	began := make([]bool, len(from))
 	for _, s := range run.Spans { // by start
@@ -379,52 +379,19 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 			if !began[r] {
 				began[r], from[r] = true, max(from[r], s.Start)
 			}
-			busy[r] = append(busy[r], plan.Interval{Start: s.Start, End: s.End})
+			busy[r] = append(busy[r], overlap.Interval{Start: s.Start, End: s.End})
 		}
 	}
 	for _, i := range out.Result.Idle {
 		if i.Cause == program.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
-			late[i.Rank] = append(late[i.Rank], plan.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
+			late[i.Rank] = append(late[i.Rank], overlap.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
 		}
 	}
 	worst := 0.0
 	for r, f := range from {
 		if whole := out.Result.Makespan - f; whole > 0 {
-			worst = max(worst, float64(outside(mergeIntervals(late[r]), mergeIntervals(busy[r])))/float64(whole))
+			worst = max(worst, float64(overlap.Covered(slices.Concat(late[r], busy[r]))-overlap.Covered(busy[r]))/float64(whole))
 		}
 	}
 	return worst
-}
-
-// mergeIntervals is the union of intervals, sorted and disjoint.
-func mergeIntervals(all []plan.Interval) []plan.Interval {
-	slices.SortFunc(all, func(a, b plan.Interval) int { return cmp.Compare(a.Start, b.Start) })
-	var apart []plan.Interval
-	for _, i := range all {
-		if n := len(apart) - 1; n >= 0 && i.Start <= apart[n].End {
-			apart[n].End = max(apart[n].End, i.End)
-			continue
-		}
-		apart = append(apart, i)
-	}
-	return apart
-}
-
-// outside is the length of some intervals outside of others; both are merged.
-func outside(some, others []plan.Interval) (length trace.Time) {
-	for _, i := range some {
-		at := i.Start
-		for len(others) > 0 && others[0].End <= at {
-			others = others[1:]
-		}
-		for _, o := range others {
-			if o.Start >= i.End {
-				break
-			}
-			length += max(0, o.Start-at)
-			at = max(at, o.End)
-		}
-		length += max(0, i.End-at)
-	}
-	return length
 }

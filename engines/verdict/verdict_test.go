@@ -8,18 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/trace"
 )
-
-// A device waits for its host where nothing runs on it and a launch is late: not
-// where one stream waits while another one's kernels run.
-func TestOutside(t *testing.T) {
-	late := mergeIntervals([]plan.Interval{{Start: 10, End: 20}, {Start: 0, End: 5}, {Start: 18, End: 40}})
-	busy := mergeIntervals([]plan.Interval{{Start: 3, End: 12}, {Start: 30, End: 35}})
-	if got, want := outside(late, busy), trace.Time(3+18+5); got != want {
-		t.Errorf("%v outside of %v: %d, want %d", late, busy, got, want)
-	}
-}
 
 // A decomposition as a part of a mix varies between runs as it does alone: the
 // same expected time and the same extremes, and as evidence.

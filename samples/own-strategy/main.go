@@ -35,7 +35,7 @@ var putSlices = plan.Strategy{
 		}
 		arrived := make([][]program.Flag, len(pl.Pairs)) // by pair and destination: slices from all ranks
 		for i := range pl.Pairs {
-			arrived[i] = pl.Program.NewFlags(len(pl.Destinations(&pl.Pairs[i])), "slices that arrived at rank")
+			arrived[i] = pl.Program.NewFlags(len(pl.RanksOf(pl.Pairs[i].Coll)), "slices that arrived at rank")
 		}
 		return func(r *plan.Rank, p *plan.Pair) { write(r, p, arrived[p.Index]) }, nil
 	},
@@ -45,7 +45,7 @@ const perRank = 8 // slices for each rank
 
 // write writes a pair on one rank: a kernel, and a wait for the slices of all ranks.
 func write(r *plan.Rank, p *plan.Pair, arrived []program.Flag) {
-	pl, ranks := r.Planner, r.Planner.Destinations(p)
+	pl, ranks := r.Planner, r.Planner.RanksOf(p.Coll)
 	n, me := len(ranks), slices.Index(ranks, int32(r.ID))
 	op, _ := r.Ops(p)
 	g := pl.TilesOf(op) // tiles, and the time of one

@@ -413,3 +413,12 @@ func TestCriticalPathProperties(t *testing.T) {
 		}
 	})
 }
+
+// What some intervals have outside of others is what they add to their union.
+func TestCovered(t *testing.T) {
+	late := []Interval{{Start: 10, End: 20}, {Start: 0, End: 5}, {Start: 18, End: 40}}
+	busy := []Interval{{Start: 3, End: 12}, {Start: 30, End: 35}, {Start: 50, End: 50}}
+	if got, want := Covered(append(late, busy...))-Covered(busy), trace.Time(3+18+5); got != want {
+		t.Errorf("%v outside of %v: %d, want %d", late, busy, got, want)
+	}
+}

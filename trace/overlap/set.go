@@ -93,3 +93,12 @@ func (s set) gaps() set {
 	}
 	return between
 }
+
+// Covered is the length of the union of intervals.
+func Covered(all []Interval) trace.Time {
+	s := make([]interval, len(all))
+	for i, x := range all {
+		s[i] = interval{x.Start, x.End}
+	}
+	return unionOf(s).length()
+}

@@ -172,16 +172,7 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 						Footprint: program.Footprint{Threads: 256, Registers: 116, Shared: 98304},
 					},
 				}
-				if prev >= 0 {
-					op.After = []workload.Dep{{Op: prev, Why: workload.StreamOrder}}
-				}
-				row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
-				b.Add(trace.Span{
-					Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
-					Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(r), ID: op.Queue, Peer: trace.None}),
-				})
-				w.Ops = append(w.Ops, op)
-				w.Ranks[r] = append(w.Ranks[r], op.ID)
+				add(&b, w, op, prev)
 				if i < links {
 					p := &w.Pairs[step*links+i]
 					p.Direction, p.Collective, p.Step = workload.ComputeThenCompute, -1, int32(step)
@@ -199,6 +190,22 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 	w.Run = b.Finish(trace.Options{Name: "chain", KeepZero: true})
 	Spec{}.link(w, nil, nil)
 	return w
+}
+
+// add puts an operation behind another one of its rank (-1: none) into the workload and its trace. It
+// returns the row of its kernel.
+func add(b *trace.Builder, w *workload.Workload, op workload.Op, prev int32) int32 {
+	if prev >= 0 {
+		op.After = []workload.Dep{{Op: prev, Why: workload.StreamOrder}}
+	}
+	row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
+	b.Add(trace.Span{
+		Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
+		Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(op.Rank), ID: op.Queue, Peer: trace.None}),
+	})
+	w.Ops = append(w.Ops, op)
+	w.Ranks[op.Rank] = append(w.Ranks[op.Rank], op.ID)
+	return row
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

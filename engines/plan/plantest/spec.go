@@ -84,20 +84,9 @@ func (s Spec) Build(t testing.TB) *workload.Workload {
 							op.Gap += s.Late
 						}
 					}
-					if prev >= 0 {
-						op.After = []workload.Dep{{Op: prev, Why: workload.StreamOrder}}
-					}
-					row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
+					row := add(&b, w, op, prev)
 					if isComm {
 						b.Kernel(row).Comm = b.AddComm(trace.Comm{Op: s.Op, Group: group, Seq: int64(step), In: s.Bytes, Out: s.Bytes, Peer: trace.None})
-					}
-					b.Add(trace.Span{
-						Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
-						Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(r), ID: op.Queue, Peer: trace.None}),
-					})
-					w.Ops = append(w.Ops, op)
-					w.Ranks[r] = append(w.Ranks[r], op.ID)
-					if isComm {
 						comms[r] = append(comms[r], op.ID)
 					} else if e == 0 {
 						gemms[r] = append(gemms[r], op.ID)

@@ -1,0 +1,145 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What strategies that replace pairs by kernels and copies of their own have in common: which
+// pairs they serve, what the ranks of a pair share, and kernels of collectives.
+
+// Serve takes the pairs for which ok is true. If there are none it returns a NotApplicable error
+// with the last reason that ok gave, or with none.
+func (pl *Planner) Serve(strategy, none string, ok func(*workload.Pair) (serves bool, why string)) error {
+	pl.Take(func(p *workload.Pair) bool {
+		serves, why := ok(p)
+		if why != "" {
+			none = why
+		}
+		return serves
+	})
+	if len(pl.Pairs) == 0 {
+		return &NotApplicable{Strategy: strategy, Why: none}
+	}
+	return nil
+}
+
+// NoLinks is the reason why nothing can be sent between GPUs of a node; "" if it can.
+func (pl *Planner) NoLinks() string {
+	if pl.Machine.Fabric.Egress.Value > 0 {
+		return ""
+	}
+	return "machine " + pl.Machine.Name + " has no links between GPUs"
+}
+
+// NotByTile is the reason why parts of a pair's data cannot be sent, or used, one by one: sums of
+// the rows of a token (SumsExperts), or an operation between the pair's two; "" if they can.
+func (pl *Planner) NotByTile(p *workload.Pair) string {
+	if no := pl.SumsExperts(p); no != "" {
+		return no
+	}
+	return pl.Between(p, func(*workload.Op) bool { return false })
+}
+
+// Between is NotByTile of operations between a pair's two for which can is false.
+func (pl *Planner) Between(p *workload.Pair, can func(*workload.Op) bool) string {
+	for k := range p.First {
+		if name := pl.opBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], can); name != "" {
+			return ShortName(name) + " lies between compute and communication, and works on the whole"
+		}
+	}
+	return ""
+}
+
+// OpBetween is the name of the first kernel or copy, other than a fill, between two
+// operations on the stream of either.
+func (pl *Planner) OpBetween(a, b *workload.Op) string {
+	return pl.opBetween(a, b, func(*workload.Op) bool { return false })
+}
+
+func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) string {
+	for id := a.ID + 1; id < b.ID; id++ {
+		op := &pl.Workload.Ops[id]
+		if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !pl.Workload.IsFill(op) && !but(op) {
+			return op.Name
+		}
+	}
+	return ""
+}
+
+// A Memo holds what is made once: what the ranks of a pair share by its index, those of a collective
+// by the collective.
+type Memo[K comparable, T any] map[K]T
+
+// Of is the value of a key, built when it is first asked for.
+func (m Memo[K, T]) Of(key K, build func() T) T {
+	x, ok := m[key]
+	if !ok {
+		x = build()
+		m[key] = x
+	}
+	return x
+}
+
+// Place is the place of a rank among the ranks of a pair.
+func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int32(rank))) }
+
+// FlagsOf are n flags for each of some ranks; name is that of the i-th flag of a rank.
+func (pl *Planner) FlagsOf(ranks []int32, n int, name func(rank int32, i int) string) [][]program.Flag {
+	flags := make([][]program.Flag, len(ranks))
+	for k, rank := range ranks {
+		for i := range n {
+			flags[k] = append(flags[k], pl.Program.NewFlag(name(rank, i)))
+		}
+	}
+	return flags
+}
+
+// StoreTo is a workgroup's store of so many bytes into a peer's memory (rule R9). pattern is which
+// peers the stores of all GPUs go to at one time.
+func (pl *Planner) StoreTo(peer int32, bytes float64, pattern machine.Pattern) program.Phase {
+	f := &pl.Machine.Fabric
+	return program.Phase{
+		Op: program.Store, Peer: peer, Bytes: bytes * f.StoreCost(pattern), Time: Duration(bytes / f.StoreCU.Or(f.Egress.Value)),
+	}
+}
+
+// CommKernel is one rank's kernel of so many workgroups in place of a piece of a collective.
+func (pl *Planner) CommKernel(
+	op *workload.Op, p Piece, name string, wgs int, f program.Footprint, recipe func(wg int, buf []program.Phase) []program.Phase,
+) *program.Kernel {
+	k := &program.Kernel{Name: name, Kind: trace.Collective, WGs: wgs, Footprint: f, Recipe: recipe}
+	pl.Describe(k, op, p)
+	k.Attr.Grid = [3]int32{int32(wgs), 1, 1}
+	return k
+}
+
+// FusedKernel is the kernel of a compute operation on a grid that does the work of a collective as well.
+func (pl *Planner) FusedKernel(op *workload.Op, g Grid, name string) *program.Kernel {
+	k := pl.KernelOf(op, g)
+	k.Name, k.Attr.Grid = name, [3]int32{int32(g.WGs), 1, 1}
+	return k
+}
+
+// Standing launches a kernel of the strategy's that stands for an operation.
+func Standing(op *workload.Op, k *program.Kernel) program.Command {
+	return program.Command{Op: program.Launch, Name: k.Name, Origin: op.ID, Kernel: k}
+}
+
+// CopyTo starts a copy between GPUs that stands for an operation.
+func CopyTo(op *workload.Op, name string, from, to int32, bytes float64) program.Command {
+	return program.Command{Op: program.Start, Name: op.Name, Origin: op.ID, Copy: &program.Copy{
+		Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes,
+	}}
+}
+
+// IssueOne makes a stream wait for the host to have issued one operation that was not captured, at a
+// cost of so many seconds.
+func (r *Rank) IssueOne(s *Stream, seconds float64, name string) {
+	s.Wait(r.HostIssued, r.Issue(seconds, name), "host")
+}
