@@ -48,6 +48,7 @@ var folders = map[string]folder{
 	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
+	"replay/keyed":             {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine":           {height: 1},
 	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},

@@ -146,7 +146,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if err != nil {
 		return nil, nil, err
 	}
-	if left, _, _ := strings.Cut(r.Coarse(), " (--window"); left != "" {
+	if left, _, _ := strings.Cut(r.Coarse(), " (replay -o"); left != "" {
 		a.Notef("%s (--rank 0 records all of rank 0)", left)
 	}
 	if s := r.Verdict.Sentences; len(s) > 0 {
