@@ -25,7 +25,7 @@ func records(r io.Reader) (all [][]string, lines []int64, err error) {
 		}
 		var record []string
 		for _, f := range t.fields {
-			record = append(record, string(f))
+			record = append(record, f)
 		}
 		all, lines = append(all, record), append(lines, t.line)
 	}
