@@ -23,11 +23,7 @@ func records(r io.Reader) (all [][]string, lines []int64, err error) {
 		if err != nil || !ok {
 			return all, lines, err
 		}
-		var record []string
-		for _, f := range t.fields {
-			record = append(record, f)
-		}
-		all, lines = append(all, record), append(lines, t.line)
+		all, lines = append(all, slices.Clone(t.fields)), append(lines, t.line)
 	}
 }
 
