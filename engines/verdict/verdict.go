@@ -202,8 +202,12 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []c
 	if faster[0].change < needsReason {
 		because = ": " + faster[0].confidence.Why
 	}
-	v.say("%s, %s: not distinguishable from no change (at most %s likely to gain %.0f %%%s)",
-		few(v.Candidates, " ≈ "), changes, PercentOf(most.confidence.Chance.PFaster), -100*Faster, because)
+	but := "not distinguishable from no change"
+	if -faster[0].change > faster[0].confidence.Chance.Error { // a caveat, not the error, holds it back
+		but = "not likely enough to recommend"
+	}
+	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)",
+		few(v.Candidates, " ≈ "), changes, but, PercentOf(most.confidence.Chance.PFaster), -100*Faster, because)
 }
 
 // win recommends a contender.
