@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,14 @@ func TestReadmeErrors(t *testing.T) {
 	}
 	if checked == 0 {
 		t.Error("README.md has no table of errors")
+	}
+	bin := regexp.MustCompile(`(?m)^\| (?:0 to 5|95 to 100) % \| (\d+) \|.*\((\d+)\) \|$`).FindAllStringSubmatch(strings.Join(measured, "\n"), -1)
+	if len(bin) != 2 {
+		t.Fatalf("ACCURACY.md: %d rows of the surest probabilities, want 2", len(bin))
+	}
+	said := "Of " + bin[1][1] + " rows that were called at least 95 % likely to be faster, " + bin[1][2] + " were; of " + bin[0][1] + " called at most 5 % likely, " + bin[0][2] + " were."
+	if !strings.Contains(strings.Join(lines, "\n"), said) {
+		t.Errorf("README.md does not say what ACCURACY.md does: %s", said)
 	}
 	if *update && !t.Failed() {
 		if err := os.WriteFile("README.md", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
