@@ -13,9 +13,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -202,12 +202,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		}
 		scores[i] = validate.Scores(checks)
 	}
-	t := a.Section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
+	t := console.Table{Title: "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile", Columns: []string{"strategy", "rows", "base", "", "calibrated", ""}}
 	for i, s := range scores[1] {
 		b := scores[0][i]
-		t.AppendRow(table.Row{s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90)})
+		t.Add(s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90))
 	}
-	t.Render()
+	a.Show(&t)
 	return nil
 }
 
@@ -215,12 +215,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 func (a *app) printCalibration(res calibrate.Result) {
-	t := a.Section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
+	t := console.Table{Title: "parameters that are read together: mean error over left-out rows", Columns: []string{"law", "rows", "base", "fit", "read as"}}
 	for _, c := range res.Choices {
-		t.AppendRow(table.Row{c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better")})
+		t.Add(c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better"))
 	}
-	t.Render()
-	t = a.Section("parameters", "parameter", "value", "rows", "error", "rule")
+	a.Show(&t)
+	t = console.Table{Title: "parameters", Columns: []string{"parameter", "value", "rows", "error", "rule"}}
 	for _, f := range res.Fits {
 		residual, rule := magnitude(f.Residual), f.Rule
 		switch {
@@ -229,9 +229,9 @@ func (a *app) printCalibration(res calibrate.Result) {
 		case f.Kept != "":
 			residual, rule = "", "kept: "+f.Kept
 		}
-		t.AppendRow(table.Row{f.Key, f.Value, len(f.Rows), residual, rule})
+		t.Add(f.Key, f.Value, len(f.Rows), residual, rule)
 	}
-	t.Render()
+	a.Show(&t)
 }
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions

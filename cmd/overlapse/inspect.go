@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
@@ -363,9 +362,9 @@ func (v *inspection) printCollectives() {
 	if v.all {
 		columns = append(columns, "channels", "matched by")
 	}
-	t := v.Section(title, columns...)
-	v.AtMost(t, len(all), v.top, func(i int) {
-		c, group := all[i], ""
+	t := console.Table{Title: title, Columns: columns, Top: v.top}
+	for _, c := range all {
+		group := ""
 		if several {
 			group = text.Shorten(c.Group, 14)
 		}
@@ -379,11 +378,9 @@ func (v *inspection) printCollectives() {
 		if !v.blind() && c.Ranks > 1 {
 			waiting = fmt.Sprintf("%.0f %%", 100*c.Waiting)
 		}
-		row := table.Row{
-			c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence,
-		}
-		t.AppendRow(row[:len(columns)])
-	})
+		t.Add(c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence)
+	}
+	v.Show(&t)
 }
 
 // sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
@@ -416,18 +413,15 @@ func (v *inspection) printKernels() {
 		ks = merged(ks)
 	}
 	names := kernelNames(ks)
-	t := v.Section("kernels and copies", columns...)
-	v.AtMost(t, len(ks), v.top, func(i int) {
-		k, tiles := ks[i], ""
+	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.top}
+	for i, k := range ks {
+		tiles := ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		row := table.Row{
-			names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs / trace.Time(k.Count), k.Shape,
-			k.Workgroups, tiles, k.Schedule,
-		}
-		t.AppendRow(row[:len(columns)])
-	})
+		t.Add(names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
+	}
+	v.Show(&t)
 }
 
 // merged joins kernels of the same name and shape; the longest in total come first.
@@ -492,18 +486,16 @@ func (v *inspection) printPairs() {
 	if v.all {
 		columns = append(columns, "evidence")
 	}
-	t := v.Section("pairs (numbers for --pair)", columns...)
-	v.AtMost(t, len(ps), v.top, func(i int) {
-		p, size := ps[i], ""
+	t := console.Table{Title: "pairs (numbers for --pair)", Columns: columns, Top: v.top}
+	for _, p := range ps {
+		size := ""
 		if p.Direction != workload.ComputeThenCompute.String() {
 			size = sizeOrUnknown(p.Bytes, true)
 		}
-		row := table.Row{
-			p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22),
-			text.Middle(layout.ShortName(p.Second), 22), size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
-		}
-		t.AppendRow(row[:len(columns)])
-	})
+		t.Add(p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22), text.Middle(layout.ShortName(p.Second), 22),
+			size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "))
+	}
+	v.Show(&t)
 }
 
 // printRanks prints what the time of each captured rank goes to.
@@ -529,9 +521,8 @@ func (v *inspection) printRanks() {
 	if v.all {
 		columns = append(columns, "clock ±", "file")
 	}
-	rows := v.Section(title, columns...)
-	console.OneUnit(rows)
-	v.AtMost(rows, len(m.Ranks), v.top, func(i int) {
+	rows := console.Table{Title: title, Columns: columns, OneUnit: true, Top: v.top}
+	for i := range m.Ranks {
 		r, hidden, device := &m.Ranks[i], "", ""
 		if p, ok := r.OverlapPercent(); ok {
 			hidden = fmt.Sprintf("%.1f %%", p)
@@ -540,12 +531,10 @@ func (v *inspection) printRanks() {
 			device = run.Ranks[i].Device.Name
 		}
 		t := v.times[i]
-		row := table.Row{
-			fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
-			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source,
-		}
-		rows.AppendRow(row[:len(columns)])
-	})
+		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
+			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source)
+	}
+	v.Show(&rows)
 	if copies > 0 {
 		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", text.Counted(copies, "rank"))
 	}
@@ -556,11 +545,11 @@ func (v *inspection) printSteps() {
 	if !v.all || len(v.summary.Steps) == 0 {
 		return
 	}
-	t := v.Section("steps", "step", "operations", "from", "median over ranks")
-	v.AtMost(t, len(v.summary.Steps), v.top, func(i int) {
-		st := v.summary.Steps[i]
-		t.AppendRow(table.Row{st.Name, st.Ops, st.StartNs, st.MedianNs})
-	})
+	t := console.Table{Title: "steps", Columns: []string{"step", "operations", "from", "median over ranks"}, Top: v.top}
+	for _, st := range v.summary.Steps {
+		t.Add(st.Name, st.Ops, st.StartNs, st.MedianNs)
+	}
+	v.Show(&t)
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -593,7 +582,7 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 		}
 		return
 	}
-	t := a.Section("ledger", "action", "count", "reason", "file", "first at")
+	t := console.Table{Title: "ledger", Columns: []string{"action", "count", "reason", "file", "first at"}}
 	for _, e := range l.Entries {
 		var at []string
 		for i, p := range e.Positions {
@@ -603,9 +592,9 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.AppendRow(table.Row{e.Action.String(), e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
+		t.Add(e.Action.String(), e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit+" "+strings.Join(at, ", "))
 	}
-	t.Render()
+	a.Show(&t)
 }
 
 // idleWait is what most of a rank's idle time waits for; "" without idle time.
@@ -661,14 +650,14 @@ func (v *inspection) printDependencies() {
 	for _, n := range s.Edges {
 		edges += n
 	}
-	t := v.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges",
-		"of these by stream order only", "more by reused memory", "longest chain", "its operations")
+	t := console.Table{Title: "dependencies", Columns: []string{
+		"operations", "exact", "annotated", "guessed", "given", "edges",
+		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
+	}}
 	guessed := s.Operations["guessed"]
-	t.AppendRow(table.Row{
-		len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
-		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps,
-	})
-	t.Render()
+	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
+	v.Show(&t)
 	if 2*guessed > len(v.workload.Ops) {
 		fmt.Fprintln(v.Out, strings.Join([]string{
 			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -32,11 +32,11 @@ func (a *app) strategiesCommand() *cobra.Command {
 				a.explainStrategy(shown[0])
 				return nil
 			}
-			t := a.Table("strategy", "from", "what it does")
+			t := console.Table{Columns: []string{"strategy", "from", "what it does"}}
 			for _, e := range engines.All() {
-				t.AppendRow(table.Row{e.Name, e.From, e.Summary})
+				t.Add(e.Name, e.From, e.Summary)
 			}
-			t.Render()
+			a.Show(&t)
 			return nil
 		},
 		ValidArgsFunction: usage.OneOf(engines.Names()...),

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
@@ -233,15 +233,15 @@ func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 	if len(ladder) == 0 {
 		return
 	}
-	t := a.Section("one change after the other", "schedule", "time", "change", "likely", "in all", "memory")
-	t.AppendRow(table.Row{"captured", captured, "", "", "", ""})
+	t := console.Table{Title: "one change after the other", Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
+	t.Add("captured", captured, "", "", "", "")
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		t.AppendRow(table.Row{r.added(before), trace.Time(r.Time), text.Percent(r.Step), verdict.PercentOf(r.StepChance), text.Percent(r.Change), memory(r.Kept)})
+		t.Add(r.added(before), trace.Time(r.Time), text.Percent(r.Step), verdict.PercentOf(r.StepChance), text.Percent(r.Change), memory(r.Kept))
 		before = r
 	}
-	t.Render()
+	a.Show(&t)
 	a.Say("change, likely: against the line above, and the probability of a gain of 1 %; no further change has 80 %")
 }
 
@@ -258,7 +258,7 @@ func memory(kept int64) string {
 
 // printTried prints the fastest settings that are not steps of the ladder.
 func (a *app) printTried(found tuning, top int) {
-	t := a.Section("other settings, fastest first", "strategy", "settings", "time", "change", "likely faster", "memory")
+	t := console.Table{Title: "other settings, fastest first", Columns: []string{"strategy", "settings", "time", "change", "likely faster", "memory"}}
 	shown, last := 0, int64(0)
 	for _, r := range found.Tried {
 		same := func(step tunedTime) bool { return step.Strategy == r.Strategy && step.Settings == r.Settings }
@@ -269,9 +269,9 @@ func (a *app) printTried(found tuning, top int) {
 			break
 		}
 		last = r.Time
-		t.AppendRow(table.Row{r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), text.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept)})
+		t.Add(r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), text.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept))
 	}
-	t.Render()
+	a.Show(&t)
 }
 
 // printWhy prints why settings do not run, and the main reason of the verdict's probability.

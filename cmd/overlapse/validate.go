@@ -10,9 +10,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -328,26 +328,22 @@ func summarize(checks []validate.Check) *validated {
 }
 
 func (v *validated) print(a *app) {
-	t := a.Table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
+	t := console.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
 	for _, r := range v.Rows {
 		k := r.row.Workload
-		name := k.Name
-		if name == "" {
-			name = k.Kind
-		}
-		t.AppendRow(table.Row{r.ID, name, k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
+		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
 	}
-	t.Render()
-	t = a.Section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
+	a.Show(&t)
+	t = console.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}
 	for _, c := range v.choices {
-		t.AppendRow(table.Row{c.Workload, c.Best, c.Predicted, fmt.Sprintf("%.1f %%", 100*c.Regret)})
+		t.Add(c.Workload, c.Best, c.Predicted, magnitude(c.Regret))
 	}
-	t.Render()
-	t = a.Section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
+	a.Show(&t)
+	t = console.Table{Title: "error by strategy: |predicted / measured − 1|", Columns: []string{"strategy", "rows", "median", "90th percentile"}}
 	for _, s := range v.scores {
-		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
+		t.Add(s.Strategy, s.N, magnitude(s.Median), magnitude(s.P90))
 	}
-	t.Render()
+	a.Show(&t)
 	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
 	if c := v.Changes; c.N > 0 {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)

@@ -157,8 +157,8 @@ return {
 		got.Workgroups.Spans != want.Spans || got.Workgroups.Rects != want.Rects || got.Workgroups.Marks != want.Marks {
 		t.Errorf("workgroups drew %+v, want %+v", got.Workgroups, want)
 	}
-	if want := "WG 1 WG 2 WG 3 WG 0 WG 5 WG 6 WG 7 WG 4"; strings.Join(got.Labels, " ") != want {
-		t.Errorf("rows are %q, want them by cluster, then by the end of computation: %s", got.Labels, want)
+	if want := "WG 1 WG 5 WG 2 WG 6 WG 3 WG 7 WG 0 WG 4"; strings.Join(got.Labels, " ") != want {
+		t.Errorf("rows are %q, want them by the end of computation: %s", got.Labels, want)
 	}
 	for name, c := range map[string]struct{ inks, want []string }{
 		"bars":       {got.BarInks, []string{"#56b4e9", "#e69f00", "#cc79a7", "#0072b2", "#a6a6a6"}},
@@ -268,7 +268,7 @@ out.Found = document.querySelector("#timeline .found").textContent;
 t.find.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"}));
 out.Other = lines(t.picked);
 return out;`, &got)
-	tip := "ncclDevKernel_SendRecv|communication|62.00 µs + 35.00 µs|captured, rank 0, stream 20|all_to_all · 64 MiB · group 0 of 2 · waits 500 ns for peers · moves bytes for 34.50 µs at 972.6 GB/s · 24 workgroups of 544 threads"
+	tip := "ncclDevKernel_SendRecv|communication|62.00 µs + 35.00 µs|captured, rank 0, stream 20|grid 24×1×1 = 24 workgroups · workgroup 544×1×1 = 544 threads · collective all_to_all · group 0, 2 ranks · bytes 64 MiB in, 64 MiB out · waits for peers 500 ns, the last is rank 1 · transfer 34.5 µs · rate 972.6 GB/s a rank"
 	if strings.Join(got.Tip, "|") != tip {
 		t.Errorf("the tooltip says %q", got.Tip)
 	}
@@ -377,7 +377,7 @@ func TestBrowserWithoutECharts(t *testing.T) {
 		First                  string
 	}
 	visit(t, render(t, sample(), nil), `
-document.querySelector("#numbers th:nth-child(3) button").click();
+document.querySelector("#numbers th:nth-child(2) button").click();
 return {
   Drawings: document.querySelectorAll(".static svg").length, Charts: document.querySelectorAll(".chart").length, Rows: overlapse.lanes.drawn.rows,
   Open: document.getElementById("numbers").open, First: document.querySelector("#numbers tbody td").textContent,

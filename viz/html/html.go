@@ -31,7 +31,6 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
-	"github.com/overlapse/overlapse/viz/svg"
 )
 
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
@@ -43,13 +42,13 @@ type Report struct {
 	How        []Step        // how to get the recommended strategy
 	Strategies []Bar         // in the order they are shown
 	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
-	Base       string        // whose time Captured is; "": "captured"
 	Heading    string        // of the bars; "": "Strategies"
 	About      string        // below the bars: what they show
 	Runs       []Named       // in the order they are shown, one below the other on one time axis
 	Shown      []int         // runs that timelines show at first; nil: the first and the three shortest others
 	Rank       int           // that timelines show at first if there are many, as in trace.Rank.ID
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
+	Numbers    *Table        // every number of the bars; nil: none
 	Tables     []Table       // idle causes, evidence, ledger
 }
 
@@ -63,24 +62,22 @@ type Step struct{ Text, Code string }
 type Bar struct {
 	Name          string
 	Params        string          // "chunks=4 channels=8"; may be ""
-	Time          trace.Time      // of an iteration; 0 if it did not run, and Note says why
+	Time          trace.Time      // of an iteration; 0 if it did not run
 	overlap.Times                 // what Time consists of, mean of ranks
 	Ranks         []overlap.Times // by rank
 	Error         float64         // of the change, relative to Captured: half of an interval; 0: none is known
 	Chance        string          // probability of being faster: "61 %"; "": none
 	Bound         bool            // a bound, not a schedule
-	Note          string          // what limits it
 }
 
 // A Named is a run with its name in the report.
 type Named struct {
-	Name    string
-	Note    string // printed next to its time: "−22.8 %"; may be ""
-	Run     *trace.Run
-	Start   trace.Time       // of its first iteration: timelines show all runs from there
-	Gaps    []overlap.Reason // why queues were stalled, where known
-	Use     []Use            // what its ranks use over time; nil: counts of kernels and copies
-	Cluster int              // workgroups that compute one slice together, for the order of rows; 0: 16
+	Name  string
+	Note  string // printed next to its time: "−22.8 %"; may be ""
+	Run   *trace.Run
+	Start trace.Time       // of its first iteration: timelines show all runs from there
+	Gaps  []overlap.Reason // why queues were stalled, where known
+	Use   []Use            // what its ranks use over time; nil: counts of kernels and copies
 }
 
 // A Table is rows of text under a heading.
@@ -89,9 +86,8 @@ type Table struct {
 	Note    string // a sentence above the table
 	Columns []Column
 	Rows    [][]string
-	Drawing *svg.Drawing // shown above the rows; nil: none
-	Chart   *Chart       // likewise
-	Folded  bool         // until the reader opens it
+	Chart   *Chart // shown above the rows; nil: none
+	Folded  bool   // until the reader opens it
 }
 
 // A Column is the header of a column. Numbers are right-aligned and sorted by value.
@@ -152,8 +148,11 @@ func write(w io.Writer, rep Report, library []byte) error {
 		Style:          template.CSS(pageFile("page.css")),
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
-		Bars:           rep.strategyCells(),
 		Use:            rep.useFigures(),
+	}
+	if rep.Numbers != nil {
+		c := rep.Numbers.cells()
+		v.Bars = &c
 	}
 	d, names, err := newData(rep)
 	if err != nil {

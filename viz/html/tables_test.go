@@ -49,7 +49,7 @@ return out;`, &got)
 func TestBrowserTableWidth(t *testing.T) {
 	t.Parallel()
 	rep := sample()
-	rep.Strategies[0].Note = "compute 85 %, exposed communication 14 %, copies 1 %"
+	rep.Numbers.Rows[0][2] = "compute 85 %, exposed communication 14 %, copies 1 %"
 	var lines float64
 	visit(t, render(t, rep, nil), `
 const cell = document.querySelector("#numbers tbody td:last-child"), range = document.createRange();

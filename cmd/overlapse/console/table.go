@@ -11,123 +11,193 @@ import (
 
 	words "github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// fittingTable is a table whose cells cannot break a line, and which is no wider than the
-// terminal: long texts are cut, the last column and headers wrap, and columns for which
-// there is no room are left out. Columns in which every cell is empty or zero are left out
-// too. Times of a column (cells of type trace.Time) have one unit, which its header names.
-type fittingTable struct {
-	table.Writer
-	columns []string
-	rows    []table.Row
-	width   int  // of the terminal; 0: no limit
-	oneUnit bool // for the times of all columns: the header of the first names it
+// A Table is rows under named columns: one description for the terminal, Markdown and HTML. A
+// cell is text, a number or a trace.Time. Columns in which every cell is empty or zero are left
+// out. Times of a column have one unit, which its header names.
+type Table struct {
+	Title   string // above it
+	Note    string // on a page, what it shows
+	Columns []string
+	Rows    [][]any
+	OneUnit bool // for the times of all columns: the header of the first names it
+	Top     int  // rows to print; 0: all
 }
 
-// OneUnit makes all columns of a table show times in one unit, so that they can be compared.
-func OneUnit(t table.Writer) { t.(*fittingTable).oneUnit = true }
-
-// AppendRow implements table.Writer. The cells of a row are as many as the columns.
-func (f *fittingTable) AppendRow(row table.Row, _ ...table.RowConfig) {
-	for i, cell := range row {
+// Add adds a row. Cells beyond the columns are left out.
+func (t *Table) Add(cells ...any) {
+	cells = cells[:min(len(cells), len(t.Columns))]
+	for i, cell := range cells {
 		if s, ok := cell.(string); ok {
-			row[i] = plain.Line(s)
+			cells[i] = plain.Line(s)
 		}
 	}
-	f.rows = append(f.rows, row)
+	t.Rows = append(t.Rows, cells)
 }
 
-// Render implements table.Writer.
-func (f *fittingTable) Render() string {
-	f.prepare()
-	return f.Writer.Render()
+// shown is a table as it is written.
+type shown struct {
+	header []string
+	rows   [][]string
+	number []bool // by column
+	left   int    // rows that are not shown
 }
 
-// RenderMarkdown implements table.Writer.
-func (f *fittingTable) RenderMarkdown() string {
-	for _, row := range f.rows {
-		for i, cell := range row {
-			if s, ok := cell.(string); ok {
-				row[i] = words.Markdown(s)
-			}
-		}
+// shown writes the cells; text writes those that are text.
+func (t *Table) shown(text func(string) string) shown {
+	out := shown{}
+	all := t.Rows
+	if t.Top > 0 && len(all) > t.Top+1 { // a line for one more is no shorter
+		all, out.left = all[:t.Top], len(all)-t.Top
 	}
-	f.prepare()
-	return f.Writer.RenderMarkdown()
-}
-
-// prepare gives the rows to the writer.
-func (f *fittingTable) prepare() {
-	var header table.Row
-	var columns []string
-	var cells []int // the longest cell of each column
-	var configs []table.ColumnConfig
+	out.rows = make([][]string, len(all))
 	named := false
-	rows := make([]table.Row, len(f.rows))
-	for i, name := range f.columns {
-		if len(f.rows) > 0 && f.vacant(i) {
+	for i, name := range t.Columns {
+		if len(all) > 0 && vacant(all, i) {
 			continue
 		}
-		unit, timed := f.unitOf(i)
+		unit, timed := t.unitOf(all, i)
 		if timed && !named {
 			name += ", " + unit.Name
-			named = f.oneUnit
+			named = t.OneUnit
 		}
-		longest, numbers := 0, true
-		for j, row := range f.rows {
-			cell := row[i]
-			if t, ok := cell.(trace.Time); ok {
-				cell = unit.Number(t)
+		numbers := true
+		for j, row := range all {
+			var written string
+			switch cell := row[i].(type) {
+			case nil:
+			case trace.Time:
+				written = unit.Number(cell)
+			case string:
+				written = text(cell)
+			default:
+				written = fmt.Sprint(cell)
 			}
-			rows[j] = append(rows[j], cell)
-			written := fmt.Sprint(cell)
 			numbers = numbers && isNumber(written)
-			longest = max(longest, text.LongestLineLen(written))
+			out.rows[j] = append(out.rows[j], written)
 		}
-		c := table.ColumnConfig{Number: len(columns) + 1}
-		if numbers {
-			c.Align, c.AlignHeader = text.AlignRight, text.AlignRight
-		}
-		header, columns, cells, configs = append(header, name), append(columns, name), append(cells, longest), append(configs, c)
+		out.header, out.number = append(out.header, name), append(out.number, numbers)
 	}
-	if f.width > 0 {
-		var hidden []string
-		for i, w := range fitColumns(columns, cells, f.width) {
-			c := &configs[i]
-			c.WidthMax, c.WidthMaxEnforcer, c.Hidden = w, cut, w == 0
-			if i == len(columns)-1 || w >= cells[i] {
-				c.WidthMaxEnforcer = text.WrapSoft
-			}
-			if c.Hidden {
-				hidden = append(hidden, columns[i])
-			}
+	return out
+}
+
+// writer gives the rows to go-pretty.
+func (s *shown) writer() (table.Writer, []table.ColumnConfig) {
+	w := table.NewWriter()
+	row := func(cells []string) (r table.Row) {
+		for _, c := range cells {
+			r = append(r, c)
 		}
-		if len(hidden) > 0 {
-			f.SetCaption("--wide adds: %s", strings.Join(hidden, ", "))
+		return r
+	}
+	w.AppendHeader(row(s.header))
+	for _, cells := range s.rows {
+		w.AppendRow(row(cells))
+	}
+	configs := make([]table.ColumnConfig, len(s.header))
+	for i := range configs {
+		configs[i].Number = i + 1
+		if s.number[i] {
+			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
 	}
-	f.SetColumnConfigs(configs)
-	f.AppendHeader(header)
-	f.AppendRows(rows)
+	w.SetColumnConfigs(configs)
+	return w, configs
+}
+
+// Show prints a table below its title, no wider than the terminal: long texts are cut, the last
+// column and headers wrap, and columns for which there is no room are left out.
+func (c *Console) Show(t *Table) {
+	if t.Title != "" {
+		fmt.Fprintf(c.Out, "\n%s\n", plain.Line(t.Title))
+	}
+	s := t.shown(func(s string) string { return s })
+	w, configs := s.writer()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	w.SetStyle(style)
+	if c.Width > 0 && !c.Wide {
+		s.fit(w, configs, c.Width)
+	}
+	w.SetOutputMirror(c.Out)
+	w.Render()
+	if s.left > 0 {
+		fmt.Fprintf(c.Out, " and %d more (--top 0 lists all)\n", s.left)
+	}
+}
+
+// fit makes a table no wider than a width.
+func (s *shown) fit(w table.Writer, configs []table.ColumnConfig, width int) {
+	longest := make([]int, len(s.header))
+	for _, row := range s.rows {
+		for i, cell := range row {
+			longest[i] = max(longest[i], text.LongestLineLen(cell))
+		}
+	}
+	var hidden []string
+	for i, room := range fitColumns(s.header, longest, width) {
+		c := &configs[i]
+		c.WidthMax, c.WidthMaxEnforcer, c.Hidden = room, cut, room == 0
+		if i == len(configs)-1 || room >= longest[i] {
+			c.WidthMaxEnforcer = text.WrapSoft
+		}
+		if c.Hidden {
+			hidden = append(hidden, s.header[i])
+		}
+	}
+	if len(hidden) > 0 {
+		w.SetCaption("--wide adds: %s", strings.Join(hidden, ", "))
+	}
+	w.SetColumnConfigs(configs)
+}
+
+// Markdown is the table in Markdown. Names of traces are no markup.
+func (t *Table) Markdown() string {
+	s := t.shown(words.Markdown)
+	w, _ := s.writer()
+	md := w.RenderMarkdown()
+	if s.left > 0 {
+		md += fmt.Sprintf("\n\nand %d more", s.left)
+	}
+	return md
+}
+
+// HTML is the table of a page, which is folded.
+func (t *Table) HTML() html.Table {
+	s := t.shown(func(s string) string { return s })
+	page := html.Table{Title: t.Title, Note: t.Note, Rows: s.rows, Folded: true}
+	if t.Title != "" {
+		page.Title = strings.ToUpper(t.Title[:1]) + t.Title[1:]
+	}
+	for i, name := range s.header {
+		page.Columns = append(page.Columns, html.Column{Name: name, Number: s.number[i]})
+	}
+	if s.left > 0 {
+		page.Note = strings.TrimSpace(fmt.Sprintf("%s %d of %d rows (--top 0 has all).", t.Note, len(s.rows), len(t.Rows)))
+	}
+	return page
 }
 
 // vacant reports whether all cells of a column are empty or zero.
-func (f *fittingTable) vacant(column int) bool {
-	return !slices.ContainsFunc(f.rows, func(row table.Row) bool {
+func vacant(rows [][]any, column int) bool {
+	return !slices.ContainsFunc(rows, func(row []any) bool {
 		cell := row[column]
 		return cell != nil && cell != "" && cell != 0 && cell != trace.Time(0)
 	})
 }
 
 // unitOf is the unit of a column with times.
-func (f *fittingTable) unitOf(column int) (unit words.Unit, timed bool) {
+func (t *Table) unitOf(rows [][]any, column int) (unit words.Unit, timed bool) {
 	var times []trace.Time
-	for _, row := range f.rows {
+	for _, row := range rows {
 		for i, cell := range row {
-			if t, ok := cell.(trace.Time); ok && (i == column || f.oneUnit) {
-				times, timed = append(times, t), timed || i == column
+			if at, ok := cell.(trace.Time); ok && (i == column || t.OneUnit) {
+				times, timed = append(times, at), timed || i == column
 			}
 		}
 	}
@@ -207,17 +277,10 @@ func total(widths []int) (sum int) {
 	return sum
 }
 
-// AtMost calls add for the first rows, and says how many are left out; top 0 is all.
-func (c *Console) AtMost(t table.Writer, rows, top int, add func(i int)) {
-	shown := rows
-	if top > 0 && rows > top+1 { // a line for one more is no shorter
-		shown = top
-	}
-	for i := range shown {
-		add(i)
-	}
-	t.Render()
-	if shown < rows {
-		fmt.Fprintf(c.Out, " and %d more (--top 0 lists all)\n", rows-shown)
-	}
+// StateNames are the columns of what a time consists of, and States the cells.
+var StateNames = []string{"compute", "transfer", "waiting", "copies", "idle", "overlapped"}
+
+// States are the cells of StateNames.
+func States(t overlap.Times) []any {
+	return []any{t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, t.Hidden}
 }

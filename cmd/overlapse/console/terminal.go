@@ -8,8 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
 
 	words "github.com/overlapse/overlapse/cmd/overlapse/text"
@@ -59,27 +57,6 @@ func (c *Console) Notef(format string, args ...any) {
 	if !c.Quiet {
 		fmt.Fprintln(c.Err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
 	}
-}
-
-// Table is an empty table for standard output.
-func (c *Console) Table(columns ...string) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(c.Out)
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	fit := &fittingTable{Writer: t, columns: columns}
-	if !c.Wide {
-		fit.width = c.Width
-	}
-	return fit
-}
-
-// Section is a table with a title.
-func (c *Console) Section(title string, columns ...string) table.Writer {
-	fmt.Fprintf(c.Out, "\n%s\n", title)
-	return c.Table(columns...)
 }
 
 // Labelled prints a sentence behind a word that says what it is about, wrapped.

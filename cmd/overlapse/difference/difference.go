@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
@@ -26,7 +24,6 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A Difference is two runs, or two results.
@@ -66,22 +63,42 @@ func (d *Difference) Print(con *console.Console, top int) {
 	con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, text.Micros(d.A.Time), d.unit()))
 	con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, text.Micros(d.B.Time), d.unit(), text.Percent(d.Change)))
 	for group := range d.groups() {
-		u := unitOf(group)
-		t := con.Section("by "+plain.Line(group[0].Group), "", "A, "+u.Name, "B, "+u.Name, "B − A", "share of A")
-		con.AtMost(t, len(group), top, func(k int) {
-			c := group[k]
-			t.AppendRow(table.Row{text.Middle(layout.ShortName(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
-		})
+		t, _ := d.table(group, top, false)
+		con.Show(t)
 	}
 }
 
-// unitOf is the unit of the times of a group.
-func unitOf(group []overlap.Change) text.Unit {
+// WriteMarkdown writes a difference as a comment on a pull request, at most top rows of each group; 0: all.
+func (d *Difference) WriteMarkdown(w io.Writer, top int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### overlapse: %s and %s\n\n**%s**\n", text.Markdown(d.A.Name), text.Markdown(d.B.Name), text.Markdown(d.Explanation))
+	for group := range d.groups() {
+		t, _ := d.table(group, top, false)
+		fmt.Fprintf(&b, "\n%s:\n\n%s\n", text.Markdown(t.Title), t.Markdown())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// table has a group of changes, at most top of them, and the unit of their times; top 0: all.
+func (d *Difference) table(group []overlap.Change, top int, counts bool) (*console.Table, text.Unit) {
 	var times []trace.Time
 	for _, c := range group {
 		times = append(times, c.A, c.B)
 	}
-	return text.UnitOf(times...)
+	u := text.UnitOf(times...)
+	t := &console.Table{
+		Title: "by " + group[0].Group, Top: top,
+		Columns: []string{"", "A, " + u.Name, "B, " + u.Name, "B − A", "share of A"},
+	}
+	if counts {
+		t.Columns = append(t.Columns, "count in A", "count in B")
+	}
+	for _, c := range group {
+		t.Add(text.Middle(layout.ShortName(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff),
+			text.Percent(float64(c.Diff)/float64(max(1, d.A.Time))), c.CountA, c.CountB)
+	}
+	return t, u
 }
 
 // Of compares two sides.

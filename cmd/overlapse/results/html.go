@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -23,13 +23,11 @@ func (r *Replayed) explainTables() []html.Table {
 	if r.Window != Iteration {
 		of = "the window " + r.Window
 	}
-	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
-	path := html.Table{
-		Title: "Critical paths",
-		Note:  "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
-		Columns: []html.Column{
-			{Name: "strategy"}, {Name: "time", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "breakdown"}, {Name: "waited before for"},
-		},
+	sum := console.Table{Title: "Against bulk", Columns: []string{"strategy", "why"}}
+	path := console.Table{
+		Title:   "Critical paths",
+		Note:    "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
+		Columns: []string{"strategy", "time", "ranks", "kernels and copies", "breakdown", "waited before for"},
 	}
 	for i, row := range r.Rows {
 		e := row.Explanation
@@ -38,18 +36,16 @@ func (r *Replayed) explainTables() []html.Table {
 		}
 		name := r.Named(r.Outcomes[i].Result.Run.Name)
 		if v := e.Versus; v != nil {
-			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
+			sum.Add(name, v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
 		for _, l := range e.Path {
-			path.Rows = append(path.Rows, []string{
-				name, layout.Short(l.Time), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
-			})
+			path.Add(name, l.Time, ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After)
 		}
 	}
 	if len(path.Rows) == 0 {
 		return nil
 	}
-	return []html.Table{sum, path}
+	return []html.Table{sum.HTML(), path.HTML()}
 }
 
 // HTML is the data of the HTML report.
@@ -66,25 +62,21 @@ func (r *Replayed) HTML() html.Report {
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", r.Machine, text.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: text.Micros(trace.Time(r.Measured))},
-			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(r.Residual.Worst), r.Residual.Ops)},
 		},
 	}
 	if left := r.Coarse(); left != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
 	}
-	for _, b := range r.Verdict.Below {
-		rep.Facts = append(rep.Facts, html.Fact{Name: "faster than ideal", Value: belowIdeal(b)})
-	}
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	best := r.best()
+	var shown []*replayRow
 	for i, row := range r.Rows {
 		out := r.Outcomes[i]
-		bar := html.Bar{Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact, Note: row.Limit}
+		bar := html.Bar{Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact}
+		shown = append(shown, &r.Rows[i])
 		if !row.Applies {
-			bar.Note = row.reason()
-			rep.Strategies = append(rep.Strategies, bar)
 			continue
 		}
 		bar.Time, bar.Times, bar.Error = trace.Time(row.Time), row.Times, row.Error
@@ -103,15 +95,16 @@ func (r *Replayed) HTML() html.Report {
 		rep.Rank = late.Rank
 	}
 	r.how(&rep, best)
-	rep.Tables = append(r.explainTables(), r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
-	notes := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
+	numbers := tableOf(r.columns(true), shown, 0).HTML()
+	rep.Numbers = &numbers
+	reasons, notes := console.Table{Title: "Reasons", Columns: []string{"reason"}}, console.Table{Title: "Assumptions", Columns: []string{"note"}}
+	for _, line := range r.why() {
+		reasons.Add(line)
+	}
 	for _, n := range r.Notes {
-		notes.Rows = append(notes.Rows, []string{n})
+		notes.Add(n)
 	}
-	rep.Tables = append(rep.Tables, notes)
-	for i := range rep.Tables {
-		rep.Tables[i].Folded = true
-	}
+	rep.Tables = append(r.explainTables(), reasons.HTML(), r.idleTable().HTML(), r.memoryTable(), r.pairTable().HTML(), notes.HTML())
 	return rep
 }
 
@@ -167,48 +160,17 @@ func (r *Replayed) runNote(row replayRow) string {
 	return text.Percent(row.Change)
 }
 
-// confidenceTable has the confidence in each prediction, and its spread over random seeds.
-func (r *Replayed) confidenceTable() html.Table {
-	t := html.Table{
-		Title:   "Confidence",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "probability of being faster"}, {Name: "reason"}},
-	}
-	if slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
-		t.Columns = append(t.Columns, html.Column{Name: "with other random seeds"})
-	}
-	for _, row := range r.Rows {
-		if !row.Applies {
-			continue
-		}
-		spread := ""
-		if s := row.Seeds; s != nil {
-			spread = fmt.Sprintf("%s to %s, median %s", text.Micros(s.Fastest()), text.Micros(s.Slowest()), text.Micros(s.Median()))
-			if m := modesOf(s); m != "" {
-				spread += "; " + m
-			}
-		}
-		t.Rows = append(t.Rows, []string{r.Named(row.Strategy), row.Settings, row.confidence(), row.Confidence.Why, spread}[:len(t.Columns)])
-	}
-	return t
-}
-
 // idleTable has the idle time of streams by strategy and cause.
-func (r *Replayed) idleTable() html.Table {
-	t := html.Table{
+func (r *Replayed) idleTable() *console.Table {
+	t := &console.Table{
 		Title:   "Idle time of streams",
 		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "time", Number: true}, {Name: "share of the streams' time", Number: true}, {Name: "longest"}},
+		Columns: []string{"strategy", "cause", "time", "share of the streams' time", "longest"},
 	}
-	for _, out := range r.Outcomes {
-		if out.Result == nil {
-			continue
-		}
-		all := explain.IdleByCause(&out)
+	for _, out := range r.ran() {
 		streams := streamTime(out.Result)
-		for _, s := range all {
-			t.Rows = append(t.Rows, []string{
-				r.Named(out.Result.Run.Name), causeText(s.Cause), layout.Short(s.Time), fmt.Sprintf("%.1f %%", 100*float64(s.Time)/float64(max(1, streams))), s.Longest,
-			})
+		for _, s := range explain.IdleByCause(&out) {
+			t.Add(r.Named(out.Result.Run.Name), causeText(s.Cause), s.Time, text.ShareOf(s.Time, streams), s.Longest)
 		}
 	}
 	return t
@@ -225,14 +187,11 @@ func streamTime(r *replay.Result) trace.Time {
 }
 
 // pairTable has the pairs of the trace with their evidence.
-func (r *Replayed) pairTable() html.Table {
-	t := html.Table{
-		Title:   "Pairs of computation and communication",
-		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
-	}
+func (r *Replayed) pairTable() *console.Table {
+	t := &console.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
 	short := func(name string) string { return text.Middle(layout.ShortName(name), 40) } // such that the evidence has room
 	for _, p := range r.workload.Summary().Pairs {
-		t.Rows = append(t.Rows, []string{p.Direction, short(p.First), short(p.Second), fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), strings.Join(p.Evidence, "; ")})
+		t.Add(p.Direction, short(p.First), short(p.Second), p.Bytes, p.Count, strings.Join(p.Evidence, "; "))
 	}
 	return t
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
@@ -42,10 +43,10 @@ var causeColors = []string{"#56b4e9", "#cc79a7", "#e69f00", "#009e73", "#0072b2"
 
 // memoryTable has each strategy's memory traffic by cause.
 func (r *Replayed) memoryTable() html.Table {
-	t := html.Table{
+	t := console.Table{
 		Title:   "Memory traffic by cause",
 		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
+		Columns: []string{"strategy", "cause", "read, MB", "written, MB"},
 	}
 	chart := html.Chart{Unit: "MB"}
 	part := map[string]int{}
@@ -55,7 +56,7 @@ func (r *Replayed) memoryTable() html.Table {
 		}
 		bar, sum := html.Line{Name: r.Named(r.Outcomes[i].Result.Run.Name)}, 0.0
 		for _, m := range row.Memory {
-			t.Rows = append(t.Rows, []string{bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
+			t.Add(bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6))
 			cause := m.Cause
 			if strings.HasPrefix(cause, "copy ") { // of each pair of ranks
 				cause = "copies"
@@ -74,6 +75,7 @@ func (r *Replayed) memoryTable() html.Table {
 		bar.Tip = bar.Name + ": " + bar.Note
 		chart.Bars = append(chart.Bars, bar)
 	}
-	t.Chart = &chart
-	return t
+	page := t.HTML()
+	page.Chart = &chart
+	return page
 }

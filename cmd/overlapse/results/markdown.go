@@ -5,9 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/engines/explain"
 )
 
 // WriteMarkdown writes the result as a comment on a pull request: the verdict and the table.
@@ -22,22 +20,11 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		fmt.Fprintf(&b, form, text.Markdown(sentence))
 	}
 	rows, _, refused := r.sorted(false)
-	fmt.Fprintf(&b, "\n%s\n\n", r.table(&console.Console{Out: io.Discard}, rows).RenderMarkdown())
+	fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
 	for _, row := range refused {
 		fmt.Fprintf(&b, "- %s\n", text.Markdown(r.named(row)+" "+row.reason()))
 	}
-	var idle, how []string
-	for i := range r.Rows {
-		var causes []string
-		if r.Rows[i].Applies {
-			for _, s := range explain.IdleByCause(&r.Outcomes[i]) {
-				causes = append(causes, fmt.Sprintf("%s %s", causeText(s.Cause), text.Micros(s.Time)))
-			}
-		}
-		if len(causes) > 0 {
-			idle = append(idle, r.named(&r.Rows[i])+": "+strings.Join(causes, ", "))
-		}
-	}
+	var how []string
 	if a := r.Verdict.Advice; a != nil {
 		how = append(how, "where: "+strings.Join(a.Where, "; "))
 		for _, w := range a.Ways {
@@ -50,7 +37,6 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 	}{
 		{"how to get it", how},
 		{"reasons", r.why()},
-		{"idle time of streams " + r.idleScope() + ", summed over streams and ranks", idle},
 		{"assumptions", r.Notes},
 	} {
 		if len(part.lines) == 0 {
@@ -61,6 +47,9 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 			fmt.Fprintf(&b, "- %s\n", text.Markdown(line))
 		}
 		b.WriteString("\n</details>\n")
+	}
+	if idle := r.idleTable(); len(idle.Rows) > 0 {
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n%s\n\n%s\n\n</details>\n", idle.Title, idle.Note, idle.Markdown())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/compare"
@@ -82,13 +80,13 @@ func printPairs(con *console.Console, r *Replayed) {
 		title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, text.Percent(mix.Change))
 	}
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
-	header := []string{"pair", "kernels", "size", "count"}
+	t := console.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
-		header = append(header, strings.TrimSpace(s.Strategy+" "+s.Settings))
+		t.Columns = append(t.Columns, strings.TrimSpace(s.Strategy+" "+s.Settings))
 	}
-	t := con.Table(append(header, "best")...)
+	t.Columns = append(t.Columns, "best")
 	for _, p := range r.PairKinds {
-		row := table.Row{p.Number, text.Shorten(p.First, 22) + " → " + text.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
+		row := []any{p.Number, text.Shorten(p.First, 22) + " → " + text.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := ""
 			if s.Why == "" {
@@ -100,7 +98,7 @@ func printPairs(con *console.Console, r *Replayed) {
 		if p.best != nil {
 			best = fmt.Sprintf("%s %s", p.Best, text.Percent(p.best.Change))
 		}
-		t.AppendRow(append(row, best))
+		t.Add(append(row, best)...)
 	}
-	t.Render()
+	con.Show(&t)
 }

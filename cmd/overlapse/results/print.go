@@ -32,7 +32,11 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	none := r.Verdict.Kind == verdict.NothingToCompare || r.Verdict.Kind == verdict.Withdrawn
 	if len(rows) > 1 && !none || !fold || why {
 		fmt.Fprintln(con.Out)
-		r.table(con, rows).Render()
+		width := con.Width
+		if con.Wide {
+			width = 0
+		}
+		con.Show(r.table(rows, width))
 		if len(folded) > 0 {
 			say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
 		}
@@ -257,7 +261,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := con.Section("laws of the scaled durations", "scaled by", "operations", "captured", "scaled", "change")
+	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"scaled by", "operations", "captured", "scaled", "change"}}
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue
@@ -266,7 +270,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.AppendRow([]any{law, p.Ops, text.Micros(p.Was), text.Micros(p.Is), text.Percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
+		t.Add(law, p.Ops, text.Micros(p.Was), text.Micros(p.Is), text.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
-	t.Render()
+	con.Show(&t)
 }

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -21,12 +19,17 @@ type column struct {
 	of   func(*replayRow) any // a trace.Time or text; "": no value
 }
 
-// columns describes the result's table.
-func (r *Replayed) columns() []column {
+// columns describes the result's table, which has more of them on a page.
+func (r *Replayed) columns(page bool) []column {
 	list := []column{
 		{"strategy", func(row *replayRow) any { return r.named(row) }},
-		{"time", func(row *replayRow) any { return trace.Time(row.Time) }},
-		{"change", func(row *replayRow) any { return unless(row.given(), text.Percent(row.Change)) }},
+		{"time", func(row *replayRow) any {
+			if !row.Applies {
+				return nil
+			}
+			return trace.Time(row.Time)
+		}},
+		{"change", func(row *replayRow) any { return unless(row.given() || !row.Applies, text.Percent(row.Change)) }},
 		{"±", func(row *replayRow) any { return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error)) }},
 		{"faster", func(row *replayRow) any { return unless(row.Error == 0, verdict.PercentOf(row.PFaster)) }},
 		{"effort", func(row *replayRow) any { return string(row.Effort) }},
@@ -53,7 +56,18 @@ func (r *Replayed) columns() []column {
 			return []trace.Time{row.Seeds.Fastest(), row.Seeds.Median(), row.Seeds.Slowest()}[i]
 		}})
 	}
-	return append(list, column{"exposed", func(row *replayRow) any { return row.Exposed() }})
+	if !page {
+		return append(list, column{"exposed", func(row *replayRow) any { return row.Exposed() }})
+	}
+	for i, name := range console.StateNames {
+		list = append(list, column{name, func(row *replayRow) any { return console.States(row.Times)[i] }})
+	}
+	return append(list, column{"time breakdown", func(row *replayRow) any {
+		if !row.Applies {
+			return row.reason()
+		}
+		return row.Limit
+	}})
 }
 
 // confidence is the probability that a row is faster, and the error of its change in points.
@@ -129,24 +143,25 @@ func (r *Replayed) names(rows []*replayRow) string {
 // proseFrom is the width of a terminal from which the table has columns of words.
 const proseFrom = 100
 
-// table is that of rows, with one unit for all times.
-func (r *Replayed) table(con *console.Console, rows []*replayRow) table.Writer {
-	columns := r.columns()
-	if con.Width > 0 && con.Width < proseFrom && !con.Wide {
+// table is that of rows, with one unit for all times, for a terminal of a width; 0: of any.
+func (r *Replayed) table(rows []*replayRow, width int) *console.Table {
+	return tableOf(r.columns(false), rows, width)
+}
+
+func tableOf(columns []column, rows []*replayRow, width int) *console.Table {
+	if width > 0 && width < proseFrom {
 		columns = slices.DeleteFunc(columns, func(c column) bool { return c.name == "effort" })
 	}
-	var names []string
+	t := &console.Table{OneUnit: true}
 	for _, c := range columns {
-		names = append(names, c.name)
+		t.Columns = append(t.Columns, c.name)
 	}
-	t := con.Table(names...)
-	console.OneUnit(t)
 	for _, row := range rows {
-		var cells table.Row
+		var cells []any
 		for _, c := range columns {
 			cells = append(cells, c.of(row))
 		}
-		t.AppendRow(cells)
+		t.Add(cells...)
 	}
 	return t
 }

@@ -60,7 +60,7 @@ func TestTableFits(t *testing.T) {
 		var out bytes.Buffer
 		r := tableRows()
 		rows, _, _ := r.sorted(true)
-		r.table(&console.Console{Out: &out, Width: width}, rows).Render()
+		(&console.Console{Out: &out, Width: width}).Show(r.table(rows, width))
 		for _, line := range strings.Split(out.String(), "\n") {
 			if n := text.LongestLineLen(line); n > width {
 				t.Errorf("%d columns in %d: %q", n, width, line)
@@ -82,7 +82,7 @@ func TestMarkdownTable(t *testing.T) {
 	r := tableRows()
 	r.Rows[3].Settings = "a|b <i>*x*"
 	rows, _, _ := r.sorted(false)
-	got := r.table(&console.Console{Out: &bytes.Buffer{}}, rows).RenderMarkdown()
+	got := r.table(rows, 0).Markdown()
 	for _, want := range []string{"| strategy | time, ms | change | ± | faster | effort | exposed |", `| fused a&#124;b &lt;i&gt;\*x\* | 19.50 | -2.5 % | 12.0 | 61 % | own kernel | 1.95 |`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no line %q in\n%s", want, got)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
@@ -79,12 +77,7 @@ func (r *Results) page(title string, axes *sweep.Axes) html.Sweep {
 		}
 		p.Cells = append(p.Cells, c)
 	}
-	p.Best = html.Table{Title: "Fastest setting of each workload"}
-	heads, rows := bestTable(r.Best)
-	for _, h := range heads {
-		p.Best.Columns = append(p.Best.Columns, html.Column{Name: h, Number: h == "time" || h == "vs captured"})
-	}
-	p.Best.Rows = rows
+	p.Best = r.best().HTML()
 	return p
 }
 
@@ -103,23 +96,12 @@ func recommendable(name string) bool {
 }
 
 // Print prints the fastest setting of each workload.
-func (r *Results) Print(con *console.Console) {
-	heads, rows := bestTable(r.Best)
-	t := con.Section("fastest setting of each workload", heads...)
-	for _, row := range rows {
-		cells := make(table.Row, len(row))
-		for i, text := range row {
-			cells[i] = text
-		}
-		t.AppendRow(cells)
-	}
-	t.Render()
-}
+func (r *Results) Print(con *console.Console) { con.Show(r.best()) }
 
-// bestTable is the fastest settings as text. Axes with one value have no column, except the
-// inputs.
-func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
-	rows = make([][]string, len(best))
+// best has the fastest settings. Axes with one value have no column, except the inputs.
+func (r *Results) best() *console.Table {
+	t := &console.Table{Title: "fastest setting of each workload"}
+	rows := make([][]any, len(r.Best))
 	for _, axis := range []struct {
 		name string
 		of   func(sweep.Best) string
@@ -131,26 +113,26 @@ func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
 		{"ranks", func(b sweep.Best) string { return b.Ranks }},
 		{"retarget", func(b sweep.Best) string { return b.Retarget }},
 	} {
-		differs := slices.ContainsFunc(best, func(b sweep.Best) bool { return axis.of(b) != axis.of(best[0]) })
+		differs := slices.ContainsFunc(r.Best, func(b sweep.Best) bool { return axis.of(b) != axis.of(r.Best[0]) })
 		if axis.name != "input" && !differs {
 			continue
 		}
-		heads = append(heads, axis.name)
-		for i, b := range best {
+		t.Columns = append(t.Columns, axis.name)
+		for i, b := range r.Best {
 			rows[i] = append(rows[i], cmp.Or(axis.of(b), "default"))
 		}
 	}
-	heads = append(heads, "time", "vs captured", "confidence", "next", "fastest setting")
-	for i, b := range best {
+	t.Columns = append(t.Columns, "time", "vs captured", "confidence", "next", "fastest setting")
+	for i, b := range r.Best {
 		if b.Strategy == "" {
-			rows[i] = append(rows[i], "-", "-", "-", "-", "no strategy applies")
+			t.Add(append(rows[i], "-", "-", "-", "-", "no strategy applies")...)
 			continue
 		}
 		next := "-"
 		if b.NextTime > 0 {
 			next = text.Percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
 		}
-		rows[i] = append(rows[i], text.Micros(trace.Time(b.Time)), text.Percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
+		t.Add(append(rows[i], text.Micros(trace.Time(b.Time)), text.Percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))...)
 	}
-	return heads, rows
+	return t
 }

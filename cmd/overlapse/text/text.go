@@ -46,6 +46,9 @@ func (u Unit) Number(t trace.Time) string {
 	return fmt.Sprintf("<%.*f", u.decimals, least)
 }
 
+// Value is a time in the unit.
+func (u Unit) Value(t trace.Time) float64 { return float64(t) / u.ns }
+
 // Signed is Number with the sign of a difference: "+1.2", "0".
 func (u Unit) Signed(t trace.Time) string {
 	switch {
