@@ -15,10 +15,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -37,7 +37,7 @@ type calibrateOptions struct {
 	base   string
 	output string
 	refit  bool
-	plan   inputs.Flags
+	plan   input.Flags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -67,14 +67,14 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.plan.Path != "" && len(args) > 0:
-				return usage.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
+				return cli.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
 			case o.plan.Path != "":
 				return nil
 			case o.plan.Strategy != "all" || o.plan.Machine != "":
-				return usage.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
+				return cli.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
 			}
 			if len(args) == 0 {
-				return usage.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
+				return cli.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
 			}
 			return nil
 		},
@@ -236,8 +236,8 @@ func (a *app) printCalibration(res calibrate.Result) {
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions
 // for a trace more certain.
-func (a *app) plan(o inputs.Flags, output string) error {
-	sel, w, m, err := inputs.Prepare(&a.Reader, o, engines.ParseSelection)
+func (a *app) plan(o input.Flags, output string) error {
+	sel, w, m, err := input.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}

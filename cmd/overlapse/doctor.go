@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -21,7 +21,7 @@ is sent anywhere.`,
 		Example: "  overlapse doctor\n  overlapse doctor --format json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("doctor takes no arguments, not %q", args)
+				return cli.Errorf("doctor takes no arguments, not %q", args)
 			}
 			return nil
 		},
@@ -29,6 +29,6 @@ is sent anywhere.`,
 			return doctor.Examine(c.Context(), a.Console, doctor.Here(), version(), format)
 		},
 	}
-	usage.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
+	cli.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -59,11 +59,11 @@ pairs of computation and communication that a strategy can overlap; the states o
 	}
 	f := c.Flags()
 	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
-	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.all, "all", false, "also print the evidence for pairs, tiles and dependencies, every step, and the file of each rank")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each table; 0: all")
-	inputs.DataflowFlag(c, &o.dataflow)
+	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each table; 0: all")
+	input.DataflowFlag(c, &o.dataflow)
 	a.OutsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
@@ -118,7 +118,7 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(5)
-	corrections, err := inputs.ReadCorrections(o.dataflow)
+	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
 	}
@@ -126,11 +126,11 @@ func (a *app) inspect(o inspectOptions) error {
 	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
 	done()
 	if err != nil {
-		return inputs.LiftError(o.path, err)
+		return input.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	on := inputs.KnownMachine(w)
-	if o.machine != "" && !inputs.IsYAML(o.path) {
+	on := input.KnownMachine(w)
+	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
 		if err != nil {
 			return err
@@ -220,7 +220,7 @@ func (v *inspection) printAnswer() {
 // ranksText is how many ranks were captured, and on what.
 func (v *inspection) ranksText() string {
 	s := &v.summary
-	ranks := text.Counted(s.World, "rank")
+	ranks := words.Counted(s.World, "rank")
 	if s.Captured < s.World {
 		ranks = fmt.Sprintf("%d of %s captured", s.Captured, ranks)
 	}
@@ -235,14 +235,14 @@ func (v *inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *inspection) iterationsText() string {
-	took := text.Micros(plan.MeasuredStepTime(v.workload))
+	took := words.Micros(plan.MeasuredStepTime(v.workload))
 	switch n := workload.Iterations(v.workload); {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
 		return took + " in all, no step is marked"
 	default:
-		return fmt.Sprintf("%s of %s", text.Counted(n, "iteration"), took)
+		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
 	}
 }
 
@@ -272,13 +272,13 @@ func (v *inspection) boundText() string {
 		{"other idle time", sum.Idle - host},
 	}
 	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
-	var words []string
+	var list []string
 	for _, p := range parts {
 		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
-			words = append(words, fmt.Sprintf("%s %.1f %%", p.of, part))
+			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part))
 		}
 	}
-	line := strings.Join(words, ", ")
+	line := strings.Join(list, ", ")
 	whole := v.metrics.Sum()
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
@@ -326,9 +326,9 @@ func (v *inspection) waitingText() string {
 
 // nextCommand is the command to run next, as it can be pasted.
 func (v *inspection) nextCommand() string {
-	path := text.ShellWord(v.path)
+	path := words.ShellWord(v.path)
 	if paths := v.Inputs[v.path]; paths != nil {
-		path = text.ShellWords(paths)
+		path = words.ShellWords(paths)
 	}
 	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 {
 		return "overlapse view " + path
@@ -336,9 +336,9 @@ func (v *inspection) nextCommand() string {
 	command := "overlapse replay " + path
 	switch {
 	case v.inspectOptions.machine != "":
-		command += " --machine " + text.ShellWord(v.inspectOptions.machine)
+		command += " --machine " + words.ShellWord(v.inspectOptions.machine)
 	case v.machine == nil:
-		name, why := inputs.Likely(v.workload)
+		name, why := input.Likely(v.workload)
 		command += fmt.Sprintf(" --machine %s  # %s", name, why)
 	}
 	return command
@@ -366,7 +366,7 @@ func (v *inspection) printCollectives() {
 	for _, c := range all {
 		group := ""
 		if several {
-			group = text.Shorten(c.Group, 14)
+			group = words.Shorten(c.Group, 14)
 		}
 		algorithm, bus, links, waiting := "", "", "", ""
 		if c.Bus > 0 && !c.Guessed {
@@ -419,7 +419,7 @@ func (v *inspection) printKernels() {
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.Add(names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
+		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
 	}
 	v.Show(&t)
 }
@@ -446,7 +446,7 @@ const nameWidth = 28
 // kernelNames are short names of kernels. One that would look like another shows where its
 // full name begins to differ from the most similar one.
 func kernelNames(ks []workload.KernelSummary) []string {
-	shown := func(k workload.KernelSummary) string { return text.Middle(layout.ShortName(k.Name), nameWidth) }
+	shown := func(k workload.KernelSummary) string { return words.Middle(layout.ShortName(k.Name), nameWidth) }
 	alike := map[[2]string][]string{} // full names, by what is shown
 	for _, k := range ks {
 		key := [2]string{shown(k), k.Shape}
@@ -470,8 +470,8 @@ func kernelNames(ks []workload.KernelSummary) []string {
 			at = max(at, n)
 		}
 		rest := strings.ToValidUTF8(k.Name[at:], "")
-		name := text.Shorten(layout.ShortName(k.Name), nameWidth/2)
-		names[i] = name + " …" + text.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
+		name := words.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
 	return names
 }
@@ -492,7 +492,7 @@ func (v *inspection) printPairs() {
 		if p.Direction != workload.ComputeThenCompute.String() {
 			size = sizeOrUnknown(p.Bytes, true)
 		}
-		t.Add(p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22), text.Middle(layout.ShortName(p.Second), 22),
+		t.Add(p.Number, p.Direction, words.Middle(layout.ShortName(p.First), 22), words.Middle(layout.ShortName(p.Second), 22),
 			size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "))
 	}
 	v.Show(&t)
@@ -536,7 +536,7 @@ func (v *inspection) printRanks() {
 	}
 	v.Show(&rows)
 	if copies > 0 {
-		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", text.Counted(copies, "rank"))
+		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", words.Counted(copies, "rank"))
 	}
 }
 
@@ -592,7 +592,7 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.Add(e.Action.String(), e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit+" "+strings.Join(at, ", "))
+		t.Add(e.Action.String(), e.Count, words.Shorten(e.Reason, 80), e.File, e.Unit+" "+strings.Join(at, ", "))
 	}
 	a.Show(&t)
 }
@@ -624,7 +624,7 @@ func uncertainty(t trace.Time) string {
 	if t == trace.None {
 		return "unknown"
 	}
-	return text.Micros(t)
+	return words.Micros(t)
 }
 
 // dependenciesText says in a line how much of the dataflow is recorded.
@@ -640,7 +640,7 @@ func (v *inspection) dependenciesText() {
 	if 2*guessed > total {
 		n, how = guessed, "guessed (--all says how to record them)"
 	}
-	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, text.Counted(total, "operation"), how))
+	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, words.Counted(total, "operation"), how))
 }
 
 // printDependencies prints the dataflow graph in numbers.

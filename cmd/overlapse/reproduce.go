@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -43,9 +43,9 @@ overlapse is fitted to a claim.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reproduce(c.Context(), args, points, machineName, format, output)
 		},
-		ValidArgsFunction: usage.OneOf(reproduce.Names()...),
+		ValidArgsFunction: cli.OneOf(reproduce.Names()...),
 	}
-	usage.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
+	cli.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
 	c.Flags().StringVar(&machineName, "machine", "", "replay the experiments on this machine, a profile or a YAML file, with as many GPUs as published; default: the papers' machines")
 	c.Flags().BoolVar(&points, "points", false, "print every point")
@@ -67,7 +67,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	found, err := reproduce.Run(workloads.Files, papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	found, err := reproduce.Run(workloads.Files, papers, only, on, input.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
@@ -115,7 +115,7 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 	}
 	for _, word := range words {
 		if !slices.Contains(ids, word) {
-			return nil, nil, usage.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
+			return nil, nil, cli.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
 		}
 	}
 	return all, func(id string) bool { return wanted[id] }, nil
