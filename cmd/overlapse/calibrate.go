@@ -36,7 +36,6 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
-	refit  bool
 	plan   input.Flags
 }
 
@@ -88,7 +87,6 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.base, "base", "", "base profile or YAML file for unmeasured values: device limits, topology; default: the profile of the rows' machine, else h200")
-	f.BoolVar(&o.refit, "refit", false, "replace every parameter that rows settle, even where the base predicts left-out rows better: to see what the measurements alone say")
 	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
 	f.StringVar(&o.plan.Path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
 	f.StringVar(&o.plan.Machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
@@ -120,7 +118,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	res, err := calibrate.Calibrate(rows, base, calibrate.Options{Refit: o.refit})
+	res, err := calibrate.Calibrate(rows, base, calibrate.Options{})
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ func (a *app) doctorCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what this machine has: charts, locale, terminal, GPUs and their profile, Python for captures",
-		Long: `Checks what reports, timelines, replays and captures use on this machine. Every line is ok
+		Short: "Check what this machine has: locale, terminal, GPUs and their profile, Python for captures",
+		Long: `Checks what timelines, replays and captures use on this machine. Every line is ok
 or missing, with what that means and what to do. The exit code is 1 only if something is
 missing that every command needs.
 

@@ -7,8 +7,7 @@
 //	                      the same panels ──viz/svg────────────────────────────▶ SVG
 //	       ──tables─────▶ html/template ───────────────────────────────────────▶ tables
 //
-// A page without scripts has its timelines as SVG and the numbers of its bars as tables; so
-// has a build with the tag noecharts, apart from timelines, whose script needs no library.
+// A page without scripts has its timelines as SVG and the numbers of its bars as tables.
 //
 // Names in a report come from traces and are untrusted text. They reach the page
 // as escaped HTML or as strings of a JSON document, never as markup or code,
@@ -108,8 +107,10 @@ var page embed.FS
 // EChartsVersion is that of the charts' library.
 const EChartsVersion = "5.6.0"
 
-// HasECharts reports whether this build has ECharts, without which reports have no bars.
-func HasECharts() bool { return len(library) > 0 }
+// library is ECharts, compressed.
+//
+//go:embed assets/echarts.min.js.gz
+var library []byte
 
 // unpack decompresses ECharts.
 func unpack(library []byte) string {
@@ -124,30 +125,29 @@ func unpack(library []byte) string {
 	return string(b)
 }
 
-// Write writes the report to w. No character that a terminal must not get is in it.
-func Write(w io.Writer, rep Report) error { return write(plain.Writer(w), rep, library) }
-
 // view is what page.html is filled with.
 type view struct {
 	Report
 	Policy                string
 	Style                 template.CSS
-	Data, ECharts, Script template.JS // ECharts: "" without it
+	Data, ECharts, Script template.JS
 	EChartsVersion        string
 	Bars                  *cells
-	Chart                 *Chart // nil: none, or no ECharts
+	Chart                 *Chart // nil: none
 	Lanes, Workgroups     template.HTML
 	Use                   *figures
 	Tables                []cells
 }
 
-// write writes a report with the compressed library, or one without a library.
-func write(w io.Writer, rep Report, library []byte) error {
+// Write writes the report to w. No character that a terminal must not get is in it.
+func Write(w io.Writer, rep Report) error {
 	v := view{
 		Report:         rep,
 		Style:          template.CSS(pageFile("page.css")),
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
+		ECharts:        template.JS(base64.StdEncoding.EncodeToString(library)),
+		Chart:          rep.chart(),
 		Use:            rep.useFigures(),
 	}
 	if rep.Numbers != nil {
@@ -164,11 +164,7 @@ func write(w io.Writer, rep Report, library []byte) error {
 	if d.Workgroups != nil {
 		v.Workgroups = template.HTML(rep.figure(d.Workgroups, names, "Timeline of workgroups").Inline())
 	}
-	v.Policy = policy(string(v.Script))
-	if len(library) > 0 {
-		v.ECharts, v.Chart = template.JS(base64.StdEncoding.EncodeToString(library)), rep.chart()
-		v.Policy = policy(string(v.Script), unpack(library))
-	}
+	v.Policy = policy(string(v.Script), unpack(library))
 	if v.Chart != nil {
 		d.Charts = append(d.Charts, v.Chart.option())
 	}
@@ -177,7 +173,7 @@ func write(w io.Writer, rep Report, library []byte) error {
 			continue
 		}
 		c := t.cells()
-		if t.Chart != nil && len(t.Chart.Bars) > 0 && len(library) > 0 {
+		if t.Chart != nil && len(t.Chart.Bars) > 0 {
 			c.Chart, c.Nth = t.Chart, len(d.Charts)
 			d.Charts = append(d.Charts, t.Chart.option())
 		}
@@ -192,7 +188,7 @@ func write(w io.Writer, rep Report, library []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Execute(w, v); err != nil {
+	if err := t.Execute(plain.Writer(w), v); err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	return nil

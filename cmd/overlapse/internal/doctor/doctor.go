@@ -21,7 +21,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -33,7 +32,6 @@ type Environment struct {
 	root   fs.FS                                                                  // the file system, for /proc and /sys
 	size   func() (columns, lines int, err error)                                 // of the terminal that is standard output
 	temp   func() (string, error)                                                 // writes a temporary file, and returns the folder
-	charts func() error                                                           // writes a report
 }
 
 // A finding is a line of the doctor.
@@ -76,12 +74,6 @@ func Here() Environment {
 			defer os.Remove(f.Name())
 			_, err = f.WriteString("overlapse doctor\n")
 			return os.TempDir(), files.WithoutPath(errors.Join(err, f.Close()))
-		},
-		charts: func() error {
-			if !html.HasECharts() {
-				return errors.New("ECharts is not in the program")
-			}
-			return nil
 		},
 	}
 }
@@ -136,7 +128,7 @@ func (d *Diagnosis) print(w io.Writer) {
 
 // findings are all checks, in the order in which they are printed.
 func (s *Environment) findings(ctx context.Context) []finding {
-	list := []finding{s.reports(), s.temporary(), s.locale(), s.terminal(), s.colours()}
+	list := []finding{s.temporary(), s.locale(), s.terminal(), s.colours()}
 	list = append(list, s.gpus(ctx)...)
 	return append(list, s.python(ctx)...)
 }
@@ -146,14 +138,6 @@ func checked(check, found, means, do string) finding {
 	f := finding{Check: check, Status: "ok", Found: found, Means: means, Do: do}
 	if do != "" {
 		f.Status = "optional"
-	}
-	return f
-}
-
-func (s *Environment) reports() finding {
-	f := checked("charts", "ECharts "+html.EChartsVersion+" is in the program", "reports need no network and no other file", "")
-	if err := s.charts(); err != nil {
-		f = checked("charts", err.Error(), "reports show the strategies as a table, without bars", "install a release, or build without the tag noecharts")
 	}
 	return f
 }

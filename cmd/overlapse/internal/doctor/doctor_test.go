@@ -23,10 +23,9 @@ func healthy() Environment {
 			"sys":        "3.12.3\n",
 			"torch":      "2.11.0+cu130 4\n",
 		}),
-		root:   fstest.MapFS{},
-		size:   func() (int, int, error) { return 160, 50, nil },
-		temp:   func() (string, error) { return "/tmp", nil },
-		charts: func() error { return nil },
+		root: fstest.MapFS{},
+		size: func() (int, int, error) { return 160, 50, nil },
+		temp: func() (string, error) { return "/tmp", nil },
 	}
 }
 
@@ -66,7 +65,6 @@ func TestDoctor(t *testing.T) {
 		{"healthy", func(*Environment) {}, nil, []string{
 			"ok       GPU          4 × NVIDIA H200 (nvidia-smi): profile h200 fits: --machine h200:4", "2.11.0+cu130, 4 GPUs", "LANG=en_US.UTF-8", "16 million",
 		}, true},
-		{"no charts", func(s *Environment) { s.charts = func() error { return errors.New("ECharts is not in the program") } }, []string{"charts"}, []string{"without bars", "install a release"}, true},
 		{"full disk", func(s *Environment) {
 			s.temp = func() (string, error) { return "/var/tmp", errors.New("no space left on device") }
 		}, []string{"temporary"}, []string{"/var/tmp: no space left on device", "set TMPDIR"}, false},

@@ -28,7 +28,6 @@ type Flags struct {
 	Strategy string
 	Clock    string // name of a clock regime
 	dataflow string // a file of corrections
-	profiled bool   // times under the profiler
 	Ranks    string // N or GROUP=N; "": as captured
 	Retarget string // machine; "": that of the capture
 	lift     workload.Options
@@ -43,7 +42,6 @@ func (f *Flags) AddTo(c *cobra.Command, strategies string) {
 	DataflowFlag(c, &f.dataflow)
 	set.StringVar(&f.Ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
 	set.StringVar(&f.Retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
-	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace, to check a replay against it; default: without what it adds to operators and calls of the host")
 }
 
 // Prepare checks the flags, parses the strategies with parse, then reads the trace,
@@ -63,7 +61,7 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	if f.lift.Dataflow, err = ReadCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
-	f.lift.Unprofiled = !f.profiled
+	f.lift.Unprofiled = true
 	w, m, err := r.subject(f.Path, f.Machine, f.lift)
 	if err != nil {
 		return nil, nil, m, err
