@@ -1,4 +1,4 @@
-// Command kubernetes checks a manifest of overlapse sweep --kubernetes against the types of the
+// Command kubernetes checks the manifest samples/cluster/sweep.yaml against the types of the
 // Kubernetes API: unknown and repeated fields, wrong types and missing values are errors. It is a
 // module of its own, so that the program does not depend on Kubernetes.
 package main

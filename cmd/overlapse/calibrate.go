@@ -13,12 +13,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -36,8 +36,7 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
-	refit  bool
-	plan   inputs.Flags
+	plan   input.Flags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -67,14 +66,14 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.plan.Path != "" && len(args) > 0:
-				return usage.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
+				return cli.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
 			case o.plan.Path != "":
 				return nil
 			case o.plan.Strategy != "all" || o.plan.Machine != "":
-				return usage.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
+				return cli.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
 			}
 			if len(args) == 0 {
-				return usage.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
+				return cli.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
 			}
 			return nil
 		},
@@ -88,7 +87,6 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.base, "base", "", "base profile or YAML file for unmeasured values: device limits, topology; default: the profile of the rows' machine, else h200")
-	f.BoolVar(&o.refit, "refit", false, "replace every parameter that rows settle, even where the base predicts left-out rows better: to see what the measurements alone say")
 	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
 	f.StringVar(&o.plan.Path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
 	f.StringVar(&o.plan.Machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
@@ -120,7 +118,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	res, err := calibrate.Calibrate(rows, base, calibrate.Options{Refit: o.refit})
+	res, err := calibrate.Calibrate(rows, base, calibrate.Options{})
 	if err != nil {
 		return err
 	}
@@ -202,12 +200,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		}
 		scores[i] = validate.Scores(checks)
 	}
-	t := a.Section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
+	t := console.Table{Title: "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile", Columns: []string{"strategy", "rows", "base", "", "calibrated", ""}}
 	for i, s := range scores[1] {
 		b := scores[0][i]
-		t.AppendRow(table.Row{s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90)})
+		t.Add(s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90))
 	}
-	t.Render()
+	a.Show(&t)
 	return nil
 }
 
@@ -215,12 +213,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 func (a *app) printCalibration(res calibrate.Result) {
-	t := a.Section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
+	t := console.Table{Title: "parameters that are read together: mean error over left-out rows", Columns: []string{"law", "rows", "base", "fit", "read as"}}
 	for _, c := range res.Choices {
-		t.AppendRow(table.Row{c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better")})
+		t.Add(c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better"))
 	}
-	t.Render()
-	t = a.Section("parameters", "parameter", "value", "rows", "error", "rule")
+	a.Show(&t)
+	t = console.Table{Title: "parameters", Columns: []string{"parameter", "value", "rows", "error", "rule"}}
 	for _, f := range res.Fits {
 		residual, rule := magnitude(f.Residual), f.Rule
 		switch {
@@ -229,15 +227,15 @@ func (a *app) printCalibration(res calibrate.Result) {
 		case f.Kept != "":
 			residual, rule = "", "kept: "+f.Kept
 		}
-		t.AppendRow(table.Row{f.Key, f.Value, len(f.Rows), residual, rule})
+		t.Add(f.Key, f.Value, len(f.Rows), residual, rule)
 	}
-	t.Render()
+	a.Show(&t)
 }
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions
 // for a trace more certain.
-func (a *app) plan(o inputs.Flags, output string) error {
-	sel, w, m, err := inputs.Prepare(&a.Reader, o, engines.ParseSelection)
+func (a *app) plan(o input.Flags, output string) error {
+	sel, w, m, err := input.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}

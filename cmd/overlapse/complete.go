@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -21,10 +21,10 @@ func completions(root *cobra.Command) {
 		"machine":  completeMachines,
 		"base":     completeMachines,
 		"retarget": completeMachines,
-		"clock":    usage.OneOf("captured", "cool", "sustained"),
-		"window":   usage.OneOf(results.Iteration, "all"),
+		"clock":    cli.OneOf("captured", "cool", "sustained"),
+		"window":   cli.OneOf(results.Iteration, "all"),
 		"what-if":  completeWhatIf,
-		"shard":    usage.OneOf("auto"),
+		"shard":    cli.OneOf("auto"),
 	}
 	for _, c := range root.Commands() {
 		for flag, f := range words {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )

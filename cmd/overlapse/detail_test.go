@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -26,7 +26,7 @@ func TestStepResults(t *testing.T) {
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
 		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
-		o.Flags, o.format, o.ranks = inputs.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
+		o.Flags, o.format, o.ranks = input.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -56,8 +56,8 @@ func isDir(path string) bool {
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
 	a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
-	q := inputs.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
-	sel, w, m, err := inputs.Prepare(&a.Reader, q, engines.ParseSelection)
+	q := input.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
+	sel, w, m, err := input.Prepare(&a.Reader, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/difference"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -21,7 +21,7 @@ import (
 
 // diffOptions are the flags of `overlapse diff`.
 type diffOptions struct {
-	inputs.Flags
+	input.Flags
 	format string
 	output string
 	above  float64
@@ -45,7 +45,7 @@ one such folder, two that it holds.`,
   overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
 			if two := o.Strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
-				return usage.Errorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
+				return cli.Errorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
 			}
 			return nil
 		},
@@ -54,16 +54,16 @@ one such folder, two that it holds.`,
 	f := c.Flags()
 	f.StringVar(&o.Strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
-	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
+	cli.ChoiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
-	usage.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
-	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each group; 0: all")
+	cli.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
+	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each group; 0: all")
 	return c
 }
 
 func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.output != "" && o.format == "table" {
-		return usage.Errorf("-o needs --format json, html or markdown (see overlapse diff --help)")
+		return cli.Errorf("-o needs --format json, html or markdown (see overlapse diff --help)")
 	}
 	var x, y difference.Side
 	var err error
@@ -94,7 +94,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		d.Print(a.Console, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {
-		return usage.Threshold{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, text.Percent(d.Change), d.A.Name, text.Percent(o.above))}
+		return cli.Threshold{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, words.Percent(d.Change), d.A.Name, words.Percent(o.above))}
 	}
 	return err
 }
@@ -102,14 +102,14 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 // diffStrategies replays a trace under two strategies.
 func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x, y difference.Side, err error) {
 	o.Path = path
-	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return x, y, err
 	}
 	if len(sel) != 2 {
-		return x, y, usage.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
+		return x, y, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
+	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)})
 	if err != nil {
 		return x, y, err
 	}
@@ -119,7 +119,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 	sides := [2]difference.Side{}
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
-			return x, y, usage.NotRun{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
+			return x, y, cli.NotRun{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
 		}
 		sides[i] = difference.Replayed(r, w, &out)
 	}
@@ -132,9 +132,9 @@ func (a *app) diffRuns(path, strategies string) (x, y difference.Side, err error
 	if err != nil {
 		return x, y, err
 	}
-	views, err := viewsOf(trace.Split(run), viewOptions{Flags: inputs.Flags{Path: path, Strategy: strategies}})
+	views, err := viewsOf(trace.Split(run), viewOptions{Flags: input.Flags{Path: path, Strategy: strategies}})
 	if err == nil && len(views) != 2 {
-		err = usage.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
+		err = cli.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
 	}
 	if err != nil {
 		return x, y, err

@@ -3,16 +3,16 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what this machine has: charts, locale, terminal, GPUs and their profile, Python for captures",
-		Long: `Checks what reports, timelines, replays and captures use on this machine. Every line is ok
+		Short: "Check what this machine has: locale, terminal, GPUs and their profile, Python for captures",
+		Long: `Checks what timelines, replays and captures use on this machine. Every line is ok
 or missing, with what that means and what to do. The exit code is 1 only if something is
 missing that every command needs.
 
@@ -21,7 +21,7 @@ is sent anywhere.`,
 		Example: "  overlapse doctor\n  overlapse doctor --format json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("doctor takes no arguments, not %q", args)
+				return cli.Errorf("doctor takes no arguments, not %q", args)
 			}
 			return nil
 		},
@@ -29,6 +29,6 @@ is sent anywhere.`,
 			return doctor.Examine(c.Context(), a.Console, doctor.Here(), version(), format)
 		},
 	}
-	usage.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
+	cli.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }

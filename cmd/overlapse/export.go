@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -57,15 +57,15 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 		},
 	}
 	f := c.Flags()
-	usage.ChoiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
+	cli.ChoiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
-	usage.IntFlag(f, &o.rank, "rank", -1, usage.Range[int]{Least: -1, Most: machine.MaxGPUs - 1}, "svg: the rank to draw; default: all, of --kernel the first")
+	cli.IntFlag(f, &o.rank, "rank", -1, cli.Range[int]{Least: -1, Most: machine.MaxGPUs - 1}, "svg: the rank to draw; default: all, of --kernel the first")
 	f.StringVar(&o.kernel, "kernel", "", "svg: the kernel or pair to compare, a part of its name")
 	f.StringVar(&o.window, "window", "", "svg: the time range to draw, such as 1.2ms-3ms; default: all")
 	f.BoolVar(&o.critical, "critical-path", false, "svg: mark the critical path of every run")
-	usage.IntFlag(f, &o.width, "width", 1200, usage.Range[int]{Least: 100, Most: usage.MaxRows}, "svg: width in pixels")
+	cli.IntFlag(f, &o.width, "width", 1200, cli.Range[int]{Least: 100, Most: cli.MaxRows}, "svg: width in pixels")
 	return c
 }
 
@@ -78,10 +78,10 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		return a.writeOut(o.output, write)
 	}
 	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
-		return usage.Errorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
+		return cli.Errorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
-	if o.machine != "" && !inputs.IsYAML(o.path) {
-		return usage.Errorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
+	if o.machine != "" && !input.IsYAML(o.path) {
+		return cli.Errorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
 	run, err := a.Open(o.path, o.machine)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -22,11 +22,11 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	if o.window != "" {
 		var ok bool
 		if from, to, ok = timeRange(o.window); !ok {
-			return nil, usage.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)
+			return nil, cli.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)
 		}
 	}
 	var opts tui.Options
-	shown := viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank), full: o.rank >= 0 || o.kernel != ""}
+	shown := viewOptions{Flags: input.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank), full: o.rank >= 0 || o.kernel != ""}
 	views, cannot, err := a.views(ctx, shown, &opts)
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err
@@ -71,5 +71,5 @@ func (o *exportOptions) part(views []layout.View, parts []layout.Part) ([]layout
 		}
 		names = append(names, p.Name)
 	}
-	return nil, usage.Unknown(fmt.Sprintf("--kernel %q: there are %s", o.kernel, strings.Join(names, "; ")), o.kernel, names)
+	return nil, cli.Unknown(fmt.Sprintf("--kernel %q: there are %s", o.kernel, strings.Join(names, "; ")), o.kernel, names)
 }

@@ -79,22 +79,20 @@ var folders = map[string]folder{
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
-	"cmd/overlapse/text":   {height: command},
-	"cmd/overlapse/files":  {height: command},
-	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
-	"cmd/overlapse/console": {height: command + 1, spawns: true, uses: []string{
+	"cmd/overlapse/internal/words":  {height: command},
+	"cmd/overlapse/internal/files":  {height: command},
+	"cmd/overlapse/internal/cli":    {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/internal/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
+	"cmd/overlapse/internal/console": {height: command + 1, spawns: true, uses: []string{
 		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
 	}},
-	"cmd/overlapse/inputs":       {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/doctor":       {height: command + 2, uses: []string{"golang.org/x/term"}},
-	"cmd/overlapse/store":        {height: command + 2, uses: []string{"github.com/minio/minio-go/v7"}},
-	"cmd/overlapse/cluster":      {height: command + 2, uses: []string{"github.com/spf13/pflag"}},
-	"cmd/overlapse/sweepresults": {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
-	"cmd/overlapse/results":      {height: command + 3, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
-	"cmd/overlapse/difference":   {height: command + 4, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/internal/doctor":     {height: command + 2, uses: []string{"golang.org/x/term"}},
+	"cmd/overlapse/internal/sweeping":   {height: command + 2, uses: []string{"github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/internal/results":    {height: command + 3},
+	"cmd/overlapse/internal/difference": {height: command + 4},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text",
 	}},
 }
 
@@ -288,7 +286,7 @@ func forbidden(dir string, own folder, imported string) string {
 		if !slices.ContainsFunc(own.uses, within) && !(own.spawns && within(sync)) {
 			return "not a library of " + dir
 		}
-	case imported == "encoding/csv" && strings.HasPrefix(dir, "cmd/") && dir != "cmd/overlapse/schema":
+	case imported == "encoding/csv" && strings.HasPrefix(dir, "cmd/") && dir != "cmd/overlapse/internal/schema":
 		return "schema.WriteCSV marks what a spreadsheet would execute"
 	case own.opens && imported == "os":
 	case own.height < command && slices.ContainsFunc(impure, within):

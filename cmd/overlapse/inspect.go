@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -60,11 +59,11 @@ pairs of computation and communication that a strategy can overlap; the states o
 	}
 	f := c.Flags()
 	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
-	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.all, "all", false, "also print the evidence for pairs, tiles and dependencies, every step, and the file of each rank")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	usage.IntFlag(f, &o.top, "top", 10, usage.Range[int]{Most: usage.MaxRows}, "rows of each table; 0: all")
-	inputs.DataflowFlag(c, &o.dataflow)
+	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each table; 0: all")
+	input.DataflowFlag(c, &o.dataflow)
 	a.OutsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
@@ -119,7 +118,7 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(5)
-	corrections, err := inputs.ReadCorrections(o.dataflow)
+	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
 	}
@@ -127,11 +126,11 @@ func (a *app) inspect(o inspectOptions) error {
 	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
 	done()
 	if err != nil {
-		return inputs.LiftError(o.path, err)
+		return input.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	on := inputs.KnownMachine(w)
-	if o.machine != "" && !inputs.IsYAML(o.path) {
+	on := input.KnownMachine(w)
+	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
 		if err != nil {
 			return err
@@ -221,7 +220,7 @@ func (v *inspection) printAnswer() {
 // ranksText is how many ranks were captured, and on what.
 func (v *inspection) ranksText() string {
 	s := &v.summary
-	ranks := text.Counted(s.World, "rank")
+	ranks := words.Counted(s.World, "rank")
 	if s.Captured < s.World {
 		ranks = fmt.Sprintf("%d of %s captured", s.Captured, ranks)
 	}
@@ -236,14 +235,14 @@ func (v *inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *inspection) iterationsText() string {
-	took := text.Micros(plan.MeasuredStepTime(v.workload))
+	took := words.Micros(plan.MeasuredStepTime(v.workload))
 	switch n := workload.Iterations(v.workload); {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
 		return took + " in all, no step is marked"
 	default:
-		return fmt.Sprintf("%s of %s", text.Counted(n, "iteration"), took)
+		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
 	}
 }
 
@@ -273,13 +272,13 @@ func (v *inspection) boundText() string {
 		{"other idle time", sum.Idle - host},
 	}
 	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
-	var words []string
+	var list []string
 	for _, p := range parts {
 		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
-			words = append(words, fmt.Sprintf("%s %.1f %%", p.of, part))
+			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part))
 		}
 	}
-	line := strings.Join(words, ", ")
+	line := strings.Join(list, ", ")
 	whole := v.metrics.Sum()
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
@@ -327,9 +326,9 @@ func (v *inspection) waitingText() string {
 
 // nextCommand is the command to run next, as it can be pasted.
 func (v *inspection) nextCommand() string {
-	path := text.ShellWord(v.path)
+	path := words.ShellWord(v.path)
 	if paths := v.Inputs[v.path]; paths != nil {
-		path = text.ShellWords(paths)
+		path = words.ShellWords(paths)
 	}
 	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 {
 		return "overlapse view " + path
@@ -337,9 +336,9 @@ func (v *inspection) nextCommand() string {
 	command := "overlapse replay " + path
 	switch {
 	case v.inspectOptions.machine != "":
-		command += " --machine " + text.ShellWord(v.inspectOptions.machine)
+		command += " --machine " + words.ShellWord(v.inspectOptions.machine)
 	case v.machine == nil:
-		name, why := inputs.Likely(v.workload)
+		name, why := input.Likely(v.workload)
 		command += fmt.Sprintf(" --machine %s  # %s", name, why)
 	}
 	return command
@@ -363,11 +362,11 @@ func (v *inspection) printCollectives() {
 	if v.all {
 		columns = append(columns, "channels", "matched by")
 	}
-	t := v.Section(title, columns...)
-	v.AtMost(t, len(all), v.top, func(i int) {
-		c, group := all[i], ""
+	t := console.Table{Title: title, Columns: columns, Top: v.top}
+	for _, c := range all {
+		group := ""
 		if several {
-			group = text.Shorten(c.Group, 14)
+			group = words.Shorten(c.Group, 14)
 		}
 		algorithm, bus, links, waiting := "", "", "", ""
 		if c.Bus > 0 && !c.Guessed {
@@ -379,11 +378,9 @@ func (v *inspection) printCollectives() {
 		if !v.blind() && c.Ranks > 1 {
 			waiting = fmt.Sprintf("%.0f %%", 100*c.Waiting)
 		}
-		row := table.Row{
-			c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence,
-		}
-		t.AppendRow(row[:len(columns)])
-	})
+		t.Add(c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence)
+	}
+	v.Show(&t)
 }
 
 // sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
@@ -416,18 +413,15 @@ func (v *inspection) printKernels() {
 		ks = merged(ks)
 	}
 	names := kernelNames(ks)
-	t := v.Section("kernels and copies", columns...)
-	v.AtMost(t, len(ks), v.top, func(i int) {
-		k, tiles := ks[i], ""
+	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.top}
+	for i, k := range ks {
+		tiles := ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		row := table.Row{
-			names[i], k.Count, k.TotalNs, text.ShareOf(k.TotalNs, whole), k.TotalNs / trace.Time(k.Count), k.Shape,
-			k.Workgroups, tiles, k.Schedule,
-		}
-		t.AppendRow(row[:len(columns)])
-	})
+		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
+	}
+	v.Show(&t)
 }
 
 // merged joins kernels of the same name and shape; the longest in total come first.
@@ -452,7 +446,7 @@ const nameWidth = 28
 // kernelNames are short names of kernels. One that would look like another shows where its
 // full name begins to differ from the most similar one.
 func kernelNames(ks []workload.KernelSummary) []string {
-	shown := func(k workload.KernelSummary) string { return text.Middle(layout.ShortName(k.Name), nameWidth) }
+	shown := func(k workload.KernelSummary) string { return words.Middle(layout.ShortName(k.Name), nameWidth) }
 	alike := map[[2]string][]string{} // full names, by what is shown
 	for _, k := range ks {
 		key := [2]string{shown(k), k.Shape}
@@ -476,8 +470,8 @@ func kernelNames(ks []workload.KernelSummary) []string {
 			at = max(at, n)
 		}
 		rest := strings.ToValidUTF8(k.Name[at:], "")
-		name := text.Shorten(layout.ShortName(k.Name), nameWidth/2)
-		names[i] = name + " …" + text.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
+		name := words.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
 	return names
 }
@@ -492,18 +486,16 @@ func (v *inspection) printPairs() {
 	if v.all {
 		columns = append(columns, "evidence")
 	}
-	t := v.Section("pairs (numbers for --pair)", columns...)
-	v.AtMost(t, len(ps), v.top, func(i int) {
-		p, size := ps[i], ""
+	t := console.Table{Title: "pairs (numbers for --pair)", Columns: columns, Top: v.top}
+	for _, p := range ps {
+		size := ""
 		if p.Direction != workload.ComputeThenCompute.String() {
 			size = sizeOrUnknown(p.Bytes, true)
 		}
-		row := table.Row{
-			p.Number, p.Direction, text.Middle(layout.ShortName(p.First), 22),
-			text.Middle(layout.ShortName(p.Second), 22), size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
-		}
-		t.AppendRow(row[:len(columns)])
-	})
+		t.Add(p.Number, p.Direction, words.Middle(layout.ShortName(p.First), 22), words.Middle(layout.ShortName(p.Second), 22),
+			size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "))
+	}
+	v.Show(&t)
 }
 
 // printRanks prints what the time of each captured rank goes to.
@@ -529,9 +521,8 @@ func (v *inspection) printRanks() {
 	if v.all {
 		columns = append(columns, "clock ±", "file")
 	}
-	rows := v.Section(title, columns...)
-	console.OneUnit(rows)
-	v.AtMost(rows, len(m.Ranks), v.top, func(i int) {
+	rows := console.Table{Title: title, Columns: columns, OneUnit: true, Top: v.top}
+	for i := range m.Ranks {
 		r, hidden, device := &m.Ranks[i], "", ""
 		if p, ok := r.OverlapPercent(); ok {
 			hidden = fmt.Sprintf("%.1f %%", p)
@@ -540,14 +531,12 @@ func (v *inspection) printRanks() {
 			device = run.Ranks[i].Device.Name
 		}
 		t := v.times[i]
-		row := table.Row{
-			fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
-			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source,
-		}
-		rows.AppendRow(row[:len(columns)])
-	})
+		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
+			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source)
+	}
+	v.Show(&rows)
 	if copies > 0 {
-		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", text.Counted(copies, "rank"))
+		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", words.Counted(copies, "rank"))
 	}
 }
 
@@ -556,11 +545,11 @@ func (v *inspection) printSteps() {
 	if !v.all || len(v.summary.Steps) == 0 {
 		return
 	}
-	t := v.Section("steps", "step", "operations", "from", "median over ranks")
-	v.AtMost(t, len(v.summary.Steps), v.top, func(i int) {
-		st := v.summary.Steps[i]
-		t.AppendRow(table.Row{st.Name, st.Ops, st.StartNs, st.MedianNs})
-	})
+	t := console.Table{Title: "steps", Columns: []string{"step", "operations", "from", "median over ranks"}, Top: v.top}
+	for _, st := range v.summary.Steps {
+		t.Add(st.Name, st.Ops, st.StartNs, st.MedianNs)
+	}
+	v.Show(&t)
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -593,7 +582,7 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 		}
 		return
 	}
-	t := a.Section("ledger", "action", "count", "reason", "file", "first at")
+	t := console.Table{Title: "ledger", Columns: []string{"action", "count", "reason", "file", "first at"}}
 	for _, e := range l.Entries {
 		var at []string
 		for i, p := range e.Positions {
@@ -603,9 +592,9 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.AppendRow(table.Row{e.Action.String(), e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
+		t.Add(e.Action.String(), e.Count, words.Shorten(e.Reason, 80), e.File, e.Unit+" "+strings.Join(at, ", "))
 	}
-	t.Render()
+	a.Show(&t)
 }
 
 // idleWait is what most of a rank's idle time waits for; "" without idle time.
@@ -635,7 +624,7 @@ func uncertainty(t trace.Time) string {
 	if t == trace.None {
 		return "unknown"
 	}
-	return text.Micros(t)
+	return words.Micros(t)
 }
 
 // dependenciesText says in a line how much of the dataflow is recorded.
@@ -651,7 +640,7 @@ func (v *inspection) dependenciesText() {
 	if 2*guessed > total {
 		n, how = guessed, "guessed (--all says how to record them)"
 	}
-	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, text.Counted(total, "operation"), how))
+	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, words.Counted(total, "operation"), how))
 }
 
 // printDependencies prints the dataflow graph in numbers.
@@ -661,14 +650,14 @@ func (v *inspection) printDependencies() {
 	for _, n := range s.Edges {
 		edges += n
 	}
-	t := v.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges",
-		"of these by stream order only", "more by reused memory", "longest chain", "its operations")
+	t := console.Table{Title: "dependencies", Columns: []string{
+		"operations", "exact", "annotated", "guessed", "given", "edges",
+		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
+	}}
 	guessed := s.Operations["guessed"]
-	t.AppendRow(table.Row{
-		len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
-		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps,
-	})
-	t.Render()
+	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
+	v.Show(&t)
 	if 2*guessed > len(v.workload.Ops) {
 		fmt.Fprintln(v.Out, strings.Join([]string{
 			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",

@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
@@ -60,7 +60,7 @@ replay --what-if.`,
 }
 
 func (a *app) listMachines() error {
-	t := a.Table("machine", "GPU", "measured", "published", "assumed", "CUs", "memory", "links", "network")
+	t := console.Table{Columns: []string{"machine", "GPU", "measured", "published", "assumed", "CUs", "memory", "links", "network"}}
 	for _, name := range profile.Names() {
 		m, err := profile.Load(name)
 		if err != nil {
@@ -70,9 +70,9 @@ func (a *app) listMachines() error {
 		share := func(n int) string {
 			return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(o.Measured+o.Published+o.Assumed))
 		}
-		t.AppendRow(table.Row{name, m.GPU.Name, share(o.Measured), share(o.Published), share(o.Assumed), m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology) + ", " + m.Fabric.Egress.String() + " out of a GPU", networkOf(m)})
+		t.Add(name, m.GPU.Name, share(o.Measured), share(o.Published), share(o.Assumed), m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology)+", "+m.Fabric.Egress.String()+" out of a GPU", networkOf(m))
 	}
-	t.Render()
+	a.Show(&t)
 	fmt.Fprintln(a.Out, "\nmeasured, published, assumed: shares of a profile's numbers; overlapse machines NAME has the source of each")
 	return nil
 }

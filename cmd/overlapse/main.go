@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
 func main() {

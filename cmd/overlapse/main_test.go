@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
 func TestMain(m *testing.M) {

@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 )
 
 // printed is what a command prints.

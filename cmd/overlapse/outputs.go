@@ -6,31 +6,27 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
 // checkOutputs refuses an output that replaces an input, or that the next start would read as a
 // part of one.
 func checkOutputs(c *cobra.Command, args []string) error {
-	for _, name := range []string{"output", "slurm", "kubernetes"} {
-		out := value(c, name)
-		if out == "" || strings.HasPrefix(out, "s3://") {
-			continue
+	out := value(c, "output")
+	if out == "" || strings.HasPrefix(out, "s3://") {
+		return nil
+	}
+	for _, in := range inputPaths(c, args) {
+		if err := checkOutput(c.Name(), out, in); err != nil {
+			return err
 		}
-		for _, in := range inputPaths(c, args) {
-			if err := checkOutput(c.Name(), name, out, in); err != nil {
-				return err
-			}
-		}
-		if c.Name() == "replay" {
-			if err := results.CheckFolder(out); err != nil {
-				return err
-			}
-		}
+	}
+	if c.Name() == "replay" {
+		return results.CheckFolder(out)
 	}
 	return nil
 }
@@ -66,19 +62,19 @@ func inputPaths(c *cobra.Command, args []string) (paths []string) {
 	return paths
 }
 
-// checkOutput compares the output of a flag with one input.
-func checkOutput(command, flag, out, in string) error {
+// checkOutput compares the output with one input.
+func checkOutput(command, out, in string) error {
 	const cure = "(give another path)"
 	beside := map[string]string{"validate": ".md", "calibrate": ".yaml"}[command] // what a folder of inputs may get
 	switch {
-	case command == "sweep" && !inputs.IsYAML(in): // --merge joins into one of its folders
+	case command == "sweep" && !input.IsYAML(in): // --merge joins into one of its folders
 		return nil
 	case files.Same(out, in):
-		return usage.Errorf("--%s %s: is an input, which it would replace %s", flag, out, cure)
+		return cli.Errorf("--output %s: is an input, which it would replace %s", out, cure)
 	case files.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):
-		return usage.Errorf("--%s %s: lies in the input %s, which would have another file %s", flag, out, in, cure)
+		return cli.Errorf("--output %s: lies in the input %s, which would have another file %s", out, in, cure)
 	case command == "replay" && files.Within(in, out):
-		return usage.Errorf("--%s %s: holds the input %s, which it would replace %s", flag, out, in, cure)
+		return cli.Errorf("--output %s: holds the input %s, which it would replace %s", out, in, cure)
 	}
 	return nil
 }

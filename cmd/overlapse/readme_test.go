@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")

@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -23,7 +23,7 @@ import (
 
 // replayOptions are the flags of `overlapse replay`.
 type replayOptions struct {
-	inputs.Flags
+	input.Flags
 	format  string
 	dir     string
 	emit    string // folder of the recommended settings; "": none
@@ -80,7 +80,7 @@ other work in bulk.`,
 	o.AddTo(c, "strategies, with settings")
 	a.OutsideFlag(c)
 	f := c.Flags()
-	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
+	cli.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
 	f.BoolVar(&o.why, "why", false, "also print the reasons: of each probability, of strategies that do not apply, of the self-check")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
@@ -89,8 +89,8 @@ other work in bulk.`,
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
-	usage.IntFlag(f, &o.seeds, "seeds", 0, usage.Range[int]{Most: maxSeeds}, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
-	inputs.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
+	cli.IntFlag(f, &o.seeds, "seeds", 0, cli.Range[int]{Most: maxSeeds}, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
+	input.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
@@ -98,11 +98,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.binary(o.format, "give a file with >, or a pipe"); err != nil {
 		return err
 	}
-	altered, err := inputs.ParseWhatIf(o.whatIf)
+	altered, err := input.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}
-	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	if o.pair != "" {
-		if sel, err = inputs.SelectedPairs(w, o.pair, sel); err != nil {
+		if sel, err = input.SelectedPairs(w, o.pair, sel); err != nil {
 			return err
 		}
 	}
@@ -189,22 +189,22 @@ func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
 }
 
 // again is what makes another command read the same input, as words of a shell.
-func (a *app) again(f inputs.Flags) string {
-	words := a.Inputs[f.Path]
-	if words == nil {
-		words = []string{f.Path}
+func (a *app) again(f input.Flags) string {
+	list := a.Inputs[f.Path]
+	if list == nil {
+		list = []string{f.Path}
 	}
 	for _, flag := range [][2]string{{"--machine", f.Machine}, {"--retarget", f.Retarget}, {"--ranks", f.Ranks}} {
 		if flag[1] != "" {
-			words = append(slices.Clone(words), flag[0], flag[1])
+			list = append(slices.Clone(list), flag[0], flag[1])
 		}
 	}
-	return text.ShellWords(words)
+	return words.ShellWords(list)
 }
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: inputs.StopFunc(ctx)}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: input.StopFunc(ctx)}
 	if err := cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...)); err != nil || o.dir == "" {
 		return opts, err
 	}
@@ -226,7 +226,7 @@ func (o *replayOptions) setWindow(opts *replay.Options) error {
 	}
 	var ok bool
 	if opts.From, opts.To, ok = timeRange(o.window); !ok {
-		return usage.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)
+		return cli.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func timeRange(text string) (from, to trace.Time, ok bool) {
 func inJob(world int, ranks ...int) error {
 	for _, r := range ranks {
 		if r < 0 || r >= max(1, world) {
-			return usage.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)
+			return cli.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)
 		}
 	}
 	return nil

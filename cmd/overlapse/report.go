@@ -6,15 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/viz/html"
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var o inputs.Flags
+	var o input.Flags
 	var output string
 	c := &cobra.Command{
 		Use:   "report PATH...",
@@ -35,13 +35,13 @@ timeline, the pprof profiles and the results as JSON.`,
 	return c
 }
 
-func (a *app) writeReport(ctx context.Context, o inputs.Flags, output string) error {
-	sel, w, m, err := inputs.Prepare(&a.Reader, o, engines.ParseSelection)
+func (a *app) writeReport(ctx context.Context, o input.Flags, output string) error {
+	sel, w, m, err := input.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
 	opts := replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: inputs.StopFunc(ctx),
+		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: input.StopFunc(ctx),
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts)
 	if err != nil {

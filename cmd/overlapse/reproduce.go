@@ -8,17 +8,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/samples/workloads"
+	"github.com/overlapse/overlapse/viz/html"
 )
 
 func (a *app) reproduceCommand() *cobra.Command {
@@ -42,9 +43,9 @@ overlapse is fitted to a claim.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reproduce(c.Context(), args, points, machineName, format, output)
 		},
-		ValidArgsFunction: usage.OneOf(reproduce.Names()...),
+		ValidArgsFunction: cli.OneOf(reproduce.Names()...),
 	}
-	usage.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
+	cli.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
 	c.Flags().StringVar(&machineName, "machine", "", "replay the experiments on this machine, a profile or a YAML file, with as many GPUs as published; default: the papers' machines")
 	c.Flags().BoolVar(&points, "points", false, "print every point")
@@ -66,7 +67,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	found, err := reproduce.Run(workloads.Files, papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	found, err := reproduce.Run(workloads.Files, papers, only, on, input.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
@@ -75,16 +76,22 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		return err
 	}
 	write := func(w io.Writer) error {
+		all, each, summary := claimTables(found)
 		switch format {
 		case "json":
 			return schema.WriteJSON(w, found)
 		case "html":
-			return reproduce.WritePage(w, found)
+			all.Title, each.Title = "Claims", "Points"
+			return html.Write(w, html.Report{Title: "overlapse: published claims and replays", Verdict: summary, Tables: []html.Table{all.HTML(), each.HTML()}})
 		}
+		to := *a.Console
+		to.Out = w
 		if points {
-			a.printPoints(w, found)
+			to.Show(each)
+			fmt.Fprintln(w)
 		}
-		a.printClaims(w, found)
+		to.Show(all)
+		fmt.Fprintf(w, "\n%s\n", strings.Join(summary, "\n"))
 		return nil
 	}
 	if output == "" {
@@ -108,55 +115,46 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 	}
 	for _, word := range words {
 		if !slices.Contains(ids, word) {
-			return nil, nil, usage.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
+			return nil, nil, cli.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
 		}
 	}
 	return all, func(id string) bool { return wanted[id] }, nil
 }
 
-// printClaims prints a row for each claim, and the numbers of claims by status.
-func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
-	t := a.Table("claim", "status", "within", "same sign", "says", "cause or reason")
+// claimTables have a row for each claim and for each published number, and sum them up.
+func claimTables(found []reproduce.ClaimResult) (all, each *console.Table, summary []string) {
+	all = &console.Table{Columns: []string{"claim", "status", "within", "same sign", "says", "cause or reason"}}
+	each = &console.Table{Columns: []string{"claim", "point", "as", "published", "replayed", "within", "same sign"}}
 	counts := map[reproduce.Status]int{}
 	var points, within, signed, signs int
-	for _, r := range results {
+	for _, r := range found {
 		in, effects, same := r.Count()
 		counts[r.Status]++
 		points, within, signed, signs = points+len(r.Points), within+in, signed+effects, signs+same
-		row := table.Row{r.ID, string(r.Status), "", "", r.Says, r.Why}
+		inside, sign, why := "", "", r.Why
 		if n := len(r.Points); n > 0 {
-			row[2] = fmt.Sprintf("%d of %d", in, n)
+			inside = fmt.Sprintf("%d of %d", in, n)
 			if effects > 0 {
-				row[3] = fmt.Sprintf("%d of %d", same, effects)
+				sign = fmt.Sprintf("%d of %d", same, effects)
 			}
 			if r.Status == reproduce.Reproduced {
-				row[5] = ""
+				why = ""
 			}
 		}
-		t.AppendRow(row)
-	}
-	t.SetOutputMirror(w)
-	t.Render()
-	fmt.Fprintf(w, "\n%d claims: %d reproduced, %d not reproduced, %d not checkable\n", len(results),
-		counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotCheckable])
-	fmt.Fprintf(w, "%d points: %d within tolerance; %d of %d effects above 3 %% with the published sign\n", points, within, signs, signed)
-}
-
-// printPoints prints a row for each published number.
-func (a *app) printPoints(w io.Writer, results []reproduce.ClaimResult) {
-	t := a.Table("claim", "point", "as", "published", "replayed", "within", "same sign")
-	for _, r := range results {
+		all.Add(r.ID, string(r.Status), inside, sign, r.Says, why)
 		for _, p := range r.Points {
 			here, in, same := p.As.Format(p.Here), yes(p.Within), yes(p.SameSign)
 			if p.Why != "" {
 				here, in, same = p.Why, "", ""
 			}
-			t.AppendRow(table.Row{r.ID, p.Label, string(p.As), p.As.Format(p.Published), here, in, same})
+			each.Add(r.ID, p.Label, string(p.As), p.As.Format(p.Published), here, in, same)
 		}
 	}
-	t.SetOutputMirror(w)
-	t.Render()
-	fmt.Fprintln(w)
+	return all, each, []string{
+		fmt.Sprintf("%d claims: %d reproduced, %d not reproduced, %d not checkable", len(found),
+			counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotCheckable]),
+		fmt.Sprintf("%d points: %d within tolerance; %d of %d effects above 3 %% with the published sign", points, within, signs, signed),
+	}
 }
 
 func yes(b bool) string {

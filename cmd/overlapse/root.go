@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -35,13 +35,13 @@ const (
 // An app is what a command works with: the streams, the global flags, and the files that
 // it writes.
 type app struct {
-	inputs.Reader
+	input.Reader
 	files     files.Set
 	noCommand error // of a line that asks for the help of no command
 }
 
 // newApp is an app on a console.
-func newApp(c *console.Console) *app { return &app{Reader: inputs.Reader{Console: c}} }
+func newApp(c *console.Console) *app { return &app{Reader: input.Reader{Console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -52,10 +52,10 @@ func run(args []string, a *app) int {
 	a.Out, a.Data = out, data
 	root := a.root()
 	root.SetArgs(args)
-	a.Command = "overlapse " + text.ShellWords(args)
+	a.Command = "overlapse " + words.ShellWords(args)
 	err := a.execute(ctx, root)
-	var wrong usage.Error
-	var threshold usage.Threshold
+	var wrong cli.Error
+	var threshold cli.Threshold
 	if err == nil {
 		err = a.noCommand
 	}
@@ -76,7 +76,7 @@ func run(args []string, a *app) int {
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
 	case errors.As(err, &wrong):
-		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(usage.Suggest(err)))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(cli.Suggest(err)))
 		return exitUsage
 	}
 	for _, line := range errorLines(err) {
@@ -85,7 +85,7 @@ func run(args []string, a *app) int {
 	if errors.As(err, &threshold) {
 		return exitThreshold
 	}
-	var cannot usage.NotRun
+	var cannot cli.NotRun
 	if len(a.files.Written) > 0 && !errors.As(err, &cannot) {
 		fmt.Fprintf(a.Err, "overlapse: %v\n", &a.files)
 	}
@@ -168,7 +168,7 @@ Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that 
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
 		Version:           version(),
-		Args:              usage.UnknownCommand,
+		Args:              cli.UnknownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: checkOutputs,
 
@@ -179,10 +179,10 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	usage.IntFlag(root.PersistentFlags(), &a.Limit, "limit", 0, usage.Range[int64]{Most: 1 << 40}, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+	cli.IntFlag(root.PersistentFlags(), &a.Limit, "limit", 0, cli.Range[int64]{Most: 1 << 40}, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
-	root.SetFlagErrorFunc(usage.FlagError)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
 		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
@@ -194,7 +194,7 @@ Results go to standard output, everything else to standard error.`,
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c == root {
-			if a.noCommand = usage.UnknownCommand(root, c.Flags().Args()); a.noCommand != nil {
+			if a.noCommand = cli.UnknownCommand(root, c.Flags().Args()); a.noCommand != nil {
 				return
 			}
 		}
@@ -212,7 +212,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 && c == root {
-				return usage.UnknownCommand(root, args)
+				return cli.UnknownCommand(root, args)
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -223,7 +223,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // atMostOne is the argument check of commands that list entries or show one.
 func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usage.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
+		return cli.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 // onePath is the argument check of commands that take one path.
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usage.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
+		return cli.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -239,11 +239,11 @@ func onePath(c *cobra.Command, args []string) error {
 // tracePaths is the argument check of commands that take one trace, in one or several files.
 func tracePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usage.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
+		return cli.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
 	}
 	for _, path := range args {
-		if len(args) > 1 && (inputs.IsYAML(path) || path == "-") {
-			return usage.Errorf("%s: cannot be combined with other paths", path)
+		if len(args) > 1 && (input.IsYAML(path) || path == "-") {
+			return cli.Errorf("%s: cannot be combined with other paths", path)
 		}
 	}
 	return nil
@@ -254,5 +254,5 @@ func (a *app) binary(format, cure string) error {
 	if a.Width == 0 || format != "pprof" && format != "parquet" {
 		return nil
 	}
-	return usage.Errorf("%s is binary: %s", format, cure)
+	return cli.Errorf("%s is binary: %s", format, cure)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/difference"
-	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/sweepresults"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweeping"
 	"github.com/overlapse/overlapse/engines/sweep"
 )
 
@@ -92,7 +92,7 @@ func schemaLines() []string {
 	}{
 		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
-		{"sweep", reflect.TypeFor[sweepresults.Results]()},
+		{"sweep", reflect.TypeFor[sweeping.Results]()},
 		{"diff", reflect.TypeFor[difference.Difference]()},
 		{"inspect", reflect.TypeFor[inspected]()},
 		{"validate", reflect.TypeFor[validated]()},

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 )
 
 // patient is a context that is cancelled after a number of checks.
@@ -38,7 +38,7 @@ func TestInterruptedReplay(t *testing.T) {
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(patient{t.Context(), left}, replayOptions{
-			Flags: inputs.Flags{Path: "../../samples/llama70b-prefill", Machine: "h200x4", Strategy: "bulk,fused,trigger"}, format: "table",
+			Flags: input.Flags{Path: "../../samples/llama70b-prefill", Machine: "h200x4", Strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		if !errors.Is(err, context.Canceled) || out.Len() > 0 {

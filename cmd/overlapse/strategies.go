@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 )
@@ -32,16 +32,16 @@ func (a *app) strategiesCommand() *cobra.Command {
 				a.explainStrategy(shown[0])
 				return nil
 			}
-			t := a.Table("strategy", "from", "what it does")
+			t := console.Table{Columns: []string{"strategy", "from", "what it does"}}
 			for _, e := range engines.All() {
-				t.AppendRow(table.Row{e.Name, e.From, e.Summary})
+				t.Add(e.Name, e.From, e.Summary)
 			}
-			t.Render()
+			a.Show(&t)
 			return nil
 		},
-		ValidArgsFunction: usage.OneOf(engines.Names()...),
+		ValidArgsFunction: cli.OneOf(engines.Names()...),
 	}
-	usage.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
+	cli.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }
 
@@ -52,7 +52,7 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	}
 	e, ok := engines.Named(names[0])
 	if !ok {
-		return nil, usage.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
+		return nil, cli.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
 	}
 	return []plan.Strategy{e}, nil
 }

@@ -13,16 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/cluster"
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/store"
-	"github.com/overlapse/overlapse/cmd/overlapse/sweepresults"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweeping"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/sweep"
@@ -42,7 +40,6 @@ type sweepOptions struct {
 	dry    bool
 	merge  bool
 	from   []string // stores of --merge
-	job    cluster.Job
 }
 
 func (a *app) sweepCommand() *cobra.Command {
@@ -73,33 +70,31 @@ there. --shard I/N runs one part of N, --shard auto the part that SLURM or Kuber
 this process. Shards may write into one folder, or into several that --merge joins. --merge
 fails if cells are missing, or if two shards disagree.
 
---slurm and --kubernetes write a script and a manifest that run the sweep in parts. The
-output may be s3://BUCKET/PREFIX, with the variables that S3 clients use: AWS_ACCESS_KEY_ID,
+samples/cluster has a script for SLURM and a manifest for Kubernetes that run a sweep in
+parts. The output may be s3://BUCKET/PREFIX, with the variables that S3 clients use: AWS_ACCESS_KEY_ID,
 AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Amazon's.`,
 		Example: `  overlapse sweep samples/sweeps/chunks.yaml -o out
   overlapse sweep plan.yaml -o out --dry-run
   overlapse sweep plan.yaml -o out --shard 3/16
   overlapse sweep --merge out -o merged
-  overlapse sweep plan.yaml -o /shared/out --slurm sweep.sbatch --shards 32 && sbatch sweep.sbatch
-  overlapse sweep plan.yaml -o s3://bucket/sweep --kubernetes job.yaml --shards 32`,
+  sbatch --array=0-31 samples/cluster/sweep.sbatch plan.yaml /shared/out`,
 		Args: func(_ *cobra.Command, args []string) error { return o.arguments(args) },
 		RunE: func(c *cobra.Command, _ []string) error { return a.sweep(c.Context(), o) },
 	}
 	f := c.Flags()
 	f.StringVarP(&o.out, "output", "o", "", "folder or s3://BUCKET/PREFIX for cells and results")
 	f.StringVar(&o.shard, "shard", "", "run part I of N only, counted from 1 (3/16), or auto: the part that SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX names")
-	usage.IntFlag(f, &o.jobs, "jobs", 0, usage.Range[int]{Most: 1 << 16}, "cells at once; 0: as many as processors")
+	cli.IntFlag(f, &o.jobs, "jobs", 0, cli.Range[int]{Most: 1 << 16}, "cells at once; 0: as many as processors")
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
 	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
-	usage.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
-	o.job.AddTo(f)
+	cli.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
 	return c
 }
 
 // arguments checks the command line.
 func (o *sweepOptions) arguments(args []string) error {
 	for _, arg := range args {
-		if inputs.IsYAML(arg) && o.plan == "" && len(o.from) == 0 {
+		if input.IsYAML(arg) && o.plan == "" && len(o.from) == 0 {
 			o.plan = arg
 			continue
 		}
@@ -107,24 +102,24 @@ func (o *sweepOptions) arguments(args []string) error {
 	}
 	switch {
 	case o.merge && len(o.from) == 0:
-		return usage.Errorf("--merge needs the folders that sweep -o wrote")
-	case o.merge && (o.shard != "" || o.dry || o.job.Wanted()):
-		return usage.Errorf("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")
+		return cli.Errorf("--merge needs the folders that sweep -o wrote")
+	case o.merge && (o.shard != "" || o.dry):
+		return cli.Errorf("--merge replays nothing: leave out --shard and --dry-run")
 	case !o.merge && o.plan == "":
-		return usage.Errorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
+		return cli.Errorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
 	case !o.merge && len(o.from) > 0:
-		return usage.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])
+		return cli.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])
 	case !o.merge && o.out == "":
-		return usage.Errorf("sweep needs -o FOLDER for its results")
+		return cli.Errorf("sweep needs -o FOLDER for its results")
 	}
-	return o.job.Check()
+	return nil
 }
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if o.merge {
 		return a.mergeSweep(ctx, o)
 	}
-	part, parts, err := cluster.ShardOf(o.shard, os.Getenv)
+	part, parts, err := sweeping.ShardOf(o.shard, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -133,14 +128,11 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return err
 	}
 	for _, in := range axes.Inputs {
-		if files.Within(o.out, inputs.Besides(o.plan, in.Name)) {
+		if files.Within(o.out, input.Besides(o.plan, in.Name)) {
 			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in.Name)
 		}
 	}
-	if o.job.Wanted() {
-		return o.job.Write(a.Console, &a.files, o.plan, o.out, axes.Reading)
-	}
-	store, err := store.Open(ctx, &a.files, o.out)
+	store, err := sweeping.Open(ctx, &a.files, o.out)
 	if err != nil {
 		return err
 	}
@@ -166,7 +158,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return nil
 	}
 	if parts > 1 {
-		a.Notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, text.Counted(len(mine), "cell"), plain.Line(o.out))
+		a.Notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, words.Counted(len(mine), "cell"), plain.Line(o.out))
 		return nil
 	}
 	finished = map[string]sweep.Record{}
@@ -192,7 +184,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	start := time.Now()
 	var bar *console.Progress
 	r := sweep.Runner{
-		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: inputs.StopFunc(ctx),
+		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: input.StopFunc(ctx),
 		Clock: func() float64 { return time.Since(start).Seconds() },
 		Load:  func(g sweep.Group) (*sweep.Subject, error) { return a.sweepSubject(ctx, o.plan, g) },
 		Done:  func() { bar.Add(1) },
@@ -204,7 +196,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		},
 	}
 	sample := sweep.Sample(left, sampled)
-	a.Notef("%s: %s of %s; %d finished before", plain.Line(o.plan), text.Counted(len(mine), "cell"), text.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
+	a.Notef("%s: %s of %s; %d finished before", plain.Line(o.plan), words.Counted(len(mine), "cell"), words.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
 	if o.dry {
 		bar = a.Progress(len(sample), "estimating")
 	} else {
@@ -219,8 +211,8 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		seconds += finished[c.ID].Seconds
 	}
 	rest := len(left) - len(sample)
-	a.Notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", text.Counted(rest, "cell"),
-		text.Seconds(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
+	a.Notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", words.Counted(rest, "cell"),
+		words.Seconds(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
 	if o.dry {
 		return ctx.Err()
 	}
@@ -235,7 +227,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 				kept++
 			}
 		}
-		a.Notef("interrupted: %d of %s are finished and kept", kept, text.Counted(len(mine), "cell"))
+		a.Notef("interrupted: %d of %s are finished and kept", kept, words.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
 }
@@ -252,8 +244,8 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 		return nil, err
 	}
 	return p.Resolve(programVersion(), a.readingOptions(),
-		func(name string) (string, error) { return a.InputDigest(inputs.Besides(path, name)) },
-		func(name string) (string, error) { return a.MachineDigest(inputs.BesidesMachine(path, name)) })
+		func(name string) (string, error) { return a.InputDigest(input.Besides(path, name)) },
+		func(name string) (string, error) { return a.MachineDigest(input.BesidesMachine(path, name)) })
 }
 
 // readingOptions are the options that change what is read. Without --skip-bad, a larger input
@@ -267,23 +259,23 @@ func (a *app) readingOptions() string {
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
 func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
-	quiet := &inputs.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each group would hide the sweep's own
-	f := inputs.Flags{Path: inputs.Besides(planPath, g.Input), Strategy: "captured", Clock: cmp.Or(g.Clock, "captured"), Ranks: g.Ranks}
+	quiet := &input.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each group would hide the sweep's own
+	f := input.Flags{Path: input.Besides(planPath, g.Input), Strategy: "captured", Clock: cmp.Or(g.Clock, "captured"), Ranks: g.Ranks}
 	if g.Machine != "" {
-		f.Machine = inputs.BesidesMachine(planPath, g.Machine)
+		f.Machine = input.BesidesMachine(planPath, g.Machine)
 	}
 	if g.Retarget != "" {
-		f.Retarget = inputs.BesidesMachine(planPath, g.Retarget)
+		f.Retarget = input.BesidesMachine(planPath, g.Retarget)
 	}
-	_, w, m, err := inputs.Prepare(quiet, f, engines.ParseSelection)
-	var wrong usage.Error
+	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
+	var wrong cli.Error
 	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if altered, err := inputs.ParseWhatIf(g.WhatIf); err != nil {
+	if altered, err := input.ParseWhatIf(g.WhatIf); err != nil {
 		return nil, err
 	} else if len(altered) > 0 {
 		w, m = retarget.WhatIf(w, m, altered)
@@ -291,7 +283,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 			return nil, err
 		}
 	}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), f.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
+	base, err := compare.Run(w, m, engines.CapturedSelection(), f.Scenario(), replay.Options{Stop: input.StopFunc(ctx)})
 	if err != nil {
 		return nil, results.Stopped(ctx, fmt.Errorf("%s: %w", f.Path, err))
 	}
@@ -306,7 +298,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	var stores []sweep.Store
 	finished := map[string]sweep.Record{}
 	for _, from := range o.from {
-		s, err := store.Open(ctx, &a.files, from)
+		s, err := sweeping.Open(ctx, &a.files, from)
 		if err != nil {
 			return err
 		}
@@ -332,7 +324,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.out == "" {
 		o.out = o.from[0]
 	}
-	out, err := store.Open(ctx, &a.files, o.out)
+	out, err := sweeping.Open(ctx, &a.files, o.out)
 	if err != nil {
 		return err
 	}
@@ -341,7 +333,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 
 // sweepResults writes the files of a complete sweep, and prints the best settings.
 func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
-	found := sweepresults.Of(axes, rows)
+	found := sweeping.Of(axes, rows)
 	if err := found.Save(store, axes); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
 // A pane is a terminal with a shell in it.

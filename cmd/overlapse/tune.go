@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -28,7 +28,7 @@ import (
 
 // tuneOptions are the flags of `overlapse tune`.
 type tuneOptions struct {
-	inputs.Flags
+	input.Flags
 	format string
 	top    int
 	pair   string
@@ -60,9 +60,9 @@ order varies between runs, the time is the mean over the orders.`,
 	o.AddTo(c, "strategies to tune, with the settings to keep")
 	a.OutsideFlag(c)
 	f := c.Flags()
-	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
-	usage.IntFlag(f, &o.top, "top", 5, usage.Range[int]{Most: usage.MaxRows}, "number of the other settings to list; 0: all")
-	inputs.WhatIfFlag(f, &o.whatIf, "search")
+	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	cli.IntFlag(f, &o.top, "top", 5, cli.Range[int]{Most: cli.MaxRows}, "number of the other settings to list; 0: all")
+	input.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
@@ -103,18 +103,18 @@ type tunedTime struct {
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
-	altered, err := inputs.ParseWhatIf(o.whatIf)
+	altered, err := input.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}
-	candidates, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
+	candidates, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
 	if len(altered) > 0 {
 		w, m = retarget.WhatIf(w, m, altered)
 	}
-	opts := replay.Options{Stop: inputs.StopFunc(ctx)}
+	opts := replay.Options{Stop: input.StopFunc(ctx)}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), o.Scenario(), opts)
 	if err != nil {
 		return results.Stopped(ctx, err)
@@ -134,7 +134,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	for i := range candidates {
 		if o.pair != "" {
-			if candidates[i], err = inputs.SelectedPairs(w, o.pair, candidates[i]); err != nil {
+			if candidates[i], err = input.SelectedPairs(w, o.pair, candidates[i]); err != nil {
 				return err
 			}
 		}
@@ -165,7 +165,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, m.Name, text.Counted(tried, "setting"), text.Micros(base.Time))
+	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, m.Name, words.Counted(tried, "setting"), words.Micros(base.Time))
 	if w.Run.Estimated != "" {
 		title += " · " + w.Run.Estimated
 	}
@@ -201,7 +201,7 @@ func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	if o.Strategy == "all" || len(names) == 0 {
 		return nil
 	}
-	return usage.NotRun{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))}
+	return cli.NotRun{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))}
 }
 
 func tunedTimes(rungs []verdict.Rung) []tunedTime {
@@ -233,15 +233,15 @@ func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 	if len(ladder) == 0 {
 		return
 	}
-	t := a.Section("one change after the other", "schedule", "time", "change", "likely", "in all", "memory")
-	t.AppendRow(table.Row{"captured", captured, "", "", "", ""})
+	t := console.Table{Title: "one change after the other", Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
+	t.Add("captured", captured, "", "", "", "")
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		t.AppendRow(table.Row{r.added(before), trace.Time(r.Time), text.Percent(r.Step), verdict.PercentOf(r.StepChance), text.Percent(r.Change), memory(r.Kept)})
+		t.Add(r.added(before), trace.Time(r.Time), words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change), memory(r.Kept))
 		before = r
 	}
-	t.Render()
+	a.Show(&t)
 	a.Say("change, likely: against the line above, and the probability of a gain of 1 %; no further change has 80 %")
 }
 
@@ -258,7 +258,7 @@ func memory(kept int64) string {
 
 // printTried prints the fastest settings that are not steps of the ladder.
 func (a *app) printTried(found tuning, top int) {
-	t := a.Section("other settings, fastest first", "strategy", "settings", "time", "change", "likely faster", "memory")
+	t := console.Table{Title: "other settings, fastest first", Columns: []string{"strategy", "settings", "time", "change", "likely faster", "memory"}}
 	shown, last := 0, int64(0)
 	for _, r := range found.Tried {
 		same := func(step tunedTime) bool { return step.Strategy == r.Strategy && step.Settings == r.Settings }
@@ -269,9 +269,9 @@ func (a *app) printTried(found tuning, top int) {
 			break
 		}
 		last = r.Time
-		t.AppendRow(table.Row{r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), text.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept)})
+		t.Add(r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), words.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept))
 	}
-	t.Render()
+	a.Show(&t)
 }
 
 // printWhy prints why settings do not run, and the main reason of the verdict's probability.

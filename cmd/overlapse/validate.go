@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -71,10 +71,10 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: that of the file")
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
-	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
+	cli.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
-	usage.FractionFlag(f, &o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
-	usage.IntFlag(f, &o.seeds, "seeds", 0, usage.Range[int]{Most: maxSeeds}, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
+	cli.FractionFlag(f, &o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
+	cli.IntFlag(f, &o.seeds, "seeds", 0, cli.Range[int]{Most: maxSeeds}, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
 	return c
 }
 
@@ -127,7 +127,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return a.validateDataset(ctx, o, formatted)
 	}
 	if o.output != "" {
-		return usage.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
+		return cli.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
 	}
 	rows, err := readRows(o.path)
 	if err != nil {
@@ -174,7 +174,7 @@ func (v *validated) checkLimit(path string, limit float64) error {
 		return fmt.Errorf("%s: none of %d rows could be predicted, the first because: %s", path, len(v.Skipped), v.Skipped[0].Why)
 	}
 	if all := v.Strategies["all"]; limit > 0 && all.Median > limit {
-		return usage.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
+		return cli.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func (v *validated) checkLimit(path string, limit float64) error {
 // format is given.
 func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
 	if o.traces != "" {
-		return usage.Errorf("--traces needs a file of rows (see overlapse validate --help)")
+		return cli.Errorf("--traces needs a file of rows (see overlapse validate --help)")
 	}
 	d, err := dataset.Open(o.path)
 	if err != nil {
@@ -328,26 +328,22 @@ func summarize(checks []validate.Check) *validated {
 }
 
 func (v *validated) print(a *app) {
-	t := a.Table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
+	t := console.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
 	for _, r := range v.Rows {
 		k := r.row.Workload
-		name := k.Name
-		if name == "" {
-			name = k.Kind
-		}
-		t.AppendRow(table.Row{r.ID, name, k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
+		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
 	}
-	t.Render()
-	t = a.Section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
+	a.Show(&t)
+	t = console.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}
 	for _, c := range v.choices {
-		t.AppendRow(table.Row{c.Workload, c.Best, c.Predicted, fmt.Sprintf("%.1f %%", 100*c.Regret)})
+		t.Add(c.Workload, c.Best, c.Predicted, magnitude(c.Regret))
 	}
-	t.Render()
-	t = a.Section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
+	a.Show(&t)
+	t = console.Table{Title: "error by strategy: |predicted / measured − 1|", Columns: []string{"strategy", "rows", "median", "90th percentile"}}
 	for _, s := range v.scores {
-		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
+		t.Add(s.Strategy, s.N, magnitude(s.Median), magnitude(s.P90))
 	}
-	t.Render()
+	a.Show(&t)
 	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
 	if c := v.Changes; c.N > 0 {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)

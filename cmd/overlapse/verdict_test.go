@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 )
 
 // Defect 1: the terminal, the report, the Markdown summary and the JSON recommend the same.
@@ -45,7 +45,7 @@ func TestOneVerdict(t *testing.T) {
 		}
 	}
 	first, _, _ := strings.Cut(result.Verdict.Sentences[0], "(")
-	if !strings.Contains(read("summary.md"), text.Markdown(first)) {
+	if !strings.Contains(read("summary.md"), words.Markdown(first)) {
 		t.Errorf("summary.md lacks %q", first)
 	}
 }

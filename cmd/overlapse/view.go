@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -29,7 +29,7 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	inputs.Flags
+	input.Flags
 	print  bool
 	figure bool
 	rank   int
@@ -57,7 +57,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 			o.Path, o.full = a.Input(args), c.Flags().Changed("rank")
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
-				return usage.Errorf("--at: %w (y shows the address of a view)", err)
+				return cli.Errorf("--at: %w (y shows the address of a view)", err)
 			}
 			if o.Strategy == "" && at.Strategy != "" {
 				if err := c.Flags().Set("strategy", at.Strategy); err != nil {
@@ -72,8 +72,8 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
-	usage.IntFlag(f, &o.rank, "rank", 0, usage.Range[int]{Most: machine.MaxGPUs - 1}, "rank whose workgroups are recorded and --figure11 shows; given, all of them")
-	usage.IntFlag(f, &o.width, "width", 0, usage.Range[int]{Most: maxColumns}, "columns to print; 0: those of the terminal, or 120")
+	cli.IntFlag(f, &o.rank, "rank", 0, cli.Range[int]{Most: machine.MaxGPUs - 1}, "rank whose workgroups are recorded and --figure11 shows; given, all of them")
+	cli.IntFlag(f, &o.width, "width", 0, cli.Range[int]{Most: maxColumns}, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
 	return c
@@ -104,7 +104,7 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) er
 	if err != nil {
 		return err
 	}
-	defer inputs.CollectOften()()
+	defer input.CollectOften()()
 	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
 		if line != "" {
 			fmt.Fprintln(a.Out, plain.Line(line))
@@ -131,14 +131,14 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		}
 		return views, nil, err
 	}
-	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
-	record := replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx)}
+	record := replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: input.StopFunc(ctx)}
 	if !o.full {
 		record.Most = results.ShownSpans
 	}
@@ -219,14 +219,14 @@ func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 		}
 	}
 	if len(views) == 0 {
-		return nil, usage.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.Path, o.Strategy, strings.Join(names, ", ")), o.Strategy, names)
+		return nil, cli.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.Path, o.Strategy, strings.Join(names, ", ")), o.Strategy, names)
 	}
 	return views, nil
 }
 
 // timeline is the file to show of a folder written by replay -o, else the path itself.
 func (o *viewOptions) timeline() string {
-	if result := filepath.Join(o.Path, "timeline.json.gz"); inputs.IsFile(result) {
+	if result := filepath.Join(o.Path, "timeline.json.gz"); input.IsFile(result) {
 		return result
 	}
 	return o.Path

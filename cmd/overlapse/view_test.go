@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/viz/tui"
 )
 
@@ -23,7 +23,7 @@ func TestViewsOfAFolder(t *testing.T) {
 		}
 		var of [2]tui.Options
 		for i, path := range []string{"../../samples/moe-ep4", dir} {
-			o := viewOptions{Flags: inputs.Flags{Path: path}}
+			o := viewOptions{Flags: input.Flags{Path: path}}
 			if i == 0 {
 				o.Strategy = strategy
 			}

@@ -9,9 +9,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -26,7 +26,7 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 	behind.Read = new(format.Progress)
 	then := "laying out"
 	if o.Strategy != "" {
-		then = "replaying under " + text.Shorten(o.Strategy, 30)
+		then = "replaying under " + words.Shorten(o.Strategy, 30)
 	}
 	begun := time.Now()
 	var cannot error
@@ -36,13 +36,13 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 	load := func(opts *tui.Options) (views []layout.View, err error) {
 		defer close(loaded)
 		if views, cannot, err = behind.views(ctx, o, opts); err == nil {
-			defer inputs.CollectOften()()
+			defer input.CollectOften()()
 			opts.First = layout.New(views[:1])
 		}
 		return views, err
 	}
 	status := func() string {
-		return fmt.Sprintf("%s: %.1f s", inputs.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
+		return fmt.Sprintf("%s: %.1f s", input.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
 	}
 	quit, stop := signal.NotifyContext(ctx, syscall.SIGQUIT) // else the terminal is not restored
 	defer stop()

@@ -16,7 +16,8 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A Chart is horizontal bars, each a stack of parts of the same unit, which ECharts draws.
+// A Chart is horizontal bars, each a stack of parts of the same unit, which ECharts draws. Negative
+// values are on the left.
 type Chart struct {
 	Unit  string
 	Parts []Part
@@ -85,8 +86,8 @@ func (c *Chart) option() map[string]any {
 		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "item"}),
 		charts.WithGridOpts(opts.Grid{Left: "4", Right: "4", Top: "28", Bottom: "4", ContainLabel: opts.Bool(true)}),
 		charts.WithXAxisOpts(opts.XAxis{
-			Type: "value", Min: 0, Max: c.end(), SplitNumber: 4,
-			AxisLabel: &opts.AxisLabel{ShowMinLabel: opts.Bool(true), ShowMaxLabel: opts.Bool(false), Formatter: types.FuncStr("{value} " + c.Unit)},
+			Type: "value", Min: c.low(), Max: c.end(), SplitNumber: 4,
+			AxisLabel: &opts.AxisLabel{ShowMinLabel: opts.Bool(c.low() == 0), ShowMaxLabel: opts.Bool(false), Formatter: types.FuncStr("{value} " + c.Unit)},
 		}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true)}),
 	)
@@ -107,6 +108,14 @@ func (c *Chart) end() float64 {
 		most = max(most, b.sum()+b.Error)
 	}
 	return rounded(1.01 * most)
+}
+
+// low is where the axis begins: at zero, or before all bars.
+func (c *Chart) low() (low float64) {
+	for _, b := range c.Bars {
+		low = min(low, b.sum())
+	}
+	return rounded(1.01 * low)
 }
 
 var stacked = charts.WithBarChartOpts(opts.BarChart{Stack: "parts", BarWidth: "62%"})

@@ -16,7 +16,7 @@ func TestBrowserWheel(t *testing.T) {
 		Plain, Ctrl, Shift bool // whether the browser may scroll
 		Whole, Zoomed, Far view
 	}
-	visit(t, render(t, sample(), library), `
+	visit(t, render(t, sample()), `
 const t = overlapse.lanes, box = t.stage.getBoundingClientRect(), out = {Whole: {...t.view}};
 const wheel = (init) => {
   const e = new WheelEvent("wheel", {clientX: box.x + 500, clientY: box.y + 80, bubbles: true, cancelable: true, ...init});
@@ -44,7 +44,7 @@ func TestBrowserNarrow(t *testing.T) {
 	var got struct {
 		Left, Right, Page, Width float64
 	}
-	visit(t, render(t, sample(), library), `
+	visit(t, render(t, sample()), `
 document.body.style.width = "390px";
 document.body.style.padding = "12px";
 overlapse.bars.draw();
@@ -70,7 +70,7 @@ func TestBrowserAddress(t *testing.T) {
 		Label     string
 		Malformed string
 	}
-	visit(t, render(t, sample(), library), `
+	visit(t, render(t, sample()), `
 const t = overlapse.lanes, out = {};
 location.hash = "#strategy=fused&t=10us-40us&find=gemm_fused";
 await frame();
@@ -109,7 +109,7 @@ func TestBrowserPrintsTables(t *testing.T) {
 		Title: "Wide", Columns: []Column{{"one", false}, {"two", false}, {"three", true}, {"four", false}},
 		Rows: [][]string{{long, long, "1 ms", long}},
 	})
-	page := render(t, rep, library)
+	page := render(t, rep)
 	if strings.Contains(page, "Nothing") {
 		t.Error("an empty table has a heading")
 	}
@@ -135,7 +135,7 @@ func TestCaptionsAreShort(t *testing.T) {
 		}
 	}
 	rep.Runs[0].Run = &run
-	d := document(t, render(t, rep, library))
+	d := document(t, render(t, rep))
 	for i, short := range d.Short {
 		if d.Names[i] == "void cutlass::Kernel2<cutlass_80_tensorop_gemm>(T)" && short == "cutlass_80_tensorop_gemm" {
 			return
@@ -171,7 +171,7 @@ func TestBrowserComparesParts(t *testing.T) {
 		Second  [][2]float64
 		Titles  []string
 	}
-	visit(t, render(t, rep, library), unfold+`
+	visit(t, render(t, rep), unfold+`
 const t = overlapse.workgroups, select = t.controls.lists[0].select, out = {Kernels: [...select.options].map((o) => o.value)};
 const bars = () => t.lines.filter((l) => l.row?.cluster).map((l) => [t.spans.start[l.row.from], t.spans.end[l.row.from]]);
 out.First = bars();
@@ -201,7 +201,7 @@ func TestBrowserMeasuresRanges(t *testing.T) {
 		Title string
 		Rows  [][]string
 	}
-	visit(t, render(t, sample(), library), `
+	visit(t, render(t, sample()), `
 const t = overlapse.lanes;
 t.controls.runs[1].click(); // the captured run only
 t.measure(31000, 97000);
@@ -245,7 +245,7 @@ func TestBrowserCrowdedMarks(t *testing.T) {
 		}
 	}
 	rep := Report{Title: "marks", Runs: []Named{{Name: "fused", Run: b.Finish(trace.Options{KeepZero: true})}}}
-	visit(t, render(t, rep, library), unfold+`
+	visit(t, render(t, rep), unfold+`
 const t = overlapse.workgroups, look = () => ({Marks: t.drawn.marks, Hint: t.hinted.textContent}), out = {Far: look()};
 t.zoomTo(0, 20000);
 await frame();

@@ -7,8 +7,7 @@
 //	                      the same panels ──viz/svg────────────────────────────▶ SVG
 //	       ──tables─────▶ html/template ───────────────────────────────────────▶ tables
 //
-// A page without scripts has its timelines as SVG and the numbers of its bars as tables; so
-// has a build with the tag noecharts, apart from timelines, whose script needs no library.
+// A page without scripts has its timelines as SVG and the numbers of its bars as tables.
 //
 // Names in a report come from traces and are untrusted text. They reach the page
 // as escaped HTML or as strings of a JSON document, never as markup or code,
@@ -31,7 +30,6 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
-	"github.com/overlapse/overlapse/viz/svg"
 )
 
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
@@ -43,13 +41,13 @@ type Report struct {
 	How        []Step        // how to get the recommended strategy
 	Strategies []Bar         // in the order they are shown
 	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
-	Base       string        // whose time Captured is; "": "captured"
 	Heading    string        // of the bars; "": "Strategies"
 	About      string        // below the bars: what they show
 	Runs       []Named       // in the order they are shown, one below the other on one time axis
 	Shown      []int         // runs that timelines show at first; nil: the first and the three shortest others
 	Rank       int           // that timelines show at first if there are many, as in trace.Rank.ID
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
+	Numbers    *Table        // every number of the bars; nil: none
 	Tables     []Table       // idle causes, evidence, ledger
 }
 
@@ -63,24 +61,22 @@ type Step struct{ Text, Code string }
 type Bar struct {
 	Name          string
 	Params        string          // "chunks=4 channels=8"; may be ""
-	Time          trace.Time      // of an iteration; 0 if it did not run, and Note says why
+	Time          trace.Time      // of an iteration; 0 if it did not run
 	overlap.Times                 // what Time consists of, mean of ranks
 	Ranks         []overlap.Times // by rank
 	Error         float64         // of the change, relative to Captured: half of an interval; 0: none is known
 	Chance        string          // probability of being faster: "61 %"; "": none
 	Bound         bool            // a bound, not a schedule
-	Note          string          // what limits it
 }
 
 // A Named is a run with its name in the report.
 type Named struct {
-	Name    string
-	Note    string // printed next to its time: "−22.8 %"; may be ""
-	Run     *trace.Run
-	Start   trace.Time       // of its first iteration: timelines show all runs from there
-	Gaps    []overlap.Reason // why queues were stalled, where known
-	Use     []Use            // what its ranks use over time; nil: counts of kernels and copies
-	Cluster int              // workgroups that compute one slice together, for the order of rows; 0: 16
+	Name  string
+	Note  string // printed next to its time: "−22.8 %"; may be ""
+	Run   *trace.Run
+	Start trace.Time       // of its first iteration: timelines show all runs from there
+	Gaps  []overlap.Reason // why queues were stalled, where known
+	Use   []Use            // what its ranks use over time; nil: counts of kernels and copies
 }
 
 // A Table is rows of text under a heading.
@@ -89,9 +85,8 @@ type Table struct {
 	Note    string // a sentence above the table
 	Columns []Column
 	Rows    [][]string
-	Drawing *svg.Drawing // shown above the rows; nil: none
-	Chart   *Chart       // likewise
-	Folded  bool         // until the reader opens it
+	Chart   *Chart // shown above the rows; nil: none
+	Folded  bool   // until the reader opens it
 }
 
 // A Column is the header of a column. Numbers are right-aligned and sorted by value.
@@ -112,8 +107,10 @@ var page embed.FS
 // EChartsVersion is that of the charts' library.
 const EChartsVersion = "5.6.0"
 
-// HasECharts reports whether this build has ECharts, without which reports have no bars.
-func HasECharts() bool { return len(library) > 0 }
+// library is ECharts, compressed.
+//
+//go:embed assets/echarts.min.js.gz
+var library []byte
 
 // unpack decompresses ECharts.
 func unpack(library []byte) string {
@@ -128,32 +125,34 @@ func unpack(library []byte) string {
 	return string(b)
 }
 
-// Write writes the report to w. No character that a terminal must not get is in it.
-func Write(w io.Writer, rep Report) error { return write(plain.Writer(w), rep, library) }
-
 // view is what page.html is filled with.
 type view struct {
 	Report
 	Policy                string
 	Style                 template.CSS
-	Data, ECharts, Script template.JS // ECharts: "" without it
+	Data, ECharts, Script template.JS
 	EChartsVersion        string
 	Bars                  *cells
-	Chart                 *Chart // nil: none, or no ECharts
+	Chart                 *Chart // nil: none
 	Lanes, Workgroups     template.HTML
 	Use                   *figures
 	Tables                []cells
 }
 
-// write writes a report with the compressed library, or one without a library.
-func write(w io.Writer, rep Report, library []byte) error {
+// Write writes the report to w. No character that a terminal must not get is in it.
+func Write(w io.Writer, rep Report) error {
 	v := view{
 		Report:         rep,
 		Style:          template.CSS(pageFile("page.css")),
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
-		Bars:           rep.strategyCells(),
+		ECharts:        template.JS(base64.StdEncoding.EncodeToString(library)),
+		Chart:          rep.chart(),
 		Use:            rep.useFigures(),
+	}
+	if rep.Numbers != nil {
+		c := rep.Numbers.cells()
+		v.Bars = &c
 	}
 	d, names, err := newData(rep)
 	if err != nil {
@@ -165,11 +164,7 @@ func write(w io.Writer, rep Report, library []byte) error {
 	if d.Workgroups != nil {
 		v.Workgroups = template.HTML(rep.figure(d.Workgroups, names, "Timeline of workgroups").Inline())
 	}
-	v.Policy = policy(string(v.Script))
-	if len(library) > 0 {
-		v.ECharts, v.Chart = template.JS(base64.StdEncoding.EncodeToString(library)), rep.chart()
-		v.Policy = policy(string(v.Script), unpack(library))
-	}
+	v.Policy = policy(string(v.Script), unpack(library))
 	if v.Chart != nil {
 		d.Charts = append(d.Charts, v.Chart.option())
 	}
@@ -178,7 +173,7 @@ func write(w io.Writer, rep Report, library []byte) error {
 			continue
 		}
 		c := t.cells()
-		if t.Chart != nil && len(t.Chart.Bars) > 0 && len(library) > 0 {
+		if t.Chart != nil && len(t.Chart.Bars) > 0 {
 			c.Chart, c.Nth = t.Chart, len(d.Charts)
 			d.Charts = append(d.Charts, t.Chart.option())
 		}
@@ -193,7 +188,7 @@ func write(w io.Writer, rep Report, library []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Execute(w, v); err != nil {
+	if err := t.Execute(plain.Writer(w), v); err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	return nil

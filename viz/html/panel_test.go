@@ -155,7 +155,7 @@ func TestReportSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes a report of a million workgroups")
 	}
-	page := render(t, Report{Title: "large", Runs: []Named{{Name: "run", Run: tiledRun(999_000)}}}, library)
+	page := render(t, Report{Title: "large", Runs: []Named{{Name: "run", Run: tiledRun(999_000)}}})
 	n := 0
 	document(t, page).Workgroups.each(0, func(r *row) { n += r.Spans })
 	if n < 999_000 {
@@ -174,7 +174,7 @@ func benchmarkWrite(b *testing.B, run *trace.Run) {
 	var size int
 	for b.Loop() {
 		var buf bytes.Buffer
-		if err := write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}, library); err != nil {
+		if err := Write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}); err != nil {
 			b.Fatal(err)
 		}
 		size = buf.Len()

@@ -250,7 +250,7 @@ func laneRow(t *layout.Timeline, i int, texts *texts) row {
 	out := row{Label: t.Rows[i].Label, Detail: lane.Kind == trace.Annotation}
 	layout.Flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
 		s := run.Spans[id]
-		out.spans = append(out.spans, segment{from + shift, to + shift, uint8(t.Class(i, id)), texts.name(s), texts.detail(s)})
+		out.spans = append(out.spans, segment{from + shift, to + shift, uint8(t.Class(i, id)), texts.name(s), texts.detail(t, i, id)})
 	})
 	var gaps []segment
 	for _, g := range t.Stalls(i) {

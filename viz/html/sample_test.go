@@ -20,18 +20,22 @@ func sample() Report {
 		Strategies: []Bar{
 			{Name: "captured", Time: 100_000, Times: overlap.Times{Compute: 60_000, Transfer: 35_000, Copies: 2000, Idle: 3000}},
 			{
-				Name: "fused", Params: "order=aware", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05, Chance: "93 %", Note: "stores to rank 1",
+				Name: "fused", Params: "order=aware", Time: 70_000, Times: overlap.Times{Compute: 60_000, Hidden: 40_000, Transfer: 4000, Waiting: 2000, Idle: 4000}, Error: 0.05, Chance: "93 %",
 				Ranks: []overlap.Times{{Compute: 60_000, Transfer: 8000, Idle: 2000}, {Compute: 60_000, Waiting: 4000, Idle: 6000}},
 			},
 			{Name: "ideal", Time: 60_000, Bound: true, Times: overlap.Times{Compute: 60_000, Hidden: 35_000}},
-			{Name: "tilesync", Note: "does not apply: no dependent kernels"},
+			{Name: "tilesync"},
+		},
+		Numbers: &Table{
+			Columns: []Column{{"strategy", false}, {"time, µs", true}, {"time breakdown", false}},
+			Rows:    [][]string{{"captured", "100.0", "compute 60 %"}, {"tilesync", "", "does not apply: no dependent kernels"}},
 		},
 		Runs: []Named{
 			{Name: "captured", Run: bulkRun(), Gaps: []overlap.Reason{
 				{Rank: 0, Queue: 7, Start: 61_000, End: 97_500, Cause: "flag", Note: "posted by the all-to-all"},
 				{Rank: 1, Queue: 7, Start: 60_000, End: 98_000, Cause: "flag"}, // more than is free
 			}},
-			{Name: "fused (order=aware)", Note: "−30.0 %", Run: fusedRun(8, 4), Cluster: 4},
+			{Name: "fused (order=aware)", Note: "−30.0 %", Run: fusedRun(8, 4)},
 		},
 		Tables: []Table{{
 			Title:   "Idle time",

@@ -120,7 +120,7 @@ func (s *session) run(body string, value any) {
 // timelines can be zoomed, the longest frame and the median frame of zooming in and out
 // over all of them.
 func BenchmarkBrowser(b *testing.B) {
-	page := render(b, Report{Title: "large", Strategies: sample().Strategies, Runs: []Named{{Name: "run", Run: tiledRun(999_000)}}}, library)
+	page := render(b, Report{Title: "large", Strategies: sample().Strategies, Runs: []Named{{Name: "run", Run: tiledRun(999_000)}}})
 	file := filepath.Join(b.TempDir(), "report.html")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		b.Fatal(err)

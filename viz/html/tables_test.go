@@ -19,7 +19,7 @@ func TestBrowserTables(t *testing.T) {
 		Sort, Found        string
 		Tag                string
 	}
-	visit(t, render(t, rep, nil), `
+	visit(t, render(t, rep), `
 const button = document.querySelector("th:nth-child(2) button"), input = document.querySelector(".filter"), out = {};
 const names = () => [...document.querySelectorAll("tbody tr")].filter((r) => !r.hidden).map((r) => r.cells[0].textContent);
 button.focus();
@@ -49,9 +49,9 @@ return out;`, &got)
 func TestBrowserTableWidth(t *testing.T) {
 	t.Parallel()
 	rep := sample()
-	rep.Strategies[0].Note = "compute 85 %, exposed communication 14 %, copies 1 %"
+	rep.Numbers.Rows[0][2] = "compute 85 %, exposed communication 14 %, copies 1 %"
 	var lines float64
-	visit(t, render(t, rep, nil), `
+	visit(t, render(t, rep), `
 const cell = document.querySelector("#numbers tbody td:last-child"), range = document.createRange();
 range.selectNodeContents(cell);
 return new Set([...range.getClientRects()].map((r) => r.top)).size;`, &lines)
@@ -71,7 +71,7 @@ func TestBrowserAnchor(t *testing.T) {
 		Starts     []float64
 		Title      string
 	}
-	visit(t, render(t, rep, library), `
+	visit(t, render(t, rep), `
 const t = overlapse.lanes, out = {First: {...t.view}};
 out.Starts = t.panel.sections.map((s) => Math.min(...s.rows.map((r) => t.spans.start[r.from])));
 out.Title = t.panel.sections[0].time;
@@ -85,7 +85,7 @@ return out;`, &got)
 	if len(got.Starts) < 3 || got.Starts[0] != -40_000 || got.Starts[2] != 0 || got.Title != "60.00 µs" {
 		t.Errorf("runs start at %v, the first takes %s", got.Starts, got.Title)
 	}
-	page := render(t, rep, nil)
+	page := render(t, rep)
 	if !strings.Contains(page, "rows over 70.00 µs") {
 		t.Error("the drawing does not start at 0")
 	}
@@ -99,7 +99,7 @@ func TestBrowserCriticalPath(t *testing.T) {
 		Holes                 float64
 		Hash                  string
 	}
-	visit(t, render(t, sample(), library), `
+	visit(t, render(t, sample()), `
 const t = overlapse.lanes, out = {Off: t.drawn.path};
 t.controls.path.click();
 await frame();
@@ -130,7 +130,7 @@ func TestBrowserLabelsGaps(t *testing.T) {
 		Kernels      []string
 		Other        []string
 	}
-	visit(t, render(t, rep, library), unfold+`
+	visit(t, render(t, rep), unfold+`
 const t = overlapse.workgroups, sections = () => t.lines.filter((l) => l.section).map((l) => l.section);
 const out = {Titles: sections().map((s) => s.title), Labels: t.drawn.labels, Gaps: sections()[1].gaps.map((g) => g.from + " " + g.to + " " + g.text)};
 const select = t.controls.lists[0].select;

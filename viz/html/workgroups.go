@@ -79,12 +79,9 @@ func (r Report) layoutViews() []layout.View {
 func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.Part, d *dictionary) {
 	var sections []section
 	for run, v := range views {
-		if !hasWorkgroups(v, rank, part) {
-			continue
-		}
 		t, err := layout.Compared([]layout.View{v}, rank, part, -1)
-		if err != nil {
-			continue // this run does not have the part
+		if err != nil || !slices.ContainsFunc(t.Rows, func(row layout.Row) bool { return row.Kind == layout.LaneRow }) {
+			continue // this run does not have the part, or no workgroups of it
 		}
 		s := r.section(run, fmt.Sprintf("rank %d", v.Run.RankID(rank)))
 		s.Kernel, s.End, s.Time = part.Name, t.End, layout.Short(t.End)
@@ -133,42 +130,12 @@ func kernelRow(t *layout.Timeline, i int, d *dictionary) row {
 // figures11 emits Figure 11 of every rank of every run that has workgroups.
 func (r Report) figures11(kernel string, emit func(run int, t *layout.Timeline)) {
 	for run, n := range r.Runs {
-		senders := senders(n.Run)
 		for rank := range n.Run.Ranks {
-			f := layout.Figure{Rank: int32(rank), Kernel: cmp.Or(kernel, senders[rank]), Cluster: n.Cluster, Rows: -1}
-			if t, err := layout.Figure11(layout.View{Run: n.Run}, f); err == nil { // else this rank has no workgroups
+			if t, err := layout.Figure11(layout.View{Run: n.Run}, layout.Figure{Rank: int32(rank), Kernel: kernel, Rows: -1}); err == nil { // else this rank has no workgroups
 				emit(run, t)
 			}
 		}
 	}
-}
-
-// senders is, by rank row, the name of the kernel whose workgroups compute most
-// for other ranks; "" where none does.
-func senders(r *trace.Run) []string {
-	type kernel struct {
-		rank int32
-		name trace.NameID
-	}
-	sent := map[kernel]int{}
-	names := make([]string, len(r.Ranks))
-	most := make([]int, len(r.Ranks))
-	for _, s := range r.Spans {
-		w := r.Workgroup(s)
-		if s.Kind != trace.Workgroup || w == nil || w.Peer == trace.None {
-			continue
-		}
-		k := kernel{rank: r.Lanes[s.Lane].Rank}
-		if int(w.Peer) == r.RankID(k.rank) {
-			continue
-		}
-		k.name = outermost(r, s).Name
-		sent[k]++
-		if sent[k] > most[k.rank] {
-			most[k.rank], names[k.rank] = sent[k], r.Names[k.name]
-		}
-	}
-	return names
 }
 
 func (r Report) figure11(t *layout.Timeline, run int, d *dictionary) section {
@@ -176,9 +143,7 @@ func (r Report) figure11(t *layout.Timeline, run int, d *dictionary) section {
 	s := r.section(run, fmt.Sprintf("rank %d", n.Run.RankID(t.Rows[0].Rank)))
 	s.End = t.End - t.Start
 	s.Time = layout.Short(s.End)
-	if k := kernelName(n.Run, t); k != "" {
-		s.Title += " · " + k
-	}
+	s.Title += " · " + t.Title
 	cluster := false
 	for i := range t.Rows {
 		if t.Rows[i].Kind != layout.LaneRow {
@@ -191,32 +156,6 @@ func (r Report) figure11(t *layout.Timeline, run int, d *dictionary) section {
 		s.Rows = append(s.Rows, out)
 	}
 	return s
-}
-
-// kernelName is the kernel of the figure's first workgroup.
-func kernelName(r *trace.Run, t *layout.Timeline) string {
-	i := slices.IndexFunc(t.Rows, func(row layout.Row) bool { return len(row.Spans) > 0 })
-	if i < 0 {
-		return ""
-	}
-	return r.NameOf(outermost(r, r.Spans[t.Rows[i].Spans[0]]))
-}
-
-// outermost is the kernel of a workgroup or phase, or what else it is part of.
-func outermost(r *trace.Run, s trace.Span) trace.Span {
-	for s.Parent != trace.None {
-		s = r.Spans[s.Parent]
-	}
-	return s
-}
-
-// hasWorkgroups reports whether a run has workgroups of a part.
-func hasWorkgroups(v layout.View, rank int32, part layout.Part) bool {
-	if int(rank) >= len(v.Run.Ranks) {
-		return false
-	}
-	t, err := layout.Compared([]layout.View{v}, rank, part, 1)
-	return err == nil && slices.ContainsFunc(t.Rows, func(row layout.Row) bool { return row.Kind == layout.LaneRow })
 }
 
 func workgroupRow(t *layout.Timeline, i int, d *dictionary) row {

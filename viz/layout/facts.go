@@ -38,7 +38,7 @@ type facts struct {
 
 func (f *facts) add(name, value string) {
 	if value != "" {
-		f.list = append(f.list, Fact{name, value})
+		f.list = append(f.list, Fact{name, strings.TrimSpace(value)})
 	}
 }
 

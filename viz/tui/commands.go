@@ -78,8 +78,6 @@ func groups() []group {
 			{[]string{">"}, "Figure 11: next launch", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch++ }) }},
 			{[]string{"<"}, "Figure 11: launch before", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch-- }) }},
 			{[]string{"e", "E"}, "all workgroups, or some", func(m *Model) { m.refigure(allRows) }},
-			{[]string{"}"}, "next largest difference of ends", func(m *Model) { m.difference(1) }},
-			{[]string{"{"}, "the difference before", func(m *Model) { m.difference(-1) }},
 		}},
 		{"Views and commands", []command{
 			{[]string{":"}, "go to a time, 12.5 ms, or address", func(m *Model) { m.ask(":", (*Model).run) }},

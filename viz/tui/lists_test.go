@@ -73,34 +73,6 @@ func TestHitList(t *testing.T) {
 	}
 }
 
-// } goes to the workgroup whose end differs most between two runs, or from the others.
-func TestLargestDifference(t *testing.T) {
-	views := []layout.View{{Run: pairOf("bulk", 5000, 1000)}, {Run: pairOf("fused", 100, 800)}}
-	m := NewModel(views, Options{Colors: 256})
-	press(m, "v x }")
-	if want := "1 of 2: WG 1 ends 200 ns earlier than under bulk"; m.message != want {
-		t.Errorf("message %q, want %q", m.message, want)
-	}
-	if p := m.page(); p.t.Rows[p.row()].View != 1 || p.t.Rows[p.row()].Label != "WG 1" {
-		t.Errorf("it goes to %+v", p.t.Rows[p.row()])
-	}
-	press(m, "}")
-	if want := "2 of 2: WG 0 ends 200 ns earlier than under bulk"; m.message != want {
-		t.Errorf("message %q, want %q", m.message, want)
-	}
-	m = NewModel([]layout.View{{Run: fused(32)}}, Options{Colors: 256})
-	press(m, "}")
-	// WG 3 and 19 compute 4·(900+7·15) ns; the median is 4·(900+7·8) ns.
-	if want := "1 of 32: WG 0 ends 224 ns earlier than the median of its kernel"; m.message != want {
-		t.Errorf("message %q, want %q", m.message, want)
-	}
-	m = NewModel(both(), Options{Colors: 256})
-	if press(m, "}"); m.message != "there are no workgroups to compare here (v, then x)" {
-		t.Errorf("message %q", m.message)
-	}
-}
-
-// I shows all of a name, over several lines.
 func TestFullNames(t *testing.T) {
 	var b trace.Builder
 	name := "void " + strings.Repeat("abcdefghi ", 20) + "end_of_the_name"

@@ -11,26 +11,24 @@ import (
 
 // A page is one timeline with its state of browsing.
 type page struct {
-	t           *layout.Timeline
-	window      *layout.Window // pages over the same axis share it
-	bounds      layout.Window
-	closed      []bool // by row: those below are hidden
-	filled      bool   // fill was done
-	visible     []int  // rows that are not hidden, in the order that they are shown
-	cursor      int    // index in visible of the row that keys act on
-	top         int    // index in visible of the first row drawn
-	sel         selection
-	hit         int         // the one gone to last
-	sought      string      // the last search, "": none
-	hits        []selection // of the last search
-	pointed     *trace.Time // where a click met no span
-	filter      filter
-	differences []layout.Difference // of workgroups, largest first; nil until asked for
-	difference  int                 // the one gone to
-	hidden      []bool              // by row, by the filter; nil: none is
-	labels      int                 // columns that the longest label takes
-	classes     []layout.Class      // that occur, for the legend
-	marks       []layout.MarkKind   // likewise
+	t       *layout.Timeline
+	window  *layout.Window // pages over the same axis share it
+	bounds  layout.Window
+	closed  []bool // by row: those below are hidden
+	filled  bool   // fill was done
+	visible []int  // rows that are not hidden, in the order that they are shown
+	cursor  int    // index in visible of the row that keys act on
+	top     int    // index in visible of the first row drawn
+	sel     selection
+	hit     int         // the one gone to last
+	sought  string      // the last search, "": none
+	hits    []selection // of the last search
+	pointed *trace.Time // where a click met no span
+	filter  filter
+	hidden  []bool            // by row, by the filter; nil: none is
+	labels  int               // columns that the longest label takes
+	classes []layout.Class    // that occur, for the legend
+	marks   []layout.MarkKind // likewise
 }
 
 // A selection is a span on a row. Its span is None where nothing is selected.

@@ -197,10 +197,9 @@ const painted = () => new Promise((done) => {
 async function boot() {
   tables();
   await painted();
-  const packed = document.getElementById("echarts");
-  if (packed) await library(packed.textContent);
+  await library(document.getElementById("echarts").textContent);
   const data = JSON.parse(document.getElementById("data").textContent);
-  const charts = packed ? [...document.querySelectorAll("[data-chart]")].map((host) => new Bars(host, data.charts[host.dataset.chart])) : [];
+  const charts = [...document.querySelectorAll("[data-chart]")].map((host) => new Bars(host, data.charts[host.dataset.chart]));
   const span = (t, i, row) => [`${time(t.spans.start[i])} + ${time(t.spans.end[i] - t.spans.start[i])}`, `${row.section.name}, ${row.section.group}, ${row.label}`];
   const lanes = await timeline("lanes", data.lanes, data, (i, row) => {
     const s = lanes.spans;

@@ -1,0 +1,79 @@
+// Package console has what a command prints with: the standard streams, notes, progress, and
+// tables that fit the terminal.
+package console
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// A Console has the standard streams of a command. Names from traces, files and
+// arguments are untrusted text: the writers Out and Err remove escape sequences (see
+// Terminal). The writers Bar and Data do not; untrusted text is never written to Bar.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer // text
+	Data     io.Writer // standard output for binary data
+	Bar      io.Writer // progress bar, with escape sequences
+	tty      bool      // Err is a terminal: progress may be drawn
+	Width    int       // of Out, if it is a terminal; else 0
+	Wide     bool      // tables may be wider than that
+	Quiet    bool
+}
+
+// Terminal is the console of the real process.
+func Terminal() *Console {
+	c := &Console{In: os.Stdin, Out: plain.Writer(os.Stdout), Err: plain.Writer(os.Stderr), Data: os.Stdout, Bar: os.Stderr}
+	c.tty = term.IsTerminal(int(os.Stderr.Fd()))
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		c.Width = w
+	}
+	return c
+}
+
+// Locale is the variable that says which characters the terminal has, of LC_ALL, LC_CTYPE and
+// LANG the first that is set, its value, and whether they are UTF-8. The value is
+// LANGUAGE.CHARSET@VARIANT, or on macOS the character set alone.
+func Locale(env func(string) string) (name, value string, utf8 bool) {
+	for _, name = range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if value = env(name); value != "" {
+			break
+		}
+	}
+	locale, _, _ := strings.Cut(value, "@")
+	charset := locale[strings.LastIndexByte(locale, '.')+1:]
+	return name, value, strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
+}
+
+// Notef writes a line to standard error, unless --quiet is set.
+func (c *Console) Notef(format string, args ...any) {
+	if !c.Quiet {
+		fmt.Fprintln(c.Err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
+	}
+}
+
+// Labelled prints a sentence behind a word that says what it is about, wrapped.
+func (c *Console) Labelled(label, sentence string) {
+	const indent = 10
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent, c.lineWidth()))
+}
+
+// Say prints a sentence, wrapped.
+func (c *Console) Say(sentence string) {
+	fmt.Fprintln(c.Out, words.Wrapped(plain.Line(sentence), 2, c.lineWidth()))
+}
+
+// lineWidth is the width that sentences are wrapped at.
+func (c *Console) lineWidth() int {
+	if c.Width > 0 {
+		return min(c.Width, words.LineWidth)
+	}
+	return words.LineWidth
+}

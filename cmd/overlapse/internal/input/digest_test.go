@@ -1,0 +1,65 @@
+package input
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestInputDigest: the digest of an input changes with every file that is read for it,
+// when one appears, changes or goes, and with no other.
+func TestInputDigest(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var r Reader
+	digest := func(name string) string {
+		t.Helper()
+		sum, err := r.InputDigest(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	write("rank0.json", "{}")
+	write("rank1.json", "{}")
+	for _, name := range []string{"rank0.json", "rank*.json", "."} {
+		for _, companion := range []string{"rank0.et.json", "et/rank0.json", "et/rank0.et.json"} {
+			if name == "rank*.json" && companion == "rank0.et.json" {
+				continue // a rank like the others
+			}
+			before := digest(name)
+			write(companion, "{}")
+			appeared := digest(name)
+			write(companion, "[]")
+			changed := digest(name)
+			if before == appeared || appeared == changed || before == changed {
+				t.Errorf("%s: %s: %s, %s, %s", name, companion, before, appeared, changed)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, companion)); err != nil {
+				t.Fatal(err)
+			}
+			if gone := digest(name); gone != before {
+				t.Errorf("%s: %s is gone: %s, %s", name, companion, before, gone)
+			}
+		}
+		before := digest(name)
+		write("notes.md", name)
+		if after := digest(name); after != before {
+			t.Errorf("%s: changed by a file that is not read", name)
+		}
+	}
+	for _, name := range []string{"none.json", "none*.json"} {
+		if sum, err := r.InputDigest(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%s: %s", name, sum)
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package input
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/regular"
+)
+
+// Flags are the flags of commands that replay: trace, machine, strategies.
+type Flags struct {
+	Path     string
+	Machine  string
+	Strategy string
+	Clock    string // name of a clock regime
+	dataflow string // a file of corrections
+	Ranks    string // N or GROUP=N; "": as captured
+	Retarget string // machine; "": that of the capture
+	lift     workload.Options
+}
+
+// AddTo adds them to a command; strategies describes the use of --strategy.
+func (f *Flags) AddTo(c *cobra.Command, strategies string) {
+	set := c.Flags()
+	set.StringVar(&f.Machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200:4), or a YAML file; default: that of the trace")
+	set.StringVar(&f.Strategy, "strategy", "all", strategies+" or a file of them after colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	set.StringVar(&f.Clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
+	DataflowFlag(c, &f.dataflow)
+	set.StringVar(&f.Ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
+	set.StringVar(&f.Retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
+}
+
+// Prepare checks the flags, parses the strategies with parse, then reads the trace,
+// so that mistyped flags fail at once.
+func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+	if _, err := regimeOf(f.Clock); err != nil {
+		return nil, nil, machine.Machine{}, err
+	}
+	strategy, err := withSettings(f.Strategy)
+	if err != nil {
+		return nil, nil, machine.Machine{}, err
+	}
+	sel, err := parse(strategy)
+	if err != nil {
+		return nil, nil, machine.Machine{}, cli.Wrap(err)
+	}
+	if f.lift.Dataflow, err = ReadCorrections(f.dataflow); err != nil {
+		return nil, nil, machine.Machine{}, err
+	}
+	f.lift.Unprofiled = true
+	w, m, err := r.subject(f.Path, f.Machine, f.lift)
+	if err != nil {
+		return nil, nil, m, err
+	}
+	if err := plan.Affordable(w); err != nil {
+		return nil, nil, m, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	done := r.Waiting(func() string { return "finding durations alone" }, nil)
+	w, err = compare.Isolate(w, m, nil)
+	if done(); err == nil {
+		w, m, err = r.rescaled(f, w, m)
+	}
+	return sel, w, m, err
+}
+
+// withSettings puts the settings of files in place of their names: tilesync:mine.yaml.
+func withSettings(selection string) (string, error) {
+	list := strings.Split(selection, ":")
+	for i := 1; i+1 < len(list); i++ { // C:\x.yaml
+		if next := list[i+1]; len(list[i]) == 1 && next != "" && strings.ContainsRune(`\/`, rune(next[0])) {
+			list[i] += ":" + next
+			list = slices.Delete(list, i+1, i+2)
+		}
+	}
+	for i, word := range list {
+		name, after, more := strings.Cut(word, ",")
+		if i == 0 || strings.Contains(name, "=") || !IsYAML(name) {
+			continue
+		}
+		f, err := regular.Open(name)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w (a file of settings)", name, files.WithoutPath(err))
+		}
+		list[i], err = engines.ReadSettings(f, name)
+		f.Close()
+		if err != nil {
+			return "", err
+		}
+		if more {
+			list[i] += "," + after
+		}
+	}
+	return strings.Join(list, ":"), nil
+}
+
+// Scenario is that of the flags, which prepare has checked.
+func (f *Flags) Scenario() plan.Scenario {
+	regime, _ := regimeOf(f.Clock)
+	return plan.Scenario{Clock: regime}
+}
+
+func regimeOf(clock string) (plan.ClockRegime, error) {
+	if clock == "" { // of a command without the flag
+		return plan.CapturedClock, nil
+	}
+	regimes := map[string]plan.ClockRegime{"captured": plan.CapturedClock, "cool": plan.FullClock, "sustained": plan.SettledClock}
+	return regimes[clock], cli.Choice("clock", clock, "captured", "cool", "sustained")
+}
+
+// StopFunc reports to a simulation whether the context is done.
+func StopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+
+// FailedError is an error if a strategy that the user selected did not run; nil
+// with --strategy all.
+func (f *Flags) FailedError(outcomes []compare.Outcome) error {
+	if f.Strategy == "all" {
+		return nil
+	}
+	var names []string
+	for _, out := range outcomes {
+		if out.Why != "" && slices.Contains(engines.Names(), out.Strategy.Name) { // the mix of --pairs is not selected
+			names = append(names, fmt.Sprintf("%s: %s", strings.TrimSpace(out.Strategy.Name+" "+out.Strategy.String(out.Values)), out.Why))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return cli.NotRun{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))}
+}
+
+// WhatIfFlag adds --what-if.
+func WhatIfFlag(f *pflag.FlagSet, at *string, use string) {
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+words.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
+}
+
+// ParseWhatIf reads the value of --what-if.
+func ParseWhatIf(s string) (machine.WhatIf, error) {
+	x, err := machine.ParseWhatIf(s)
+	if err != nil {
+		return nil, cli.Errorf("--what-if %w", err)
+	}
+	return x, nil
+}
+
+// SelectedPairs restricts the selections to the pairs of --pair: numbers of
+// inspect's table, separated by commas.
+func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
+	kinds := w.PairKinds()
+	var rows []int
+	for _, word := range strings.Split(numbers, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > len(kinds) {
+			return nil, cli.Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
+		}
+		rows = append(rows, kinds[n-1].Rows...)
+	}
+	kept := slices.Clone(sel)
+	for i := range kept {
+		if !kept[i].Strategy.Exact {
+			kept[i].Strategy = compare.On(kept[i].Strategy, rows)
+		}
+	}
+	return kept, nil
+}
+
+// numbersOf is the range of pair numbers in words.
+func numbersOf(kinds int) string {
+	switch kinds {
+	case 0:
+		return "no pairs"
+	case 1:
+		return "pair 1 only"
+	}
+	return fmt.Sprintf("pairs 1 to %d", kinds)
+}

@@ -1,0 +1,25 @@
+package input
+
+import (
+	"os"
+	"testing"
+)
+
+// A file of settings is replaced by its content, wherever it lies.
+func TestWithSettings(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"mine.yaml", `C:\mine.yaml`} { // a name like any other but on Windows
+		if err := os.WriteFile(name, []byte("wait: 1 us\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := withSettings("bulk,tilesync:mine.yaml:policy=tile,fused")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, selection := range []string{`bulk,tilesync:C:\mine.yaml:policy=tile,fused`} {
+		if got, err := withSettings(selection); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", selection, got, err, want)
+		}
+	}
+}

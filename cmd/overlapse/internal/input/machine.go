@@ -1,0 +1,196 @@
+package input
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// MachineNamed loads a machine for every command: a profile, a profile
+// and a number of GPUs (h200:4, or h200x4 as in older rows), a YAML file, or a file and a number
+// (mine.yaml:4). Without a number the machine has at least the given number of
+// GPUs.
+func (r *Reader) MachineNamed(name string, gpus int) (machine.Machine, error) {
+	m, sized, err := r.readMachine(name)
+	switch {
+	case err != nil && isPath(name):
+		return m, err
+	case err != nil:
+		return m, cli.Wrap(err)
+	case !sized && m.GPUs < gpus:
+		m, err = m.Sized(gpus)
+	}
+	if err == nil {
+		r.noteNetwork(&m)
+	}
+	return m, err
+}
+
+// noteNetwork says if the network between a machine's nodes is assumed.
+func (r *Reader) noteNetwork(m *machine.Machine) {
+	if m.AssumedNetwork() {
+		r.Notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
+			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
+	}
+}
+
+// readMachine loads a machine; sized reports whether its name has a number of GPUs.
+func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
+	file, gpus, sized := profile.CutCount(name)
+	if !isPath(name) {
+		m, err = profile.Load(name)
+		return m, profile.Sized(name), err
+	}
+	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return regular.Open(path) })
+	if err == nil && sized {
+		m, err = m.Sized(gpus)
+	}
+	return m, sized, err
+}
+
+// isPath reports whether a machine's name is a file, with or without a number of GPUs.
+func isPath(name string) bool {
+	file, _, _ := profile.CutCount(name)
+	return IsYAML(file) || strings.ContainsRune(file, os.PathSeparator)
+}
+
+// MachineFor loads the named machine, or the one for the trace's device and number
+// of ranks.
+func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine, error) {
+	if name == "" {
+		return r.suggested(w)
+	}
+	device := deviceOf(w)
+	m, err := r.MachineNamed(name, w.World)
+	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
+		r.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
+	}
+	return m, err
+}
+
+// KnownMachine is the machine of the trace's device, with as many GPUs as the job has ranks;
+// nil where no profile matches.
+func KnownMachine(w *workload.Workload) *machine.Machine {
+	name := profile.ForDevice(deviceOf(w))
+	if name == "" {
+		return nil
+	}
+	m, err := profile.Load(machine.NameOf(name, max(1, w.World)))
+	if err != nil {
+		return nil
+	}
+	return &m
+}
+
+// Likely is the value of --machine that suits a trace whose device matches no profile, with as
+// many GPUs as the job has ranks, and why: the profiles with the device's properties, else a
+// common GPU of the vendor that a kernel's name tells.
+func Likely(w *workload.Workload) (name, why string) {
+	if alike := profile.Alike(deviceOf(w)); len(alike) > 0 {
+		return sizedNames(alike, w.World)[0], "a GPU with the properties in the trace"
+	}
+	for i := range w.Ops {
+		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
+			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + words.Shorten(layout.ShortName(w.Ops[i].Name), 24)
+		}
+	}
+	return machine.NameOf("h100", max(1, w.World)), "a guess: nothing in the trace tells the GPU"
+}
+
+// deviceOf is the device of the first rank. If no profile has its name, the
+// architecture in a kernel's name is used.
+func deviceOf(w *workload.Workload) (d trace.Device) {
+	if len(w.Run.Ranks) > 0 {
+		d = w.Run.Ranks[0].Device
+	}
+	if profile.ForDevice(d) != "" {
+		return d
+	}
+	for i := range w.Ops {
+		if isa := profile.ArchitectureOf(w.Ops[i].Name); isa != "" {
+			d.Name = isa
+			break
+		}
+	}
+	return d
+}
+
+// suggested is the profile for a trace's device, with as many GPUs as the job has ranks.
+func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
+	device, ranks := deviceOf(w), w.World
+	name, alike := profile.ForDevice(device), profile.Alike(device)
+	if name == "" {
+		return machine.Machine{}, r.unknownGPU(w, device, alike)
+	}
+	m, err := r.MachineNamed(machine.NameOf(name, max(1, ranks)), 0)
+	if err == nil {
+		r.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
+		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
+			r.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
+		}
+	}
+	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
+		r.Notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
+	}
+	return m, err
+}
+
+// unknownGPU is the error for a device that matches no profile, or several, with the command
+// to run instead.
+func (r *Reader) unknownGPU(w *workload.Workload, device trace.Device, alike []string) error {
+	answer := ""
+	if len(w.Collectives) == 0 && len(w.Pairs) == 0 {
+		answer = "nothing to overlap (no communication and no dependent GEMMs), and "
+	}
+	what := "the trace does not name its GPU"
+	if device.Name != "" {
+		what = "no profile matches the trace's device " + quoted(device.Name)
+	}
+	likely, why := Likely(w)
+	if len(alike) > 1 {
+		why = "or " + strings.Join(sizedNames(alike[1:], w.World), " or ") + ", which have the same properties"
+	}
+	return cli.Errorf("%s%s: try %s (%s; overlapse machines lists all %d)", answer, what,
+		strings.TrimSpace(r.Command+" --machine "+likely), why, len(profile.Names()))
+}
+
+// sizedNames are profiles with as many GPUs as the job has ranks.
+func sizedNames(profiles []string, ranks int) []string {
+	names := make([]string, len(profiles))
+	for i, p := range profiles {
+		names[i] = machine.NameOf(p, max(1, ranks))
+	}
+	return names
+}
+
+// properties describes a device without a name.
+func properties(d trace.Device) string {
+	text := fmt.Sprintf("with %d CUs", d.CUs)
+	if d.ComputeMajor > 0 {
+		text += fmt.Sprintf(" of compute capability %d.%d", d.ComputeMajor, d.ComputeMinor)
+	}
+	if d.MemoryBytes > 0 {
+		text += fmt.Sprintf(" and %d GiB", d.MemoryBytes>>30)
+	}
+	return text
+}
+
+// quoted is a text in quotes, or "" for none.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}

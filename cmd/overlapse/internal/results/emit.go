@@ -1,0 +1,84 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// A snippet is a file that --emit writes, and how its lines are written.
+type snippet struct {
+	name, use string
+	holds     *regexp.Regexp // lines of ways that go there
+	line      func(w plan.Way) string
+}
+
+var snippets = []snippet{
+	{"overlapse.env", "variables: set -a; . overlapse.env", regexp.MustCompile(`^[A-Z][A-Z0-9_]*=\S*$`), func(w plan.Way) string { return w.Line }},
+	{"overlapse.sh", "options, in an array for each library: . overlapse.sh, then \"${MEGATRON_ARGS[@]}\"", regexp.MustCompile(`^--`), func(w plan.Way) string {
+		library, _, _ := strings.Cut(w.Library, " ")
+		return fmt.Sprintf("%s_ARGS+=(%s)", strings.ToUpper(library), w.Line)
+	}},
+	{"overlapse.py", "lines for the program: names that it does not define are yours", regexp.MustCompile(`(?s)^[^-]`), func(w plan.Way) string { return w.Line }},
+}
+
+// Emit writes the settings of the recommended row into a folder, as far as they can be written,
+// or says why nothing is. Each line has its reason and the version that it needs above it.
+func Emit(con *console.Console, set *files.Set, dir string, v verdict.Verdict) error {
+	if v.Advice == nil {
+		con.Notef("--emit %s: nothing is written, since no change is recommended", dir)
+		return nil
+	}
+	text := map[string]string{}
+	for _, w := range v.Advice.Ways {
+		for _, s := range snippets {
+			if w.Line == "" || !s.holds.MatchString(w.Line) {
+				continue
+			}
+			if text[s.name] == "" {
+				text[s.name] = comments(fmt.Sprintf("predicted: %+.1f %% of the captured schedule's time", 100*v.Change), "where: "+strings.Join(v.Advice.Where, "; "), s.use)
+			}
+			text[s.name] += "\n" + comments("for "+w.For, w.Costs, strings.TrimSpace("needs "+w.Library+" "+w.Version), w.Note) + s.line(w) + "\n"
+			break
+		}
+	}
+	if len(text) == 0 {
+		con.Notef("--emit %s: nothing is written: %s takes work that is no setting (%s)", dir, v.Strategy, v.Advice.Effort)
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for _, s := range snippets {
+		if text[s.name] == "" {
+			continue
+		}
+		if err := set.Write(filepath.Join(dir, s.name), func(w io.Writer) error {
+			_, err := io.WriteString(w, text[s.name])
+			return err
+		}); err != nil {
+			return err
+		}
+		con.Notef("wrote %s", filepath.Join(dir, s.name))
+	}
+	return nil
+}
+
+// comments are lines of a comment, one each, whatever names of a trace contain.
+func comments(lines ...string) (text string) {
+	for _, s := range lines {
+		if s != "" {
+			text += "# " + plain.Line(s) + "\n"
+		}
+	}
+	return text
+}

@@ -1,0 +1,218 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// Explain adds to every row its critical path and the comparison with bulk.
+func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
+	bulk, err := r.bulk(m, opts)
+	if err != nil {
+		return err
+	}
+	changes := explain.WhatIfs(&m)
+	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
+	whatIf, err := explain.Under(r.workload, m, r.Outcomes, changes, opts.Stop, func() { bar.Add(1) })
+	bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for i, out := range r.Outcomes {
+		if out.Result == nil {
+			continue
+		}
+		e := explain.Explain(r.workload, out)
+		e.WhatIf = whatIf[i]
+		if bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
+			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
+		}
+		r.Rows[i].Explanation = &e
+	}
+	return nil
+}
+
+// bulk explains the strategy bulk, and replays it first if it was not selected; nil if it cannot run.
+func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
+	outcomes, sel := r.Outcomes, engines.PlainSelection()
+	i := strategyIn(outcomes, sel.Strategy.Name)
+	if i < 0 {
+		var err error
+		if outcomes, err = compare.Compare(r.workload, m, []plan.Selection{sel}, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
+			return nil, err
+		}
+		i = 0
+	}
+	if outcomes[i].Result == nil {
+		return nil, nil
+	}
+	e := explain.Explain(r.workload, outcomes[i])
+	return &e, nil
+}
+
+// PrintExplanations prints the explanation of each strategy.
+func PrintExplanations(con *console.Console, r *Replayed) {
+	for _, row := range r.Rows {
+		e := row.Explanation
+		if e == nil {
+			continue
+		}
+		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.Named(row.Strategy)+" "+row.Settings))
+		if v := e.Versus; v != nil {
+			fmt.Fprintf(con.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
+		}
+		unit := r.explainedUnit(e)
+		if e.Time == 0 {
+			fmt.Fprintf(con.Out, "\n  ends before %s\n", unit)
+			continue
+		}
+		fmt.Fprintf(con.Out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
+		printPath(con, e)
+		if len(e.Idle) > 0 {
+			fmt.Fprintf(con.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
+		}
+		if len(e.WhatIf) > 0 {
+			var list []string
+			for _, x := range e.WhatIf {
+				list = append(list, x.Name+" "+words.Percent(x.Change))
+			}
+			fmt.Fprintf(con.Out, "  what if: %s\n", strings.Join(list, "; "))
+		}
+	}
+}
+
+// printPath prints the links of a critical path, after a summary if there are many.
+func printPath(con *console.Console, e *explain.Explanation) {
+	if len(e.Path) > longPath {
+		fmt.Fprintf(con.Out, "  mostly: %s\n", mostOf(e.Names, e.Time))
+	}
+	for _, l := range e.Path {
+		if l.After != "" {
+			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
+		}
+		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", words.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
+	}
+}
+
+// explainedUnit is the part of the replay that an explanation covers.
+func (r *Replayed) explainedUnit(e *explain.Explanation) string {
+	switch {
+	case r.Window == Iteration && e.Rounds > 1:
+		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
+	case r.Window == Iteration:
+		if r.Iterations > 0 {
+			return "one iteration"
+		}
+		return "the whole trace"
+	case e.Rounds > 0:
+		return "the whole replay"
+	}
+	return r.Window
+}
+
+// idleScope is the part of the replay over which idle times are summed.
+func (r *Replayed) idleScope() string {
+	if r.Window == "" || r.Window == Iteration || r.Window == "all" {
+		return "of the whole replay"
+	}
+	return "in " + r.Window
+}
+
+// causeText is a cause of idle time in a user's words.
+func causeText(c program.Cause) string {
+	switch c {
+	case program.FlagWait:
+		return "waiting for a dependency"
+	case program.NoSlot:
+		return "no free compute units"
+	case program.LaunchGap:
+		return "launch gaps"
+	case program.HostIssue:
+		return "waiting for the host"
+	case program.PeerSkew:
+		return "waiting for a slower rank"
+	}
+	return c.String()
+}
+
+// idleText lists the causes of idle time, with what the longest interval waited for.
+func idleText(idle []explain.IdleSum) string {
+	var list []string
+	for _, s := range idle {
+		word := words.Micros(s.Time) + " " + causeText(s.Cause)
+		if s.Longest != "" {
+			word += fmt.Sprintf(" (longest: %s)", plain.Line(words.Shorten(s.Longest, 60)))
+		}
+		list = append(list, word)
+	}
+	return strings.Join(list, ", ")
+}
+
+// longPath is the number of lines above which a critical path gets a summary.
+const longPath = 8
+
+// mostOf lists the names that took at least 5 % of the time.
+func mostOf(names []explain.Part, of trace.Time) string {
+	brief := slices.Clone(names)
+	for i := range brief {
+		brief[i].What = plain.Line(explain.Brief(brief[i].What))
+	}
+	return partsOf(brief, of, 5)
+}
+
+// partsOf lists the parts of a time, those of at least the given percentage.
+func partsOf(parts []explain.Part, of trace.Time, least float64) string {
+	var list []string
+	for _, p := range parts {
+		if share := 100 * float64(p.Time) / float64(max(1, of)); share >= least {
+			list = append(list, fmt.Sprintf("%s %.0f %%", p.What, share))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func ranksOf(ranks []int) string {
+	switch n := len(ranks); {
+	case n == 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	case n == 0:
+		return ""
+	case n > 2 && ranks[n-1]-ranks[0] == n-1:
+		return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[n-1])
+	case n > 3:
+		return fmt.Sprintf("%d ranks", n)
+	}
+	return "ranks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ","), "[]")
+}
+
+func namesOf(l explain.Link) string {
+	names := plain.Line(explain.Brief(l.Names[0].What))
+	if l.Launches > 1 {
+		names += fmt.Sprintf(" ×%d", l.Launches)
+	}
+	switch n := len(l.Names); {
+	case n == 2:
+		names += " and " + plain.Line(explain.Brief(l.Names[1].What))
+	case n > 2:
+		names += fmt.Sprintf(" and %d more", n-1)
+	}
+	if l.Late > 0 && l.After == "" {
+		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", words.Micros(l.Late))
+	}
+	return names
+}

@@ -1,0 +1,109 @@
+package results
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/pprof"
+)
+
+// CheckFolder is an error if `replay -o` may not write the folder.
+func CheckFolder(dir string) error {
+	return files.Replaceable(dir, "result.json", func(name string) bool {
+		return slices.Contains(fixedNames, name) || strings.HasPrefix(name, "profile.") && strings.HasSuffix(name, ".pb.gz")
+	})
+}
+
+// fixedNames are the files of `replay -o` besides the profiles.
+var fixedNames = []string{"result.json", "timeline.json.gz", "result.parquet", "spans.parquet", "summary.md", "report.html"}
+
+// WriteFolder writes the folder of `replay -o`, which is complete or absent.
+func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir string, r *Replayed) error {
+	if err := CheckFolder(dir); err != nil {
+		return err
+	}
+	runs := r.Runs()
+	type file struct {
+		name  string
+		write func(io.Writer) error
+	}
+	list := []file{
+		{"result.json", func(w io.Writer) error { return schema.WriteJSON(w, r) }},
+		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
+		{"result.parquet", func(w io.Writer) error { return schema.WriteParquet(w, r.Table()) }},
+		{"spans.parquet", func(w io.Writer) error {
+			return schema.WriteParquet(w, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...))
+		}},
+		{"summary.md", func(w io.Writer) error { return WriteMarkdown(w, r) }},
+		{"report.html", func(w io.Writer) error { return html.Write(w, r.HTML()) }},
+	}
+	for i, out := range r.ran() {
+		reasons := ReasonsOf(out.Result, 0, 0)
+		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
+	}
+	bar := con.Progress(len(list), "writing")
+	err := set.Folder(dir, func(in *files.Set, aside string) error {
+		for _, f := range list {
+			if err := in.Write(filepath.Join(aside, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Join(dir, f.name), errors.Unwrap(err)) // not the name of the folder aside
+			}
+			bar.Add(1)
+		}
+		return nil
+	})
+	bar.Finish()
+	if err != nil {
+		return err
+	}
+	if left := r.Coarse(); left != "" {
+		con.Notef("%s", left)
+	}
+	con.Notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", words.Counted(len(runs), "profile"), dir)
+	return nil
+}
+
+// profileName is the file of a run's profile: profile.NAME.pb.gz, with a number if another
+// run has the name too.
+func profileName(runs []*trace.Run, i int) string {
+	clean := func(r *trace.Run) string {
+		return strings.Map(func(c rune) rune {
+			if c < 0x80 && (unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("=._,", c)) {
+				return c
+			}
+			return '-'
+		}, words.Shorten(r.Name, 80))
+	}
+	name, same := clean(runs[i]), 1
+	for _, r := range runs[:i] {
+		if clean(r) == name {
+			same++
+		}
+	}
+	if same > 1 {
+		name += fmt.Sprintf("-%d", same)
+	}
+	return "profile." + name + ".pb.gz"
+}
+
+// writeTimeline writes the runs side by side, as Perfetto opens them.
+func (r *Replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
+	z := gzip.NewWriter(w)
+	shifted, shifts := aligned(r.workload, runs)
+	if err := WritePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
+		return err
+	}
+	return z.Close()
+}

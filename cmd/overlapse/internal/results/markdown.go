@@ -1,0 +1,56 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+)
+
+// WriteMarkdown writes the result as a comment on a pull request: the verdict and the table.
+func WriteMarkdown(w io.Writer, r *Replayed) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### overlapse: %s\n\n", words.Markdown(r.title()))
+	for i, sentence := range append(r.Verdict.Sentences, r.answers()...) {
+		form := "- %s\n"
+		if i == 0 {
+			form = "**%s**\n\n"
+		}
+		fmt.Fprintf(&b, form, words.Markdown(sentence))
+	}
+	rows, _, refused := r.sorted(false)
+	fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
+	for _, row := range refused {
+		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.named(row)+" "+row.reason()))
+	}
+	var how []string
+	if a := r.Verdict.Advice; a != nil {
+		how = append(how, "where: "+strings.Join(a.Where, "; "))
+		for _, w := range a.Ways {
+			how = append(how, w.For+": "+w.String())
+		}
+	}
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{
+		{"how to get it", how},
+		{"reasons", r.why()},
+		{"assumptions", r.Notes},
+	} {
+		if len(part.lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", part.title)
+		for _, line := range part.lines {
+			fmt.Fprintf(&b, "- %s\n", words.Markdown(line))
+		}
+		b.WriteString("\n</details>\n")
+	}
+	if idle := r.idleTable(); len(idle.Rows) > 0 {
+		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n%s\n\n%s\n\n</details>\n", idle.Title, idle.Note, idle.Markdown())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,104 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// A pairRow is a kind of pair, with every strategy applied to this kind only.
+type pairRow struct {
+	Number     int        `json:"number"` // from 1, as inspect lists them
+	Direction  string     `json:"direction"`
+	First      string     `json:"first"`
+	Second     string     `json:"second"`
+	Bytes      int64      `json:"bytes"`
+	Count      int        `json:"count"`
+	Strategies []pairTime `json:"strategies"`
+	Best       string     `json:"best,omitempty"` // with its settings; "" if none is faster than the captured schedule
+	best       *pairTime  // or nil
+}
+
+// A pairTime is the time of an iteration with a strategy applied to one kind of pair.
+type pairTime struct {
+	Strategy string  `json:"strategy"`
+	Settings string  `json:"settings,omitempty"`
+	Why      string  `json:"why,omitempty"` // why it does not apply
+	Time     int64   `json:"time_ns,omitempty"`
+	Change   float64 `json:"change"`
+}
+
+// ComparePairs adds the rows by kind of pair, and the row of the best mix.
+func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
+	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
+	bar := con.Progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
+	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { bar.Add(1) })
+	bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for k, c := range choices {
+		row := pairRow{Number: k + 1, Direction: c.Direction, First: c.First, Second: c.Second, Bytes: c.Bytes, Count: c.Count}
+		for i, out := range c.Outcomes {
+			t := pairTime{Strategy: out.Strategy.Name, Settings: out.Strategy.String(out.Values), Why: out.Why}
+			if out.Why == "" {
+				t.Time, t.Change = int64(out.Expected), float64(out.Expected)/float64(max(1, r.base))-1
+			}
+			row.Strategies = append(row.Strategies, t)
+			if i == c.Best {
+				row.Best = strings.TrimSpace(t.Strategy + " " + t.Settings)
+				row.best = &t
+			}
+		}
+		r.PairKinds = append(r.PairKinds, row)
+	}
+	r.Outcomes = append(r.Outcomes, mixed)
+	r.add(mixed)
+	r.Rows[len(r.Rows)-1].Settings = mixed.Strategy.Summary
+	r.Judge()
+	return nil
+}
+
+// printPairs prints the fastest strategy of each kind of pair.
+func printPairs(con *console.Console, r *Replayed) {
+	if len(r.PairKinds) == 0 {
+		return
+	}
+	title := "no strategy gains on any kind of pair alone"
+	if mix := &r.Rows[len(r.Rows)-1]; mix.Applies {
+		title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, words.Percent(mix.Change))
+	}
+	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
+	t := console.Table{Columns: []string{"pair", "kernels", "size", "count"}}
+	for _, s := range r.PairKinds[0].Strategies {
+		t.Columns = append(t.Columns, strings.TrimSpace(s.Strategy+" "+s.Settings))
+	}
+	t.Columns = append(t.Columns, "best")
+	for _, p := range r.PairKinds {
+		row := []any{p.Number, words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
+		for _, s := range p.Strategies {
+			change := ""
+			if s.Why == "" {
+				change = words.Percent(s.Change)
+			}
+			row = append(row, change)
+		}
+		best := "as captured"
+		if p.best != nil {
+			best = fmt.Sprintf("%s %s", p.Best, words.Percent(p.best.Change))
+		}
+		t.Add(append(row, best)...)
+	}
+	con.Show(&t)
+}

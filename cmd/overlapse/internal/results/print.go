@@ -1,0 +1,276 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// Print prints the answer: the verdict, where the time goes, the table, how to get the
+// recommended row, and what to run next. input is what commands take to read the trace again.
+// fold leaves out rows with about the captured schedule's time; why adds all reasons.
+func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
+	say := con.Say
+	say(r.title())
+	fmt.Fprintln(con.Out)
+	for _, s := range append(slices.Clone(r.Verdict.Sentences), r.answers()...) {
+		say(s)
+	}
+	if shares := explain.Shares(explain.LimitOf(r.workload, r.reference).Times); len(shares) > 0 {
+		con.Labelled("time", strings.Join(shares, ", "))
+	}
+	rows, folded, refused := r.sorted(fold && !why)
+	none := r.Verdict.Kind == verdict.NothingToCompare || r.Verdict.Kind == verdict.Withdrawn
+	if len(rows) > 1 && !none || !fold || why {
+		fmt.Fprintln(con.Out)
+		width := con.Width
+		if con.Wide {
+			width = 0
+		}
+		con.Show(r.table(rows, width))
+		if len(folded) > 0 {
+			say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
+		}
+		if fold && len(refused) > 0 && !why {
+			say(fmt.Sprintf("not applicable: %s (--why)", r.names(refused)))
+		}
+		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
+			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points", -100*verdict.Faster, r.given()))
+		}
+	}
+	printPairs(con, r)
+	if !fold || why {
+		for _, row := range refused {
+			say(r.named(row) + " " + row.reason())
+		}
+	}
+	if why {
+		fmt.Fprintln(con.Out)
+		for _, line := range r.why() {
+			say(line)
+		}
+		PrintRescaled(con, r.Rescaled)
+	}
+	fmt.Fprintln(con.Out)
+	PrintAdvice(con, r.Verdict.Advice)
+	if !why {
+		con.Labelled("why", fmt.Sprintf("--why has the reasons, and the self-check (%s off)", words.Micros(r.Residual.Worst)))
+	}
+	PrintNext(con, r.next(input))
+}
+
+// title names the input, the machine, the iterations, and what differs from the capture.
+func (r *Replayed) title() string {
+	parts := []string{r.Path, r.Machine}
+	if ranks := words.Counted(r.Ranks, "rank"); r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil {
+		parts = append(parts, fmt.Sprintf("%d of %s captured", r.Captured, ranks))
+	} else {
+		parts = append(parts, ranks)
+	}
+	took := words.Micros(trace.Time(r.base))
+	if r.Iterations > 0 {
+		took = fmt.Sprintf("%s of %s", words.Counted(r.Iterations, "iteration"), took)
+	}
+	parts = append(parts, took)
+	if r.Estimated != "" {
+		parts = append(parts, r.Estimated)
+	}
+	if r.Clock != "" {
+		parts = append(parts, "clock "+r.Clock)
+	}
+	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != words.Micros(trace.Time(r.base))) {
+		profiled := "without the profiler"
+		if r.Rescaled == nil {
+			profiled += " (" + was + " with it)"
+		}
+		parts = append(parts, profiled)
+	}
+	return strings.Join(parts, " · ")
+}
+
+// answers are sentences on what flags asked for.
+func (r *Replayed) answers() (list []string) {
+	if x := r.Rescaled; x != nil {
+		list = append(list, RescaledText(x))
+	}
+	list = append(list, r.whatIfText(), r.seedsText())
+	return slices.DeleteFunc(list, func(s string) bool { return s == "" })
+}
+
+// why are the reasons for the numbers, one a line.
+func (r *Replayed) why() (lines []string) {
+	type reason struct{ text, names string }
+	var reasons []reason
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if !row.Applies {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", r.named(row), row.Limit))
+		if row.Error == 0 || row.Confidence.Why == "" {
+			continue
+		}
+		k := slices.IndexFunc(reasons, func(x reason) bool { return x.text == row.Confidence.Why })
+		if k < 0 {
+			k, reasons = len(reasons), append(reasons, reason{text: row.Confidence.Why})
+		} else {
+			reasons[k].names += ", "
+		}
+		reasons[k].names += r.named(row)
+	}
+	for _, x := range reasons {
+		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
+	}
+	for _, b := range r.Verdict.Below {
+		lines = append(lines, belowIdeal(b))
+	}
+	for _, row := range r.Rows {
+		if x := row.Approximation; x != nil {
+			lines = append(lines, fmt.Sprintf("%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late",
+				row.Strategy, x.Paths, 100*x.Error))
+		}
+	}
+	for _, p := range r.Waves {
+		if p.Apart-p.Together < 0.01 {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("pair %d: %s fills the GPU %.2f times, %s %.2f times: %.0f waves one after the other, %.2f side by side",
+			p.Pair, words.Shorten(p.First, 30), p.Waves.First, words.Shorten(p.Second, 30), p.Waves.Second, p.Apart, p.Together))
+	}
+	if i := r.Isolation; i != nil && i.Disturbed > 0 {
+		lines = append(lines, isolationText(i))
+	}
+	res := r.Residual
+	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), words.Micros(res.Worst), res.Ops)
+	if res.Worst > 0 {
+		check += fmt.Sprintf(" (%s, %.2f %%)", words.Shorten(res.WorstOp, 40), res.WorstPct)
+	}
+	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), words.Micros(trace.Time(r.Measured))))
+}
+
+// PrintAdvice prints where to change the program and the lines to set.
+func PrintAdvice(con *console.Console, a *verdict.Advice) {
+	if a == nil {
+		return
+	}
+	if len(a.Where) > 0 {
+		con.Labelled("where", strings.Join(a.Where, "; "))
+	}
+	label := "how"
+	for i, w := range a.Ways {
+		said := "or: "
+		if i == 0 || w.For != a.Ways[i-1].For {
+			said = strings.TrimSuffix(fmt.Sprintf("%s (%s; %s", w.For, w.Effort, w.Costs), "; ") + "): "
+		}
+		said += strings.TrimSpace(w.Library + " " + w.Version)
+		if w.Note != "" {
+			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
+		}
+		con.Labelled(label, said)
+		for line := range strings.Lines(w.Line) { // whole, to be copied
+			fmt.Fprintf(con.Out, "%14s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
+		}
+		label = ""
+	}
+}
+
+// PrintNext prints the next step on one line, since it may be a command to paste.
+func PrintNext(con *console.Console, step string) {
+	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
+}
+
+// muchWaiting is the share of an iteration from which waiting comes before all else.
+const muchWaiting = 0.1
+
+// next is the most useful next step: a command that can be pasted, or what to record.
+func (r *Replayed) next(input string) string {
+	v := &r.Verdict
+	late := 0.0
+	if v.Late != nil && v.Kind != verdict.Winner && !r.whatIf() {
+		late = v.Late.Share
+	}
+	switch {
+	case v.Kind == verdict.Withdrawn:
+		return "overlapse inspect " + input
+	case len(r.workload.Collectives) == 0:
+		return "overlapse view " + input
+	case v.Kind == verdict.NothingToCompare:
+		return "overlapse inspect " + input
+	case v.Kind == verdict.Winner && v.Advice.Effort == plan.ByFlag, v.Kind == verdict.Winner && v.Advice.Effort == plan.ByCode:
+		return "overlapse tune " + input + " --emit settings"
+	case late < muchWaiting && len(r.PairKinds) == 0 && len(r.workload.PairKinds()) > 1 && v.Kind == verdict.NoClearWinner:
+		return "overlapse replay " + input + " --pairs"
+	case late >= verdict.LeastWaiting:
+		return "overlapse replay " + input + " --what-if balanced"
+	case verdict.Guessed(r.workload):
+		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
+	}
+	return "overlapse tune " + input
+}
+
+// belowIdeal says why a strategy is faster than the bound.
+func belowIdeal(b verdict.BelowBound) string {
+	return fmt.Sprintf("%s is faster than ideal because it saves work that ideal includes: %s", b.Strategy, b.Why)
+}
+
+// isolationText is how much the overlap in the capture slowed kernels and collectives.
+func isolationText(i *workload.Isolation) string {
+	ran := fmt.Sprintf("%d of %d operations ran concurrently with others in the capture", i.Disturbed, i.Operations)
+	if i.Why != "" {
+		return ran + "; their isolated times are unknown: " + i.Why
+	}
+	ran += fmt.Sprintf(": isolated, their compute takes %.0f %% less time and their collectives %.0f %% less", 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)))
+	if i.Checked > 0 {
+		ran += fmt.Sprintf("; self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile",
+			i.Checked, 100*i.Median, 100*i.P90)
+	}
+	return ran
+}
+
+// RescaledText is what was scaled and by how much, in one sentence.
+func RescaledText(r *workload.Rescaling) string {
+	text := "captured durations are scaled"
+	if r.From != r.To {
+		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
+	}
+	if r.Ranks > 0 {
+		group := "all ranks"
+		if r.Group != "" {
+			group = "group " + r.Group
+		}
+		text += fmt.Sprintf("; %s: %d ranks instead of %d, with as much work for each, as in data parallelism", group, r.Ranks, r.Was)
+	}
+	was, is := trace.Time(0), trace.Time(0)
+	for _, p := range r.Parts {
+		was, is = was+p.Was, is+p.Is
+	}
+	return text + fmt.Sprintf(" (%+.1f %% in all); the host's own times are as captured", 100*(float64(is)/float64(max(1, was))-1))
+}
+
+// PrintRescaled prints the laws that scale captured durations.
+func PrintRescaled(con *console.Console, r *workload.Rescaling) {
+	if r == nil {
+		return
+	}
+	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"scaled by", "operations", "captured", "scaled", "change"}}
+	for _, p := range r.Parts {
+		if r.Same && p.Is == p.Was {
+			continue
+		}
+		law := p.Law
+		if !p.Sure {
+			law += " (a guess)"
+		}
+		t.Add(law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
+	}
+	con.Show(&t)
+}

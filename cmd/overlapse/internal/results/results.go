@@ -1,0 +1,333 @@
+// Package results replays a workload under several strategies, and has all forms of the
+// outcome: the printed tables, Markdown, CSV, JSON, Parquet, the HTML report and the timeline
+// for Perfetto.
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// strategyIn is the index of the first outcome of a strategy, or -1.
+func strategyIn(outcomes []compare.Outcome, name string) int {
+	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
+}
+
+// A Replayed is a trace replayed under several strategies. The table, result.json
+// and the report are made from it.
+type Replayed struct {
+	Schema     int                 `json:"schema"` // Version
+	Path       string              `json:"path"`
+	Machine    string              `json:"machine"`
+	Ranks      int                 `json:"ranks"`
+	Captured   int                 `json:"captured_ranks"`
+	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
+	Pairs      int                 `json:"pairs"`
+	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
+	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
+	Measured   int64               `json:"measured_ns"`         // estimated if the trace is
+	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
+	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
+	Residual   compare.Residual    `json:"residual"`
+	Isolation  *workload.Isolation `json:"isolation"`            // how isolated durations were found
+	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`   // to other ranks or another GPU
+	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
+	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
+	Verdict    verdict.Verdict     `json:"verdict"`
+	Rows       []replayRow         `json:"strategies"`
+	Waves      []pairWaves         `json:"waves,omitempty"` // of dependent compute kernels
+	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
+	Notes      []string            `json:"notes"`
+	base       int64               // time of the captured schedule, replayed
+	reference  compare.Outcome     // the captured schedule, replayed
+	Outcomes   []compare.Outcome   `json:"-"` // as Rows
+	workload   *workload.Workload
+	scenario   plan.Scenario
+	most       int // spans recorded of one strategy; 0: no bound
+}
+
+// A replayRow is one strategy's line. Times are nanoseconds.
+type replayRow struct {
+	Strategy   string      `json:"strategy"`
+	Parameters plan.Values `json:"parameters"`
+	Settings   string      `json:"settings"` // the parameters as text
+	Applies    bool        `json:"applies"`
+	Why        string      `json:"why,omitempty"`        // why it does not apply
+	Time       int64       `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
+	Fastest    int64       `json:"fastest_ns,omitempty"` // over dispatch orders
+	Slowest    int64       `json:"slowest_ns,omitempty"` // over dispatch orders
+	Change     float64     `json:"change"`               // relative to the captured schedule's replay: -0.1 is 10 % less
+	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
+	// for the median dispatch order.
+	overlap.Times
+	Effort   plan.Effort `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
+	Kept     int64       `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
+	Limit    string      `json:"limited_by,omitempty"`
+	RankEnds []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	// Memory is the memory traffic in bytes per rank and iteration, by cause.
+	Memory []explain.Moved `json:"memory,omitempty"`
+	// Explanation is set with --explain.
+	Explanation *explain.Explanation `json:"explanation,omitempty"`
+	// Chance and Confidence are how certain it is that the row is faster than the captured schedule.
+	verdict.Chance
+	Confidence verdict.Confidence `json:"confidence"`
+	// Approximation is set if bandwidth shares are approximate.
+	Approximation *replay.Approximation `json:"approximation,omitempty"`
+	// Seeds is set with --seeds.
+	Seeds *compare.Spread `json:"seeds,omitempty"`
+	// WhatIf is the change on the machine of --what-if.
+	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
+	bound  string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
+}
+
+// Of replays the selections, and always the captured schedule: if it is not
+// selected, only its times are needed.
+func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*Replayed, error) {
+	bar := con.Progress(len(sel), "replaying")
+	opts.Progress = bar.Share
+	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { bar.Add(1) })
+	bar.Finish()
+	var base compare.Outcome
+	if i := strategyIn(outcomes, "captured"); i >= 0 {
+		base = outcomes[i]
+	} else if err == nil {
+		base, err = compare.Run(w, m, engines.CapturedSelection(), sc, replay.Options{Stop: opts.Stop})
+	}
+	if err != nil {
+		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if base.Result == nil {
+		return nil, fmt.Errorf("%s: %s", path, base.Why)
+	}
+	asMeasured := base
+	asCaptured, on := w, m
+	if w.Rescaled != nil {
+		asCaptured, on = w.Rescaled.Of, w.Rescaled.On
+	}
+	if sc.Clock != plan.CapturedClock || w.Unprofiled || w.Rescaled != nil { // the capture's own clock, host, machine and ranks
+		same, profiled := sc, *asCaptured
+		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
+		if asMeasured, err = compare.Run(&profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
+			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	r := &Replayed{
+		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), reference: base, Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
+	}
+	if w.Rescaled != nil {
+		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
+	}
+	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
+	for _, out := range r.Outcomes {
+		r.add(out)
+	}
+	r.Judge()
+	return r, nil
+}
+
+// Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
+// where the host bounds the captured schedule.
+func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Machine, opts replay.Options) error {
+	if len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) { // one a round: a loop
+		return nil
+	}
+	sel, err := engines.Cheap()
+	if err != nil {
+		return err
+	}
+	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
+	bar := con.Progress(len(sel), "replaying settings")
+	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
+	bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for _, out := range outcomes {
+		i := strategyIn(r.Outcomes, out.Strategy.Name)
+		if out.Why == "" && (i < 0 || out.Expected != r.Outcomes[i].Expected) {
+			r.Outcomes = append(r.Outcomes, out)
+			r.add(out)
+		}
+	}
+	r.Judge()
+	return nil
+}
+
+// Judge forms the verdict on all rows.
+func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.Outcomes) }
+
+// Stopped is the context's error if it ended the replay, else the error itself.
+func Stopped(ctx context.Context, err error) error {
+	if errors.Is(err, replay.ErrStopped) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// add appends a strategy's row.
+func (r *Replayed) add(out compare.Outcome) {
+	row := replayRow{
+		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
+		Applies: out.Result != nil, Why: out.Why,
+	}
+	if out.Result != nil {
+		l := explain.LimitOf(r.workload, out)
+		row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
+		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
+		row.Times, row.Limit, row.RankEnds = l.Times, l.Text, rankEnds(out.Result.Run)
+		row.Memory = explain.MemoryByCause(r.workload, out)
+		row.Confidence, row.Kept = verdict.ConfidenceOf(r.workload, trace.Time(r.base), out), out.Kept
+		row.Chance = row.Confidence.Chance
+		switch {
+		case out.Strategy.Future:
+			row.bound = "no hardware yet"
+		case out.Strategy.Bound && !out.Strategy.Exact:
+			row.bound = "bound"
+		case !row.given():
+			_, row.Effort = verdict.HowTo(r.workload, out)
+		}
+		if x := out.Result.Approximation; x.Paths > 0 {
+			row.Approximation = &x
+		}
+	}
+	r.Rows = append(r.Rows, row)
+}
+
+// rankEnds is when the last device work of each rank ends.
+func rankEnds(run *trace.Run) []int64 {
+	ends := make([]int64, len(run.Ranks))
+	for _, s := range run.Spans {
+		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+			row := run.RankOf(s)
+			ends[row] = max(ends[row], int64(s.End))
+		}
+	}
+	return ends
+}
+
+// reason says why a row has no time.
+func (r *replayRow) reason() string {
+	if strings.HasPrefix(r.Why, "cannot run") {
+		return r.Why
+	}
+	return "does not apply: " + r.Why
+}
+
+// unit is what the times are of.
+func (r *Replayed) unit() string {
+	switch {
+	case r.Iterations > 0:
+		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
+	}
+	return "of the whole trace"
+}
+
+// ShownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const ShownTiles = 1 << 15
+
+// ShownSpans bounds what files hold of one strategy unless the user chose ranks or
+// a window: a training step of 80 ms has millions of workgroups and waits, and
+// 131,072 spans are one to two megabytes of a compressed timeline.
+const ShownSpans = 1 << 17
+
+// MostSpans bounds them where the user did: 100 MB of memory for one strategy.
+const MostSpans = 1 << 19
+
+// Coarse names the strategies recorded without workgroups or without their phases, and how
+// to record them.
+func (r *Replayed) Coarse() string {
+	without := map[string][]string{}
+	for _, out := range r.Outcomes {
+		if out.Result != nil && out.Result.Coarse {
+			what := "the phases of workgroups"
+			if out.Result.Level == replay.Kernels {
+				what = "workgroups"
+			}
+			without[what] = append(without[what], out.Result.Run.Name)
+		}
+	}
+	var parts []string
+	for _, what := range []string{"workgroups", "the phases of workgroups"} {
+		if names := without[what]; names != nil {
+			parts = append(parts, fmt.Sprintf("recorded without %s, which need more than %d spans per strategy: %s", what, r.most, strings.Join(names, ", ")))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, "; ") + " (replay -o --window 1ms-3ms records all workgroups of that time)"
+}
+
+// given is the kind of the schedule that strategies are compared with: captured,
+// or given by a workload file.
+func (r *Replayed) given() string {
+	if r.Estimated != "" {
+		return "given"
+	}
+	return "captured"
+}
+
+// basis is "measured", or "estimated" for a workload file.
+func (r *Replayed) basis() string { return BasisOf(r.workload.Run) }
+
+// BasisOf is "measured", or "estimated" for the run of a workload file.
+func BasisOf(run *trace.Run) string {
+	if run.Estimated != "" {
+		return "estimated"
+	}
+	return "measured"
+}
+
+// Runs are the simulated runs of the strategies that apply, in table order.
+func (r *Replayed) Runs() []*trace.Run {
+	var runs []*trace.Run
+	for _, out := range r.Outcomes {
+		if out.Result != nil {
+			run := *out.Result.Run
+			run.Name = r.Named(run.Name)
+			runs = append(runs, &run)
+		}
+	}
+	return runs
+}
+
+// Named is a run's name in files and views: nobody captured the schedule of a workload file.
+func (r *Replayed) Named(run string) string {
+	if run == "captured" {
+		return r.given()
+	}
+	return run
+}
+
+// captured is the number of captured ranks in words.
+func (r *Replayed) captured() string {
+	if r.Estimated != "" {
+		return "none captured"
+	}
+	return fmt.Sprintf("%d captured", r.Captured)
+}
+
+// Iteration is the default window: one iteration in the steady state.
+const Iteration = "iteration"

@@ -1,0 +1,69 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// Spread replays every strategy under n seeds.
+func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
+	bar := con.Progress(len(sel)*n, "replaying with other random seeds")
+	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { bar.Add(1) })
+	bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	if len(found) > len(r.Rows) {
+		return errors.New("strategies and their distributions differ in number")
+	}
+	for i, s := range found {
+		if len(s.Times) > 0 {
+			r.Rows[i].Seeds = &s
+		}
+	}
+	return nil
+}
+
+// seedsText says what varies over the seeds of --seeds.
+func (r *Replayed) seedsText() string {
+	var vary []string
+	n := 0
+	for i := range r.Rows {
+		s := r.Rows[i].Seeds
+		if s == nil {
+			continue
+		}
+		n = len(s.Times)
+		if s.Fastest() == s.Slowest() {
+			continue
+		}
+		vary = append(vary, strings.TrimSuffix(fmt.Sprintf("%s takes %s to %s, %s", r.named(&r.Rows[i]), words.Micros(s.Fastest()), words.Micros(s.Slowest()), modesOf(s)), ", "))
+	}
+	switch {
+	case n == 0:
+		return ""
+	case len(vary) == 0:
+		return fmt.Sprintf("over %s of dispatch order and arrival of ranks no time varies", words.Counted(n, "random seed"))
+	}
+	return fmt.Sprintf("over %s of dispatch order and arrival of ranks %s", words.Counted(n, "random seed"), strings.Join(vary, "; "))
+}
+
+// modesOf describes the two modes of a bimodal distribution; "" if there is one mode.
+func modesOf(s *compare.Spread) string {
+	if len(s.Modes) < 2 {
+		return ""
+	}
+	var list []string
+	for _, m := range s.Modes {
+		list = append(list, fmt.Sprintf("%d near %s", m.Seeds, words.Micros(m.Median)))
+	}
+	return strings.Join(list, ", ")
+}

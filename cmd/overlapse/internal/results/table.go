@@ -1,0 +1,167 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A column is one of a result's table, which the terminal and Markdown show. Columns without a
+// value in any row are left out.
+type column struct {
+	name string
+	of   func(*replayRow) any // a trace.Time or text; "": no value
+}
+
+// columns describes the result's table, which has more of them on a page.
+func (r *Replayed) columns(page bool) []column {
+	list := []column{
+		{"strategy", func(row *replayRow) any { return r.named(row) }},
+		{"time", func(row *replayRow) any {
+			if !row.Applies {
+				return nil
+			}
+			return trace.Time(row.Time)
+		}},
+		{"change", func(row *replayRow) any { return unless(row.given() || !row.Applies, words.Percent(row.Change)) }},
+		{"±", func(row *replayRow) any { return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error)) }},
+		{"faster", func(row *replayRow) any { return unless(row.Error == 0, verdict.PercentOf(row.PFaster)) }},
+		{"effort", func(row *replayRow) any { return string(row.Effort) }},
+	}
+	for _, row := range r.Rows {
+		if x := row.WhatIf; x != nil {
+			list = append(list, column{x.Name, func(row *replayRow) any {
+				if row.WhatIf == nil {
+					return ""
+				}
+				return trace.Time(row.WhatIf.Time)
+			}}, column{"change there", func(row *replayRow) any {
+				change, ok := r.there(row)
+				return unless(!ok || row.given(), words.Percent(change))
+			}})
+			break
+		}
+	}
+	for i, name := range []string{"fastest", "median", "slowest"} {
+		list = append(list, column{name, func(row *replayRow) any {
+			if row.Seeds == nil {
+				return ""
+			}
+			return []trace.Time{row.Seeds.Fastest(), row.Seeds.Median(), row.Seeds.Slowest()}[i]
+		}})
+	}
+	if !page {
+		return append(list, column{"exposed", func(row *replayRow) any { return row.Exposed() }})
+	}
+	for i, name := range console.StateNames {
+		list = append(list, column{name, func(row *replayRow) any { return console.States(row.Times)[i] }})
+	}
+	return append(list, column{"time breakdown", func(row *replayRow) any {
+		if !row.Applies {
+			return row.reason()
+		}
+		return row.Limit
+	}})
+}
+
+// confidence is the probability that a row is faster, and the error of its change in points.
+func (r *replayRow) confidence() string {
+	if r.Error == 0 { // the captured schedule, or a bound
+		return ""
+	}
+	return fmt.Sprintf("%s ±%.1f", verdict.PercentOf(r.PFaster), 100*r.Error)
+}
+
+// unless is a cell that is empty on a condition.
+func unless(empty bool, cell string) any {
+	if empty {
+		return ""
+	}
+	return cell
+}
+
+// given reports whether a row is the captured schedule, without settings.
+func (r *replayRow) given() bool { return r.Strategy == "captured" && r.Settings == "" }
+
+// named is a row's strategy with its settings.
+func (r *Replayed) named(row *replayRow) string {
+	name := strings.TrimSpace(r.Named(row.Strategy) + " " + row.Settings)
+	if row.bound != "" {
+		name += " (" + row.bound + ")"
+	}
+	return name
+}
+
+// alike is the change below which a row that was not selected by name has no line of its own.
+const alike = 0.005
+
+// sorted are the rows that apply: the captured schedule, then the fastest first, then bounds;
+// rows with about its time apart, if they are to be folded; and those that do not apply.
+func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
+	for i := range r.Rows {
+		switch row := &r.Rows[i]; {
+		case !row.Applies:
+			refused = append(refused, row)
+		case fold && !row.given() && row.bound == "" && row.Change < alike && row.Change > -alike:
+			folded = append(folded, row)
+		default:
+			rows = append(rows, row)
+		}
+	}
+	place := func(row *replayRow) int {
+		switch {
+		case row.given():
+			return 0
+		case row.bound != "":
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(rows, func(a, b *replayRow) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Time, b.Time))
+	})
+	return rows, folded, refused
+}
+
+// names are those of rows, joined.
+func (r *Replayed) names(rows []*replayRow) string {
+	var names []string
+	for _, row := range rows {
+		if name := r.named(row); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// proseFrom is the width of a terminal from which the table has columns of words.
+const proseFrom = 100
+
+// table is that of rows, with one unit for all times, for a terminal of a width; 0: of any.
+func (r *Replayed) table(rows []*replayRow, width int) *console.Table {
+	return tableOf(r.columns(false), rows, width)
+}
+
+func tableOf(columns []column, rows []*replayRow, width int) *console.Table {
+	if width > 0 && width < proseFrom {
+		columns = slices.DeleteFunc(columns, func(c column) bool { return c.name == "effort" })
+	}
+	t := &console.Table{OneUnit: true}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, c.name)
+	}
+	for _, row := range rows {
+		var cells []any
+		for _, c := range columns {
+			cells = append(cells, c.of(row))
+		}
+		t.Add(cells...)
+	}
+	return t
+}

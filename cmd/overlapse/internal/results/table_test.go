@@ -1,0 +1,91 @@
+package results
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// tableRows are rows of all kinds: in the order of strategies, not of times.
+func tableRows() *Replayed {
+	row := func(strategy, settings string, time int64, change float64, effort plan.Effort) replayRow {
+		return replayRow{
+			Strategy: strategy, Settings: settings, Applies: true, Time: time, Change: change, Effort: effort,
+			Times: overlap.Times{Transfer: trace.Time(time / 10)}, Chance: verdict.Chance{PFaster: 0.61, Error: 0.12},
+		}
+	}
+	captured, ideal := row("captured", "", 20_000_000, 0, ""), row("ideal", "", 18_000_000, -0.1, "")
+	captured.Error, ideal.Error, ideal.bound = 0, 0, "bound"
+	return &Replayed{Rows: []replayRow{
+		captured, row("bulk", "", 20_040_000, 0.002, plan.ByCode), ideal,
+		row("fused", "", 19_500_000, -0.025, plan.OwnKernel),
+		row("multistream", "keep_gathered=on channels=16 priority=on", 19_000_000, -0.05, plan.ThirdParty),
+		{Strategy: "trigger", Why: "no ring"},
+	}}
+}
+
+// The captured schedule is first, bounds are last, times rise between, and what is like the
+// captured schedule has no row.
+func TestSorted(t *testing.T) {
+	r := tableRows()
+	rows, folded, refused := r.sorted(true)
+	for _, c := range []struct {
+		rows []*replayRow
+		want string
+	}{
+		{rows, "captured, multistream keep_gathered=on channels=16 priority=on, fused, ideal (bound)"},
+		{folded, "bulk"},
+		{refused, "trigger"},
+	} {
+		if got := r.names(c.rows); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+	if rows, folded, _ := r.sorted(false); len(rows) != 5 || len(folded) != 0 {
+		t.Errorf("%d rows and %d folded, want all", len(rows), len(folded))
+	}
+}
+
+// The table fits 100 and 80 columns and has the probability in both; the narrow one drops words.
+func TestTableFits(t *testing.T) {
+	for width, effort := range map[int]bool{80: false, 100: true} {
+		var out bytes.Buffer
+		r := tableRows()
+		rows, _, _ := r.sorted(true)
+		(&console.Console{Out: &out, Width: width}).Show(r.table(rows, width))
+		for _, line := range strings.Split(out.String(), "\n") {
+			if n := text.LongestLineLen(line); n > width {
+				t.Errorf("%d columns in %d: %q", n, width, line)
+			}
+		}
+		for _, want := range []string{"time, ms", "20.00", "19.00", "-5.0 %", "12.0", "61 %", "1.90"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("at %d no %q in\n%s", width, want, out.String())
+			}
+		}
+		if got := strings.Contains(out.String(), "own kernel"); got != effort {
+			t.Errorf("at %d effort: %v\n%s", width, got, out.String())
+		}
+	}
+}
+
+// Markdown is of the same columns, and names of traces are no markup.
+func TestMarkdownTable(t *testing.T) {
+	r := tableRows()
+	r.Rows[3].Settings = "a|b <i>*x*"
+	rows, _, _ := r.sorted(false)
+	got := r.table(rows, 0).Markdown()
+	for _, want := range []string{"| strategy | time, ms | change | ± | faster | effort | exposed |", `| fused a&#124;b &lt;i&gt;\*x\* | 19.50 | -2.5 % | 12.0 | 61 % | own kernel | 1.95 |`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no line %q in\n%s", want, got)
+		}
+	}
+}

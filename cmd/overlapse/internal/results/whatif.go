@@ -1,0 +1,73 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// WhatIf replays every strategy on the machine of --what-if.
+func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
+	bar := con.Progress(len(r.Rows), "replaying --what-if")
+	found, err := explain.Under(r.workload, m, r.Outcomes, []machine.WhatIf{x}, opts.Stop, func() { bar.Add(1) })
+	bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for i := range found {
+		if i < len(r.Rows) && len(found[i]) > 0 {
+			r.Rows[i].WhatIf = &found[i][0]
+		}
+	}
+	return nil
+}
+
+// there is a row's change against the captured schedule on the machine of --what-if.
+func (r *Replayed) there(row *replayRow) (change float64, ok bool) {
+	for _, base := range r.Rows {
+		if base.given() && base.WhatIf != nil && row.WhatIf != nil {
+			return float64(row.WhatIf.Time)/float64(max(1, base.WhatIf.Time)) - 1, true
+		}
+	}
+	return 0, false
+}
+
+// whatIf reports whether the rows have times on the machine of --what-if.
+func (r *Replayed) whatIf() bool {
+	return slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.WhatIf != nil })
+}
+
+// leastMoved is the difference between two changes from which it is named.
+const leastMoved = 0.01
+
+// whatIfText says what is different on the machine of --what-if.
+func (r *Replayed) whatIfText() string {
+	var moved []string
+	name := ""
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.WhatIf == nil {
+			continue
+		}
+		name = row.WhatIf.Name
+		switch change, ok := r.there(row); {
+		case row.given() || !ok:
+			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.named(row), words.Micros(trace.Time(row.WhatIf.Time)), words.Percent(row.WhatIf.Change)))
+		case math.Abs(change-row.Change) >= leastMoved:
+			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.named(row), words.Percent(change), words.Percent(row.Change)))
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("with %s: %s; no other change moves by a point or more (each strategy is planned for that machine)", name, strings.Join(moved, ", "))
+}

@@ -1,5 +1,0 @@
-//go:build noecharts
-
-package html
-
-var library []byte // none
