@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -25,15 +26,15 @@ type WhatIf struct {
 }
 
 // WhatIfs are the changes that --explain tries, one property each.
-func WhatIfs(m *machine.Machine) []machine.WhatIf {
-	var all []machine.WhatIf
-	for _, p := range machine.Properties {
+func WhatIfs(m *machine.Machine) []profile.WhatIf {
+	var all []profile.WhatIf
+	for _, p := range profile.Properties {
 		switch {
 		case p.Name == "nics" && m.Nodes() < 2:
 		case p.Name == "latency":
-			all = append(all, machine.WhatIf{{Name: p.Name, By: 0}})
+			all = append(all, profile.WhatIf{{Name: p.Name, By: 0}})
 		default:
-			all = append(all, machine.WhatIf{{Name: p.Name, By: 2}})
+			all = append(all, profile.WhatIf{{Name: p.Name, By: 2}})
 		}
 	}
 	return all
@@ -43,7 +44,7 @@ func WhatIfs(m *machine.Machine) []machine.WhatIf {
 // are in the order of the outcomes and of the changes; what cannot run there is missing. All
 // outcomes are of machine m. done is called as each replay finishes, from several
 // goroutines; nil is allowed.
-func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, changes []machine.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
+func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, changes []profile.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
 	w, err := compare.Isolate(w, m, stop)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 }
 
 // under replays all strategies on one machine; nil for one that cannot run.
-func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
+func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x profile.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
 	found := make([]*WhatIf, len(outs))
 	w, changed := retarget.WhatIf(w, m, x)
 	var g errgroup.Group
