@@ -42,6 +42,11 @@ type Outcome struct {
 	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
 }
 
+// ChangeFrom is how much longer the outcome takes than a base, relative to it: -0.1 is 10 % less.
+func (o *Outcome) ChangeFrom(base trace.Time) float64 {
+	return float64(o.Expected)/float64(max(1, base)) - 1
+}
+
 // Compare plans and simulates every selection on one workload in parallel and returns the
 // outcomes in the order of the selections. Results do not depend on the number of cores.
 // done is called as each finishes, from several goroutines; nil is allowed.

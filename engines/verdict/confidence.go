@@ -52,13 +52,32 @@ const (
 	noted                  // measured rows have it too: their errors include it
 )
 
-// ConfidenceOf is that of an outcome. base is the expected time of the captured schedule.
-func ConfidenceOf(w *workload.Workload, base trace.Time, out compare.Outcome) Confidence {
-	if e := EvidenceOf(w, out); asCaptured(out.Selection) {
-		return Confidence{Level: LevelOf(0), Why: e.Why, Sure: e.sure()} // no change, by definition
-	}
-	return EvidenceOf(w, out).Confidence(float64(out.Expected)/float64(max(1, base)) - 1)
+// A Prediction is an outcome against the captured schedule: by how much it is faster, what that
+// rests on and how certain it is. Verdicts, tables, files and sweeps are made from it.
+type Prediction struct {
+	compare.Outcome
+	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
+	Evidence   Evidence
+	Confidence Confidence
 }
+
+// Predict compares an outcome with the expected time of the captured schedule.
+func Predict(w *workload.Workload, base trace.Time, out compare.Outcome) Prediction {
+	p := Prediction{Outcome: out, Evidence: EvidenceOf(w, out)}
+	switch {
+	case out.Result == nil:
+		p.Confidence = p.Evidence.Confidence(0)
+	case asCaptured(out.Selection): // no change, by definition
+		p.Change, p.Confidence = out.ChangeFrom(base), Confidence{Level: LevelOf(0), Why: p.Evidence.Why, Sure: p.Evidence.sure()}
+	default:
+		p.Change = out.ChangeFrom(base)
+		p.Confidence = p.Evidence.Confidence(p.Change)
+	}
+	return p
+}
+
+// likely reports whether the prediction can be recommended.
+func (p *Prediction) likely() bool { return p.Confidence.Chance.PFaster >= Likely }
 
 // Confidence is that of a predicted change, relative to the captured schedule's time.
 func (e Evidence) Confidence(change float64) Confidence { return fitted.Confidence(change, e) }
