@@ -29,10 +29,7 @@ func channelLaw(op trace.CollectiveOp) law {
 		},
 	}
 	l.ways = []way{
-		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys, func(c *calibration, f float64) {
-			c.m.Library.Of(op).Send.Value /= f
-			c.m.Library.Of(op).Receive.Value /= f
-		}),
+		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys...),
 		{
 			how: "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send", keys: l.keys,
 			fit: func(c *calibration) bool { return c.fitChannel(op, l.rows(c)) },
@@ -76,10 +73,7 @@ func latencyLaw(op trace.CollectiveOp) law {
 		},
 	}
 	l.ways = []way{
-		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys, func(c *calibration, f float64) {
-			c.m.Library.Of(op).Alpha.Value *= f
-			c.m.Library.Of(op).Hop.Value *= f
-		}),
+		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys...),
 		{
 			how: "time of queued collectives of 64 KiB and less over sending steps", keys: l.keys,
 			fit: func(c *calibration) bool {

@@ -113,15 +113,9 @@ func (c *calibration) least(what ...string) reading {
 }
 
 func readCall(c *calibration) reading {
-	f := reading{rows: c.pick(func(r *Row) bool {
-		return r.Workload.Kind == "host_issue" && r.Workload.What == "gemm" && r.Params.Profiled && r.Params.CallUs > 0
-	})}
-	var calls []float64
-	for _, r := range f.rows {
-		calls = append(calls, r.Params.CallUs*1e-6)
-	}
-	f.value = median(calls)
-	return f
+	return middle(c.rows, func(r *Row) (float64, bool) {
+		return r.Params.CallUs * 1e-6, r.Workload.Kind == "host_issue" && r.Workload.What == "gemm" && r.Params.Profiled && r.Params.CallUs > 0
+	})
 }
 
 // The costs of a profiler are those of a host with the pace of launch.call.
