@@ -5,10 +5,7 @@ package compare
 import (
 	"errors"
 	"math"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -56,19 +53,13 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 		return nil, err
 	}
 	out := make([]Outcome, len(sel))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range sel {
-		g.Go(guard.Func(func() error {
-			var err error
-			out[i], err = Run(w, m, s, sc, o)
-			if done != nil {
-				done()
-			}
-			return err
-		}))
-	}
-	return out, g.Wait()
+	return out, guard.Each(len(sel), func(i int) (err error) {
+		out[i], err = Run(w, m, sel[i], sc, o)
+		if done != nil {
+			done()
+		}
+		return err
+	})
 }
 
 // Run plans and simulates one selection. Workgroups are recorded for one iteration unless

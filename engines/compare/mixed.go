@@ -3,11 +3,8 @@ package compare
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -71,32 +68,27 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		return &known[i]
 	}
 	choices := make([]PairChoice, len(kinds))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, kind := range kinds {
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
 		if c := w.Pairs[kind.Rows[0]].Collective; c >= 0 {
 			choices[k].Op = w.Collectives[c].Op
 		}
-		for i, s := range sel {
-			g.Go(guard.Func(func() error {
-				var out Outcome
-				var err error
-				if same := alike(s); same != nil {
-					out = *same
-				} else {
-					out, err = Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
-				}
-				out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
-				choices[k].Outcomes[i] = out
-				if done != nil {
-					done()
-				}
-				return err
-			}))
-		}
 	}
-	if err := g.Wait(); err != nil {
+	err = guard.Each(len(kinds)*len(sel), func(job int) (err error) {
+		c, i := &choices[job/len(sel)], job%len(sel)
+		s, out := sel[i], &c.Outcomes[i]
+		if same := alike(s); same != nil {
+			*out = *same
+		} else {
+			*out, err = Run(w, m, plan.Selection{Strategy: On(s.Strategy, c.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
+		}
+		out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
+		if done != nil {
+			done()
+		}
+		return err
+	})
+	if err != nil {
 		return nil, Outcome{}, err
 	}
 	for k := range choices {

@@ -2,10 +2,7 @@ package explain
 
 import (
 	"errors"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -89,26 +86,22 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x profile.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
 	found := make([]*WhatIf, len(outs))
 	w, changed := retarget.WhatIf(w, m, x)
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, out := range outs {
+	return found, guard.Each(len(outs), func(i int) error {
+		out := outs[i]
 		if out.Result == nil {
-			continue
-		}
-		g.Go(guard.Func(func() error {
-			sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
-			is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
-			if done != nil {
-				done()
-			}
-			if errors.Is(err, replay.ErrStopped) {
-				return err
-			}
-			if err == nil && is.Result != nil {
-				found[i] = &WhatIf{x.String(), int64(is.Expected), float64(is.Expected)/float64(max(1, out.Expected)) - 1}
-			}
 			return nil
-		}))
-	}
-	return found, g.Wait()
+		}
+		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
+		is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
+		if done != nil {
+			done()
+		}
+		if errors.Is(err, replay.ErrStopped) {
+			return err
+		}
+		if err == nil && is.Result != nil {
+			found[i] = &WhatIf{x.String(), int64(is.Expected), is.ChangeFrom(out.Expected)}
+		}
+		return nil
+	})
 }

@@ -2,10 +2,8 @@ package validate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -53,41 +51,37 @@ type Inputs struct {
 // as warm as the row before left them.
 func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	checks := make([]Check, len(rows))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, same := range groupRows(rows) {
-		g.Go(guard.Func(func() error {
-			t := rowGroup{lifted: map[string]*workload.Workload{}}
-			why := ""
-			if name := rows[same[0]].Trace; name == "" {
-				why = "the row names no trace to start from"
-			} else if run, err := in.Trace(rows[same[0]]); err != nil {
-				why = err.Error()
+	groups := groupRows(rows)
+	err := guard.Each(len(groups), func(at int) error {
+		same := groups[at]
+		t := rowGroup{lifted: map[string]*workload.Workload{}}
+		var why error
+		if rows[same[0]].Trace == "" {
+			why = errors.New("the row names no trace to start from")
+		} else {
+			t.run, why = in.Trace(rows[same[0]])
+		}
+		for _, i := range same {
+			if in.Stop != nil {
+				if err := in.Stop(); err != nil {
+					return err
+				}
+			}
+			if checks[i] = (Check{Row: rows[i]}); why != nil {
+				checks[i].Why = why.Error()
 			} else {
-				t.run = run
+				m, err := in.Machine(rows[i])
+				if err != nil {
+					return fmt.Errorf("row %s: %w", rows[i].ID, err)
+				}
+				checks[i] = t.check(rows[i], m, in.Seeds)
 			}
-			for _, i := range same {
-				if in.Stop != nil {
-					if err := in.Stop(); err != nil {
-						return err
-					}
-				}
-				checks[i] = Check{Row: rows[i], Why: why}
-				if why == "" {
-					m, err := in.Machine(rows[i])
-					if err != nil {
-						return fmt.Errorf("row %s: %w", rows[i].ID, err)
-					}
-					checks[i] = t.check(rows[i], m, in.Seeds)
-				}
-				if in.Done != nil {
-					in.Done()
-				}
+			if in.Done != nil {
+				in.Done()
 			}
-			return nil
-		}))
-	}
-	err := g.Wait()
+		}
+		return nil
+	})
 	compareRows(checks)
 	return checks, err
 }

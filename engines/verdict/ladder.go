@@ -3,10 +3,7 @@ package verdict
 import (
 	"cmp"
 	"maps"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -120,25 +117,20 @@ func (c *climber) try(list []place) error {
 	for _, p := range list {
 		c.tried[p] = &Rung{}
 	}
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, p := range list {
-		g.Go(guard.Func(func() error {
-			out, err := compare.Run(c.w, c.m, c.candidates[p.strategy][p.index], c.sc, c.o)
-			if err != nil {
-				return err
-			}
-			r := c.tried[p]
-			r.Prediction = Predict(c.w, c.captured.Expected, out)
-			if out.Result == nil {
-				r.Why = cmp.Or(r.Why, "no result")
-			}
-			r.Result, r.Changed = nil, plan.Changes{}
-			c.done()
-			return nil
-		}))
-	}
-	return g.Wait()
+	return guard.Each(len(list), func(i int) error {
+		out, err := compare.Run(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, c.o)
+		if err != nil {
+			return err
+		}
+		r := c.tried[list[i]]
+		r.Prediction = Predict(c.w, c.captured.Expected, out)
+		if out.Result == nil {
+			r.Why = cmp.Or(r.Why, "no result")
+		}
+		r.Result, r.Changed = nil, plan.Changes{}
+		c.done()
+		return nil
+	})
 }
 
 // finish sorts what was tried and simulates again what is to be judged.
