@@ -43,14 +43,13 @@ func ParseWhatIf(s string) (x WhatIf, err error) {
 		switch {
 		case slices.ContainsFunc(x, func(f Factor) bool { return f.Name == name }):
 			return nil, fmt.Errorf("%q: %s is given twice", s, name)
-		case name == Balanced && (value == "" || value == "median"):
-			x = append(x, Factor{Balanced, ByMedian})
-			continue
-		case name == Balanced && value == "fastest":
-			x = append(x, Factor{Balanced, ByFastest})
-			continue
 		case name == Balanced:
-			return nil, fmt.Errorf("%q: balanced is by median or fastest, not %q", s, value)
+			by, ok := map[string]float64{"": ByMedian, "median": ByMedian, "fastest": ByFastest}[value]
+			if !ok {
+				return nil, fmt.Errorf("%q: balanced is by median or fastest, not %q", s, value)
+			}
+			x = append(x, Factor{Balanced, by})
+			continue
 		case i < 0:
 			return nil, fmt.Errorf("%q: %q is none of %s, %s (example: links=2,memory=1.2)", s, name, strings.Join(PropertyNames(), ", "), Balanced)
 		}
