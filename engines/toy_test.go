@@ -93,11 +93,11 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if len(a.Where) != 1 || !strings.Contains(a.Where[0], "all_to_all of 64.0 MiB") || !strings.Contains(a.Where[0], "on stream") {
 		t.Errorf("where: %q", a.Where)
 	}
-	if c := verdict.ConfidenceOf(w, base.Expected, out); !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
+	if c := verdict.Predict(w, base.Expected, out).Confidence; !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
 		t.Errorf("confidence: %+v", c)
 	}
 	graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
-	if c := verdict.ConfidenceOf(w, base.Expected, graph); c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
+	if c := verdict.Predict(w, base.Expected, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
 		t.Errorf("confidence of a graph that nobody ran: %+v", c)
 	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)

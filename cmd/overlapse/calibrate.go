@@ -257,7 +257,7 @@ func (a *app) plan(o input.Flags, output string) error {
 	return write(a.Out)
 }
 
-func writeRequests(w io.Writer, requests []calibrate.Request) error {
+func writeRequests(w io.Writer, requests []validate.Request) error {
 	e := json.NewEncoder(plain.JSON(w))
 	for _, r := range requests {
 		if err := e.Encode(r); err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
@@ -43,11 +42,11 @@ func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cob
 // completeWhatIf completes the last property of a list.
 func completeWhatIf(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	at := strings.LastIndexByte(typed, ',') + 1
-	words := prefixed(typed[:at], machine.PropertyNames())
+	words := prefixed(typed[:at], profile.PropertyNames())
 	for i := range words {
 		words[i] += "="
 	}
-	words = append(words, prefixed(typed[:at], []string{machine.Balanced, machine.Balanced + "=fastest"})...)
+	words = append(words, prefixed(typed[:at], []string{profile.Balanced, profile.Balanced + "=fastest"})...)
 	return withPrefix(words, typed), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -36,7 +36,7 @@ const command = 9 // from this height on: the command and its packages, the only
 var folders = map[string]folder{
 	"trace":         {height: 0},
 	"trace/regular": {height: 0, opens: true},
-	"trace/guard":   {height: 0},
+	"trace/guard":   {height: 0, spawns: true},
 
 	"trace/assemble":           {height: 1},
 	"trace/overlap":            {height: 1},
@@ -68,16 +68,16 @@ var folders = map[string]folder{
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
 	"engines/plan":     {height: 4, siblings: []string{"replay/recut"}},
-	"engines/compare":  {height: 5, spawns: true},
+	"engines/compare":  {height: 5},
 	"engines":          {height: 6},
-	"engines/explain":  {height: 6, spawns: true},
-	"engines/verdict":  {height: 7, spawns: true},
-	"engines/validate": {height: 8, spawns: true},
+	"engines/explain":  {height: 6},
+	"engines/verdict":  {height: 7},
+	"engines/validate": {height: 8},
 	"engines/sweep":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
 	"samples/workloads":    {height: 0},
 	"samples/own-strategy": {height: command},
-	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
+	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"cmd/overlapse/internal/words":  {height: command},
 	"cmd/overlapse/internal/files":  {height: command},
@@ -179,7 +179,7 @@ func TestHeightRules(t *testing.T) {
 		{"trace/chrome/a.go", `import "github.com/klauspost/compress/gzip"`, ""},
 		{"trace/format/a.go", `import ("os"; "golang.org/x/sync/errgroup")`, ""},
 		{"cmd/overlapse/a.go", `import ("os"; "time"); var _, _ = os.Args, time.Now()`, ""},
-		{"engines/compare/a.go", `func f() { go f() }`, ""},
+		{"trace/format/a.go", `func f() { go f() }`, ""},
 		{"engines/mine/a.go", `import "` + module + `/engines/plan"`, ""},
 		{"replay/a.go", `import "time"; const tick = time.Second`, ""},
 		{"trace/a_test.go", `import "os"`, ""},

@@ -33,8 +33,9 @@ or another file, relative to the first:
     pair: 100 GB/s, latency: 2 us, hop: 0 us, message: 0.1 us}
   gpu: {groups: [], cus: 264}
 
-scale: multiplies what the base measures, before the file's own values apply, by what
-limits it: flops (matrix units), memory, links, clock (one CU), cus (their number):
+scale: multiplies what the base measures, before the file's own values apply, by the
+properties of --what-if (links, nics, memory, cus, clock, latency), and by flops: the rate
+of all matrix units, which otherwise follows cus and clock:
 
   base: h200
   scale: {memory: {value: 0.833, source: "data sheets: 4.0 over 4.8 TB/s"}, links: 0.5}

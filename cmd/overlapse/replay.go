@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -149,7 +150,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 
 // replayMore runs the further replays that flags request: seeds, single pairs,
 // what-ifs and explanations.
-func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
+func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered profile.WhatIf) error {
 	if o.seeds > 0 {
 		if err := results.Spread(ctx, a.Console, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err

@@ -5,10 +5,7 @@ package compare
 import (
 	"errors"
 	"math"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -42,6 +39,11 @@ type Outcome struct {
 	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
 }
 
+// ChangeFrom is how much longer the outcome takes than a base, relative to it: -0.1 is 10 % less.
+func (o *Outcome) ChangeFrom(base trace.Time) float64 {
+	return float64(o.Expected)/float64(max(1, base)) - 1
+}
+
 // Compare plans and simulates every selection on one workload in parallel and returns the
 // outcomes in the order of the selections. Results do not depend on the number of cores.
 // done is called as each finishes, from several goroutines; nil is allowed.
@@ -51,19 +53,13 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 		return nil, err
 	}
 	out := make([]Outcome, len(sel))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range sel {
-		g.Go(guard.Func(func() error {
-			var err error
-			out[i], err = Run(w, m, s, sc, o)
-			if done != nil {
-				done()
-			}
-			return err
-		}))
-	}
-	return out, g.Wait()
+	return out, guard.Each(len(sel), func(i int) (err error) {
+		out[i], err = Run(w, m, sel[i], sc, o)
+		if done != nil {
+			done()
+		}
+		return err
+	})
 }
 
 // Run plans and simulates one selection. Workgroups are recorded for one iteration unless

@@ -3,7 +3,6 @@ package compare
 import (
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -132,38 +131,21 @@ func (k *instances) alone(open []subject) (median float64, same bool) {
 	return took[n/2], took[n*9/10] <= alikeWork*took[n/10]
 }
 
-// knowns are undisturbed operations by class, and their ratios to the machine's laws.
+// knowns are undisturbed operations by class, and their ratios to the machine's laws, of compute
+// and of collectives.
 type knowns struct {
-	classes   map[instanceClass][]knownInstance
-	gemms     ratios
-	transfers ratios
+	classes map[instanceClass][]subject
+	laws    [2]ratios
 }
 
-// A knownInstance is an undisturbed operation.
-type knownInstance struct {
-	op   *workload.Op // nil: a collective
-	took trace.Time
-}
-
-func undisturbed(w *workload.Workload, d *overlaps, m *machine.Machine) knowns {
-	found := knowns{classes: map[instanceClass][]knownInstance{}}
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 && d.ops[i] == 0 {
-			class := kernelClass(w, op)
-			found.classes[class] = append(found.classes[class], knownInstance{op, op.Dur()})
-			found.gemms.add(op.Dur(), gemmLaw(op, m))
-		}
+func (k *knowns) add(x subject, class instanceClass, law trace.Time) {
+	if x.coll != nil && x.coll.Bytes <= 0 {
+		return
 	}
-	for i := range w.Collectives {
-		if c := &w.Collectives[i]; len(c.Members) > 0 && c.Bytes > 0 && d.collectives[i] == 0 {
-			class := collectiveClass(c)
-			found.classes[class] = append(found.classes[class], knownInstance{nil, c.Transfer()})
-			found.transfers.add(c.Transfer(), collectiveLaw(w, c, m))
-		}
+	k.classes[class] = append(k.classes[class], x)
+	if law > 0 {
+		k.laws[x.kind()] = append(k.laws[x.kind()], float64(x.captured)/float64(law))
 	}
-	slices.Sort(found.gemms)
-	slices.Sort(found.transfers)
-	return found
 }
 
 // clocks is, by rank, the duration of its undisturbed matrix kernels relative to the mean
@@ -174,7 +156,7 @@ func (k *knowns) clocks(w *workload.Workload) []float64 {
 		sum, n := make([]float64, w.World), make([]float64, w.World)
 		for _, x := range class {
 			if x.op != nil && x.op.Matrix() {
-				sum[x.op.Rank] += float64(x.took)
+				sum[x.op.Rank] += float64(x.captured)
 				n[x.op.Rank]++
 			}
 		}
@@ -202,12 +184,6 @@ func (k *knowns) clocks(w *workload.Workload) []float64 {
 
 // ratios are captured times of undisturbed operations over the law's, ascending.
 type ratios []float64
-
-func (r *ratios) add(took, law trace.Time) {
-	if law > 0 {
-		*r = append(*r, float64(took)/float64(law))
-	}
-}
 
 // around bounds the time alone of an operation with a law: by the 10th and 90th percentile
 // of the ratios or, without ratios, from below by the law, which holds at full clock.

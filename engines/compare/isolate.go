@@ -109,7 +109,6 @@ type subject struct {
 	captured trace.Time
 	least    trace.Time // by the machine's law; 0 without a law
 	most     trace.Time // by the law, or captured
-	class    int32      // row of isolation.classes
 	clock    float64    // of its rank, for matrix kernels; else 1
 	share    float64    // of its captured duration, 0 to 1, alongside others
 	stretch  float64    // simulated duration over duration alone; at least 1
@@ -124,6 +123,14 @@ func (s *subject) alone() *trace.Time {
 	return &s.coll.Alone
 }
 
+// kind is 0 for compute and 1 for a collective.
+func (s *subject) kind() int {
+	if s.op != nil {
+		return 0
+	}
+	return 1
+}
+
 // own is the subject's own estimate of its duration alone.
 func (s *subject) own() float64 { return float64(s.captured) / s.stretch }
 
@@ -131,49 +138,48 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 	s := &isolation{w: w, m: m}
 	disturbed := coRunners(w)
 	s.CoRunners, s.beside = disturbed.with, disturbed.beside
-	known := undisturbed(w, &disturbed, &m)
-	s.clock = known.clocks(w)
-	rows := map[instanceClass]int32{}
-	classOf := func(c instanceClass) int32 {
-		row, ok := rows[c]
-		if !ok {
-			row = int32(len(s.classes))
-			rows[c] = row
-			s.classes = append(s.classes, instances{})
-			for _, k := range known.classes[c] {
-				s.classes[row].undisturbed = append(s.classes[row].undisturbed, float64(k.took)/s.clockOf(k.op))
-			}
+	known := knowns{classes: map[instanceClass][]subject{}}
+	var classes []instanceClass // as s.open
+	var laws []trace.Time
+	add := func(x subject, beside trace.Time, class instanceClass, law trace.Time) {
+		if s.Operations++; beside == 0 {
+			known.add(x, class, law)
+			return
 		}
-		s.classes[row].subjects = append(s.classes[row].subjects, int32(len(s.open)))
-		return row
+		x.share = float64(beside) / float64(x.captured)
+		s.open, classes, laws = append(s.open, x), append(classes, class), append(laws, law)
 	}
 	for i := range w.Ops {
-		op := &w.Ops[i]
-		if op.Kind != trace.Compute || op.Dur() <= 0 {
-			continue
+		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 {
+			add(subject{op: op, captured: op.Dur()}, disturbed.ops[i], kernelClass(w, op), gemmLaw(op, &m))
 		}
-		s.Operations++
-		if disturbed.ops[i] == 0 {
-			continue
-		}
-		x := subject{op: op, captured: op.Dur(), share: float64(disturbed.ops[i]) / float64(op.Dur()), clock: s.clockOf(op)}
-		x.least, x.most = known.gemms.around(gemmLaw(op, &m))
-		x.class = classOf(kernelClass(w, op))
-		s.start(x)
 	}
 	for i := range w.Collectives {
-		c := &w.Collectives[i]
-		if len(c.Members) == 0 || c.Transfer() <= 0 {
-			continue
+		if c := &w.Collectives[i]; len(c.Members) > 0 && c.Transfer() > 0 {
+			add(subject{coll: c, captured: c.Transfer()}, disturbed.collectives[i], collectiveClass(c), collectiveLaw(w, c, &m))
 		}
-		s.Operations++
-		if disturbed.collectives[i] == 0 {
-			continue
+	}
+	for kind := range known.laws {
+		slices.Sort(known.laws[kind])
+	}
+	s.clock = known.clocks(w)
+	rows := map[instanceClass]int{}
+	for i := range s.open {
+		row, ok := rows[classes[i]]
+		if !ok {
+			row = len(s.classes)
+			rows[classes[i]] = row
+			s.classes = append(s.classes, instances{})
+			for _, k := range known.classes[classes[i]] {
+				s.classes[row].undisturbed = append(s.classes[row].undisturbed, float64(k.captured)/s.clockOf(k.op))
+			}
 		}
-		x := subject{coll: c, captured: c.Transfer(), share: float64(disturbed.collectives[i]) / float64(c.Transfer()), clock: 1}
-		x.least, x.most = known.transfers.around(collectiveLaw(w, c, &m))
-		x.class = classOf(collectiveClass(c))
-		s.start(x)
+		s.classes[row].subjects = append(s.classes[row].subjects, int32(i))
+		x := &s.open[i]
+		x.clock, x.stretch = s.clockOf(x.op), 1
+		x.least, x.most = known.laws[x.kind()].around(laws[i])
+		x.least, x.most = min(x.least, x.captured), min(x.most, x.captured)
+		*x.alone() = x.most // at first
 	}
 	s.Disturbed = len(s.open)
 	s.score(nil)
@@ -186,14 +192,6 @@ func (s *isolation) clockOf(op *workload.Op) float64 {
 		return 1
 	}
 	return s.clock[op.Rank]
-}
-
-// start adds a subject whose duration alone is at first as captured.
-func (s *isolation) start(x subject) {
-	x.least, x.most = min(x.least, x.captured), min(x.most, x.captured)
-	x.stretch = 1
-	*x.alone() = x.most
-	s.open = append(s.open, x)
 }
 
 // gemmLaw is the profile's time of a GEMM alone, ns; 0 for other kernels and for element
@@ -252,11 +250,8 @@ func (s *isolation) estimate() float64 {
 		k := &s.classes[c]
 		all, same := k.alone(s.open)
 		for _, i := range k.subjects {
-			x, of := &s.open[i], 0
-			if x.coll != nil {
-				of = 1
-			}
-			next := x.own()
+			x := &s.open[i]
+			of, next := x.kind(), x.own()
 			if x.borrowed = same && x.share > alikeShare; x.borrowed {
 				next = all * x.clock
 			}
@@ -309,10 +304,8 @@ func (s *isolation) score(simulated []trace.Time) {
 	var captured, alone [2]float64
 	var off []float64
 	for i := range s.open {
-		x, of := &s.open[i], 0
-		if x.coll != nil {
-			of = 1
-		}
+		x := &s.open[i]
+		of := x.kind()
 		captured[of] += float64(x.captured)
 		alone[of] += float64(*x.alone())
 		if simulated != nil && x.borrowed {

@@ -3,11 +3,8 @@ package compare
 import (
 	"cmp"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -54,42 +51,65 @@ const worthwhile = 0.005
 
 // Pairs runs every selection on every kind of pair separately, then all kinds together,
 // each with its best selection. Bounds, strategies that overlap iterations and strategies
-// without hardware are run but not mixed. done is called as each simulation finishes, from
-// several goroutines; nil is allowed.
-func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+// without hardware are run but not mixed. known are outcomes on all pairs under the same
+// options: where there is one kind of pair, they are those of the kind and of the mix. done is
+// called as each simulation finishes, from several goroutines; nil is allowed.
+func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, known []Outcome, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
 	kinds := w.PairKinds()
+	alike := func(s plan.Selection) *Outcome {
+		i := slices.IndexFunc(known, func(out Outcome) bool { return out.String() == s.String() })
+		if i < 0 || len(kinds) > 1 || len(w.Pairs) < len(w.Collectives) || !s.Strategy.Inside || s.Strategy.Rebuild != nil {
+			return nil // else it may change more than pairs
+		}
+		return &known[i]
+	}
 	choices := make([]PairChoice, len(kinds))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
 	for k, kind := range kinds {
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
 		if c := w.Pairs[kind.Rows[0]].Collective; c >= 0 {
 			choices[k].Op = w.Collectives[c].Op
 		}
-		for i, s := range sel {
-			g.Go(guard.Func(func() error {
-				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
-				out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
-				choices[k].Outcomes[i] = out
-				if done != nil {
-					done()
-				}
-				return err
-			}))
-		}
 	}
-	if err := g.Wait(); err != nil {
+	err = guard.Each(len(kinds)*len(sel), func(job int) (err error) {
+		c, i := &choices[job/len(sel)], job%len(sel)
+		s, out := sel[i], &c.Outcomes[i]
+		if same := alike(s); same != nil {
+			*out = *same
+		} else {
+			*out, err = Run(w, m, plan.Selection{Strategy: On(s.Strategy, c.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
+		}
+		out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
+		if done != nil {
+			done()
+		}
+		return err
+	})
+	if err != nil {
 		return nil, Outcome{}, err
 	}
 	for k := range choices {
 		choices[k].Choose(base, len(kinds) == 1)
 	}
-	mixed, err := Run(w, m, plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}, sc, o)
+	mix := plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}
+	if len(kinds) == 1 && choices[0].Best >= 0 {
+		if same := alike(sel[choices[0].Best]); same != nil {
+			return choices, same.as(mix), nil
+		}
+	}
+	mixed, err := Run(w, m, mix, sc, o)
 	return choices, mixed, err
+}
+
+// as is the outcome of another selection that plans the same.
+func (o *Outcome) as(s plan.Selection) Outcome {
+	out, result, run := *o, *o.Result, *o.Result.Run
+	run.Name = s.String()
+	out.Selection, out.Result, result.Run = s, &result, &run
+	return out
 }
 
 // Choose sets Best. whole means that there is no other kind to mix with.

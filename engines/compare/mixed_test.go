@@ -30,7 +30,7 @@ func TestComparePairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, base.Time, replay.Options{}, nil)
+	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, base.Time, nil, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,5 +229,30 @@ func TestMixOfNothing(t *testing.T) {
 	var na *plan.NotApplicable
 	if _, err := compare.MixedOf(choices).Program(w, m, plan.Values{}, plan.Scenario{}); !errors.As(err, &na) {
 		t.Errorf("planned %v", err)
+	}
+}
+
+// Of one kind of pair, strategies on all pairs are those on the kind, and the best of them is the
+// mix: nothing is simulated again, and all times are the same.
+func TestOneKindOfPair(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	sel := enginetest.MustParse(t, "fused,onesided,decompose")
+	known, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var times, best []trace.Time
+	for _, of := range [][]compare.Outcome{nil, known} {
+		choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, trace.Infinity, of, replay.Options{}, nil)
+		if err != nil || len(choices) != 1 || mixed.Result == nil || mixed.Result.Run.Name != mixed.String() {
+			t.Fatalf("%d kinds, mixed %q, error %v", len(choices), mixed.Why, err)
+		}
+		for _, out := range choices[0].Outcomes {
+			times = append(times, out.Expected)
+		}
+		best = append(best, mixed.Expected, choices[0].Outcomes[choices[0].Best].Expected)
+	}
+	if !slices.Equal(times[:3], times[3:]) || slices.Min(best) != slices.Max(best) {
+		t.Errorf("times %v, of the mix and the best %v", times, best)
 	}
 }

@@ -1,10 +1,7 @@
 package compare
 
 import (
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -50,23 +47,17 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	for i := range out {
 		out[i].Times = make([]trace.Time, n)
 	}
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, s := range sel {
-		for seed := range n {
-			g.Go(guard.Func(func() error {
-				sc := sc
-				sc.Seed = int64(seed + 1)
-				x, err := Run(w, m, s, sc, replay.Options{Stop: stop})
-				out[i].Times[seed] = x.Time
-				if done != nil {
-					done()
-				}
-				return err
-			}))
+	err = guard.Each(len(sel)*n, func(job int) error {
+		i, sc := job/n, sc
+		sc.Seed = int64(job%n + 1)
+		x, err := Run(w, m, sel[i], sc, replay.Options{Stop: stop})
+		out[i].Times[job%n] = x.Time
+		if done != nil {
+			done()
 		}
-	}
-	if err := g.Wait(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	for i := range out {

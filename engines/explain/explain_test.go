@@ -44,7 +44,7 @@ func TestLimitOfPartOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := LimitOf(w, out)
+	l := TimesOf(w, out)
 	if whole := l.Total(); l.Compute == 0 || compare.Abs(whole-out.Time) > out.Time/1000 {
 		t.Errorf("%+v add up to %d of %d", l, whole, out.Time)
 	}

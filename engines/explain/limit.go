@@ -15,34 +15,25 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Limit is what an iteration of an outcome consists of, the mean over ranks, and a
-// sentence about it.
-type Limit struct {
-	overlap.Times
-	Text string
-}
-
-// LimitOf measures an outcome with the definitions of trace/overlap and describes what
-// limits it: the largest shares, and what compute waited for beyond its dependencies.
-func LimitOf(w *workload.Workload, out compare.Outcome) Limit {
-	c := plan.StepsOf(w, out.Result.Run)
-	from, _ := c.Steady()
-	l := Limit{Times: overlap.MeanOf(c.Times(out.Result.Run, out.Time))}
-	l.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
-	if l.Waiting < 0 {
-		l.Idle, l.Waiting = l.Idle+l.Waiting, 0
+// TimesOf is what an iteration of an outcome consists of, the mean over ranks.
+func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
+	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Times(out.Result.Run, out.Time))
+	t.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
+	if t.Waiting < 0 {
+		t.Idle, t.Waiting = t.Idle+t.Waiting, 0
 	}
-	l.Text = l.sentence(out.Result, from)
-	return l
+	return t
 }
 
-func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
-	whole := l.Total()
-	if whole == 0 {
+// LimitOf describes what limits an outcome of these times: the largest shares, and what compute
+// waited for beyond its dependencies.
+func LimitOf(w *workload.Workload, out compare.Outcome, t overlap.Times) string {
+	if t.Total() == 0 {
 		return "nothing ran"
 	}
-	s := strings.Join(Shares(l.Times), ", ")
-	if why := waits(r, from, l.Idle*50 >= whole); why != "" {
+	s := strings.Join(Shares(t), ", ")
+	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
+	if why := waits(out.Result, from, t.Idle*50 >= t.Total()); why != "" {
 		s += "; " + why
 	}
 	return s

@@ -55,7 +55,7 @@ func addUp(t *testing.T, w *workload.Workload, out compare.Outcome) {
 			t.Errorf("%s: rank %d computes for %d ns of an iteration, %d in the mean of the run", out, rank, x.Compute, all)
 		}
 	}
-	if l := LimitOf(w, out); !near(l.Total(), out.Expected, 0.001) {
+	if l := TimesOf(w, out); !near(l.Total(), out.Expected, 0.001) {
 		t.Errorf("%s: %+v add up to %d ns of %d", out, l, l.Total(), out.Expected)
 	}
 }

@@ -2,15 +2,13 @@ package explain
 
 import (
 	"errors"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -25,15 +23,15 @@ type WhatIf struct {
 }
 
 // WhatIfs are the changes that --explain tries, one property each.
-func WhatIfs(m *machine.Machine) []machine.WhatIf {
-	var all []machine.WhatIf
-	for _, p := range machine.Properties {
+func WhatIfs(m *machine.Machine) []profile.WhatIf {
+	var all []profile.WhatIf
+	for _, p := range profile.Properties {
 		switch {
 		case p.Name == "nics" && m.Nodes() < 2:
 		case p.Name == "latency":
-			all = append(all, machine.WhatIf{{Name: p.Name, By: 0}})
+			all = append(all, profile.WhatIf{{Name: p.Name, By: 0}})
 		default:
-			all = append(all, machine.WhatIf{{Name: p.Name, By: 2}})
+			all = append(all, profile.WhatIf{{Name: p.Name, By: 2}})
 		}
 	}
 	return all
@@ -43,7 +41,7 @@ func WhatIfs(m *machine.Machine) []machine.WhatIf {
 // are in the order of the outcomes and of the changes; what cannot run there is missing. All
 // outcomes are of machine m. done is called as each replay finishes, from several
 // goroutines; nil is allowed.
-func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, changes []machine.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
+func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, changes []profile.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
 	w, err := compare.Isolate(w, m, stop)
 	if err != nil {
 		return nil, err
@@ -85,29 +83,25 @@ func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, 
 }
 
 // under replays all strategies on one machine; nil for one that cannot run.
-func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
+func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x profile.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
 	found := make([]*WhatIf, len(outs))
 	w, changed := retarget.WhatIf(w, m, x)
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, out := range outs {
+	return found, guard.Each(len(outs), func(i int) error {
+		out := outs[i]
 		if out.Result == nil {
-			continue
-		}
-		g.Go(guard.Func(func() error {
-			sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
-			is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
-			if done != nil {
-				done()
-			}
-			if errors.Is(err, replay.ErrStopped) {
-				return err
-			}
-			if err == nil && is.Result != nil {
-				found[i] = &WhatIf{x.String(), int64(is.Expected), float64(is.Expected)/float64(max(1, out.Expected)) - 1}
-			}
 			return nil
-		}))
-	}
-	return found, g.Wait()
+		}
+		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
+		is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
+		if done != nil {
+			done()
+		}
+		if errors.Is(err, replay.ErrStopped) {
+			return err
+		}
+		if err == nil && is.Result != nil {
+			found[i] = &WhatIf{x.String(), int64(is.Expected), is.ChangeFrom(out.Expected)}
+		}
+		return nil
+	})
 }

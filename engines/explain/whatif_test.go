@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -32,7 +32,7 @@ func TestUnder(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(first, again) {
 		t.Errorf("two answers: %v, then %v (error %v)", first, again, err)
 	}
-	same, err := Under(w, m, outs, []machine.WhatIf{{{Name: "links", By: 1}}}, nil, nil)
+	same, err := Under(w, m, outs, []profile.WhatIf{{{Name: "links", By: 1}}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,9 @@ func TestUnder(t *testing.T) {
 		for _, x := range first[i] {
 			for _, p := range all[i].Parts {
 				want := -float64(p.Time) / 2 / float64(out.Time)
-				// Channels limit half of the collective; at fewer GEMMs a time the clock rises.
-				if p.What == halves[x.Name] && (x.Change > 0.5*want || x.Change < 1.1*want) {
+				// Channels limit half of the collective, which faster compute units speed up too; at
+				// fewer GEMMs a time the clock rises.
+				if p.What == halves[x.Name] && (x.Change > 0.5*want || x.Change < 1.25*want) {
 					t.Errorf("%s: %+.3f, want about %+.3f, half of the %s", x.Name, x.Change, want, p.What)
 				}
 			}
@@ -81,7 +82,7 @@ func TestFasterIsNotSlower(t *testing.T) {
 			Channels: rapid.SampledFrom([]int{4, 8, 16, 24, 32}).Draw(rt, "channels"),
 			Reverse:  rapid.Bool().Draw(rt, "reverse"),
 		}
-		p := rapid.SampledFrom(machine.Properties).Draw(rt, "property")
+		p := rapid.SampledFrom(profile.Properties).Draw(rt, "property")
 		by := rapid.Float64Range(1, 8).Draw(rt, "factor")
 		if p.Name == "latency" {
 			by = rapid.Float64Range(0, 1).Draw(rt, "factor of latency")
@@ -91,8 +92,8 @@ func TestFasterIsNotSlower(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		x := machine.WhatIf{{Name: p.Name, By: by}}
-		found, err := Under(w, m, outs, []machine.WhatIf{x}, nil, nil)
+		x := profile.WhatIf{{Name: p.Name, By: by}}
+		found, err := Under(w, m, outs, []profile.WhatIf{x}, nil, nil)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -122,17 +123,17 @@ func TestCapturedRespondsToWhatIf(t *testing.T) {
 		factors     string
 		least, most float64
 	}{
-		{"clock=0.9", .06, .08}, // of a GEMM of 304 µs and a collective of 153 µs
+		{"clock=0.9", .08, .1}, // of a GEMM of 304 µs and a collective of 153 µs, of which channels limit a third
 		{"cus=0.5", .55, .75},
 		{"links=2", -.17, -.08},
 		{"nics=2", 0, 0},
 		{"latency=0", -.03, -.008}, // two gaps of 1.3 of 2 µs, the library's start, an empty kernel
 	} {
-		x, err := machine.ParseWhatIf(c.factors)
+		x, err := profile.ParseWhatIf(c.factors)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := Under(w, m, outs, []machine.WhatIf{x}, nil, nil)
+		found, err := Under(w, m, outs, []profile.WhatIf{x}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +141,7 @@ func TestCapturedRespondsToWhatIf(t *testing.T) {
 			t.Errorf("%s: %+.4f, want %+.3f to %+.3f", c.factors, got, c.least, c.most)
 		}
 	}
-	if names := strings.Join(machine.PropertyNames(), " "); names != "links nics memory cus clock latency" {
+	if names := strings.Join(profile.PropertyNames(), " "); names != "links nics memory cus clock latency" {
 		t.Errorf("properties %s: also in the README", names)
 	}
 }

@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"runtime"
 	"slices"
 	"strings"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
@@ -143,22 +140,16 @@ func (p *Point) sets() []map[string]string {
 }
 
 func (b *bench) run(stop func() bool, done func()) error {
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range b.jobs {
-		g.Go(guard.Func(func() error {
-			if done != nil {
-				defer done()
-			}
-			j := &b.jobs[i]
-			var err error
-			if j.found, err = j.replay(b.files, b.on, stop); err != nil {
-				return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
-			}
-			return nil
-		}))
-	}
-	return g.Wait()
+	return guard.Each(len(b.jobs), func(i int) (err error) {
+		if done != nil {
+			defer done()
+		}
+		j := &b.jobs[i]
+		if j.found, err = j.replay(b.files, b.on, stop); err != nil {
+			return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
+		}
+		return nil
+	})
 }
 
 // replay runs a job's strategy on its workload.

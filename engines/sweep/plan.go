@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/keyed"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A Plan is a plan file: the values of each axis, as written. An axis that the file leaves
@@ -83,7 +83,7 @@ func (p *reader) read(body ast.Node) {
 	axes := map[string]func(ast.Node){
 		"inputs":     p.words(&p.plan.Inputs, nil),
 		"machines":   p.words(&p.plan.Machines, nil),
-		"what_if":    p.words(&p.plan.WhatIf, func(s string) error { _, err := machine.ParseWhatIf(s); return err }),
+		"what_if":    p.words(&p.plan.WhatIf, func(s string) error { _, err := profile.ParseWhatIf(s); return err }),
 		"clocks":     p.words(&p.plan.Clocks, knownClock),
 		"ranks":      p.words(&p.plan.Ranks, nil),
 		"retargets":  p.words(&p.plan.Retargets, nil),

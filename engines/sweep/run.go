@@ -173,9 +173,9 @@ func (r *Runner) replay(s *Subject, sel plan.Selection, c Cell) (Record, error) 
 		rec.Time = int64(out.Time)
 		rec.Fastest, rec.Slowest = rec.Time, rec.Time
 	}
-	rec.Exposed = int64(explain.LimitOf(s.Workload, out).Exposed())
+	rec.Exposed = int64(explain.TimesOf(s.Workload, out).Exposed())
 	rec.Damage = strings.Join(s.Workload.Damage.Sentences, "; ")
-	rec.Confidence = string(verdict.ConfidenceOf(s.Workload, trace.Time(s.Captured), out).Level)
+	rec.Confidence = string(verdict.Predict(s.Workload, trace.Time(s.Captured), out).Confidence.Level)
 	return rec, nil
 }
 

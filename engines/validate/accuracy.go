@@ -108,8 +108,7 @@ strategies; only the probability of being faster is, below (rule E8).
 `, 100*compare.RunsDiffer)
 	splits := []dataset.Split{dataset.Blind, dataset.Develop}
 	w.printf("\n## Summary\n\n")
-	w.row("set", "split", "rows", "predicted", "median", "p90", "regret", "signs", "measured twice: median", "p90")
-	w.row("---", "---", "--:", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	w.head(2, "set", "split", "rows", "predicted", "median", "p90", "regret", "signs", "measured twice: median", "p90")
 	for _, split := range splits {
 		for _, r := range results {
 			if r.Set.Split == split && len(r.Checks) > 0 {
@@ -153,6 +152,12 @@ func (w *tables) row(cells ...string) {
 	w.printf("| %s |\n", strings.Join(cells, " | "))
 }
 
+// head begins a table whose first columns are texts.
+func (w *tables) head(texts int, cells ...string) {
+	w.row(cells...)
+	w.row(append(slices.Repeat([]string{"---"}, texts), slices.Repeat([]string{"--:"}, len(cells)-texts)...)...)
+}
+
 func percent(x float64) string {
 	if math.IsNaN(x) {
 		return ""
@@ -161,15 +166,12 @@ func percent(x float64) string {
 }
 
 func (w *tables) summary(r SetResult) {
-	scores := Scores(r.Checks)
-	median, p90, n := math.NaN(), math.NaN(), 0
-	if len(scores) > 0 {
-		all := scores[len(scores)-1]
-		median, p90, n = all.Median, all.P90, all.N
+	all, again := score("", nil), again(r.Checks)
+	if scores := Scores(r.Checks); len(scores) > 0 {
+		all = scores[len(scores)-1]
 	}
-	choices := Choices(r.Checks)
-	again, far := again(r.Checks)
-	w.row(r.Set.Name, string(r.Set.Split), fmt.Sprint(len(r.Checks)), fmt.Sprint(n), percent(median), percent(p90), percent(meanRegret(choices)), ChangesOf(r.Checks, "").Signs(), percent(again), percent(far))
+	w.row(r.Set.Name, string(r.Set.Split), fmt.Sprint(len(r.Checks)), fmt.Sprint(all.N), percent(all.Median), percent(all.P90),
+		percent(meanRegret(Choices(r.Checks))), ChangesOf(r.Checks, "").Signs(), percent(again.Median), percent(again.P90))
 }
 
 func meanRegret(choices []Choice) float64 {
@@ -180,26 +182,21 @@ func meanRegret(choices []Choice) float64 {
 	return sum / float64(len(choices)) // of none: not a number
 }
 
-// again is how far rows that were measured twice are apart: median and 90th percentile.
-func again(checks []Check) (median, p90 float64) {
+// again is how far rows that were measured twice are apart.
+func again(checks []Check) Score {
 	var apart []float64
 	for _, c := range checks {
 		if c.Row.AgainUs > 0 {
 			apart = append(apart, math.Abs(c.Row.AgainUs/c.Row.Us-1))
 		}
 	}
-	if len(apart) == 0 {
-		return math.NaN(), math.NaN()
-	}
-	s := score("", apart)
-	return s.Median, s.P90
+	return score("", apart)
 }
 
 func (w *tables) set(r SetResult) {
 	s := r.Set
 	w.printf("\n## %s (%s)\n\n%s %s, driver %s, %s UTC.\n\n", s.Name, s.Split, s.About, s.Host, s.Driver, s.Date)
-	w.row("strategy", "rows", "predicted", "median", "p90", "signs")
-	w.row("---", "--:", "--:", "--:", "--:", "--:")
+	w.head(1, "strategy", "rows", "predicted", "median", "p90", "signs")
 	scored := map[string]Score{}
 	for _, x := range Scores(r.Checks) {
 		scored[x.Strategy] = x
@@ -214,15 +211,11 @@ func (w *tables) set(r SetResult) {
 		if rows == 0 {
 			continue
 		}
-		x, of := scored[name], name
-		median, p90 := x.Median, x.P90
-		if x.N == 0 {
-			median, p90 = math.NaN(), math.NaN()
+		x, ok := scored[name]
+		if !ok {
+			x = score(name, nil)
 		}
-		if of == "all" {
-			of = ""
-		}
-		w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(median), percent(p90), ChangesOf(r.Checks, of).Signs())
+		w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(x.Median), percent(x.P90), ChangesOf(r.Checks, strings.TrimSuffix(name, "all")).Signs())
 	}
 	if choices := Choices(r.Checks); len(choices) > 0 {
 		best := 0
@@ -260,8 +253,7 @@ Workgroups against stamps: the earth mover's distance of start and end times, in
 Order: the same of one workgroup's start. Shape: that of starts with the prediction stretched to the measured length.
 
 `)
-	w.row("stamps", "strategy", "workgroups", "measured", "predicted", "starts", "ends", "order", "shape")
-	w.row("---", "---", "--:", "--:", "--:", "--:", "--:", "--:", "--:")
+	w.head(2, "stamps", "strategy", "workgroups", "measured", "predicted", "starts", "ends", "order", "shape")
 	for _, c := range list {
 		if c.Why != "" {
 			w.row(c.Name, c.Why, "", "", "", "", "", "", "")

@@ -2,10 +2,8 @@ package validate
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -53,41 +51,37 @@ type Inputs struct {
 // as warm as the row before left them.
 func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	checks := make([]Check, len(rows))
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, same := range groupRows(rows) {
-		g.Go(guard.Func(func() error {
-			t := rowGroup{lifted: map[string]*workload.Workload{}}
-			why := ""
-			if name := rows[same[0]].Trace; name == "" {
-				why = "the row names no trace to start from"
-			} else if run, err := in.Trace(rows[same[0]]); err != nil {
-				why = err.Error()
+	groups := groupRows(rows)
+	err := guard.Each(len(groups), func(at int) error {
+		same := groups[at]
+		t := rowGroup{lifted: map[string]*workload.Workload{}}
+		var why error
+		if rows[same[0]].Trace == "" {
+			why = errors.New("the row names no trace to start from")
+		} else {
+			t.run, why = in.Trace(rows[same[0]])
+		}
+		for _, i := range same {
+			if in.Stop != nil {
+				if err := in.Stop(); err != nil {
+					return err
+				}
+			}
+			if checks[i] = (Check{Row: rows[i]}); why != nil {
+				checks[i].Why = why.Error()
 			} else {
-				t.run = run
+				m, err := in.Machine(rows[i])
+				if err != nil {
+					return fmt.Errorf("row %s: %w", rows[i].ID, err)
+				}
+				checks[i] = t.check(rows[i], m, in.Seeds)
 			}
-			for _, i := range same {
-				if in.Stop != nil {
-					if err := in.Stop(); err != nil {
-						return err
-					}
-				}
-				checks[i] = Check{Row: rows[i], Why: why}
-				if why == "" {
-					m, err := in.Machine(rows[i])
-					if err != nil {
-						return fmt.Errorf("row %s: %w", rows[i].ID, err)
-					}
-					checks[i] = t.check(rows[i], m, in.Seeds)
-				}
-				if in.Done != nil {
-					in.Done()
-				}
+			if in.Done != nil {
+				in.Done()
 			}
-			return nil
-		}))
-	}
-	err := g.Wait()
+		}
+		return nil
+	})
 	compareRows(checks)
 	return checks, err
 }
@@ -179,20 +173,27 @@ func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machi
 // cannot be predicted is a Check with the reason.
 func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
 	c := Check{Row: row, warm: t.warm}
-	s, why := selectionOf(&row)
-	if why != "" {
-		c.Why = why
-		return c
+	if err := c.predict(t, m, seeds); err != nil {
+		c.Why = err.Error()
 	}
-	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(&row) / float64(max(1, row.Params.Iterations))}
+	t.warm = c.warm
+	return c
+}
+
+func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
+	row := &c.Row
+	s, err := selectionOf(row)
+	if err != nil {
+		return err
+	}
+	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(row) / float64(max(1, row.Params.Iterations))}
 	if row.Params.Queued {
 		l := &m.Launch
 		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
 	}
-	w, err := t.lift(&row, m)
+	w, err := t.lift(row, m)
 	if err != nil {
-		c.Why = err.Error()
-		return c
+		return err
 	}
 	if row.Params.Iterations > 0 && len(w.Steps) < 2 && !row.Params.Cool && !row.Params.Sustained {
 		sc.Clock = plan.CapturedClock // the capture is of such a loop as was measured, as warm as that
@@ -204,28 +205,22 @@ func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
 			out, err = compare.Run(w, m, s, sc, replay.Options{})
 		}
 	}
-	switch {
-	case err != nil:
-		c.Why = err.Error()
-	case out.Result == nil:
-		c.Why = out.Why
-	default:
-		c.Predicted, c.Evidence = float64(out.Expected)/1e3, verdict.EvidenceOf(w, out)
-		if seeds > 0 {
-			c.spread(w, m, s, sc, seeds)
-		}
+	if err == nil && out.Result == nil {
+		err = errors.New(out.Why)
 	}
-	t.warm = c.warm
-	return c
-}
-
-func (c *Check) spread(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scenario, seeds int) {
-	found, err := compare.Spreads(w, m, []plan.Selection{s}, sc, seeds, nil, nil)
 	if err != nil {
-		c.Why = err.Error()
-	} else if x := found[0]; len(x.Times) > 0 {
+		return err
+	}
+	c.Predicted, c.Evidence = float64(out.Expected)/1e3, verdict.EvidenceOf(w, out)
+	if seeds == 0 {
+		return nil
+	}
+	found, err := compare.Spreads(w, m, []plan.Selection{s}, sc, seeds, nil, nil)
+	if err == nil && len(found[0].Times) > 0 {
+		x := found[0]
 		c.Predicted, c.Fastest, c.Slowest = float64(x.Median())/1e3, float64(x.Fastest())/1e3, float64(x.Slowest())/1e3
 	}
+	return err
 }
 
 // How samples/capture measures a row: iterations to warm up, then those of which

@@ -166,8 +166,7 @@ each set is fitted to the other sets (rule E8); overlapse replay has the model o
 that of a normal curve around the predicted change is %.3f, that of the share of faster rows %.3f.
 
 `, -100*verdict.Faster, c.N, c.Brier, c.Normal, c.Nothing)
-	w.row("p_faster", "rows", "predicted, mean", "measured faster")
-	w.row("---", "--:", "--:", "--:")
+	w.head(1, "p_faster", "rows", "predicted, mean", "measured faster")
 	for i, b := range c.Bins {
 		to := 1.0
 		if i+1 < len(c.Bins) {

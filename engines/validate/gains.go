@@ -54,8 +54,7 @@ func Gains(results []SetResult) []Gain {
 
 func (w *tables) gains(results []SetResult) {
 	w.printf("\n## What strategies changed, as measured\n\nTime over that of the fastest bulk row of the same workload, less one; negative is faster. Nothing here is predicted.\n\n")
-	w.row("strategy", "rows", "median", "best", "worst", "slower than bulk")
-	w.row("---", "--:", "--:", "--:", "--:", "--:")
+	w.head(1, "strategy", "rows", "median", "best", "worst", "slower than bulk")
 	for _, g := range Gains(results) {
 		w.row(g.Strategy, fmt.Sprint(g.Rows), signed(g.Median), signed(g.Best), signed(g.Worst), fmt.Sprint(g.Slower))
 	}

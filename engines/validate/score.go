@@ -41,8 +41,11 @@ func Scores(checks []Check) []Score {
 	return scores
 }
 
+// score is that of some errors; of none, the median and the percentile are no numbers.
 func score(name string, errs []float64) Score {
-	slices.Sort(errs)
+	if slices.Sort(errs); len(errs) == 0 {
+		return Score{name, 0, math.NaN(), math.NaN()}
+	}
 	return Score{name, len(errs), quantile(errs, 0.5), quantile(errs, 0.9)}
 }
 

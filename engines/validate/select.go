@@ -59,16 +59,16 @@ func RowName(row dataset.Row) string {
 }
 
 // selectionOf is the engine and the settings that a row's strategy stands for.
-func selectionOf(row *dataset.Row) (plan.Selection, string) {
+func selectionOf(row *dataset.Row) (plan.Selection, error) {
 	e, ok := engines.Named(row.Strategy)
 	if !ok {
-		return plan.Selection{}, fmt.Sprintf("no engine %q", row.Strategy)
+		return plan.Selection{}, fmt.Errorf("no engine %q", row.Strategy)
 	}
 	return selectFrom(e, row)
 }
 
 // selectFrom is a strategy with the settings of a row.
-func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, string) {
+func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, error) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == name })
 	}
@@ -94,8 +94,5 @@ func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, string) {
 		}
 	}
 	v, err := e.Values(set)
-	if err != nil {
-		return plan.Selection{}, err.Error()
-	}
-	return plan.Selection{Strategy: e, Values: v}, ""
+	return plan.Selection{Strategy: e, Values: v}, err
 }

@@ -22,9 +22,9 @@ func TestMeasuredIsWhatRowsHave(t *testing.T) {
 			if !slices.Contains(engines.Names(), row.Strategy) {
 				continue // a benchmark
 			}
-			s, why := selectionOf(&row)
-			if why != "" {
-				t.Fatalf("%s: %s", row.ID, why)
+			s, err := selectionOf(&row)
+			if err != nil {
+				t.Fatalf("%s: %v", row.ID, err)
 			}
 			var ops []trace.CollectiveOp
 			for op := trace.UnknownOp; op <= trace.Barrier; op++ {
@@ -72,15 +72,15 @@ func TestRowsOfAnyStrategy(t *testing.T) {
 		Rows:   map[string]string{"impl=torch_toy": "speed=high", "comm_priority": ""},
 	}
 	row := dataset.Row{Strategy: "toy", Params: dataset.Params{Channels: 4, Order: "down", Impl: "torch_toy", CommPriority: true, Programs: 9}}
-	s, why := selectFrom(toy, &row)
-	if got := s.String(); why != "" || got != "toy channels=4 order=down speed=high" {
-		t.Errorf("%q, %s", got, why)
+	s, err := selectFrom(toy, &row)
+	if got := s.String(); err != nil || got != "toy channels=4 order=down speed=high" {
+		t.Errorf("%q, %v", got, err)
 	}
 	if got := RowName(row); got != "toy channels=4 programs=9 down torch_toy priority" {
 		t.Errorf("row is named %q", got)
 	}
 	row.Params.Chunks = 2
-	if _, why := selectFrom(toy, &row); why == "" {
+	if _, err := selectFrom(toy, &row); err == nil {
 		t.Error("a setting that the strategy lacks is taken")
 	}
 }

@@ -63,9 +63,9 @@ func Stamps(of dataset.Stamps, stamps *trace.Run, row *dataset.Row, run *trace.R
 	if of.Late {
 		as.late = c.Workgroups
 	}
-	out, why := replayStamped(row, run, m, as)
-	if why != "" {
-		c.Why = why
+	out, err := replayStamped(row, run, m, as)
+	if err != nil {
+		c.Why = err.Error()
 		return c
 	}
 	predicted := kernels(out)
@@ -101,19 +101,19 @@ type stampedAs struct {
 const compiling = trace.Time(100_000_000)
 
 // replayStamped is the simulated run.
-func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
+func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, error) {
 	s := plan.Selection{Strategy: schedule.AsScheduled}
 	told := workload.Options{Unprofiled: true}
 	if row != nil {
-		var why string
-		if s, why = selectionOf(row); why != "" {
-			return nil, why
+		var err error
+		if s, err = selectionOf(row); err != nil {
+			return nil, err
 		}
 		told = given(row, run)
 	}
 	w, err := workload.Lift(run, told)
 	if err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
 	for i := range w.Ops {
 		if op := &w.Ops[i]; as.persistent && op.Kind == trace.Compute && op.Tiling.WGs > as.programs {
@@ -124,18 +124,18 @@ func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stamp
 		}
 	}
 	if w, err = compare.Isolate(w, m, nil); err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
 	p, err := s.Strategy.Program(w, m, s.Values, plan.Scenario{Pace: 1})
 	if err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
 	as.delay(p)
 	out, err := replay.Simulate(m, p, replay.Options{Level: replay.Workgroups})
 	if err != nil {
-		return nil, err.Error()
+		return nil, err
 	}
-	return out.Run, ""
+	return out.Run, nil
 }
 
 // delay puts off the launches of a late consumer.

@@ -25,7 +25,7 @@ type Advice struct {
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	a := Advice{
-		Exposed: [2]int64{int64(explain.LimitOf(w, captured).Exposed()), int64(explain.LimitOf(w, out).Exposed())},
+		Exposed: [2]int64{int64(explain.TimesOf(w, captured).Exposed()), int64(explain.TimesOf(w, out).Exposed())},
 		Memory:  out.Kept,
 		Where:   whereOf(out.Changed),
 	}

@@ -125,15 +125,3 @@ func PercentOf(p float64) string {
 	}
 	return fmt.Sprintf("%.0f %%", 100*p)
 }
-
-// LevelOf is the word for a probability: high where it leaves at most 5 % for the opposite,
-// medium where it leaves at most 20 %.
-func LevelOf(p float64) Level {
-	switch far := max(p, 1-p); {
-	case far >= 0.95:
-		return High
-	case far >= Likely:
-		return Medium
-	}
-	return Low
-}

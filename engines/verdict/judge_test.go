@@ -69,7 +69,7 @@ func TestJudge(t *testing.T) {
 		{"the captured schedule cannot be simulated", &unlike, []compare.Outcome{after("multistream", -0.5)}, Withdrawn, "", nil, "no verdict: simulated with interference"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := Judge(c.w, captured, c.outcomes)
+			v := Judge(c.w, captured, predicted(c.w, captured, c.outcomes))
 			if v.Kind != c.kind || v.Strategy != c.strategy || !slices.Equal(v.Candidates, c.tie) {
 				t.Errorf("%s: %s %q, want %s: %s %q", v.Kind, v.Strategy, v.Candidates, c.kind, c.strategy, c.tie)
 			}
@@ -81,11 +81,19 @@ func TestJudge(t *testing.T) {
 			}
 			other := slices.Clone(c.outcomes)
 			slices.Reverse(other)
-			if again := Judge(c.w, captured, other); again.Strategy != v.Strategy || again.Kind != v.Kind {
+			if again := Judge(c.w, captured, predicted(c.w, captured, other)); again.Strategy != v.Strategy || again.Kind != v.Kind {
 				t.Errorf("in another order %s %s, else %s %s", again.Kind, again.Strategy, v.Kind, v.Strategy)
 			}
 		})
 	}
+}
+
+// predicted compares outcomes with the captured schedule.
+func predicted(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) (list []Prediction) {
+	for _, o := range outcomes {
+		list = append(list, Predict(w, captured.Expected, o))
+	}
+	return list
 }
 
 // Without overlap a step that waits for its host is no faster, whatever bulk is predicted.
@@ -101,7 +109,7 @@ func TestJudgeHostBound(t *testing.T) {
 	bulk.Selection = enginetest.MustParse(t, "bulk")[0]
 	graph := captured
 	graph.Selection = enginetest.MustParse(t, "bulk:graph=on")[0]
-	if list := v.contenders(w, captured, []compare.Outcome{bulk, graph}); len(list) != 1 || list[0].Values["graph"] != "on" {
+	if list := v.contenders(predicted(w, captured, []compare.Outcome{bulk, graph})); len(list) != 1 || list[0].Values["graph"] != "on" {
 		t.Errorf("%d contenders", len(list))
 	}
 }

@@ -3,10 +3,7 @@ package verdict
 import (
 	"cmp"
 	"maps"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -19,23 +16,20 @@ import (
 // A Ladder is the result of Climb: changes of the captured schedule, one at a time, each of
 // which is likely to gain.
 type Ladder struct {
-	Rungs   []Rung            // in the order of the changes
-	Tried   []Rung            // all that run, rungs included, fastest first; equal times keep the order of the candidates
-	Planned []int             // number of tried candidates, by strategy
-	Ran     []int             // of them, those that run
-	Why     []string          // by strategy: why the first candidate that does not run does not; "": all run
-	Last    []compare.Outcome // what remains to be judged: the last rung or, without one, the fastest of each strategy
+	Rungs   []Rung       // in the order of the changes
+	Tried   []Rung       // all that run, rungs included, fastest first; equal times keep the order of the candidates
+	Planned []int        // number of tried candidates, by strategy
+	Ran     []int        // of them, those that run
+	Why     []string     // by strategy: why the first candidate that does not run does not; "": all run
+	Last    []Prediction // what remains to be judged: the last rung or, without one, the fastest of each strategy
 }
 
 // A Rung is an outcome, without its result, against the captured schedule and against the rung
 // before it, or for those that are none against the last rung that they were compared with.
 type Rung struct {
-	compare.Outcome
-	Change     float64    // of the captured schedule's time, relative: -0.1 is 10 % less
-	Confidence Confidence // that it is faster than the captured schedule
-	Step       float64    // of the time of the rung before
-	StepChance Chance     // that it is faster than the rung before
-	evidence   Evidence
+	Prediction
+	Step       float64 // change of the time of the rung before
+	StepChance Chance  // that it is faster than the rung before
 }
 
 // Climb searches for the fastest schedule by one change at a time: first each strategy with its
@@ -67,8 +61,8 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 			if r.Why != "" {
 				continue
 			}
-			r.Step = float64(r.Expected)/float64(max(1, from)) - 1
-			if r.StepChance = r.evidence.Confidence(r.Step).Chance; r.StepChance.PFaster >= Likely && r.Confidence.Chance.PFaster >= Likely && (best == nil || r.Expected < best.Expected) {
+			r.Step = r.ChangeFrom(from)
+			if r.StepChance = r.Evidence.Confidence(r.Step).Chance; r.StepChance.PFaster >= Likely && r.likely() && (best == nil || r.Expected < best.Expected) {
 				best, at = r, p
 			}
 		}
@@ -123,28 +117,20 @@ func (c *climber) try(list []place) error {
 	for _, p := range list {
 		c.tried[p] = &Rung{}
 	}
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, p := range list {
-		g.Go(guard.Func(func() error {
-			out, err := compare.Run(c.w, c.m, c.candidates[p.strategy][p.index], c.sc, c.o)
-			if err != nil {
-				return err
-			}
-			r := c.tried[p]
-			r.evidence = EvidenceOf(c.w, out)
-			r.Change = float64(out.Expected)/float64(max(1, c.captured.Expected)) - 1
-			r.Confidence = r.evidence.Confidence(r.Change)
-			if out.Result == nil && out.Why == "" {
-				out.Why = "no result"
-			}
-			out.Result, out.Changed = nil, plan.Changes{}
-			r.Outcome = out
-			c.done()
-			return nil
-		}))
-	}
-	return g.Wait()
+	return guard.Each(len(list), func(i int) error {
+		out, err := compare.Run(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, c.o)
+		if err != nil {
+			return err
+		}
+		r := c.tried[list[i]]
+		r.Prediction = Predict(c.w, c.captured.Expected, out)
+		if out.Result == nil {
+			r.Why = cmp.Or(r.Why, "no result")
+		}
+		r.Result, r.Changed = nil, plan.Changes{}
+		c.done()
+		return nil
+	})
 }
 
 // finish sorts what was tried and simulates again what is to be judged.
@@ -178,7 +164,7 @@ func (c *climber) finish() error {
 		if err != nil {
 			return err
 		}
-		c.Last = append(c.Last, out)
+		c.Last = append(c.Last, Predict(c.w, c.captured.Expected, out))
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestClimb(t *testing.T) {
 			t.Errorf("%s is listed behind a slower one", r.Selection)
 		}
 		step := float64(r.Expected)/float64(last.Expected) - 1
-		if r.Strategy.Name == last.Strategy.Name && differ(r.Values, last.Values) == 1 && r.evidence.Confidence(step).Chance.PFaster >= Likely {
+		if r.Strategy.Name == last.Strategy.Name && differ(r.Values, last.Values) == 1 && r.Evidence.Confidence(step).Chance.PFaster >= Likely {
 			t.Errorf("%s is a likely change of the last rung, %s", r.Selection, last.Selection)
 		}
 	}

@@ -45,15 +45,15 @@ func TestLessInformation(t *testing.T) {
 				if !ok {
 					continue
 				}
-				if worse := less.evidence.Poor < all.evidence.Poor || less.evidence.Untested < all.evidence.Untested; worse {
-					t.Errorf("%s without %s: %s: %+v, with all of it %+v", sample, c.name, name, less.evidence, all.evidence)
+				if worse := less.Evidence.Poor < all.Evidence.Poor || less.Evidence.Untested < all.Evidence.Untested; worse {
+					t.Errorf("%s without %s: %s: %+v, with all of it %+v", sample, c.name, name, less.Evidence, all.Evidence)
 				}
-				p, q := all.confidence.Chance.PFaster, less.confidence.Chance.PFaster
+				p, q := all.Confidence.Chance.PFaster, less.Confidence.Chance.PFaster
 				if q >= Likely && p < Likely {
-					t.Errorf("%s without %s: %s is likely: %.2f of %.1f %%, with all of it %.2f of %.1f %%", sample, c.name, name, q, 100*less.change, p, 100*all.change)
+					t.Errorf("%s without %s: %s is likely: %.2f of %.1f %%, with all of it %.2f of %.1f %%", sample, c.name, name, q, 100*less.Change, p, 100*all.Change)
 				}
-				if q = less.evidence.Confidence(all.change).Chance.PFaster; all.change != 0 && math.Abs(q-0.5) > math.Abs(p-0.5)+1e-9 {
-					t.Errorf("%s without %s: %s: probability %.3f of a change by %.1f %%, with all of it %.3f", sample, c.name, name, q, 100*all.change, p)
+				if q = less.Evidence.Confidence(all.Change).Chance.PFaster; all.Change != 0 && math.Abs(q-0.5) > math.Abs(p-0.5)+1e-9 {
+					t.Errorf("%s without %s: %s: probability %.3f of a change by %.1f %%, with all of it %.3f", sample, c.name, name, q, 100*all.Change, p)
 				}
 			}
 		}
@@ -61,7 +61,7 @@ func TestLessInformation(t *testing.T) {
 }
 
 // chances are the contenders of a trace, by name.
-func chances(t *testing.T, path string) map[string]contender {
+func chances(t *testing.T, path string) map[string]Prediction {
 	t.Helper()
 	run, err := format.Open(path, format.Options{})
 	if err != nil {
@@ -81,8 +81,8 @@ func chances(t *testing.T, path string) map[string]contender {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := map[string]contender{}
-	for _, c := range (&Verdict{}).contenders(w, outcomes[0], outcomes) {
+	list := map[string]Prediction{}
+	for _, c := range (&Verdict{}).contenders(predicted(w, outcomes[0], outcomes)) {
 		list[c.Selection.String()] = c
 	}
 	return list

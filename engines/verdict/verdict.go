@@ -68,20 +68,10 @@ const overlapsFrom = 0.02
 // needsReason is the change from which it is said why a strategy is not likely all the same.
 const needsReason = -0.05
 
-// A contender is an outcome that can be recommended.
-type contender struct {
-	compare.Outcome
-	evidence   Evidence
-	confidence Confidence
-	change     float64
-}
-
-func (c *contender) likely() bool { return c.confidence.Chance.PFaster >= Likely }
-
 // Judge forms the verdict on outcomes of one workload. captured is the outcome of the
 // captured schedule; it competes even if it is not among the others. Bounds and strategies
 // without hardware do not compete.
-func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) Verdict {
+func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) Verdict {
 	v := Verdict{HostWait: hostWait(w, captured)}
 	if v.HostBound = v.HostWait > hostBound; v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels, which no overlap changes; "+
@@ -98,7 +88,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Ou
 		v.waiting(w)
 		return v
 	}
-	v.judge(w, captured, v.contenders(w, captured, outcomes), firstReason(outcomes))
+	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
 	v.bound(w, captured, outcomes)
 	v.waiting(w)
 	return v
@@ -138,20 +128,13 @@ func LateText(late *overlap.LateRank) string {
 }
 
 // contenders are the outcomes that can be recommended, fastest first.
-func (v *Verdict) contenders(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) []contender {
-	var list []contender
-	for _, o := range outcomes {
-		switch {
-		case o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || asCaptured(o.Selection):
-		case v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on":
+func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
+	list := slices.DeleteFunc(slices.Clone(outcomes), func(o Prediction) bool {
+		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || asCaptured(o.Selection) ||
 			// less overlap cannot help a step that waits for its host; the difference is that of pauses
-		default:
-			c := contender{Outcome: o, evidence: EvidenceOf(w, o), change: float64(o.Expected)/float64(max(1, captured.Expected)) - 1}
-			c.confidence = c.evidence.Confidence(c.change)
-			list = append(list, c)
-		}
-	}
-	slices.SortStableFunc(list, func(a, b contender) int { return cmp.Compare(a.Expected, b.Expected) })
+			v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on"
+	})
+	slices.SortStableFunc(list, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
 	return list
 }
 
@@ -159,10 +142,10 @@ func (v *Verdict) contenders(w *workload.Workload, captured compare.Outcome, out
 func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" }
 
 // judge recommends the fastest likely contender, else the captured schedule.
-func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []contender, why string) {
+func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
-	v.Confidence = ConfidenceOf(w, captured.Expected, captured)
-	applies := slices.ContainsFunc(list, func(c contender) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
+	v.Confidence = Predict(w, captured.Expected, captured).Confidence
+	applies := slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
@@ -173,73 +156,72 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []c
 	case len(list) == 0:
 		v.Kind = NothingToCompare
 	}
-	if i := slices.IndexFunc(list, func(c contender) bool { return c.likely() }); i >= 0 {
+	if i := slices.IndexFunc(list, func(c Prediction) bool { return c.likely() }); i >= 0 {
 		v.win(w, captured, list[i], list)
 		return
 	}
 	if v.Kind == NothingToCompare {
 		return
 	}
-	faster := slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return c.change > Faster })
+	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
 	if len(faster) == 0 {
 		v.Kind = KeepCaptured
-		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].change))
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change))
 		return
 	}
 	v.Kind = NoClearWinner
 	most := faster[0]
 	for _, c := range faster {
 		v.Candidates = append(v.Candidates, c.Selection.String())
-		if c.confidence.Chance.PFaster > most.confidence.Chance.PFaster {
+		if c.Confidence.Chance.PFaster > most.Confidence.Chance.PFaster {
 			most = c
 		}
 	}
-	changes := signed(faster[0].change)
-	if last := signed(faster[len(faster)-1].change); last != changes {
+	changes := signed(faster[0].Change)
+	if last := signed(faster[len(faster)-1].Change); last != changes {
 		changes = strings.TrimSuffix(changes, " %") + " to " + last
 	}
 	because := ""
-	if faster[0].change < needsReason {
-		because = ": " + faster[0].confidence.Why
+	if faster[0].Change < needsReason {
+		because = ": " + faster[0].Confidence.Why
 	}
 	but := "not distinguishable from no change"
-	if -faster[0].change > faster[0].confidence.Chance.Error { // a caveat, not the error, holds it back
+	if -faster[0].Change > faster[0].Confidence.Chance.Error { // a caveat, not the error, holds it back
 		but = "not likely enough to recommend"
 	}
 	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)",
-		few(v.Candidates, " ≈ "), changes, but, PercentOf(most.confidence.Chance.PFaster), -100*Faster, because)
+		few(v.Candidates, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because)
 }
 
 // win recommends a contender.
-func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c contender, list []contender) {
+func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Prediction, list []Prediction) {
 	name := c.Selection.String()
-	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.change, c.confidence.Chance, c.confidence
+	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
 	said := fmt.Sprintf("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
-		name, -100*c.change, baseName(w), PercentOf(v.PFaster), -100*Faster)
+		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
 	if gib := float64(a.Memory) / (1 << 30); math.Abs(gib) >= 0.005 {
 		more := map[bool]string{true: "more", false: "less"}[gib > 0]
 		said += fmt.Sprintf("; keeps %.2f GiB %s of parameters on each rank", math.Abs(gib), more)
 	}
 	var changes []string
 	for _, other := range list {
-		versus := float64(c.Expected)/float64(max(1, other.Expected)) - 1
-		if other.likely() && other.Selection.String() != name && fitted.Chance(versus, c.evidence.And(other.evidence)).PFaster < Likely {
+		if other.likely() && other.Selection.String() != name && fitted.Chance(c.ChangeFrom(other.Expected), c.Evidence.And(other.Evidence)).PFaster < Likely {
 			v.Candidates = append(v.Candidates, other.Selection.String())
-			changes = append(changes, fmt.Sprintf("%s (%s)", other.Selection, signed(other.change)))
+			changes = append(changes, fmt.Sprintf("%s (%s)", other.Selection, signed(other.Change)))
 		}
 	}
 	if len(changes) > 0 {
 		said += "; not distinguishable from it: " + few(changes, ", ")
 	}
-	easier := slices.IndexFunc(list, func(other contender) bool {
+	easier := slices.IndexFunc(list, func(other Prediction) bool {
 		_, effort := HowTo(w, other.Outcome)
 		return other.likely() && plan.CompareEfforts(effort, a.Effort) < 0
 	})
 	if easier >= 0 {
 		_, effort := HowTo(w, list[easier].Outcome)
-		said += fmt.Sprintf("; with less work (%s): %s, %s", effort, list[easier].Selection, signed(list[easier].change))
+		said += fmt.Sprintf("; with less work (%s): %s, %s", effort, list[easier].Selection, signed(list[easier].Change))
 	}
 	v.say("%s", said)
 }
@@ -265,18 +247,16 @@ func few(words []string, with string) string {
 func signed(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
 
 // overlaps says what the captured schedule gains from its own overlap, if that is likely; else "".
-func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) string {
-	l := explain.LimitOf(w, captured)
-	if float64(l.Hidden) <= overlapsFrom*float64(l.Hidden+l.Exposed()) {
+func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) string {
+	if t := explain.TimesOf(w, captured); float64(t.Hidden) <= overlapsFrom*float64(t.Hidden+t.Exposed()) {
 		return ""
 	}
 	for _, o := range outcomes {
 		if !o.Strategy.Plain || o.Why != "" || o.Result == nil {
 			continue
 		}
-		change := float64(o.Expected)/float64(max(1, captured.Expected)) - 1
-		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(change), EvidenceOf(w, o)); slower >= Likely {
-			return fmt.Sprintf("%s overlaps already: without overlap (%s) it would take %.1f %% more", baseName(w), o.Selection, 100*change)
+		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(o.Change), o.Evidence); slower >= Likely {
+			return fmt.Sprintf("%s overlaps already: without overlap (%s) it would take %.1f %% more", baseName(w), o.Selection, 100*o.Change)
 		}
 	}
 	return ""
@@ -285,19 +265,27 @@ func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []compare
 // leastGain is the share of an iteration that reads as zero.
 const leastGain = 0.0005
 
-// bound says what the best overlap of the same operations gains, and what the captured overlap does.
-func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []compare.Outcome) {
-	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
-		return o.Strategy.Bound && !o.Strategy.Exact && o.Why == "" && o.Result != nil && o.Strategy.String(o.Values) == ""
+// boundOf is the bound on overlap of the same operations, or nil.
+func boundOf(all []Prediction) *Prediction {
+	i := slices.IndexFunc(all, func(o Prediction) bool {
+		return o.Strategy.Bound && !o.Strategy.Exact && o.Result != nil && o.Strategy.String(o.Values) == ""
 	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
+}
+
+// bound says what the best overlap of the same operations gains, and what the captured overlap does.
+func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []Prediction) {
 	if captured.Result == nil || len(w.Collectives) == 0 {
 		return
 	}
 	said := overlaps(w, captured, all)
-	if i >= 0 {
+	if ideal := boundOf(all); ideal != nil {
 		gain := "overlap of the same operations can save nothing"
-		if most := 1 - float64(all[i].Expected)/float64(max(1, captured.Expected)); most >= leastGain {
-			gain = fmt.Sprintf("overlap of the same operations can save at most %.1f %%", 100*most)
+		if -ideal.Change >= leastGain {
+			gain = fmt.Sprintf("overlap of the same operations can save at most %.1f %%", -100*ideal.Change)
 		}
 		if v.HostBound {
 			gain += ", were there no host to wait for"
@@ -314,15 +302,10 @@ func (v *Verdict) say(format string, args ...any) {
 }
 
 // boundBy lists the outcomes with less time than the bound, and why.
-func (v *Verdict) boundBy(all []compare.Outcome) {
-	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
-		return o.Result != nil && o.Strategy.Bound && !o.Strategy.Exact && o.Strategy.String(o.Values) == ""
-	})
-	if i < 0 {
-		return
-	}
+func (v *Verdict) boundBy(all []Prediction) {
+	ideal := boundOf(all)
 	for _, o := range all {
-		if o.Why == "" && o.Expected > 0 && o.Expected < all[i].Expected && !o.Strategy.Bound {
+		if ideal != nil && o.Why == "" && o.Expected > 0 && o.Expected < ideal.Expected && !o.Strategy.Bound {
 			v.Below = append(v.Below, BelowBound{o.Selection.String(), workSaved(o.Selection)})
 		}
 	}
@@ -353,7 +336,7 @@ func baseName(w *workload.Workload) string {
 }
 
 // firstReason is the reason why the first strategy does not apply.
-func firstReason(all []compare.Outcome) string {
+func firstReason(all []Prediction) string {
 	for _, o := range all {
 		if o.Why != "" && !o.Strategy.Bound && !o.Strategy.Plain {
 			return o.Strategy.Name + ": " + o.Why

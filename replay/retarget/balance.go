@@ -4,17 +4,18 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // WhatIf returns a workload as it would be on a changed machine, and that machine (rules Z7
 // and Y11).
-func WhatIf(w *workload.Workload, m machine.Machine, x machine.WhatIf) (*workload.Workload, machine.Machine) {
+func WhatIf(w *workload.Workload, m machine.Machine, x profile.WhatIf) (*workload.Workload, machine.Machine) {
 	changed := x.Of(m)
 	w = To(w, m, changed)
-	if i := slices.IndexFunc(x, func(f machine.Factor) bool { return f.Name == machine.Balanced }); i >= 0 {
-		balance(w, x[i].By == machine.ByFastest)
+	if i := slices.IndexFunc(x, func(f profile.Factor) bool { return f.Name == profile.Balanced }); i >= 0 {
+		balance(w, x[i].By == profile.ByFastest)
 	}
 	return w, changed
 }

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -26,7 +26,7 @@ func TestBalanced(t *testing.T) {
 				}
 			}
 		}
-		x, err := machine.ParseWhatIf(text)
+		x, err := profile.ParseWhatIf(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestBalanced(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"balanced=2", "balanced,balanced=fastest"} {
-		if _, err := machine.ParseWhatIf(text); err == nil {
+		if _, err := profile.ParseWhatIf(text); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}

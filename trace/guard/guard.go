@@ -1,5 +1,5 @@
-// Package guard turns a panic, which only a defect of the program causes, into an error that
-// names the place, so that a command ends in order whichever goroutine fails.
+// Package guard runs functions side by side, and turns a panic, which only a defect of the program
+// causes, into an error that names the place, so that a command ends in order whichever goroutine fails.
 package guard
 
 import (

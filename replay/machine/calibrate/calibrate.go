@@ -62,10 +62,9 @@ type calibration struct {
 	wait map[string]float64 // by strategy: seconds that collectives wait for free compute units, where rows count it
 }
 
-// A step reads a rule or a law.
-type step struct {
-	rule *rule
-	law  *law
+// A step is a rule or a law.
+type step interface {
+	run(c *calibration, refit bool) ([]Fit, Choice)
 }
 
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
@@ -80,14 +79,10 @@ func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {
 	var res Result
 	read := map[string]bool{}
 	for _, s := range steps() {
-		if s.law != nil {
-			fits, choice := s.law.run(c, o.Refit)
-			res.Fits = append(res.Fits, fits...)
-			if choice.Rows > 0 {
-				res.Choices = append(res.Choices, choice)
-			}
-		} else {
-			res.Fits = append(res.Fits, s.rule.run(c))
+		fits, choice := s.run(c, o.Refit)
+		res.Fits = append(res.Fits, fits...)
+		if choice.Rows > 0 {
+			res.Choices = append(res.Choices, choice)
 		}
 	}
 	for _, key := range profile.DropIncomplete(&c.m) {
@@ -111,7 +106,7 @@ func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {
 }
 
 // run reads a rule into c.m. Where the rows contradict each other the base's value stays.
-func (r *rule) run(c *calibration) Fit {
+func (r rule) run(c *calibration, _ bool) ([]Fit, Choice) {
 	f := r.read(c)
 	fit := Fit{Key: r.key, Rule: r.how, Rows: f.rows, Residual: f.residual}
 	e := find(&c.m, r.key)
@@ -133,7 +128,7 @@ func (r *rule) run(c *calibration) Fit {
 		*e.Quantity = newQuantity(f.value, e, r.source(f))
 	}
 	fit.Value = e.String()
-	return fit
+	return []Fit{fit}, Choice{}
 }
 
 // source is what the profile says of a number.
@@ -191,33 +186,22 @@ func find(m *machine.Machine, key string) profile.Entry {
 }
 
 // steps lists rules and laws in an order in which each finds what it builds on (rule E2).
-func steps() (list []step) {
-	rules := func(rules []rule) {
-		for _, r := range rules {
-			list = append(list, step{rule: &r})
-		}
-	}
-	laws := func(laws ...law) {
-		for _, l := range laws {
-			list = append(list, step{law: &l})
-		}
-	}
-	rules(launchRules())
-	rules(memoryRules())
-	rules(clusterRules())
-	laws(gemmLaw())
-	rules(matmulRules())
-	laws(ownedLaw())
-	rules(compiledRules())
-	laws(clockLaw())
-	rules(clockRules())
-	rules(fabricRules())
+func steps() []step {
+	list := slices.Concat(
+		of(launchRules()...), of(memoryRules()...), of(clusterRules()...), of(gemmLaw()), of(matmulRules()...),
+		of(ownedLaw()), of(compiledRules()...), of(clockLaw()), of(clockRules()...), of(fabricRules()...),
+	)
 	for _, op := range profile.RecordedOps {
-		laws(channelLaw(op), latencyLaw(op), linkLaw(op))
-		rules([]rule{timesRule(op)})
+		list = append(list, channelLaw(op), latencyLaw(op), linkLaw(op), timesRule(op))
 	}
-	laws(coRunLaws()...)
-	return list
+	return append(list, of(coRunLaws()...)...)
+}
+
+func of[T step](list ...T) (steps []step) {
+	for _, s := range list {
+		steps = append(steps, s)
+	}
+	return steps
 }
 
 // pick is the rows that a predicate holds for.
@@ -256,6 +240,28 @@ func median(v []float64) float64 {
 		return (v[n/2-1] + v[n/2]) / 2
 	}
 	return v[len(v)/2]
+}
+
+// middle is the median of a value over the rows that have one.
+func middle(rows []Row, value func(r *Row) (v float64, ok bool)) (f reading) {
+	var all []float64
+	for i := range rows {
+		if v, ok := value(&rows[i]); ok {
+			all, f.rows = append(all, v), append(f.rows, rows[i])
+		}
+	}
+	f.value = median(all)
+	return f
+}
+
+// best is the largest value over rows.
+func best(rows []Row, value func(r *Row) float64) (f reading) {
+	for i := range rows {
+		if v := value(&rows[i]); v > f.value {
+			f.value, f.rows = v, rows[i:i+1]
+		}
+	}
+	return f
 }
 
 // medians is a table of the median over repeats of what rows have, by a key of so many columns.

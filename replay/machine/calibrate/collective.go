@@ -12,27 +12,32 @@ import (
 // behind other work measures the host that enqueues it, not the kernel.
 const hostBound = 60e-6
 
-// channelLaw is the rate of one channel in a step that sends and in the other one.
-func channelLaw(op trace.CollectiveOp) law {
+// collectiveLaw is two parameters of an operation, read off some of its rows. predict gives the
+// seconds of a row.
+func collectiveLaw(op trace.CollectiveOp, what string, keys [2]string, need string, keep func(r *Row) bool, predict func(l *machine.Library, r *Row) float64) law {
 	key := "library." + op.String()
-	l := law{
-		name: key + ", one channel",
-		keys: []string{key + ".send", key + ".receive"},
-		need: "kind collective, " + op.String() + ", 1 or 2 channels, 128 MiB and more",
+	return law{
+		name: key + ", " + what,
+		keys: []string{key + "." + keys[0], key + "." + keys[1]},
+		need: "kind collective, " + op.String() + ", " + need,
 		rows: func(c *calibration) []Row {
-			return slices.DeleteFunc(c.timed(op), func(r Row) bool {
-				return r.Params.Channels == 0 || r.Params.Channels > 2 || r.Workload.Bytes < 128<<20
-			})
+			return slices.DeleteFunc(c.timed(op), func(r Row) bool { return !keep(&r) })
 		},
 		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			return c.m.Library.Of(op).InChannels(op, float64(r.World), float64(r.Params.Channels), float64(r.Workload.Bytes)), c.seconds(*r)
+			return predict(&c.m.Library, r), c.seconds(*r)
 		},
 	}
+}
+
+// channelLaw is the rate of one channel in a step that sends and in the other one.
+func channelLaw(op trace.CollectiveOp) law {
+	l := collectiveLaw(op, "one channel", [2]string{"send", "receive"}, "1 or 2 channels, 128 MiB and more", func(r *Row) bool {
+		return r.Params.Channels > 0 && r.Params.Channels <= 2 && r.Workload.Bytes >= 128<<20
+	}, func(l *machine.Library, r *Row) float64 {
+		return l.Of(op).InChannels(op, float64(r.World), float64(r.Params.Channels), float64(r.Workload.Bytes))
+	})
 	l.ways = []way{
-		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys, func(c *calibration, f float64) {
-			c.m.Library.Of(op).Send.Value /= f
-			c.m.Library.Of(op).Receive.Value /= f
-		}),
+		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys...),
 		{
 			how: "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send", keys: l.keys,
 			fit: func(c *calibration) bool { return c.fitChannel(op, l.rows(c)) },
@@ -60,26 +65,13 @@ func (c *calibration) fitChannel(op trace.CollectiveOp, rows []Row) bool {
 
 // latencyLaw is what an operation takes at hardly any bytes.
 func latencyLaw(op trace.CollectiveOp) law {
-	key := "library." + op.String()
-	l := law{
-		name: key + ", latency",
-		keys: []string{key + ".hop", key + ".alpha"},
-		need: "kind collective, " + op.String() + ", queued, 64 KiB and less",
-		rows: func(c *calibration) []Row {
-			return slices.DeleteFunc(c.timed(op), func(r Row) bool {
-				return !r.Params.Queued || r.Params.Channels != 0 || r.Workload.Bytes > 64<<10
-			})
-		},
-		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			law := c.m.Library.Of(op)
-			return law.Alpha.Value + law.Hop.Or(0)*machine.Sends(op, float64(r.World)), c.seconds(*r)
-		},
-	}
+	l := collectiveLaw(op, "latency", [2]string{"hop", "alpha"}, "queued, 64 KiB and less", func(r *Row) bool {
+		return r.Params.Queued && r.Params.Channels == 0 && r.Workload.Bytes <= 64<<10
+	}, func(l *machine.Library, r *Row) float64 {
+		return l.Of(op).Alpha.Value + l.Of(op).Hop.Or(0)*machine.Sends(op, float64(r.World))
+	})
 	l.ways = []way{
-		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys, func(c *calibration, f float64) {
-			c.m.Library.Of(op).Alpha.Value *= f
-			c.m.Library.Of(op).Hop.Value *= f
-		}),
+		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys...),
 		{
 			how: "time of queued collectives of 64 KiB and less over sending steps", keys: l.keys,
 			fit: func(c *calibration) bool {
@@ -102,20 +94,11 @@ func latencyLaw(op trace.CollectiveOp) law {
 
 // linkLaw is the limit of all channels together, and how channels approach it.
 func linkLaw(op trace.CollectiveOp) law {
-	key := "library." + op.String()
-	l := law{
-		name: key + ", link",
-		keys: []string{key + ".link", key + ".smooth"},
-		need: "kind collective, " + op.String() + ", 8 channels and more, 64 MiB and more",
-		rows: func(c *calibration) []Row {
-			return slices.DeleteFunc(c.timed(op), func(r Row) bool {
-				return r.Params.Channels != 0 && r.Params.Channels < 8 || r.Workload.Bytes < 64<<20
-			})
-		},
-		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			return c.m.Library.Of(op).Law(op, float64(r.World), channelsOf(&c.m.Library, r), float64(r.Workload.Bytes)), c.seconds(*r)
-		},
-	}
+	l := collectiveLaw(op, "link", [2]string{"link", "smooth"}, "8 channels and more, 64 MiB and more", func(r *Row) bool {
+		return (r.Params.Channels == 0 || r.Params.Channels >= 8) && r.Workload.Bytes >= 64<<20
+	}, func(l *machine.Library, r *Row) float64 {
+		return l.Of(op).Law(op, float64(r.World), channelsOf(l, r), float64(r.Workload.Bytes))
+	})
 	fitLink := func(c *calibration) (total float64) {
 		law, rows := c.m.Library.Of(op), l.rows(c)
 		at := func(logRate float64) float64 {
@@ -127,7 +110,7 @@ func linkLaw(op trace.CollectiveOp) law {
 	}
 	l.ways = []way{
 		{
-			how: "limit that explains large buffers through 8 channels and more best", keys: []string{key + ".link"},
+			how: "limit that explains large buffers through 8 channels and more best", keys: l.keys[:1],
 			fit: func(c *calibration) bool {
 				fitLink(c)
 				return len(l.rows(c)) > 0

@@ -12,15 +12,11 @@ func (c *calibration) rounds(flags int) []Row {
 // store, which waits for the one before it as it does for data.
 func readFence(c *calibration) reading {
 	one := mean(c.rounds(1), 1)
-	f := reading{}
-	var each []float64
+	var rows []Row
 	for flags := 2; flags <= maxFlags && len(one.rows) > 0; flags++ {
-		for _, r := range c.rounds(flags) {
-			each = append(each, (r.Us*1e-6-one.value)/float64(flags-1))
-			f.rows = append(f.rows, r)
-		}
+		rows = append(rows, c.rounds(flags)...)
 	}
-	f.value = median(each)
+	f := middle(rows, func(r *Row) (float64, bool) { return (r.Us*1e-6 - one.value) / float64(r.Params.Flags-1), true })
 	f.residual = residual(f.rows, func(r Row) (predicted, measured float64) {
 		return one.value + float64(r.Params.Flags-1)*f.value, r.Us * 1e-6
 	})

@@ -37,7 +37,7 @@ func gemmLaw() law {
 	}
 	line := []string{"matmul.rate", "matmul.tile_start", "matmul.exposed"}
 	l.ways = []way{
-		l.scaled("time of GEMMs, the base's rate times one factor", line[:1], func(c *calibration, f float64) { c.m.Matmul.Rate.Value /= f }),
+		l.scaled("time of GEMMs, the base's rate times one factor", line[0]),
 		{how: "time of GEMMs over waves, multiply-adds a tile and the memory's time for the operands", keys: line, fit: func(c *calibration) bool {
 			t, ok := c.fitTiles(false)
 			if ok {
@@ -82,15 +82,14 @@ func matmulRules() []rule {
 		{
 			"gpu.flops", "best GEMM of at least 4 waves", coolRows,
 			func(c *calibration) reading {
-				f := reading{}
-				for _, r := range c.cool() {
+				return best(c.cool(), func(r *Row) float64 {
 					w := r.Workload
 					t := c.m.Tiling(w.M, w.N, w.K)
-					if v := 2 * float64(w.M) * float64(w.N) * float64(w.K) / t.Seconds; t.Waves >= 4 && v > f.value {
-						f.value, f.rows = v, []Row{r}
+					if t.Waves < 4 {
+						return 0
 					}
-				}
-				return f
+					return 2 * float64(w.M) * float64(w.N) * float64(w.K) / t.Seconds
+				})
 			},
 		},
 	}

@@ -40,13 +40,29 @@ func launchRules() []rule {
 			"launch.call", "duration of the driver's launch calls while GEMMs are enqueued, as the profiler has it", "kind host_issue, what gemm, profiled", readCall,
 		},
 		{
-			"launch.profiled_call", "what a profiler with shapes adds to loops of events, by recorded call, median", "kind host_loop, what event, with and without profiled", readProfiledCall,
+			"launch.profiled_call", "what a profiler with shapes adds to loops of events, by recorded call, median", "kind host_loop, what event, with and without profiled",
+			profiled(func(_ *calibration, p *Params) (events, seconds float64) {
+				if p.Operators > 0 || p.Launches > 0 {
+					return 0, 0
+				}
+				return p.Calls, 0
+			}),
 		},
 		{
-			"launch.profiled_op", "what it adds to loops of operators that launch nothing, by recorded operator, median", "kind host_loop, what views, with and without profiled", readProfiledOp,
+			"launch.profiled_op", "what it adds to loops of operators that launch nothing, by recorded operator, median", "kind host_loop, what views, with and without profiled",
+			profiled(func(c *calibration, p *Params) (events, seconds float64) {
+				if p.Launches > 0 {
+					return 0, 0
+				}
+				return p.Operators, p.Calls * c.m.Launch.ProfiledCall.Or(0)
+			}),
 		},
 		{
-			"launch.profiled_launch", "what it adds to loops of launches, less that of their operators and other calls, by launch, median", "kind host_loop, with and without profiled", readProfiledLaunch,
+			"launch.profiled_launch", "what it adds to loops of launches, less that of their operators and other calls, by launch, median", "kind host_loop, with and without profiled",
+			profiled(func(c *calibration, p *Params) (events, seconds float64) {
+				l := &c.m.Launch
+				return p.Launches, p.Operators*l.ProfiledOp.Or(0) + (p.Calls-p.Launches)*l.ProfiledCall.Or(0)
+			}),
 		},
 		{
 			"launch.host_event", "host time to record an event and wait for it on another stream", "kind host_issue, what event",
@@ -113,70 +129,30 @@ func (c *calibration) least(what ...string) reading {
 }
 
 func readCall(c *calibration) reading {
-	f := reading{rows: c.pick(func(r *Row) bool {
-		return r.Workload.Kind == "host_issue" && r.Workload.What == "gemm" && r.Params.Profiled && r.Params.CallUs > 0
-	})}
-	var calls []float64
-	for _, r := range f.rows {
-		calls = append(calls, r.Params.CallUs*1e-6)
-	}
-	f.value = median(calls)
-	return f
-}
-
-// The costs of a profiler are those of a host with the pace of launch.call.
-func readProfiledCall(c *calibration) reading {
-	return c.profiled(func(p *Params) (events, seconds float64) {
-		if p.Operators > 0 || p.Launches > 0 {
-			return 0, 0
-		}
-		return p.Calls, 0
+	return middle(c.rows, func(r *Row) (float64, bool) {
+		return r.Params.CallUs * 1e-6, r.Workload.Kind == "host_issue" && r.Workload.What == "gemm" && r.Params.Profiled && r.Params.CallUs > 0
 	})
 }
 
-func readProfiledOp(c *calibration) reading {
-	return c.profiled(func(p *Params) (events, seconds float64) {
-		if p.Launches > 0 {
-			return 0, 0
+// profiled is the median over loops of what a profiler with shapes adds to the loop without one
+// of the lines before, less some seconds, over a number of events: on a host with the pace of
+// launch.call.
+func profiled(count func(*calibration, *Params) (events, seconds float64)) func(*calibration) reading {
+	return func(c *calibration) reading {
+		loops := slices.DeleteFunc(c.kind("host_loop"), func(r Row) bool { return !r.Params.Shapes || r.Params.Observer || c.plainLoop(&r) == nil })
+		f := middle(loops, func(r *Row) (float64, bool) {
+			events, less := count(c, &r.Params)
+			return ((r.Us-c.plainLoop(r).Us)*1e-6 - less) / events, events > 0
+		})
+		if len(f.rows) > 0 {
+			f.value = max(f.value, leastAdded)
 		}
-		return p.Operators, p.Calls * c.m.Launch.ProfiledCall.Or(0)
-	})
-}
-
-func readProfiledLaunch(c *calibration) reading {
-	l := &c.m.Launch
-	return c.profiled(func(p *Params) (events, seconds float64) {
-		return p.Launches, p.Operators*l.ProfiledOp.Or(0) + (p.Calls-p.Launches)*l.ProfiledCall.Or(0)
-	})
-}
-
-// profiled is the median over loops of what a profiler with shapes adds to the loop
-// without one of the lines before, less some seconds, over a number of events.
-func (c *calibration) profiled(count func(*Params) (events, seconds float64)) reading {
-	var f reading
-	var each, calls []float64
-	for _, r := range c.kind("host_loop") {
-		p := &r.Params
-		plain := c.plainLoop(&r)
-		if !p.Shapes || p.Observer || plain == nil {
-			continue
+		calls := middle(loops, func(r *Row) (float64, bool) { return r.Params.CallUs * 1e-6, r.Params.CallUs > 0 })
+		if c.m.Launch.Call.Value > 0 && len(calls.rows) > 0 {
+			f.value *= c.m.Launch.Call.Value / calls.value
 		}
-		if p.CallUs > 0 {
-			calls = append(calls, p.CallUs*1e-6)
-		}
-		if events, less := count(p); events > 0 {
-			each = append(each, ((r.Us-plain.Us)*1e-6-less)/events)
-			f.rows = append(f.rows, r)
-		}
+		return f
 	}
-	f.value = median(each)
-	if len(f.rows) > 0 {
-		f.value = max(f.value, leastAdded)
-	}
-	if c.m.Launch.Call.Value > 0 && len(calls) > 0 {
-		f.value *= c.m.Launch.Call.Value / median(calls)
-	}
-	return f
 }
 
 // leastAdded stands for nothing: a profiler that costs less than the noise of the loops.

@@ -68,7 +68,7 @@ func (l *law) error(c *calibration, rows []Row) float64 {
 
 // run reads the law into c.m. With refit the way with most freedom that the rows settle is
 // taken, whatever the left-out rows say.
-func (l *law) run(c *calibration, refit bool) ([]Fit, Choice) {
+func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
 	rows := l.rows(c)
 	choice := Choice{Law: l.name, Rows: len(rows)}
 	var chosen *way
@@ -215,12 +215,17 @@ func (c *calibration) copy() *calibration {
 	return &t
 }
 
-// scaled is a way that changes parameters of the base by one factor: that of the time.
-func (l *law) scaled(how string, keys []string, change func(c *calibration, factor float64)) way {
+// scaled is a way that changes parameters of the base by one factor, that of the time: times are
+// multiplied by it and rates divided.
+func (l *law) scaled(how string, keys ...string) way {
 	return way{how: how, keys: keys, fit: func(c *calibration) bool {
 		f := l.factor(c)
-		if f > 0 {
-			change(c, f)
+		for _, key := range keys {
+			if e := find(&c.m, key); e.Dims[0] == machine.Span {
+				e.Quantity.Value *= f
+			} else {
+				e.Quantity.Value /= f
+			}
 		}
 		return f > 0
 	}}

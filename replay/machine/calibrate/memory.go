@@ -175,17 +175,12 @@ func bytesOf(r *Row) float64 { return float64(r.Workload.Bytes) }
 // readCopyLatency is what a copy between kernels takes at no bytes. Copies that nothing waits
 // for start sooner: the engine's queue hides most of it.
 func readCopyLatency(c *calibration) reading {
-	f := reading{}
-	var all []float64
-	for _, r := range c.kind("gap") {
-		if r.Workload.What == "copy" && r.Params.CopyBytes > 0 && r.Params.CopyUs > 0 {
-			all = append(all, (r.Us+r.Params.CopyUs)*1e-6-float64(r.Params.CopyBytes)/c.m.Engines.Rate.Value-c.m.Launch.Hop.Value)
-			f.rows = append(f.rows, r)
-		}
-	}
-	if len(all) > 0 {
-		f.value = median(all)
-		return f
+	between := middle(c.kind("gap"), func(r *Row) (float64, bool) {
+		seconds := (r.Us+r.Params.CopyUs)*1e-6 - float64(r.Params.CopyBytes)/c.m.Engines.Rate.Value - c.m.Launch.Hop.Value
+		return seconds, r.Workload.What == "copy" && r.Params.CopyBytes > 0 && r.Params.CopyUs > 0
+	})
+	if len(between.rows) > 0 {
+		return between
 	}
 	f, start := readCopies(c)
 	f.value = start
@@ -206,23 +201,18 @@ func readStoreCU(c *calibration) reading {
 // readStores is the best rate of a pattern. ranks is how many of them share
 // what is read: 1, or -1 for all but one.
 func readStores(c *calibration, pattern string, ranks float64) reading {
-	f := reading{}
-	for _, r := range append(c.kind("tile_store"), c.kind("peer_store")...) {
+	return best(append(c.kind("tile_store"), c.kind("peer_store")...), func(r *Row) float64 {
 		// A store kernel writes megabytes; few workgroups do not saturate a link.
 		if r.Workload.Pattern != pattern || float64(r.Params.Programs) < c.m.GPU.CUs.Value || r.Workload.Bytes < 16<<20 {
-			continue
+			return 0
 		}
-		share := ranks
+		share, seconds := ranks, r.Us*1e-6
 		if ranks < 0 {
 			share = float64(r.World - 1)
 		}
-		seconds := r.Us * 1e-6
 		if r.Workload.Kind == "peer_store" {
-			seconds = c.seconds(r)
+			seconds = c.seconds(*r)
 		}
-		if v := share * float64(r.Workload.Bytes) / seconds; v > f.value {
-			f.value, f.rows = v, []Row{r}
-		}
-	}
-	return f
+		return share * float64(r.Workload.Bytes) / seconds
+	})
 }

@@ -121,8 +121,8 @@ func (p *profile) omits(part string) bool {
 // rest reports keys that no profile has.
 func (p *profile) rest() {
 	known := []string{"base"}
-	for _, name := range factorNames {
-		known = append(known, "scale."+name)
+	for _, f := range factors {
+		known = append(known, "scale."+f.Name)
 	}
 	var m machine.Machine
 	for _, t := range texts(&m) {

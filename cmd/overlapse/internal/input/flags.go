@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/regular"
 )
@@ -144,12 +145,12 @@ func (f *Flags) FailedError(outcomes []compare.Outcome) error {
 
 // WhatIfFlag adds --what-if.
 func WhatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+words.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+words.Listed(profile.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
 }
 
 // ParseWhatIf reads the value of --what-if.
-func ParseWhatIf(s string) (machine.WhatIf, error) {
-	x, err := machine.ParseWhatIf(s)
+func ParseWhatIf(s string) (profile.WhatIf, error) {
+	x, err := profile.ParseWhatIf(s)
 	if err != nil {
 		return nil, cli.Errorf("--what-if %w", err)
 	}

@@ -43,7 +43,7 @@ type pairTime struct {
 func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
 	bar := con.Progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
-	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { bar.Add(1) })
+	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), r.Outcomes, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)

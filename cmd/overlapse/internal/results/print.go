@@ -25,7 +25,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	for _, s := range append(slices.Clone(r.Verdict.Sentences), r.answers()...) {
 		say(s)
 	}
-	if shares := explain.Shares(explain.LimitOf(r.workload, r.reference).Times); len(shares) > 0 {
+	if shares := explain.Shares(explain.TimesOf(r.workload, r.reference)); len(shares) > 0 {
 		con.Labelled("time", strings.Join(shares, ", "))
 	}
 	rows, folded, refused := r.sorted(fold && !why)

@@ -57,6 +57,7 @@ type Replayed struct {
 	base       int64               // time of the captured schedule, replayed
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
+	predicted  []verdict.Prediction
 	workload   *workload.Workload
 	scenario   plan.Scenario
 	most       int // spans recorded of one strategy; 0: no bound
@@ -133,7 +134,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	r := &Replayed{
 		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), reference: base, Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Expected), reference: base, Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
@@ -175,7 +176,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 }
 
 // Judge forms the verdict on all rows.
-func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.Outcomes) }
+func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted) }
 
 // Stopped is the context's error if it ended the replay, else the error itself.
 func Stopped(ctx context.Context, err error) error {
@@ -191,14 +192,14 @@ func (r *Replayed) add(out compare.Outcome) {
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
 		Applies: out.Result != nil, Why: out.Why,
 	}
+	p := verdict.Predict(r.workload, trace.Time(r.base), out)
+	r.predicted = append(r.predicted, p)
 	if out.Result != nil {
-		l := explain.LimitOf(r.workload, out)
 		row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
-		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
-		row.Times, row.Limit, row.RankEnds = l.Times, l.Text, rankEnds(out.Result.Run)
+		row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
+		row.Limit = explain.LimitOf(r.workload, out, row.Times)
 		row.Memory = explain.MemoryByCause(r.workload, out)
-		row.Confidence, row.Kept = verdict.ConfidenceOf(r.workload, trace.Time(r.base), out), out.Kept
-		row.Chance = row.Confidence.Chance
+		row.Change, row.Confidence, row.Chance, row.Kept = p.Change, p.Confidence, p.Confidence.Chance, out.Kept
 		switch {
 		case out.Strategy.Future:
 			row.bound = "no hardware yet"

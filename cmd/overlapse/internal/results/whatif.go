@@ -12,13 +12,14 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // WhatIf replays every strategy on the machine of --what-if.
-func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
+func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, x profile.WhatIf, opts replay.Options) error {
 	bar := con.Progress(len(r.Rows), "replaying --what-if")
-	found, err := explain.Under(r.workload, m, r.Outcomes, []machine.WhatIf{x}, opts.Stop, func() { bar.Add(1) })
+	found, err := explain.Under(r.workload, m, r.Outcomes, []profile.WhatIf{x}, opts.Stop, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)

@@ -17,25 +17,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Level is the word for a probability (LevelOf).
-type Level string
-
-// The levels, best first.
-const (
-	High   Level = "high"
-	Medium Level = "medium"
-	Low    Level = "low"
-)
-
-// A Confidence is how certain it is whether an outcome is faster than the captured schedule,
-// and the main reason: the strongest caveat or, without one, what the prediction is made from.
-type Confidence struct {
-	Level  Level  `json:"level,omitempty"` // follows from Chance.PFaster; "" for a bound or hardware that nobody has
-	Why    string `json:"why"`
-	Chance Chance `json:"-"`
-	Sure   bool   `json:"-"` // high, and nothing speaks against the prediction; or a bound
-}
-
 // A caveat is a reason against a prediction and how much it leaves of it.
 type caveat struct {
 	weight weight
@@ -51,29 +32,6 @@ const (
 	poor                   // widens the error
 	noted                  // measured rows have it too: their errors include it
 )
-
-// ConfidenceOf is that of an outcome. base is the expected time of the captured schedule.
-func ConfidenceOf(w *workload.Workload, base trace.Time, out compare.Outcome) Confidence {
-	if e := EvidenceOf(w, out); asCaptured(out.Selection) {
-		return Confidence{Level: LevelOf(0), Why: e.Why, Sure: e.sure()} // no change, by definition
-	}
-	return EvidenceOf(w, out).Confidence(float64(out.Expected)/float64(max(1, base)) - 1)
-}
-
-// Confidence is that of a predicted change, relative to the captured schedule's time.
-func (e Evidence) Confidence(change float64) Confidence { return fitted.Confidence(change, e) }
-
-// Confidence is that of a predicted change under a model.
-func (m Model) Confidence(change float64, e Evidence) Confidence {
-	if e.none {
-		return Confidence{Why: e.Why, Sure: true}
-	}
-	c := m.Chance(change, e)
-	level := LevelOf(c.PFaster)
-	return Confidence{level, e.Why, c, level == High && e.sure()}
-}
-
-func (e Evidence) sure() bool { return e.Poor == 0 && e.Untested == 0 }
 
 // EvidenceOf is what an outcome's predicted change rests on: the sources of its numbers, never
 // measured times of strategies.
@@ -183,6 +141,14 @@ func (v *assessment) damage() {
 	if what := damageOf(v.w); what != "" {
 		v.addCaveat(invalid, "the trace is damaged: %s", what)
 	}
+}
+
+// damageOf says what is damaged of a captured run, if it is more than mostLost; else "".
+func damageOf(w *workload.Workload) string {
+	if w.Damage.Share() <= mostLost {
+		return ""
+	}
+	return strings.Join(w.Damage.Sentences, "; ")
 }
 
 // launches: operations of which nothing says when the host launched them, and iterations that

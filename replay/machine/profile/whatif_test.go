@@ -1,4 +1,4 @@
-package machine_test
+package profile_test
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -23,7 +22,7 @@ func TestParseWhatIf(t *testing.T) {
 		{"cus", "", `"cus": cus takes a factor from 0.01 to 100, not ""`},
 		{"cus=2,cus=3", "", `"cus=2,cus=3": cus is given twice`},
 	} {
-		x, err := machine.ParseWhatIf(c.text)
+		x, err := profile.ParseWhatIf(c.text)
 		if got := fmt.Sprint(err); err != nil && got != c.err || err == nil && c.err != "" || x.String() != c.want {
 			t.Errorf("%q: %q, error %v; want %q, error %s", c.text, x, err, c.want, c.err)
 		}
@@ -41,12 +40,12 @@ func TestWhatIfKeepsTheMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range machine.Properties {
-			one := machine.WhatIf{{Name: p.Name, By: 1}}.Of(m)
+		for _, p := range profile.Properties {
+			one := profile.WhatIf{{Name: p.Name, By: 1}}.Of(m)
 			if a, b := m.Tiling(4096, 4096, 4096).Seconds, one.Tiling(4096, 4096, 4096).Seconds; a != b {
 				t.Errorf("%s: %s=1: a GEMM takes %g, was %g", name, p.Name, b, a)
 			}
-			machine.WhatIf{{Name: p.Name, By: 2}}.Of(m)
+			profile.WhatIf{{Name: p.Name, By: 2}}.Of(m)
 		}
 		if d := cmp.Diff(profile.Assumptions(again), profile.Assumptions(m)); d != "" || !cmp.Equal(again.GPU.Stream, m.GPU.Stream) || !cmp.Equal(again.Library.AllReduce.Times, m.Library.AllReduce.Times) || !cmp.Equal(again.Matmul.Shapes, m.Matmul.Shapes) {
 			t.Errorf("%s changed: %s", name, d)
@@ -63,12 +62,12 @@ func TestFasterLaws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := rapid.SampledFrom(machine.Properties).Draw(t, "property")
+		p := rapid.SampledFrom(profile.Properties).Draw(t, "property")
 		by := rapid.Float64Range(1, 20).Draw(t, "factor")
 		if p.Name == "latency" {
 			by = rapid.Float64Range(0, 1).Draw(t, "factor of latency")
 		}
-		fast := machine.WhatIf{{Name: p.Name, By: by}}.Of(m)
+		fast := profile.WhatIf{{Name: p.Name, By: by}}.Of(m)
 		slower := func(what string, was, is float64) {
 			if is > was*(1+1e-9) {
 				t.Errorf("%s with %s=%g: %s takes %g s, was %g", m.Name, p.Name, by, what, is, was)

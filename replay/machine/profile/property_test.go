@@ -68,6 +68,40 @@ func TestScaleOfFlopsScalesTimes(t *testing.T) {
 	}
 }
 
+// A property means one thing: scale: and a what-if change the same numbers by the same factors.
+// Data sheets state the rate of matrix units, which scale: may give instead.
+func TestOnePropertyTable(t *testing.T) {
+	quantities := func(m machine.Machine) map[string]float64 {
+		all := map[string]float64{}
+		for _, e := range Entries(&m) {
+			if e.Quantity != nil {
+				all[e.Key] = e.Quantity.Value
+			}
+		}
+		return all
+	}
+	for _, name := range []string{"h200", "mi300x", "a100"} {
+		for _, p := range Properties {
+			scaled := quantities(mustParse(t, "base: "+name+"\nprofile: x\nscale: {"+p.Name+": 0.5}\n"))
+			asked := quantities(WhatIf{{p.Name, 0.5}}.Of(mustLoad(t, name)))
+			for key, v := range asked {
+				if v > 0 && off(scaled[key], v) > 1e-3 {
+					t.Errorf("%s: %s: 0.5: %s is %g in a machine file and %g in a what-if", name, p.Name, key, scaled[key], v)
+				}
+			}
+		}
+	}
+	base, m := mustLoad(t, "h200"), mustParse(t, "base: h200\nscale: {clock: 0.5, cus: 0.5, flops: 0.75}\n")
+	if got := m.Matmul.Rate.Value / base.Matmul.Rate.Value; off(got, 0.75) > 1e-3 {
+		t.Errorf("matrix units at %g of the rate, given 0.75", got)
+	}
+	for name, mhz := range map[string]float64{"a40": 1740, "l40s": 2520, "mi350x": 2200, "mi355x": 2400} {
+		if m := mustLoad(t, name); m.GPU.Clock.Value != mhz*1e6 {
+			t.Errorf("%s: clock of %v", name, m.GPU.Clock)
+		}
+	}
+}
+
 func TestBrokenScale(t *testing.T) {
 	for text, want := range map[string]string{
 		"scale: {flops: 2}\n":                           "dir/mine.yaml:1:9: scale.flops: there is no base to scale (add base: NAME)",

@@ -1,0 +1,80 @@
+package verdict
+
+import (
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Level is the word for a probability (LevelOf).
+type Level string
+
+// The levels, best first.
+const (
+	High   Level = "high"
+	Medium Level = "medium"
+	Low    Level = "low"
+)
+
+// A Confidence is how certain it is whether an outcome is faster than the captured schedule,
+// and the main reason: the strongest caveat or, without one, what the prediction is made from.
+type Confidence struct {
+	Level  Level  `json:"level,omitempty"` // follows from Chance.PFaster; "" for a bound or hardware that nobody has
+	Why    string `json:"why"`
+	Chance Chance `json:"-"`
+	Sure   bool   `json:"-"` // high, and nothing speaks against the prediction; or a bound
+}
+
+// LevelOf is the word for a probability: high where it leaves at most 5 % for the opposite,
+// medium where it leaves at most 20 %.
+func LevelOf(p float64) Level {
+	switch far := max(p, 1-p); {
+	case far >= 0.95:
+		return High
+	case far >= Likely:
+		return Medium
+	}
+	return Low
+}
+
+// A Prediction is an outcome against the captured schedule: by how much it is faster, what that
+// rests on and how certain it is. Verdicts, tables, files and sweeps are made from it.
+type Prediction struct {
+	compare.Outcome
+	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
+	Evidence   Evidence
+	Confidence Confidence
+}
+
+// Predict compares an outcome with the expected time of the captured schedule.
+func Predict(w *workload.Workload, base trace.Time, out compare.Outcome) Prediction {
+	p := Prediction{Outcome: out, Evidence: EvidenceOf(w, out)}
+	switch {
+	case out.Result == nil:
+		p.Confidence = p.Evidence.Confidence(0)
+	case asCaptured(out.Selection): // no change, by definition
+		p.Change, p.Confidence = out.ChangeFrom(base), Confidence{Level: LevelOf(0), Why: p.Evidence.Why, Sure: p.Evidence.sure()}
+	default:
+		p.Change = out.ChangeFrom(base)
+		p.Confidence = p.Evidence.Confidence(p.Change)
+	}
+	return p
+}
+
+// likely reports whether the prediction can be recommended.
+func (p *Prediction) likely() bool { return p.Confidence.Chance.PFaster >= Likely }
+
+// Confidence is that of a predicted change, relative to the captured schedule's time.
+func (e Evidence) Confidence(change float64) Confidence { return fitted.Confidence(change, e) }
+
+// Confidence is that of a predicted change under a model.
+func (m Model) Confidence(change float64, e Evidence) Confidence {
+	if e.none {
+		return Confidence{Why: e.Why, Sure: true}
+	}
+	c := m.Chance(change, e)
+	level := LevelOf(c.PFaster)
+	return Confidence{level, e.Why, c, level == High && e.sure()}
+}
+
+func (e Evidence) sure() bool { return e.Poor == 0 && e.Untested == 0 }
