@@ -194,7 +194,9 @@ func (s *System) visit(id int32) {
 	}
 	b.solved = true
 	s.members = append(s.members, id)
-	s.purge(r)
+	if len(r.paths) > int(r.crosses) {
+		s.purge(r)
+	}
 	for _, x := range r.paths {
 		if visit := &s.visits[x.path]; *visit < s.search {
 			*visit = s.search

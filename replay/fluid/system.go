@@ -66,6 +66,9 @@ type System struct {
 	lastCosts int32     // index in costs of the last ones used
 	classes   []class
 	free      []int32 // discarded classes, for reuse
+	rowSlab   slab[row]
+	heldSlab  slab[heldClass]
+	entrySlab slab[entry]
 	approx    approx
 
 	touched   []int32 // classes to update before time advances
