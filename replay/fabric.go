@@ -58,6 +58,7 @@ func (f *flows) newPath(k pathKey) int32 {
 	f.keys = append(f.keys, k)
 	f.siblings = append(f.siblings, id)
 	f.uncontended = append(f.uncontended, uncontended{})
+	f.sole = append(f.sole, none)
 	return id
 }
 

@@ -31,11 +31,12 @@ type flows struct {
 	*fluid.System
 	fabric
 	routes
-	uncontended []uncontended // by path
-	index       map[classKey]int32
-	classes     []flowClass // by class of the System
-	coRun       [][]int32   // by GPU: classes with a co-run slowdown
-	shares      []float64   // by GPU: share of its memory guaranteed to communication
+	uncontended []uncontended      // by path
+	sole        []int32            // by path: one of its classes, or none; most paths have only one at a time
+	index       map[classKey]int32 // the other classes
+	classes     []flowClass        // by class of the System
+	coRun       [][]int32          // by GPU: classes with a co-run slowdown
+	shares      []float64          // by GPU: share of its memory guaranteed to communication
 }
 
 // A flowClass is the data of a class that package fluid does not need.
@@ -62,14 +63,25 @@ func (s *sim) newFlows() {
 
 // classOf returns the class of a key and creates it if needed.
 func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
-	if id, ok := f.index[*k]; ok {
-		return id, false
+	if k.path != none {
+		if id = f.sole[k.path]; id != none && f.classes[id].key == *k {
+			return id, false
+		}
+	}
+	if len(f.index) > 0 {
+		if id, ok := f.index[*k]; ok {
+			return id, false
+		}
 	}
 	id = f.NewClass(k.path, k.weight, k.limit)
 	for int(id) >= len(f.classes) {
 		f.classes = append(f.classes, flowClass{})
 	}
-	f.index[*k] = id
+	if k.path != none && f.sole[k.path] == none {
+		f.sole[k.path] = id
+	} else {
+		f.index[*k] = id
+	}
 	f.classes[id].key = *k
 	if k.coRun > 1 {
 		f.classes[id].coRunAt = int32(len(f.coRun[k.gpu]))
@@ -82,7 +94,11 @@ func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
 func (s *sim) Dropped(id int32) {
 	f := &s.flows
 	c := &f.classes[id]
-	delete(f.index, c.key)
+	if path := c.key.path; path != none && f.sole[path] == id {
+		f.sole[path] = none
+	} else {
+		delete(f.index, c.key)
+	}
 	if c.key.coRun > 1 {
 		b := f.coRun[c.key.gpu]
 		last := b[len(b)-1]

@@ -35,8 +35,9 @@ type put struct {
 func (s *sim) put(l *launch, p *program.Phase) {
 	if s.puts[l.gpu] == nil {
 		s.puts[l.gpu] = make([]channel, len(s.gpus))
+		first := make([]put, len(s.gpus)) // room for one put to each, in one allocation
 		for i := range s.puts[l.gpu] {
-			s.puts[l.gpu][i] = channel{Member: fluid.NewMember(), alarm: none, engine: none}
+			s.puts[l.gpu][i] = channel{Member: fluid.NewMember(), puts: first[i : i : i+1], alarm: none, engine: none}
 		}
 	}
 	id := l.gpu*int32(len(s.gpus)) + p.Peer

@@ -57,7 +57,7 @@ type Result struct {
 	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
 }
 
-// An Approximation is the exactness of rates. Components of up to 4096 paths, connected by
+// An Approximation is the exactness of rates. Components of up to 256 paths, connected by
 // contended resources, have max-min fair rates at every instant. Larger ones have them at
 // some instants and feasible rates in between. The zero value means that all rates were
 // exact.

@@ -56,9 +56,11 @@ func storeToAll(gpus, wgs int, share func(from, to int) float64) *program.Progra
 	return p
 }
 
-// uneven is the shares of an all-to-all of which no two are alike.
-func uneven(gpus int, each float64) func(from, to int) float64 {
-	return func(from, to int) float64 { return each * (.9 + .2*float64(jitter(from*gpus+to, 1000))/999) }
+// uneven is the shares of an all-to-all of which no two are alike: each, and up to half the spread more or less.
+func uneven(gpus int, each, spread float64) func(from, to int) float64 {
+	return func(from, to int) float64 {
+		return each * (1 - spread/2 + spread*float64(jitter(from*gpus+to, 1000))/999)
+	}
 }
 
 // least is how long the fullest link of a torus is busy, in nanoseconds.
@@ -108,7 +110,7 @@ func BenchmarkTorus(b *testing.B) {
 		share func(from, to int) float64
 	}{
 		{"equal", func(int, int) float64 { return each }},
-		{"jittered", uneven(gpus, each)},
+		{"jittered", uneven(gpus, each, .2)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := allToAll(gpus, c.share)

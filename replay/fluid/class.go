@@ -59,7 +59,7 @@ func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
 		id, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		id = int32(len(s.classes))
-		s.classes = append(reserve(s.classes, 1), class{alarm: none})
+		s.classes = append(reserve(s.classes, 1), class{alarm: none, queue: priorityQueue{s.entrySlab.one()}})
 	}
 	c := &s.classes[id]
 	c.path, c.weight, c.nominal, c.place, c.held = path, weight, nominal, none, false
@@ -229,6 +229,18 @@ func (s *System) scheduleClass(id int32, c *class, now int64) {
 // dueAt is the end of an interval that begins at at, rounded up, and not before now.
 func dueAt(at int64, while float64, now int64) int64 {
 	return max(now, at+int64(min(math.Ceil(while-Slack), float64(Last))))
+}
+
+// A slab hands out slices with room for one value: most paths have one class, and most
+// classes of a large exchange one member.
+type slab[T any] []T
+
+func (b *slab[T]) one() (room []T) {
+	if len(*b) == 0 {
+		*b = make([]T, 64)
+	}
+	room, *b = (*b)[:0:1], (*b)[1:]
+	return room
 }
 
 // reserve returns the slice with room for n more elements. If it must grow, it makes

@@ -50,7 +50,8 @@ type state struct {
 // NewPath makes a path that crosses resources.
 func (s *System) NewPath(way []Crossing) int32 {
 	id := int32(len(s.paths))
-	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none}
+	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none, queue: s.heldSlab.one()}
+	p.table.rows = s.rowSlab.one()
 	st := state{}
 	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)
 	s.ways, s.listed = reserve(s.ways, len(way)), reserve(s.listed, len(way))

@@ -20,10 +20,13 @@ func (s *System) solve(now int64) {
 			s.solveFrom(id, now)
 		}
 		if i == len(s.changed)-1 {
-			s.scheduleRecompute(now) // may add paths to solve
+			s.scheduleRecompute(now)
 		}
 	}
 	s.changed = s.changed[:0]
+	if s.approx.due {
+		s.recomputeAll(now)
+	}
 	s.endSolve()
 	s.search += 2
 }
@@ -123,13 +126,25 @@ func (s *System) list(id int32, st *state) {
 
 // solveFrom solves the component of the path.
 func (s *System) solveFrom(id int32, now int64) {
+	s.begin(false)
 	if s.visits[id] != none {
 		s.visits[id] = s.search
 	}
-	s.component, s.members, s.open = append(s.component[:0], id), s.members[:0], 0
+	s.component = append(s.component, id)
+	s.solveComponent(0, now)
+}
+
+// begin begins a component.
+func (s *System) begin(known bool) {
+	s.component, s.members, s.open, s.known = s.component[:0], s.members[:0], 0, known
 	s.nextLimits.reset()
-	for i := 0; i < len(s.component); i++ {
-		s.enter(s.component[i])
+}
+
+// solveComponent adds the rest of the component, beginning at the resources of its paths
+// from one on, and solves it.
+func (s *System) solveComponent(from int, now int64) {
+	for ; from < len(s.component); from++ {
+		s.enter(s.component[from])
 	}
 	large := s.markComponent(now)
 	s.fill()
@@ -163,6 +178,9 @@ func (s *System) enter(id int32) {
 	}
 	resources, costs := s.crossed(st)
 	residuals, search, weight, unsolved := s.residuals, s.search, st.weight, false
+	if s.known { // residuals begin with all paths
+		open, weight = 0, 0
+	}
 	for i, at := range resources {
 		b := &residuals[at]
 		if b.visited != search {
@@ -172,35 +190,63 @@ func (s *System) enter(id int32) {
 		b.open += open
 		unsolved = unsolved || !b.solved
 	}
-	st.next, st.rest, st.sends, st.level, st.unsolved = 0, weight, 0, 0, unsolved
+	st.unsolved = unsolved
+	s.open += s.unsettle(id, st)
+}
+
+// unsettle makes all rows of a path unsettled and returns the number of its open paths: 1,
+// or 0 if it has no rows.
+func (s *System) unsettle(id int32, st *state) (open int) {
+	st.next, st.rest, st.sends, st.level = 0, st.weight, 0, 0
 	if st.saturates {
 		s.nextLimits.push(entry{key: s.paths[id].table.rows[0].level, seq: uint64(id), id: int64(id)})
 	}
-	s.open += int(open)
+	if s.visits[id] == none {
+		return 0
+	}
+	return 1
 }
 
 // visit adds a resource to the component, with its paths if it is oversubscribed.
 func (s *System) visit(id int32) {
-	r, b := &s.resources[id], &s.residuals[id]
-	connects := r.oversubscribed
-	if r.changed {
-		r.changed, r.oversubscribed = false, r.isOversubscribed()
-		connects = connects || r.oversubscribed // a resource that was oversubscribed until now releases its flows
-	}
-	*b = residual{capacity: r.capacity - r.uncontended, visited: s.search}
-	if !connects {
-		r.large.is = false
+	r := &s.resources[id]
+	if !s.reset(id, r) {
+		if r.large.is {
+			r.large.is = false
+			s.approx.component = s.approx.component[:0]
+		}
 		return
 	}
-	b.solved = true
-	s.members = append(s.members, id)
-	s.purge(r)
+	s.addMember(id)
+	if len(r.paths) > int(r.crosses) {
+		s.purge(r)
+	}
 	for _, x := range r.paths {
 		if visit := &s.visits[x.path]; *visit < s.search {
 			*visit = s.search
 			s.component = append(s.component, x.path)
 		}
 	}
+}
+
+// reset begins the residual of a resource and reports whether the resource connects its paths.
+func (s *System) reset(id int32, r *resource) (connects bool) {
+	connects = r.oversubscribed
+	if r.changed {
+		r.changed, r.oversubscribed = false, r.isOversubscribed()
+		connects = connects || r.oversubscribed // a resource that was oversubscribed until now releases its flows
+	}
+	b := &s.residuals[id]
+	*b = residual{capacity: r.capacity - r.uncontended, visited: s.search}
+	if s.known {
+		b.weight, b.open = r.weight, r.crosses
+	}
+	return connects
+}
+
+func (s *System) addMember(id int32) {
+	s.residuals[id].solved = true
+	s.members = append(s.members, id)
 }
 
 // purge removes the paths without classes from a resource's paths.

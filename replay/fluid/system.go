@@ -10,7 +10,7 @@ const Last int64 = 1 << 60
 
 // ExactPaths is the largest number of paths of a component that is solved exactly
 // at every change.
-const ExactPaths = 4096
+const ExactPaths = 256
 
 // Boundless is the rate of a flow without a limit.
 const Boundless = 1e15
@@ -66,6 +66,9 @@ type System struct {
 	lastCosts int32     // index in costs of the last ones used
 	classes   []class
 	free      []int32 // discarded classes, for reuse
+	rowSlab   slab[row]
+	heldSlab  slab[heldClass]
+	entrySlab slab[entry]
 	approx    approx
 
 	touched   []int32 // classes to update before time advances
@@ -82,6 +85,7 @@ type System struct {
 	component  []int32       // paths of the component being solved
 	members    []int32       // its resources
 	open       int           // its unsettled paths
+	known      bool          // it begins with those of the last large component
 	nextLimits priorityQueue // its paths, by the level of their next row
 	nextFull   priorityQueue // its resources, by a lower bound of the level at which they are full
 }
@@ -141,7 +145,7 @@ func (s *System) Complete(t Timer, now int64, into []int64) []int64 {
 	take := s.take
 	switch {
 	case t == recompute:
-		s.recomputeAll()
+		s.approx.due = true
 		return into
 	case t%2 != 0:
 		take = s.takeHeld
