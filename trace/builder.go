@@ -10,6 +10,10 @@ import (
 // ready to use. Times passed to it are nanoseconds of one clock; Finish makes them
 // relative to the first span.
 type Builder struct {
+	// Read, if not nil, returns the part of the input that has been read, from 0 to 1: tables grow to
+	// the size that they will have at its end.
+	Read func() float64
+
 	run   Run
 	names map[string]NameID
 	lanes map[Lane]LaneID
@@ -17,6 +21,8 @@ type Builder struct {
 	groups map[string]int32
 	linked bool // Link was called, or the merged runs were linked already
 	drops  bool // there are spans of kind dropped
+
+	keys []sortKey // of all spans by start, or nil; see byStart
 
 	entries map[entryKey]int32 // of the ledger
 	noted   []notedSpan
@@ -33,11 +39,21 @@ type notedSpan struct {
 	entry int32
 }
 
-// push appends and doubles a full slice. append itself grows large slices by only a
-// quarter, which copies each element five times.
-func push[T any](s []T, v T) []T {
-	if len(s) == cap(s) {
-		s = slices.Grow(s, max(len(s), 1))
+// fewRows is a table whose size says little about that at the end.
+const fewRows = 1024
+
+// Append appends to a table of the builder's input. It makes a full one as large as it will be
+// at the end of the input, or doubles it if that is unknown. append itself grows large slices by
+// only a quarter, which copies each element five times.
+func Append[T any](b *Builder, s []T, v T) []T {
+	if n := len(s); n == cap(s) {
+		more := max(n, 1)
+		if n >= fewRows && b.Read != nil {
+			if part := b.Read(); part > 0 {
+				more = min(max(int(float64(n)*(1.03/part-1)), n/16), 4*n)
+			}
+		}
+		s = slices.Grow(s, more)
 	}
 	return append(s, v)
 }
@@ -105,7 +121,7 @@ func (b *Builder) LaneOf(id LaneID) Lane { return b.run.Lanes[id] }
 
 // Add appends a span and returns its provisional id, valid as a Parent until Finish.
 func (b *Builder) Add(s Span) SpanID {
-	b.run.Spans = push(b.run.Spans, s)
+	b.run.Spans = Append(b, b.run.Spans, s)
 	return SpanID(len(b.run.Spans) - 1)
 }
 
@@ -117,7 +133,7 @@ func (b *Builder) Len() int { return len(b.run.Spans) }
 
 // AddKernel and the other Add methods append a row to a side table and return its index.
 func (b *Builder) AddKernel(k Kernel) int32 {
-	b.run.Kernels = push(b.run.Kernels, k)
+	b.run.Kernels = Append(b, b.run.Kernels, k)
 	return int32(len(b.run.Kernels) - 1)
 }
 
@@ -144,31 +160,31 @@ func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
 
 // AddComm appends a row; see AddKernel.
 func (b *Builder) AddComm(c Comm) int32 {
-	b.run.Comms = push(b.run.Comms, c)
+	b.run.Comms = Append(b, b.run.Comms, c)
 	return int32(len(b.run.Comms) - 1)
 }
 
 // AddCopy appends a row; see AddKernel.
 func (b *Builder) AddCopy(c CopyAttr) int32 {
-	b.run.Copies = push(b.run.Copies, c)
+	b.run.Copies = Append(b, b.run.Copies, c)
 	return int32(len(b.run.Copies) - 1)
 }
 
 // AddWorkgroup appends a row; see AddKernel.
 func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 {
-	b.run.Workgroups = push(b.run.Workgroups, w)
+	b.run.Workgroups = Append(b, b.run.Workgroups, w)
 	return int32(len(b.run.Workgroups) - 1)
 }
 
 // AddCall appends a row; see AddKernel.
 func (b *Builder) AddCall(c Call) int32 {
-	b.run.Calls = push(b.run.Calls, c)
+	b.run.Calls = Append(b, b.run.Calls, c)
 	return int32(len(b.run.Calls) - 1)
 }
 
 // AddOperator appends a row; see AddKernel.
 func (b *Builder) AddOperator(o Operator) int32 {
-	b.run.Operators = push(b.run.Operators, o)
+	b.run.Operators = Append(b, b.run.Operators, o)
 	return int32(len(b.run.Operators) - 1)
 }
 
@@ -192,62 +208,26 @@ func (b *Builder) AddGroup(g Group) int32 {
 // innermost span of that lane that contains it. Call it when all spans are added and
 // have their lanes.
 func (b *Builder) Nest() {
-	var open []SpanID
-	var lane LaneID = None
-	for _, id := range b.hostOrder() {
-		s := b.Span(id)
-		if s.Lane != lane {
-			lane, open = s.Lane, open[:0]
-		}
-		for len(open) > 0 {
-			top := b.Span(open[len(open)-1])
-			if top.End >= s.End && (top.End > s.Start || top.Start == s.Start) {
-				s.Parent = open[len(open)-1]
-				break
+	open := make([][]SpanID, len(b.run.Lanes))
+	b.eachStart(onHost, func(same []SpanID) {
+		slices.SortStableFunc(same, func(x, y SpanID) int { return cmp.Compare(b.Span(y).End, b.Span(x).End) })
+		for _, id := range same {
+			s := b.Span(id)
+			around := open[s.Lane]
+			for len(around) > 0 {
+				top := b.Span(around[len(around)-1])
+				if top.End >= s.End && (top.End > s.Start || top.Start == s.Start) {
+					s.Parent = around[len(around)-1]
+					break
+				}
+				around = around[:len(around)-1]
 			}
-			open = open[:len(open)-1]
+			open[s.Lane] = append(around, id)
 		}
-		open = append(open, id)
-	}
+	})
 }
 
-// hostOrder lists host calls and markers by lane and start, longest first.
-func (b *Builder) hostOrder() []SpanID {
-	at := make([]int, len(b.run.Lanes)+1) // by lane: where its next span goes
-	var keys []sortKey
-	for i := range b.Len() {
-		if s := b.Span(SpanID(i)); s.Kind <= Launch {
-			keys = append(keys, sortKey{start: s.Start, span: int32(i)})
-			at[s.Lane+1]++
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	keys = byStart(keys)
-	for i := 0; i < len(keys); {
-		j := i + 1
-		for j < len(keys) && keys[j].start == keys[i].start {
-			j++
-		}
-		if j > i+1 {
-			slices.SortStableFunc(keys[i:j], func(x, y sortKey) int {
-				return cmp.Compare(b.Span(SpanID(y.span)).End, b.Span(SpanID(x.span)).End)
-			})
-		}
-		i = j
-	}
-	for l := range b.run.Lanes {
-		at[l+1] += at[l]
-	}
-	order := make([]SpanID, len(keys))
-	for _, k := range keys {
-		lane := b.Span(SpanID(k.span)).Lane
-		order[at[lane]] = SpanID(k.span)
-		at[lane]++
-	}
-	return order
-}
+func onHost(k Kind) bool { return k <= Launch }
 
 // Note adds an event to the run's ledger.
 func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
@@ -314,7 +294,7 @@ func (b *Builder) Finish(o Options) *Run {
 	b.countNoted()
 	r := &b.run
 	if b.drops {
-		r.removeDropped()
+		b.removeDropped()
 	}
 	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
 	if len(r.Spans) > 0 && !o.KeepZero {
@@ -343,9 +323,9 @@ func (b *Builder) Finish(o Options) *Run {
 		}
 		r.End = max(r.End, s.End)
 	}
-	r.sort()
+	b.sort()
 	if b.subLanes() {
-		r.sort() // by the new lanes
+		b.sort() // by the new lanes
 	}
 	r.matchCollectives()
 	r.Ledger.sort()

@@ -14,34 +14,22 @@ const dropped = numKinds
 // only if a kernel or copy is doubled.
 func (b *Builder) DropDoubled(file string) {
 	if b.dropDoubled(file, Kind.OnDevice) {
-		b.dropDoubled(file, func(k Kind) bool { return k <= Launch })
+		b.dropDoubled(file, onHost)
 	}
 }
 
 func (b *Builder) dropDoubled(file string, of func(Kind) bool) (found bool) {
-	var keys []sortKey
-	for i := range b.Len() {
-		if s := b.Span(SpanID(i)); of(s.Kind) {
-			keys = append(keys, sortKey{start: s.Start, span: int32(i)})
+	b.eachStart(of, func(same []SpanID) {
+		if len(same) > 1 {
+			slices.SortStableFunc(same, b.compareValues)
 		}
-	}
-	if len(keys) == 0 {
-		return false
-	}
-	keys = byStart(keys)
-	for i := 0; i < len(keys); {
-		j := i + 1
-		for j < len(keys) && keys[j].start == keys[i].start {
-			j++
-		}
-		if j > i+1 {
-			slices.SortStableFunc(keys[i:j], b.compareValues)
-		}
-		for k := i + 1; k < j; k++ {
-			if b.compareValues(keys[k-1], keys[k]) != 0 {
+		first := same[0] // of those that are alike
+		for _, id := range same[1:] {
+			if b.compareValues(first, id) != 0 {
+				first = id
 				continue
 			}
-			s := b.Span(SpanID(keys[k].span))
+			s := b.Span(id)
 			note := b.Note
 			if s.Kind.OnDevice() {
 				note = b.NoteKernel
@@ -49,24 +37,17 @@ func (b *Builder) dropDoubled(file string, of func(Kind) bool) (found bool) {
 					continue
 				}
 			}
-			note(Skipped, file, Doubled, "span", int64(keys[k].span))
-			keys[k].depth = 1
-			found = true
+			note(Skipped, file, Doubled, "span", int64(id))
+			s.Kind = dropped
+			found, b.drops = true, true
 		}
-		i = j
-	}
-	for _, k := range keys {
-		if k.depth > 0 {
-			b.Span(SpanID(k.span)).Kind = dropped
-			b.drops = true
-		}
-	}
+	})
 	return found
 }
 
 // compareValues orders spans with the same start so that equal ones are neighbours.
-func (b *Builder) compareValues(a, c sortKey) int {
-	x, y := b.Span(SpanID(a.span)), b.Span(SpanID(c.span))
+func (b *Builder) compareValues(a, c SpanID) int {
+	x, y := b.Span(a), b.Span(c)
 	if c := cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name), cmp.Compare(x.End, y.End)); c != 0 {
 		return c
 	}
@@ -81,7 +62,8 @@ func (b *Builder) compareValues(a, c sortKey) int {
 }
 
 // removeDropped removes the spans of kind dropped. No span refers to one.
-func (r *Run) removeDropped() {
+func (b *Builder) removeDropped() {
+	r := &b.run
 	at := make([]SpanID, len(r.Spans))
 	kept := r.Spans[:0]
 	for i, s := range r.Spans {
@@ -96,7 +78,7 @@ func (r *Run) removeDropped() {
 		}
 	}
 	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
-	r.Spans = kept
+	r.Spans, b.keys = kept, nil
 }
 
 // Dropped reports whether the span was removed by DropDoubled.

@@ -36,7 +36,7 @@ func (d *reader) flow(e *event) {
 		id = int32(len(d.trackOf))
 		d.trackOf[string(d.key)] = id
 	}
-	d.arrows = append(d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
+	d.arrows = trace.Append(&d.b, d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
 }
 
 // follow gives calls and device work that arrows connect a common correlation if they

@@ -47,7 +47,7 @@ func (d *reader) recognise() {
 			if isAPI(d.b.NameOf(s.Name)) {
 				s.Kind = trace.HostCall
 				s.Attr = d.b.AddCall(trace.Call{Op: trace.None})
-				d.calls = append(d.calls, id)
+				d.calls = trace.Append(&d.b, d.calls, id)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	if dir := direction([]byte(name), nil); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
 		s.Kind = trace.Copy
 		s.Attr = d.b.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})
-		d.copies = append(d.copies, info)
+		d.copies = trace.Append(&d.b, d.copies, info)
 		return
 	}
 	s.Kind = trace.Compute
@@ -84,7 +84,7 @@ func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 		s.Kind = trace.Collective
 	}
 	s.Attr = d.b.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})
-	d.kernels = append(d.kernels, info)
+	d.kernels = trace.Append(&d.b, d.kernels, info)
 }
 
 // isAPI reports whether a name is a call of a GPU runtime.

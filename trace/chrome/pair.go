@@ -35,7 +35,7 @@ func (d *reader) boundary(e *event) {
 	} else {
 		m.track, m.id = d.async(e)
 	}
-	d.boundaries = append(d.boundaries, m)
+	d.boundaries = trace.Append(&d.b, d.boundaries, m)
 }
 
 // async returns the track of an asynchronous event, one per category, and the number of

@@ -29,7 +29,7 @@ func (d *reader) wait(e *event, span trace.SpanID) {
 	default:
 		w.Stream = trace.None
 	}
-	d.waits = append(d.waits, waitInfo{span, w})
+	d.waits = trace.Append(&d.b, d.waits, waitInfo{span, w})
 }
 
 // streamOf reads a stream; None for CUPTI's invalid value in any width.
