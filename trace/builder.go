@@ -14,12 +14,14 @@ type Builder struct {
 	// the size that they will have at its end.
 	Read func() float64
 
-	run   Run
+	// Run is the run so far. Rows of its tables may be read, changed and appended.
+	Run Run
+
 	names map[string]NameID
 	lanes map[Lane]LaneID
 
 	groups map[string]int32
-	linked bool // Link was called, or the merged runs were linked already
+	linked bool // Link was called
 	drops  bool // there are spans of kind dropped
 
 	keys []sortKey // of all spans by start, or nil; see byStart
@@ -64,8 +66,8 @@ func (b *Builder) Intern(s string) NameID {
 	if id, ok := b.names[s]; ok {
 		return id
 	}
-	id := NameID(len(b.run.Names))
-	b.run.Names = append(b.run.Names, s)
+	id := NameID(len(b.Run.Names))
+	b.Run.Names = append(b.Run.Names, s)
 	b.names[s] = id
 	return id
 }
@@ -85,18 +87,18 @@ func (b *Builder) init() {
 		b.lanes = map[Lane]LaneID{}
 		b.groups = map[string]int32{}
 		b.entries = map[entryKey]int32{}
-		b.run.Names = []string{""}
+		b.Run.Names = []string{""}
 	}
 }
 
 // AddRank appends a rank and returns its row.
 func (b *Builder) AddRank(r Rank) int32 {
-	b.run.Ranks = append(b.run.Ranks, r)
-	return int32(len(b.run.Ranks) - 1)
+	b.Run.Ranks = append(b.Run.Ranks, r)
+	return int32(len(b.Run.Ranks) - 1)
 }
 
 // Rank gives access to a rank already added.
-func (b *Builder) Rank(row int32) *Rank { return &b.run.Ranks[row] }
+func (b *Builder) Rank(row int32) *Rank { return &b.Run.Ranks[row] }
 
 // Lane returns the id of the lane, adding it if it is new. Peer must be None unless the
 // lane is a link.
@@ -106,90 +108,90 @@ func (b *Builder) Lane(l Lane) LaneID {
 	l.Name = "" // the name is no part of a lane's identity
 	id, ok := b.lanes[l]
 	if !ok {
-		id = LaneID(len(b.run.Lanes))
+		id = LaneID(len(b.Run.Lanes))
 		b.lanes[l] = id
-		b.run.Lanes = append(b.run.Lanes, l)
+		b.Run.Lanes = append(b.Run.Lanes, l)
 	}
 	if name != "" {
-		b.run.Lanes[id].Name = name
+		b.Run.Lanes[id].Name = name
 	}
 	return id
 }
 
 // LaneOf is the inverse of Lane, including the lane's name.
-func (b *Builder) LaneOf(id LaneID) Lane { return b.run.Lanes[id] }
+func (b *Builder) LaneOf(id LaneID) Lane { return b.Run.Lanes[id] }
 
 // Add appends a span and returns its provisional id, valid as a Parent until Finish.
 func (b *Builder) Add(s Span) SpanID {
-	b.run.Spans = Append(b, b.run.Spans, s)
-	return SpanID(len(b.run.Spans) - 1)
+	b.Run.Spans = Append(b, b.Run.Spans, s)
+	return SpanID(len(b.Run.Spans) - 1)
 }
 
 // Span gives access to a span already added.
-func (b *Builder) Span(id SpanID) *Span { return &b.run.Spans[id] }
+func (b *Builder) Span(id SpanID) *Span { return &b.Run.Spans[id] }
 
 // Len is the number of spans added so far.
-func (b *Builder) Len() int { return len(b.run.Spans) }
+func (b *Builder) Len() int { return len(b.Run.Spans) }
 
 // AddKernel and the other Add methods append a row to a side table and return its index.
 func (b *Builder) AddKernel(k Kernel) int32 {
-	b.run.Kernels = Append(b, b.run.Kernels, k)
-	return int32(len(b.run.Kernels) - 1)
+	b.Run.Kernels = Append(b, b.Run.Kernels, k)
+	return int32(len(b.Run.Kernels) - 1)
 }
 
 // Kernel gives access to a row already added.
-func (b *Builder) Kernel(row int32) *Kernel { return &b.run.Kernels[row] }
+func (b *Builder) Kernel(row int32) *Kernel { return &b.Run.Kernels[row] }
 
 // Comm gives access to a row already added.
-func (b *Builder) Comm(row int32) *Comm { return &b.run.Comms[row] }
+func (b *Builder) Comm(row int32) *Comm { return &b.Run.Comms[row] }
 
 // Copy gives access to a row already added.
-func (b *Builder) Copy(row int32) *CopyAttr { return &b.run.Copies[row] }
+func (b *Builder) Copy(row int32) *CopyAttr { return &b.Run.Copies[row] }
 
 // Call gives access to a row already added.
-func (b *Builder) Call(row int32) *Call { return &b.run.Calls[row] }
+func (b *Builder) Call(row int32) *Call { return &b.Run.Calls[row] }
 
 // Operator gives access to a row already added.
-func (b *Builder) Operator(row int32) *Operator { return &b.run.Operators[row] }
+func (b *Builder) Operator(row int32) *Operator { return &b.Run.Operators[row] }
 
 // Group gives access to a row already added.
-func (b *Builder) Group(row int32) *Group { return &b.run.Groups[row] }
+func (b *Builder) Group(row int32) *Group { return &b.Run.Groups[row] }
 
 // NameOf is the inverse of Intern.
-func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
+func (b *Builder) NameOf(id NameID) string { return b.Run.Names[id] }
 
 // AddComm appends a row; see AddKernel.
 func (b *Builder) AddComm(c Comm) int32 {
-	b.run.Comms = Append(b, b.run.Comms, c)
-	return int32(len(b.run.Comms) - 1)
+	b.Run.Comms = Append(b, b.Run.Comms, c)
+	return int32(len(b.Run.Comms) - 1)
 }
 
 // AddCopy appends a row; see AddKernel.
 func (b *Builder) AddCopy(c CopyAttr) int32 {
-	b.run.Copies = Append(b, b.run.Copies, c)
-	return int32(len(b.run.Copies) - 1)
+	b.Run.Copies = Append(b, b.Run.Copies, c)
+	return int32(len(b.Run.Copies) - 1)
 }
 
 // AddWorkgroup appends a row; see AddKernel.
 func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 {
-	b.run.Workgroups = Append(b, b.run.Workgroups, w)
-	return int32(len(b.run.Workgroups) - 1)
+	b.Run.Workgroups = Append(b, b.Run.Workgroups, w)
+	return int32(len(b.Run.Workgroups) - 1)
 }
 
 // AddCall appends a row; see AddKernel.
 func (b *Builder) AddCall(c Call) int32 {
-	b.run.Calls = Append(b, b.run.Calls, c)
-	return int32(len(b.run.Calls) - 1)
+	b.Run.Calls = Append(b, b.Run.Calls, c)
+	return int32(len(b.Run.Calls) - 1)
 }
 
 // AddOperator appends a row; see AddKernel.
 func (b *Builder) AddOperator(o Operator) int32 {
-	b.run.Operators = Append(b, b.run.Operators, o)
-	return int32(len(b.run.Operators) - 1)
+	b.Run.Operators = Append(b, b.Run.Operators, o)
+	return int32(len(b.Run.Operators) - 1)
 }
 
 // AddWait appends a dependency, in the builder's time.
-func (b *Builder) AddWait(w Wait) { b.run.Waits = append(b.run.Waits, w) }
+func (b *Builder) AddWait(w Wait) { b.Run.Waits = append(b.Run.Waits, w) }
 
 // AddGroup returns the row of the group with this name, ranks and size, adding it if new.
 func (b *Builder) AddGroup(g Group) int32 {
@@ -197,9 +199,9 @@ func (b *Builder) AddGroup(g Group) int32 {
 	key := fmt.Sprint(len(g.Name), g.Name, g.Size, g.Ranks == nil, g.Ranks)
 	row, ok := b.groups[key]
 	if !ok {
-		row = int32(len(b.run.Groups))
+		row = int32(len(b.Run.Groups))
 		b.groups[key] = row
-		b.run.Groups = append(b.run.Groups, g)
+		b.Run.Groups = append(b.Run.Groups, g)
 	}
 	return row
 }
@@ -208,7 +210,7 @@ func (b *Builder) AddGroup(g Group) int32 {
 // innermost span of that lane that contains it. Call it when all spans are added and
 // have their lanes.
 func (b *Builder) Nest() {
-	open := make([][]SpanID, len(b.run.Lanes))
+	open := make([][]SpanID, len(b.Run.Lanes))
 	b.eachStart(onHost, func(same []SpanID) {
 		slices.SortStableFunc(same, func(x, y SpanID) int { return cmp.Compare(b.Span(y).End, b.Span(x).End) })
 		for _, id := range same {
@@ -236,7 +238,7 @@ func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
 
 // NoteKernel is Note for an event that is or would be a kernel or copy: see Run.Damage.
 func (b *Builder) NoteKernel(a Action, file, reason, unit string, pos int64) {
-	b.run.Ledger.Entries[b.note(a, file, reason, unit, pos)].Kernels++
+	b.Run.Ledger.Entries[b.note(a, file, reason, unit, pos)].Kernels++
 }
 
 // NoteSpan is Note for an event that is a span, which may be added later. It counts as a
@@ -251,7 +253,7 @@ func (b *Builder) NoteSpan(id SpanID, a Action, file, reason, unit string, pos i
 // note returns the index of the entry.
 func (b *Builder) note(a Action, file, reason, unit string, pos int64) int32 {
 	b.init()
-	l, key := &b.run.Ledger, entryKey{a, file, reason}
+	l, key := &b.Run.Ledger, entryKey{a, file, reason}
 	i, ok := b.entries[key]
 	if !ok {
 		i = int32(len(l.Entries))
@@ -266,7 +268,7 @@ func (b *Builder) note(a Action, file, reason, unit string, pos int64) int32 {
 func (b *Builder) countNoted() {
 	for _, n := range b.noted {
 		if int(n.span) < b.Len() && b.Span(n.span).Kind.OnDevice() {
-			b.run.Ledger.Entries[n.entry].Kernels++
+			b.Run.Ledger.Entries[n.entry].Kernels++
 		}
 	}
 	b.noted = nil
@@ -280,6 +282,7 @@ type Options struct {
 	Simulated bool
 	Estimated string // see Run.Estimated
 	KeepZero  bool   // do not shift times so that the first span starts at 0
+	Linked    bool   // the launches of all work are set
 }
 
 // Finish links calls with the work that they launched, sorts, checks and shifts the
@@ -288,11 +291,11 @@ type Options struct {
 // repair such spans and call Note.
 func (b *Builder) Finish(o Options) *Run {
 	b.init()
-	if !b.linked {
+	if !b.linked && !o.Linked {
 		b.Link()
 	}
 	b.countNoted()
-	r := &b.run
+	r := &b.Run
 	if b.drops {
 		b.removeDropped()
 	}
@@ -327,8 +330,8 @@ func (b *Builder) Finish(o Options) *Run {
 	if b.subLanes() {
 		b.sort() // by the new lanes
 	}
-	r.matchCollectives()
-	r.Ledger.sort()
+	r.MatchCollectives()
+	r.Ledger.Sort()
 	done := *r
 	*b = Builder{} // frees what the run does not need
 	return &done

@@ -6,7 +6,7 @@ import (
 )
 
 // dropped is the kind of a span that Finish removes.
-const dropped = numKinds
+const dropped = NumKinds
 
 // DropDoubled removes spans that are in a file twice: same lane, name, kind, start, end and
 // correlation. Readers call it once all spans are added and before they look for what
@@ -33,7 +33,7 @@ func (b *Builder) dropDoubled(file string, of func(Kind) bool) (found bool) {
 			note := b.Note
 			if s.Kind.OnDevice() {
 				note = b.NoteKernel
-				if s.Dur() == 0 && b.correlation(s) == 0 { // nothing tells two of them apart
+				if s.Dur() == 0 && b.Run.correlation(s) == 0 { // nothing tells two of them apart
 					continue
 				}
 			}
@@ -53,7 +53,7 @@ func (b *Builder) compareValues(a, c SpanID) int {
 	}
 	switch {
 	case x.Kind.OnDevice():
-		return cmp.Compare(b.correlation(x), b.correlation(y))
+		return cmp.Compare(b.Run.correlation(x), b.Run.correlation(y))
 	case x.Attr == None || y.Attr == None:
 		return cmp.Compare(x.Attr, y.Attr)
 	}
@@ -63,7 +63,7 @@ func (b *Builder) compareValues(a, c SpanID) int {
 
 // removeDropped removes the spans of kind dropped. No span refers to one.
 func (b *Builder) removeDropped() {
-	r := &b.run
+	r := &b.Run
 	at := make([]SpanID, len(r.Spans))
 	kept := r.Spans[:0]
 	for i, s := range r.Spans {
@@ -77,7 +77,7 @@ func (b *Builder) removeDropped() {
 			kept[i].Parent = at[p]
 		}
 	}
-	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
 	r.Spans, b.keys = kept, nil
 }
 

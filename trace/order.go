@@ -20,7 +20,7 @@ func (b *Builder) byStart() []sortKey {
 	if len(b.keys) != b.Len() {
 		b.keys = make([]sortKey, b.Len())
 		for i := range b.keys {
-			b.keys[i] = sortKey{start: b.run.Spans[i].Start, span: int32(i)}
+			b.keys[i] = sortKey{start: b.Run.Spans[i].Start, span: int32(i)}
 		}
 		b.keys = sortByStart(b.keys)
 	}
@@ -33,7 +33,7 @@ func (b *Builder) eachStart(of func(Kind) bool, f func(same []SpanID)) {
 	var same []SpanID
 	keys := b.byStart()
 	for i, k := range keys {
-		if of(b.run.Spans[k.span].Kind) {
+		if of(b.Run.Spans[k.span].Kind) {
 			same = append(same, SpanID(k.span))
 		}
 		if len(same) > 0 && (i+1 == len(keys) || keys[i+1].start != k.start) {
@@ -46,8 +46,8 @@ func (b *Builder) eachStart(of func(Kind) bool, f func(same []SpanID)) {
 // sort orders the spans and rewrites the parents. Equal spans keep the order
 // in which they were added, except that a parent precedes its children.
 func (b *Builder) sort() {
-	r := &b.run
-	depth := r.depths()
+	r := &b.Run
+	depth := r.Depths()
 	if r.sorted(depth) {
 		return
 	}
@@ -76,7 +76,7 @@ func (b *Builder) sort() {
 			sorted[i].Parent = at[p]
 		}
 	}
-	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
 	r.Spans, b.keys = sorted, nil
 }
 
@@ -140,8 +140,8 @@ func (r *Run) sorted(depth []int8) bool {
 	return true
 }
 
-// depths counts every span's ancestors.
-func (r *Run) depths() []int8 {
+// Depths counts every span's ancestors.
+func (r *Run) Depths() []int8 {
 	depth := make([]int8, len(r.Spans))
 	for i := range r.Spans {
 		for p := r.Spans[i].Parent; p != None && depth[i] < maxDepth; p = r.Spans[p].Parent {

@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Session collects the records of one profiled job. Make one with New.
@@ -121,7 +122,7 @@ func (s *Session) Process(key string, id int64, source string) int32 {
 	if !ok {
 		row = int32(len(s.Processes))
 		s.processRow[key] = row
-		s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
+		s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: names.RankInName(source), Source: source})
 	}
 	return row
 }
@@ -207,7 +208,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 // IsCollective reports whether a name belongs to a kernel of a collective library.
 func (s *Session) IsCollective(name trace.NameID) bool {
 	for int(name) >= len(s.collects) {
-		s.collects = append(s.collects, trace.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
+		s.collects = append(s.collects, names.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
 	}
 	return s.collects[name]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A param has the parameters of a collective, from a kernel or from record_param_comms on the host.
@@ -42,7 +43,7 @@ func (d *reader) kindOfComm(a *args) trace.Comm {
 		return c
 	}
 	c := trace.Comm{
-		Op:    trace.CollectiveOpIn(d.string(a.collective)),
+		Op:    names.CollectiveOpIn(d.string(a.collective)),
 		Group: d.group(a),
 		DType: d.string(a.dtype),
 		Peer:  trace.None,

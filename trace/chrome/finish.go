@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // finish resolves references between parts of the file.
@@ -184,7 +185,7 @@ func (d *reader) ranks() []int32 {
 	if len(ids) == 0 {
 		id := d.header.rank
 		if id == trace.None {
-			id = trace.RankInName(d.o.File)
+			id = names.RankInName(d.o.File)
 		}
 		d.b.AddRank(trace.Rank{
 			ID:     id,

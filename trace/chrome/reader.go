@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A reader turns events into spans. Spans hold a track where a finished run
@@ -225,7 +226,7 @@ func (d *reader) communicates(name trace.NameID) bool {
 	}
 	if d.library[name] == 0 {
 		d.library[name] = no
-		if trace.Communicates(d.b.NameOf(name)) {
+		if names.Communicates(d.b.NameOf(name)) {
 			d.library[name] = yes
 		}
 	}
