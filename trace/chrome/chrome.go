@@ -55,7 +55,7 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 		o.Limit = DefaultLimit
 	}
 	d := newReader(o)
-	d.b.Read = o.Part
+	d.Builder.Read = o.Part
 	d.w = window{r: r, limit: o.Limit, file: o.File}
 	err := d.documents()
 	d.count(d.events % countEvery)
