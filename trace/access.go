@@ -47,7 +47,7 @@ func (r *Run) AccessesOf(uses int32) []Access {
 // AddUses appends the accesses of one operator and returns their number in Run.Uses,
 // from 1.
 func (b *Builder) AddUses(accesses []Access, pass int32) int32 {
-	t := &b.run
+	t := &b.Run
 	if len(accesses) == 0 || len(t.Accesses) > math.MaxInt32-len(accesses) {
 		return 0
 	}
@@ -58,27 +58,7 @@ func (b *Builder) AddUses(accesses []Access, pass int32) int32 {
 
 // SetUses sets the tables that AddUses fills.
 func (b *Builder) SetUses(uses []Uses, accesses []Access) {
-	b.run.Uses, b.run.Accesses = uses, accesses
-}
-
-// addUses appends the accesses of a run, and returns the offset of the numbers.
-func (m *merger) addUses(r *Run) int32 {
-	t := &m.b.run
-	first, rows := int32(len(t.Uses)), int32(len(t.Accesses))
-	for _, u := range r.Uses {
-		u.First += rows
-		t.Uses = append(t.Uses, u)
-	}
-	t.Accesses = append(t.Accesses, r.Accesses...)
-	return first
-}
-
-// shiftUses is the number in Run.Uses after n rows were inserted before its table.
-func shiftUses(uses, n int32) int32 {
-	if uses == 0 {
-		return 0
-	}
-	return uses + n
+	b.Run.Uses, b.Run.Accesses = uses, accesses
 }
 
 func (v validator) accesses() error {

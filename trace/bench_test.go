@@ -27,7 +27,7 @@ func keysOf(n int) []sortKey {
 func BenchmarkByStart(b *testing.B) {
 	keys := keysOf(500_000)
 	for b.Loop() {
-		byStart(slices.Clone(keys))
+		sortByStart(slices.Clone(keys))
 	}
 }
 

@@ -10,13 +10,21 @@ import (
 // ready to use. Times passed to it are nanoseconds of one clock; Finish makes them
 // relative to the first span.
 type Builder struct {
-	run   Run
+	// Read, if not nil, returns the part of the input that has been read, from 0 to 1: tables grow to
+	// the size that they will have at its end.
+	Read func() float64
+
+	// Run is the run so far. Rows of its tables may be read, changed and appended.
+	Run Run
+
 	names map[string]NameID
 	lanes map[Lane]LaneID
 
 	groups map[string]int32
-	linked bool // Link was called, or the merged runs were linked already
+	linked bool // Link was called
 	drops  bool // there are spans of kind dropped
+
+	keys []sortKey // of all spans by start, or nil; see byStart
 
 	entries map[entryKey]int32 // of the ledger
 	noted   []notedSpan
@@ -33,11 +41,21 @@ type notedSpan struct {
 	entry int32
 }
 
-// push appends and doubles a full slice. append itself grows large slices by only a
-// quarter, which copies each element five times.
-func push[T any](s []T, v T) []T {
-	if len(s) == cap(s) {
-		s = slices.Grow(s, max(len(s), 1))
+// fewRows is a table whose size says little about that at the end.
+const fewRows = 1024
+
+// Append appends to a table of the builder's input. It makes a full one as large as it will be
+// at the end of the input, or doubles it if that is unknown. append itself grows large slices by
+// only a quarter, which copies each element five times.
+func Append[T any](b *Builder, s []T, v T) []T {
+	if n := len(s); n == cap(s) {
+		more := max(n, 1)
+		if n >= fewRows && b.Read != nil {
+			if part := b.Read(); part > 0 {
+				more = min(max(int(float64(n)*(1.03/part-1)), n/16), 4*n)
+			}
+		}
+		s = slices.Grow(s, more)
 	}
 	return append(s, v)
 }
@@ -48,8 +66,8 @@ func (b *Builder) Intern(s string) NameID {
 	if id, ok := b.names[s]; ok {
 		return id
 	}
-	id := NameID(len(b.run.Names))
-	b.run.Names = append(b.run.Names, s)
+	id := NameID(len(b.Run.Names))
+	b.Run.Names = append(b.Run.Names, s)
 	b.names[s] = id
 	return id
 }
@@ -69,18 +87,18 @@ func (b *Builder) init() {
 		b.lanes = map[Lane]LaneID{}
 		b.groups = map[string]int32{}
 		b.entries = map[entryKey]int32{}
-		b.run.Names = []string{""}
+		b.Run.Names = []string{""}
 	}
 }
 
 // AddRank appends a rank and returns its row.
 func (b *Builder) AddRank(r Rank) int32 {
-	b.run.Ranks = append(b.run.Ranks, r)
-	return int32(len(b.run.Ranks) - 1)
+	b.Run.Ranks = append(b.Run.Ranks, r)
+	return int32(len(b.Run.Ranks) - 1)
 }
 
 // Rank gives access to a rank already added.
-func (b *Builder) Rank(row int32) *Rank { return &b.run.Ranks[row] }
+func (b *Builder) Rank(row int32) *Rank { return &b.Run.Ranks[row] }
 
 // Lane returns the id of the lane, adding it if it is new. Peer must be None unless the
 // lane is a link.
@@ -90,90 +108,90 @@ func (b *Builder) Lane(l Lane) LaneID {
 	l.Name = "" // the name is no part of a lane's identity
 	id, ok := b.lanes[l]
 	if !ok {
-		id = LaneID(len(b.run.Lanes))
+		id = LaneID(len(b.Run.Lanes))
 		b.lanes[l] = id
-		b.run.Lanes = append(b.run.Lanes, l)
+		b.Run.Lanes = append(b.Run.Lanes, l)
 	}
 	if name != "" {
-		b.run.Lanes[id].Name = name
+		b.Run.Lanes[id].Name = name
 	}
 	return id
 }
 
 // LaneOf is the inverse of Lane, including the lane's name.
-func (b *Builder) LaneOf(id LaneID) Lane { return b.run.Lanes[id] }
+func (b *Builder) LaneOf(id LaneID) Lane { return b.Run.Lanes[id] }
 
 // Add appends a span and returns its provisional id, valid as a Parent until Finish.
 func (b *Builder) Add(s Span) SpanID {
-	b.run.Spans = push(b.run.Spans, s)
-	return SpanID(len(b.run.Spans) - 1)
+	b.Run.Spans = Append(b, b.Run.Spans, s)
+	return SpanID(len(b.Run.Spans) - 1)
 }
 
 // Span gives access to a span already added.
-func (b *Builder) Span(id SpanID) *Span { return &b.run.Spans[id] }
+func (b *Builder) Span(id SpanID) *Span { return &b.Run.Spans[id] }
 
 // Len is the number of spans added so far.
-func (b *Builder) Len() int { return len(b.run.Spans) }
+func (b *Builder) Len() int { return len(b.Run.Spans) }
 
 // AddKernel and the other Add methods append a row to a side table and return its index.
 func (b *Builder) AddKernel(k Kernel) int32 {
-	b.run.Kernels = push(b.run.Kernels, k)
-	return int32(len(b.run.Kernels) - 1)
+	b.Run.Kernels = Append(b, b.Run.Kernels, k)
+	return int32(len(b.Run.Kernels) - 1)
 }
 
 // Kernel gives access to a row already added.
-func (b *Builder) Kernel(row int32) *Kernel { return &b.run.Kernels[row] }
+func (b *Builder) Kernel(row int32) *Kernel { return &b.Run.Kernels[row] }
 
 // Comm gives access to a row already added.
-func (b *Builder) Comm(row int32) *Comm { return &b.run.Comms[row] }
+func (b *Builder) Comm(row int32) *Comm { return &b.Run.Comms[row] }
 
 // Copy gives access to a row already added.
-func (b *Builder) Copy(row int32) *CopyAttr { return &b.run.Copies[row] }
+func (b *Builder) Copy(row int32) *CopyAttr { return &b.Run.Copies[row] }
 
 // Call gives access to a row already added.
-func (b *Builder) Call(row int32) *Call { return &b.run.Calls[row] }
+func (b *Builder) Call(row int32) *Call { return &b.Run.Calls[row] }
 
 // Operator gives access to a row already added.
-func (b *Builder) Operator(row int32) *Operator { return &b.run.Operators[row] }
+func (b *Builder) Operator(row int32) *Operator { return &b.Run.Operators[row] }
 
 // Group gives access to a row already added.
-func (b *Builder) Group(row int32) *Group { return &b.run.Groups[row] }
+func (b *Builder) Group(row int32) *Group { return &b.Run.Groups[row] }
 
 // NameOf is the inverse of Intern.
-func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
+func (b *Builder) NameOf(id NameID) string { return b.Run.Names[id] }
 
 // AddComm appends a row; see AddKernel.
 func (b *Builder) AddComm(c Comm) int32 {
-	b.run.Comms = push(b.run.Comms, c)
-	return int32(len(b.run.Comms) - 1)
+	b.Run.Comms = Append(b, b.Run.Comms, c)
+	return int32(len(b.Run.Comms) - 1)
 }
 
 // AddCopy appends a row; see AddKernel.
 func (b *Builder) AddCopy(c CopyAttr) int32 {
-	b.run.Copies = push(b.run.Copies, c)
-	return int32(len(b.run.Copies) - 1)
+	b.Run.Copies = Append(b, b.Run.Copies, c)
+	return int32(len(b.Run.Copies) - 1)
 }
 
 // AddWorkgroup appends a row; see AddKernel.
 func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 {
-	b.run.Workgroups = push(b.run.Workgroups, w)
-	return int32(len(b.run.Workgroups) - 1)
+	b.Run.Workgroups = Append(b, b.Run.Workgroups, w)
+	return int32(len(b.Run.Workgroups) - 1)
 }
 
 // AddCall appends a row; see AddKernel.
 func (b *Builder) AddCall(c Call) int32 {
-	b.run.Calls = push(b.run.Calls, c)
-	return int32(len(b.run.Calls) - 1)
+	b.Run.Calls = Append(b, b.Run.Calls, c)
+	return int32(len(b.Run.Calls) - 1)
 }
 
 // AddOperator appends a row; see AddKernel.
 func (b *Builder) AddOperator(o Operator) int32 {
-	b.run.Operators = push(b.run.Operators, o)
-	return int32(len(b.run.Operators) - 1)
+	b.Run.Operators = Append(b, b.Run.Operators, o)
+	return int32(len(b.Run.Operators) - 1)
 }
 
 // AddWait appends a dependency, in the builder's time.
-func (b *Builder) AddWait(w Wait) { b.run.Waits = append(b.run.Waits, w) }
+func (b *Builder) AddWait(w Wait) { b.Run.Waits = append(b.Run.Waits, w) }
 
 // AddGroup returns the row of the group with this name, ranks and size, adding it if new.
 func (b *Builder) AddGroup(g Group) int32 {
@@ -181,9 +199,9 @@ func (b *Builder) AddGroup(g Group) int32 {
 	key := fmt.Sprint(len(g.Name), g.Name, g.Size, g.Ranks == nil, g.Ranks)
 	row, ok := b.groups[key]
 	if !ok {
-		row = int32(len(b.run.Groups))
+		row = int32(len(b.Run.Groups))
 		b.groups[key] = row
-		b.run.Groups = append(b.run.Groups, g)
+		b.Run.Groups = append(b.Run.Groups, g)
 	}
 	return row
 }
@@ -192,62 +210,26 @@ func (b *Builder) AddGroup(g Group) int32 {
 // innermost span of that lane that contains it. Call it when all spans are added and
 // have their lanes.
 func (b *Builder) Nest() {
-	var open []SpanID
-	var lane LaneID = None
-	for _, id := range b.hostOrder() {
-		s := b.Span(id)
-		if s.Lane != lane {
-			lane, open = s.Lane, open[:0]
-		}
-		for len(open) > 0 {
-			top := b.Span(open[len(open)-1])
-			if top.End >= s.End && (top.End > s.Start || top.Start == s.Start) {
-				s.Parent = open[len(open)-1]
-				break
+	open := make([][]SpanID, len(b.Run.Lanes))
+	b.eachStart(onHost, func(same []SpanID) {
+		slices.SortStableFunc(same, func(x, y SpanID) int { return cmp.Compare(b.Span(y).End, b.Span(x).End) })
+		for _, id := range same {
+			s := b.Span(id)
+			around := open[s.Lane]
+			for len(around) > 0 {
+				top := b.Span(around[len(around)-1])
+				if top.End >= s.End && (top.End > s.Start || top.Start == s.Start) {
+					s.Parent = around[len(around)-1]
+					break
+				}
+				around = around[:len(around)-1]
 			}
-			open = open[:len(open)-1]
+			open[s.Lane] = append(around, id)
 		}
-		open = append(open, id)
-	}
+	})
 }
 
-// hostOrder lists host calls and markers by lane and start, longest first.
-func (b *Builder) hostOrder() []SpanID {
-	at := make([]int, len(b.run.Lanes)+1) // by lane: where its next span goes
-	var keys []sortKey
-	for i := range b.Len() {
-		if s := b.Span(SpanID(i)); s.Kind <= Launch {
-			keys = append(keys, sortKey{start: s.Start, span: int32(i)})
-			at[s.Lane+1]++
-		}
-	}
-	if len(keys) == 0 {
-		return nil
-	}
-	keys = byStart(keys)
-	for i := 0; i < len(keys); {
-		j := i + 1
-		for j < len(keys) && keys[j].start == keys[i].start {
-			j++
-		}
-		if j > i+1 {
-			slices.SortStableFunc(keys[i:j], func(x, y sortKey) int {
-				return cmp.Compare(b.Span(SpanID(y.span)).End, b.Span(SpanID(x.span)).End)
-			})
-		}
-		i = j
-	}
-	for l := range b.run.Lanes {
-		at[l+1] += at[l]
-	}
-	order := make([]SpanID, len(keys))
-	for _, k := range keys {
-		lane := b.Span(SpanID(k.span)).Lane
-		order[at[lane]] = SpanID(k.span)
-		at[lane]++
-	}
-	return order
-}
+func onHost(k Kind) bool { return k <= Launch }
 
 // Note adds an event to the run's ledger.
 func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
@@ -256,7 +238,7 @@ func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
 
 // NoteKernel is Note for an event that is or would be a kernel or copy: see Run.Damage.
 func (b *Builder) NoteKernel(a Action, file, reason, unit string, pos int64) {
-	b.run.Ledger.Entries[b.note(a, file, reason, unit, pos)].Kernels++
+	b.Run.Ledger.Entries[b.note(a, file, reason, unit, pos)].Kernels++
 }
 
 // NoteSpan is Note for an event that is a span, which may be added later. It counts as a
@@ -271,7 +253,7 @@ func (b *Builder) NoteSpan(id SpanID, a Action, file, reason, unit string, pos i
 // note returns the index of the entry.
 func (b *Builder) note(a Action, file, reason, unit string, pos int64) int32 {
 	b.init()
-	l, key := &b.run.Ledger, entryKey{a, file, reason}
+	l, key := &b.Run.Ledger, entryKey{a, file, reason}
 	i, ok := b.entries[key]
 	if !ok {
 		i = int32(len(l.Entries))
@@ -286,7 +268,7 @@ func (b *Builder) note(a Action, file, reason, unit string, pos int64) int32 {
 func (b *Builder) countNoted() {
 	for _, n := range b.noted {
 		if int(n.span) < b.Len() && b.Span(n.span).Kind.OnDevice() {
-			b.run.Ledger.Entries[n.entry].Kernels++
+			b.Run.Ledger.Entries[n.entry].Kernels++
 		}
 	}
 	b.noted = nil
@@ -300,6 +282,7 @@ type Options struct {
 	Simulated bool
 	Estimated string // see Run.Estimated
 	KeepZero  bool   // do not shift times so that the first span starts at 0
+	Linked    bool   // the launches of all work are set
 }
 
 // Finish links calls with the work that they launched, sorts, checks and shifts the
@@ -308,13 +291,13 @@ type Options struct {
 // repair such spans and call Note.
 func (b *Builder) Finish(o Options) *Run {
 	b.init()
-	if !b.linked {
+	if !b.linked && !o.Linked {
 		b.Link()
 	}
 	b.countNoted()
-	r := &b.run
+	r := &b.Run
 	if b.drops {
-		r.removeDropped()
+		b.removeDropped()
 	}
 	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
 	if len(r.Spans) > 0 && !o.KeepZero {
@@ -343,12 +326,12 @@ func (b *Builder) Finish(o Options) *Run {
 		}
 		r.End = max(r.End, s.End)
 	}
-	r.sort()
+	b.sort()
 	if b.subLanes() {
-		r.sort() // by the new lanes
+		b.sort() // by the new lanes
 	}
-	r.matchCollectives()
-	r.Ledger.sort()
+	r.MatchCollectives()
+	r.Ledger.Sort()
 	done := *r
 	*b = Builder{} // frees what the run does not need
 	return &done

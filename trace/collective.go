@@ -59,10 +59,10 @@ type operation struct {
 // A pairCount counts the operations of a rank with one other rank.
 type pairCount struct{ row, group, low, high int32 }
 
-// matchCollectives matches the collective kernels of all ranks by group, operation and
+// MatchCollectives matches the collective kernels of all ranks by group, operation and
 // number. A send is matched with its receive by the order of operations between the two
 // ranks.
-func (r *Run) matchCollectives() {
+func (r *Run) MatchCollectives() {
 	r.Collectives = nil
 	if len(r.Comms) == 0 {
 		return

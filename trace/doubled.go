@@ -6,7 +6,7 @@ import (
 )
 
 // dropped is the kind of a span that Finish removes.
-const dropped = numKinds
+const dropped = NumKinds
 
 // DropDoubled removes spans that are in a file twice: same lane, name, kind, start, end and
 // correlation. Readers call it once all spans are added and before they look for what
@@ -14,65 +14,46 @@ const dropped = numKinds
 // only if a kernel or copy is doubled.
 func (b *Builder) DropDoubled(file string) {
 	if b.dropDoubled(file, Kind.OnDevice) {
-		b.dropDoubled(file, func(k Kind) bool { return k <= Launch })
+		b.dropDoubled(file, onHost)
 	}
 }
 
 func (b *Builder) dropDoubled(file string, of func(Kind) bool) (found bool) {
-	var keys []sortKey
-	for i := range b.Len() {
-		if s := b.Span(SpanID(i)); of(s.Kind) {
-			keys = append(keys, sortKey{start: s.Start, span: int32(i)})
+	b.eachStart(of, func(same []SpanID) {
+		if len(same) > 1 {
+			slices.SortStableFunc(same, b.compareValues)
 		}
-	}
-	if len(keys) == 0 {
-		return false
-	}
-	keys = byStart(keys)
-	for i := 0; i < len(keys); {
-		j := i + 1
-		for j < len(keys) && keys[j].start == keys[i].start {
-			j++
-		}
-		if j > i+1 {
-			slices.SortStableFunc(keys[i:j], b.compareValues)
-		}
-		for k := i + 1; k < j; k++ {
-			if b.compareValues(keys[k-1], keys[k]) != 0 {
+		first := same[0] // of those that are alike
+		for _, id := range same[1:] {
+			if b.compareValues(first, id) != 0 {
+				first = id
 				continue
 			}
-			s := b.Span(SpanID(keys[k].span))
+			s := b.Span(id)
 			note := b.Note
 			if s.Kind.OnDevice() {
 				note = b.NoteKernel
-				if s.Dur() == 0 && b.correlation(s) == 0 { // nothing tells two of them apart
+				if s.Dur() == 0 && b.Run.correlation(s) == 0 { // nothing tells two of them apart
 					continue
 				}
 			}
-			note(Skipped, file, Doubled, "span", int64(keys[k].span))
-			keys[k].depth = 1
-			found = true
+			note(Skipped, file, Doubled, "span", int64(id))
+			s.Kind = dropped
+			found, b.drops = true, true
 		}
-		i = j
-	}
-	for _, k := range keys {
-		if k.depth > 0 {
-			b.Span(SpanID(k.span)).Kind = dropped
-			b.drops = true
-		}
-	}
+	})
 	return found
 }
 
 // compareValues orders spans with the same start so that equal ones are neighbours.
-func (b *Builder) compareValues(a, c sortKey) int {
-	x, y := b.Span(SpanID(a.span)), b.Span(SpanID(c.span))
+func (b *Builder) compareValues(a, c SpanID) int {
+	x, y := b.Span(a), b.Span(c)
 	if c := cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name), cmp.Compare(x.End, y.End)); c != 0 {
 		return c
 	}
 	switch {
 	case x.Kind.OnDevice():
-		return cmp.Compare(b.correlation(x), b.correlation(y))
+		return cmp.Compare(b.Run.correlation(x), b.Run.correlation(y))
 	case x.Attr == None || y.Attr == None:
 		return cmp.Compare(x.Attr, y.Attr)
 	}
@@ -81,7 +62,8 @@ func (b *Builder) compareValues(a, c sortKey) int {
 }
 
 // removeDropped removes the spans of kind dropped. No span refers to one.
-func (r *Run) removeDropped() {
+func (b *Builder) removeDropped() {
+	r := &b.Run
 	at := make([]SpanID, len(r.Spans))
 	kept := r.Spans[:0]
 	for i, s := range r.Spans {
@@ -95,8 +77,8 @@ func (r *Run) removeDropped() {
 			kept[i].Parent = at[p]
 		}
 	}
-	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
-	r.Spans = kept
+	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.Spans, b.keys = kept, nil
 }
 
 // Dropped reports whether the span was removed by DropDoubled.

@@ -74,7 +74,8 @@ func (l *Ledger) Count(a Action) int {
 	return n
 }
 
-func (l *Ledger) sort() {
+// Sort sorts the entries by file, action and reason.
+func (l *Ledger) Sort() {
 	slices.SortFunc(l.Entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Action, b.Action), cmp.Compare(a.Reason, b.Reason))
 	})

@@ -80,66 +80,66 @@ func (x *Index) found(i int, want indexEntry) int32 {
 // that need launches before Finish call it when all spans have their lanes; otherwise
 // Finish calls it. If several calls have one correlation, the first to start is taken.
 func (b *Builder) Link() {
-	b.link(true)
+	b.Run.Link(true)
 	b.linked = true
 }
 
-// link is Link; without mark it leaves the kinds of calls alone.
-func (b *Builder) link(mark bool) {
-	for i := range b.run.Kernels {
-		b.run.Kernels[i].Launch = None
+// Link is Builder.Link of a run; without mark it leaves the kinds of calls alone.
+func (r *Run) Link(mark bool) {
+	for i := range r.Kernels {
+		r.Kernels[i].Launch = None
 	}
-	for i := range b.run.Copies {
-		b.run.Copies[i].Launch = None
+	for i := range r.Copies {
+		r.Copies[i].Launch = None
 	}
-	calls := b.numberedCalls()
-	rows := b.hostRows(calls)
+	calls := r.numberedCalls()
+	rows := r.hostRows(calls)
 	find := func(rank int32, correlation int64) SpanID { return SpanID(calls.Find(rows[rank], correlation)) }
-	for i := range b.run.Waits {
-		w := &b.run.Waits[i]
+	for i := range r.Waits {
+		w := &r.Waits[i]
 		w.Call, w.Recorded = find(w.Rank, w.Correlation), find(w.Rank, w.Record)
 	}
 	if len(calls.entries) == 0 {
 		return
 	}
 	calls.last = 0
-	for i := range b.run.Spans {
-		s := &b.run.Spans[i]
-		launch := b.launchOf(s)
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		launch := r.launchAt(s)
 		if launch == nil {
 			continue
 		}
-		if *launch = find(b.run.Lanes[s.Lane].Rank, b.correlation(s)); mark && *launch != None {
-			b.Span(*launch).Kind = Launch
+		if *launch = find(r.Lanes[s.Lane].Rank, r.correlation(s)); mark && *launch != None {
+			r.Spans[*launch].Kind = Launch
 		}
 	}
 }
 
-// launchOf returns a pointer to the Launch of a kernel or copy; nil for other spans.
-func (b *Builder) launchOf(s *Span) *SpanID {
+// launchAt returns a pointer to the Launch of a kernel or copy; nil for other spans.
+func (r *Run) launchAt(s *Span) *SpanID {
 	switch {
 	case s.Attr == None:
 	case s.Kind == Compute || s.Kind == Collective:
-		return &b.run.Kernels[s.Attr].Launch
+		return &r.Kernels[s.Attr].Launch
 	case s.Kind == Copy || s.Kind == Transfer:
-		return &b.run.Copies[s.Attr].Launch
+		return &r.Copies[s.Attr].Launch
 	}
 	return nil
 }
 
 // correlation returns the correlation of a kernel or copy.
-func (b *Builder) correlation(s *Span) int64 {
+func (r *Run) correlation(s *Span) int64 {
 	if s.Kind == Compute || s.Kind == Collective {
-		return b.run.Kernels[s.Attr].Correlation
+		return r.Kernels[s.Attr].Correlation
 	}
-	return b.run.Copies[s.Attr].Correlation
+	return r.Copies[s.Attr].Correlation
 }
 
 // numberedCalls indexes the host calls that have a correlation.
-func (b *Builder) numberedCalls() *Index {
+func (r *Run) numberedCalls() *Index {
 	n := 0
-	for i := range b.run.Calls {
-		if b.run.Calls[i].Correlation != 0 {
+	for i := range r.Calls {
+		if r.Calls[i].Correlation != 0 {
 			n++
 		}
 	}
@@ -148,17 +148,17 @@ func (b *Builder) numberedCalls() *Index {
 		return x
 	}
 	x.Reserve(n)
-	for i := range b.run.Spans {
-		s := &b.run.Spans[i]
+	for i := range r.Spans {
+		s := &r.Spans[i]
 		if s.Kind != HostCall && s.Kind != Launch || s.Attr == None {
 			continue
 		}
-		if c := b.run.Calls[s.Attr].Correlation; c != 0 {
-			x.Add(b.run.Lanes[s.Lane].Rank, c, int32(i))
+		if c := r.Calls[s.Attr].Correlation; c != 0 {
+			x.Add(r.Lanes[s.Lane].Rank, c, int32(i))
 		}
 	}
 	x.sort(func(i, j int32) int {
-		p, q := &b.run.Spans[i], &b.run.Spans[j]
+		p, q := &r.Spans[i], &r.Spans[j]
 		return cmp.Or(cmp.Compare(p.Start, q.Start), cmp.Compare(q.End, p.End), cmp.Compare(i, j))
 	})
 	return x
@@ -166,8 +166,8 @@ func (b *Builder) numberedCalls() *Index {
 
 // hostRows returns, by rank row, the row whose host threads launched its work: if ranks
 // share a process, the first has all host threads.
-func (b *Builder) hostRows(calls *Index) []int32 {
-	ranks := b.run.Ranks
+func (r *Run) hostRows(calls *Index) []int32 {
+	ranks := r.Ranks
 	has := make([]bool, len(ranks))
 	for _, e := range calls.entries {
 		has[e.rank] = true
@@ -193,8 +193,8 @@ func (b *Builder) hostRows(calls *Index) []int32 {
 	return rows
 }
 
-// mapLaunches rewrites the ids of calls after spans moved: at gives the new id of each.
-func mapLaunches(kernels []Kernel, copies []CopyAttr, waits []Wait, at []SpanID) {
+// MapLaunches rewrites the ids of calls after spans moved: at gives the new id of each.
+func MapLaunches(kernels []Kernel, copies []CopyAttr, waits []Wait, at []SpanID) {
 	to := func(id SpanID) SpanID {
 		if id == None {
 			return None

@@ -15,18 +15,56 @@ type sortKey struct {
 
 const maxDepth = 100
 
+// byStart returns the keys of all spans, sorted by start only.
+func (b *Builder) byStart() []sortKey {
+	if len(b.keys) != b.Len() {
+		b.keys = make([]sortKey, b.Len())
+		for i := range b.keys {
+			b.keys[i] = sortKey{start: b.Run.Spans[i].Start, span: int32(i)}
+		}
+		b.keys = sortByStart(b.keys)
+	}
+	return b.keys
+}
+
+// eachStart calls f with the spans of some kinds that start at the same time, in order of
+// addition, for each time. The slice is valid until f returns.
+func (b *Builder) eachStart(of func(Kind) bool, f func(same []SpanID)) {
+	var same []SpanID
+	keys := b.byStart()
+	for i, k := range keys {
+		if of(b.Run.Spans[k.span].Kind) {
+			same = append(same, SpanID(k.span))
+		}
+		if len(same) > 0 && (i+1 == len(keys) || keys[i+1].start != k.start) {
+			f(same)
+			same = same[:0]
+		}
+	}
+}
+
 // sort orders the spans and rewrites the parents. Equal spans keep the order
 // in which they were added, except that a parent precedes its children.
-func (r *Run) sort() {
-	depth := r.depths()
+func (b *Builder) sort() {
+	r := &b.Run
+	depth := r.Depths()
 	if r.sorted(depth) {
 		return
 	}
-	keys := make([]sortKey, len(r.Spans))
-	for i := range r.Spans {
-		keys[i] = sortKey{r.Spans[i].Start, int32(i), depth[i]}
+	keys := b.byStart()
+	for i := range keys {
+		keys[i].depth = depth[keys[i].span]
 	}
-	keys = r.order(keys)
+	for i := 0; i < len(keys); {
+		j := i + 1
+		for j < len(keys) && keys[j].start == keys[i].start {
+			j++
+		}
+		if j > i+1 {
+			slices.SortFunc(keys[i:j], r.compare)
+		}
+		i = j
+	}
 	at := make([]SpanID, len(keys))
 	sorted := make([]Span, len(keys))
 	for to, k := range keys {
@@ -38,30 +76,13 @@ func (r *Run) sort() {
 			sorted[i].Parent = at[p]
 		}
 	}
-	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
-	r.Spans = sorted
+	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.Spans, b.keys = sorted, nil
 }
 
-// order sorts the keys: by start with a radix sort, then each group of equal starts by
-// comparison.
-func (r *Run) order(keys []sortKey) []sortKey {
-	keys = byStart(keys)
-	for i := 0; i < len(keys); {
-		j := i + 1
-		for j < len(keys) && keys[j].start == keys[i].start {
-			j++
-		}
-		if j > i+1 {
-			slices.SortFunc(keys[i:j], r.compare)
-		}
-		i = j
-	}
-	return keys
-}
-
-// byStart sorts by start only, stably: a radix sort from the lowest digit.
+// sortByStart sorts by start only, stably: a radix sort from the lowest digit.
 // slices.SortStableFunc takes three times as long (BenchmarkByStartSlices).
-func byStart(keys []sortKey) []sortKey {
+func sortByStart(keys []sortKey) []sortKey {
 	const bits = 11
 	first, last := keys[0].start, keys[0].start
 	for _, k := range keys {
@@ -119,8 +140,8 @@ func (r *Run) sorted(depth []int8) bool {
 	return true
 }
 
-// depths counts every span's ancestors.
-func (r *Run) depths() []int8 {
+// Depths counts every span's ancestors.
+func (r *Run) Depths() []int8 {
 	depth := make([]int8, len(r.Spans))
 	for i := range r.Spans {
 		for p := r.Spans[i].Parent; p != None && depth[i] < maxDepth; p = r.Spans[p].Parent {

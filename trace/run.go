@@ -38,16 +38,16 @@ const (
 	PhasePut   // issuing a non-blocking put
 	PhaseWait  // waiting for a flag while holding the slot; without a workgroup: see Span.Vacant
 	Transfer   // bytes in flight on a link or an engine: Run.Copies
-	numKinds
+	NumKinds
 )
 
-var kindNames = [numKinds]string{
+var kindNames = [NumKinds]string{
 	"marker", "host", "launch", "compute", "collective", "copy",
 	"workgroup", "compute phase", "store", "put", "wait", "transfer",
 }
 
 func (k Kind) String() string {
-	if k < numKinds {
+	if k < NumKinds {
 		return kindNames[k]
 	}
 	return "unknown"

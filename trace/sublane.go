@@ -45,7 +45,7 @@ func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
 // reports whether it moved any. Host threads and annotations nest instead and are not
 // changed.
 func (b *Builder) subLanes() (moved bool) {
-	r := &b.run
+	r := &b.Run
 	taken := make([]occupancy, len(r.Lanes))
 	for i := range r.Spans {
 		s := &r.Spans[i]
@@ -76,7 +76,7 @@ func (b *Builder) subLanes() (moved bool) {
 
 // subLane returns the lane itself for index 0, then new lanes that differ in Sub.
 func (b *Builder) subLane(lane LaneID, o *occupancy) LaneID {
-	l := b.run.Lanes[lane]
+	l := b.Run.Lanes[lane]
 	if len(o.ids) == 0 {
 		o.last = l.Sub
 		return lane
@@ -86,9 +86,9 @@ func (b *Builder) subLane(lane LaneID, o *occupancy) LaneID {
 	for {
 		o.last++
 		l.Sub = o.last
-		known := len(b.run.Lanes)
+		known := len(b.Run.Lanes)
 		if id := b.Lane(l); int(id) == known {
-			b.run.Lanes[id].Name = name
+			b.Run.Lanes[id].Name = name
 			return id
 		}
 	}

@@ -45,7 +45,7 @@ func Check(r *Run) error {
 	}
 	if r.End > MaxTime {
 		return &SyntaxError{
-			File: r.Name, Msg: fmt.Sprintf("its times are %s apart, and the most is %s", roughly(r.End), roughly(MaxTime)),
+			File: r.Name, Msg: fmt.Sprintf("its times are %s apart, and the most is %s", Roughly(r.End), Roughly(MaxTime)),
 			Cure: "remove the events with wrong times",
 		}
 	}
@@ -169,7 +169,7 @@ func (v validator) spans() error {
 		switch {
 		case s.Lane < 0 || int(s.Lane) >= len(v.Lanes) || s.Name < 0 || int(s.Name) >= len(v.Names):
 			return fmt.Errorf("span %d: lane %d of %d, name %d of %d", i, s.Lane, len(v.Lanes), s.Name, len(v.Names))
-		case s.Kind >= numKinds || !row(s.Attr, v.rowsOf(s.Kind)):
+		case s.Kind >= NumKinds || !row(s.Attr, v.rowsOf(s.Kind)):
 			return fmt.Errorf("span %d: row %d of %d for kind %s", i, s.Attr, v.rowsOf(s.Kind), s.Kind)
 		case s.End < s.Start:
 			return fmt.Errorf("span %d: ends at %d, before its start %d", i, s.End, s.Start)
@@ -235,4 +235,17 @@ func (r *Run) rowsOf(k Kind) int {
 		return len(r.Workgroups)
 	}
 	return 0
+}
+
+// Roughly is a gap between files for the user: 102 days, 10h17m, 1.5s.
+func Roughly(t Time) string {
+	const day = 24 * time.Hour
+	switch d := time.Duration(t); {
+	case d >= 2*day:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	default:
+		return d.String()
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // diffOptions are the flags of `overlapse diff`.
@@ -132,7 +132,7 @@ func (a *app) diffRuns(path, strategies string) (x, y difference.Side, err error
 	if err != nil {
 		return x, y, err
 	}
-	views, err := viewsOf(trace.Split(run), viewOptions{Flags: input.Flags{Path: path, Strategy: strategies}})
+	views, err := viewsOf(merge.Split(run), viewOptions{Flags: input.Flags{Path: path, Strategy: strategies}})
 	if err == nil && len(views) != 2 {
 		err = cli.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
 	}

@@ -38,7 +38,9 @@ var folders = map[string]folder{
 	"trace/regular": {height: 0, opens: true},
 	"trace/guard":   {height: 0, spawns: true},
 
-	"trace/assemble":           {height: 1},
+	"trace/names":              {height: 1},
+	"trace/merge":              {height: 1},
+	"trace/assemble":           {height: 1, siblings: []string{"trace/names"}},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
 	"trace/chrome":             reader(slices.Concat(json, gzip)...),
@@ -99,7 +101,7 @@ var folders = map[string]folder{
 // reader is the rule for a folder below trace that reads a format family. One
 // that uses no other module needs no row above.
 func reader(uses ...string) folder {
-	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/sqldb"}}
+	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/names", "trace/sqldb"}}
 }
 
 // ruleOf is the rule of a folder. A folder of trace or engines that the table does

@@ -111,13 +111,13 @@ type ledgerEntry struct {
 func (a *app) inspect(o inspectOptions) error {
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
-	defer debug.SetGCPercent(debug.SetGCPercent(10))
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	run, err := a.One(o.path, o.machine)
 	if err != nil {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
-	debug.SetGCPercent(5)
+	debug.SetGCPercent(10)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err

@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -126,7 +127,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		if err := inJob(len(run.Ranks), o.rank); err != nil {
 			return nil, nil, err
 		}
-		if views, err = viewsOf(trace.Split(run), o); replayed {
+		if views, err = viewsOf(merge.Split(run), o); replayed {
 			stated(filepath.Join(o.Path, "result.json"), views, opts)
 		}
 		return views, nil, err

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A candidate is a possible pair on one rank: two ops, and the evidence. The zero value is none.
@@ -170,7 +171,7 @@ func (f *finder) commOf(c *Op) trace.Comm {
 	if comm := f.Run.Comm(f.Run.Spans[c.Span]); comm != nil {
 		return *comm
 	}
-	return trace.Comm{Op: trace.KernelOp(f.Run.NameOf(f.Run.Spans[c.Span])), Group: trace.None, Peer: trace.None}
+	return trace.Comm{Op: names.KernelOp(f.Run.NameOf(f.Run.Spans[c.Span])), Group: trace.None, Peer: trace.None}
 }
 
 // makes is the confidence that a heavy op's output is the wanted data; 0: not at all.

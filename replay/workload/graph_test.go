@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // A captured graph has no operators; the same step launched kernel by kernel gives its
@@ -19,7 +20,7 @@ func TestGraphFromOutside(t *testing.T) {
 		return run
 	}
 	graph, outside := read("decode_tp_b32_allreducenccl_graphTrue"), read("decode_tp_b32_allreducenccl_graphFalse")
-	named, n, of := trace.NameGraphs(graph, outside)
+	named, n, of := merge.NameGraphs(graph, outside)
 	if of != 2*208 || n != of {
 		t.Errorf("%d of %d kernels found, want all of 416", n, of)
 	}
@@ -47,7 +48,7 @@ func TestGraphFromOutside(t *testing.T) {
 	if gemms != 2*2*8*4 || pairs < 16 {
 		t.Errorf("%d GEMMs of 32 rows and %d pairs with an all-reduce, want 128 and at least the 16 without a kernel between", gemms, pairs)
 	}
-	if again, n, of := trace.NameGraphs(outside, graph); n != 0 || of != 0 || len(again.Kernels) != len(outside.Kernels) {
+	if again, n, of := merge.NameGraphs(outside, graph); n != 0 || of != 0 || len(again.Kernels) != len(outside.Kernels) {
 		t.Errorf("%d of %d kernels of no graph named", n, of)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // guessOperations sets the operations of collectives that the trace does not name to what
@@ -59,7 +60,7 @@ func (l *lifter) noteUnknownCommunication() {
 		}
 		if looks[s.Name] == 0 {
 			looks[s.Name] = no
-			if trace.LooksLikeCommunication(l.Run.NameOf(s)) {
+			if names.LooksLikeCommunication(l.Run.NameOf(s)) {
 				looks[s.Name] = yes
 			}
 		}

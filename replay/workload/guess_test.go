@@ -10,21 +10,22 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // sequence is a run of one rank of a node of 8 GPUs, with a kernel of the length a name on
 // one stream.
-func sequence(t *testing.T, length trace.Time, names ...string) *workload.Workload {
+func sequence(t *testing.T, length trace.Time, kernels ...string) *workload.Workload {
 	t.Helper()
 	var b trace.Builder
 	rank := b.AddRank(trace.Rank{ID: trace.None, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
 	lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
-	for i, name := range names {
+	for i, name := range kernels {
 		k := trace.Kernel{Grid: [3]int32{304, 1, 1}, Block: [3]int32{256, 1, 1}, Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}
 		s := trace.Span{Start: trace.Time(i) * length, End: trace.Time(i+1) * length, Name: b.Intern(name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
-		if trace.Communicates(name) {
+		if names.Communicates(name) {
 			k.Grid[0] = 32
-			k.Comm = b.AddComm(trace.Comm{Op: trace.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
+			k.Comm = b.AddComm(trace.Comm{Op: names.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
 			s.Kind = trace.Collective
 		}
 		s.Attr = b.AddKernel(k)

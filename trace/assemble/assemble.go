@@ -9,6 +9,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Session collects the records of one profiled job. Make one with New.
@@ -26,8 +27,9 @@ type Session struct {
 	processRow map[string]int32
 	agentRow   map[agentKey]int32
 
-	tracks    []track
-	trackIDs  map[track]int32
+	// Tracks are what becomes lanes. Readers that know them only at the end set them all then.
+	Tracks    []Track
+	trackIDs  map[Track]int32
 	last      [numTrackKinds]int32 // the last used track of each kind
 	collects  []bool               // by name id: it is a kernel of a collective library
 	kernels   []processSpan
@@ -49,6 +51,10 @@ type Process struct {
 	World  int
 	Host   string
 	Source string // file
+
+	// Device, if not nil, describes the GPU with a number. The process is then one rank on any
+	// number of GPUs, and its device is the one that did most work.
+	Device func(number int32) trace.Device
 }
 
 // An Agent is a CPU or GPU in one process's numbering.
@@ -65,24 +71,28 @@ type agentKey struct {
 	key     string
 }
 
-type trackKind uint8
+// A TrackKind is the kind of a track.
+type TrackKind uint8
 
+// The kinds. A track without a kind has no spans.
 const (
-	queueTrack trackKind = iota
+	noTrack TrackKind = iota
+	QueueTrack
 	engineTrack
-	threadTrack
-	rangeTrack
+	ThreadTrack
+	AnnotationTrack // ranges of a process or, with an agent, of one of its queues
 	numTrackKinds
 )
 
-// A track becomes a lane.
-type track struct {
-	kind    trackKind
-	process int32
-	agent   int32 // row of Agents; trace.None if the kind has none
+// A Track becomes a lane.
+type Track struct {
+	Kind    TrackKind
+	Process int32
+	Agent   int32 // row of Agents; trace.None if the kind has none
 	other   int32 // engines: the agent at the other end, or trace.None
-	id      int64 // queue, thread, or trace.CopyDir of an engine
-	name    string
+	ID      int64 // queue, thread, or trace.CopyDir of an engine
+	Name    string
+	Thread  string // tells threads of one process with the same ID apart
 }
 
 // A processSpan is a span and its process.
@@ -105,7 +115,7 @@ type communicator struct {
 // New returns a session for a run with the given name.
 func New(name string) *Session {
 	s := &Session{
-		Name: name, trackIDs: map[track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		Name: name, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
 		sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 	}
 	s.Builder.Intern("") // name 0
@@ -121,7 +131,7 @@ func (s *Session) Process(key string, id int64, source string) int32 {
 	if !ok {
 		row = int32(len(s.Processes))
 		s.processRow[key] = row
-		s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
+		s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: names.RankInName(source), Source: source})
 	}
 	return row
 }
@@ -157,23 +167,23 @@ func Narrow(n int64) int32 {
 }
 
 // track returns the index of a track, which is used as a lane id until Finish.
-func (s *Session) track(t track) trace.LaneID {
-	if i := s.last[t.kind]; i != trace.None && s.tracks[i] == t {
+func (s *Session) track(t Track) trace.LaneID {
+	if i := s.last[t.Kind]; i != trace.None && s.Tracks[i] == t {
 		return trace.LaneID(i)
 	}
 	i, ok := s.trackIDs[t]
 	if !ok {
-		i = int32(len(s.tracks))
-		s.tracks = append(s.tracks, t)
+		i = int32(len(s.Tracks))
+		s.Tracks = append(s.Tracks, t)
 		s.trackIDs[t] = i
 	}
-	s.last[t.kind] = i
+	s.last[t.Kind] = i
 	return trace.LaneID(i)
 }
 
 // add adds a span on a track. If it ends before it starts, add repairs it and returns
 // false.
-func (s *Session) add(span trace.Span, t track) (id trace.SpanID, good bool) {
+func (s *Session) add(span trace.Span, t Track) (id trace.SpanID, good bool) {
 	good = span.End >= span.Start
 	span.End = max(span.Start, span.End)
 	span.Lane = s.track(t)
@@ -199,7 +209,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 	if s.IsCollective(d.Name) {
 		span.Kind = trace.Collective
 	}
-	id, good := s.add(span, track{kind: queueTrack, process: process, agent: d.Agent, other: trace.None, id: d.Queue})
+	id, good := s.add(span, Track{Kind: QueueTrack, Process: process, Agent: d.Agent, other: trace.None, ID: d.Queue})
 	s.kernels = append(s.kernels, processSpan{id, process})
 	return good
 }
@@ -207,7 +217,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 // IsCollective reports whether a name belongs to a kernel of a collective library.
 func (s *Session) IsCollective(name trace.NameID) bool {
 	for int(name) >= len(s.collects) {
-		s.collects = append(s.collects, trace.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
+		s.collects = append(s.collects, names.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
 	}
 	return s.collects[name]
 }
@@ -245,7 +255,7 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 		Attr: s.Builder.AddCopy(trace.CopyAttr{
 			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None, Op: trace.None, Origin: trace.None,
 		}),
-	}, track{kind: engineTrack, process: process, agent: near, other: far, id: int64(dir)})
+	}, Track{Kind: engineTrack, Process: process, Agent: near, other: far, ID: int64(dir)})
 	return good
 }
 
@@ -301,7 +311,7 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 		span.Kind = trace.HostCall
 		span.Attr = s.Builder.AddCall(trace.Call{Correlation: c.Correlation, Op: trace.None})
 	}
-	t := track{kind: threadTrack, process: process, agent: trace.None, other: trace.None, id: c.Thread, name: c.ThreadName}
+	t := Track{Kind: ThreadTrack, Process: process, Agent: trace.None, other: trace.None, ID: c.Thread, Name: c.ThreadName}
 	id, good := s.add(span, t)
 	if c.Collective && !c.Marker {
 		a := c.Arguments
@@ -320,7 +330,7 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 // times had to be repaired.
 func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Time) bool {
 	_, good := s.add(trace.Span{Start: start, End: end, Name: name, Kind: trace.Marker, Attr: trace.None},
-		track{kind: rangeTrack, process: process, agent: trace.None, other: trace.None})
+		Track{Kind: AnnotationTrack, Process: process, Agent: trace.None, other: trace.None, Name: "memory"})
 	return good
 }
 
@@ -334,9 +344,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 		s.Builder.Note(trace.Noted, s.Name, "the file's date is out of range: ignored", "", 0)
 		epoch = 0
 	}
-	s.Builder.DropDoubled(s.Name)
-	s.describeAgents()
-	s.lanes(s.ranks())
+	s.Place()
 	s.Builder.Link()
 	s.Builder.Nest()
 	s.collectives()
@@ -345,4 +353,12 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 		run.Epoch = int64(s.first)
 	}
 	return run
+}
+
+// Place removes doubled spans, adds ranks and lanes, and returns the lane of each track. Finish
+// calls it; readers that link and match by themselves call only Place and the builder's Finish.
+func (s *Session) Place() []trace.LaneID {
+	s.Builder.DropDoubled(s.Name)
+	s.describeAgents()
+	return s.lanes(s.ranks())
 }

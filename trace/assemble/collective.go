@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A commUnit is the work of one kernel of the collective library: one call, or all
@@ -78,7 +79,7 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 		if u == nil {
 			continue
 		}
-		if op := trace.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op {
+		if op := names.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op {
 			ops[i] = u
 			launched = launched || op == trace.UnknownOp
 		}
@@ -130,7 +131,7 @@ func (s *Session) matchInOrder(kernels []processSpan, ops []*commUnit, units []c
 		}
 		matched := 0
 		for i, k := range of {
-			if trace.CollectiveOpIn(s.Builder.NameOf(s.Builder.Span(kernels[k].span).Name)) == trace.UnknownOp {
+			if names.CollectiveOpIn(s.Builder.NameOf(s.Builder.Span(kernels[k].span).Name)) == trace.UnknownOp {
 				ops[k] = units[i]
 				matched++
 			}
@@ -209,5 +210,5 @@ func communicationCall(name string) trace.CollectiveOp {
 	if name == "ncclBcast" {
 		return trace.Broadcast
 	}
-	return trace.CollectiveOpIn(name)
+	return names.CollectiveOpIn(name)
 }

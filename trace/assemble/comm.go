@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A CollectiveKernel is a kernel of a collective library and the file's attributes of
@@ -106,7 +107,7 @@ func (k *kernelNames) complete(c *trace.Comm, name trace.NameID) {
 // ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither operation nor type.
 func fromKernelName(c *trace.Comm, name string) {
 	if c.Op == trace.UnknownOp {
-		c.Op = trace.KernelOp(name)
+		c.Op = names.KernelOp(name)
 	}
 	if i := strings.IndexAny(name, "(<"); i >= 0 {
 		name = name[:i]

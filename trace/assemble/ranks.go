@@ -15,13 +15,13 @@ type processGPU struct{ process, agent int32 }
 // work has a processGPU without agent.
 func (s *Session) ranks() map[processGPU]int32 {
 	used := map[processGPU]bool{}
-	for _, t := range s.tracks {
-		if t.kind == queueTrack && t.agent != trace.None {
-			used[processGPU{t.process, t.agent}] = true
+	for _, t := range s.Tracks {
+		if t.Kind == QueueTrack && t.Agent != trace.None {
+			used[s.gpu(t.Process, t.Agent)] = true
 		}
 	}
-	for i := range s.tracks {
-		if t := &s.tracks[i]; t.kind == engineTrack {
+	for i := range s.Tracks {
+		if t := &s.Tracks[i]; t.Kind == engineTrack {
 			if end := s.gpuOf(t, used); end.agent != trace.None {
 				used[end] = true
 			}
@@ -41,7 +41,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 		gpus = append(gpus, k)
 	}
 	slices.SortFunc(gpus, s.compareGPUs)
-	numbered, listed := s.numberedByFile(gpus), s.countGPUs()
+	numbered, listed, busiest := s.numberedByFile(gpus), s.countGPUs(), s.busiest()
 	rows := make(map[processGPU]int32, len(gpus))
 	for i, k := range gpus {
 		p := &s.Processes[k.process]
@@ -49,7 +49,10 @@ func (s *Session) ranks() map[processGPU]int32 {
 		if !numbered {
 			r.ID = i
 		}
-		if k.agent != trace.None {
+		switch {
+		case p.Device != nil:
+			r.Device = p.Device(busiest[k.process])
+		case k.agent != trace.None:
 			r.Device = s.Agents[k.agent].Device
 			r.NodeGPUs = listed[k.process]
 		}
@@ -59,6 +62,33 @@ func (s *Session) ranks() map[processGPU]int32 {
 		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files have no rank ids", "", 0)
 	}
 	return rows
+}
+
+// gpu is the processGPU of an agent.
+func (s *Session) gpu(process, agent int32) processGPU {
+	if s.Processes[process].Device != nil {
+		agent = trace.None
+	}
+	return processGPU{process, agent}
+}
+
+// busiest is, by process, the number of the GPU that ran most of its work; the lowest on a tie,
+// and 0 without work.
+func (s *Session) busiest() []int32 {
+	work := make([]int, len(s.Agents))
+	for i := range s.Builder.Len() {
+		if span := s.Builder.Span(trace.SpanID(i)); span.Kind.OnDevice() && s.Tracks[span.Lane].Agent != trace.None {
+			work[s.Tracks[span.Lane].Agent]++
+		}
+	}
+	number, most := make([]int32, len(s.Processes)), make([]int, len(s.Processes))
+	for i, n := range work {
+		a := &s.Agents[i]
+		if n > most[a.Process] || n > 0 && n == most[a.Process] && a.Ordinal < number[a.Process] {
+			number[a.Process], most[a.Process] = a.Ordinal, n
+		}
+	}
+	return number
 }
 
 // countGPUs is, by process, the number of GPUs that the files list for it.
@@ -109,8 +139,8 @@ func (s *Session) numberedByFile(gpus []processGPU) bool {
 
 // gpuOf returns the GPU that an engine's track belongs to: the end on which the process
 // ran kernels, else the nearer end.
-func (s *Session) gpuOf(t *track, used map[processGPU]bool) processGPU {
-	near, far := processGPU{t.process, t.agent}, processGPU{t.process, t.other}
+func (s *Session) gpuOf(t *Track, used map[processGPU]bool) processGPU {
+	near, far := processGPU{t.Process, t.Agent}, processGPU{t.Process, t.other}
 	isGPU := func(k processGPU) bool { return k.agent != trace.None && s.Agents[k.agent].GPU }
 	switch {
 	case isGPU(near) && used[near]:
@@ -122,11 +152,11 @@ func (s *Session) gpuOf(t *track, used map[processGPU]bool) processGPU {
 	case isGPU(far):
 		return far
 	}
-	return processGPU{t.process, trace.None}
+	return processGPU{t.Process, trace.None}
 }
 
 // lanes assigns a lane to every track and to every span the lane of its track.
-func (s *Session) lanes(rows map[processGPU]int32) {
+func (s *Session) lanes(rows map[processGPU]int32) []trace.LaneID {
 	firstRow := make([]int32, len(s.Processes)) // of the process
 	for i := range firstRow {
 		firstRow[i] = trace.None
@@ -138,50 +168,59 @@ func (s *Session) lanes(rows map[processGPU]int32) {
 			firstRow[k.process] = row
 		}
 	}
-	order := make([]int32, len(s.tracks)) // lanes must not depend on the order of records
-	for i := range order {
-		order[i] = int32(i)
-	}
-	lanes := make([]trace.Lane, len(s.tracks))
-	for i := range s.tracks {
-		t := &s.tracks[i]
-		lanes[i] = trace.Lane{Rank: firstRow[t.process], ID: t.id, Peer: trace.None}
-		l := &lanes[i]
-		switch t.kind {
-		case queueTrack:
-			l.Kind = trace.Queue
-			s.place(l, processGPU{t.process, t.agent}, rows)
-		case engineTrack:
-			l.Kind, l.Name = trace.Engine, trace.CopyDir(t.id).String()
-			s.place(l, s.gpuOf(t, used), rows)
-		case threadTrack:
-			l.Kind, l.Name = trace.HostThread, t.name
-		case rangeTrack:
-			l.Kind, l.Name = trace.Annotation, "memory"
+	var order []int32 // lanes must not depend on the order of records
+	ids := make([]trace.LaneID, len(s.Tracks))
+	lanes := make([]trace.Lane, len(s.Tracks))
+	for i := range s.Tracks {
+		t := &s.Tracks[i]
+		if ids[i] = trace.None; t.Kind == noTrack {
+			continue
 		}
+		order = append(order, int32(i))
+		l := trace.Lane{Rank: firstRow[t.Process], ID: t.ID, Peer: trace.None, Name: t.Name}
+		switch t.Kind {
+		case QueueTrack:
+			l.Kind = trace.Queue
+			s.place(&l, s.gpu(t.Process, t.Agent), t.Agent, rows)
+		case engineTrack:
+			l.Kind, l.Name = trace.Engine, trace.CopyDir(t.ID).String()
+			k := s.gpuOf(t, used)
+			s.place(&l, k, k.agent, rows)
+		case ThreadTrack:
+			l.Kind = trace.HostThread
+		case AnnotationTrack:
+			l.Kind = trace.Annotation
+			s.place(&l, s.gpu(t.Process, t.Agent), t.Agent, rows)
+		}
+		lanes[i] = l
 	}
 	slices.SortFunc(order, func(a, b int32) int {
 		x, y := &lanes[a], &lanes[b]
-		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Device, y.Device), cmp.Compare(x.ID, y.ID), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Device, y.Device), cmp.Compare(x.ID, y.ID),
+			cmp.Compare(s.Tracks[a].Thread, s.Tracks[b].Thread), cmp.Compare(a, b))
 	})
-	ids := make([]trace.LaneID, len(s.tracks))
-	for _, i := range order {
+	for n, i := range order {
+		if l := &lanes[i]; n > 0 && s.Tracks[i].Thread != "" {
+			if before := lanes[order[n-1]]; before.Rank == l.Rank && before.Kind == l.Kind && before.Device == l.Device && before.ID == l.ID {
+				if l.Sub = before.Sub; s.Tracks[i].Thread != s.Tracks[order[n-1]].Thread {
+					l.Sub++
+				}
+			}
+		}
 		ids[i] = s.Builder.Lane(lanes[i])
 	}
 	for i := range s.Builder.Len() {
 		span := s.Builder.Span(trace.SpanID(i))
 		span.Lane = ids[span.Lane]
 	}
+	return ids
 }
 
-// place sets the rank row and device of a lane from a processGPU, if it has them.
-func (s *Session) place(l *trace.Lane, k processGPU, rows map[processGPU]int32) {
+// place sets the rank row of a lane from a processGPU, if it has one, and the device from the agent.
+func (s *Session) place(l *trace.Lane, k processGPU, agent int32, rows map[processGPU]int32) {
 	row, ok := rows[k]
-	if !ok {
+	if !ok || agent == trace.None {
 		return
 	}
-	l.Rank = row
-	if k.agent != trace.None {
-		l.Device = s.Agents[k.agent].Ordinal
-	}
+	l.Rank, l.Device = row, s.Agents[agent].Ordinal
 }

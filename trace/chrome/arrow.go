@@ -36,7 +36,7 @@ func (d *reader) flow(e *event) {
 		id = int32(len(d.trackOf))
 		d.trackOf[string(d.key)] = id
 	}
-	d.arrows = append(d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
+	d.arrows = trace.Append(&d.Builder, d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
 }
 
 // follow gives calls and device work that arrows connect a common correlation if they
@@ -85,23 +85,23 @@ func (d *reader) flows() [][]arrow {
 }
 
 func (d *reader) isCall(id trace.SpanID) bool {
-	s := d.b.Span(id)
+	s := d.Builder.Span(id)
 	return s.Kind == trace.HostCall && s.Attr != trace.None
 }
 
 // join sets the correlation of the call and the work to the call's, or to the given
 // one.
 func (d *reader) join(from, to trace.SpanID, offered int64) bool {
-	work := d.b.Span(to)
+	work := d.Builder.Span(to)
 	if !d.isCall(from) || !work.Kind.OnDevice() {
 		return false
 	}
-	call := d.b.Call(d.b.Span(from).Attr)
+	call := d.Builder.Call(d.Builder.Span(from).Attr)
 	var correlation *int64
 	if work.Kind == trace.Copy {
-		correlation = &d.b.Copy(work.Attr).Correlation
+		correlation = &d.Builder.Copy(work.Attr).Correlation
 	} else {
-		correlation = &d.b.Kernel(work.Attr).Correlation
+		correlation = &d.Builder.Kernel(work.Attr).Correlation
 	}
 	if *correlation != 0 {
 		return false
@@ -125,16 +125,16 @@ func (d *reader) rowsUnder(arrows []arrow) rowSpans {
 	if len(rows) == 0 {
 		return rows
 	}
-	for i := range d.b.Len() {
+	for i := range d.Builder.Len() {
 		id := trace.SpanID(i)
-		s := d.b.Span(id)
+		s := d.Builder.Span(id)
 		if spans, ok := rows[s.Lane]; ok && !s.Dropped() {
 			rows[s.Lane] = append(spans, id)
 		}
 	}
 	for _, spans := range rows {
 		slices.SortFunc(spans, func(a, b trace.SpanID) int {
-			x, y := d.b.Span(a), d.b.Span(b)
+			x, y := d.Builder.Span(a), d.Builder.Span(b)
 			return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End), cmp.Compare(a, b))
 		})
 	}
@@ -147,14 +147,14 @@ func (rows rowSpans) at(d *reader, a arrow) trace.SpanID {
 	const cut = 999
 	spans := rows[d.tracks[a.track].lane]
 	i, _ := slices.BinarySearchFunc(spans, a.at+cut+1, func(id trace.SpanID, t trace.Time) int {
-		return cmp.Compare(d.b.Span(id).Start, t)
+		return cmp.Compare(d.Builder.Span(id).Start, t)
 	})
 	if i == 0 {
 		return trace.None
 	}
 	id := spans[i-1]
-	for id != trace.None && d.b.Span(id).End < a.at {
-		id = d.b.Span(id).Parent
+	for id != trace.None && d.Builder.Span(id).End < a.at {
+		id = d.Builder.Span(id).Parent
 	}
 	return id
 }

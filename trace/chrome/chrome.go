@@ -34,7 +34,8 @@ type Options struct {
 	File  string // name of the input in errors and the ledger; the rank may be read from it
 	Limit int64  // maximum bytes of JSON; 0: DefaultLimit
 
-	Events *atomic.Int64 // if not nil: events read are added while Read works
+	Events *atomic.Int64  // if not nil: events read are added while Read works
+	Part   func() float64 // if not nil: the part of the file that r has given, from 0 to 1
 
 	// Companion, if not nil, returns the execution trace of a rank, which may be
 	// trace.None, or of a process of the file; or nil if there is none.
@@ -54,6 +55,7 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 		o.Limit = DefaultLimit
 	}
 	d := newReader(o)
+	d.Builder.Read = o.Part
 	d.w = window{r: r, limit: o.Limit, file: o.File}
 	err := d.documents()
 	d.count(d.events % countEvery)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A param has the parameters of a collective, from a kernel or from record_param_comms on the host.
@@ -42,7 +43,7 @@ func (d *reader) kindOfComm(a *args) trace.Comm {
 		return c
 	}
 	c := trace.Comm{
-		Op:    trace.CollectiveOpIn(d.string(a.collective)),
+		Op:    names.CollectiveOpIn(d.string(a.collective)),
 		Group: d.group(a),
 		DType: d.string(a.dtype),
 		Peer:  trace.None,
@@ -132,22 +133,22 @@ func lastOf(list []byte) []byte {
 func (d *reader) collectives() {
 	n := 0
 	for _, info := range d.kernels {
-		if d.b.Span(info.span).Kind == trace.Collective {
+		if d.Builder.Span(info.span).Kind == trace.Collective {
 			n++
 		}
 	}
 	kernels := make([]assemble.CollectiveKernel, 0, n)
 	for row, info := range d.kernels {
-		if d.b.Span(info.span).Kind == trace.Collective {
+		if d.Builder.Span(info.span).Kind == trace.Collective {
 			kernels = append(kernels, assemble.CollectiveKernel{Row: int32(row), Span: info.span, Seq: trace.None, Same: trace.None})
 		}
 	}
 	slices.SortFunc(kernels, func(a, b assemble.CollectiveKernel) int {
-		x, y := d.b.Span(a.Span), d.b.Span(b.Span)
+		x, y := d.Builder.Span(a.Span), d.Builder.Span(b.Span)
 		return cmp.Or(
-			cmp.Compare(d.b.LaneOf(x.Lane).Rank, d.b.LaneOf(y.Lane).Rank),
+			cmp.Compare(d.Builder.LaneOf(x.Lane).Rank, d.Builder.LaneOf(y.Lane).Rank),
 			cmp.Compare(x.Start, y.Start),
-			cmp.Compare(d.b.Kernel(a.Row).Correlation, d.b.Kernel(b.Row).Correlation),
+			cmp.Compare(d.Builder.Kernel(a.Row).Correlation, d.Builder.Kernel(b.Row).Correlation),
 			cmp.Compare(a.Row, b.Row))
 	})
 	groups := d.addGroups()
@@ -160,7 +161,7 @@ func (d *reader) collectives() {
 	for i := range kernels {
 		k := &kernels[i]
 		info := d.kernels[k.Row]
-		name := d.b.NameOf(d.b.Span(k.Span).Name)
+		name := d.Builder.NameOf(d.Builder.Span(k.Span).Name)
 		if info.external != 0 && strings.HasPrefix(name, "__amd_rocclr_") {
 			// A copy-engine collective of RCCL: batchMemOp, then copyBufferBatch.
 			op := operation{d.rankOf(k.Span), info.external}
@@ -178,7 +179,7 @@ func (d *reader) collectives() {
 			k.Comm.Group = groups(k.Comm.Group)
 		}
 	}
-	assemble.AddCollectives(&d.b, kernels)
+	assemble.AddCollectives(&d.Builder, kernels)
 	d.copyEngineTransfers()
 }
 
@@ -191,12 +192,12 @@ func (d *reader) copyEngineTransfers() {
 		group[p.span] = p.comm.Group
 	}
 	for row, info := range d.copies {
-		c := d.b.Copy(int32(row))
+		c := d.Builder.Copy(int32(row))
 		if c.Dir != trace.DeviceToDevice || info.issuer == trace.None {
 			continue
 		}
 		at := info.issuer
-		if s := d.b.Span(at); isAPI(d.b.NameOf(s.Name)) {
+		if s := d.Builder.Span(at); isAPI(d.Builder.NameOf(s.Name)) {
 			at = s.Parent
 		}
 		g, ok := group[at]
@@ -219,7 +220,7 @@ func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 		if info.param != trace.None {
 			return d.kernelParams[info.param], true
 		}
-		for id := info.issuer; id != trace.None; id = d.b.Span(id).Parent {
+		for id := info.issuer; id != trace.None; id = d.Builder.Span(id).Parent {
 			if i, ok := bySpan[id]; ok {
 				return d.params[i], true
 			}
@@ -237,7 +238,7 @@ func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 func (d *reader) addGroups() func(row int32) int32 {
 	listed := map[groupKey][]int{}
 	for _, g := range d.header.groups {
-		d.b.AddGroup(g)
+		d.Builder.AddGroup(g)
 		listed[groupKey{g.Name, g.Size}] = g.Ranks
 	}
 	rows := map[int32]int32{}
@@ -254,7 +255,7 @@ func (d *reader) addGroups() func(row int32) int32 {
 				g.Ranks = append(g.Ranks, r)
 			}
 		}
-		rows[row] = d.b.AddGroup(g)
+		rows[row] = d.Builder.AddGroup(g)
 		return rows[row]
 	}
 }

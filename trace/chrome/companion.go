@@ -25,7 +25,7 @@ func (d *reader) complement() {
 	if d.o.Companion == nil || len(d.operatorCalls) == 0 {
 		return
 	}
-	x := d.o.Companion(d.b.Rank(0).ID, d.hasProcess)
+	x := d.o.Companion(d.Builder.Rank(0).ID, d.hasProcess)
 	if x == nil {
 		return
 	}
@@ -33,7 +33,7 @@ func (d *reader) complement() {
 	d.adopt(x, joined)
 	used := make([]bool, len(x.Operators))
 	for i, a := range d.operatorCalls {
-		call := d.b.Call(a.call)
+		call := d.Builder.Call(a.call)
 		switch at := joined[i]; {
 		case at == trace.None && call.Op == trace.None:
 			d.note(trace.Noted, "operator without shapes that the execution trace does not have", a.pos)
@@ -48,7 +48,7 @@ func (d *reader) complement() {
 	}
 	for i, r := range x.Operators {
 		if !used[i] && len(r.Operator.Dims) > 0 {
-			d.b.Note(trace.Noted, x.File, "operator with shapes that the Kineto file does not have", "node", r.ID)
+			d.Builder.Note(trace.Noted, x.File, "operator with shapes that the Kineto file does not have", "node", r.ID)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (d *reader) recordedRow(op trace.Operator) int32 {
 	key := fmt.Sprintf("%q %v %q", op.Name, op.Dims, op.Types)
 	row, ok := d.ops[key]
 	if !ok {
-		row = d.b.AddOperator(op)
+		row = d.Builder.AddOperator(op)
 		d.ops[key] = row
 	}
 	return row
@@ -87,7 +87,7 @@ func (d *reader) counterparts(x *assemble.Execution) []int32 {
 	delete(at, 0)
 	for _, number := range [...]func(operatorCall) int64{
 		func(a operatorCall) int64 { return a.record },
-		func(a operatorCall) int64 { return d.b.Call(a.call).External },
+		func(a operatorCall) int64 { return d.Builder.Call(a.call).External },
 		func(a operatorCall) int64 { return a.index },
 	} {
 		if joined, ok := d.byNumber(x, at, number); ok {
@@ -149,7 +149,7 @@ func (d *reader) callsByStart() []int32 {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	start := func(i int32) trace.Time { return d.b.Span(d.calls[d.operatorCalls[i].call]).Start }
+	start := func(i int32) trace.Time { return d.Builder.Span(d.calls[d.operatorCalls[i].call]).Start }
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(start(i), start(j)) })
 	return order
 }

@@ -11,9 +11,9 @@ import (
 // and copies, API calls become host calls, and everything else remains a marker.
 func (d *reader) recognise() {
 	for _, u := range d.unread {
-		note := d.b.Note
+		note := d.Builder.Note
 		if _, _, gpu := gpuOf(d.processNames[u.pid]); gpu {
-			note = d.b.NoteKernel
+			note = d.Builder.NoteKernel
 		}
 		note(trace.Skipped, d.o.File, u.reason, "byte", u.pos)
 	}
@@ -34,9 +34,9 @@ func (d *reader) recognise() {
 	if !gpus {
 		return
 	}
-	for i := range d.b.Len() {
+	for i := range d.Builder.Len() {
 		id := trace.SpanID(i)
-		s := d.b.Span(id)
+		s := d.Builder.Span(id)
 		if s.Kind != trace.Marker {
 			continue
 		}
@@ -44,10 +44,10 @@ func (d *reader) recognise() {
 		case onDevice:
 			d.onGPU(id, s, t)
 		case elsewhere:
-			if isAPI(d.b.NameOf(s.Name)) {
+			if isAPI(d.Builder.NameOf(s.Name)) {
 				s.Kind = trace.HostCall
-				s.Attr = d.b.AddCall(trace.Call{Op: trace.None})
-				d.calls = append(d.calls, id)
+				s.Attr = d.Builder.AddCall(trace.Call{Op: trace.None})
+				d.calls = trace.Append(&d.Builder, d.calls, id)
 			}
 		}
 	}
@@ -71,20 +71,20 @@ type unread struct {
 
 // onGPU changes the marker on a GPU's row to a kernel or a copy.
 func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
-	name := d.b.NameOf(s.Name)
+	name := d.Builder.NameOf(s.Name)
 	info := deviceInfo{span: id, issuer: trace.None, param: trace.None}
 	if dir := direction([]byte(name), nil); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
 		s.Kind = trace.Copy
-		s.Attr = d.b.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})
-		d.copies = append(d.copies, info)
+		s.Attr = d.Builder.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})
+		d.copies = trace.Append(&d.Builder, d.copies, info)
 		return
 	}
 	s.Kind = trace.Compute
 	if d.communicates(s.Name) {
 		s.Kind = trace.Collective
 	}
-	s.Attr = d.b.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})
-	d.kernels = append(d.kernels, info)
+	s.Attr = d.Builder.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})
+	d.kernels = trace.Append(&d.Builder, d.kernels, info)
 }
 
 // isAPI reports whether a name is a call of a GPU runtime.

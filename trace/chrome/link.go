@@ -7,13 +7,13 @@ import (
 )
 
 // rankOf returns the rank row of a span whose lane is final.
-func (d *reader) rankOf(id trace.SpanID) int32 { return d.b.LaneOf(d.b.Span(id).Lane).Rank }
+func (d *reader) rankOf(id trace.SpanID) int32 { return d.Builder.LaneOf(d.Builder.Span(id).Lane).Rank }
 
 // link sets the framework operator that issued device work: the one with its External
 // id or, if that equals the correlation (Kineto before 2023), the one around the
 // launching call.
 func (d *reader) link() {
-	d.b.Link()
+	d.Builder.Link()
 	operators := d.operators()
 	described := map[trace.SpanID]*launchInfo{} // by call
 	for i := range d.launches {
@@ -21,13 +21,13 @@ func (d *reader) link() {
 		described[d.calls[l.call]] = l
 	}
 	for row := range d.kernels {
-		info, k := &d.kernels[row], d.b.Kernel(int32(row))
+		info, k := &d.kernels[row], d.Builder.Kernel(int32(row))
 		d.setIssuer(info, k.Launch, k.Correlation, operators)
 		k.Op, k.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
 		d.geometry(k, info.pos, described[k.Launch])
 	}
 	for row := range d.copies {
-		info, c := &d.copies[row], d.b.Copy(int32(row))
+		info, c := &d.copies[row], d.Builder.Copy(int32(row))
 		d.setIssuer(info, c.Launch, c.Correlation, operators)
 		c.Op, c.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
 		if l := described[c.Launch]; l != nil && c.Bytes == 0 && l.bytes > 0 && l.bytes < 1<<50 {
@@ -40,7 +40,7 @@ func (d *reader) link() {
 // operators indexes the framework operators by External id.
 func (d *reader) operators() *trace.Index {
 	isOperator := func(row int) bool {
-		call := d.b.Call(int32(row))
+		call := d.Builder.Call(int32(row))
 		return call.Correlation == 0 && call.External != 0
 	}
 	n := 0
@@ -53,7 +53,7 @@ func (d *reader) operators() *trace.Index {
 	x.Reserve(n)
 	for row, span := range d.calls {
 		if isOperator(row) {
-			x.Add(d.rankOf(span), d.b.Call(int32(row)).External, int32(row))
+			x.Add(d.rankOf(span), d.Builder.Call(int32(row)).External, int32(row))
 		}
 	}
 	x.Sort()
@@ -70,7 +70,7 @@ func (d *reader) setIssuer(info *deviceInfo, launch trace.SpanID, correlation in
 	rank := d.rankOf(info.span)
 	row := operators.Find(rank, info.external)
 	if row == trace.None && launch != trace.None {
-		row = operators.Find(rank, d.b.Call(d.b.Span(launch).Attr).External)
+		row = operators.Find(rank, d.Builder.Call(d.Builder.Span(launch).Attr).External)
 	}
 	if row != trace.None {
 		info.issuer = d.calls[row]
@@ -79,13 +79,13 @@ func (d *reader) setIssuer(info *deviceInfo, launch trace.SpanID, correlation in
 
 // shaped returns the operator row of the innermost enclosing span with shapes.
 func (d *reader) shaped(id trace.SpanID) int32 {
-	for ; id != trace.None; id = d.b.Span(id).Parent {
-		s := d.b.Span(id)
+	for ; id != trace.None; id = d.Builder.Span(id).Parent {
+		s := d.Builder.Span(id)
 		if s.Kind == trace.Marker {
 			if row, ok := d.markerOp[id]; ok {
 				return row
 			}
-		} else if row := d.b.Call(s.Attr).Op; row != trace.None {
+		} else if row := d.Builder.Call(s.Attr).Op; row != trace.None {
 			return row
 		}
 	}
@@ -114,7 +114,7 @@ func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 	}
 	call := ""
 	if k.Launch != trace.None {
-		call = d.b.NameOf(d.b.Span(k.Launch).Name)
+		call = d.Builder.NameOf(d.Builder.Span(k.Launch).Name)
 	}
 	if !d.header.amd && !strings.HasPrefix(call, "hip") {
 		return
@@ -136,5 +136,5 @@ func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 }
 
 func (d *reader) nameOfCall(call int32) string {
-	return d.b.NameOf(d.b.Span(d.calls[call]).Name)
+	return d.Builder.NameOf(d.Builder.Span(d.calls[call]).Name)
 }

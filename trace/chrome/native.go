@@ -23,7 +23,7 @@ func (d *reader) setOwn(v []byte) error {
 	switch {
 	case h.Version > nativeVersion:
 		return fmt.Errorf("version %d, newer than this program", h.Version)
-	case d.b.Len() > 0:
+	case d.Builder.Len() > 0:
 		return fmt.Errorf("it comes after events")
 	}
 	for i := range h.Comms {
@@ -40,28 +40,28 @@ func (d *reader) setOwn(v []byte) error {
 		return err
 	}
 	for _, r := range h.Ranks {
-		d.b.AddRank(r)
+		d.Builder.AddRank(r)
 	}
 	for i, l := range h.Lanes {
-		if d.b.Lane(l) != trace.LaneID(i) {
+		if d.Builder.Lane(l) != trace.LaneID(i) {
 			return fmt.Errorf("lane %d twice", i)
 		}
 	}
 	for i, g := range h.Groups {
-		if d.b.AddGroup(g) != int32(i) {
+		if d.Builder.AddGroup(g) != int32(i) {
 			return fmt.Errorf("group %d twice", i)
 		}
 	}
 	for _, op := range h.Operators {
-		d.b.AddOperator(op)
+		d.Builder.AddOperator(op)
 	}
 	for _, c := range h.Comms {
-		d.b.AddComm(c)
+		d.Builder.AddComm(c)
 	}
 	for _, w := range h.Waits {
-		d.b.AddWait(w)
+		d.Builder.AddWait(w)
 	}
-	d.b.SetUses(h.Uses, h.Accesses)
+	d.Builder.SetUses(h.Uses, h.Accesses)
 	d.native = &o
 	return nil
 }
@@ -131,7 +131,7 @@ func (d *reader) nativeEvent(e *event) {
 		s.Parent = d.nativeParent(o.spans[p], &s, e.pos)
 	}
 	s.Kind, s.Attr = d.nativeRow(e)
-	o.spans = append(o.spans, d.b.Add(s))
+	o.spans = append(o.spans, d.Builder.Add(s))
 }
 
 // nativeParent is the parent of a span, or None if the span does not lie in it.
@@ -139,8 +139,8 @@ func (d *reader) nativeParent(id trace.SpanID, s *trace.Span, pos int64) trace.S
 	if id == trace.None {
 		return id
 	}
-	p := d.b.Span(id)
-	if p.Start > s.Start || p.End < s.End || d.b.LaneOf(p.Lane).Rank != d.b.LaneOf(s.Lane).Rank {
+	p := d.Builder.Span(id)
+	if p.Start > s.Start || p.End < s.End || d.Builder.LaneOf(p.Lane).Rank != d.Builder.LaneOf(s.Lane).Rank {
 		d.note(trace.Repaired, "a span outside of its parent: parent removed", pos)
 		return trace.None
 	}
@@ -162,7 +162,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 		if a.external == nil {
 			break
 		}
-		return kind, d.b.AddCall(trace.Call{
+		return kind, d.Builder.AddCall(trace.Call{
 			Correlation: number(a.correlation),
 			External:    number(a.external),
 			Op:          d.index(a.op, len(head.Operators)),
@@ -174,7 +174,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 		if a.stream == nil {
 			break
 		}
-		return kind, d.b.AddKernel(trace.Kernel{
+		return kind, d.Builder.AddKernel(trace.Kernel{
 			Grid:        triple(a.grid),
 			Block:       triple(a.block),
 			Shared:      count(a.shared),
@@ -194,7 +194,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 		if a.bytes == nil {
 			break
 		}
-		return kind, d.b.AddCopy(trace.CopyAttr{
+		return kind, d.Builder.AddCopy(trace.CopyAttr{
 			Bytes:       max(0, number(a.bytes)),
 			Correlation: number(a.correlation),
 			Stream:      number(a.stream),
@@ -208,7 +208,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 		if a.workgroup == nil {
 			break
 		}
-		return kind, d.b.AddWorkgroup(trace.WorkgroupAttr{
+		return kind, d.Builder.AddWorkgroup(trace.WorkgroupAttr{
 			ID:         either(a.workgroup),
 			Persistent: either(a.persistent),
 			CU:         either(a.cu),
@@ -232,5 +232,5 @@ func nativeDirection(kind []byte) trace.CopyDir {
 // finishNative returns the run that was written.
 func (d *reader) finishNative() *trace.Run {
 	h := &d.native.head
-	return d.b.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})
+	return d.Builder.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})
 }

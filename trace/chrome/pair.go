@@ -35,7 +35,7 @@ func (d *reader) boundary(e *event) {
 	} else {
 		m.track, m.id = d.async(e)
 	}
-	d.boundaries = append(d.boundaries, m)
+	d.boundaries = trace.Append(&d.Builder, d.boundaries, m)
 }
 
 // async returns the track of an asynchronous event, one per category, and the number of
@@ -101,7 +101,7 @@ func (d *reader) pair() {
 			continue
 		}
 		for _, m := range slices.Backward(open) {
-			d.b.NoteSpan(trace.SpanID(d.b.Len()), trace.Repaired, d.o.File, "begin without an end: lasts until the end of the trace", "byte", m.pos)
+			d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Repaired, d.o.File, "begin without an end: lasts until the end of the trace", "byte", m.pos)
 			d.addPair(m, last)
 		}
 		open = open[:0]
@@ -110,7 +110,7 @@ func (d *reader) pair() {
 }
 
 func (d *reader) addPair(begin boundary, end trace.Time) {
-	d.b.Add(trace.Span{
+	d.Builder.Add(trace.Span{
 		Start:  begin.at,
 		End:    end,
 		Name:   begin.name,
@@ -123,8 +123,8 @@ func (d *reader) addPair(begin boundary, end trace.Time) {
 // latest is the last time in the file.
 func (d *reader) latest() trace.Time {
 	var last trace.Time
-	for i := range d.b.Len() {
-		last = max(last, d.b.Span(trace.SpanID(i)).End)
+	for i := range d.Builder.Len() {
+		last = max(last, d.Builder.Span(trace.SpanID(i)).End)
 	}
 	for _, m := range d.boundaries {
 		last = max(last, m.at)

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // TestMain fixes the seed of random tests, unless the command line sets one.
@@ -241,7 +242,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if joint, err := trace.Merge([]*trace.Run{run, other}, "joint"); err == nil {
+		if joint, err := merge.Runs([]*trace.Run{run, other}, "joint"); err == nil {
 			checkRun(t, joint)
 		}
 	})

@@ -4,15 +4,17 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A reader turns events into spans. Spans hold a track where a finished run
 // has a lane until finish gives every track its lane.
 type reader struct {
+	*assemble.Session
 	o      Options
 	w      window
 	e      event
-	b      trace.Builder
 	header header
 	native *nativeReader // for a trace that Write wrote, else nil
 	keys   []string      // of the top-level object, for an error
@@ -75,10 +77,11 @@ type groupTable struct {
 
 func newReader(o Options) *reader {
 	return &reader{
-		o:      o,
-		header: header{rank: trace.None},
-		texts:  texts{names: map[string]trace.NameID{}, processNames: map[string]string{}, threadNames: map[string]string{}},
-		rows:   rows{trackOf: map[string]int32{}},
+		Session: assemble.New(o.File),
+		o:       o,
+		header:  header{rank: trace.None},
+		texts:   texts{names: map[string]trace.NameID{}, processNames: map[string]string{}, threadNames: map[string]string{}},
+		rows:    rows{trackOf: map[string]int32{}},
 		deferred: deferred{
 			markerOp: map[trace.SpanID]int32{}, ops: map[string]int32{},
 		},
@@ -147,16 +150,16 @@ func categoryOf(cat []byte) category {
 }
 
 func (d *reader) note(a trace.Action, reason string, pos int64) {
-	d.b.Note(a, d.o.File, reason, "byte", pos)
+	d.Builder.Note(a, d.o.File, reason, "byte", pos)
 }
 
 // noteEvent is note for an event that becomes the next span or, if it is skipped, none.
 func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
 	switch c := categoryOf(e.cat); {
 	case a == trace.Repaired:
-		d.b.NoteSpan(trace.SpanID(d.b.Len()), a, d.o.File, reason, "byte", e.pos)
+		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), a, d.o.File, reason, "byte", e.pos)
 	case c == kernel || c == memcpy || c == memset:
-		d.b.NoteKernel(a, d.o.File, reason, "byte", e.pos)
+		d.Builder.NoteKernel(a, d.o.File, reason, "byte", e.pos)
 	case e.cat == nil:
 		d.unread = append(d.unread, unread{string(unquote(e.pid)), reason, e.pos})
 	default:
@@ -166,7 +169,7 @@ func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
 
 // event adds one event.
 func (d *reader) event(e *event) error {
-	if d.b.Len() >= math.MaxInt32-1 {
+	if d.Builder.Len() >= math.MaxInt32-1 {
 		return d.w.syntax(d.w.pos, "more than 2147483646 spans", "split the trace", nil)
 	}
 	if d.native != nil {
@@ -211,7 +214,7 @@ func (d *reader) name(raw []byte) trace.NameID {
 	if n, ok := d.names[string(raw)]; ok {
 		return n
 	}
-	n := d.b.Intern(d.string(raw))
+	n := d.Builder.Intern(d.string(raw))
 	d.names[string(raw)] = n
 	return n
 }
@@ -225,7 +228,7 @@ func (d *reader) communicates(name trace.NameID) bool {
 	}
 	if d.library[name] == 0 {
 		d.library[name] = no
-		if trace.Communicates(d.b.NameOf(name)) {
+		if names.Communicates(d.Builder.NameOf(name)) {
 			d.library[name] = yes
 		}
 	}
@@ -306,7 +309,7 @@ func (d *reader) complete(e *event) {
 		Parent: trace.None,
 		Attr:   trace.None,
 	}
-	id := trace.SpanID(d.b.Len())
+	id := trace.SpanID(d.Builder.Len())
 	switch c {
 	case kernel:
 		s.Kind, s.Lane = trace.Compute, d.track(e, onDevice)
@@ -339,7 +342,7 @@ func (d *reader) complete(e *event) {
 	case foreign:
 		s.Lane = d.track(e, elsewhere)
 	}
-	d.b.Add(s)
+	d.Builder.Add(s)
 }
 
 // instant adds an instant as a span of zero duration.
@@ -359,7 +362,7 @@ func (d *reader) instant(e *event) {
 	default:
 		on = d.track(e, elsewhere)
 	}
-	d.b.Add(trace.Span{
+	d.Builder.Add(trace.Span{
 		Start: at, End: at,
 		Name:   d.name(e.name),
 		Lane:   on,

@@ -65,10 +65,10 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 	if a.collective != nil {
 		c, seq := d.comm(a)
 		info.param = int32(len(d.kernelParams))
-		d.kernelParams = append(d.kernelParams, param{span: span, external: info.external, comm: c, seq: seq})
+		d.kernelParams = trace.Append(&d.Builder, d.kernelParams, param{span: span, external: info.external, comm: c, seq: seq})
 	}
-	d.kernels = append(d.kernels, info)
-	return d.b.AddKernel(k)
+	d.kernels = trace.Append(&d.Builder, d.kernels, info)
+	return d.Builder.AddKernel(k)
 }
 
 // copy adds the side row of a copy or fill.
@@ -86,8 +86,8 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 	if c == memcpy {
 		row.Dir = direction(e.name, a.kind)
 	}
-	d.copies = append(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
-	return d.b.AddCopy(row)
+	d.copies = trace.Append(&d.Builder, d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
+	return d.Builder.AddCopy(row)
 }
 
 // direction reads HtoD, DtoH and similar from the name or the kind.
@@ -116,8 +116,8 @@ func direction(name, kind []byte) trace.CopyDir {
 
 // call adds the side row of a host call.
 func (d *reader) call(e *event, span trace.SpanID) int32 {
-	d.calls = append(d.calls, span)
-	return d.b.AddCall(trace.Call{
+	d.calls = trace.Append(&d.Builder, d.calls, span)
+	return d.Builder.AddCall(trace.Call{
 		Correlation: number(e.args.correlation),
 		External:    number(e.args.external),
 		Op:          trace.None,
@@ -130,7 +130,7 @@ func (d *reader) launch(e *event, call int32) {
 	if a.grid == nil && a.size == nil && a.bytes == nil {
 		return
 	}
-	d.launches = append(d.launches, launchInfo{
+	d.launches = trace.Append(&d.Builder, d.launches, launchInfo{
 		call:   call,
 		grid:   triple(a.grid),
 		block:  triple(a.block),
@@ -147,12 +147,12 @@ func (d *reader) operator(e *event, span trace.SpanID) int32 {
 	}
 	if string(e.name) == `"record_param_comms"` {
 		c, seq := d.comm(&e.args)
-		d.params = append(d.params, param{span: span, external: row.External, comm: c, seq: seq})
+		d.params = trace.Append(&d.Builder, d.params, param{span: span, external: row.External, comm: c, seq: seq})
 	}
-	d.calls = append(d.calls, span)
-	at := d.b.AddCall(row)
+	d.calls = trace.Append(&d.Builder, d.calls, span)
+	at := d.Builder.AddCall(row)
 	if d.o.Companion != nil {
-		d.operatorCalls = append(d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
+		d.operatorCalls = trace.Append(&d.Builder, d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
 	}
 	return at
 }
@@ -170,7 +170,7 @@ func (d *reader) operands(e *event) int32 {
 	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
 		op.Types = nil
 	}
-	row := d.b.AddOperator(op)
+	row := d.Builder.AddOperator(op)
 	d.ops[string(k)] = row
 	return row
 }

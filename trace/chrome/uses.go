@@ -39,7 +39,7 @@ func (d *reader) adopt(x *assemble.Execution, joined []int32) {
 		}
 	}
 	if len(r.at)*100 < fewestJoined*len(joined) && (known == 0 || found*100 < fewestJoined*known) {
-		d.b.Note(trace.Noted, x.File, "storages of the execution trace ignored: few of its operators are in the Kineto file, so it is of another run", "", 0)
+		d.Builder.Note(trace.Noted, x.File, "storages of the execution trace ignored: few of its operators are in the Kineto file, so it is of another run", "", 0)
 		return
 	}
 	d.recorded = r
@@ -51,8 +51,8 @@ func (d *reader) usesOf(issuer trace.SpanID) int32 {
 	if d.recorded == nil {
 		return 0
 	}
-	for id := issuer; id != trace.None; id = d.b.Span(id).Parent {
-		s := d.b.Span(id)
+	for id := issuer; id != trace.None; id = d.Builder.Span(id).Parent {
+		s := d.Builder.Span(id)
 		if s.Kind != trace.HostCall && s.Kind != trace.Launch {
 			continue
 		}
@@ -63,7 +63,7 @@ func (d *reader) usesOf(issuer trace.SpanID) int32 {
 		of := d.recorded.Owner(at)
 		n, seen := d.recorded.uses[of]
 		if !seen {
-			n = d.b.AddUses(d.recorded.Accesses(of), 0)
+			n = d.Builder.AddUses(d.recorded.Accesses(of), 0)
 			d.recorded.uses[of] = n
 		}
 		return n
@@ -92,7 +92,7 @@ func (d *reader) groupUses() {
 			continue
 		}
 		if _, launched := d.recorded.uses[at]; !launched {
-			s := d.b.Span(d.calls[a.call])
+			s := d.Builder.Span(d.calls[a.call])
 			events = append(events, event{s.Lane, s.Start, trace.None, at})
 		}
 	}
@@ -100,9 +100,9 @@ func (d *reader) groupUses() {
 		return
 	}
 	for row, info := range d.kernels {
-		k := d.b.Kernel(int32(row))
-		if k.Uses == 0 && k.Launch != trace.None && d.b.Span(info.span).Kind == trace.Collective {
-			s := d.b.Span(k.Launch)
+		k := d.Builder.Kernel(int32(row))
+		if k.Uses == 0 && k.Launch != trace.None && d.Builder.Span(info.span).Kind == trace.Collective {
+			s := d.Builder.Span(k.Launch)
 			events = append(events, event{s.Lane, s.Start, int32(row), trace.None})
 		}
 	}
@@ -117,7 +117,7 @@ func (d *reader) groupUses() {
 			list = append(list, d.recorded.Accesses(e.of)...)
 			continue
 		}
-		d.b.Kernel(e.kernel).Uses = d.b.AddUses(list, 0)
+		d.Builder.Kernel(e.kernel).Uses = d.Builder.AddUses(list, 0)
 		list = nil
 	}
 }

@@ -29,7 +29,7 @@ func (d *reader) wait(e *event, span trace.SpanID) {
 	default:
 		w.Stream = trace.None
 	}
-	d.waits = append(d.waits, waitInfo{span, w})
+	d.waits = trace.Append(&d.Builder, d.waits, waitInfo{span, w})
 }
 
 // streamOf reads a stream; None for CUPTI's invalid value in any width.
@@ -45,12 +45,12 @@ func streamOf(b []byte) int64 {
 // addWaits adds the waits when lanes are final.
 func (d *reader) addWaits() {
 	for _, i := range d.waits {
-		s := d.b.Span(i.span)
+		s := d.Builder.Span(i.span)
 		if s.Dropped() {
 			continue
 		}
-		l := d.b.LaneOf(s.Lane)
+		l := d.Builder.LaneOf(s.Lane)
 		i.wait.Rank, i.wait.Device, i.wait.Start, i.wait.End = l.Rank, l.Device, s.Start, s.End
-		d.b.AddWait(i.wait)
+		d.Builder.AddWait(i.wait)
 	}
 }

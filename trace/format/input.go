@@ -8,6 +8,7 @@ import (
 	"os" // opening what the user names is what this package is for
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
@@ -16,19 +17,22 @@ import (
 // An input is a file that is open, without its compression.
 type input struct {
 	Options
-	name string
-	head []byte // its first bytes
-	in   *bufio.Reader
-	disk *os.File      // the file itself where it lies in the file system, uncompressed; else nil
-	z    io.ReadCloser // the inflater, or nil
+	name    string
+	head    []byte // its first bytes
+	in      *bufio.Reader
+	disk    *os.File      // the file itself where it lies in the file system, uncompressed; else nil
+	size    int64         // bytes of the file as it is stored; 0 where that is unknown
+	fetched atomic.Int64  // bytes of these
+	z       io.ReadCloser // the inflater, or nil
 }
 
 // input undoes gzip and looks at the first bytes of a file. Close it.
 func (o Options) input(r io.Reader, name string) (*input, error) {
-	in := &input{Options: o, name: name, in: bufio.NewReaderSize(o.counting(r, name), 256<<10)}
+	in := &input{Options: o, name: name}
+	in.in = bufio.NewReaderSize(&counted{o.counting(r, name), &in.fetched}, 64<<10)
 	if f, ok := r.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			in.disk = f
+			in.disk, in.size = f, info.Size()
 		}
 	}
 	if head, err := in.in.Peek(2); err == nil && string(head) == "\x1f\x8b" {
@@ -50,6 +54,14 @@ func (in *input) close() {
 	if in.z != nil {
 		in.z.Close()
 	}
+}
+
+// part is the part of the file that was read; 0 where its size is unknown.
+func (in *input) part() float64 {
+	if in.size == 0 {
+		return 0
+	}
+	return float64(in.fetched.Load()) / float64(in.size)
 }
 
 // text returns a reader of the file that fails beyond the limit of all files.

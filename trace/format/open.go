@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/guard"
+	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
@@ -228,7 +229,7 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	}
 	all := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end
-	return trace.Merge(all, name)
+	return merge.Runs(all, name)
 }
 
 // alone finishes the only run of an input.
@@ -236,7 +237,7 @@ func alone(run *trace.Run, name string) (*trace.Run, error) {
 	if err := trace.Check(run); err != nil {
 		return nil, err
 	}
-	return trace.Merge([]*trace.Run{run}, name)
+	return merge.Runs([]*trace.Run{run}, name)
 }
 
 // openFile reads a file of the file system or of an archive.

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A place is the workgroup and warp of a track.
@@ -255,7 +256,7 @@ func (l *lifter) addKernel(key kernelKey, k *kernel) {
 func (l *lifter) operation(k *kernel) trace.CollectiveOp {
 	for _, in := range k.order {
 		for _, s := range k.groups[in].phases {
-			if op := trace.CollectiveOpIn(l.run.NameOf(s)); op != trace.UnknownOp {
+			if op := names.CollectiveOpIn(l.run.NameOf(s)); op != trace.UnknownOp {
 				return op
 			}
 		}
@@ -337,7 +338,7 @@ func (l *lifter) addOthers() {
 // lane. Each device is a rank; the workgroups are of device 0.
 func (l *lifter) collective(s *trace.Span, device string) trace.Lane {
 	n, _ := strconv.ParseUint(device, 10, 8) // 0 if it is no number
-	comm := l.b.AddComm(trace.Comm{Op: trace.CollectiveOpIn(l.b.NameOf(s.Name)), Group: trace.None, Peer: trace.None})
+	comm := l.b.AddComm(trace.Comm{Op: names.CollectiveOpIn(l.b.NameOf(s.Name)), Group: trace.None, Peer: trace.None})
 	s.Kind, s.Parent = trace.Collective, trace.None
 	s.Attr = l.b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: trace.None})
 	rank := l.rank(0, int(n))

@@ -127,8 +127,8 @@ func TestLift(t *testing.T) {
 		{
 			"what is none is left alone",
 			`{"traceEvents":[{"ph":"X","name":"block 3","pid":1,"tid":8,"ts":1,"dur":2},{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":2,"args":{"stream":7}}]}`,
-			`-1 queue 7.0 compute "k" 0-2000 of 0
--1 thread 8.0 marker "block 3" 0-2000
+			`-1 thread 8.0 marker "block 3" 0-2000
+-1 queue 7.0 compute "k" 0-2000 of 0
 `,
 		},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A waveEvent is a wave's arrival on a slot of a CU, or its end.
@@ -36,7 +37,7 @@ const wavesPerSIMD = 16
 // make up a workgroup.
 func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, error) {
 	var b trace.Builder
-	events, names, err := readOccupancy(newJSONScanner(occupancy, file), &b)
+	events, kernels, err := readOccupancy(newJSONScanner(occupancy, file), &b)
 	if err != nil {
 		return nil, err
 	}
@@ -50,8 +51,8 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 		return nil, err
 	}
 	slices.SortStableFunc(events, func(x, y waveEvent) int { return cmp.Compare(x.cycle, y.cycle) })
-	a := occupancyReader{b: &b, file: file, names: names, times: times, running: map[waveSlot]waveEvent{}, kernels: map[int64]trace.SpanID{}}
-	a.rank = b.AddRank(trace.Rank{ID: trace.RankInName(file), Source: file})
+	a := occupancyReader{b: &b, file: file, names: kernels, times: times, running: map[waveSlot]waveEvent{}, kernels: map[int64]trace.SpanID{}}
+	a.rank = b.AddRank(trace.Rank{ID: names.RankInName(file), Source: file})
 	for _, e := range events {
 		a.take(e)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -141,7 +142,7 @@ func (r *Reader) One(path, machineName string) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if runs := trace.Split(run); len(runs) > 1 {
+	if runs := merge.Split(run); len(runs) > 1 {
 		var names []string
 		for _, r := range runs {
 			names = append(names, r.Name)
@@ -155,7 +156,7 @@ func (r *Reader) One(path, machineName string) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	named, n, of := trace.NameGraphs(run, outside)
+	named, n, of := merge.NameGraphs(run, outside)
 	r.Notef("%d of %d kernels of captured graphs take operators and sizes from %s", n, of, r.outside)
 	return named, nil
 }

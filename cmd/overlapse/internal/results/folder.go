@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/pprof"
 )
@@ -102,7 +103,7 @@ func profileName(runs []*trace.Run, i int) string {
 func (r *Replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
 	z := gzip.NewWriter(w)
 	shifted, shifts := aligned(r.workload, runs)
-	if err := WritePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
+	if err := WritePerfetto(z, merge.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
 		return err
 	}
 	return z.Close()

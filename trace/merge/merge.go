@@ -1,4 +1,6 @@
-package trace
+// Package merge joins runs: the ranks of one job on one clock, the parts of one rank, and
+// several runs side by side.
+package merge
 
 import (
 	"cmp"
@@ -6,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
-// Merge joins runs of different ranks of one job into one run, with rank rows in order
+// Runs joins runs of different ranks of one job into one run, with rank rows in order
 // of rank id. Times are put on one clock by the runs' epochs, or by the clock of the
 // machine that recorded all of them. The ends of collectives that a rank shares with
 // rank row 0 then show how well the clocks agree: a clock with a constant offset is
@@ -20,10 +24,10 @@ import (
 // different parts of the same rank, such as kernels and host calls, on one clock, are
 // first united; it is an error if two hold the same part. It is an error if runs have
 // no collective in common and their clocks put them in different time windows.
-func Merge(runs []*Run, name string) (*Run, error) {
+func Runs(runs []*trace.Run, name string) (*trace.Run, error) {
 	m := merger{name: name}
 	runs = slices.Clone(runs)
-	slices.SortStableFunc(runs, func(a, b *Run) int {
+	slices.SortStableFunc(runs, func(a, b *trace.Run) int {
 		return cmp.Or(cmp.Compare(firstRank(a), firstRank(b)), natural(a.Name, b.Name))
 	})
 	runs, err := unite(runs)
@@ -46,18 +50,18 @@ func Merge(runs []*Run, name string) (*Run, error) {
 		return nil, err
 	}
 	m.joinAll(runs)
-	m.noteMissing(&m.b.run)
-	run := m.b.Finish(Options{Name: name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated})
-	if err := Check(run); err != nil {
+	m.noteMissing(&m.b.Run)
+	run := m.b.Finish(trace.Options{Name: name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated, Linked: true})
+	if err := trace.Check(run); err != nil {
 		return nil, err
 	}
 	return run, nil
 }
 
 // firstRank is the rank id that a run is sorted by.
-func firstRank(r *Run) int {
+func firstRank(r *trace.Run) int {
 	if len(r.Ranks) == 0 {
-		return None
+		return trace.None
 	}
 	return r.Ranks[0].ID
 }
@@ -89,8 +93,8 @@ func leadingNumber(s string) (digits, rest string) {
 }
 
 // number gives the runs rank ids in their order if no file has a rank id.
-func (m *merger) number(runs []*Run) {
-	if len(runs) < 2 || slices.ContainsFunc(runs, func(r *Run) bool { return len(r.Ranks) != 1 || r.Ranks[0].ID != None }) {
+func (m *merger) number(runs []*trace.Run) {
+	if len(runs) < 2 || slices.ContainsFunc(runs, func(r *trace.Run) bool { return len(r.Ranks) != 1 || r.Ranks[0].ID != trace.None }) {
 		return
 	}
 	for i, r := range runs {
@@ -99,11 +103,11 @@ func (m *merger) number(runs []*Run) {
 		numbered.Ranks[0].ID = i
 		runs[i] = &numbered
 		m.numbered = true
-		m.b.Note(Noted, r.Ranks[0].Source, fmt.Sprintf("the file has no rank id: assigned rank %d, by order of names", i), "", 0)
+		m.b.Note(trace.Noted, r.Ranks[0].Source, fmt.Sprintf("the file has no rank id: assigned rank %d, by order of names", i), "", 0)
 	}
 }
 
-func distinct(runs []*Run) error {
+func distinct(runs []*trace.Run) error {
 	type rank struct {
 		run string
 		id  int
@@ -111,11 +115,11 @@ func distinct(runs []*Run) error {
 	seen := map[rank]string{}
 	for _, r := range runs {
 		for _, k := range r.Ranks {
-			if k.ID == None {
+			if k.ID == trace.None {
 				continue
 			}
 			if first, ok := seen[rank{k.Run, k.ID}]; ok {
-				return &SyntaxError{
+				return &trace.SyntaxError{
 					File: k.Source,
 					Msg:  fmt.Sprintf("rank %d is also in %s", k.ID, first),
 					Cure: "give one file per rank, all of the same profiled window",
@@ -128,10 +132,10 @@ func distinct(runs []*Run) error {
 }
 
 type merger struct {
-	b     Builder
+	b     trace.Builder
 	name  string
-	epoch int64  // of the common clock, or 0
-	start []Time // by run: its time 0 on the common clock
+	epoch int64        // of the common clock, or 0
+	start []trace.Time // by run: its time 0 on the common clock
 
 	ranks []alignment
 
@@ -145,43 +149,43 @@ type merger struct {
 // clock puts the runs on one clock: by their epochs if all have one, else by the
 // machine's clock if all were recorded on one machine, else with a common start. It is
 // an error if that puts times out of Time's range.
-func (m *merger) clock(runs []*Run) error {
-	m.start = make([]Time, len(runs))
+func (m *merger) clock(runs []*trace.Run) error {
+	m.start = make([]trace.Time, len(runs))
 	switch {
-	case !slices.ContainsFunc(runs, func(r *Run) bool { return r.Epoch == 0 }):
-		m.epoch = slices.MinFunc(runs, func(a, b *Run) int { return cmp.Compare(a.Epoch, b.Epoch) }).Epoch
+	case !slices.ContainsFunc(runs, func(r *trace.Run) bool { return r.Epoch == 0 }):
+		m.epoch = slices.MinFunc(runs, func(a, b *trace.Run) int { return cmp.Compare(a.Epoch, b.Epoch) }).Epoch
 		for i, r := range runs {
-			m.start[i] = Time(r.Epoch - m.epoch)
+			m.start[i] = trace.Time(r.Epoch - m.epoch)
 		}
 	case oneMachine(runs):
 		m.hostClock = true
 		for i, r := range runs {
-			m.start[i] = Time(r.Clock)
+			m.start[i] = trace.Time(r.Clock)
 		}
 	}
 	for i, r := range runs {
-		if m.start[i] < 0 || m.start[i] > MaxTime || r.End > MaxTime-m.start[i] {
+		if m.start[i] < 0 || m.start[i] > trace.MaxTime || r.End > trace.MaxTime-m.start[i] {
 			return tooFar(r.Name, max(m.start[i], r.End))
 		}
 	}
 	return nil
 }
 
-func tooFar(file string, off Time) error {
-	return &SyntaxError{
+func tooFar(file string, off trace.Time) error {
+	return &trace.SyntaxError{
 		File: file,
-		Msg:  fmt.Sprintf("its times are up to %s from those of the other ranks", roughly(off)),
+		Msg:  fmt.Sprintf("its times are up to %s from those of the other ranks", trace.Roughly(off)),
 		Cure: "give the ranks of the same profiled window",
 	}
 }
 
 // mostApart is the largest accepted gap between the windows of two ranks: the clocks of
 // two nodes may differ.
-const mostApart = Time(10 * time.Second)
+const mostApart = trace.Time(10 * time.Second)
 
 // oneWindow is an error if a run has no collective in common with the first and its
 // clock puts it in a different window. Runs without rank ids must overlap.
-func (m *merger) oneWindow(runs []*Run) error {
+func (m *merger) oneWindow(runs []*trace.Run) error {
 	if m.epoch == 0 && !m.hostClock {
 		return nil
 	}
@@ -194,9 +198,9 @@ func (m *merger) oneWindow(runs []*Run) error {
 			continue
 		}
 		if gap := apart(runs[0], runs[a.run]); gap > most {
-			return &SyntaxError{
+			return &trace.SyntaxError{
 				File: runs[a.run].Ranks[a.row].Source,
-				Msg:  fmt.Sprintf("its times are %s from those of %s, and they have no collective in common", roughly(gap), runs[0].Ranks[0].Source),
+				Msg:  fmt.Sprintf("its times are %s from those of %s, and they have no collective in common", trace.Roughly(gap), runs[0].Ranks[0].Source),
 				Cure: "open each separately, or give the ranks of the same profiled window",
 			}
 		}
@@ -206,7 +210,7 @@ func (m *merger) oneWindow(runs []*Run) error {
 
 // oneMachine reports whether all runs have readings of one machine's clock, as far as
 // known.
-func oneMachine(runs []*Run) bool {
+func oneMachine(runs []*trace.Run) bool {
 	host := ""
 	for _, r := range runs {
 		if r.Clock == 0 {
@@ -225,13 +229,13 @@ func oneMachine(runs []*Run) bool {
 }
 
 // only returns the result for a merge of a single run. It shares the run's tables.
-func (m *merger) only(r *Run) *Run {
+func (m *merger) only(r *trace.Run) *trace.Run {
 	run := *r
 	run.Name = m.name
 	run.Ledger.Entries = slices.Clone(r.Ledger.Entries)
 	m.noteMissing(&run)
-	run.Ledger.sort()
-	if len(r.Ranks) == 1 && r.Ranks[0].ID == None && r.Ranks[0].World <= 1 {
+	run.Ledger.Sort()
+	if len(r.Ranks) == 1 && r.Ranks[0].ID == trace.None && r.Ranks[0].World <= 1 {
 		run.Ranks = slices.Clone(r.Ranks)
 		run.Ranks[0].ID = 0
 	}
@@ -239,27 +243,14 @@ func (m *merger) only(r *Run) *Run {
 }
 
 // noteMissing notes the number of ranks of the job without a file.
-func (m *merger) noteMissing(r *Run) {
+func (m *merger) noteMissing(r *trace.Run) {
 	world := 0
 	have := map[int]bool{}
 	for _, k := range r.Ranks {
 		world = max(world, k.World)
 		have[k.ID] = true
 	}
-	if world > len(have) && !have[None] {
-		r.Ledger.Add(Noted, m.name, fmt.Sprintf("the job has %d ranks, there are files for %d", world, len(have)), "", 0)
-	}
-}
-
-// roughly is a gap between files for the user: 102 days, 10h17m, 1.5s.
-func roughly(t Time) string {
-	const day = 24 * time.Hour
-	switch d := time.Duration(t); {
-	case d >= 2*day:
-		return fmt.Sprintf("%d days", d/day)
-	case d >= time.Minute:
-		return d.Round(time.Second).String()
-	default:
-		return d.String()
+	if world > len(have) && !have[trace.None] {
+		r.Ledger.Add(trace.Noted, m.name, fmt.Sprintf("the job has %d ranks, there are files for %d", world, len(have)), "", 0)
 	}
 }

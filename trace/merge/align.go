@@ -1,4 +1,4 @@
-package trace
+package merge
 
 import (
 	"cmp"
@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A rank's clock has an offset if the ends of its collectives differ from those
@@ -15,8 +17,8 @@ import (
 // four H200 had 18, 52 and 38 µs with a deviation of 1 µs in all traces of one process.
 const (
 	shiftSpreads = 3
-	shiftLeast   = Time(5 * time.Microsecond)
-	shiftAlone   = Time(100 * time.Microsecond) // instead of shiftLeast with fewer than three collectives
+	shiftLeast   = trace.Time(5 * time.Microsecond)
+	shiftAlone   = trace.Time(100 * time.Microsecond) // instead of shiftLeast with fewer than three collectives
 )
 
 // An alignment relates a rank to row 0: the offset of its clock, and the offset
@@ -25,7 +27,7 @@ type alignment struct {
 	run, row           int // where it comes from
 	ends               map[string][]ending
 	lag                map[string]int64 // by group: to add to the numbers of its collectives
-	shift, uncertainty Time
+	shift, uncertainty trace.Time
 	known              bool // compared, directly or through other rows, with row 0
 	lagged             bool // some lag differs from that of the row it was compared with
 	stamped            bool // shifted so that communicating kernels start together
@@ -34,12 +36,12 @@ type alignment struct {
 // An ending is the end of a collective whose members end together, on the common clock.
 type ending struct {
 	seq int64
-	op  CollectiveOp
-	at  Time
+	op  trace.CollectiveOp
+	at  trace.Time
 }
 
 // align compares the ranks' clocks by the ends of common collectives.
-func (m *merger) align(runs []*Run) {
+func (m *merger) align(runs []*trace.Run) {
 	for i, r := range runs {
 		ends := collectiveEnds(r, m.start[i])
 		for row := range r.Ranks {
@@ -73,7 +75,7 @@ func (m *merger) align(runs []*Run) {
 // compare sets shift and uncertainty from the collectives that both ranks
 // have; it reports false if there are none.
 func (a *alignment) compare(with *alignment, oneClock bool) bool {
-	var diff []Time
+	var diff []trace.Time
 	for group, ends := range a.ends {
 		others := with.ends[group]
 		if oneClock {
@@ -106,8 +108,8 @@ func (a *alignment) compare(with *alignment, oneClock bool) bool {
 
 // differences returns, for each of a's collectives, its end minus the end of b's
 // collective whose number is lag higher. Both are sorted by number.
-func differences(a, b []ending, lag int64) []Time {
-	var diff []Time
+func differences(a, b []ending, lag int64) []trace.Time {
+	var diff []trace.Time
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		switch n := a[i].seq + lag; {
 		case n < b[j].seq:
@@ -166,8 +168,8 @@ func (m *merger) fromZero() {
 }
 
 // medianFrom is the median of the distances of d, which is not empty, from a value.
-func medianFrom(d []Time, from Time) Time {
-	off := make([]Time, len(d))
+func medianFrom(d []trace.Time, from trace.Time) trace.Time {
+	off := make([]trace.Time, len(d))
 	for i, x := range d {
 		off[i] = max(x-from, from-x)
 	}
@@ -175,7 +177,7 @@ func medianFrom(d []Time, from Time) Time {
 }
 
 // median sorts d, which is not empty.
-func median(d []Time) Time {
+func median(d []trace.Time) trace.Time {
 	slices.Sort(d)
 	mid := len(d) / 2
 	if len(d)%2 == 1 {
@@ -186,7 +188,7 @@ func median(d []Time) Time {
 
 // groupKeys returns a key of each group from its name and ranks. Tensor-parallel groups
 // may share a name; only those with the same ranks are one group.
-func groupKeys(r *Run) []string {
+func groupKeys(r *trace.Run) []string {
 	keys := make([]string, len(r.Groups))
 	for i, g := range r.Groups {
 		var s strings.Builder
@@ -202,7 +204,7 @@ func groupKeys(r *Run) []string {
 
 // collectiveEnds returns, by rank row and group, the ends of collectives whose
 // members end together, in order of their numbers.
-func collectiveEnds(r *Run, start Time) []map[string][]ending {
+func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 	keys := groupKeys(r)
 	ends := make([]map[string][]ending, len(r.Ranks))
 	for i := range ends {
@@ -214,7 +216,7 @@ func collectiveEnds(r *Run, start Time) []map[string][]ending {
 			continue
 		}
 		group := ""
-		if c.Group != None {
+		if c.Group != trace.None {
 			group = keys[c.Group]
 		}
 		rank := ends[r.RankOf(s)]
@@ -239,9 +241,9 @@ func lastOfEach(e []ending) []ending {
 
 // endsTogether reports whether no member can end before all have arrived. A sender or a
 // root can end earlier.
-func endsTogether(op CollectiveOp) bool {
+func endsTogether(op trace.CollectiveOp) bool {
 	switch op {
-	case AllReduce, AllGather, ReduceScatter, AllToAll, Barrier:
+	case trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.AllToAll, trace.Barrier:
 		return true
 	}
 	return false

@@ -1,9 +1,10 @@
-package trace_test
+package names_test
 
 import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // TestCommunicationKernels has one name as profilers write it for every family of the table.
@@ -53,10 +54,10 @@ func TestCommunicationKernels(t *testing.T) {
 		{"void barrier_on_stream_kernel_threadgroup<(threadgroup_t)2>(int, int)", trace.Barrier},
 		{"rocshmem::rocshmem_barrier_all_kernel() [clone .kd]", trace.Barrier},
 	} {
-		if !trace.Communicates(c.kernel) {
+		if !names.Communicates(c.kernel) {
 			t.Errorf("%s counts as compute", c.kernel)
 		}
-		if got := trace.KernelOp(c.kernel); got != c.op {
+		if got := names.KernelOp(c.kernel); got != c.op {
 			t.Errorf("%s is %v, want %v", c.kernel, got, c.op)
 		}
 	}
@@ -74,7 +75,7 @@ func TestComputeKernelsDoNotCommunicate(t *testing.T) {
 		"void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::lambda(all_reduce)>(int)",
 		"fused_moe_kernel",
 	} {
-		if trace.Communicates(kernel) || trace.LooksLikeCommunication(kernel) {
+		if names.Communicates(kernel) || names.LooksLikeCommunication(kernel) {
 			t.Errorf("%s counts as communication", kernel)
 		}
 	}
@@ -88,10 +89,10 @@ func TestLooksLikeCommunication(t *testing.T) {
 		"p2p_copy_kernel",
 		"kernel_ag_intra_node_nvls_multimem",
 	} {
-		if !trace.LooksLikeCommunication(kernel) {
+		if !names.LooksLikeCommunication(kernel) {
 			t.Errorf("%s does not look like communication", kernel)
 		}
-		if trace.Communicates(kernel) {
+		if names.Communicates(kernel) {
 			t.Errorf("%s is known: choose another name for this test", kernel)
 		}
 	}

@@ -1,16 +1,19 @@
-package trace
+package merge
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // joinAll adds the tables of all runs, then their spans. It fills the merged run's side
 // tables first, so that the runs' side tables can be freed before spans are allocated:
 // spans and tables never exist twice at the same time.
-func (m *merger) joinAll(runs []*Run) {
+func (m *merger) joinAll(runs []*trace.Run) {
 	m.reserve(runs)
 	for i, r := range runs {
 		m.add(r, i)
@@ -35,8 +38,8 @@ func (m *merger) spans() int {
 }
 
 // reserve allocates the side tables once for all runs.
-func (m *merger) reserve(runs []*Run) {
-	m.b.init()
+func (m *merger) reserve(runs []*trace.Run) {
+	m.b.Intern("") // name 0
 	var kernels, comms, copies, workgroups, calls, operators int
 	for _, r := range runs {
 		kernels += len(r.Kernels)
@@ -46,7 +49,7 @@ func (m *merger) reserve(runs []*Run) {
 		calls += len(r.Calls)
 		operators += len(r.Operators)
 	}
-	t := &m.b.run
+	t := &m.b.Run
 	t.Kernels = slices.Grow(t.Kernels, kernels)
 	t.Comms = slices.Grow(t.Comms, comms)
 	t.Copies = slices.Grow(t.Copies, copies)
@@ -57,54 +60,56 @@ func (m *merger) reserve(runs []*Run) {
 
 // shiftRow returns a row index after n rows were inserted before its table.
 func shiftRow(row, n int32) int32 {
-	if row == None {
-		return None
+	if row == trace.None {
+		return trace.None
 	}
 	return row + n
 }
 
 // A source is a run being merged: how its indices are rewritten.
 type source struct {
-	spans  []Span // of the run
-	depth  []int8 // by span: number of ancestors
-	offset []Time // by lane: added to times
-	names  []NameID
-	lanes  []LaneID
-	rows   [numKinds]int32 // by kind: added to rows of the side table
-	at     []SpanID        // by span: its id in the merged run, for its children and the work it launched
+	spans  []trace.Span // of the run
+	depth  []int8       // by span: number of ancestors
+	offset []trace.Time // by lane: added to times
+	names  []trace.NameID
+	lanes  []trace.LaneID
+	rows   []int32        // by kind: added to rows of the side table
+	at     []trace.SpanID // by span: its id in the merged run, for its children and the work it launched
 
 	kernels, copies, waits int     // rows of the side tables
-	head                   sortKey // of the next span; its span number is its lane
+	order                  int     // among the sources
+	head                   nextKey // of the next span
 }
 
 // next is the index of the next span to merge.
 func (s *source) next() int { return len(s.at) }
 
+// A nextKey is the part of a span's place in the merged order that is known without its length.
+type nextKey struct {
+	start trace.Time
+	depth int8
+	lane  trace.LaneID
+}
+
 // load sets head to the key of the next span.
 func (s *source) load() {
 	n := s.next()
 	span := &s.spans[n]
-	s.head = sortKey{span.Start + s.offset[span.Lane], int32(s.lanes[span.Lane]), s.depth[n]}
+	s.head = nextKey{span.Start + s.offset[span.Lane], s.depth[n], s.lanes[span.Lane]}
 }
 
-// before is the order of Run.compare; on a tie the first source comes first.
-func (s *source) before(t *source) bool {
-	if s.head.start != t.head.start {
-		return s.head.start < t.head.start
-	}
-	if s.head.depth != t.head.depth {
-		return s.head.depth < t.head.depth
+// compare is the order of the spans of a run; on a tie the first source comes first.
+func (s *source) compare(t *source) int {
+	if c := cmp.Or(cmp.Compare(s.head.start, t.head.start), cmp.Compare(s.head.depth, t.head.depth)); c != 0 {
+		return c
 	}
 	x, y := s.spans[s.next()], t.spans[t.next()]
-	if x.Dur() != y.Dur() {
-		return x.Dur() > y.Dur()
-	}
-	return s.head.span < t.head.span
+	return cmp.Or(cmp.Compare(y.Dur(), x.Dur()), cmp.Compare(s.head.lane, t.head.lane), cmp.Compare(s.order, t.order))
 }
 
 // add adds everything of the run except its spans.
-func (m *merger) add(r *Run, index int) {
-	t := &m.b.run
+func (m *merger) add(r *trace.Run, index int) {
+	t := &m.b.Run
 	firstRow := int32(len(t.Ranks))
 	if m.parts {
 		firstRow = 0
@@ -114,11 +119,12 @@ func (m *merger) add(r *Run, index int) {
 	}
 	s := &source{
 		spans:  r.Spans,
-		depth:  r.depths(),
-		offset: make([]Time, len(r.Lanes)),
-		names:  make([]NameID, len(r.Names)),
-		lanes:  make([]LaneID, len(r.Lanes)),
-		at:     make([]SpanID, 0, len(r.Spans)),
+		depth:  r.Depths(),
+		order:  len(m.sources),
+		offset: make([]trace.Time, len(r.Lanes)),
+		names:  make([]trace.NameID, len(r.Names)),
+		lanes:  make([]trace.LaneID, len(r.Lanes)),
+		at:     make([]trace.SpanID, 0, len(r.Spans)),
 	}
 	for i, n := range r.Names {
 		s.names[i] = m.b.Intern(n)
@@ -149,38 +155,39 @@ func (m *merger) add(r *Run, index int) {
 // that no sort is needed afterwards. (If ranks of one run are shifted by different
 // offsets, one is.)
 func (m *merger) interleave() {
-	var heads []*source // a heap
-	m.b.run.Spans = make([]Span, 0, m.spans())
+	var heads []*source // by their next spans
+	m.b.Run.Spans = make([]trace.Span, 0, m.spans())
 	for _, s := range m.sources {
 		if len(s.spans) > 0 {
 			s.load()
-			heads = heapPush(heads, s, (*source).before)
+			heads = append(heads, s)
 		}
 	}
+	slices.SortFunc(heads, (*source).compare)
 	for len(heads) > 0 {
-		s := heads[0]
-		m.take(s)
-		if s.next() < len(s.spans) {
-			s.load()
-			heapSink(heads, (*source).before)
-		} else {
-			_, heads = heapPop(heads, (*source).before)
+		s, rest := heads[0], heads[1:]
+		if m.take(s); s.next() == len(s.spans) {
+			heads = rest
+			continue
 		}
+		s.load()
+		i, _ := slices.BinarySearchFunc(rest, s, (*source).compare)
+		copy(heads, rest[:i])
+		heads[i] = s
 	}
-	t, firstWait := &m.b.run, 0
+	t, firstWait := &m.b.Run, 0
 	for _, s := range m.sources {
-		kernels, copies := t.Kernels[s.rows[Compute]:], t.Copies[s.rows[Copy]:]
+		kernels, copies := t.Kernels[s.rows[trace.Compute]:], t.Copies[s.rows[trace.Copy]:]
 		waits := t.Waits[firstWait:]
 		firstWait += s.waits
-		mapLaunches(kernels[:s.kernels], copies[:s.copies], waits[:s.waits], s.at)
+		trace.MapLaunches(kernels[:s.kernels], copies[:s.copies], waits[:s.waits], s.at)
 	}
-	m.b.linked = true
 	m.sources = nil
 }
 
 // take adds the source's next span.
 func (m *merger) take(s *source) {
-	t := &m.b.run
+	t := &m.b.Run
 	span := s.spans[s.next()]
 	offset := s.offset[span.Lane]
 	span.Start += offset
@@ -188,41 +195,41 @@ func (m *merger) take(s *source) {
 	span.Name = s.names[span.Name]
 	span.Lane = s.lanes[span.Lane]
 	span.Attr = shiftRow(span.Attr, s.rows[span.Kind])
-	if span.Parent != None {
+	if span.Parent != trace.None {
 		span.Parent = s.at[span.Parent] // parents precede their children
 	}
-	s.at = append(s.at, SpanID(len(t.Spans)))
+	s.at = append(s.at, trace.SpanID(len(t.Spans)))
 	t.Spans = append(t.Spans, span)
 }
 
-func (m *merger) addRanks(r *Run, index int) {
+func (m *merger) addRanks(r *trace.Run, index int) {
 	for _, k := range r.Ranks {
-		a := &m.ranks[len(m.b.run.Ranks)]
+		a := &m.ranks[len(m.b.Run.Ranks)]
 		k.Shift += a.shift
 		k.Uncertainty = max(k.Uncertainty, a.uncertainty)
 		if !a.known && a.run != m.ranks[0].run {
-			k.Uncertainty = None
+			k.Uncertainty = trace.None
 		}
 		m.b.AddRank(k)
 		if a.lagged {
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile starts with a different collective: renumbered so that the ends agree", k.ID), "", 0)
+			m.b.Note(trace.Repaired, k.Source, fmt.Sprintf("rank %d: its profile starts with a different collective: renumbered so that the ends agree", k.ID), "", 0)
 		}
 		switch {
 		case a.stamped:
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: separate timer: shifted by %v, assuming that kernels that store to each other start together", k.ID, time.Duration(a.shift)), "", 0)
+			m.b.Note(trace.Repaired, k.Source, fmt.Sprintf("rank %d: separate timer: shifted by %v, assuming that kernels that store to each other start together", k.ID, time.Duration(a.shift)), "", 0)
 		case a.shift != 0:
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
+			m.b.Note(trace.Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
 		case !a.known && m.epoch == 0 && !m.hostClock:
-			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: assumed to start with them", k.ID), "", 0)
+			m.b.Note(trace.Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: assumed to start with them", k.ID), "", 0)
 		case !a.known:
-			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks: its clock is not checked", k.ID), "", 0)
+			m.b.Note(trace.Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks: its clock is not checked", k.ID), "", 0)
 		}
 	}
 }
 
 // lags returns, by group row, the offset to add to the numbers of collectives. A run of
 // several ranks has one offset for all of them.
-func (m *merger) lags(r *Run, firstRow int32) []int64 {
+func (m *merger) lags(r *trace.Run, firstRow int32) []int64 {
 	lags := make([]int64, len(r.Groups))
 	if len(r.Ranks) != 1 {
 		return lags
@@ -235,8 +242,8 @@ func (m *merger) lags(r *Run, firstRow int32) []int64 {
 
 // addTables appends the side tables and returns, by Kind, the offset of the appended
 // rows.
-func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds]int32) {
-	t := &m.b.run
+func (m *merger) addTables(r *trace.Run, groups []int32, lags []int64) (rows []int32) {
+	t := &m.b.Run
 	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
 	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
 	uses := m.addUses(r)
@@ -246,7 +253,7 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 		t.Kernels = append(t.Kernels, k)
 	}
 	for _, c := range r.Comms {
-		if c.Group != None {
+		if c.Group != trace.None {
 			c.Seq += lags[c.Group]
 			c.Group = groups[c.Group]
 		}
@@ -262,17 +269,38 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 	}
 	t.Workgroups = append(t.Workgroups, r.Workgroups...)
 	t.Operators = append(t.Operators, r.Operators...)
-	for k := range rows {
-		switch k := Kind(k); {
-		case k == HostCall || k == Launch:
+	rows = make([]int32, trace.NumKinds)
+	for k := range trace.NumKinds {
+		switch {
+		case k == trace.HostCall || k == trace.Launch:
 			rows[k] = calls
-		case k == Compute || k == Collective:
+		case k == trace.Compute || k == trace.Collective:
 			rows[k] = kernels
-		case k == Copy || k == Transfer:
+		case k == trace.Copy || k == trace.Transfer:
 			rows[k] = copies
 		case k.InKernel():
 			rows[k] = workgroups
 		}
 	}
 	return rows
+}
+
+// addUses appends the accesses of a run, and returns the offset of the numbers.
+func (m *merger) addUses(r *trace.Run) int32 {
+	t := &m.b.Run
+	first, rows := int32(len(t.Uses)), int32(len(t.Accesses))
+	for _, u := range r.Uses {
+		u.First += rows
+		t.Uses = append(t.Uses, u)
+	}
+	t.Accesses = append(t.Accesses, r.Accesses...)
+	return first
+}
+
+// shiftUses is the number in Run.Uses after n rows were inserted before its table.
+func shiftUses(uses, n int32) int32 {
+	if uses == 0 {
+		return 0
+	}
+	return uses + n
 }

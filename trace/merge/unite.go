@@ -1,8 +1,10 @@
-package trace
+package merge
 
 import (
 	"fmt"
 	"slices"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A part is a kind of data that only one file of a rank may have.
@@ -21,16 +23,16 @@ func (p part) String() string {
 }
 
 // parts returns the parts that a run has.
-func parts(r *Run) (has [numParts]bool) {
+func parts(r *trace.Run) (has [numParts]bool) {
 	for _, s := range r.Spans {
 		switch {
-		case s.Kind == Compute || s.Kind == Collective:
+		case s.Kind == trace.Compute || s.Kind == trace.Collective:
 			has[partKernels] = true
-		case s.Kind == Copy || s.Kind == Transfer:
+		case s.Kind == trace.Copy || s.Kind == trace.Transfer:
 			has[partCopies] = true
 		case s.Kind.InKernel():
 			has[partWorkgroups] = true
-		case s.Kind == HostCall || s.Kind == Launch:
+		case s.Kind == trace.HostCall || s.Kind == trace.Launch:
 			has[partHost] = true
 		}
 	}
@@ -40,10 +42,10 @@ func parts(r *Run) (has [numParts]bool) {
 // unite joins runs that are parts of one rank: those with the same rank id, and a run
 // of only host calls with the single other run without rank id. The parts must share a
 // clock, and no two may be of the same kind.
-func unite(runs []*Run) ([]*Run, error) {
-	var whole []*Run
+func unite(runs []*trace.Run) ([]*trace.Run, error) {
+	var whole []*trace.Run
 	for _, r := range joinHostSide(runs) {
-		at := slices.IndexFunc(whole, func(w *Run) bool { return sameRank(w, r) })
+		at := slices.IndexFunc(whole, func(w *trace.Run) bool { return sameRank(w, r) })
 		if at < 0 {
 			whole = append(whole, r)
 			continue
@@ -57,15 +59,15 @@ func unite(runs []*Run) ([]*Run, error) {
 	return whole, nil
 }
 
-func sameRank(a, b *Run) bool {
-	return len(a.Ranks) == 1 && len(b.Ranks) == 1 && a.Ranks[0].ID != None &&
+func sameRank(a, b *trace.Run) bool {
+	return len(a.Ranks) == 1 && len(b.Ranks) == 1 && a.Ranks[0].ID != trace.None &&
 		a.Ranks[0].ID == b.Ranks[0].ID && a.Ranks[0].Run == b.Ranks[0].Run
 }
 
 // joinHostSide joins two runs without rank id if one has only host calls and the other
 // has none.
-func joinHostSide(runs []*Run) []*Run {
-	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != None || runs[1].Ranks[0].ID != None {
+func joinHostSide(runs []*trace.Run) []*trace.Run {
+	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != trace.None || runs[1].Ranks[0].ID != trace.None {
 		return runs
 	}
 	for i, r := range runs {
@@ -75,30 +77,30 @@ func joinHostSide(runs []*Run) []*Run {
 			continue
 		}
 		if both, err := joinParts(runs[1-i], r); err == nil {
-			return []*Run{both}
+			return []*trace.Run{both}
 		}
 	}
 	return runs
 }
 
 // oneClock reports whether the runs have a common clock.
-func oneClock(a, b *Run) bool {
-	return a.Epoch != 0 && b.Epoch != 0 || oneMachine([]*Run{a, b})
+func oneClock(a, b *trace.Run) bool {
+	return a.Epoch != 0 && b.Epoch != 0 || oneMachine([]*trace.Run{a, b})
 }
 
 // apart is the gap between two runs on one clock; 0 if they overlap.
-func apart(a, b *Run) Time {
-	from := Time(b.Epoch - a.Epoch)
+func apart(a, b *trace.Run) trace.Time {
+	from := trace.Time(b.Epoch - a.Epoch)
 	if a.Epoch == 0 || b.Epoch == 0 {
-		from = Time(b.Clock - a.Clock)
+		from = trace.Time(b.Clock - a.Clock)
 	}
 	return max(0, from-a.End, -from-b.End)
 }
 
 // joinParts joins two runs that are parts of one rank.
-func joinParts(a, b *Run) (*Run, error) {
+func joinParts(a, b *trace.Run) (*trace.Run, error) {
 	fail := func(msg, cure string) error {
-		return &SyntaxError{File: b.Ranks[0].Source, Msg: fmt.Sprintf(msg, b.Ranks[0].ID, a.Ranks[0].Source), Cure: cure}
+		return &trace.SyntaxError{File: b.Ranks[0].Source, Msg: fmt.Sprintf(msg, b.Ranks[0].ID, a.Ranks[0].Source), Cure: cure}
 	}
 	hasA, hasB := parts(a), parts(b)
 	for p := range numParts {
@@ -112,21 +114,21 @@ func joinParts(a, b *Run) (*Run, error) {
 	case !oneClock(a, b):
 		return nil, fail("rank %d is also in %s, and the relation of their clocks is unknown", "give one of them, or parts on one clock")
 	case apart(a, b) > 0:
-		return nil, fail("rank %d is also in %s, "+roughly(apart(a, b))+" apart", "give the files of one profiled window")
+		return nil, fail("rank %d is also in %s, "+trace.Roughly(apart(a, b))+" apart", "give the files of one profiled window")
 	}
 	m := merger{name: a.Name, ranks: []alignment{{known: true}}, parts: true, simulated: a.Simulated}
-	runs := []*Run{a, b}
+	runs := []*trace.Run{a, b}
 	if err := m.clock(runs); err != nil {
 		return nil, err
 	}
 	m.reserve(runs)
 	m.add(a, 0)
-	calls, kernels := len(m.b.run.Calls), len(m.b.run.Kernels)
-	copies := len(m.b.run.Copies)
+	calls, kernels := len(m.b.Run.Calls), len(m.b.Run.Kernels)
+	copies := len(m.b.Run.Copies)
 	m.add(b, 1)
 	m.interleave()
-	t := &m.b.run
-	m.b.Note(Noted, b.Ranks[0].Source, "joined with "+a.Ranks[0].Source+": parts of one rank", "", 0)
+	t := &m.b.Run
+	m.b.Note(trace.Noted, b.Ranks[0].Source, "joined with "+a.Ranks[0].Source+": parts of one rank", "", 0)
 	if !linkParts(t) {
 		for i := calls; i < len(t.Calls); i++ {
 			t.Calls[i].Correlation = 0
@@ -138,20 +140,19 @@ func joinParts(a, b *Run) (*Run, error) {
 			t.Copies[i].Correlation = 0
 		}
 		linkParts(t) // the remaining work is of one part
-		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers differ from those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
+		m.b.Note(trace.Noted, b.Ranks[0].Source, "its correlation numbers differ from those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
 	}
-	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
+	return m.b.Finish(trace.Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated, Linked: true}), nil
 }
 
 // linkParts links the calls of one part with the device work of the other. It does
 // nothing and returns false if matching correlations would start work before its call:
 // then two tools numbered independently.
-func linkParts(r *Run) bool {
-	b := Builder{run: *r}
-	b.link(false)
+func linkParts(r *trace.Run) bool {
+	r.Link(false)
 	launches, late := 0, 0
 	for _, s := range r.Spans {
-		if id := r.LaunchOf(s); id != None {
+		if id := r.LaunchOf(s); id != trace.None {
 			launches++
 			if r.Spans[id].Start > s.Start {
 				late++
@@ -162,6 +163,6 @@ func linkParts(r *Run) bool {
 	if late*100 > mostLate*launches {
 		return false
 	}
-	b.link(true)
+	r.Link(true)
 	return true
 }

@@ -1,14 +1,16 @@
-package trace
+package merge
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // SideBySide puts several runs into one, to compare strategies. Each run keeps its
 // times and has separate rank rows labelled with its name.
-func SideBySide(runs []*Run, name string) *Run {
-	m := merger{name: name, start: make([]Time, len(runs))}
+func SideBySide(runs []*trace.Run, name string) *trace.Run {
+	m := merger{name: name, start: make([]trace.Time, len(runs))}
 	for i, r := range runs {
 		for row := range r.Ranks {
 			m.ranks = append(m.ranks, alignment{run: i, row: row, known: true})
@@ -17,20 +19,20 @@ func SideBySide(runs []*Run, name string) *Run {
 	m.reserve(runs)
 	simulated, estimated := true, ""
 	for i, r := range runs {
-		first := len(m.b.run.Ranks)
+		first := len(m.b.Run.Ranks)
 		m.add(r, i)
-		for k := first; k < len(m.b.run.Ranks); k++ {
-			m.b.run.Ranks[k].Run = r.Name
+		for k := first; k < len(m.b.Run.Ranks); k++ {
+			m.b.Run.Ranks[k].Run = r.Name
 		}
 		simulated, estimated = simulated && r.Simulated, cmp.Or(estimated, r.Estimated)
 	}
 	m.interleave()
-	return m.b.Finish(Options{Name: name, Simulated: simulated, Estimated: estimated, KeepZero: true})
+	return m.b.Finish(trace.Options{Name: name, Simulated: simulated, Estimated: estimated, KeepZero: true, Linked: true})
 }
 
 // Split is the inverse of SideBySide: the runs by name, in order of their first
 // rank row. A single run is returned unchanged.
-func Split(r *Run) []*Run {
+func Split(r *trace.Run) []*trace.Run {
 	var names []string
 	for _, k := range r.Ranks {
 		if !slices.Contains(names, k.Run) {
@@ -38,23 +40,23 @@ func Split(r *Run) []*Run {
 		}
 	}
 	if len(names) < 2 {
-		return []*Run{r}
+		return []*trace.Run{r}
 	}
-	runs := make([]*Run, len(names))
+	runs := make([]*trace.Run, len(names))
 	for i, n := range names {
-		runs[i] = r.only(n)
+		runs[i] = only(r, n)
 	}
 	return runs
 }
 
 // only returns the part of a run whose rank rows have the name. It shares the side
 // tables, except those that refer to spans.
-func (r *Run) only(name string) *Run {
+func only(r *trace.Run, name string) *trace.Run {
 	part := *r
 	part.Name, part.Ranks, part.Lanes, part.Spans, part.End = name, nil, nil, nil, 0
 	ranks := make([]int32, len(r.Ranks))
 	for i, k := range r.Ranks {
-		ranks[i] = None
+		ranks[i] = trace.None
 		if k.Run == name {
 			ranks[i] = int32(len(part.Ranks))
 			k.Run = ""
@@ -63,51 +65,51 @@ func (r *Run) only(name string) *Run {
 	}
 	part.Waits = nil
 	for _, w := range r.Waits {
-		if w.Rank = ranks[w.Rank]; w.Rank != None {
+		if w.Rank = ranks[w.Rank]; w.Rank != trace.None {
 			part.Waits = append(part.Waits, w)
 		}
 	}
-	lanes := make([]LaneID, len(r.Lanes))
+	lanes := make([]trace.LaneID, len(r.Lanes))
 	for i, l := range r.Lanes {
-		lanes[i] = None
-		if l.Rank = ranks[l.Rank]; l.Rank == None {
+		lanes[i] = trace.None
+		if l.Rank = ranks[l.Rank]; l.Rank == trace.None {
 			continue
 		}
-		if l.Peer != None {
+		if l.Peer != trace.None {
 			l.Peer = ranks[l.Peer]
 		}
-		lanes[i] = LaneID(len(part.Lanes))
+		lanes[i] = trace.LaneID(len(part.Lanes))
 		part.Lanes = append(part.Lanes, l)
 	}
-	spans := make([]SpanID, len(r.Spans))
+	spans := make([]trace.SpanID, len(r.Spans))
 	for i, s := range r.Spans {
-		spans[i] = None
-		if s.Lane = lanes[s.Lane]; s.Lane == None {
+		spans[i] = trace.None
+		if s.Lane = lanes[s.Lane]; s.Lane == trace.None {
 			continue
 		}
-		if s.Parent != None {
+		if s.Parent != trace.None {
 			s.Parent = spans[s.Parent] // parents precede their children
 		}
-		spans[i] = SpanID(len(part.Spans))
+		spans[i] = trace.SpanID(len(part.Spans))
 		part.Spans = append(part.Spans, s)
 		part.End = max(part.End, s.End)
 	}
-	part.refer(spans)
+	refer(&part, spans)
 	return &part
 }
 
 // refer copies the side tables that refer to spans and updates them: at maps each span
 // of the whole run to its new id, or None.
-func (r *Run) refer(at []SpanID) {
+func refer(r *trace.Run, at []trace.SpanID) {
 	r.Kernels, r.Copies, r.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
-	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
-	r.matchCollectives()
+	trace.MapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.MatchCollectives()
 }
 
 // After returns the kernels and copies of a run from a time on, by rank row; work in
 // progress at that time starts then. Host calls and waits are left out, and ranks without
 // a time: GPUs of a machine that the job does not use.
-func (r *Run) After(from []Time) *Run {
+func After(r *trace.Run, from []trace.Time) *trace.Run {
 	part := *r
 	part.Spans, part.Waits = nil, nil
 	for _, s := range r.Spans {
@@ -116,11 +118,11 @@ func (r *Run) After(from []Time) *Run {
 			continue
 		}
 		if at := from[row]; s.End > at {
-			s.Start, s.Parent = max(s.Start, at), None
+			s.Start, s.Parent = max(s.Start, at), trace.None
 			part.Spans = append(part.Spans, s)
 		}
 	}
-	slices.SortStableFunc(part.Spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
-	part.refer(slices.Repeat([]SpanID{None}, len(r.Spans)))
+	slices.SortStableFunc(part.Spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) })
+	refer(&part, slices.Repeat([]trace.SpanID{trace.None}, len(r.Spans)))
 	return &part
 }

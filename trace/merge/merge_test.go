@@ -1,4 +1,4 @@
-package trace
+package merge
 
 import (
 	"fmt"
@@ -9,79 +9,81 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A team is a group and the ends of its all-reduces on a rank's own clock.
 type team struct {
-	group Group
-	ends  []Time
+	group trace.Group
+	ends  []trace.Time
 }
 
 // teamRun is a run of one rank, whose clock reads 0 at epoch, that took part in collectives.
-func teamRun(id, world int, epoch int64, teams ...team) *Run {
-	var b Builder
+func teamRun(id, world int, epoch int64, teams ...team) *trace.Run {
+	var b trace.Builder
 	file := fmt.Sprintf("rank%d.json", id)
-	row := b.AddRank(Rank{ID: id, World: world, Source: file})
-	b.Add(Span{Start: 0, End: 1, Name: b.Intern("first"), Lane: b.Lane(Lane{Rank: row, Peer: None}), Parent: None, Attr: None})
+	row := b.AddRank(trace.Rank{ID: id, World: world, Source: file})
+	b.Add(trace.Span{Start: 0, End: 1, Name: b.Intern("first"), Lane: b.Lane(trace.Lane{Rank: row, Peer: trace.None}), Parent: trace.None, Attr: trace.None})
 	for stream, t := range teams {
-		lane, group := b.Lane(Lane{Kind: Queue, Rank: row, ID: int64(stream), Peer: None}), b.AddGroup(t.group)
+		lane, group := b.Lane(trace.Lane{Kind: trace.Queue, Rank: row, ID: int64(stream), Peer: trace.None}), b.AddGroup(t.group)
 		for i, end := range t.ends {
-			c := b.AddComm(Comm{Op: AllReduce, Group: group, Seq: int64(i), Peer: None})
-			k := b.AddKernel(Kernel{Comm: c, Op: None, Origin: None})
-			b.Add(Span{Start: end - 10, End: end, Name: b.Intern("nccl"), Lane: lane, Parent: None, Attr: k, Kind: Collective})
+			c := b.AddComm(trace.Comm{Op: trace.AllReduce, Group: group, Seq: int64(i), Peer: trace.None})
+			k := b.AddKernel(trace.Kernel{Comm: c, Op: trace.None, Origin: trace.None})
+			b.Add(trace.Span{Start: end - 10, End: end, Name: b.Intern("nccl"), Lane: lane, Parent: trace.None, Attr: k, Kind: trace.Collective})
 		}
 	}
-	return b.Finish(Options{Name: file, Epoch: epoch})
+	return b.Finish(trace.Options{Name: file, Epoch: epoch})
 }
 
 // rankRun is a teamRun in one group of all ranks.
-func rankRun(id, world int, epoch int64, ends ...Time) *Run {
-	return teamRun(id, world, epoch, team{Group{Name: "0", Ranks: []int{0, 1, 2}, Size: 3}, ends})
+func rankRun(id, world int, epoch int64, ends ...trace.Time) *trace.Run {
+	return teamRun(id, world, epoch, team{trace.Group{Name: "0", Ranks: []int{0, 1, 2}, Size: 3}, ends})
 }
 
-const us = Time(time.Microsecond)
+const us = trace.Time(time.Microsecond)
 
 func TestMergeClocks(t *testing.T) {
-	type want struct{ shift, uncertainty Time }
+	type want struct{ shift, uncertainty trace.Time }
 	for _, c := range []struct {
 		name string
-		runs []*Run
+		runs []*trace.Run
 		want []want // of ranks 1, 2, ...
 	}{
 		{
 			"one clock: what ends together differs a little",
-			[]*Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18, 1001*us, 1998*us, 3003*us)},
+			[]*trace.Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18, 1001*us, 1998*us, 3003*us)},
 			[]want{{0, 2 * us}},
 		},
 		{
 			"one clock, files that begin at different times",
-			[]*Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18+int64(500*us), 500*us, 1500*us, 2500*us)},
+			[]*trace.Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18+int64(500*us), 500*us, 1500*us, 2500*us)},
 			[]want{{0, 0}},
 		},
 		{
 			"another node's clock: off by the same amount again and again",
-			[]*Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18, 5000*us, 6001*us, 6999*us)},
+			[]*trace.Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18, 5000*us, 6001*us, 6999*us)},
 			[]want{{-4000 * us, us}},
 		},
 		{
 			"too few to go by",
-			[]*Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18, 1050*us)},
+			[]*trace.Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18, 1050*us)},
 			[]want{{0, 50 * us}},
 		},
 		{
 			"no clock at all: aligned on the ends",
-			[]*Run{rankRun(0, 2, 0, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 0, 4000*us, 5000*us, 6000*us)},
+			[]*trace.Run{rankRun(0, 2, 0, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 0, 4000*us, 5000*us, 6000*us)},
 			[]want{{-3000 * us, 0}},
 		},
 		{
 			"nothing in common",
-			[]*Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18)},
-			[]want{{0, None}},
+			[]*trace.Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18)},
+			[]want{{0, trace.None}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 2 {
-				run, err := Merge(c.runs, "job")
+				run, err := Runs(c.runs, "job")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,21 +102,23 @@ func TestMergeClocks(t *testing.T) {
 // rank 0. Groups of different ranks may have the same name, as tensor-parallel groups
 // do.
 func TestMergeAlignsThroughOthers(t *testing.T) {
-	ends := func(offset Time) []Time { return []Time{offset + 1000*us, offset + 2000*us, offset + 3000*us} }
-	run, err := Merge([]*Run{
-		teamRun(0, 4, 1e18, team{Group{Name: "tp", Ranks: []int{0, 1}}, ends(0)}),
-		teamRun(1, 4, 1e18, team{Group{Name: "tp", Ranks: []int{0, 1}}, ends(200 * us)}, team{Group{Name: "dp", Ranks: []int{1, 2}}, ends(0)}),
-		teamRun(2, 4, 1e18, team{Group{Name: "tp", Ranks: []int{2, 3}}, ends(9000 * us)}, team{Group{Name: "dp", Ranks: []int{1, 2}}, ends(500 * us)}),
+	ends := func(offset trace.Time) []trace.Time {
+		return []trace.Time{offset + 1000*us, offset + 2000*us, offset + 3000*us}
+	}
+	run, err := Runs([]*trace.Run{
+		teamRun(0, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(0)}),
+		teamRun(1, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(200 * us)}, team{trace.Group{Name: "dp", Ranks: []int{1, 2}}, ends(0)}),
+		teamRun(2, 4, 1e18, team{trace.Group{Name: "tp", Ranks: []int{2, 3}}, ends(9000 * us)}, team{trace.Group{Name: "dp", Ranks: []int{1, 2}}, ends(500 * us)}),
 		teamRun(3, 4, 1e18),
 	}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shifts []Time
+	var shifts []trace.Time
 	for _, k := range run.Ranks {
 		shifts = append(shifts, k.Shift)
 	}
-	if want := []Time{0, -200 * us, -700 * us, 0}; !slices.Equal(shifts, want) {
+	if want := []trace.Time{0, -200 * us, -700 * us, 0}; !slices.Equal(shifts, want) {
 		t.Errorf("got %v, want %v", shifts, want)
 	}
 	if !strings.Contains(ledger(run), "rank 3: no collective in common") {
@@ -125,19 +129,19 @@ func TestMergeAlignsThroughOthers(t *testing.T) {
 // A profile that begins one collective earlier counts one more. On a common clock the
 // offset is found; the numbers then agree and the clock is not shifted.
 func TestMergeNumbersCollectivesAlike(t *testing.T) {
-	ends := func(from, to int) (e []Time) {
+	ends := func(from, to int) (e []trace.Time) {
 		for i := from; i < to; i++ {
-			e = append(e, Time(i)*1000*us)
+			e = append(e, trace.Time(i)*1000*us)
 		}
 		return e
 	}
 	early, late := rankRun(0, 3, 1e18, ends(1, 20)...), rankRun(1, 3, 1e18, ends(3, 22)...)
 	earliest := rankRun(2, 3, 1e18, ends(0, 19)...)
-	run, err := Merge([]*Run{late, early, earliest}, "")
+	run, err := Runs([]*trace.Run{late, early, earliest}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := map[int64]Time{}
+	at := map[int64]trace.Time{}
 	for _, s := range run.Spans {
 		if c := run.Comm(s); c != nil {
 			if first, ok := at[c.Seq]; ok && first != s.End {
@@ -159,7 +163,7 @@ func TestMergeNumbersCollectivesAlike(t *testing.T) {
 	}
 }
 
-func ledger(r *Run) string {
+func ledger(r *trace.Run) string {
 	var b strings.Builder
 	for _, e := range r.Ledger.Entries {
 		fmt.Fprintf(&b, "%s %s: %s ×%d\n", e.Action, e.File, e.Reason, e.Count)
@@ -168,16 +172,16 @@ func ledger(r *Run) string {
 }
 
 func TestMergeRanks(t *testing.T) {
-	_, err := Merge([]*Run{rankRun(1, 2, 0), rankRun(0, 2, 0), rankRun(1, 2, 0)}, "")
+	_, err := Runs([]*trace.Run{rankRun(1, 2, 0), rankRun(0, 2, 0), rankRun(1, 2, 0)}, "")
 	if want := "rank1.json: rank 1 is also in rank1.json (give one file per rank, all of the same profiled window)"; err == nil || err.Error() != want {
 		t.Errorf("two of a rank: got %v, want %s", err, want)
 	}
 	for _, n := range []int{1, 3} {
-		var runs []*Run
+		var runs []*trace.Run
 		for id := range n {
 			runs = append(runs, rankRun(id, 8, 1e18, 1000*us))
 		}
-		run, err := Merge(runs, "job")
+		run, err := Runs(runs, "job")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,13 +189,13 @@ func TestMergeRanks(t *testing.T) {
 			t.Errorf("%d of 8: %s", n, ledger(run))
 		}
 	}
-	var unnamed []*Run
+	var unnamed []*trace.Run
 	for _, file := range []string{"trace-10.json", "trace-9.json", "trace-9b.json"} {
-		r := rankRun(None, 0, 1e18)
+		r := rankRun(trace.None, 0, 1e18)
 		r.Name, r.Ranks[0].Source = file, file
 		unnamed = append(unnamed, r)
 	}
-	run, err := Merge(unnamed, "")
+	run, err := Runs(unnamed, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +210,8 @@ func TestMergeRanks(t *testing.T) {
 
 // Times outside the valid range are an error, not an overflow.
 func TestMergeYearsApart(t *testing.T) {
-	for _, far := range []*Run{rankRun(1, 2, int64(Infinity)-20), rankRun(1, 2, 1, Infinity-20)} {
-		_, err := Merge([]*Run{rankRun(0, 2, 1), far}, "")
+	for _, far := range []*trace.Run{rankRun(1, 2, int64(trace.Infinity)-20), rankRun(1, 2, 1, trace.Infinity-20)} {
+		_, err := Runs([]*trace.Run{rankRun(0, 2, 1), far}, "")
 		if err == nil || !strings.HasPrefix(err.Error(), "rank1.json: its times are up to ") {
 			t.Errorf("%v", err)
 		}
@@ -218,7 +222,7 @@ func TestMergeYearsApart(t *testing.T) {
 // parent, and starts at the time of its clock.
 func TestMergeKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var runs []*Run
+		var runs []*trace.Run
 		var want []string
 		for id := range rapid.IntRange(2, 4).Draw(t, "ranks") {
 			epoch := rapid.Int64Range(1, int64(mostApart)/2).Draw(t, "epoch")
@@ -226,7 +230,7 @@ func TestMergeKeepsEverything(t *testing.T) {
 			runs = append(runs, r)
 			want = append(want, resolved(r)...)
 		}
-		m, err := Merge(runs, "")
+		m, err := Runs(runs, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,51 +247,51 @@ func TestMergeKeepsEverything(t *testing.T) {
 }
 
 // richRun draws a run with rows in every table, without collectives.
-func richRun(t *rapid.T, id int, epoch int64) *Run {
-	var b Builder
-	row := b.AddRank(Rank{ID: id})
+func richRun(t *rapid.T, id int, epoch int64) *trace.Run {
+	var b trace.Builder
+	row := b.AddRank(trace.Rank{ID: id})
 	pick := rapid.SampledFrom([]string{"a", "b", "c"})
-	op := b.AddOperator(Operator{Name: pick.Draw(t, "op"), Dims: [][]int64{{int64(id)}}})
-	group := b.AddGroup(Group{Name: pick.Draw(t, "group"), Size: 2})
-	lane := func(k LaneKind) LaneID {
-		return b.Lane(Lane{Kind: k, Rank: row, ID: rapid.Int64Range(0, 2).Draw(t, "lane"), Peer: None, Name: pick.Draw(t, "lane")})
+	op := b.AddOperator(trace.Operator{Name: pick.Draw(t, "op"), Dims: [][]int64{{int64(id)}}})
+	group := b.AddGroup(trace.Group{Name: pick.Draw(t, "group"), Size: 2})
+	lane := func(k trace.LaneKind) trace.LaneID {
+		return b.Lane(trace.Lane{Kind: k, Rank: row, ID: rapid.Int64Range(0, 2).Draw(t, "lane"), Peer: trace.None, Name: pick.Draw(t, "lane")})
 	}
-	at := func() (start, end Time) {
-		start = Time(rapid.Int64Range(0, 1000).Draw(t, "start"))
-		return start, start + Time(rapid.Int64Range(0, 100).Draw(t, "dur"))
+	at := func() (start, end trace.Time) {
+		start = trace.Time(rapid.Int64Range(0, 1000).Draw(t, "start"))
+		return start, start + trace.Time(rapid.Int64Range(0, 100).Draw(t, "dur"))
 	}
 	for range rapid.IntRange(1, 8).Draw(t, "spans") {
 		start, end := at()
-		s := Span{Start: start, End: end, Name: b.Intern(pick.Draw(t, "name")), Parent: None, Attr: None}
+		s := trace.Span{Start: start, End: end, Name: b.Intern(pick.Draw(t, "name")), Parent: trace.None, Attr: trace.None}
 		switch rapid.IntRange(0, 3).Draw(t, "kind") {
 		case 0:
-			s.Kind, s.Lane = HostCall, lane(HostThread)
-			s.Attr = b.AddCall(Call{Correlation: int64(start), Op: op})
+			s.Kind, s.Lane = trace.HostCall, lane(trace.HostThread)
+			s.Attr = b.AddCall(trace.Call{Correlation: int64(start), Op: op})
 		case 1:
-			s.Kind, s.Lane = Collective, lane(Queue)
-			s.Attr = b.AddKernel(Kernel{Op: op, Origin: None, Comm: b.AddComm(Comm{Op: Broadcast, Group: group, Seq: int64(start)})})
+			s.Kind, s.Lane = trace.Collective, lane(trace.Queue)
+			s.Attr = b.AddKernel(trace.Kernel{Op: op, Origin: trace.None, Comm: b.AddComm(trace.Comm{Op: trace.Broadcast, Group: group, Seq: int64(start)})})
 		case 2:
-			s.Kind, s.Lane = Copy, lane(Queue)
-			s.Attr = b.AddCopy(CopyAttr{Bytes: int64(start), Op: op})
+			s.Kind, s.Lane = trace.Copy, lane(trace.Queue)
+			s.Attr = b.AddCopy(trace.CopyAttr{Bytes: int64(start), Op: op})
 		case 3:
-			s.Kind, s.Lane = Workgroup, lane(Slot)
-			s.Attr = b.AddWorkgroup(WorkgroupAttr{ID: int32(start)})
+			s.Kind, s.Lane = trace.Workgroup, lane(trace.Slot)
+			s.Attr = b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(start)})
 			p := b.Add(s)
-			s.Kind, s.Parent = PhaseWait, p
+			s.Kind, s.Parent = trace.PhaseWait, p
 		}
 		b.Add(s)
 	}
-	return b.Finish(Options{Epoch: epoch})
+	return b.Finish(trace.Options{Epoch: epoch})
 }
 
 // resolved prints every span with the values that its indices refer to, at absolute
 // times.
-func resolved(r *Run) []string {
+func resolved(r *trace.Run) []string {
 	var out []string
 	for _, s := range r.Spans {
 		lane := r.Lanes[s.Lane]
 		line := fmt.Sprint(int64(s.Start)+r.Epoch, " ", s.Dur(), " rank ", r.Ranks[lane.Rank].ID, " ", lane.Kind, lane.ID, " ", s.Kind, " ", r.NameOf(s))
-		op := int32(None)
+		op := int32(trace.None)
 		if k := r.Kernel(s); k != nil {
 			c := r.Comm(s)
 			line += fmt.Sprint(" ", c.Seq, r.Groups[c.Group])
@@ -297,17 +301,17 @@ func resolved(r *Run) []string {
 			line += fmt.Sprint(" ", c.Bytes)
 			op = c.Op
 		}
-		if s.Kind == HostCall {
+		if s.Kind == trace.HostCall {
 			line += fmt.Sprint(" ", r.Calls[s.Attr].Correlation)
 			op = r.Calls[s.Attr].Op
 		}
 		if w := r.Workgroup(s); w != nil {
 			line += fmt.Sprint(" ", w.ID)
 		}
-		if op != None {
+		if op != trace.None {
 			line += fmt.Sprint(" ", r.Operators[op])
 		}
-		if s.Parent != None {
+		if s.Parent != trace.None {
 			p := r.Spans[s.Parent]
 			line += fmt.Sprint(" in ", r.NameOf(p), int64(p.Start)+r.Epoch, r.Workgroup(p).ID)
 		}
@@ -317,12 +321,12 @@ func resolved(r *Run) []string {
 }
 
 func TestRoughly(t *testing.T) {
-	for gap, want := range map[Time]string{
+	for gap, want := range map[trace.Time]string{
 		1_500_000_000:             "1.5s",
 		36_000_790_633_355:        "10h0m1s",
 		8_804_374_246_752_279_000: "101902 days",
 	} {
-		if got := roughly(gap); got != want {
+		if got := trace.Roughly(gap); got != want {
 			t.Errorf("%d: %s, want %s", gap, got, want)
 		}
 	}

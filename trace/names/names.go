@@ -1,40 +1,42 @@
-package trace
+package names
 
 import (
 	"path"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // CollectiveOpIn reads the operation from a framework's name for it, such as
 // allreduce, _allgather_base or reduce_scatter_tensor_coalesced, from a call of
 // NCCL or RCCL, or from the name of a kernel.
-func CollectiveOpIn(name string) CollectiveOp {
+func CollectiveOpIn(name string) trace.CollectiveOp {
 	name = strings.ReplaceAll(strings.ToLower(name), "_", "")
 	for _, o := range [...]struct {
 		word string
-		op   CollectiveOp
+		op   trace.CollectiveOp
 	}{
-		{"allreduce", AllReduce},
-		{"reducescatter", ReduceScatter},
-		{"allgather", AllGather},
-		{"alltoall", AllToAll},
-		{"sendrecv", SendRecv},
-		{"broadcast", Broadcast},
-		{"barrier", Barrier},
-		{"send", SendRecv},
-		{"recv", SendRecv},
-		{"crossdevicereduce", AllReduce},
-		{"reduce", Reduce},
-		{"gather", Gather},
-		{"scatter", Scatter},
+		{"allreduce", trace.AllReduce},
+		{"reducescatter", trace.ReduceScatter},
+		{"allgather", trace.AllGather},
+		{"alltoall", trace.AllToAll},
+		{"sendrecv", trace.SendRecv},
+		{"broadcast", trace.Broadcast},
+		{"barrier", trace.Barrier},
+		{"send", trace.SendRecv},
+		{"recv", trace.SendRecv},
+		{"crossdevicereduce", trace.AllReduce},
+		{"reduce", trace.Reduce},
+		{"gather", trace.Gather},
+		{"scatter", trace.Scatter},
 	} {
 		if strings.Contains(name, o.word) {
 			return o.op
 		}
 	}
-	return UnknownOp
+	return trace.UnknownOp
 }
 
 var (
@@ -57,13 +59,13 @@ func RankOfFolder(name string) int {
 	if m := rankFolder.FindStringSubmatch(name); m != nil {
 		return rankNumber(m[1])
 	}
-	return None
+	return trace.None
 }
 
 func rankNumber(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {
-		return None
+		return trace.None
 	}
 	return n
 }

@@ -1,9 +1,10 @@
-package trace_test
+package names_test
 
 import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 func TestCollectiveNames(t *testing.T) {
@@ -19,10 +20,10 @@ func TestCollectiveNames(t *testing.T) {
 		{"void vllm::cross_device_reduce_1stage<__half, 4>", true, trace.AllReduce},
 		{"ampere_fp16_s16816gemm_fp16_128x128", false, trace.UnknownOp},
 	} {
-		if got := trace.Communicates(c.kernel); got != c.is {
+		if got := names.Communicates(c.kernel); got != c.is {
 			t.Errorf("Communicates(%q) = %v", c.kernel, got)
 		}
-		if got := trace.CollectiveOpIn(c.kernel); got != c.op {
+		if got := names.CollectiveOpIn(c.kernel); got != c.op {
 			t.Errorf("CollectiveOpIn(%q) = %v, want %v", c.kernel, got, c.op)
 		}
 	}
@@ -32,7 +33,7 @@ func TestRankInName(t *testing.T) {
 	for name, want := range map[string]int{
 		"rank3.json.gz": 3, "/a/rank7/x_rank-12_wg_trace.csv": 12, `C:\t\Rank_4.json`: 4, "12345_kernel_trace.csv": trace.None, "rank.json": trace.None,
 	} {
-		if got := trace.RankInName(name); got != want {
+		if got := names.RankInName(name); got != want {
 			t.Errorf("RankInName(%q) = %d, want %d", name, got, want)
 		}
 	}

@@ -1,0 +1,161 @@
+// Package names reads what names of kernels, calls and files say: communication kernels of all
+// libraries and their operations, and ranks.
+package names
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A communicationKernel recognises the communication kernels of one library by their names.
+type communicationKernel struct {
+	words  string             // lower case, all found in the name up to its arguments, in this order
+	op     trace.CollectiveOp // UnknownOp: as the name says, see CollectiveOpIn
+	source string             // where the library defines the kernels
+}
+
+// communicationKernels are the known communication kernels. Earlier rows win.
+//
+// A dispatch sends tokens to the ranks of their experts and a combine sends the results
+// back: both are an all-to-all of uneven parts. A kernel that only exchanges counts or
+// flags is a barrier. A kernel that fuses an all-reduce with a norm is an all-reduce.
+var communicationKernels = [...]communicationKernel{
+	{"deep_ep notify", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode}.cu"},
+	{"deep_ep barrier", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/runtime.cu"},
+	{"deep_ep clean_low_latency_buffer", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
+	{"deep_ep dispatch", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
+	{"deep_ep combine", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
+	{"dpsk::ep notify", trace.Barrier, "deepseek-ai/profile-data, a version before the public one"},
+	{"dpsk::ep dispatch", trace.AllToAll, "deepseek-ai/profile-data, a version before the public one"},
+	{"dpsk::ep combine", trace.AllToAll, "deepseek-ai/profile-data, a version before the public one"},
+	{"epdispatch barrier", trace.Barrier, "ROCm/mori src/ops/dispatch_combine"},
+	{"epcombinesync", trace.Barrier, "ROCm/mori src/ops/dispatch_combine"},
+	{"epdispatch", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"epcombine", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"moea2adispatch", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"moea2acombine", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"a2a_dispatch_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"a2a_combine_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"intranode_alltoall_kernel", trace.AllToAll, "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
+	{"cross_device_reduce", trace.AllReduce, "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"reduce_scatter_cross_device_store", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"aiter allreduce_fusion_kernel", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"aiter allgather_", trace.AllGather, "ROCm/aiter csrc/include/custom_all_reduce.cuh: allgather_naive, _vec, _lastdim"},
+	{"quickreduce allreduce_prototype", trace.AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h"},
+	{"allreduce_fusion_kernel", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu; flashinfer comm/trtllm_allreduce_fusion.cuh"},
+	{"oneshotallreduce", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
+	{"twoshotallreduce", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
+	{"twoshot_allreduce_kernel", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/mnnvlTwoShotAllreduceKernels.cu"},
+	{"userbuffers_fp16_sum_inplace_gpu _ag", trace.AllGather, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"userbuffers res_allgather", trace.AllGather, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu"},
+	{"userbuffers_fp16_sum_inplace_gpu _rs", trace.ReduceScatter, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"userbuffers_fp16_sum", trace.AllReduce, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"kuserbuffers_push", trace.SendRecv, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"exchangesplitandoffset", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu"},
+	{"alltoallv", trace.AllToAll, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu; microsoft/mscclpp src/ext/collectives"},
+	{"symmetric_memory barrier_kernel", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory signal_kernel", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory::", trace.UnknownOp, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_gather", trace.AllGather, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ reduce_scatter", trace.ReduceScatter, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_reduce", trace.AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"_shot_all_reduce", trace.AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"all_reduce_ _shot", trace.AllReduce, "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
+	{"_all_reduce_kernel", trace.AllReduce, "meta-pytorch/kraken"},
+	{"mscclpp", trace.UnknownOp, "microsoft/mscclpp src/ext/collectives, src/core/executor"},
+	{"rocshmem barrier", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem quiet", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem", trace.UnknownOp, "ROCm/rocSHMEM src/rocshmem_gpu.cpp, src/host"},
+	{"barrier _on_stream_kernel", trace.Barrier, "NVIDIA/nvshmem src/device/launch"},
+	{"rdxn _on_stream_kernel", trace.AllReduce, "NVIDIA/nvshmem src/device/launch"},
+	{"fcollect _on_stream_kernel", trace.AllGather, "NVIDIA/nvshmem src/device/launch"},
+	{"_on_stream_kernel", trace.UnknownOp, "NVIDIA/nvshmem src/device/launch"},
+	{"nvshmem", trace.UnknownOp, "NVIDIA/nvshmem src/device"},
+	{"mscclkernel", trace.UnknownOp, "ROCm/rccl src/device/msccl_kernel_impl.h"},
+	{"nccl", trace.UnknownOp, "NVIDIA/nccl src/device; RCCL uses the same names"},
+	{"rccl", trace.UnknownOp, "ROCm/rccl src/device"},
+}
+
+// computeDespiteName are words of compute kernels whose names also hold words of
+// communication kernels: Inductor names a fused kernel after the operators whose outputs it
+// reads, DeepEP counts tokens by rank before it sends them, and buffers are cleared.
+var computeDespiteName = [...]string{
+	"triton_poi_", "triton_per_", "triton_red_", "triton_for_", "triton_tem_", "triton_fused_", "triton__",
+	"get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
+}
+
+// communicationOf returns the row that matches a kernel's name, or nil.
+func communicationOf(kernel string) *communicationKernel {
+	name := kernelWord(kernel)
+	if isCompute(name) {
+		return nil
+	}
+	for i := range communicationKernels {
+		if containsAll(name, communicationKernels[i].words) {
+			return &communicationKernels[i]
+		}
+	}
+	return nil
+}
+
+// kernelWord is a kernel's name without its template arguments and parameters, in lower
+// case.
+func kernelWord(kernel string) string {
+	kernel = strings.ReplaceAll(kernel, "(anonymous namespace)::", "")
+	if i := strings.IndexAny(kernel, "(<"); i > 0 {
+		kernel = kernel[:i]
+	}
+	return strings.ToLower(kernel)
+}
+
+func isCompute(name string) bool {
+	return slices.ContainsFunc(computeDespiteName[:], func(word string) bool { return strings.Contains(name, word) })
+}
+
+// containsAll reports whether a name contains words, which are separated by spaces, one
+// behind the other.
+func containsAll(name, words string) bool {
+	for word := range strings.SplitSeq(words, " ") {
+		i := strings.Index(name, word)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(word):]
+	}
+	return true
+}
+
+// Communicates reports whether a kernel is a communication kernel, by its name.
+func Communicates(kernel string) bool { return communicationOf(kernel) != nil }
+
+// KernelOp returns the operation of a communication kernel, by its name.
+func KernelOp(kernel string) trace.CollectiveOp {
+	c := communicationOf(kernel)
+	if c != nil && c.op != trace.UnknownOp {
+		return c.op
+	}
+	return CollectiveOpIn(kernelWord(kernel))
+}
+
+// LooksLikeCommunication reports whether a kernel that Communicates does not know has a
+// name as communication kernels have.
+func LooksLikeCommunication(kernel string) bool {
+	name := kernelWord(kernel)
+	if isCompute(name) || Communicates(kernel) {
+		return false
+	}
+	for _, words := range [...]string{
+		"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter",
+		"alltoall", "all_to_all", "all2all", "a2a", "sendrecv", "send_recv", "p2p", "rdma",
+		"cross_device", "cross_rank", "multimem", "symm_mem", "lamport", "ibgda",
+		"moe dispatch", "moe combine", "expert dispatch", "expert combine", "ep_dispatch", "ep_combine", "ep_scatter_send",
+	} {
+		if containsAll(name, words) {
+			return true
+		}
+	}
+	parts := strings.FieldsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return slices.Contains(parts, "comm") || slices.Contains(parts, "peer")
+}
