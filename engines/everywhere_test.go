@@ -21,7 +21,7 @@ import (
 // variants are settings that make a strategy move bytes in another way than its defaults do.
 const variants = "decompose:variant=ring,decompose:variant=waves,multistream:priority=on,fused:order=oblivious," +
 	"onesided:impl=ll,onesided:impl=ll128,onesided:impl=multimem,onesided:impl=store," +
-	"trigger:arbitration=mca:queue=5,trigger:algorithm=direct,trigger:nmc=off"
+	"trigger:arbitration=mca:queue=5,trigger:nmc=off"
 
 // everywhere calls check with the outcome of every strategy that applies, for
 // every sample and for every operation of a library, on each kind of machine:

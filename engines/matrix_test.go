@@ -94,7 +94,7 @@ func matrixRows(t *testing.T) (rows []matrixRow) {
 
 // matrixColumns are every strategy, and behind it those settings of it that serve other pairs.
 func matrixColumns(t *testing.T) (columns []plan.Selection) {
-	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll,trigger:algorithm=direct")
+	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,6 @@ var demands = []demand{
 	{"onesided impl=oneshot", "gemm+all_reduce gemv+all_reduce", oneNodeMachines},
 	{"onesided impl=ll", "gemm+all_to_all all_gather+gemm", everyMachine},
 	{"trigger", "gemm+reduce_scatter gemm+all_reduce", oneNodeMachines},
-	{"trigger algorithm=direct", "gemm+all_to_all gemm+reduce_scatter", oneNodeMachines},
 }
 
 // A cellKey is a row and column of the matrix.

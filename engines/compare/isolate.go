@@ -270,7 +270,7 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	if err != nil {
 		return nil, err
 	}
-	pl.Anchored = s.beside
+	pl.AtCapturedStarts(s.beside)
 	p := pl.Write(nil)
 	result, err := replay.Simulate(s.m, p, replay.Options{Name: "captured with interference", Stop: stop})
 	if err != nil {

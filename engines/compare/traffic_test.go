@@ -27,7 +27,7 @@ func TestTrafficWithinMemoryRate(t *testing.T) {
 			}
 		}
 		out, err := compare.Run(w, m, enginetest.MustParse(t, "bulk")[0], plan.Scenario{}, replay.Options{})
-		if err != nil || out.Time < 270_000 || out.Time > 350_000 {
+		if err != nil || out.Time < 230_000 || out.Time > 300_000 {
 			t.Errorf("%g times the memory's rate: bulk takes %d ns, %v", c.listed, out.Time, err)
 		}
 		alone, err := compare.Isolate(w, m, nil)

@@ -34,7 +34,6 @@ type slicing struct {
 	joined machine.Topology // of the ranks
 	done   [][]program.Flag // by rank index and computed slice: vectors finished
 	ready  [][]program.Flag // by rank index, then source·slices + slice: the slice has arrived
-	landed []program.Flag   // with sync=quiet, by rank index: its slices that are where they belong; else nil
 }
 
 // ofEight is the part of a CU's workgroups that a fused kernel can keep
@@ -66,9 +65,6 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) 
 	d.bytes = float64(p.Coll.Bytes) / float64(op.Tiling.Tiles)
 	if d.wgs = slots / d.size * d.size; d.wgs == 0 {
 		return nil, &plan.NotApplicable{Strategy: "fused", Why: fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)}
-	}
-	if v["sync"] == "quiet" && p.Direction == workload.ComputeThenCollective {
-		d.landed = pl.Program.NewFlags(n, "slices that arrived of rank")
 	}
 	d.done = pl.FlagsOf(d.ranks, n*d.slices, func(rank int32, _ int) string { return fmt.Sprintf("vectors of a slice finished on rank %d", rank) })
 	d.ready = pl.FlagsOf(d.ranks, n*d.slices, func(rank int32, i int) string {
@@ -165,23 +161,14 @@ func (d *slicing) tiles() int {
 
 // fuseSlices writes a pair as one kernel. Slices arrive at their final position, so the
 // reordering kernel is left out. No barrier follows, because the workgroups wait for all
-// incoming slices; with sync=quiet, a rank waits for its own puts and then for all ranks
-// (SC'24 section III-A, rule U17).
+// incoming slices (SC'24 section III-A).
 func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
 	compute, _ := r.Split(p)
 	kernel := slicedKernel
 	if p.Direction == workload.CollectiveThenCompute {
 		kernel = gradientKernel
 	}
-	var behind func(s *plan.Stream)
-	if d.landed != nil {
-		behind = func(s *plan.Stream) {
-			s.Wait(d.landed[plan.Place(d.ranks, r.ID)], int64(len(d.ranks)*d.slices), "quiet")
-			s.Delay(plan.Duration(r.Planner.Machine.Network.Latency.Value), program.LaunchGap, "acknowledgement")
-			barrier(r, p, s)
-		}
-	}
-	r.WriteAsOne(p, kernel(r.Planner, compute, p, d), behind)
+	r.WriteAsOne(p, kernel(r.Planner, compute, p, d), nil)
 }
 
 // leaveOutReorders adds to the pairs the kernels that reorder the output of an embedding's
@@ -250,9 +237,6 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 		work.Write = d.bytes
 		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.peer*d.slices+x.slice], Count: 1, Last: int64(x.size)}
 		ready := d.ready[x.peer][me*d.slices+x.slice]
-		if d.landed != nil {
-			ready = d.landed[me]
-		}
 		to, from := int(d.ranks[x.peer]), op.Rank
 		switch {
 		case to == from:
@@ -266,9 +250,6 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 		return putSlice(pl, append(buf, work, done), int32(to), float64(x.size)*d.bytes, ready)
 	})
 	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
-	if d.landed != nil {
-		return k
-	}
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
 		for i := wg; i < len(d.ready[me]); i += d.wgs {
 			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][i], Count: 1})

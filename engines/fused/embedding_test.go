@@ -262,34 +262,3 @@ func TestMeshOrderKeepsLinksBusy(t *testing.T) {
 		}
 	}
 }
-
-// With sync=quiet no workgroup waits for flags, every slice is put as often as with flags, and
-// the next iteration starts on both ranks together; that takes longer by at least the barrier.
-func TestQuietEndsTogether(t *testing.T) {
-	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 1024, 32, 7)+"iterations: 3\n")
-	times := map[string]trace.Time{}
-	puts := map[string]int{}
-	for _, sync := range []string{"flags", "quiet"} {
-		out := enginetest.Detailed(t, w, m, "fused", map[string]string{"sync": sync, "slice": "32"}, replay.Options{})
-		run := out.Result.Run
-		waits := 0
-		for _, s := range run.Spans {
-			switch {
-			case s.Kind == trace.PhasePut && run.NameOf(s) == "put":
-				puts[sync]++
-			case s.Kind == trace.PhaseWait && s.Dur() > 0 && !s.Vacant() && run.NameOf(s) != "latency":
-				waits++
-			}
-		}
-		if (waits > 0) != (sync == "flags") {
-			t.Errorf("sync=%s: workgroups wait %d times", sync, waits)
-		}
-		times[sync] = out.Time
-	}
-	if puts["flags"] == 0 || puts["flags"] != puts["quiet"] {
-		t.Errorf("puts %v", puts)
-	}
-	if extra := times["quiet"] - times["flags"]; extra < plan.Duration(m.Launch.Barrier.Value) || extra > times["flags"]/20 {
-		t.Errorf("takes %d, with flags %d", times["quiet"], times["flags"])
-	}
-}

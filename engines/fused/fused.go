@@ -24,7 +24,6 @@ var Strategy = plan.Strategy{
 	Params: []plan.Param{
 		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first", Measured: []string{"aware", "oblivious"}, Work: "the order of tiles in that kernel"},
 		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices", Tune: []int{8, 16, 32, 64}, Work: "the size of slices in that kernel"},
-		{Name: "sync", Default: "flags", Choices: []string{"flags", "quiet"}, Doc: "of slices: a flag behind each, which workgroups wait for; or a quiet, which ends when the rank's puts have arrived, and a barrier of all ranks behind the kernel", Work: "what that kernel waits for"},
 		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there", Work: "the resources of that kernel"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit", Measured: []string{plan.AnyNumber}, Work: "the grid of that kernel"},
 		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers", Work: "the fences of that kernel"},
@@ -118,14 +117,9 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
 		// Kernels between the two rearrange the output for the collective. The stores of the fused
 		// kernel write every tile to its final position (rule U1).
-		barrier(r, p, s)
+		g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
+		r.Barrier(s, g.Arrive, len(p.First))
 	})
-}
-
-// barrier makes a stream wait until all ranks of a pair have come to it.
-func barrier(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
-	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
-	r.Barrier(s, g.Arrive, len(p.First))
 }
 
 // fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous

@@ -26,19 +26,16 @@ func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, 
 	return end
 }
 
-// commKernel is the communication kernel: its workgroups store every piece to every
-// peer together, or, with the swizzle for a mesh, each begins with another peer.
-// Pieces of a scattered GEMM are waited for.
+// commKernel is the communication kernel that adds the rows of each token: its workgroups wait
+// for every piece and store it to its peer together or, with the swizzle for a mesh, each
+// begins with another peer.
 func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed program.Flag) *program.Kernel {
 	n, blocks := len(b.ranks), t.blocksOf(p.Pair)
-	gather := p.Direction == workload.CollectiveThenCompute
 	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*blocks)
 	recipe := func(wg int, buf []program.Phase) []program.Phase {
 		buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
 		computed := func(shard, piece int) {
-			if !gather {
-				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
-			}
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
 		}
 		for c := range b.cuts {
 			for i := range n - 1 {
@@ -51,9 +48,6 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 			}
 		}
 		for c := range b.cuts {
-			if gather {
-				break
-			}
 			computed(me, c)
 			buf = append(buf, t.store(p, b.ranks[me], true, bytes))
 		}

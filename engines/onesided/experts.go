@@ -58,9 +58,6 @@ func addsRows(p *workload.Pair) bool {
 	return p.Experts > 1 && p.Direction == workload.ComputeThenCollective
 }
 
-// byKernel reports whether a communication kernel moves a pair's data, not copy engines.
-func (t *operator) byKernel(p *workload.Pair) bool { return t.kernel || addsRows(p) }
-
 // blocksOf is the number of workgroups of a pair's communication kernel.
 func (t *operator) blocksOf(p *workload.Pair) int {
 	f := t.pl.Machine.Fabric

@@ -98,7 +98,6 @@ func TestGatheredExperts(t *testing.T) {
 	}{
 		{"onesided", "", 0, 1},
 		{"onesided", "impl=push", 0, 1},
-		{"onesided", "mover=kernel", 0, 1},
 		{"decompose", "chunks=4", 4, 4},
 	} {
 		got := enginetest.Outcome(t, w, m, c.strategy, enginetest.Settings(c.set))
@@ -164,6 +163,25 @@ func TestScatteredExperts(t *testing.T) {
 				t.Fatalf("%q: %d workgroups, want %d", set, k.WGs(), blocks)
 			}
 		}
+	}
+}
+
+// The communication kernel is launched before the GEMM that waits for it, so it finds its slots
+// (rule O9).
+func TestCommKernelFindsSlots(t *testing.T) {
+	w, m := plantest.OperatorOf(t, fmt.Sprintf(scatterExperts, 8192))
+	out := enginetest.Outcome(t, w, m, "onesided", nil)
+	if out.Result == nil {
+		t.Fatal(out.Why)
+	}
+	first := map[trace.Kind]trace.Time{}
+	for _, x := range out.Result.Run.Spans {
+		if _, seen := first[x.Kind]; !seen && out.Result.Run.RankOf(x) == 0 {
+			first[x.Kind] = x.Start
+		}
+	}
+	if first[trace.Collective] > first[trace.Compute] {
+		t.Errorf("the communication kernel starts at %d ns, the GEMM at %d", first[trace.Collective], first[trace.Compute])
 	}
 }
 

@@ -34,7 +34,6 @@ var Strategy = plan.Strategy{
 			Measured: []string{"chunks"}, Ways: chunksWays, Work: pipelineWork,
 		},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
-		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, For: "impl=auto|push", Doc: "copy engines or a communication kernel", Work: "a communication kernel beside the GEMM"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
 		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
 		plan.GraphParam,
@@ -88,7 +87,7 @@ var (
 			{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
 		})
 	wholeWays = []plan.Way{
-		{With: "impl=auto|pull gemm=whole mover=engine", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
+		{With: "impl=auto|pull gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
 		{With: "impl=" + pipelined + " gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
 		{With: "impl=" + pipelined + " gemm=whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
 	}

@@ -171,9 +171,6 @@ func TestOnesidedByHand(t *testing.T) {
 		// On a mesh an eighth of a shard of every peer comes every 12.5.
 		{"mesh: all links at once", trace.AllGather, machine.Mesh, "", 316_500},
 		{"mesh, order of a switch: one link of three", trace.AllGather, machine.Mesh, "swizzle=switch", 376 * µs},
-
-		// 132 workgroups on 128: the last four start when the kernel is over, at 300, with seven tiles each.
-		{"communication kernel on the GEMM's units", trace.AllGather, machine.Switch, "mover=kernel", 566 * µs},
 	} {
 		s := plantest.Gathered
 		s.Op = c.op
@@ -309,31 +306,6 @@ func TestOnesidedStores(t *testing.T) {
 	}
 }
 
-// The communication kernel is launched before the GEMM that waits for it, so it finds its slots
-// (rule O9).
-func TestCommKernelFindsSlots(t *testing.T) {
-	for _, spec := range []plantest.Spec{plantest.Gathered, plantest.Scattered} {
-		out := enginetest.Outcome(t, spec.Build(t), plantest.H200(t, 4), "onesided", enginetest.Settings("mover=kernel"))
-		if out.Result == nil {
-			t.Fatalf("%s: %s", spec.Op, out.Why)
-		}
-		run := out.Result.Run
-		var comm, gemm trace.Time
-		for _, x := range run.Spans {
-			switch {
-			case run.RankOf(x) != 0:
-			case run.NameOf(x) == "gemm_256x128" && gemm == 0:
-				gemm = x.Start
-			case x.Kind == trace.Collective && comm == 0:
-				comm = x.Start
-			}
-		}
-		if comm == 0 || comm > gemm {
-			t.Errorf("%s: the communication kernel starts at %d ns, the GEMM at %d", spec.Op, comm, gemm)
-		}
-	}
-}
-
 // Unsupported settings are rejected with a reason.
 func TestOnesidedRefuses(t *testing.T) {
 	dispatched := plantest.Gathered
@@ -346,8 +318,7 @@ func TestOnesidedRefuses(t *testing.T) {
 		{plantest.Gathered, "impl=store", "for what a GEMM makes"},
 		{plantest.Scattered, "impl=ring", "for what a GEMM reads"},
 		{dispatched, "impl=ring", "all-gathers, not all-to-alls"},
-		{plantest.Gathered, "impl=pull:mover=kernel", "a communication kernel stores"},
-		{plantest.Gathered, "gemm=chunks:mover=kernel", "gemm=chunks is for copy engines that read"},
+		{plantest.Gathered, "gemm=chunks:impl=push", "gemm=chunks is for copy engines that read"},
 		{plantest.Vector, "", "impl=oneshot"},
 		{plantest.Gathered, "impl=oneshot", "no all-reduce was found"},
 	} {

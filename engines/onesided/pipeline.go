@@ -53,8 +53,6 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.
 	case b.across:
 		c, _ := t.pl.Cluster(b.ranks, me)
 		t.launchCommKernel(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
-	case t.kernel:
-		t.launchCommKernel(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }, launch)
 	case b.impl == "ring":
 		t.forwardShard(r, p, b, mine, shard)
 		launch()
@@ -128,7 +126,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace
 		t.scatterNodes(r, p, b, c, s, seq)
 	case b.impl == "store":
 		launch()
-	case t.byKernel(p.Pair):
+	case addsRows(p.Pair):
 		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
 		s.Post(inputs, 1)
 		kernel := func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }

@@ -17,7 +17,6 @@ type operator struct {
 	impl    string                 // as given by the user; see implOf
 	swizzle string                 // never auto
 	chunks  bool                   // one launch per shard
-	kernel  bool                   // a communication kernel moves the data, not copy engines
 	blocks  int                    // workgroups of the communication kernel, as given by the user; see blocksOf
 	relays  plan.Memo[int, *relay] // by index of pair
 	states  plan.Memo[int, *state] // by index of pair
@@ -26,7 +25,7 @@ type operator struct {
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["gemm"] == "chunks",
-		kernel: v["mover"] == "kernel", blocks: v.Int("blocks"), relays: plan.Memo[int, *relay]{}, states: plan.Memo[int, *state]{},
+		blocks: v.Int("blocks"), relays: plan.Memo[int, *relay]{}, states: plan.Memo[int, *state]{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -39,10 +38,7 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 
 // contradiction is the reason why settings cannot be combined; "" if they can.
 func (t *operator) contradiction() string {
-	switch {
-	case t.kernel && t.impl != "auto" && t.impl != "push":
-		return "a communication kernel stores: mover=kernel is for impl=push, not " + t.impl
-	case t.chunks && (t.kernel || t.impl != "auto" && t.impl != "pull"):
+	if t.chunks && t.impl != "auto" && t.impl != "pull" {
 		return "gemm=chunks is for copy engines that read: impl=pull"
 	}
 	return ""
@@ -54,7 +50,7 @@ func (t *operator) implOf(p *plan.Pair) string {
 	switch {
 	case t.impl != "auto":
 		return t.impl
-	case t.byKernel(p.Pair):
+	case addsRows(p.Pair):
 		return "push"
 	case t.chunks:
 		return "pull"
@@ -105,7 +101,7 @@ func (t *operator) newState(p *plan.Pair) *state {
 	if t.swizzle == "mesh" && !t.chunks {
 		b.cuts = max(1, int(compute.Shape.M)/(n*pieceRows*int(max(1, p.Experts))))
 	}
-	if t.byKernel(p.Pair) {
+	if addsRows(p.Pair) {
 		b.posts = t.blocksOf(p.Pair)
 	}
 	if c, _ := t.pl.Cluster(b.ranks, 0); c.Nodes > 1 {

@@ -68,12 +68,12 @@ func (pl *Planner) enginesCan(c *workload.Collective) bool {
 func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	whole := c.TransferAlone()
-	if pl.Anchored == nil {
+	if !pl.anchored {
 		whole += c.Before
 	}
 	engines := pl.movedByEngines(c)
 	switch {
-	case c.Part && pl.Anchored != nil:
+	case c.Part && pl.anchored:
 		return pl.GangFor(op, c, whole)
 	case c.Part: // its time counts with the last part
 		return pl.GangFor(op, c, 0)

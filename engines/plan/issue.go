@@ -55,11 +55,11 @@ func (pl *Planner) HostPeriod() trace.Time {
 	return slowest
 }
 
-// IssueInOrder writes the host's part of all operations of the rank, in the given order:
+// issueInOrder writes the host's part of all operations of the rank, in the given order:
 // the time to issue each of them, and the captured waits for the device. The operations
 // themselves wait for it with WaitIssued. Without host calls in the trace it writes
 // nothing.
-func (r *Rank) IssueInOrder(order []int32) {
+func (r *Rank) issueInOrder(order []int32) {
 	costs := r.Planner.IssueCosts(r.ID)
 	if costs == nil {
 		return
@@ -131,38 +131,31 @@ func (r *Rank) waitForEnded(s workload.HostSync) {
 	}
 }
 
-// WaitIssued makes a stream wait until the host has issued an operation that IssueInOrder
-// wrote.
-func (r *Rank) WaitIssued(s *Stream, op *workload.Op) {
-	if n := r.issued[op.ID]; n > 0 {
+// WaitIssued makes a stream wait until the host has issued an operation. It returns the captured
+// time from which the host no longer holds it; 0 if hosts run ahead (IssueAhead).
+func (r *Rank) WaitIssued(s *Stream, op *workload.Op) (from trace.Time) {
+	var n int64
+	if r.Planner.hostOrder != nil {
+		r.beginAhead(s, op)
+		n = r.issued[op.ID]
+	} else {
+		n, from = r.issueAsCaptured(op)
+	}
+	if n > 0 {
 		s.Wait(r.HostIssued, n, "host")
 	}
+	return from
 }
 
-// CapturedHostOrder is the order in which every rank's host issued its operations.
-func (pl *Planner) CapturedHostOrder() [][]int32 {
+// RunAhead has the hosts issue all operations in the captured order (IssueAhead).
+func (pl *Planner) RunAhead() {
 	order := make([][]int32, pl.Workload.World)
-	for rank := range order {
-		if rank >= len(pl.Workload.Hosts) {
-			break
-		}
+	for rank := range min(len(order), len(pl.Workload.Hosts)) {
 		for _, i := range pl.Workload.Hosts[rank].Order {
 			order[rank] = append(order[rank], pl.Workload.Ranks[rank][i])
 		}
 	}
-	return order
-}
-
-// RunAhead has the planner write all operations on their captured streams, with the hosts
-// running ahead in the captured order (IssueAhead).
-func (pl *Planner) RunAhead() {
-	pl.runsAhead = true
-	pl.WriteRank = func(r *Rank) {
-		for _, id := range pl.Workload.Ranks[r.ID] {
-			r.WriteWhole(&pl.Workload.Ops[id])
-		}
-	}
-	pl.IssueAhead(pl.CapturedHostOrder())
+	pl.IssueAhead(order)
 }
 
 // IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of
@@ -175,7 +168,7 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	if pl.Graph {
 		return
 	}
-	pl.HostOrder = order
+	pl.hostOrder = order
 	of, n := workload.IterationsOf(pl.Workload)
 	pl.once = n < 2
 	if pl.once || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
@@ -188,7 +181,7 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 	pl.Ahead = true
 	for _, r := range pl.ranks {
-		for i, id := range pl.HostOrder[r.ID] {
+		for i, id := range pl.hostOrder[r.ID] {
 			if of[id] == 0 {
 				r.lead = int64(i + 1)
 			}
@@ -196,9 +189,9 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 }
 
-// BeginAhead makes a stream that has no command yet and begins with the given operation
+// beginAhead makes a stream that has no command yet and begins with the given operation
 // wait for the issue of the first iteration, if the hosts run ahead.
-func (r *Rank) BeginAhead(s *Stream, op *workload.Op) {
+func (r *Rank) beginAhead(s *Stream, op *workload.Op) {
 	switch {
 	case len(s.Commands) > 0:
 	case r.lead > 0:

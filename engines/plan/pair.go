@@ -33,7 +33,13 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 func (r *Rank) BeginPair(p *Pair) {
 	first, _ := r.Ops(p)
 	r.reach(first)
-	r.Stream(first.Queue).Delay(r.Planner.late(r.ID, p), program.PeerSkew, "arrives later")
+	r.ArriveLate(r.Stream(first.Queue), p.Index)
+}
+
+// ArriveLate holds a stream for as long as the rank comes later than usual to the i-th pair or
+// collective, if the scenario has a seed (rule X6).
+func (r *Rank) ArriveLate(s *Stream, i int) {
+	s.Delay(r.Planner.late(r.ID, i), program.PeerSkew, "arrives later")
 }
 
 // EndPair must be called after a pair is written on the rank.

@@ -20,31 +20,29 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings  // of the strategy; those of a pair replace them while it is written
-	Workload  *workload.Workload
-	Machine   machine.Machine
-	Scenario  Scenario
-	Lookups   machine.Questions // measured times that the plan looked up in the profile
-	Program   *program.Program
-	Done      []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
-	ranks     []*Rank
-	Pairs     []Pair // pairs that the strategy serves
-	First     map[int32]int
-	Replaced  map[int32]bool // ops of those pairs
-	Only      map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	gangs     Memo[gangKey, *Gang]
-	coRuns    map[coRunKey]Piece
-	measured  map[measuredKey]*program.Kernel // of copied ranks
-	Kept      int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured  bool                            // kernels last their measured times and hold no slots
-	Ahead     bool                            // hosts run ahead of the devices as in a loop (RunAhead)
-	Anchored  []bool                          // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
-	once      bool                            // IssueAhead: there is one iteration
-	runsAhead bool                            // RunAhead
+	Settings // of the strategy; those of a pair replace them while it is written
+	Workload *workload.Workload
+	Machine  machine.Machine
+	Scenario Scenario
+	Lookups  machine.Questions // measured times that the plan looked up in the profile
+	Program  *program.Program
+	Done     []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
+	ranks    []*Rank
+	Pairs    []Pair // pairs that the strategy serves
+	First    map[int32]int
+	Replaced map[int32]bool // ops of those pairs
+	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	gangs    Memo[gangKey, *Gang]
+	coRuns   map[coRunKey]Piece
+	measured map[measuredKey]*program.Kernel // of copied ranks
+	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured bool                            // kernels last their measured times and hold no slots
+	Ahead    bool                            // hosts run ahead of the devices as in a loop (RunAhead)
+	once     bool                            // IssueAhead: there is one iteration
+	anchored bool                            // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
-	HostOrder   [][]int32     // by rank: order in which IssueInOrder writes the host's part; nil: it is written with each operation
-	Serial      bool          // communication never runs alongside compute
+	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
 	endedBefore []int32       // result of TimeOrder, once it is asked for
 	busy        []bool
 	inGraph     *trace.Time    // graphGap; nil: not yet known
@@ -75,11 +73,10 @@ type Rank struct {
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
 	lead       int64             // count of HostIssued from which the devices begin
-	latency    trace.Time        // of a launch, which IssueInOrder includes
-	issued     map[int32]int64   // by op: count of HostIssued, if IssueInOrder wrote it
+	latency    trace.Time        // of a launch, which issueInOrder includes
+	issued     map[int32]int64   // by op: count of HostIssued, if issueInOrder wrote it
 	HostPace   float64           // host's issue time relative to the profile's host
 	where      map[int32]*Stream // by op: stream that it was written to
-	Separation separation        // for a serial schedule
 }
 
 // A Stream is a stream of the program while it is written.
@@ -152,7 +149,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 		pl.Done[i] = pl.Program.NewFlag(names[key])
 	}
 	for id := range w.World {
-		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}, Separation: separation{comm: -1}}
+		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
 		r.HostPace = pl.hostPace(id)
 		if id < len(w.Hosts) {
@@ -237,8 +234,8 @@ func (pl *Planner) LimitToPairs(from int) {
 // Write writes all ranks and returns the program.
 func (pl *Planner) Write(emit Emitter) *program.Program {
 	for _, r := range pl.ranks {
-		if pl.HostOrder != nil {
-			r.IssueInOrder(pl.HostOrder[r.ID])
+		if pl.hostOrder != nil {
+			r.issueInOrder(pl.hostOrder[r.ID])
 		}
 		if pl.WriteRank != nil {
 			pl.WriteRank(r)
@@ -254,13 +251,7 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 				pl.Settings = around
 				continue
 			}
-			switch {
-			case pl.Replaced[id]:
-			case pl.Anchored != nil:
-				if pl.Anchored[id] {
-					r.atCapturedStart(&pl.Workload.Ops[id])
-				}
-			default:
+			if !pl.Replaced[id] {
 				r.WriteWhole(&pl.Workload.Ops[id])
 			}
 		}
@@ -344,48 +335,25 @@ func (r *Rank) newStream(name string, queue int64) *Stream {
 //	schedule    waits for                                   gap
 //	captured    what it waited for                          as captured
 //	run ahead   the same                                    as captured; where the host was late, the device's
-//	serial      that, what had ended on the rank, and       the rank's idle time; where it waits for what ran
-//	            what the schedule separates it from         alongside it, at most an event's
 func (r *Rank) WriteWhole(op *workload.Op) {
 	pl, s := r.Planner, r.free(op.Queue, op.Start)
-	from, after := s.End, op.After
-	if pl.HostOrder != nil { // the host's part is written
-		r.BeginAhead(s, op)
-		r.WaitIssued(s, op)
-	} else if n, issued := r.issueAsCaptured(op); n > 0 {
-		s.Wait(r.HostIssued, n, "host")
-		from = max(from, issued)
-	}
-	busy := false
-	if pl.Serial {
-		var before int32
-		after = slices.Concat(after, r.separatedFrom(op))
-		if before, busy = pl.Before(op); before >= 0 {
-			after = append(after, workload.Dep{Op: before})
-		}
-	}
+	from := max(s.End, r.WaitIssued(s, op))
 	event := false
-	for _, d := range after {
+	for _, d := range op.After {
 		dep, on := &pl.Workload.Ops[d.Op], r.where[d.Op]
-		beside := dep.End > op.Start // ran alongside it in the capture
-		if on == s || beside && !pl.Serial || on == nil && pl.Serial {
-			event = event || beside && pl.Serial
+		if on == s || dep.End > op.Start { // ran alongside it in the capture
 			continue
 		}
 		s.Wait(pl.Done[d.Op], 1, dep.Name)
-		event = event || beside || !pl.Serial && dep.End > from
-		if !beside {
-			from = max(from, dep.End)
-		}
+		event = event || dep.End > from
+		from = max(from, dep.End)
 	}
 	gap := pl.gapHere(max(0, op.Start-from))
 	replaced := func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) }
-	late := pl.HostOrder != nil && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
+	late := pl.hostOrder != nil && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
 	switch {
-	case late || pl.Graph && (pl.Serial || pl.runsAhead):
+	case late || pl.Graph && len(pl.Pairs) == 0:
 		gap = pl.deviceGap(op, event)
-	case pl.Serial && (event || busy):
-		gap = min(gap, Duration(pl.Machine.Launch.Event.Value))
 	case op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)):
 		gap = min(gap, pl.graphGap())
 	}
@@ -458,13 +426,19 @@ func (s *Stream) Delay(d trace.Time, why program.Cause, name string) {
 	}
 }
 
-// atCapturedStart writes an operation that starts at its captured time regardless of all
+// AtCapturedStarts has the planner write some operations, each at its captured time regardless of all
 // others.
-func (r *Rank) atCapturedStart(op *workload.Op) {
-	s := r.free(op.Queue, op.Start)
-	r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)
-	r.clock = max(r.clock, op.Start)
-	s.Wait(r.HostIssued, r.postIssued(), "captured start")
-	s.Launch(0, r.Planner.CommandOf(op))
-	r.Written(s, op)
+func (pl *Planner) AtCapturedStarts(some []bool) {
+	pl.anchored, pl.WriteRank = true, func(r *Rank) {
+		for _, id := range pl.Workload.Ranks[r.ID] {
+			if op := &pl.Workload.Ops[id]; some[id] {
+				s := r.free(op.Queue, op.Start)
+				r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)
+				r.clock = max(r.clock, op.Start)
+				s.Wait(r.HostIssued, r.postIssued(), "captured start")
+				s.Launch(0, pl.CommandOf(op))
+				r.Written(s, op)
+			}
+		}
+	}
 }

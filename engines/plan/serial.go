@@ -2,125 +2,70 @@ package plan
 
 import (
 	"cmp"
-	"container/heap"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// SerialOrder orders every rank's operations for a serial schedule, in which no
-// communication runs alongside compute. All ranks have the collectives in the same order,
-// so they cannot deadlock (rule B4).
-//
-// It is a topological order of a graph over all ranks: a node is a kernel, a copy, or a
-// collective with all its members; an edge is a captured dependency. Among ready nodes the
-// earliest captured goes first. A collective counts from its last arrival, when its data
-// is ready.
-func SerialOrder(w *workload.Workload) [][]int32 {
-	g := serialGraph{at: make([]trace.Time, len(w.Ops)), waits: make([]int32, len(w.Ops))}
-	first := make([]int32, len(w.Ops)) // by op: the node that it belongs to
-	collective := slices.Repeat([]int32{-1}, len(w.Collectives))
-	for i := range w.Ops {
-		op := &w.Ops[i]
-		first[i] = op.ID
-		if c := op.Collective; c >= 0 {
-			if collective[c] < 0 {
-				collective[c], g.at[i] = op.ID, w.Collectives[c].Arrive
-			}
-			first[i] = collective[c]
-		}
-		n := first[i]
-		g.at[n] = max(g.at[n], op.Start)
+// SerialOrder orders every rank's operations for a serial schedule, in which no communication
+// runs alongside compute: as the host issued them, except where that would have two ranks wait
+// for each other's collectives. All ranks have the collectives in the same order, so they cannot
+// deadlock (rule B4). turn is by op its place in the order of all ranks.
+func SerialOrder(w *workload.Workload) (order [][]int32, turn []int32) {
+	order, turn = make([][]int32, w.World), make([]int32, len(w.Ops))
+	written, left := make([]bool, len(w.Ops)), make([][]int32, w.World)
+	n := int32(0)
+	write := func(id int32) {
+		rank := w.Ops[id].Rank
+		written[id], turn[id], order[rank] = true, n, append(order[rank], id)
+		n++
 	}
-	edges := func(edge func(from, to int32)) {
-		for i := range w.Ops {
-			for _, d := range w.Ops[i].After {
-				if from, to := first[d.Op], first[i]; from != to {
-					edge(from, to)
-				}
+	// advance writes a rank's operations in front of the next collective, or of the given member of one.
+	// It returns the next collective, or -1.
+	advance := func(rank int, to int32) (next int32) {
+		for i, id := range left[rank] {
+			switch {
+			case written[id]:
+			case id == to:
+				return -1
+			case w.Ops[id].Collective < 0:
+				write(id)
+			case to < 0:
+				left[rank] = left[rank][i:]
+				return w.Ops[id].Collective
 			}
 		}
+		left[rank] = nil
+		return -1
 	}
-	ends := make([]int32, len(w.Ops)+1) // by node: end of its successors in next
-	edges(func(from, to int32) { ends[from+1]++; g.waits[to]++ })
-	for i := range w.Ops {
-		ends[i+1] += ends[i]
+	for rank := range left {
+		left[rank] = IssueOrder(w, rank)
 	}
-	next := make([]int32, ends[len(w.Ops)])
-	edges(func(from, to int32) { next[ends[from]] = to; ends[from]++ })
-	nodes := 0
-	for i := range w.Ops {
-		if first[i] != int32(i) {
-			continue
-		}
-		nodes++
-		if g.waits[i] == 0 {
-			g.ready = append(g.ready, int32(i))
-		}
-	}
-	heap.Init(&g)
-	order := make([][]int32, w.World)
-	for ; nodes > 0; nodes-- {
-		if g.Len() == 0 { // a cycle, because clocks of ranks disagree: break it at the earliest node
-			g.ready = append(g.ready, g.earliestLeft())
-		}
-		id := heap.Pop(&g).(int32)
-		g.waits[id] = -1
-		members := []int32{id}
-		if c := w.Ops[id].Collective; c >= 0 {
-			members = w.Collectives[c].Members
-		}
-		for _, op := range members {
-			rank := w.Ops[op].Rank
-			order[rank] = append(order[rank], op)
-		}
-		from := int32(0)
-		if id > 0 {
-			from = ends[id-1]
-		}
-		for _, to := range next[from:ends[id]] {
-			if g.waits[to] > 0 {
-				if g.waits[to]--; g.waits[to] == 0 {
-					heap.Push(&g, to)
-				}
+	for {
+		came := map[int32]int{} // by collective: members that come next on their rank
+		next := int32(-1)       // the one that the most of its members have come to, of those the earliest
+		for rank := range left {
+			c := advance(rank, -1)
+			if c < 0 {
+				continue
+			}
+			came[c]++
+			lacks := func(c int32) int { return len(w.Collectives[c].Members) - came[c] }
+			if next < 0 || cmp.Or(cmp.Compare(lacks(c), lacks(next)), cmp.Compare(w.Collectives[c].Arrive, w.Collectives[next].Arrive), cmp.Compare(c, next)) < 0 {
+				next = c
 			}
 		}
-	}
-	return order
-}
-
-// A serialGraph is the graph of SerialOrder: a node has the number of its first op. As a
-// heap it holds the ready nodes, the earliest captured first.
-type serialGraph struct {
-	at    []trace.Time // by node
-	waits []int32      // by node: number of unwritten predecessors; -1: written
-	ready []int32
-}
-
-func (g *serialGraph) earliestLeft() int32 {
-	best := int32(-1)
-	for i, waits := range g.waits {
-		if waits > 0 && (best < 0 || g.at[i] < g.at[best]) {
-			best = int32(i)
+		if next < 0 {
+			return order, turn
+		}
+		for _, id := range w.Collectives[next].Members {
+			advance(w.Ops[id].Rank, id)
+			write(id)
 		}
 	}
-	g.waits[best] = 0
-	return best
-}
-
-func (g *serialGraph) Len() int { return len(g.ready) }
-func (g *serialGraph) Less(i, j int) bool {
-	a, b := g.ready[i], g.ready[j]
-	return cmp.Or(cmp.Compare(g.at[a], g.at[b]), cmp.Compare(a, b)) < 0
-}
-func (g *serialGraph) Swap(i, j int) { g.ready[i], g.ready[j] = g.ready[j], g.ready[i] }
-func (g *serialGraph) Push(x any)    { g.ready = append(g.ready, x.(int32)) }
-func (g *serialGraph) Pop() any {
-	n := len(g.ready) - 1
-	x := g.ready[n]
-	g.ready = g.ready[:n]
-	return x
 }
 
 // Communicates reports whether an operation moves bytes between ranks, as defined by
@@ -131,46 +76,6 @@ func (pl *Planner) Communicates(op *workload.Op) bool {
 	}
 	c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span])
 	return c != nil && c.Dir == trace.PeerToPeer
-}
-
-// A separation prevents communication and compute of one rank from overlapping.
-type separation struct {
-	compute []int32 // kernels since the last communication
-	comm    int32   // the last communication, or -1
-}
-
-// separatedFrom lists the additional dependencies that keep an operation from running
-// alongside communication or, if it communicates, alongside anything: then the last kernel
-// of each stream.
-func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
-	const why = workload.Planned
-	b := &r.Separation
-	var after []workload.Dep
-	if b.comm >= 0 && (op.Kind != trace.Copy || r.Planner.Communicates(op)) {
-		after = append(after, workload.Dep{Op: b.comm, Why: why})
-	}
-	if !r.Planner.Communicates(op) {
-		return after
-	}
-	first, seen := len(after), map[*Stream]bool{}
-	for _, id := range slices.Backward(b.compute) {
-		if s := r.where[id]; !seen[s] {
-			seen[s] = true
-			after = append(after, workload.Dep{Op: id, Why: why})
-		}
-	}
-	slices.Reverse(after[first:])
-	return after
-}
-
-// Wrote records that an operation was written.
-func (b *separation) Wrote(r *Rank, op *workload.Op) {
-	switch {
-	case r.Planner.Communicates(op):
-		b.comm, b.compute = op.ID, b.compute[:0]
-	case op.Kind == trace.Compute:
-		b.compute = append(b.compute, op.ID)
-	}
 }
 
 // Before is the last operation of the rank that had ended when an operation started in the capture
@@ -204,4 +109,98 @@ func TimeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
 		}
 	}
 	return endedBefore, busy
+}
+
+// What a schedule needs that writes the operations of a step in an order of its own: the
+// host's order of issue, gaps on the device, and kernels of collectives that were not
+// captured.
+
+// IssueOrder returns a rank's operations in the order in which its host issued them; without
+// host calls, in order of start.
+func IssueOrder(w *workload.Workload, rank int) []int32 {
+	order := slices.Clone(w.Ranks[rank])
+	at := func(id int32) trace.Time {
+		op := &w.Ops[id]
+		if op.Issued == trace.Infinity || op.Issued > op.Start {
+			return op.Start
+		}
+		return op.Issued
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a, b)) })
+	return order
+}
+
+// GapOf is the pause before an operation that has no other cause than its launch: from the
+// latest of its issue, the end of the operation before it on its stream and the ends of its
+// dependencies, to its start. It is at most the time of an event (rule S4), except for pauses
+// of the rank that the trace does not explain (rule S14).
+func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
+	if pl.Graph {
+		return pl.graphLaunch(op)
+	}
+	from := trace.Time(0)
+	if before != nil {
+		from = before.End
+	}
+	if op.Issued != trace.Infinity && op.Issued <= op.Start {
+		from = max(from, op.Issued)
+	}
+	for _, d := range op.After {
+		if end := pl.Workload.Ops[d.Op].End; end <= op.Start {
+			from = max(from, end)
+		}
+	}
+	if idle := pl.HostIdle(op); idle > 0 {
+		return min(idle, max(0, op.Start-from))
+	}
+	return min(pl.gapHere(max(0, op.Start-from)), Duration(pl.Machine.Launch.Event.Value))
+}
+
+// HostIdle is how long nothing ran on the rank before an operation, for no cause that the
+// trace shows: the host had issued it in time, and its dependencies had ended. The host is
+// the likely cause where the trace has no call; no schedule removes the pause (rule S14).
+// Pauses of up to the time of an event are launches.
+func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
+	before, busy := pl.Before(op)
+	if before < 0 || busy {
+		return 0
+	}
+	from := pl.Workload.Ops[before].End
+	if op.Issued == trace.Infinity {
+		return max(0, op.Start-from)
+	}
+	if op.Rank < len(pl.Workload.Hosts) && op.Issued+pl.Workload.Hosts[op.Rank].Latency > from {
+		return 0
+	}
+	if idle := op.Start - from; idle > Duration(pl.Machine.Launch.Event.Value) {
+		return idle
+	}
+	return 0
+}
+
+// Regrouped is one rank's kernel of a collective at a place of its own, captured or with the
+// bytes of several captured ones. channels is the number of its channels (0: as captured),
+// runners what computes alongside it.
+func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels int, runners []workload.CoRun) *program.Kernel {
+	if pl.CollectiveKernel != nil {
+		if k := pl.CollectiveKernel(op); k != nil {
+			return k
+		}
+	}
+	p := pl.Chunks(c, 1, channels, nil)
+	pl.slowBeside(&p, runners)
+	return pl.Carried(op, p)
+}
+
+// AloneAt is the duration alone of a collective with that number of channels (0: as
+// captured), ns.
+func (pl *Planner) AloneAt(c *workload.Collective, channels int) trace.Time {
+	return pl.Chunks(c, 1, channels, nil).DurAlone
+}
+
+// TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.
+func (pl *Planner) TimeOf(c *workload.Collective, bytes int64) trace.Time {
+	n, channels := len(c.Members), pl.Channels(c)
+	pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+	return Duration(max(0, pl.libraryFor(c).Time(c.Op, bytes, n, channels)))
 }

@@ -8,26 +8,25 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Waiting for all compute is waiting for the last kernel of each stream since the last
-// communication, in the order in which they were written.
-func TestSeparation(t *testing.T) {
-	w := &workload.Workload{Ops: make([]workload.Op, 6)}
-	pl := &Planner{Workload: w}
-	one, two := &Stream{}, &Stream{}
-	r := &Rank{Planner: pl, where: map[int32]*Stream{0: one, 1: two, 2: one, 3: one, 4: two, 5: one}, Separation: separation{comm: -1}}
-	after := func(id int32) (ops []int32) {
-		for _, d := range r.separatedFrom(&w.Ops[id]) {
-			ops = append(ops, d.Op)
-		}
-		r.Separation.Wrote(r, &w.Ops[id])
-		return ops
+// Two ranks issue two collectives in another order, each behind a kernel that makes its data: both
+// have them in one order, and every kernel stays in front of its collective.
+func TestSerialOrder(t *testing.T) {
+	w := &workload.Workload{World: 2, Ops: make([]workload.Op, 8), Ranks: [][]int32{{0, 1, 2, 3}, {4, 5, 6, 7}}}
+	for i := range w.Ops {
+		w.Ops[i] = workload.Op{ID: int32(i), Rank: i / 4, Collective: -1, Start: trace.Time(i % 4), Issued: trace.Infinity}
 	}
-	for i, kind := range []trace.Kind{trace.Compute, trace.Compute, trace.Compute, trace.Collective, trace.Compute, trace.Collective} {
-		w.Ops[i] = workload.Op{ID: int32(i), Kind: kind, Collective: -1}
-		want := [][]int32{nil, nil, nil, {1, 2}, {3}, {3, 4}}[i]
-		if got := after(int32(i)); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("operation %d waits for %v, want %v", i, got, want)
+	for c, members := range [][]int32{{1, 7}, {3, 5}} {
+		w.Collectives = append(w.Collectives, workload.Collective{Members: members, Arrive: trace.Time(3 + c)})
+		for _, id := range members {
+			w.Ops[id].Collective = int32(c)
 		}
+	}
+	order, turn := SerialOrder(w)
+	if got := fmt.Sprint(order); got != "[[0 1 2 3] [4 6 7 5]]" {
+		t.Errorf("%s", got)
+	}
+	if turn[1] >= turn[3] || turn[7] >= turn[5] || turn[6] >= turn[7] {
+		t.Errorf("turns %v", turn)
 	}
 }
 
@@ -37,11 +36,10 @@ func BenchmarkStreams(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				r := &Rank{Planner: &Planner{}, where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}, Separation: separation{comm: -1}}
+				r := &Rank{Planner: &Planner{}, where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}}
 				for i := range int32(n) {
 					op := &workload.Op{ID: i, Queue: int64(i), Kind: trace.Compute, Collective: -1}
 					r.where[i] = r.free(op.Queue, 0)
-					r.Separation.Wrote(r, op)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/kernel")

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -86,4 +87,76 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 		})
 	}
 	return kernel
+}
+
+// sweepGrain is the minimum number of bytes per workgroup of a memory-bound kernel: 512
+// threads of 16 bytes.
+const sweepGrain = 8 << 10
+
+// SweepFootprint is the footprint of kernels that only move data.
+var SweepFootprint = program.Footprint{Threads: 512, Registers: 32}
+
+// Sweep is a kernel that only reads and writes memory (rule M9).
+func (pl *Planner) Sweep(name string, read, write float64) *program.Kernel {
+	return pl.SweepOn(name, pl.Sweepers(read, write), read, write, 0)
+}
+
+// Sweepers is the number of workgroups of a Sweep.
+func (pl *Planner) Sweepers(read, write float64) int {
+	slots := min(4, pl.Residents(SweepFootprint)) * int(pl.Machine.GPU.CUs.Value) // all resident, because some wait for others
+	return min(slots, max(1, int(max(read, write)/sweepGrain)))
+}
+
+// SweepOn is a Sweep with the given number of workgroups and minimum seconds.
+func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *program.Kernel {
+	time := max(pl.Machine.Launch.Graph.Value, least)
+	if rate := pl.Machine.GPU.StreamAt(wgs); rate > 0 {
+		time = max(time, (read+write)/rate)
+	}
+	n := float64(wgs)
+	return &program.Kernel{
+		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint, Pipe: 1 / float64(max(1, CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.Work, Time: Duration(time), Read: read / n, Write: write / n})
+		},
+		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Block: [3]int32{512, 1, 1}},
+	}
+}
+
+// GEMMReads is the bytes that a GEMM reads from memory: its inputs, and for each wave of tiles
+// again the panels of both that the wave shares, unless the last-level cache still has them.
+// The cache holds what passes through it: the inputs and, unless that bypasses it, the output
+// (rule M12). 0 if the operation is no GEMM of known tiles.
+func (pl *Planner) GEMMReads(op *workload.Op, bypass bool) float64 {
+	s, t := op.Shape, op.Tiling
+	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 {
+		return 0
+	}
+	rows, cols := CeilDiv(int(s.M), t.TileM), CeilDiv(int(s.N), t.TileN)
+	wave := min(rows*cols, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	panels := int64(min(rows, CeilDiv(wave, cols))*t.TileM + min(cols, wave)*t.TileN) // of one wave, in rows of K
+	e := float64(s.ElemSize)
+	inputs := float64((s.M+s.N)*s.K) * e
+	again := max(0, float64(int64(CeilDiv(rows*cols, wave))*panels*s.K)*e-inputs)
+	through := inputs
+	if !bypass {
+		through += float64(s.M*s.N) * e
+	}
+	return inputs + again*(1-pl.Machine.GPU.HitShare(through))
+}
+
+// countRereads adds to what GEMMs read from memory what they read again, on machines whose
+// profile has the memory's queue. On others inputs count once (rule M1).
+func (pl *Planner) countRereads() {
+	if pl.Machine.GPU.MemoryQueue.Value == 0 || !pl.Machine.GPU.Cache.Known() {
+		return
+	}
+	w := *pl.Workload
+	w.Ops = slices.Clone(w.Ops)
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Read > 0 {
+			op.Read = max(op.Read, pl.GEMMReads(op, false))
+		}
+	}
+	pl.Workload = &w
 }

@@ -26,11 +26,7 @@ func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
 // WriteOp writes one operation of a pair without cutting it.
 func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 	s := r.Stream(op.Queue)
-	after := r.Dependencies(p, op)
-	if r.Planner.Serial {
-		after = append(after, r.separatedFrom(op)...)
-	}
-	gap := r.WaitUntilReady(s, op, after)
+	gap := r.WaitUntilReady(s, op, r.Dependencies(p, op))
 	c := r.Planner.CommandOf(op)
 	if compute, comm := r.Split(p); op == comm {
 		c = LaunchOf(op, r.Planner.communication(op, channels))
@@ -138,6 +134,22 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 	if op.Graph {
 		gap = min(gap, r.Planner.gapHere(max(0, op.Gap)))
 	}
+	return gap
+}
+
+// IssueAtPace makes a stream wait until the host has issued an operation of a pair at the pace of
+// the profile, and returns the gap on the device before it. A kernel behind the fills of its
+// library is issued with them (rule S5).
+func (r *Rank) IssueAtPace(s *Stream, op *workload.Op) trace.Time {
+	pl := r.Planner
+	if s.last != nil && pl.Workload.IsFill(s.last) && op.Kind == trace.Compute {
+		return pl.deviceGap(op, false)
+	}
+	if _, begins := pl.First[op.ID]; begins {
+		r.reach(op)
+	}
+	gap := r.WaitUntilReady(s, op, nil)
+	r.passed(op)
 	return gap
 }
 

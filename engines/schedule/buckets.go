@@ -174,7 +174,8 @@ func (s *step) bucket(grads []gradient, bytes int64, flattens bool) {
 		}
 		x.members = append(x.members, m)
 	}
-	x.placed = true
+	last := &x.members[0]
+	x.placed, x.turn = true, s.turnOf(s.items[last.rank][last.place].op.ID)
 	for _, row := range rows {
 		s.carriers[row] = append(s.carriers[row], x)
 	}

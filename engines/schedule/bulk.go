@@ -48,6 +48,7 @@ var Bulk = plan.Strategy{
 		plan.GraphParam.Ran("off", "on"),
 	},
 	Plain: true,
+	Base:  &inPlace,
 	Ways: []plan.Way{{
 		Effort: plan.ByCode, Library: "PyTorch", Note: "wait for each collective where it is issued (async_op=False), with communication on the stream of compute",
 	}},
@@ -75,19 +76,17 @@ var Bulk = plan.Strategy{
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
 		pl.Graph = v["graph"] == "on"
-		if name := ofStep(v); name != "" {
-			if pl.Only != nil {
-				return nil, &plan.NotApplicable{Strategy: "bulk", Why: name + " changes the whole step, not some of its pairs"}
+		if pl.Only == nil {
+			o := stepOptions{values: v, serial: true, paced: onlyPairs(pl)}
+			if !o.paced {
+				pl.Pairs = nil // it schedules all collectives
 			}
-			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
+			return nil, planStep(pl, "bulk", o)
 		}
-		if len(pl.Pairs) == 0 && pl.Workload.Unprofiled && pl.Only == nil { // operations of pairs are issued at the profile's pace
-			pl.IssueAhead(pl.CapturedHostOrder())
+		if name := ofStep(v); name != "" {
+			return nil, &plan.NotApplicable{Strategy: "bulk", Why: name + " changes the whole step, not some of its pairs"}
 		}
-		if pl.Only == nil { // else it is kept to some pairs, and the rest stays as captured
-			oneAtATime(pl, v.Int("channels"), v.Int("programs"))
-		}
-		return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, v.Int("channels"), v.Int("programs")) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, v.Int("channels"), v.Int("programs")) }, nil // the rest stays as captured
 	},
 }
 
@@ -98,49 +97,10 @@ func unlessLibrary(word string) string {
 	return word
 }
 
-// oneAtATime has every rank write its operations in a serial schedule: those of
-// pairs as the library would run them, the others as captured.
-func oneAtATime(pl *plan.Planner, channels, programs int) {
-	pl.Serial = true
-	order, of := plan.SerialOrder(pl.Workload), pairOf(pl)
-	pl.WriteRank = func(r *plan.Rank) {
-		for _, id := range order[r.ID] {
-			op := &pl.Workload.Ops[id]
-			switch i, ok := of[id]; {
-			case ok:
-				inPair(r, &pl.Pairs[i], op, channels, programs)
-			case pl.Replaced[id]:
-				continue // a fill that its kernel writes
-			default:
-				r.WriteWhole(op)
-			}
-			r.Separation.Wrote(r, op)
-		}
-	}
-}
-
-// pairOf is the pair in which an operation is written, by op.
-func pairOf(pl *plan.Planner) map[int32]int {
-	of := map[int32]int{}
-	for i := range pl.Pairs {
-		p := &pl.Pairs[i]
-		for _, ids := range slices.Concat([][]int32{p.First, p.Second}, p.Between) {
-			for _, id := range ids {
-				of[id] = i
-			}
-		}
-	}
-	return of
-}
-
-// inPair writes one operation of a pair of which the others are written in their own turn.
-func inPair(r *plan.Rank, p *plan.Pair, op *workload.Op, channels, programs int) {
-	first, second := r.Ops(p)
-	if op == first {
-		r.BeginPair(p)
-	}
-	r.WriteOp(p, op, channels, programs)
-	if op == second {
-		r.EndPair(p)
-	}
+// onlyPairs reports whether the operations of all iterations are those of pairs.
+func onlyPairs(pl *plan.Planner) bool {
+	of, n := workload.IterationsOf(pl.Workload)
+	return len(pl.Pairs) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
+		return !pl.Replaced[op.ID] && (n == 0 || of[op.ID] >= 0)
+	})
 }

@@ -98,6 +98,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		if v.Int("buffers") > 0 {
 			return nil, refuse("buffers is for loops of one compute kernel and its collective: " + why)
 		}
+		pl.Pairs = nil
 		return nil, planStep(pl, "multistream", stepOptions{values: v})
 	}
 	if name := ofStep(v); name != "" {
@@ -111,7 +112,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			}
 		}
 	}
-	return func(r *plan.Rank, p *plan.Pair) { overlapsNext(r, p, o, v) }, nil
+	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true, paced: onlyPairs(pl)})
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where
@@ -134,32 +135,4 @@ func independent(pl *plan.Planner) string {
 		}
 	}
 	return ""
-}
-
-func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
-	compute, comm := r.Ops(p)
-	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
-	if v["priority"] == "on" {
-		onComm.Priority = 1
-	}
-	cut := r.Planner.Chunks(p.Coll, 1, o.channels(r.Planner, comm, v.Int("channels")), compute)
-	r.BeginPair(p)
-	var earlier []*workload.Op
-	for i := range p.Index {
-		_, c := r.Ops(&r.Planner.Pairs[i])
-		earlier = append(earlier, c)
-	}
-	gap := r.WaitUntilReady(onCompute, compute, r.Dependencies(p, compute), earlier...)
-	if back := p.Index - v.Int("buffers"); v.Int("buffers") > 0 && back >= 0 {
-		onCompute.Wait(r.Planner.Done[earlier[back].ID], 1, earlier[back].Name)
-	}
-	onCompute.Launch(r.WriteFills(onCompute, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, r.Planner.AsLaunched(compute, shaped(r.Planner, compute, o))))
-	r.Written(onCompute, compute)
-	for _, id := range p.Between[r.ID] {
-		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
-	}
-	r.WaitUntilReady(onComm, comm, r.Dependencies(p, comm))
-	onComm.Launch(r.Planner.EventGap(comm), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
-	r.Written(onComm, comm)
-	r.EndPair(p)
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -101,7 +100,7 @@ func (s *step) number() {
 			}
 		}
 		n := int32(0)
-		for _, id := range plan.IssueOrder(s.w, rank) {
+		for _, id := range s.order[rank] {
 			s.issued[id] = n
 			if s.at[id] >= 0 {
 				n = s.at[id] + 1

@@ -22,8 +22,11 @@ import (
 // its place in the host's order of issue. One that compute waited for at once is moved to
 // where its data allow, by Workload.Flow (rules W10 to W12).
 type step struct {
+	stepOptions
 	pl        *plan.Planner
 	w         *workload.Workload
+	order     [][]int32       // by rank: operations in the order in which the host issues them
+	turn      []int32         // serial: by op, its place in the order of all ranks
 	readers   [][]int32       // by op: ops that read what it wrote
 	items     [][]*item       // by rank: compute and copies, in the order in which the host issues them
 	at        []int32         // by op: its index in items; -1: a collective, a copy that prepares one, or left out
@@ -54,10 +57,11 @@ type exchange struct {
 	carries []int32 // rows of Collectives
 	name    string  // of its stream, where the captured one is compute's; "": the captured stream
 	members []member
-	index   int  // in exchanges
-	repeats bool // added: what it carries is carried before, too
-	placed  bool // its members' places are known
-	copied  bool // its gradients are copied into the bucket anew
+	index   int   // in exchanges
+	repeats bool  // added: what it carries is carried before, too
+	placed  bool  // its members' places are known
+	turn    int32 // serial: place in the order of all ranks
+	copied  bool  // its gradients are copied into the bucket anew
 }
 
 // A member is one rank's part of an exchange.
@@ -82,10 +86,10 @@ type prep struct {
 }
 
 // newStep finds the compute and the collectives of a captured step.
-func newStep(pl *plan.Planner) *step {
+func newStep(pl *plan.Planner, o stepOptions) *step {
 	w := pl.Workload
 	s := &step{
-		pl: pl, w: w,
+		stepOptions: o, pl: pl, w: w,
 		readers:  make([][]int32, len(w.Ops)),
 		at:       make([]int32, len(w.Ops)),
 		issued:   make([]int32, len(w.Ops)),
@@ -102,9 +106,16 @@ func newStep(pl *plan.Planner) *step {
 			}
 		}
 	}
-	for rank := range w.Ranks {
+	if o.serial {
+		s.order, s.turn = plan.SerialOrder(w)
+	} else {
+		for rank := range w.Ranks {
+			s.order = append(s.order, plan.IssueOrder(w, rank))
+		}
+	}
+	for _, order := range s.order {
 		var items []*item
-		for _, id := range plan.IssueOrder(w, rank) {
+		for _, id := range order {
 			s.at[id], s.issued[id] = -1, int32(len(items))
 			if op := &w.Ops[id]; op.Collective < 0 {
 				s.at[id] = int32(len(items))
@@ -113,7 +124,9 @@ func newStep(pl *plan.Planner) *step {
 		}
 		s.items = append(s.items, items)
 	}
-	s.findAsync()
+	if s.findAsync(); o.keep || o.serial || o.loop {
+		s.async = slices.Repeat([]bool{true}, len(s.async))
+	}
 	return s
 }
 
@@ -202,7 +215,7 @@ func reads(e workload.Edge) bool { return e.Kind == workload.ReadAfterWrite && !
 // exchange adds a captured collective as it is.
 func (s *step) exchange(row int) {
 	c := &s.w.Collectives[row]
-	x := &exchange{coll: c, carries: []int32{int32(row)}, name: s.streamName(c)}
+	x := &exchange{coll: c, carries: []int32{int32(row)}, name: s.streamName(c), turn: s.turnOf(c.Members[0])}
 	for _, id := range c.Members {
 		x.members = append(x.members, member{rank: s.w.Ops[id].Rank, op: &s.w.Ops[id]})
 	}
@@ -220,6 +233,9 @@ func (s *step) exchange(row int) {
 // streamName is the name of the added stream for a collective that was captured on a
 // stream of compute; "" if it had its own. FSDP gathers and reduces on streams of their own.
 func (s *step) streamName(c *workload.Collective) string {
+	if s.serial {
+		return ""
+	}
 	for _, id := range c.Members {
 		op := &s.w.Ops[id]
 		if s.computesOn(op) {
@@ -250,6 +266,14 @@ func (s *step) place(x *exchange) {
 			}
 		}
 	}
+}
+
+// turnOf is the turn of an operation in a serial schedule.
+func (s *step) turnOf(id int32) int32 {
+	if s.serial {
+		return s.turn[id]
+	}
+	return 0
 }
 
 // memberOf is the captured kernel of a collective on a rank.
@@ -317,6 +341,9 @@ func (s *step) needOf(it *item) {
 			it.waits = append(it.waits, s.carriers[row]...)
 		}
 	}
+	if s.loop { // no later iteration uses what the collective of a pair brings
+		it.waits = slices.DeleteFunc(it.waits, func(x *exchange) bool { return s.pl.Replaced[x.members[0].op.ID] })
+	}
 	slices.SortFunc(it.waits, func(a, b *exchange) int { return cmp.Compare(a.index, b.index) })
 	it.waits = slices.Compact(it.waits)
 }
@@ -335,7 +362,7 @@ func (s *step) consumer(x *exchange, rank int) int32 {
 // one stream follow the same order, so that no two ranks wait for each other.
 func (s *step) sort() {
 	slices.SortStableFunc(s.exchanges, func(a, b *exchange) int {
-		return cmp.Or(cmp.Compare(a.members[0].place, b.members[0].place), cmp.Compare(a.carries[0], b.carries[0]))
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.members[0].place, b.members[0].place), cmp.Compare(a.carries[0], b.carries[0]))
 	})
 	type key struct {
 		rank  int
@@ -348,7 +375,7 @@ func (s *step) sort() {
 		for k := range x.members {
 			m := &x.members[k]
 			on := key{m.rank, m.op.Queue, x.name}
-			if x.name != "" {
+			if x.name != "" || s.serial {
 				on.queue = 0
 			}
 			if before, ok := last[on]; ok {

@@ -246,3 +246,12 @@ func TestHostWaitsForCollective(t *testing.T) {
 		}
 	}
 }
+
+// Buckets of the captured size are the captured ones, and bulk with them is bulk.
+func TestBucketsAsCaptured(t *testing.T) {
+	w, m := plantest.LiftSample(t, "ddp-step"), plantest.H200(t, 2)
+	bulk, same := enginetest.Outcome(t, w, m, "bulk", nil), enginetest.Outcome(t, w, m, "bulk", enginetest.Settings("bucket_mb=25"))
+	if off := compare.Abs(bulk.Time - same.Time); bulk.Result == nil || off*1000 > bulk.Time {
+		t.Errorf("bulk takes %d ns, %d with buckets of 25 MiB as captured", bulk.Time, same.Time)
+	}
+}

@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"slices"
-
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -35,13 +33,15 @@ type stepOptions struct {
 	values plan.Values
 	serial bool // compute keeps away from collectives
 	keep   bool // every collective keeps its place
+	loop   bool // iterations do not depend on each other
+	paced  bool // the host issues at the profile's pace, as pairs are (rules H1 and H2)
 }
 
 // planStep writes the workload as a step: see type step.
 func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	v := o.values
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
-	if len(pl.Workload.Collectives) == 0 {
+	if len(pl.Workload.Collectives) == 0 && !o.serial {
 		return refuse("no collective was found")
 	}
 	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place
@@ -49,10 +49,7 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		c.Flow = make([][]workload.Edge, len(c.Ops))
 		pl.Workload = &c
 	}
-	s := newStep(pl)
-	if o.keep {
-		s.async = slices.Repeat([]bool{true}, len(s.async))
-	}
+	s := newStep(pl, o)
 	if v["keep_gathered"] == "on" && !s.keepGathered() && !s.keepsGathered() {
 		return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
 	}
@@ -74,7 +71,7 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		return refuse("prefetch moves nothing: no parameters are gathered")
 	}
 	pl.Kept = s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead
-	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: o.serial, leaves: occupancyOf(v)}
+	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", leaves: occupancyOf(v)}
 	if why := sw.leaves.refusesAll(pl); sw.leaves != (occupancy{}) && why != "" {
 		return refuse(why)
 	}
@@ -120,5 +117,17 @@ func (s *step) settle(prefetch int) (prefetched bool) {
 	prefetched = s.limitPrefetch(prefetch)
 	s.sort()
 	s.limitReductions()
+	s.limitBuffers(s.values.Int("buffers"))
 	return prefetched
+}
+
+// limitBuffers has compute of a loop wait for the collective so many iterations back (rule W6).
+func (s *step) limitBuffers(n int) {
+	for i := n; n > 0 && i < len(s.pl.Pairs); i++ {
+		row := s.pl.Pairs[i-n].Collective
+		for _, id := range s.pl.Pairs[i].First {
+			it := s.items[s.w.Ops[id].Rank][s.at[id]]
+			it.waits = append(it.waits, s.carriers[row]...)
+		}
+	}
 }

@@ -15,7 +15,6 @@ type stepWriter struct {
 	*step
 	channels int       // of each collective; 0: as captured
 	priority bool      // of the collectives' streams
-	serial   bool      // nothing runs alongside a collective
 	leaves   occupancy // of compute that it fits; the others stay as captured
 }
 
@@ -35,7 +34,10 @@ func (sw *stepWriter) write() {
 			}
 		}
 	}
-	sw.pl.Pairs, sw.pl.WriteRank = nil, sw.rank
+	sw.pl.WriteRank = sw.rank
+	if sw.paced {
+		return
+	}
 	order := make([][]int32, len(sw.w.Ranks))
 	for rank := range order {
 		issued := map[int32]bool{}
@@ -80,7 +82,17 @@ func (sw *stepWriter) walk(rank int, visitItem func(*item), visitExchange func(*
 // (rule L5): compute runs back to back, and the exchanges of a stream run one after another,
 // each from its place on. What waits for an exchange does not run alongside it.
 func (sw *stepWriter) beside() {
-	if sw.serial {
+	if sw.loop { // the next iteration
+		for i := range sw.pl.Pairs {
+			p := &sw.pl.Pairs[i]
+			for _, x := range sw.carriers[p.Collective] {
+				for k := range x.members {
+					x.members[k].runners = []workload.CoRun{{Op: p.First[k], Time: sw.w.Ops[p.First[k]].DurAlone()}}
+				}
+			}
+		}
+	}
+	if sw.serial || sw.loop {
 		return
 	}
 	type stream struct {
@@ -125,8 +137,9 @@ type rankWriter struct {
 	prev  map[int32]*workload.Op // by op: the captured one before on its queue
 	lane  map[int32]int          // by op: which of the queue's streams it ran on
 	known map[*plan.Stream]map[*exchange]bool
-	last  []*item   // serial: the last item of each stream
+	last  []*item   // serial: the last item of each stream since the last communication
 	comm  *exchange // serial: the last exchange
+	copy  *item     // serial: the last copy between ranks
 	where map[*item]*plan.Stream
 }
 
@@ -177,40 +190,40 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 	return rw.NewStream(op.Queue)
 }
 
-// issue makes a stream wait until the host has issued an operation.
-func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) {
-	rw.BeginAhead(s, op)
+// issue makes a stream wait until the host has issued an operation. It returns the gap on the
+// device before it, if it waits for no other stream.
+func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) trace.Time {
+	if rw.paced {
+		return rw.IssueAtPace(s, op)
+	}
 	rw.WaitIssued(s, op)
+	return rw.pl.GapOf(op, rw.prev[op.ID])
 }
 
 // item writes a kernel or copy of compute.
 func (rw *rankWriter) item(it *item) {
 	op := it.op
 	s := rw.stream(op)
-	rw.issue(s, op)
-	event := false
+	gap, event := rw.issue(s, op), false
 	if !it.again {
 		for _, d := range op.After {
 			if at := rw.at[d.Op]; at >= 0 {
-				dep := rw.items[op.Rank][at]
-				if on := rw.where[dep]; on != nil && on != s {
-					s.Wait(dep.done, 1, dep.op.Name)
-				}
+				event = rw.waitForItem(s, rw.items[op.Rank][at]) && rw.paced || event
 			}
 		}
 	}
 	for _, x := range it.waits {
 		event = rw.waitFor(s, x) || event
 	}
-	if rw.serial && rw.comm != nil {
-		event = rw.waitFor(s, rw.comm) || event
-	}
+	event = rw.separate(s, op) || event
 	rw.afterIdle(s, op)
-	gap := rw.pl.GapOf(op, rw.prev[op.ID])
 	if event {
 		gap = max(gap, rw.pl.EventGap(op))
 	}
 	command := rw.pl.CommandOf(op)
+	if n := rw.values.Int("programs"); n > 0 && op.Tiling.Persistent {
+		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, rw.pl.WithPrograms(op, rw.pl.GridOf(op, op.DurAlone()), n)))
+	}
 	if rw.leaves != (occupancy{}) && op.Kind == trace.Compute && rw.leaves.refuses(rw.pl, op) == "" {
 		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, shaped(rw.pl, op, rw.leaves)))
 	}
@@ -221,15 +234,12 @@ func (rw *rankWriter) item(it *item) {
 // afterIdle makes a stream wait for what ended last before a pause of a host that the trace
 // does not show: the pause begins there (rule S14).
 func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
-	if op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
+	if rw.paced || op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
 		return
 	}
 	before, _ := rw.pl.Before(op)
 	if at := rw.at[before]; at >= 0 {
-		it := rw.items[op.Rank][at]
-		if on := rw.where[it]; on != nil && on != s {
-			s.Wait(it.done, 1, it.op.Name)
-		}
+		rw.waitForItem(s, rw.items[op.Rank][at])
 	} else if row := rw.w.Ops[before].Collective; row >= 0 {
 		for _, x := range rw.carriers[row] {
 			rw.waitFor(s, x)
@@ -245,10 +255,41 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 		rw.Written(s, it.op)
 	}
 	rw.where[it] = s
-	if rw.serial {
-		rw.last = slices.DeleteFunc(rw.last, func(x *item) bool { return rw.where[x] == s })
-		rw.last = append(rw.last, it)
+	switch {
+	case rw.pl.Communicates(it.op):
+		rw.last, rw.copy = nil, it
+	case it.op.Kind == trace.Compute:
+		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return rw.where[x] == s }), it)
 	}
+}
+
+// separate makes a stream wait, in a serial schedule, so that an operation does not run alongside
+// communication or, if it communicates, alongside anything.
+func (rw *rankWriter) separate(s *plan.Stream, op *workload.Op) (event bool) {
+	comm := rw.pl.Communicates(op)
+	if !rw.serial || op.Kind == trace.Copy && !comm {
+		return false
+	}
+	if rw.comm != nil {
+		event = rw.waitFor(s, rw.comm)
+	}
+	if rw.copy != nil {
+		event = rw.waitForItem(s, rw.copy) || event
+	}
+	for _, it := range rw.last {
+		event = comm && rw.waitForItem(s, it) || event
+	}
+	return event
+}
+
+// waitForItem makes a stream wait for compute or a copy on another one; false if it needs not.
+func (rw *rankWriter) waitForItem(s *plan.Stream, it *item) bool {
+	on := rw.where[it]
+	if on == nil || on == s {
+		return false
+	}
+	s.Wait(it.done, 1, it.op.Name)
+	return true
 }
 
 // waitFor makes a stream wait for an exchange; false if it already has.
@@ -257,12 +298,17 @@ func (rw *rankWriter) waitFor(s *plan.Stream, x *exchange) bool {
 	if m == nil || rw.known[s][x] || !m.started {
 		return false
 	}
+	rw.knows(s, x)
+	s.Wait(m.done, 1, m.op.Name)
+	return true
+}
+
+// knows records that what is written to a stream from here on runs behind an exchange.
+func (rw *rankWriter) knows(s *plan.Stream, x *exchange) {
 	if rw.known[s] == nil {
 		rw.known[s] = map[*exchange]bool{}
 	}
 	rw.known[s][x] = true
-	s.Wait(m.done, 1, m.op.Name)
-	return true
 }
 
 // exchange writes one rank's part of a collective.
@@ -279,9 +325,9 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if len(m.preps) > 0 && !rw.serial {
 		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
 	}
-	rw.waitForAll(first, m)
+	rw.ArriveLate(first, x.index)
+	gap := rw.waitForAll(first, m)
 	rw.afterIdle(s, m.op)
-	gap := max(rw.pl.EventGap(m.op), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op)
 		first.Launch(gap, rw.commandOf(p))
@@ -294,15 +340,18 @@ func (rw *rankWriter) exchange(x *exchange) {
 		s.Wait(copied, 1, "copies for "+m.op.Name)
 		gap = rw.pl.EventGap(m.op)
 	}
-	rw.issue(s, m.op)
-	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)))
+	if own := rw.issue(s, m.op); gap < 0 || m.op.Graph && !rw.pl.Graph { // it stays in its graph
+		gap = own
+	}
+	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels), m.runners)))
 	if m.back > 0 {
 		s.Launch(plan.Duration(rw.pl.Machine.Launch.Gap.Value), plan.LaunchOf(m.op, rw.pl.Sweep("copy of gradients out of a bucket", float64(m.back), float64(m.back))))
 	}
 	s.Post(m.done, 1)
 	s.Post(rw.pl.Done[m.op.ID], 1)
 	m.started = true
-	rw.comm = x
+	rw.knows(s, x)
+	rw.comm, rw.last = x, nil
 }
 
 // commandOf is the kernel or copy of a prep.
@@ -316,21 +365,21 @@ func (rw *rankWriter) commandOf(p prep) program.Command {
 	return rw.pl.CommandOf(p.op)
 }
 
-// waitForAll makes a stream wait for what a collective depends on.
-func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) {
-	deps := m.deps
-	if rw.serial {
-		deps = append(slices.Clone(deps), rw.last...)
-		if rw.comm != nil {
-			rw.waitFor(s, rw.comm)
-		}
-	}
-	for _, it := range deps {
-		if on := rw.where[it]; on != nil && on != s {
-			s.Wait(it.done, 1, it.op.Name)
-		}
+// waitForAll makes a stream wait for what a collective depends on. It returns the gap behind that;
+// -1 in a serial schedule if nothing ran on another stream.
+func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) trace.Time {
+	event := rw.separate(s, m.op)
+	for _, it := range m.deps {
+		event = rw.waitForItem(s, it) || event
 	}
 	for _, y := range m.after {
-		rw.waitFor(s, y)
+		event = rw.waitFor(s, y) || event
 	}
+	if rw.serial && !event && len(m.preps) == 0 {
+		return -1
+	}
+	if rw.paced {
+		return rw.pl.EventGap(m.op)
+	}
+	return max(rw.pl.EventGap(m.op), rw.pl.HostIdle(m.op))
 }

@@ -67,25 +67,15 @@ func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
 		Name: fmt.Sprintf("%s by tracked stores", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true, WGs: g.remote,
 		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
 		Recipe: func(i int, buf []program.Phase) []program.Phase {
-			stage, block := g.of(i)
+			_, block := g.of(i)
 			bytes := g.bytes(p, i)
-			to := func(dest, at int) {
-				store := t.pl.StoreTo(g.ranks[dest], bytes, machine.ToNext)
-				store.Bytes, store.Update = bytes, t.adds(p, g) // what is tracked are whole lines
-				buf = append(buf, store, program.Phase{Op: program.PostTo, Flag: g.counter(dest, at, block), Count: 1})
-			}
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.left[me], Count: int64(i + 1)})
-			switch {
-			case t.direct && g.gather:
-				for d := 1; d < n; d++ {
-					to((me+d)%n, n-1)
-				}
-			case t.direct:
-				to((me+1+stage)%n, n-1)
-			default:
-				to((me+n-1)%n, 1)
-			}
-			return buf
+			next := (me + n - 1) % n
+			store := t.pl.StoreTo(g.ranks[next], bytes, machine.ToNext)
+			store.Bytes, store.Update = bytes, t.adds(p, g) // what is tracked are whole lines
+			return append(buf,
+				program.Phase{Op: program.WaitFor, Flag: g.left[me], Count: int64(i + 1)},
+				store,
+				program.Phase{Op: program.PostTo, Flag: g.counter(next, 1, block), Count: 1})
 		},
 	}
 }
@@ -97,11 +87,7 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 	next := (me + n - 1) % n
 	bytes := float64(p.Coll.Bytes) / float64(n*g.blocks)
 	rate := t.pl.Machine.Engines.Rate.Or(t.pl.Machine.Fabric.Egress.Value)
-	rounds := n - 2
-	if t.direct {
-		rounds = 0
-	}
-	last := n - 1
+	rounds, last := n-2, n-1
 	k := &program.Kernel{
 		Name: fmt.Sprintf("%s by triggered transfers", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true,
 		WGs:  (rounds + 1) * g.blocks,
@@ -112,10 +98,10 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 		if wg >= rounds*g.blocks {
 			stage = last
 		}
-		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, stage, block), Count: t.count(g, stage, block)})
+		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, stage, block), Count: g.complete(stage, block)})
 		if stage == last {
-			for hop := 1; hop < last && g.gather && !t.direct; hop++ { // wait for all forwarded shards
-				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, hop, block), Count: t.count(g, hop, block)})
+			for hop := 1; hop < last && g.gather; hop++ { // wait for all forwarded shards
+				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, hop, block), Count: g.complete(hop, block)})
 			}
 			return buf
 		}
@@ -131,17 +117,6 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 		})
 	}
 	return k
-}
-
-// count is the value of a counter at which its block may be sent or used.
-func (t *tracker) count(g *ring, stage, block int) int64 {
-	switch {
-	case t.direct && g.gather:
-		return int64(g.tiles * (len(g.ranks) - 1))
-	case t.direct:
-		return int64(g.tiles)
-	}
-	return g.complete(stage, block)
 }
 
 // firstHalf is the part of an operation that stores and transfers perform.

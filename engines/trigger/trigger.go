@@ -24,7 +24,6 @@ var Strategy = plan.Strategy{
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
 	Params: []plan.Param{
-		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner", Work: needs},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
@@ -43,12 +42,12 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
 	err := pl.Serve("trigger", "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found", func(p *workload.Pair) (bool, string) {
-		return triggers(pl, p, v["algorithm"] == "direct")
+		return triggers(pl, p)
 	})
 	if err != nil {
 		return nil, err
 	}
-	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
+	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
@@ -80,15 +79,14 @@ func reduces(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || o
 
 // triggers reports whether the strategy serves a pair; why is the reason if the operation
 // matches but something is missing.
-func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why string) {
+func triggers(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
 	}
 	switch op := pl.Workload.Collectives[p.Collective].Op; {
 	case reduces(op) || op == trace.AllGather:
-	case op == trace.AllToAll && direct:
 	case op == trace.AllToAll:
-		return false, "an all-to-all has nothing to pass around a ring (algorithm=direct)"
+		return false, "an all-to-all has nothing to pass around a ring"
 	default:
 		return false, ""
 	}
@@ -103,11 +101,11 @@ func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why str
 
 // tracker plans the pairs of one program.
 type tracker struct {
-	pl          *plan.Planner
-	direct, nmc bool
-	auto        bool                  // the threshold of transfers follows from the GEMM's intensity
-	bursts      bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
-	rings       plan.Memo[int, *ring] // by index of pair
+	pl     *plan.Planner
+	nmc    bool
+	auto   bool                  // the threshold of transfers follows from the GEMM's intensity
+	bursts bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
+	rings  plan.Memo[int, *ring] // by index of pair
 }
 
 // A ring is what the ranks of one pair share. Stages count from 0: in stage s
@@ -142,13 +140,7 @@ func (t *tracker) newRing(p *plan.Pair) *ring {
 	g.tiles = max(shape.Tiles, shape.WGs)
 	g.blocks = min(mostBlocks, max(1, g.tiles/n))
 	_, g.remote = g.stage(0)
-	switch {
-	case t.direct && g.gather:
-		g.blocks = 1
-	case t.direct:
-		g.blocks = 1
-		_, g.remote = g.stage(n - 2)
-	case g.gather:
+	if g.gather {
 		g.blocks = min(mostBlocks, g.tiles)
 	}
 	for _, rank := range g.ranks {
@@ -228,12 +220,8 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	c.Launch(0, plan.LaunchOf(comm, t.transfers(p, g, me)))
 	chunk := float64(p.Coll.Bytes) / float64(len(g.ranks))
 	if !t.nmc && reduces(p.Coll.Op) {
-		parts := 2.0
-		if t.direct {
-			parts = float64(len(g.ranks))
-		}
 		r.IssueOne(c, l.Host.Value, "sum")
-		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(comm, t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)))
+		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
 	}
 	if g.gathered != nil {
 		r.IssueOne(c, l.HostCollective.Value, "all_gather")

@@ -49,15 +49,12 @@ func TestTriggerWins(t *testing.T) {
 	m := plantest.H200(t, 4)
 	reduced := plantest.Scattered
 	reduced.Op, reduced.Comm = trace.AllReduce, 300_000
-	exchanged := plantest.MoeDown
 	for _, c := range []struct {
 		spec plantest.Spec
 		set  map[string]string
 	}{
 		{plantest.Scattered, nil},
-		{plantest.Scattered, map[string]string{"algorithm": "direct"}},
 		{reduced, nil},
-		{exchanged, map[string]string{"algorithm": "direct"}},
 	} {
 		w := c.spec.Build(t)
 		base := enginetest.Outcome(t, w, m, "bulk", nil)
@@ -171,34 +168,29 @@ func TestTriggerTrafficByCause(t *testing.T) {
 	}
 }
 
-// Before an all-gather each rank's output is forwarded once around the ring, or stored
-// once to every peer, and is also written to local memory.
+// Before an all-gather each rank's output is forwarded once around the ring, and is also
+// written to local memory.
 func TestTriggerGathers(t *testing.T) {
 	s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 304_000, Comm: 600_000, Channels: 16}
 	w, m := s.Build(t), plantest.H200(t, 4)
 	shard := 2 * float64(s.Bytes) / 4
 	base := enginetest.Outcome(t, w, m, "bulk", nil)
-	for _, c := range []struct {
-		algorithm      string
-		stored, passed float64 // shards
-	}{{"ring", 1, 2}, {"direct", 3, 0}} {
-		got := enginetest.Outcome(t, w, m, "trigger", map[string]string{"algorithm": c.algorithm})
-		if got.Result == nil {
-			t.Fatal(got.Why)
-		}
-		left, moved := enginetest.Sent(got), enginetest.Memory(got)
-		if b := left["all_gather by tracked stores"]; !plantest.Near(b, c.stored*shard) {
-			t.Errorf("%s: %.2f shards stored to peers, want %.0f", c.algorithm, b/shard, c.stored)
-		}
-		if b := left["all_gather by triggered transfers"]; !plantest.Near(b, c.passed*shard) && c.passed > 0 || c.passed == 0 && b != 0 {
-			t.Errorf("%s: %.2f shards passed on, want %.0f", c.algorithm, b/shard, c.passed)
-		}
-		if b := moved["gemm_256x128"]; !plantest.Near(b, shard) {
-			t.Errorf("%s: the GEMM moved %.2f shards, want 1", c.algorithm, b/shard)
-		}
-		if got.Time >= base.Time {
-			t.Errorf("%s: %d ns, bulk %d", c.algorithm, got.Time, base.Time)
-		}
+	got := enginetest.Outcome(t, w, m, "trigger", nil)
+	if got.Result == nil {
+		t.Fatal(got.Why)
+	}
+	left, moved := enginetest.Sent(got), enginetest.Memory(got)
+	if b := left["all_gather by tracked stores"]; !plantest.Near(b, shard) {
+		t.Errorf("%.2f shards stored to the next rank, want 1", b/shard)
+	}
+	if b := left["all_gather by triggered transfers"]; !plantest.Near(b, 2*shard) {
+		t.Errorf("%.2f shards passed on, want 2", b/shard)
+	}
+	if b := moved["gemm_256x128"]; !plantest.Near(b, shard) {
+		t.Errorf("the GEMM moved %.2f shards, want 1", b/shard)
+	}
+	if got.Time >= base.Time {
+		t.Errorf("%d ns, bulk %d", got.Time, base.Time)
 	}
 }
 
