@@ -80,7 +80,7 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, t search, why strin
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
 	case g.Shape.Groups > 1 && f.flows(first, second, t.between):
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
-	case g.Shape.Groups > 1 && !t.far:
+	case g.Shape.Groups > 1:
 		t.confidence *= rowsByGroups
 	default:
 		return candidate{}

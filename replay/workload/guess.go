@@ -40,7 +40,7 @@ func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
 			return trace.ReduceScatter
 		}
 	}
-	if dep, ok := f.launchedBehind(c); ok && f.classOf(&f.Ops[dep.Op]) == matrix {
+	if at, _ := f.sent(c); at >= 0 && f.classOf(&f.Ops[at]) == matrix {
 		return trace.AllReduce
 	}
 	return trace.AllGather

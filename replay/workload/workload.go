@@ -146,6 +146,7 @@ const (
 	HostWait             // the host made the stream wait
 	Timing               // inferred from times
 	Planned              // from a strategy's schedule instead of the capture
+	Recorded             // it reads what the other wrote, as the trace records
 )
 
 func (r Reason) String() string {
@@ -156,6 +157,7 @@ func (r Reason) String() string {
 		"event: the host made the stream wait",
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
+		"recorded accesses",
 	}[r]
 }
 
