@@ -31,32 +31,35 @@ const NoDeviceOperation = "the run holds no device operation"
 //
 // The stages, each in a file of its own:
 //
-//  1. steps.go   iterations marked by the program
+//  1. world.go   the ranks: captured ones, and copies of these
 //  2. ops.go     device spans become ops, by rank, and are joined with their launches
+//     steps.go   iterations marked by the program
 //  3. order.go   dependencies of each op, and the remaining gap
 //     dataflow_build.go     what the data of each op depend on: from recorded accesses
 //     dataflow_memory.go    (last writer and readers of every byte range),
 //     dataflow_annotate.go  ranges of frameworks, streams and events
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
-//  5. world.go   ranks that were not captured become copies
-//  6. collect.go collectives, matched over ranks
+//  5. collect.go collectives, matched over ranks
 //     guess.go   their operations where the trace does not give them
 //     dataflow_given.go     the user's corrections of dependencies
-//  7. pairs.go   pairs of a producer and a consumer, found by walks (search.go, candidates.go)
+//  6. pairs.go   pairs of a producer and a consumer, found by walks (search.go, candidates.go)
 //
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
-	sources := gather(run)
-	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}}
+	l := lifter{Workload: w, opt: o, sources: make([]source, len(run.Ranks)), kernels: map[Kernel]*Kernel{}}
 	l.noteEstimates()
+	if err := l.spread(); err != nil {
+		return nil, err
+	}
+	l.gather()
 	l.markSteps()
 	ranges := rangesOf(run.Names)
-	hosts := make([]Host, len(sources))
-	for i := range sources { // rank by rank: facts of one rank are kept at a time
-		src := &sources[i]
+	hosts := make([]Host, len(l.sources))
+	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
+		src := &l.sources[i]
 		src.settle(run)
 		src.markRanges(run, ranges)
 		l.order(src)
@@ -66,10 +69,8 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		hosts[i] = src.host(run)
 		src.facts = nil
 	}
-	recordHosts(run, hosts, sources)
-	if err := l.spread(); err != nil {
-		return nil, err
-	}
+	recordHosts(run, hosts, l.sources)
+	l.fill()
 	for _, row := range w.Rows {
 		w.Calls = append(w.Calls, hosts[row].call)
 		w.Hosts = append(w.Hosts, &hosts[row])
@@ -80,7 +81,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	if err := l.correct(); err != nil {
 		return nil, err
 	}
-	f.pair(l.ids)
+	f.pair()
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)

@@ -35,13 +35,11 @@ type fact struct {
 }
 
 // gather collects every rank's device operations and the host calls for them.
-func gather(run *trace.Run) []source {
-	sources := reserve(run)
-	names := callNames(run.Names)
+func (l *lifter) gather() {
+	run, names := l.Run, callNames(l.Run.Names)
 	for i, s := range run.Spans {
 		id := trace.SpanID(i)
-		row := run.RankOf(s)
-		src := &sources[row]
+		src := &l.sources[run.RankOf(s)]
 		switch {
 		case s.Kind.OnDevice():
 			src.ops = append(src.ops, newOp(run, id))
@@ -58,33 +56,6 @@ func gather(run *trace.Run) []source {
 			src.launches = append(src.launches, id)
 		}
 	}
-	return sources
-}
-
-// reserve allocates every rank's ops and launches.
-func reserve(run *trace.Run) []source {
-	ops, launches := make([]int, len(run.Ranks)), make([]int, len(run.Ranks))
-	for _, s := range run.Spans {
-		switch {
-		case s.Kind.OnDevice():
-			ops[run.RankOf(s)]++
-		case s.Kind == trace.Launch:
-			launches[run.RankOf(s)]++
-		}
-	}
-	total := 0
-	for _, n := range ops {
-		total += n
-	}
-	all := make([]Op, total)       // one array, which becomes Workload.Ops if no rank is a copy
-	flows := make([][]Edge, total) // in the same way
-	sources := make([]source, len(run.Ranks))
-	for row := range sources {
-		sources[row].ops, all = all[:0], all[ops[row]:] // counted: an append stays before the next row
-		sources[row].flow, flows = flows[:ops[row]], flows[ops[row]:]
-		sources[row].launches = make([]trace.SpanID, 0, launches[row])
-	}
-	return sources
 }
 
 // byCorrelation maps correlation numbers to the first launch with each.
