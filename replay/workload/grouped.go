@@ -17,14 +17,10 @@ func grouped(o *trace.Operator) bool {
 // count as equally many (rule G22).
 func groupedGEMM(o *trace.Operator) Shape {
 	a, b := o.Dims[0], o.Dims[1]
-	total, ok := volume([]int64{a[0], a[1], b[0], b[2]})
-	if !ok || total <= 0 || a[1] != b[1] {
+	if a[1] != b[1] {
 		return Shape{}
 	}
-	s := Shape{Kind: GEMM, M: a[0], N: b[2], K: a[1], Groups: b[0]}
-	s.Evidence = fmt.Sprintf("%s%v·%v, rows taken as equally many in each group", o.Name, a, b)
-	s.DType, s.ElemSize = dtype(o, 0)
-	return s
+	return Shape{Kind: GEMM, M: a[0], N: b[2], K: a[1], Groups: b[0], Evidence: fmt.Sprintf("%s%v·%v, rows taken as equally many in each group", o.Name, a, b)}
 }
 
 // GroupedGEMMs are the GEMMs next to a collective operation on the queue of the

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -49,21 +50,17 @@ func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
 // noteUnknownCommunication adds a note about compute kernels with names as of
 // communication kernels.
 func (l *lifter) noteUnknownCommunication() {
-	const no, yes = 1, 2
-	looks := make([]uint8, len(l.Run.Names)) // 0: not examined
-	spent, count := map[string]trace.Time{}, 0
-	for i := range l.Run.Spans {
-		s := l.Run.Spans[i]
+	looks, spent, count := map[trace.NameID]bool{}, map[string]trace.Time{}, 0
+	for _, s := range l.Run.Spans {
 		if s.Kind != trace.Compute {
 			continue
 		}
-		if looks[s.Name] == 0 {
-			looks[s.Name] = no
-			if trace.LooksLikeCommunication(l.Run.NameOf(s)) {
-				looks[s.Name] = yes
-			}
+		yes, known := looks[s.Name]
+		if !known {
+			yes = trace.LooksLikeCommunication(l.Run.NameOf(s))
+			looks[s.Name] = yes
 		}
-		if looks[s.Name] == yes {
+		if yes {
 			spent[short(l.Run.NameOf(s))] += s.Dur()
 			count++
 		}
@@ -72,11 +69,7 @@ func (l *lifter) noteUnknownCommunication() {
 		return
 	}
 	const most = 3
-	var names []string
-	for name := range spent {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
 	if len(names) > most {
 		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
 	}
@@ -97,7 +90,7 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
 			continue
 		}
-		lib, channels := w.LibraryFor(m, c), c.Channels
+		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
 		took := shortest(i)
 		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
 		if behind := f.sizeBehind(c); behind > 0 {
@@ -122,15 +115,6 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, sizeText(least), sizeText(most))
-}
-
-// LibraryFor is the machine's library for the ranks of a collective, as they are on nodes
-// (rule C28).
-func (w *Workload) LibraryFor(m *machine.Machine, c *Collective) *machine.Library {
-	if m.Nodes() == 1 {
-		return &m.Library
-	}
-	return m.LibraryFor(w.RanksOf(c))
 }
 
 // RanksOf are the ranks of a collective, ascending.

@@ -127,11 +127,10 @@ func (l *lifter) noteCount(n int, one, many, what string) {
 	}
 }
 
-// Median is the median of durations; 0 for none.
+// Median is the median of durations, the upper of two; 0 for none.
 func Median(list []trace.Time) trace.Time {
 	if len(list) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
+	return slices.Sorted(slices.Values(list))[len(list)/2]
 }

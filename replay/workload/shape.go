@@ -128,32 +128,33 @@ func gemmKind(m, n int64) ShapeKind {
 // inputs, and how many GEMMs it is a batch of (rule V2).
 func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
+	first := max(0, a) // the input whose type counts
+	batch = 1
 	switch {
 	case grouped(o):
 		s = groupedGEMM(o)
-		return s, s.Groups
+		batch = s.Groups
 	case a >= 0 && b < len(o.Dims):
-		batch, m, n, k, ok := gemmSizes(o.Dims[a], o.Dims[b], transposed)
-		if !ok {
-			return Shape{}, 1
-		}
-		s = Shape{Kind: gemmKind(batch*m, n), M: batch * m, N: n, K: k}
+		batch, s.M, s.N, s.K = gemmSizes(o.Dims[a], o.Dims[b], transposed)
+		s.Kind, s.M = gemmKind(batch*s.M, s.N), batch*s.M
 		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
 		if batch > 1 {
 			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
 		}
-		s.DType, s.ElemSize = dtype(o, a)
-		return s, batch
 	case o.Name == convolution:
-		return conv2d(o), 1
+		s = conv2d(o)
 	case o.Name == attention:
-		return dotProduct(o), 1
+		s = dotProduct(o)
 	case strings.Contains(o.Name, "embedding") && strings.Contains(o.Name, "backward"):
-		return embeddingGrad(o), 1
+		s = embeddingGrad(o)
 	case strings.Contains(o.Name, "embedding"):
-		return embedding(o), 1
+		s = embedding(o)
 	}
-	return Shape{}, 1
+	if all, ok := volume([]int64{s.M, s.N, s.K, max(1, s.Groups)}); !ok || all == 0 {
+		return Shape{}, 1
+	}
+	s.DType, s.ElemSize = dtype(o, first)
+	return s, batch
 }
 
 // Operators whose kernels are treated as GEMMs, so that tiles of one can wait for tiles of
@@ -194,15 +195,9 @@ func conv2d(o *trace.Operator) Shape {
 		return Shape{}
 	}
 	in, filter := o.Dims[0], o.Dims[1]
-	m, ok := volume([]int64{in[0], in[2], in[3]})
-	k, okK := volume(filter[1:])
-	if total, fits := volume([]int64{m, filter[0], k}); !ok || !okK || !fits || total <= 0 {
-		return Shape{}
-	}
-	s := Shape{Kind: GEMM, M: m, N: filter[0], K: k}
-	s.DType, s.ElemSize = dtype(o, 0)
-	s.Evidence = fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)
-	return s
+	m, _ := volume([]int64{in[0], in[2], in[3]})
+	k, _ := volume(filter[1:])
+	return Shape{Kind: GEMM, M: m, N: filter[0], K: k, Evidence: fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)}
 }
 
 // dotProduct reads attention without a batch (queries [tokens, columns], keys and values)
@@ -212,13 +207,7 @@ func dotProduct(o *trace.Operator) Shape {
 		return Shape{}
 	}
 	q := o.Dims[0]
-	if total, fits := volume([]int64{q[0], q[1], q[1]}); !fits || total <= 0 {
-		return Shape{}
-	}
-	s := Shape{Kind: GEMM, M: q[0], N: q[1], K: q[1]}
-	s.DType, s.ElemSize = dtype(o, 0)
-	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:3])
-	return s
+	return Shape{Kind: GEMM, M: q[0], N: q[1], K: q[1], Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:3])}
 }
 
 // factors says which inputs of an operator are the A and B of a GEMM, and
@@ -236,10 +225,10 @@ func factors(operator string) (a, b int, transposed bool) {
 }
 
 // gemmSizes multiplies shapes as matmul does: rows before the last two axes are a batch if
-// both sides have them, else more rows of A.
-func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
+// both sides have them, else more rows of A. Sizes are 0 if the two do not fit.
+func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64) {
 	if len(a) == 0 || len(b) == 0 {
-		return 0, 0, 0, 0, false
+		return 0, 0, 0, 0
 	}
 	if len(a) == 1 {
 		a = []int64{1, a[0]}
@@ -252,18 +241,20 @@ func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
 		k, n = n, k
 	}
 	batch = 1
+	var ok bool
 	if len(b) > 2 {
 		batch, ok = volume(b[:len(b)-2])
-		if rows, okA := volume(a[:len(a)-2]); okA {
-			batch = max(batch, rows)
+		if each, okA := volume(a[:len(a)-2]); okA {
+			batch = max(batch, each)
 		}
 		m = a[len(a)-2]
 	} else {
 		m, ok = volume(a[:len(a)-1])
 	}
-	total, fits := volume([]int64{batch, m, n, k})
-	ok = ok && fits && total > 0 && a[len(a)-1] == k
-	return batch, m, n, k, ok
+	if _, fits := volume([]int64{batch, m, n, k}); !ok || !fits || a[len(a)-1] != k {
+		return 0, 0, 0, 0
+	}
+	return batch, m, n, k
 }
 
 // volume is the product of extents; ok is false if one is negative or the result is
@@ -291,10 +282,9 @@ func embedding(o *trace.Operator) Shape {
 			s.M, s.K = bags, indices/bags
 		}
 	}
-	if !ok || len(o.Dims[1]) == 0 || s.M <= 0 || s.N <= 0 || s.K <= 0 {
+	if !ok || len(o.Dims[1]) == 0 {
 		return Shape{}
 	}
-	s.DType, s.ElemSize = dtype(o, 0)
 	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:min(3, len(o.Dims))])
 	return s
 }
@@ -308,14 +298,10 @@ func embeddingGrad(o *trace.Operator) Shape {
 	grad := o.Dims[0]
 	sums, ok := volume(grad[:len(grad)-1])
 	indices, okI := volume(o.Dims[1])
-	s := Shape{Kind: EmbeddingGrad, M: sums, N: grad[len(grad)-1]}
-	if !ok || !okI || sums <= 0 || indices < sums || s.N <= 0 {
+	if !ok || !okI || sums <= 0 || indices < sums {
 		return Shape{}
 	}
-	s.K = indices / sums
-	s.DType, s.ElemSize = dtype(o, 0)
-	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:2])
-	return s
+	return Shape{Kind: EmbeddingGrad, M: sums, N: grad[len(grad)-1], K: indices / sums, Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:2])}
 }
 
 // elementwise reads the sizes of an operator that goes once over its inputs, and its memory traffic.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Summary is a workload for people: what was found, how often, and why it is
@@ -166,7 +167,7 @@ func (w *Workload) summarizeKernels() []KernelSummary {
 	for _, k := range g.keys {
 		times := g.of[k]
 		s := KernelSummary{
-			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: median(times),
+			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
 			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: k.tiles.schedule(),
 			Evidence: k.tiles.Evidence,
 		}
@@ -262,8 +263,8 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 				}
 			}
 		}
-		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), median(transfers), median(skews), slices.Max(skews)
-		r.Algorithm, r.Bus, r.Waiting = median(algorithm), median(bus), float64(waited)/float64(max(1, stayed))
+		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), overlap.Median(transfers), overlap.Median(skews), slices.Max(skews)
+		r.Algorithm, r.Bus, r.Waiting = overlap.Median(algorithm), overlap.Median(bus), float64(waited)/float64(max(1, stayed))
 		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {
@@ -320,7 +321,7 @@ func (w *Workload) summarizeSteps() []StepSummary {
 			}
 			spans = append(spans, s.End[rank]-s.Start[rank])
 		}
-		row.MedianNs = median(spans)
+		row.MedianNs = overlap.Median(spans)
 		rows = append(rows, row)
 	}
 	return rows
@@ -346,13 +347,4 @@ func total(times []trace.Time) (sum trace.Time) {
 		sum += t
 	}
 	return sum
-}
-
-// median of values, the lower of two; 0 of none. It sorts them.
-func median[V cmp.Ordered](values []V) (none V) {
-	if len(values) == 0 {
-		return none
-	}
-	slices.Sort(values)
-	return values[(len(values)-1)/2]
 }
