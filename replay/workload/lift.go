@@ -49,23 +49,24 @@ const NoDeviceOperation = "the run holds no device operation"
 // fits no op.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
-	l := lifter{Workload: w, opt: o, sources: make([]source, len(run.Ranks)), kernels: map[Kernel]*Kernel{}}
+	l := lifter{Workload: w, opt: o, sources: make([]source, len(run.Ranks)), flows: make([][][]Edge, len(run.Ranks))}
 	l.noteEstimates()
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
-	l.gather()
-	l.markSteps()
-	ranges := rangesOf(run.Names)
-	hosts := make([]Host, len(l.sources))
+	gather(run, l.sources)
+	w.Steps = markSteps(l.sources)
+	kernels, ranges := newKernelReader(run, o.Shapes, o.Tiles), rangesOf(run.Names)
+	hosts := make([]recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		src := &l.sources[i]
 		src.settle(run)
-		src.markRanges(run, ranges)
-		l.order(src)
-		l.measure(src)
+		l.refuted += src.order(run)
+		for k := range src.ops {
+			kernels.measure(&src.ops[k], src.facts[k].operator, src.resetsCounter(run, k))
+		}
 		src.assignSteps()
-		l.flow(src, ranges)
+		flow(run, src, ranges, l.flows[i])
 		hosts[i] = src.host(run)
 		src.facts = nil
 	}
@@ -73,12 +74,12 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.fill()
 	for _, row := range w.Rows {
 		w.Calls = append(w.Calls, hosts[row].call)
-		w.Hosts = append(w.Hosts, &hosts[row])
+		w.Hosts = append(w.Hosts, hosts[row].Host)
 	}
 	l.collect()
 	f := newFinder(w)
 	f.guessOperations(&l)
-	if err := l.correct(); err != nil {
+	if err := correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
 	f.pair()
@@ -93,11 +94,10 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 type lifter struct {
 	*Workload
 	opt     Options
-	sources []source           // by row of Run.Ranks
-	ids     []int              // by row of Run.Ranks: its rank in the world
-	names   []kernelName       // by id; read on demand
-	kernels map[Kernel]*Kernel // kernels of all ops
-	refuted int                // number of dependencies that host calls suggest and times contradict
+	sources []source   // by row of Run.Ranks
+	flows   [][][]Edge // by row of Run.Ranks, op: what its data depend on
+	ids     []int      // by row of Run.Ranks: its rank in the world
+	refuted int        // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }

@@ -19,10 +19,11 @@ const eventHop = trace.Time(22_000)
 //	queue 7  |AAAA  BBBB      DD|   B after A: stream order
 //	queue 19 |          CCCC    |   C after B: launched behind B on its own stream
 //	host     |a b c   w d       |   D after C: the host made queue 7 wait (w)
-func (l *lifter) order(src *source) {
+//
+// It returns the number of dependencies that host calls suggest and times contradict.
+func (src *source) order(run *trace.Run) (refuted int) {
 	near := src.followQueues()
-	after, refuted := src.followHost(l.Workload)
-	l.refuted += refuted
+	after, refuted := src.followHost(run)
 	deps := make([]Dep, 0, len(src.ops)+len(after)) // one array, for speed
 	for i := range src.ops {
 		op, f := &src.ops[i], &src.facts[i]
@@ -49,6 +50,7 @@ func (l *lifter) order(src *source) {
 			op.Gap = min(op.Gap, op.Start-src.ops[d.Op].End)
 		}
 	}
+	return refuted
 }
 
 // latestByQueue keeps, in place, of several ops of one queue the last to end: it

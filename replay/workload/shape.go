@@ -19,27 +19,61 @@ type sized struct {
 	batch int64
 }
 
-// measure sets the sizes, tiles and traffic of a rank's ops. Ops with equal Kernel values
-// share one.
-func (l *lifter) measure(src *source) {
-	sizes := map[int32]sized{} // by row of Run.Operators: computed once
-	var own Kernel             // of the current op
-	for i := range src.ops {
-		op := &src.ops[i]
-		span := l.Run.Spans[op.Span]
-		own = Kernel{Name: l.Run.NameOf(span), Footprint: footprint(l.Run.Kernel(span))}
-		if own.Footprint.Threads > 0 && own.Footprint.Registers == 0 {
-			own.Footprint.Registers = l.kernelName(op).registers
-		}
-		op.Kernel = &own
-		l.measureOp(src, op, sizes)
-		shared := l.kernels[own]
-		if shared == nil {
-			shared = new(own)
-			l.kernels[own] = shared
-		}
-		op.Kernel = shared
+// A kernelReader finds the properties of a run's kernels.
+type kernelReader struct {
+	run     *trace.Run
+	shapes  map[string]Shape // given by the user
+	tiles   map[string]Tiling
+	names   []kernelName       // by id; read on demand
+	sizes   map[int32]sized    // by row of Run.Operators: computed once
+	kernels map[Kernel]*Kernel // of all ops
+	own     Kernel             // of the current op
+}
+
+func newKernelReader(run *trace.Run, shapes map[string]Shape, tiles map[string]Tiling) *kernelReader {
+	return &kernelReader{run: run, shapes: shapes, tiles: tiles, names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[Kernel]*Kernel{}}
+}
+
+// A kernelName is the information derived from a kernel's name.
+type kernelName struct {
+	class class
+	tile  namedTile
+	tiled bool // the name gives a tile
+	read  bool // the name has been read
+
+	registers int // of a thread; 0: not known from the name
+}
+
+// name reads the name of an op; each name of a run is read once.
+func (r *kernelReader) name(op *Op) *kernelName {
+	i := r.run.Spans[op.Span].Name
+	n := &r.names[i]
+	if !n.read {
+		n.read = true
+		n.class = classOf(r.run.Names[i])
+		n.tile, n.tiled = nameTile(r.run.Names[i])
+		n.registers = tensileRegisters(r.run.Names[i])
 	}
+	return n
+}
+
+// measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
+// one. operator is the row of Run.Operators that launched it, or None; reset: a counter was reset
+// before it.
+func (r *kernelReader) measure(op *Op, operator int32, reset bool) {
+	span := r.run.Spans[op.Span]
+	r.own = Kernel{Name: r.run.NameOf(span), Footprint: footprint(r.run.Kernel(span))}
+	if r.own.Footprint.Threads > 0 && r.own.Footprint.Registers == 0 {
+		r.own.Footprint.Registers = r.name(op).registers
+	}
+	op.Kernel = &r.own
+	r.sizesOf(op, operator, reset)
+	shared := r.kernels[r.own]
+	if shared == nil {
+		shared = new(r.own)
+		r.kernels[r.own] = shared
+	}
+	op.Kernel = shared
 }
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
@@ -50,9 +84,8 @@ func footprint(k *trace.Kernel) program.Footprint {
 	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
-// measureOp sets the sizes, tiles and traffic of an op.
-func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
-	run, operator := l.Run, src.facts[op.ID].operator
+func (r *kernelReader) sizesOf(op *Op, operator int32, reset bool) {
+	run := r.run
 	if op.Kind == trace.Copy {
 		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
 		return
@@ -63,22 +96,22 @@ func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 		return
 	}
 	batch := int64(1)
-	switch given, ok := lookUp(l.opt.Shapes, op.Name, k); {
+	switch given, ok := lookUp(r.shapes, op.Name, k); {
 	case ok:
 		op.Shape = completed(given)
 		op.Read, op.Write = op.Shape.Traffic()
 		if operator != trace.None {
 			op.Shape.operator = gemmLike(run.Operators[operator].Name)
 		}
-	case operator == trace.None, l.kernelName(op).class == light:
-	case l.kernelName(op).class == sweep:
+	case operator == trace.None, r.name(op).class == light:
+	case r.name(op).class == sweep:
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
 	default:
 		o := &run.Operators[operator]
-		p, ok := sizes[operator]
+		p, ok := r.sizes[operator]
 		if !ok {
 			p.shape, p.batch = shapeOf(o)
-			sizes[operator] = p
+			r.sizes[operator] = p
 		}
 		op.Shape, batch = p.shape, max(1, p.batch)
 		op.Read, op.Write = op.Shape.Traffic()
@@ -86,9 +119,9 @@ func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 			op.Read = inputs(o)
 		}
 	}
-	class := l.kernelName(op).class
+	class := r.name(op).class
 	op.Dense, op.Moves = class == dense, class == sweep || class == light || class == lookup
-	op.Tiling = l.tiling(src, op, k, batch)
+	op.Tiling = r.tiling(op, k, batch, reset)
 }
 
 // lookUp finds the user's entry for a kernel: by its whole name or its short name, and

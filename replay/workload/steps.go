@@ -31,18 +31,18 @@ func (src *source) addMark(run *trace.Run, s trace.Span, base string) {
 }
 
 // markSteps finds the iterations (rule V5).
-func (l *lifter) markSteps() {
-	base := l.stepsBase()
+func markSteps(ranks []source) (steps []Step) {
+	base := stepsBase(ranks)
 	if base == "" {
-		return
+		return nil
 	}
 	type use struct {
 		name string
 		nth  int // programs start counting again
 	}
 	rows := map[use]int32{}
-	for i := range l.sources {
-		src := &l.sources[i]
+	for i := range ranks {
+		src := &ranks[i]
 		seen := map[string]int{}
 		src.marks = slices.DeleteFunc(src.marks, func(m mark) bool { return m.base != base })
 		slices.SortStableFunc(src.marks, func(a, b mark) int {
@@ -57,20 +57,21 @@ func (l *lifter) markSteps() {
 			if !ok {
 				row = int32(len(rows))
 				rows[u] = row
-				l.Steps = append(l.Steps, Step{Name: m.name})
+				steps = append(steps, Step{Name: m.name})
 			}
 			m.step = row
 		}
 	}
+	return steps
 }
 
 // stepsBase is the mark that stands for iterations: the profiler's own, or the
 // one under which most time passes.
-func (l *lifter) stepsBase() string {
+func stepsBase(ranks []source) string {
 	const profiler = "ProfilerStep"
 	spent := map[string]trace.Time{}
-	for i := range l.sources {
-		for _, m := range l.sources[i].marks {
+	for i := range ranks {
+		for _, m := range ranks[i].marks {
 			spent[m.base] += m.end - m.start
 		}
 	}

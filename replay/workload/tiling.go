@@ -26,14 +26,14 @@ func grid(k *trace.Kernel) Tiling {
 
 // tiling finds the logical workgroups of a compute kernel: those of the grid, or,
 // for a persistent kernel, the tiles that its workgroups share (rule G8).
-func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tiling {
+func (r *kernelReader) tiling(op *Op, k *trace.Kernel, batch int64, reset bool) Tiling {
 	t := grid(k)
-	slots := residents(&l.Run.Ranks[l.Run.RankOf(l.Run.Spans[op.Span])].Device, k, op.Footprint.Registers)
-	if given, ok := lookUp(l.opt.Tiles, op.Name, k); ok {
+	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
+	if given, ok := lookUp(r.tiles, op.Name, k); ok {
 		t.take(given, op.Shape, batch, slots)
 		return t
 	}
-	name := l.kernelName(op)
+	name := r.name(op)
 	if op.Shape.Kind == NoShape && name.class == matrix && name.tiled {
 		t.named(name.tile, slots)
 	}
@@ -47,7 +47,7 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 		t.Cluster = n
 		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
 	}
-	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
+	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && reset {
 		t.Dynamic = true
 		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
 	}
@@ -114,21 +114,6 @@ func (t *Tiling) settle(rows, cols, tiles, slots int) {
 
 // fits reports whether a grid is resident as a whole; slots is 0 where the device is unknown.
 func fits(wgs, slots int) bool { return slots == 0 || wgs <= slots }
-
-// resetsCounter reports whether the op before on the same stream, of the same
-// operator, is a fill: the library resets the counter that hands out tiles.
-func (l *lifter) resetsCounter(src *source, op *Op) bool {
-	f := &src.facts[op.ID]
-	if f.before < 0 {
-		return false
-	}
-	before := &src.ops[f.before]
-	c := l.Run.Copy(l.Run.Spans[before.Span])
-	if c == nil || c.Dir != trace.Fill {
-		return false
-	}
-	return src.facts[f.before].operator == f.operator
-}
 
 // count is the number of tiles of rows×cols that a batch of outputs needs; 0 where unknown.
 func count(s Shape, batch int64, rows, cols int) int {

@@ -40,7 +40,7 @@ func (l *lifter) spread() error {
 			l.Ranks[rank][i] = int32(at + i)
 		}
 		if src := &l.sources[row]; !l.Copies[rank] {
-			src.ops, src.flow = l.Ops[at:at:next], l.Flow[at:next]
+			src.ops, l.flows[row] = l.Ops[at:at:next], l.Flow[at:next]
 		}
 		at = next
 	}
@@ -52,7 +52,7 @@ func (l *lifter) fill() {
 	for _, copies := range []bool{true, false} { // a source counts from its own first op until it has been copied
 		for rank, row := range l.Rows {
 			if l.Copies[rank] == copies {
-				l.number(rank, &l.sources[row])
+				l.number(rank, l.sources[row].ops, l.flows[row])
 			}
 		}
 	}
@@ -60,12 +60,12 @@ func (l *lifter) fill() {
 	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
 }
 
-// number gives a rank the ops and edges of a source, which counts from its own first op.
-func (l *lifter) number(rank int, src *source) {
+// number gives a rank the ops and edges of a captured one, which count from its own first op.
+func (l *lifter) number(rank int, ops []Op, flows [][]Edge) {
 	var deps arena[Dep]
 	var edges arena[Edge]
 	for i, id := range l.Ranks[rank] {
-		op, flow := src.ops[i], src.flow[i]
+		op, flow := ops[i], flows[i]
 		if l.Copies[rank] {
 			op.After, flow = deps.keep(op.After), edges.keep(flow)
 		}
