@@ -61,7 +61,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	kinds := w.PairKinds()
+	kinds := workload.PairKinds(w)
 	choices := make([]PairChoice, len(kinds))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))

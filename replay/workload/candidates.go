@@ -137,7 +137,7 @@ func (f *finder) gemmBefore(g *Op) candidate {
 // feeds reports whether a GEMM's columns are what another one sums over:
 // themselves, once a filter position, or three times as many: queries, keys and values.
 func feeds(s, g Shape) bool {
-	switch g.operator {
+	switch g.Like {
 	case convolution:
 		return g.K%s.N == 0
 	case attention:

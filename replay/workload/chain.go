@@ -253,7 +253,7 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 // chain wrote: they are layers, not parts.
 func (f *chainFinder) reads(ops []int32) bool {
 	return slices.ContainsFunc(ops, func(id int32) bool {
-		return slices.ContainsFunc(f.edgesOf(id), func(e Edge) bool {
+		return slices.ContainsFunc(f.Edges(id), func(e Edge) bool {
 			return e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op]
 		})
 	})
@@ -262,7 +262,7 @@ func (f *chainFinder) reads(ops []int32) bool {
 // alike reports whether a chain's part i and another chain's first part run the same
 // kernels on all ranks.
 func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
-	same, lead := f.Workload.alike, -1
+	same, lead := f.Workload.Alike, -1
 	for r := range a.Before {
 		if len(a.Before[r]) == 0 != (len(b.Before[r]) == 0) {
 			return false

@@ -77,12 +77,11 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		w.Hosts = append(w.Hosts, hosts[row].Host)
 	}
 	l.collect()
-	f := newFinder(w)
-	f.guessOperations(&l)
+	l.noteCount(GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
 	if err := correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
-	f.pair()
+	FindPairs(w)
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)

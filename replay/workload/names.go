@@ -75,6 +75,19 @@ func nameHas(name string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 }
 
+// short is the short form of a kernel's name.
+func short(name string) string {
+	const most = 60
+	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
+	if i := strings.IndexAny(name, "(<"); i > 0 {
+		name = strings.TrimSpace(name[:i])
+	}
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
+
 // copyEnginePart is the prefix of the kernels by which RCCL drives copy engines for one
 // collective. The last one waits for them.
 const copyEnginePart = "__amd_rocclr_"

@@ -31,9 +31,10 @@ const (
 	tiny     = trace.Time(10_000) // an unknown kernel shorter than this is light
 )
 
-// pair finds dependent operations. What one rank shows is a pair only if all
+// FindPairs finds dependent operations. What one rank shows is a pair only if all
 // ranks of the collective show it (rule V3).
-func (f *finder) pair() {
+func FindPairs(w *Workload) {
+	f := newFinder(w)
 	found := map[Direction]map[int32]candidate{ComputeThenCollective: {}, CollectiveThenCompute: {}} // by collective op
 	gemms := make([][]candidate, f.World)                                                            // by rank, by second
 	for rank := range f.Ranks {
@@ -87,7 +88,7 @@ func (f *finder) pairCollective(row int32, d Direction, found map[int32]candidat
 		if h.confidence < leastConfidence || len(p.First) > 0 && h.experts != p.Experts {
 			return
 		}
-		p.join(h)
+		join(&p, h)
 	}
 	f.Pairs = append(f.Pairs, p)
 }
@@ -139,7 +140,7 @@ func (f *finder) pairRounds() {
 }
 
 // join adds one rank's half. The weakest rank's evidence counts.
-func (p *Pair) join(h candidate) {
+func join(p *Pair, h candidate) {
 	p.First = append(p.First, h.first)
 	p.Second = append(p.Second, h.second)
 	p.Experts = h.experts
@@ -170,7 +171,7 @@ func (f *finder) pairGEMMs(gemms [][]candidate) {
 				rows[k] = i
 				f.Pairs = append(f.Pairs, Pair{Direction: ComputeThenCompute, Collective: -1, Step: a.Step, Confidence: 1})
 			}
-			f.Pairs[i].join(h)
+			join(&f.Pairs[i], h)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"math"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -26,8 +25,8 @@ func newFinder(w *Workload) *finder {
 		if op.Kind == trace.Collective {
 			continue
 		}
-		for _, e := range f.edgesOf(op.ID) {
-			if e.recorded() {
+		for _, e := range f.Edges(op.ID) {
+			if e.Recorded() {
 				first(f.reader, e.Op, op.ID)
 			}
 		}
@@ -58,16 +57,13 @@ func first(rows []int32, earlier, op int32) {
 	}
 }
 
-// recorded reports whether an edge is of data, and more than a guess.
-func (e *Edge) recorded() bool { return e.Kind == ReadAfterWrite && e.Evidence > Guessed }
-
 // before is the op that another's data come from: the last of those whose output it is known to
 // read, else the last that it depends on and that is on its stream; or -1.
 func (f *finder) before(id int32) int32 {
 	at, reads := int32(-1), false
-	for _, e := range f.edgesOf(id) {
-		if e.recorded() || !reads && !e.Reused && f.Ops[e.Op].Queue == f.Ops[id].Queue {
-			at, reads = e.Op, reads || e.recorded()
+	for _, e := range f.Edges(id) {
+		if e.Recorded() || !reads && !e.Reused && f.Ops[e.Op].Queue == f.Ops[id].Queue {
+			at, reads = e.Op, reads || e.Recorded()
 		}
 	}
 	return at
@@ -128,8 +124,8 @@ func (f *finder) sent(c *Op) (at int32, why Reason) {
 			at = op
 		}
 	}
-	for _, e := range f.edgesOf(c.ID) {
-		if e.recorded() {
+	for _, e := range f.Edges(c.ID) {
+		if e.Recorded() {
 			last(e.Op)
 		}
 	}
@@ -258,17 +254,4 @@ func (s size) agree(t size) float64 {
 		return otherType
 	}
 	return 0
-}
-
-// short is the short form of a kernel's name.
-func short(name string) string {
-	const most = 60
-	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
-	if i := strings.IndexAny(name, "(<"); i > 0 {
-		name = strings.TrimSpace(name[:i])
-	}
-	if len(name) > most {
-		name = strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
 }

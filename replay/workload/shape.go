@@ -101,7 +101,7 @@ func (r *kernelReader) sizesOf(op *Op, operator int32, reset bool) {
 		op.Shape = completed(given)
 		op.Read, op.Write = op.Shape.Traffic()
 		if operator != trace.None {
-			op.Shape.operator = gemmLike(run.Operators[operator].Name)
+			op.Shape.Like = gemmLike(run.Operators[operator].Name)
 		}
 	case operator == trace.None, r.name(op).class == light:
 	case r.name(op).class == sweep:
@@ -115,7 +115,7 @@ func (r *kernelReader) sizesOf(op *Op, operator int32, reset bool) {
 		}
 		op.Shape, batch = p.shape, max(1, p.batch)
 		op.Read, op.Write = op.Shape.Traffic()
-		if op.Shape.operator = gemmLike(o.Name); op.Shape.operator != "" {
+		if op.Shape.Like = gemmLike(o.Name); op.Shape.Like != "" {
 			op.Read = inputs(o)
 		}
 	}
@@ -188,6 +188,22 @@ func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	}
 	s.DType, s.ElemSize = dtype(o, first)
 	return s, batch
+}
+
+// grouped reports whether an operator is a grouped GEMM whose groups share out the rows of A:
+// A [rows, K], B [groups, K, N], and where each group's rows end.
+func grouped(o *trace.Operator) bool {
+	return (o.Name == "aten::_grouped_mm" || o.Name == "aten::_scaled_grouped_mm") && len(o.Dims) > 1 && len(o.Dims[0]) == 2 && len(o.Dims[1]) == 3
+}
+
+// groupedGEMM reads a grouped GEMM. The trace does not say how many rows each group has: they
+// count as equally many (rule G22).
+func groupedGEMM(o *trace.Operator) Shape {
+	a, b := o.Dims[0], o.Dims[1]
+	if a[1] != b[1] {
+		return Shape{}
+	}
+	return Shape{Kind: GEMM, M: a[0], N: b[2], K: a[1], Groups: b[0], Evidence: fmt.Sprintf("%s%v·%v, rows taken as equally many in each group", o.Name, a, b)}
 }
 
 // Operators whose kernels are treated as GEMMs, so that tiles of one can wait for tiles of
@@ -370,23 +386,6 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 		read = 0
 	}
 	return s, max(0, read), write
-}
-
-// Traffic is the minimum memory traffic of the shape, in bytes: every operand once
-// (rule M1).
-func (s Shape) Traffic() (read, write float64) {
-	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
-	switch s.Kind {
-	case GEMM, GEMV:
-		return (m*k + float64(max(1, s.Groups))*k*n) * e, m * n * max(e, min(2, 2*e)) // a GEMM of single bytes stores wider elements
-	case Embedding:
-		return m * k * n * e, m * n * e
-	case Elementwise:
-		return m * n * e, m * n * e
-	case EmbeddingGrad:
-		return (m*k + m) * n * e, m * k * n * e
-	}
-	return 0, 0
 }
 
 // copyTraffic is a copy's traffic in the memory of its device.

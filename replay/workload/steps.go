@@ -126,26 +126,3 @@ func stepAt(marks []mark, t trace.Time) int32 {
 	}
 	return marks[i-1].step
 }
-
-// TimeSteps fills in when each step's ops ran on each rank.
-func (w *Workload) TimeSteps() {
-	for i := range w.Steps {
-		s := &w.Steps[i]
-		s.Start = make([]trace.Time, w.World)
-		s.End = make([]trace.Time, w.World)
-		for r := range w.World {
-			s.Start[r], s.End[r] = trace.Infinity, trace.Infinity
-		}
-	}
-	for i := range w.Ops {
-		op := &w.Ops[i]
-		if op.Step < 0 {
-			continue
-		}
-		s := &w.Steps[op.Step]
-		if s.Start[op.Rank] == trace.Infinity {
-			s.Start[op.Rank], s.End[op.Rank] = op.Start, op.End
-		}
-		s.End[op.Rank] = max(s.End[op.Rank], op.End)
-	}
-}

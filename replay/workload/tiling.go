@@ -30,19 +30,19 @@ func (r *kernelReader) tiling(op *Op, k *trace.Kernel, batch int64, reset bool) 
 	t := grid(k)
 	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
 	if given, ok := lookUp(r.tiles, op.Name, k); ok {
-		t.take(given, op.Shape, batch, slots)
+		take(&t, given, op.Shape, batch, slots)
 		return t
 	}
 	name := r.name(op)
 	if op.Shape.Kind == NoShape && name.class == matrix && name.tiled {
-		t.named(name.tile, slots)
+		named(&t, name.tile, slots)
 	}
 	if op.Shape.Kind != GEMM && op.Shape.Kind != GEMV || !name.tiled {
 		return t
 	}
 	tile := name.tile.orient(op.Shape, batch, t.WGs)
 	t.Depth = name.tile.depth
-	t.settle(tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
+	settle(&t, tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
 	if n := tile.down * tile.across; n > 1 && t.WGs%n == 0 {
 		t.Cluster = n
 		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
@@ -57,7 +57,7 @@ func (r *kernelReader) tiling(op *Op, k *trace.Kernel, batch int64, reset bool) 
 // named notes the tile that a GEMM's name gives where its sizes are unknown: its output has
 // about as many elements as the grid times the tile, unless it is split along K or
 // persistent (rule V15).
-func (t *Tiling) named(tile namedTile, slots int) {
+func named(t *Tiling, tile namedTile, slots int) {
 	laid := laidTile{rows: tile.first, cols: tile.second}
 	if tile.transposed {
 		laid = laid.turned()
@@ -76,7 +76,7 @@ func (t *Tiling) named(tile namedTile, slots int) {
 }
 
 // take lets what the user said of a kernel's tiles stand for what was found.
-func (t *Tiling) take(given Tiling, s Shape, batch int64, slots int) {
+func take(t *Tiling, given Tiling, s Shape, batch int64, slots int) {
 	tiles := given.Tiles
 	if tiles == 0 {
 		tiles = count(s, batch, given.TileM, given.TileN)
@@ -92,7 +92,7 @@ func (t *Tiling) take(given Tiling, s Shape, batch int64, slots int) {
 
 // settle decides between a plain and a persistent kernel, given the tile of the
 // kernel's name and how many of it the output needs.
-func (t *Tiling) settle(rows, cols, tiles, slots int) {
+func settle(t *Tiling, rows, cols, tiles, slots int) {
 	shape := fmt.Sprintf("the name's %d×%d", rows, cols)
 	switch {
 	case t.WGs == 0:
