@@ -185,10 +185,3 @@ func TestTiling(t *testing.T) {
 		})
 	}
 }
-
-func registersOf(k *trace.Kernel) int {
-	if k == nil {
-		return 0
-	}
-	return int(k.Registers)
-}

@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-var h200 = trace.Device{
+var hopper = trace.Device{
 	Name: "H200", CUs: 132, WaveSize: 32, ThreadsPerCU: 2048, RegistersPerCU: 65536,
 	SharedPerCU: 233472, SharedPerWG: 232448, ComputeMajor: 9,
 }
@@ -72,19 +72,26 @@ func TestResidents(t *testing.T) {
 		k      *trace.Kernel
 		want   int
 	}{
-		{h200, kernel(384, 168, 213188), 132},   // shared memory: one a CU
-		{h200, kernel(256, 64, 0), 132 * 4},     // registers
-		{h200, kernel(1024, 0, 0), 132 * 2},     // threads
-		{h200, kernel(32, 16, 0), 132 * 32},     // workgroups
-		{h200, kernel(128, 0, 116224), 132},     // two but for the driver's kilobyte each
-		{h200, kernel(1024, 255, 0), 132},       // at least one: it did run
+		{hopper, kernel(384, 168, 213188), 132},   // shared memory: one a CU
+		{hopper, kernel(256, 64, 0), 132 * 4},     // registers
+		{hopper, kernel(1024, 0, 0), 132 * 2},     // threads
+		{hopper, kernel(32, 16, 0), 132 * 32},     // workgroups
+		{hopper, kernel(128, 0, 116224), 132},     // two but for the driver's kilobyte each
+		{hopper, kernel(1024, 255, 0), 132},       // at least one: it did run
 		{mi300, kernel(256, 0, 32768), 304 * 2}, // AMD reserves none
 		{mi300, kernel(65, 0, 0), 304 * 16},     // whole waves
 		{trace.Device{}, kernel(256, 32, 0), 0}, // unknown
-		{h200, &trace.Kernel{}, 0}, {h200, nil, 0},
+		{hopper, &trace.Kernel{}, 0}, {hopper, nil, 0},
 	} {
 		if got := residents(&c.device, c.k, registersOf(c.k)); got != c.want {
 			t.Errorf("%+v on %s: %d, want %d", c.k, c.device.Name, got, c.want)
 		}
 	}
+}
+
+func registersOf(k *trace.Kernel) int {
+	if k == nil {
+		return 0
+	}
+	return int(k.Registers)
 }
