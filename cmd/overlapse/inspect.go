@@ -140,11 +140,11 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		on = &m
 	}
-	s, m, steps := w.Summary(), overlap.Measure(run), plan.MeasuredSteps(w)
+	s, m, steps := workload.Summarize(w), overlap.Measure(run), plan.MeasuredSteps(w)
 	times, late := steps.Times(run, 0), steps.WaitedFor(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: workload.Flows(w), Spans: map[string]int{}, LeftOut: left}
 		for _, sp := range run.Spans {
 			r.Spans[sp.Kind.String()]++
 		}
@@ -634,7 +634,7 @@ func (v *inspection) dependenciesText() {
 			v.Labelled("note", e.File+": "+e.Reason)
 		}
 	}
-	s := v.workload.Flows()
+	s := workload.Flows(v.workload)
 	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
@@ -645,7 +645,7 @@ func (v *inspection) dependenciesText() {
 
 // printDependencies prints the dataflow graph in numbers.
 func (v *inspection) printDependencies() {
-	s := v.workload.Flows()
+	s := workload.Flows(v.workload)
 	edges := 0
 	for _, n := range s.Edges {
 		edges += n

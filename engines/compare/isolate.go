@@ -214,7 +214,7 @@ func collectiveLaw(w *workload.Workload, c *workload.Collective, m *machine.Mach
 	if n < 2 || c.Bytes <= 0 {
 		return 0
 	}
-	lib, channels := w.LibraryFor(m, c), c.Channels
+	lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
 	if channels == 0 {
 		channels = max(1, lib.ChannelsFor(c.Op, c.Bytes))
 	}

@@ -59,7 +59,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	kinds := w.PairKinds()
+	kinds := workload.PairKinds(w)
 	alike := func(s plan.Selection) *Outcome {
 		i := slices.IndexFunc(known, func(out Outcome) bool { return out.String() == s.String() })
 		if i < 0 || len(kinds) > 1 || len(w.Pairs) < len(w.Collectives) || !s.Strategy.Inside || s.Strategy.Rebuild != nil {

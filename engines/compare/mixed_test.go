@@ -175,7 +175,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 func TestSettingsOfParts(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "bulk:graph=on,bulk")
-	kinds := w.PairKinds()
+	kinds := workload.PairKinds(w)
 	choices := []compare.PairChoice{
 		{PairSummary: kinds[0], Outcomes: []compare.Outcome{{Selection: sel[0], Time: 1}}},
 		{PairSummary: kinds[2], Outcomes: []compare.Outcome{{Selection: sel[1], Time: 2}}},

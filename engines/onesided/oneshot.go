@@ -96,7 +96,7 @@ func (t *allReduce) guess(c *workload.Collective) int64 {
 	}
 	slices.Sort(times)
 	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, workload.SizeSpread)
-	bytes := workload.SizeBehind(t.pl.Workload, c)
+	bytes := workload.SizesBehind(t.pl.Workload)(c)
 	if bytes < least || bytes > most {
 		bytes = least + (most-least)/2
 	}

@@ -221,7 +221,7 @@ type channelSchedule struct {
 
 // libraryFor is the library for the collective's ranks, as they are on nodes.
 func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library {
-	return pl.Workload.LibraryFor(&pl.Machine, c)
+	return pl.Machine.LibraryFor(pl.Workload.RanksOf(c))
 }
 
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's

@@ -82,7 +82,7 @@ func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, n
 // lastSum is the part of a reduce-scatter's time in which nothing is sent: its
 // last step adds the last chunk that came in to the rank's own.
 func lastSum(pl *plan.Planner, c *workload.Collective, reduce trace.Time) trace.Time {
-	lib, n, channels := pl.Workload.LibraryFor(&pl.Machine, c), len(c.Members), pl.Channels(c)
+	lib, n, channels := pl.Machine.LibraryFor(pl.Workload.RanksOf(c)), len(c.Members), pl.Channels(c)
 	whole := lib.Time(trace.ReduceScatter, c.Bytes, n, channels)
 	step := float64(c.Bytes) / float64(n*channels) / lib.ReduceScatter.Receive.Value
 	if whole <= 0 || lib.ReduceScatter.Receive.Value <= 0 {

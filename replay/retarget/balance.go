@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // WhatIf returns a workload as it would be on a changed machine, and that machine (rules Z7
@@ -92,9 +93,8 @@ func workOf(h *workload.Host) (sum trace.Time) {
 
 // chosenOf is the least or the lower median of some times.
 func chosenOf(times []trace.Time, least bool) trace.Time {
-	sorted := slices.Sorted(slices.Values(times))
 	if least {
-		return sorted[0]
+		return slices.Min(times)
 	}
-	return sorted[(len(sorted)-1)/2]
+	return overlap.Median(times)
 }

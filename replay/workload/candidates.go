@@ -22,7 +22,6 @@ type search struct {
 	confidence float64
 	between    []int32 // light ops on the way
 	heavy      int
-	far        bool // past so many light kernels that only recorded accesses tell
 }
 
 // begin starts a search with what shows that one op waited for the other.
@@ -37,7 +36,6 @@ func begin(why Reason) *search {
 // passLight passes a light kernel.
 func (t *search) passLight(op *Op, want size) {
 	t.between = append(t.between, op.ID)
-	t.far = len(t.between) > maxLight
 	if output(op).agree(want) > 0 {
 		t.confidence *= throughSame
 		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", short(op.Name)))
@@ -47,16 +45,15 @@ func (t *search) passLight(op *Op, want size) {
 	}
 }
 
-// partner walks to the heavy op of a pair. Data of the wanted size pass through light ones:
-// few or, where far is true, as many as recorded accesses tell. judge sees each heavy op, and
-// says whether the walk may pass it.
-func (f *finder) partner(at int32, of *Op, to func(int32) int32, t *search, want size, far bool, judge func(*Op) (h candidate, more bool)) (found candidate) {
+// partner walks to the heavy op of a pair. Data of the wanted size pass through a few light ones.
+// judge sees each heavy op, and says whether the walk may pass it.
+func (f *finder) partner(at int32, of *Op, to func(int32) int32, t *search, want size, judge func(*Op) (h candidate, more bool)) (found candidate) {
 	f.walk(at, of, maxSteps, to, func(op *Op, r opRole) bool {
 		more := true
 		switch r {
 		case transparent:
 			t.passLight(op, want)
-			more = far || !t.far
+			more = len(t.between) <= maxLight
 		case heavy:
 			found, more = judge(op)
 		}
@@ -73,22 +70,22 @@ func (t *search) pair(first, second int32, worth float64, why string) candidate 
 	return candidate{first: first, second: second, evidence: append(t.evidence, why), confidence: worth * t.confidence}
 }
 
-// producer finds the kernel whose output a collective sends: the last heavy one
-// on the stream that launched it.
+// producer finds the kernel whose output a collective sends: the last heavy one that its data
+// come from; where nothing tells which, on the stream that launched it.
 //
 //	queue 7  |GGGGGGcc      |   G, through the light c, makes what C sends
 //	queue 19 |        CCCC  |
 func (f *finder) producer(c *Op) candidate {
 	comm := f.commOf(c)
-	dep, ok := f.launchedBehind(c)
-	if !ok || comm.Op == trace.Barrier {
+	at, why := f.sent(c)
+	if at < 0 || comm.Op == trace.Barrier {
 		return candidate{}
 	}
-	t, sent := begin(dep.Why), communicated(&comm, comm.In)
+	t, sent := begin(why), communicated(&comm, comm.In)
 	adds := comm.Op == trace.ReduceScatter || comm.Op == trace.AllReduce
-	return f.partner(dep.Op, c, f.before, t, sent, adds, func(op *Op) (candidate, bool) {
+	return f.partner(at, c, f.before, t, sent, func(op *Op) (candidate, bool) {
 		worth, why := f.makes(op, comm.Op, sent)
-		if worth > 0 && !t.far && (output(op).known() && sent.known() || t.heavy == 0) {
+		if worth > 0 && (output(op).known() && sent.known() || t.heavy == 0) {
 			return t.pair(op.ID, c.ID, worth, why), false
 		}
 		if adds && t.heavy == 0 {
@@ -99,7 +96,7 @@ func (f *finder) producer(c *Op) candidate {
 		t.heavy++
 		t.confidence *= pastHeavy
 		t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", short(op.Name)))
-		return candidate{}, !t.far && t.heavy <= maxHeavy
+		return candidate{}, t.heavy <= maxHeavy
 	})
 }
 
@@ -109,20 +106,15 @@ func (f *finder) consumer(c *Op) candidate {
 	if at < 0 || comm.Op != trace.AllGather && comm.Op != trace.AllToAll && comm.Op != trace.UnknownOp {
 		return candidate{}
 	}
-	var t *search
-	for _, d := range f.Ops[at].After {
-		if d.Op == c.ID {
-			t = begin(d.Why)
-		}
-	}
+	t := begin(waited(&f.Ops[at], c.ID))
 	brought := communicated(&comm, comm.Out)
 	gathers := comm.Op == trace.AllGather
-	return f.partner(at, c, f.after, t, brought, gathers, func(op *Op) (found candidate, more bool) {
+	return f.partner(at, c, f.after, t, brought, func(op *Op) (found candidate, more bool) {
 		if gathers {
 			found = f.readsRows(c, op, brought, *t)
 		}
 		worth, why, sized := f.reads(op, brought)
-		if !t.far && worth*t.confidence > found.confidence && (sized || !f.busyDuring(c)) {
+		if worth*t.confidence > found.confidence && (sized || !f.busyDuring(c)) {
 			found = t.pair(c.ID, op.ID, worth, why)
 		}
 		return found, false
@@ -134,7 +126,7 @@ func (f *finder) consumer(c *Op) candidate {
 func (f *finder) gemmBefore(g *Op) candidate {
 	t := begin(StreamOrder)
 	in, _ := operands(g)
-	return f.partner(f.beforeAlone(g.ID), g, f.beforeAlone, t, in, false, func(op *Op) (candidate, bool) {
+	return f.partner(f.beforeAlone(g.ID), g, f.beforeAlone, t, in, func(op *Op) (candidate, bool) {
 		s := op.Shape
 		if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups || !feeds(s, g.Shape) {
 			return candidate{}, false
@@ -146,7 +138,7 @@ func (f *finder) gemmBefore(g *Op) candidate {
 // feeds reports whether a GEMM's columns are what another one sums over:
 // themselves, once a filter position, or three times as many: queries, keys and values.
 func feeds(s, g Shape) bool {
-	switch g.operator {
+	switch g.Like {
 	case convolution:
 		return g.K%s.N == 0
 	case attention:

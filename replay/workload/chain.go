@@ -36,7 +36,10 @@ func Chains(w *Workload) []Chain {
 	if len(w.Steps) <= 1 && loop(w) { // rounds are iterations, not parts
 		return nil
 	}
-	f := &chainFinder{newFinder(w), map[int32]bool{}}
+	f := &chainFinder{newFinder(w), map[int32]bool{}, filled(len(w.Ops))}
+	for i := range w.Ops {
+		first(f.following, f.queued(int32(i)), int32(i))
+	}
 	var all []Chain
 	for row := range w.Collectives {
 		part, ok := f.partOf(int32(row))
@@ -79,7 +82,8 @@ func (c *Chain) append(part *Chain) {
 // A chainFinder finds the chains of one workload.
 type chainFinder struct {
 	*finder
-	member map[int32]bool // ops of the last chain found
+	member    map[int32]bool // ops of the last chain found
+	following []int32        // by op: the first that followed it on its stream, or -1
 }
 
 // partOf is the chain of one collective in one part.
@@ -106,13 +110,10 @@ func (f *chainFinder) partOf(row int32) (Chain, bool) {
 // producers are the ops whose outputs together have the size of what a collective sends,
 // those that prepare or pass them on included, and how many compute; nil if there are none.
 func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, heavies int, why string) {
-	dep, ok := f.launchedBehind(c)
-	if !ok {
-		return nil, 0, ""
-	}
+	at, _ := f.sent(c)
 	var found []int32
 	sum := int64(0)
-	f.walk(dep.Op, c, maxChain, f.beforeAlone, func(op *Op, r opRole) bool {
+	f.walk(at, c, maxChain, f.queuedAlone, func(op *Op, r opRole) bool {
 		ops = append(ops, op.ID)
 		if r == heavy {
 			out := output(op).bytes
@@ -135,6 +136,14 @@ func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, heavies int, wh
 	return ops, 1, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
 }
 
+// queuedAlone is queued, but -1 if the op waited for a collective too.
+func (f *chainFinder) queuedAlone(id int32) int32 {
+	if f.waitsForCollective(id) {
+		return -1
+	}
+	return f.queued(id)
+}
+
 // withPreparation adds to ops, latest first, the fills before the first heavy one, or the
 // light ones if they are those before the second heavy one too.
 func (f *chainFinder) withPreparation(ops, heavies []int32) []int32 {
@@ -142,20 +151,20 @@ func (f *chainFinder) withPreparation(ops, heavies []int32) []int32 {
 	if f.waitsForCollective(first) {
 		return ops
 	}
-	at := f.before(first)
+	at := f.queued(first)
 	if len(heavies) < 2 {
-		for ; at >= 0 && f.IsFill(&f.Ops[at]); at = f.before(at) {
+		for ; at >= 0 && f.IsFill(&f.Ops[at]); at = f.queued(at) {
 			ops = append(ops, at)
 		}
 		return ops
 	}
 	var found []int32
-	for same := f.before(heavies[len(heavies)-2]); same != first; same = f.before(same) {
+	for same := f.queued(heavies[len(heavies)-2]); same != first; same = f.queued(same) {
 		if at < 0 || f.Ops[at].Name != f.Ops[same].Name || len(found) > 0 && f.waitsForCollective(found[len(found)-1]) {
 			return ops
 		}
 		found = append(found, at)
-		at = f.before(at)
+		at = f.queued(at)
 	}
 	return append(ops, found...)
 }
@@ -207,10 +216,10 @@ func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
 		others := slices.ContainsFunc(op.After, func(d Dep) bool { return f.Ops[d.Op].Kind == trace.Collective && !own[d.Op] })
 		return f.role(op) != heavy && output(op).bytes == f.Collectives[c.Collectives[0]].Out && op.Queue == first.Queue && (op.Step == first.Step || op.Step < 0 || first.Step < 0) && !others
 	}
-	for at >= 0 && is(at) && f.before(at) > last && is(f.before(at)) {
-		at = f.before(at)
+	for at >= 0 && is(at) && f.queued(at) > last && is(f.queued(at)) {
+		at = f.queued(at)
 	}
-	for ; at >= 0 && len(ops) < len(parts)*maxSteps && is(at); at = f.next[at] {
+	for ; at >= 0 && len(ops) < len(parts)*maxSteps && is(at); at = f.following[at] {
 		ops = append(ops, at)
 	}
 	return ops
@@ -233,7 +242,7 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 		}
 		ids := c.Before[r][last]
 		first := part.Before[r][0][0]
-		if f.next[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.Ops[first].Step != f.Ops[ids[0]].Step {
+		if f.following[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.Ops[first].Step != f.Ops[ids[0]].Step {
 			return false
 		}
 	}
@@ -244,7 +253,7 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 // chain wrote: they are layers, not parts.
 func (f *chainFinder) reads(ops []int32) bool {
 	return slices.ContainsFunc(ops, func(id int32) bool {
-		return slices.ContainsFunc(f.edgesOf(id), func(e Edge) bool {
+		return slices.ContainsFunc(f.Edges(id), func(e Edge) bool {
 			return e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op]
 		})
 	})
@@ -253,7 +262,7 @@ func (f *chainFinder) reads(ops []int32) bool {
 // alike reports whether a chain's part i and another chain's first part run the same
 // kernels on all ranks.
 func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
-	same, lead := f.Workload.alike, -1
+	same, lead := f.Workload.Alike, -1
 	for r := range a.Before {
 		if len(a.Before[r]) == 0 != (len(b.Before[r]) == 0) {
 			return false

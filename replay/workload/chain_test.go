@@ -41,11 +41,11 @@ func TestChains(t *testing.T) {
 
 // Vectorized elementwise kernels cover threads times vector elements a workgroup: 256
 // workgroups of 128 threads of 8 bf16 behind an all-reduce of 32 x 8192.
-func TestSizeBehind(t *testing.T) {
+func TestSizesBehind(t *testing.T) {
 	for path, want := range map[string]int64{"decode_tp_b1_allreducenccl_graphTrue": 16 << 10, "decode_tp_b32_allreducenccl_graphTrue": 512 << 10} {
 		w := open(t, stepTraces+path, Options{})
 		for i := range w.Collectives {
-			if got := SizeBehind(w, &w.Collectives[i]); got != want {
+			if got := SizesBehind(w)(&w.Collectives[i]); got != want {
 				t.Errorf("%s: all-reduce %d of %d bytes, want %d", path, i, got, want)
 			}
 		}

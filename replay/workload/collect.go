@@ -75,15 +75,6 @@ func (l *lifter) collect() {
 	}
 }
 
-// StartOf is the arrival of the first member.
-func (w *Workload) StartOf(c *Collective) trace.Time {
-	t := trace.Infinity
-	for _, id := range c.Members {
-		t = min(t, w.Ops[id].Start)
-	}
-	return t
-}
-
 func (m *matcher) addRank(rank int) {
 	clear(m.alike)
 	queues := m.collectiveQueues(rank)
@@ -107,7 +98,7 @@ func (m *matcher) addRank(rank int) {
 			m.Collectives = append(m.Collectives, Collective{Op: comm.Op, Group: comm.Group, Seq: k.seq + int64(k.nth), Evidence: how})
 			m.groupOfCollective = append(m.groupOfCollective, k.group)
 		}
-		m.Collectives[row].add(m.Workload, op, &comm)
+		addMember(m.Workload, &m.Collectives[row], op, &comm)
 		if nth > 0 && strings.HasPrefix(op.Name, copyEnginePart) {
 			k.nth--
 			before := m.found[k]
@@ -175,8 +166,8 @@ func (m *matcher) groupRow(group int32, t processGroup) int32 {
 	return row
 }
 
-// add adds a member.
-func (c *Collective) add(w *Workload, op *Op, comm *trace.Comm) {
+// addMember adds a member.
+func addMember(w *Workload, c *Collective, op *Op, comm *trace.Comm) {
 	c.Members = append(c.Members, op.ID)
 	c.Engines = strings.HasPrefix(op.Name, copyEnginePart)
 	if len(c.Members) == 1 {
@@ -212,7 +203,7 @@ func (m *matcher) check() {
 			continue
 		}
 		t := m.groups[m.groupOfCollective[i]]
-		c.otherSide(int64(len(t.ranks)))
+		otherSide(c, int64(len(t.ranks)))
 		if t.reason != "" && c.Group >= 0 {
 			c.Evidence += "; " + t.reason
 		}
@@ -232,7 +223,7 @@ func (m *matcher) check() {
 
 // otherSide computes the size that the trace does not give, of a kernel whose group it does
 // not name: the output of a gather, or a rank's part of a sum.
-func (c *Collective) otherSide(ranks int64) {
+func otherSide(c *Collective, ranks int64) {
 	switch {
 	case ranks < 1:
 	case c.Op == trace.AllGather && c.Out == 0 && c.In <= math.MaxInt64/ranks:
@@ -261,7 +252,7 @@ func (m *matcher) split(c *Collective) {
 		op := &m.Ops[id]
 		comm := trace.Comm{In: c.In, Out: c.Out, ElemSize: c.ElemSize}
 		one := Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint}
-		one.add(m.Workload, op, &comm)
+		addMember(m.Workload, &one, op, &comm)
 		m.Collectives = append(m.Collectives, one)
 	}
 }

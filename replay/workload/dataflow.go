@@ -39,3 +39,6 @@ type Edge struct {
 	Reused   bool  // exists only because an allocator reused memory: an artefact of the captured schedule
 	Bytes    int64 // that both access; 0: unknown
 }
+
+// Recorded reports whether an edge is of data, and more than a guess.
+func (e *Edge) Recorded() bool { return e.Kind == ReadAfterWrite && e.Evidence > Guessed }

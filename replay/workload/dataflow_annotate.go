@@ -54,31 +54,34 @@ func rangesOf(names []string) []hostRange {
 	return ranges
 }
 
-// markRanges finds the innermost range of a framework around the launch of each op, and
-// whether that is in the backward pass or in an optimizer's step.
-func (src *source) markRanges(run *trace.Run, ranges []hostRange) {
+// around returns the innermost range of a framework around the launch of each op, or None, and notes
+// which ops are in the backward pass or in an optimizer's step.
+func around(run *trace.Run, src *source, ranges []hostRange) []trace.SpanID {
+	within := make([]trace.SpanID, len(src.ops))
 	for i := range src.ops {
-		op, f := &src.ops[i], &src.facts[i]
-		f.within = trace.None
-		for id := f.launch; id != trace.None; id = run.Spans[id].Parent {
+		op := &src.ops[i]
+		within[i] = trace.None
+		for id := src.facts[i].launch; id != trace.None; id = run.Spans[id].Parent {
 			r := &ranges[run.Spans[id].Name]
-			if f.within == trace.None && r.kind != noRange {
-				f.within = id
+			if within[i] == trace.None && r.kind != noRange {
+				within[i] = id
 			}
 			if !op.Backward && !op.Optimizer {
 				op.Backward, op.Optimizer = r.backward, r.kind == optimize && !r.backward
 			}
-			if f.within != trace.None && (op.Backward || op.Optimizer) {
+			if within[i] != trace.None && (op.Backward || op.Optimizer) {
 				break
 			}
 		}
 	}
+	return within
 }
 
 // An annotator follows a rank's ops in the order of their issue and finds what each reads.
 type annotator struct {
 	*source
 	ranges    []hostRange      // by name
+	within    []trace.SpanID   // by op: its range
 	found     []Edge           // of the present op
 	gathers   map[string]int32 // by module: its last gather
 	gathered  []int32          // copies of gathered parameters that no op has used yet
@@ -93,16 +96,16 @@ type annotator struct {
 
 // annotate adds the edges that a framework's range shows (rule V8).
 func (a *annotator) annotate(run *trace.Run, id int32) {
-	f := &a.facts[id]
+	at := a.within[id]
 	switch {
-	case !f.reads:
-	case f.within == trace.None:
+	case !a.facts[id].reads:
+	case at == trace.None:
 		a.outside(id)
 	default:
-		if f.within != a.inRange {
-			a.inRange, a.copies, a.sum = f.within, nil, -1
+		if at != a.inRange {
+			a.inRange, a.copies, a.sum = at, nil, -1
 		}
-		a.inside(id, &a.ranges[run.Spans[f.within].Name])
+		a.inside(id, &a.ranges[run.Spans[at].Name])
 	}
 }
 

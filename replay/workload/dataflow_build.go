@@ -14,17 +14,19 @@ import (
 // frameworks mark, streams and events tell.
 //
 //	host order |A writes x  B reads x  C writes x|   B read after write of A, C write after read of B
-func (l *lifter) flow(src *source, ranges []hostRange) {
-	run := l.Run
+//
+// found is its result, by op.
+func flow(run *trace.Run, src *source, ranges []hostRange, found [][]Edge) {
+	var room arena[Edge]
 	m := memory{storages: map[int32]*storage{}}
 	last := map[int32]int32{} // by number in Run.Uses: the last kernel of the operator
-	a := annotator{source: src, ranges: ranges, gathers: map[string]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
-	for _, id := range src.hostOrder() {
+	a := annotator{source: src, ranges: ranges, within: around(run, src, ranges), gathers: map[string]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
+	for _, id := range a.hostOrder() {
 		m.found = m.found[:0]
 		if uses := src.facts[id].uses; uses != 0 {
 			before, several := last[uses]
 			last[uses] = id
-			if !several || !src.precedes(before, id) {
+			if !several || !a.precedes(before, id) {
 				before = -1
 			}
 			m.access(id, run.AccessesOf(uses), run.Uses[uses-1].Pass, before)
@@ -32,10 +34,10 @@ func (l *lifter) flow(src *source, ranges []hostRange) {
 				m.found = append(m.found, Edge{Op: before, Kind: ReadAfterWrite, Evidence: Exact})
 			}
 		}
-		a.found = src.settled(id, m.found)
+		a.found = a.settled(id, m.found)
 		a.annotate(run, id)
 		a.guess(id)
-		src.flow[id] = src.room.keep(a.found)
+		found[id] = room.keep(a.found)
 		m.found = a.found
 	}
 }
@@ -43,36 +45,36 @@ func (l *lifter) flow(src *source, ranges []hostRange) {
 // hostOrder lists ops in the order in which the host issued them; those of one launch,
 // and those whose launch is unknown, by their start. It matters only where accesses or ranges
 // are recorded.
-func (src *source) hostOrder() []int32 {
-	order := make([]int32, len(src.ops))
+func (a *annotator) hostOrder() []int32 {
+	order := make([]int32, len(a.ops))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	if !slices.ContainsFunc(src.facts, func(f fact) bool { return f.uses != 0 || f.within != trace.None }) {
+	if !slices.ContainsFunc(a.facts, func(f fact) bool { return f.uses != 0 }) && !slices.ContainsFunc(a.within, func(id trace.SpanID) bool { return id != trace.None }) {
 		return order
 	}
 	at := func(i int32) trace.Time {
-		if op := &src.ops[i]; op.Issued != trace.Infinity {
+		if op := &a.ops[i]; op.Issued != trace.Infinity {
 			return op.Issued
 		}
-		return src.ops[i].Start
+		return a.ops[i].Start
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(at(a), at(b)) })
+	slices.SortStableFunc(order, func(x, y int32) int { return cmp.Compare(at(x), at(y)) })
 	return order
 }
 
 // precedes reports whether times allow that an op waited for an earlier one: it ended
 // before, or both are of one stream, on which kernels may overlap if they are launched
 // so.
-func (src *source) precedes(earlier, id int32) bool {
-	return earlier < id && (src.facts[earlier].queue == src.facts[id].queue || src.ops[earlier].End <= src.ops[id].Start)
+func (a *annotator) precedes(earlier, id int32) bool {
+	return earlier < id && (a.facts[earlier].queue == a.facts[id].queue || a.ops[earlier].End <= a.ops[id].Start)
 }
 
 // settled joins the edges to each earlier op, leaves out what times contradict, and
 // returns the rest by earlier op.
-func (src *source) settled(id int32, found []Edge) []Edge {
-	found = slices.DeleteFunc(found, func(e Edge) bool { return !src.precedes(e.Op, id) })
-	slices.SortFunc(found, func(a, b Edge) int { return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Kind, b.Kind)) })
+func (a *annotator) settled(id int32, found []Edge) []Edge {
+	found = slices.DeleteFunc(found, func(e Edge) bool { return !a.precedes(e.Op, id) })
+	slices.SortFunc(found, func(x, y Edge) int { return cmp.Or(cmp.Compare(x.Op, y.Op), cmp.Compare(x.Kind, y.Kind)) })
 	kept := found[:0]
 	for _, e := range found {
 		n := len(kept) - 1

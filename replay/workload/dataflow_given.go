@@ -94,7 +94,7 @@ func parsePattern(text string) opPattern {
 }
 
 // find lists the ops of a rank that a pattern means, ascending.
-func (w *Workload) find(p opPattern, ids []int32) []int32 {
+func find(w *Workload, p opPattern, ids []int32) []int32 {
 	var list []int32
 	for _, id := range ids {
 		op := &w.Ops[id]
@@ -117,19 +117,19 @@ func (w *Workload) find(p opPattern, ids []int32) []int32 {
 
 // correct changes the graph as the user says. It is an error if a correction fits no op
 // of any rank.
-func (l *lifter) correct() error {
-	for _, c := range l.opt.Dataflow {
+func correct(w *Workload, list []Correction) error {
+	for _, c := range list {
 		op, other := parsePattern(c.Op), parsePattern(c.Reads+c.Independent)
 		fits := false
-		for _, ids := range l.Ranks {
-			later, earlier := l.find(op, ids), l.find(other, ids)
+		for _, ids := range w.Ranks {
+			later, earlier := find(w, op, ids), find(w, other, ids)
 			for _, id := range later {
 				if c.Independent != "" {
-					fits = l.separate(id, earlier) || fits
+					fits = separate(w, id, earlier) || fits
 					continue
 				}
 				if at, _ := slices.BinarySearch(earlier, id); at > 0 {
-					l.give(id, earlier[at-1])
+					give(w, id, earlier[at-1])
 					fits = true
 				}
 			}
@@ -142,8 +142,8 @@ func (l *lifter) correct() error {
 }
 
 // give adds the edge that an op reads what an earlier one wrote.
-func (l *lifter) give(id, earlier int32) {
-	edges := slices.Clone(l.Flow[id])
+func give(w *Workload, id, earlier int32) {
+	edges := slices.Clone(w.Flow[id])
 	e := Edge{Op: earlier, Kind: ReadAfterWrite, Evidence: Given}
 	at, ok := edgeTo(edges, earlier)
 	if ok {
@@ -152,15 +152,15 @@ func (l *lifter) give(id, earlier int32) {
 	} else {
 		edges = slices.Insert(edges, at, e)
 	}
-	l.Flow[id] = edges
+	w.Flow[id] = edges
 }
 
 // separate removes the edges between an op and others, and reports whether the op and
 // one of them exist.
-func (l *lifter) separate(id int32, others []int32) bool {
+func separate(w *Workload, id int32, others []int32) bool {
 	for _, o := range others {
 		first, second := min(id, o), max(id, o)
-		l.Flow[second] = slices.DeleteFunc(slices.Clone(l.Flow[second]), func(e Edge) bool { return e.Op == first })
+		w.Flow[second] = slices.DeleteFunc(slices.Clone(w.Flow[second]), func(e Edge) bool { return e.Op == first })
 	}
 	return len(others) > 0
 }

@@ -1,18 +1,11 @@
 package workload
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/overlapse/overlapse/trace"
-)
-
 // Waits returns the edges of an op that every schedule has to keep: those of data,
 // without those that exist only because memory was reused or that a stream's order
 // alone suggests.
 func (w *Workload) Waits(op int32) []Edge {
 	var list []Edge
-	for _, e := range w.edgesOf(op) {
+	for _, e := range w.Edges(op) {
 		if e.Kind != StreamOnly && !e.Reused {
 			list = append(list, e)
 		}
@@ -20,7 +13,8 @@ func (w *Workload) Waits(op int32) []Edge {
 	return list
 }
 
-func (w *Workload) edgesOf(op int32) []Edge {
+// Edges are what an op depends on, by earlier op; none where that is not known.
+func (w *Workload) Edges(op int32) []Edge {
 	if int(op) < len(w.Flow) {
 		return w.Flow[op]
 	}
@@ -30,7 +24,7 @@ func (w *Workload) edgesOf(op int32) []Edge {
 // EvidenceOf is the best evidence for what an op depends on. An op without edges whose
 // accesses are recorded is Exact.
 func (w *Workload) EvidenceOf(op int32) Evidence {
-	edges := w.edgesOf(op)
+	edges := w.Edges(op)
 	if len(edges) == 0 && w.Run != nil && w.Run.UsesOf(w.Run.Spans[w.Ops[op].Span]) != 0 {
 		return Exact
 	}
@@ -39,91 +33,4 @@ func (w *Workload) EvidenceOf(op int32) Evidence {
 		best = max(best, e.Evidence)
 	}
 	return best
-}
-
-// A FlowSummary is the dataflow graph in numbers, of captured ranks only.
-type FlowSummary struct {
-	Operations map[string]int `json:"operations"` // by the best evidence for what they depend on
-	Edges      map[string]int `json:"edges"`      // by kind, without those of Reused
-	Reused     int            `json:"reused"`     // edges that exist only because memory was reused
-	ChainNs    trace.Time     `json:"chain_ns"`   // longest chain of a step (median over steps): durations of ops that wait for each other's data; 0: unknown, as most dependencies are guessed
-	ChainOps   int            `json:"chain_operations"`
-	StepNs     trace.Time     `json:"step_ns"` // captured duration of that step on that rank; without steps, of the run
-}
-
-// Flows describes the dataflow graph.
-func (w *Workload) Flows() FlowSummary {
-	s := FlowSummary{Operations: map[string]int{}, Edges: map[string]int{}}
-	var chains []chain
-	for rank, ids := range w.Ranks {
-		if w.Copies[rank] {
-			continue
-		}
-		for _, id := range ids {
-			s.Operations[w.EvidenceOf(id).String()]++
-			for _, e := range w.edgesOf(id) {
-				if e.Reused {
-					s.Reused++
-				} else {
-					s.Edges[e.Kind.String()]++
-				}
-			}
-		}
-		chains = append(chains, w.chains(ids)...)
-	}
-	if len(chains) > 0 {
-		slices.SortStableFunc(chains, func(a, b chain) int { return cmp.Compare(a.time, b.time) })
-		c := chains[len(chains)/2]
-		s.ChainNs, s.ChainOps, s.StepNs = c.time, c.ops, c.end-c.start
-		if ops := s.Operations[Guessed.String()]; ops > 0 && ops >= s.Operations[Exact.String()] {
-			s.ChainNs, s.ChainOps = 0, 0
-		}
-	}
-	return s
-}
-
-// A chain is the longest one of a step: ops each of which waits for the data of the
-// one before.
-type chain struct {
-	time       trace.Time
-	ops        int
-	start, end trace.Time // of the step's ops
-}
-
-// chains finds the longest chain of every step of a rank, or of all ops if no step is
-// marked. A collective takes the time of its transfer.
-func (w *Workload) chains(ids []int32) []chain {
-	if len(ids) == 0 {
-		return nil
-	}
-	base := ids[0]
-	best := make([]chain, len(ids)) // by op: the longest that ends with it
-	steps := make([]chain, len(w.Steps)+1)
-	for _, id := range ids {
-		op := &w.Ops[id]
-		var before chain
-		for _, e := range w.Waits(id) {
-			if c := best[e.Op-base]; w.Ops[e.Op].Step == op.Step && c.time > before.time {
-				before = c
-			}
-		}
-		took := op.Dur()
-		if op.Collective >= 0 {
-			took = min(took, w.Collectives[op.Collective].Transfer())
-		}
-		c := chain{time: before.time + took, ops: before.ops + 1}
-		best[id-base] = c
-		s := &steps[op.Step+1]
-		if s.ops == 0 {
-			s.start = op.Start
-		}
-		s.end = max(s.end, op.End)
-		if c.time >= s.time {
-			s.time, s.ops = c.time, c.ops
-		}
-	}
-	if len(w.Steps) > 0 {
-		steps = steps[1:]
-	}
-	return slices.DeleteFunc(steps, func(c chain) bool { return c.ops == 0 })
 }

@@ -80,7 +80,7 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, t search, why strin
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
 	case g.Shape.Groups > 1 && f.flows(first, second, t.between):
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
-	case g.Shape.Groups > 1 && !t.far:
+	case g.Shape.Groups > 1:
 		t.confidence *= rowsByGroups
 	default:
 		return candidate{}
@@ -91,7 +91,7 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, t search, why strin
 // flows reports whether recorded accesses lead from one op to a later one through some or none
 // of the ops between.
 func (f *finder) flows(from, to int32, between []int32) bool {
-	return slices.ContainsFunc(f.edgesOf(to), func(e Edge) bool {
+	return slices.ContainsFunc(f.Edges(to), func(e Edge) bool {
 		return e.Kind == ReadAfterWrite && e.Evidence >= Exact && (e.Op == from || slices.Contains(between, e.Op) && f.flows(from, e.Op, between))
 	})
 }

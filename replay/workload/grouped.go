@@ -1,31 +1,10 @@
 package workload
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
-
-// grouped reports whether an operator is a grouped GEMM whose groups share out the rows of A:
-// A [rows, K], B [groups, K, N], and where each group's rows end.
-func grouped(o *trace.Operator) bool {
-	return (o.Name == "aten::_grouped_mm" || o.Name == "aten::_scaled_grouped_mm") && len(o.Dims) > 1 && len(o.Dims[0]) == 2 && len(o.Dims[1]) == 3
-}
-
-// groupedGEMM reads a grouped GEMM. The trace does not say how many rows each group has: they
-// count as equally many (rule G22).
-func groupedGEMM(o *trace.Operator) Shape {
-	a, b := o.Dims[0], o.Dims[1]
-	total, ok := volume([]int64{a[0], a[1], b[0], b[2]})
-	if !ok || total <= 0 || a[1] != b[1] {
-		return Shape{}
-	}
-	s := Shape{Kind: GEMM, M: a[0], N: b[2], K: a[1], Groups: b[0]}
-	s.Evidence = fmt.Sprintf("%s%v·%v, rows taken as equally many in each group", o.Name, a, b)
-	s.DType, s.ElemSize = dtype(o, 0)
-	return s
-}
 
 // GroupedGEMMs are the GEMMs next to a collective operation on the queue of the
 // nearest one, in order, and the fills between them. They are launched one behind
@@ -65,10 +44,4 @@ func GroupedGEMMs(w *Workload, comm int32, c *Collective, d Direction) (fills, g
 		return nil, nil
 	}
 	return fills, gemms
-}
-
-// IsFill reports whether an operation fills memory, as a memset does.
-func (w *Workload) IsFill(op *Op) bool {
-	c := w.Run.Copy(w.Run.Spans[op.Span])
-	return c != nil && c.Dir == trace.Fill
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -12,59 +13,20 @@ import (
 	"github.com/overlapse/overlapse/trace/names"
 )
 
-// guessOperations sets the operations of collectives that the trace does not name to what
-// their first members suggest (rule V10).
-func (f *finder) guessOperations(l *lifter) {
-	n := 0
-	for i := range l.Collectives {
-		c := &l.Collectives[i]
-		if c.Op != trace.UnknownOp {
-			continue
-		}
-		c.Op, c.Guessed = f.guessOperation(&l.Ops[c.Members[0]]), true
-		c.Evidence += "; its operation is guessed from the kernel before it"
-		n++
-	}
-	l.noteCount(n, "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
-}
-
-// guessOperation guesses the operation of a collective that the trace does not name, as
-// RCCL's kernels without API records, from what ran before it: gradients are concatenated
-// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
-// results are reduced everywhere, and anything else is a gather, as of parameters (rule
-// V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
-// of one that waits for it on another queue overlap by microseconds.
-func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
-	const few = 4
-	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= eventHop); i-- {
-		if nameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
-			return trace.ReduceScatter
-		}
-	}
-	if dep, ok := f.launchedBehind(c); ok && f.classOf(&f.Ops[dep.Op]) == matrix {
-		return trace.AllReduce
-	}
-	return trace.AllGather
-}
-
 // noteUnknownCommunication adds a note about compute kernels with names as of
 // communication kernels.
 func (l *lifter) noteUnknownCommunication() {
-	const no, yes = 1, 2
-	looks := make([]uint8, len(l.Run.Names)) // 0: not examined
-	spent, count := map[string]trace.Time{}, 0
-	for i := range l.Run.Spans {
-		s := l.Run.Spans[i]
+	looks, spent, count := map[trace.NameID]bool{}, map[string]trace.Time{}, 0
+	for _, s := range l.Run.Spans {
 		if s.Kind != trace.Compute {
 			continue
 		}
-		if looks[s.Name] == 0 {
-			looks[s.Name] = no
-			if names.LooksLikeCommunication(l.Run.NameOf(s)) {
-				looks[s.Name] = yes
-			}
+		yes, known := looks[s.Name]
+		if !known {
+			yes = names.LooksLikeCommunication(l.Run.NameOf(s))
+			looks[s.Name] = yes
 		}
-		if looks[s.Name] == yes {
+		if yes {
 			spent[short(l.Run.NameOf(s))] += s.Dur()
 			count++
 		}
@@ -73,11 +35,7 @@ func (l *lifter) noteUnknownCommunication() {
 		return
 	}
 	const most = 3
-	var names []string
-	for name := range spent {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
 	if len(names) > most {
 		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
 	}
@@ -92,16 +50,16 @@ func (l *lifter) noteUnknownCommunication() {
 func GuessSizes(w *Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
-	shortest, f := w.shortestTransfers(), newFinder(w)
+	shortest, sizeBehind := shortestTransfers(w), SizesBehind(w)
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
 			continue
 		}
-		lib, channels := w.LibraryFor(m, c), c.Channels
+		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
 		took := shortest(i)
 		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
-		if behind := f.sizeBehind(c); behind > 0 {
+		if behind := sizeBehind(c); behind > 0 {
 			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
 				bytes = behind
 			}
@@ -123,24 +81,6 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, sizeText(least), sizeText(most))
-}
-
-// LibraryFor is the machine's library for the ranks of a collective, as they are on nodes
-// (rule C28).
-func (w *Workload) LibraryFor(m *machine.Machine, c *Collective) *machine.Library {
-	if m.Nodes() == 1 {
-		return &m.Library
-	}
-	return m.LibraryFor(w.RanksOf(c))
-}
-
-// RanksOf are the ranks of a collective, ascending.
-func (w *Workload) RanksOf(c *Collective) []int {
-	ranks := make([]int, len(c.Members))
-	for i, id := range c.Members {
-		ranks[i] = w.Ops[id].Rank
-	}
-	return ranks
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
@@ -168,7 +108,7 @@ func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, c
 // shortestTransfers returns the time of a collective's transfer: if ranks are missing, the
 // shortest of the same collective in all iterations. The collectives of each rank are in
 // the same order in every iteration, where all have the same number with the same operations.
-func (w *Workload) shortestTransfers() func(i int) trace.Time {
+func shortestTransfers(w *Workload) func(i int) trace.Time {
 	own := func(i int) trace.Time { return w.Collectives[i].Transfer() }
 	of, n := IterationsOf(w)
 	if w.Captured == w.World || n < 2 {
@@ -234,27 +174,3 @@ func counted(n int, one, many string) string {
 // SizeSpread is the relative error of a collective's time within which its size is guessed:
 // laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
 const SizeSpread = 0.25
-
-// SizeBehind is the bytes of an all-reduce whose size the trace does not show, by the grid
-// of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
-// PyTorch's kernels of that name cover threads × vector elements a workgroup
-// (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
-// workgroups. NCCL's kernels have the type of their elements in their names.
-func SizeBehind(w *Workload, c *Collective) int64 { return newFinder(w).sizeBehind(c) }
-
-func (f *finder) sizeBehind(c *Collective) (bytes int64) {
-	found := false
-	for _, id := range c.Members {
-		op := &f.Ops[id]
-		f.walk(f.after(id), op, maxSteps, f.after, func(behind *Op, r opRole) bool {
-			if found = found || behind.Kind == trace.Compute; behind.Kind == trace.Compute {
-				bytes = elements(behind) * elementSize(op.Name)
-			}
-			return r == ignored
-		})
-		if found {
-			break
-		}
-	}
-	return bytes
-}

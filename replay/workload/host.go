@@ -63,10 +63,10 @@ type hostOrder struct {
 // collective's stream waits for the stream that is current at its launch, and a stream
 // waits for a collective when the host makes it. It returns edges by op and the number of
 // edges that times contradict.
-func (src *source) followHost(w *Workload) (edges []edge, refuted int) {
+func (src *source) followHost(run *trace.Run) (edges []edge, refuted int) {
 	h := &hostOrder{
 		source:   src,
-		run:      w.Run,
+		run:      run,
 		last:     make([]int32, src.queues),
 		waited:   make([]int, src.queues),
 		threads:  map[trace.LaneID]*thread{},

@@ -140,10 +140,10 @@ func (w *Workload) repetitions(ids []int32) int {
 	border := make([]int, len(ids))
 	for i := 1; i < len(ids); i++ {
 		k := border[i-1]
-		for k > 0 && !w.alike(ids[i], ids[k]) {
+		for k > 0 && !w.Alike(ids[i], ids[k]) {
 			k = border[k-1]
 		}
-		if w.alike(ids[i], ids[k]) {
+		if w.Alike(ids[i], ids[k]) {
 			k++
 		}
 		border[i] = k
@@ -155,9 +155,9 @@ func (w *Workload) repetitions(ids []int32) int {
 	return 1
 }
 
-// alike reports whether two ops are the same kernel, or collectives of the same operation,
+// Alike reports whether two ops are the same kernel, or collectives of the same operation,
 // size and group.
-func (w *Workload) alike(a, b int32) bool {
+func (w *Workload) Alike(a, b int32) bool {
 	x, y := &w.Ops[a], &w.Ops[b]
 	if (x.Collective < 0) != (y.Collective < 0) {
 		return false

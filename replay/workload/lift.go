@@ -31,56 +31,57 @@ const NoDeviceOperation = "the run holds no device operation"
 //
 // The stages, each in a file of its own:
 //
-//  1. steps.go   iterations marked by the program
+//  1. world.go   the ranks: captured ones, and copies of these
 //  2. ops.go     device spans become ops, by rank, and are joined with their launches
+//     steps.go   iterations marked by the program
 //  3. order.go   dependencies of each op, and the remaining gap
 //     dataflow_build.go     what the data of each op depend on: from recorded accesses
 //     dataflow_memory.go    (last writer and readers of every byte range),
 //     dataflow_annotate.go  ranges of frameworks, streams and events
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
-//  5. world.go   ranks that were not captured become copies
-//  6. collect.go collectives, matched over ranks
+//  5. collect.go collectives, matched over ranks
 //     guess.go   their operations where the trace does not give them
 //     dataflow_given.go     the user's corrections of dependencies
-//  7. pairs.go   pairs of a producer and a consumer, found by walks (search.go, candidates.go)
+//  6. pairs.go   pairs of a producer and a consumer, found by walks (search.go, candidates.go)
 //
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
 // fits no op.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
-	sources := gather(run)
-	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}}
+	l := lifter{Workload: w, opt: o, sources: make([]source, len(run.Ranks)), flows: make([][][]Edge, len(run.Ranks))}
 	l.noteEstimates()
-	l.markSteps()
-	ranges := rangesOf(run.Names)
-	hosts := make([]Host, len(sources))
-	for i := range sources { // rank by rank: facts of one rank are kept at a time
-		src := &sources[i]
-		src.settle(run)
-		src.markRanges(run, ranges)
-		l.order(src)
-		l.measure(src)
-		src.assignSteps()
-		l.flow(src, ranges)
-		hosts[i] = src.host(run)
-		src.facts = nil
-	}
-	recordHosts(run, hosts, sources)
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
+	gather(run, l.sources)
+	w.Steps = markSteps(l.sources)
+	kernels, ranges := newKernelReader(run, o.Shapes, o.Tiles), rangesOf(run.Names)
+	hosts := make([]recorder, len(l.sources))
+	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
+		src := &l.sources[i]
+		src.settle(run)
+		l.refuted += src.order(run)
+		for k := range src.ops {
+			kernels.measure(&src.ops[k], src.facts[k].operator, src.resetsCounter(run, k))
+		}
+		src.assignSteps()
+		flow(run, src, ranges, l.flows[i])
+		hosts[i] = src.host(run)
+		src.facts = nil
+	}
+	recordHosts(run, hosts, l.sources)
+	l.fill()
 	for _, row := range w.Rows {
 		w.Calls = append(w.Calls, hosts[row].call)
-		w.Hosts = append(w.Hosts, &hosts[row])
+		w.Hosts = append(w.Hosts, hosts[row].Host)
 	}
 	l.collect()
-	f := newFinder(w)
-	f.guessOperations(&l)
-	if err := l.correct(); err != nil {
+	l.noteCount(GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
+	if err := correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
-	f.pair(l.ids)
+	FindPairs(w)
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)
@@ -92,11 +93,10 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 type lifter struct {
 	*Workload
 	opt     Options
-	sources []source           // by row of Run.Ranks
-	ids     []int              // by row of Run.Ranks: its rank in the world
-	names   []kernelName       // by id; read on demand
-	kernels map[Kernel]*Kernel // kernels of all ops
-	refuted int                // number of dependencies that host calls suggest and times contradict
+	sources []source   // by row of Run.Ranks
+	flows   [][][]Edge // by row of Run.Ranks, op: what its data depend on
+	ids     []int      // by row of Run.Ranks: its rank in the world
+	refuted int        // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
@@ -126,11 +126,10 @@ func (l *lifter) noteCount(n int, one, many, what string) {
 	}
 }
 
-// Median is the median of durations; 0 for none.
+// Median is the median of durations, the upper of two; 0 for none.
 func Median(list []trace.Time) trace.Time {
 	if len(list) == 0 {
 		return 0
 	}
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[len(sorted)/2]
+	return slices.Sorted(slices.Values(list))[len(list)/2]
 }

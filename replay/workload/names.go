@@ -12,32 +12,6 @@ import (
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
 // frameworks are in dataflow_annotate.go.
 
-// A kernelName is the information derived from a kernel's name.
-type kernelName struct {
-	class class
-	tile  namedTile
-	tiled bool // the name gives a tile
-	read  bool // the name has been read
-
-	registers int // of a thread; 0: not known from the name
-}
-
-// kernelName reads the name of an op; each name of a run is read once.
-func (l *lifter) kernelName(op *Op) *kernelName {
-	if l.names == nil {
-		l.names = make([]kernelName, len(l.Run.Names))
-	}
-	i := l.Run.Spans[op.Span].Name
-	n := &l.names[i]
-	if !n.read {
-		n.read = true
-		n.class = classOf(l.Run.Names[i])
-		n.tile, n.tiled = nameTile(l.Run.Names[i])
-		n.registers = tensileRegisters(l.Run.Names[i])
-	}
-	return n
-}
-
 // A class is the role of a kernel, by its name.
 type class uint8
 
@@ -99,6 +73,19 @@ func SumsRows(op *Op) bool {
 func nameHas(name string, words ...string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
+}
+
+// short is the short form of a kernel's name.
+func short(name string) string {
+	const most = 60
+	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
+	if i := strings.IndexAny(name, "(<"); i > 0 {
+		name = strings.TrimSpace(name[:i])
+	}
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
 }
 
 // copyEnginePart is the prefix of the kernels by which RCCL drives copy engines for one

@@ -17,8 +17,6 @@ type source struct {
 	waits    []trace.SpanID // host calls that made a stream wait, by start
 	marks    []mark         // iterations marked on the host or above the device, by start
 	calls    []trace.Time   // driver time of kernel launches
-	flow     [][]Edge       // by op: what its data depend on
-	room     arena[Edge]    // memory for the edges of later ops
 }
 
 // A fact is data about an op that only the lift needs.
@@ -26,22 +24,19 @@ type fact struct {
 	launch      trace.SpanID // the host call, or None
 	operator    int32        // row of Run.Operators, or None
 	correlation int64
-	queue       int32        // 0 .. source.queues-1
-	shared      bool         // other ops have the same launch (a graph)
-	reads       bool         // it reads memory of a device: no fill, no copy from the host
-	before      int32        // previous op of its queue, or -1
-	uses        int32        // number in Run.Uses; 0: its accesses are not recorded
-	within      trace.SpanID // innermost range of a framework around the launch, or None
+	queue       int32 // 0 .. source.queues-1
+	shared      bool  // other ops have the same launch (a graph)
+	reads       bool  // it reads memory of a device: no fill, no copy from the host
+	before      int32 // previous op of its queue, or -1
+	uses        int32 // number in Run.Uses; 0: its accesses are not recorded
 }
 
 // gather collects every rank's device operations and the host calls for them.
-func gather(run *trace.Run) []source {
-	sources := reserve(run)
+func gather(run *trace.Run, ranks []source) {
 	names := callNames(run.Names)
 	for i, s := range run.Spans {
 		id := trace.SpanID(i)
-		row := run.RankOf(s)
-		src := &sources[row]
+		src := &ranks[run.RankOf(s)]
 		switch {
 		case s.Kind.OnDevice():
 			src.ops = append(src.ops, newOp(run, id))
@@ -58,33 +53,6 @@ func gather(run *trace.Run) []source {
 			src.launches = append(src.launches, id)
 		}
 	}
-	return sources
-}
-
-// reserve allocates every rank's ops and launches.
-func reserve(run *trace.Run) []source {
-	ops, launches := make([]int, len(run.Ranks)), make([]int, len(run.Ranks))
-	for _, s := range run.Spans {
-		switch {
-		case s.Kind.OnDevice():
-			ops[run.RankOf(s)]++
-		case s.Kind == trace.Launch:
-			launches[run.RankOf(s)]++
-		}
-	}
-	total := 0
-	for _, n := range ops {
-		total += n
-	}
-	all := make([]Op, total)       // one array, which becomes Workload.Ops if no rank is a copy
-	flows := make([][]Edge, total) // in the same way
-	sources := make([]source, len(run.Ranks))
-	for row := range sources {
-		sources[row].ops, all = all[:0], all[ops[row]:] // counted: an append stays before the next row
-		sources[row].flow, flows = flows[:ops[row]], flows[ops[row]:]
-		sources[row].launches = make([]trace.SpanID, 0, launches[row])
-	}
-	return sources
 }
 
 // byCorrelation maps correlation numbers to the first launch with each.
@@ -243,4 +211,15 @@ func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 		}
 		i = j
 	}
+}
+
+// resetsCounter reports whether the op before on the same stream, of the same
+// operator, is a fill: the library resets the counter that hands out tiles.
+func (src *source) resetsCounter(run *trace.Run, op int) bool {
+	f := &src.facts[op]
+	if f.before < 0 || src.facts[f.before].operator != f.operator {
+		return false
+	}
+	c := run.Copy(run.Spans[src.ops[f.before].Span])
+	return c != nil && c.Dir == trace.Fill
 }

@@ -7,11 +7,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// eventHop bounds the time from the end of an op to the start of one on another
-// stream that waited for it, where only time tells: four times launch.event of
-// H200 (rule V1).
-const eventHop = trace.Time(22_000)
-
 // order finds what every op waited for. All of it are assumptions that the
 // measured times may refute: what had not ended when an op started, the op did
 // not wait for.
@@ -19,10 +14,11 @@ const eventHop = trace.Time(22_000)
 //	queue 7  |AAAA  BBBB      DD|   B after A: stream order
 //	queue 19 |          CCCC    |   C after B: launched behind B on its own stream
 //	host     |a b c   w d       |   D after C: the host made queue 7 wait (w)
-func (l *lifter) order(src *source) {
+//
+// It returns the number of dependencies that host calls suggest and times contradict.
+func (src *source) order(run *trace.Run) (refuted int) {
 	near := src.followQueues()
-	after, refuted := src.followHost(l.Workload)
-	l.refuted += refuted
+	after, refuted := src.followHost(run)
 	deps := make([]Dep, 0, len(src.ops)+len(after)) // one array, for speed
 	for i := range src.ops {
 		op, f := &src.ops[i], &src.facts[i]
@@ -49,6 +45,7 @@ func (l *lifter) order(src *source) {
 			op.Gap = min(op.Gap, op.Start-src.ops[d.Op].End)
 		}
 	}
+	return refuted
 }
 
 // latestByQueue keeps, in place, of several ops of one queue the last to end: it
@@ -80,7 +77,7 @@ func (src *source) onlyTimeTells(op *Op, f *fact) bool {
 // followQueues finds the op of its queue that each followed: the last to have
 // ended. Queues on which ops overlap, as on AMD, keep what order the times
 // leave. near is the op of another queue that ended last before each op, within
-// eventHop of its start and after its own queue had fallen idle; else -1.
+// EventHop of its start and after its own queue had fallen idle; else -1.
 func (src *source) followQueues() (near []int32) {
 	near = make([]int32, len(src.ops))
 	ended := make([]int32, src.queues) // by queue: the last op to have ended
@@ -111,7 +108,7 @@ func (src *source) followQueues() (near []int32) {
 		}
 		if n := near[i]; n >= 0 {
 			idle := f.before < 0 || src.ops[f.before].End < src.ops[n].End
-			if !idle || op.Start-src.ops[n].End > eventHop {
+			if !idle || op.Start-src.ops[n].End > EventHop {
 				near[i] = -1
 			}
 		}

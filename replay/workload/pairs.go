@@ -31,28 +31,21 @@ const (
 	tiny     = trace.Time(10_000) // an unknown kernel shorter than this is light
 )
 
-// pair finds dependent operations. What one rank shows is a pair only if all
-// ranks of the collective show it (rule V3). Only captured ranks are searched; ids are the
-// captured ranks in the order of Run.Ranks.
-func (f *finder) pair(ids []int) {
+// FindPairs finds dependent operations. What one rank shows is a pair only if all
+// ranks of the collective show it (rule V3).
+func FindPairs(w *Workload) {
+	f := newFinder(w)
 	found := map[Direction]map[int32]candidate{ComputeThenCollective: {}, CollectiveThenCompute: {}} // by collective op
 	gemms := make([][]candidate, f.World)                                                            // by rank, by second
-	moved := make([]int32, f.World)                                                                  // from the ops of the captured rank
-	for _, rank := range ids {
+	for rank := range f.Ranks {
 		gemms[rank] = f.candidates(rank, found)
 	}
-	for rank, row := range f.Rows {
-		if len(f.Ranks[rank]) > 0 {
-			moved[rank] = f.Ranks[rank][0] - f.Ranks[ids[row]][0]
-		}
-		gemms[rank] = gemms[ids[row]]
-	}
 	for i := range f.Collectives {
-		f.pairCollective(int32(i), ComputeThenCollective, moved, found[ComputeThenCollective])
-		f.pairCollective(int32(i), CollectiveThenCompute, moved, found[CollectiveThenCompute])
+		f.pairCollective(int32(i), ComputeThenCollective, found[ComputeThenCollective])
+		f.pairCollective(int32(i), CollectiveThenCompute, found[CollectiveThenCompute])
 	}
 	f.pairRounds()
-	f.pairGEMMs(gemms, moved)
+	f.pairGEMMs(gemms)
 	slices.SortStableFunc(f.Pairs, func(a, b Pair) int {
 		x, y := &f.Ops[a.First[0]], &f.Ops[b.First[0]]
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
@@ -83,7 +76,7 @@ func (f *finder) candidates(rank int, found map[Direction]map[int32]candidate) (
 }
 
 // pairCollective pairs a collective with a kernel before or after it.
-func (f *finder) pairCollective(row int32, d Direction, moved []int32, found map[int32]candidate) {
+func (f *finder) pairCollective(row int32, d Direction, found map[int32]candidate) {
 	c := &f.Collectives[row]
 	gather := c.Op == trace.AllGather || c.Op == trace.AllToAll
 	if c.Part || c.Op == trace.Barrier || d == CollectiveThenCompute && !gather || d == ComputeThenCollective && c.Guessed && gather {
@@ -91,12 +84,11 @@ func (f *finder) pairCollective(row int32, d Direction, moved []int32, found map
 	}
 	p := Pair{Direction: d, Collective: row, Step: f.Ops[c.Members[0]].Step, Confidence: 1}
 	for _, id := range c.Members {
-		by := moved[f.Ops[id].Rank]
-		h := found[id-by]
+		h := found[id]
 		if h.confidence < leastConfidence || len(p.First) > 0 && h.experts != p.Experts {
 			return
 		}
-		p.join(h, by)
+		join(&p, h)
 	}
 	f.Pairs = append(f.Pairs, p)
 }
@@ -148,9 +140,9 @@ func (f *finder) pairRounds() {
 }
 
 // join adds one rank's half. The weakest rank's evidence counts.
-func (p *Pair) join(h candidate, by int32) {
-	p.First = append(p.First, h.first+by)
-	p.Second = append(p.Second, h.second+by)
+func join(p *Pair, h candidate) {
+	p.First = append(p.First, h.first)
+	p.Second = append(p.Second, h.second)
 	p.Experts = h.experts
 	if len(p.Evidence) == 0 || h.confidence < p.Confidence {
 		p.Evidence, p.Confidence = h.evidence, h.confidence
@@ -159,7 +151,7 @@ func (p *Pair) join(h candidate, by int32) {
 
 // pairGEMMs pairs GEMMs of which one consumes the other's output. Ranks
 // are joined by step, names and order.
-func (f *finder) pairGEMMs(gemms [][]candidate, moved []int32) {
+func (f *finder) pairGEMMs(gemms [][]candidate) {
 	type kin struct {
 		step          int32
 		first, second string
@@ -179,7 +171,7 @@ func (f *finder) pairGEMMs(gemms [][]candidate, moved []int32) {
 				rows[k] = i
 				f.Pairs = append(f.Pairs, Pair{Direction: ComputeThenCompute, Collective: -1, Step: a.Step, Confidence: 1})
 			}
-			f.Pairs[i].join(h, moved[rank])
+			join(&f.Pairs[i], h)
 		}
 	}
 }

@@ -26,6 +26,33 @@ func gemm(m, n, k int64) *trace.Operator {
 	return &trace.Operator{Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{"c10::Half", "c10::Half"}}
 }
 
+// Where accesses are recorded, a collective is paired with the kernels whose output it sends, and
+// that read what it brought, not with those next to it on a stream.
+func TestPairsOfRecordedAccesses(t *testing.T) {
+	parts := map[byte]part{
+		'G': {op: gemm(32, 64, 16)},
+		'H': {op: gemm(32, 128, 16)},
+		'K': {op: gemm(32, 16, 64)},
+		'R': comm(trace.AllReduce, trace.None, 0, 4096),
+		'C': comm(trace.AllToAll, trace.None, 0, 4096),
+	}
+	for _, c := range []struct{ text, uses, want string }{
+		{"0 7 |GG HH HH HH RR|", "G w1[0,8)\nH r3[0,8) w2[0,8)\nR r1[0,8)", "0G→0R 0.95: recorded accesses; its output is as large as what is sent: 4096 bytes"},
+		{"0 7 |GG HH HH HH RR|", "", ""},
+		{"0 7 |GG HH KK|", "G w1[0,8)\nH r3[0,8) w2[0,8)\nK r1[0,8)", "0G→0K 0.95: stream order; its 32×64 output has the shape of the other's first input"},
+		{"0 7 |GG KK|", "G w1[0,8)\nK r2[0,8)", ""},
+		{"0 7 |CC HH KK|", "C w1[0,8)\nH r3[0,8) w2[0,8)\nK r1[0,8)", "0C→0K 0.95: recorded accesses; its first input is as large as what was brought: 4096 bytes"},
+	} {
+		run := drawing{text: c.text, parts: parts}.run(t)
+		recordUses(t, run, c.uses)
+		w, err := Lift(run, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameText(t, "pairs of "+c.text, pairs(w), c.want)
+	}
+}
+
 func TestPairs(t *testing.T) {
 	const (
 		sent    = "its output is as large as what is sent: 4096 bytes"

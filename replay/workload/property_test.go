@@ -181,7 +181,7 @@ func dump(w *Workload) string {
 	for i := range w.Pairs {
 		fmt.Fprintf(&b, "%+v\n", w.Pairs[i])
 	}
-	summary, err := json.Marshal(w.Summary())
+	summary, err := json.Marshal(Summarize(w))
 	fmt.Fprintf(&b, "%+v\n%s %v\n", w.Steps, summary, err)
 	return b.String()
 }

@@ -2,17 +2,16 @@ package workload
 
 import (
 	"math"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A finder walks from an operation along the order of its stream to the nearest heavy one: the
-// one search by which compute is joined with the collectives that it feeds or reads (rule V3).
+// A finder walks from an operation along the dataflow to the nearest heavy one: the one
+// search by which compute is joined with the collectives that it feeds or reads (rule V3).
 type finder struct {
 	*Workload
-	next    []int32 // by op: the first that followed it on its stream, or -1
-	reader  []int32 // by op: the first op but a collective that waited for it, or -1
+	next    []int32 // by op: the first whose data come from it, or -1
+	reader  []int32 // by op: the first op but a collective that waited for it or reads its output, or -1
 	classes map[*Kernel]class
 
 	evidence map[string][]string // of all candidates, by line
@@ -22,12 +21,21 @@ func newFinder(w *Workload) *finder {
 	f := &finder{Workload: w, next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*Kernel]class{}, evidence: map[string][]string{}}
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		for _, d := range op.After {
-			if d.Why == StreamOrder && f.next[d.Op] < 0 {
-				f.next[d.Op] = op.ID
+		first(f.next, f.before(op.ID), op.ID)
+		if op.Kind == trace.Collective {
+			continue
+		}
+		for _, e := range f.Edges(op.ID) {
+			if e.Recorded() {
+				first(f.reader, e.Op, op.ID)
 			}
-			if op.Kind != trace.Collective && f.reader[d.Op] < 0 {
-				f.reader[d.Op] = op.ID
+		}
+	}
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		for _, d := range op.After {
+			if op.Kind != trace.Collective {
+				first(f.reader, d.Op, op.ID)
 			}
 		}
 	}
@@ -42,8 +50,27 @@ func filled(n int) []int32 {
 	return s
 }
 
-// before is the op that another followed on its stream, or -1.
+// first notes an op in the row of an earlier one, if none is there.
+func first(rows []int32, earlier, op int32) {
+	if earlier >= 0 && rows[earlier] < 0 {
+		rows[earlier] = op
+	}
+}
+
+// before is the op that another's data come from: the last of those whose output it is known to
+// read, else the last that it depends on and that is on its stream; or -1.
 func (f *finder) before(id int32) int32 {
+	at, reads := int32(-1), false
+	for _, e := range f.Edges(id) {
+		if e.Recorded() || !reads && !e.Reused && f.Ops[e.Op].Queue == f.Ops[id].Queue {
+			at, reads = e.Op, reads || e.Recorded()
+		}
+	}
+	return at
+}
+
+// queued is the op that another followed on its stream, or -1.
+func (f *finder) queued(id int32) int32 {
 	for _, d := range f.Ops[id].After {
 		if d.Why == StreamOrder {
 			return d.Op
@@ -60,7 +87,7 @@ func (f *finder) beforeAlone(id int32) int32 {
 	return f.before(id)
 }
 
-// after is the op that followed another one on its stream, or -1.
+// after is the first op whose data come from another one, or -1.
 func (f *finder) after(id int32) int32 { return f.next[id] }
 
 func (f *finder) waitsForCollective(id int32) bool {
@@ -88,14 +115,36 @@ func (f *finder) walk(at int32, within *Op, most int, to func(int32) int32, visi
 	}
 }
 
-// launchedBehind is the op that a collective's data come from, according to stream order.
-func (f *finder) launchedBehind(c *Op) (dep Dep, ok bool) {
-	for _, d := range c.After {
-		if f.Ops[d.Op].Kind != trace.Collective && (!ok || f.Ops[d.Op].End >= f.Ops[dep.Op].End) {
-			dep, ok = d, true
+// sent is the op that a collective's data come from, and what shows it: of those whose output
+// it is known to read, else of those that it waited for, the last to end; -1: none.
+func (f *finder) sent(c *Op) (at int32, why Reason) {
+	at = -1
+	last := func(op int32) {
+		if f.Ops[op].Kind != trace.Collective && (at < 0 || f.Ops[op].End >= f.Ops[at].End) {
+			at = op
 		}
 	}
-	return dep, ok
+	for _, e := range f.Edges(c.ID) {
+		if e.Recorded() {
+			last(e.Op)
+		}
+	}
+	if at < 0 {
+		for _, d := range c.After {
+			last(d.Op)
+		}
+	}
+	return at, waited(c, at)
+}
+
+// waited is what shows that an op waited for another one.
+func waited(op *Op, on int32) Reason {
+	for _, d := range op.After {
+		if d.Op == on {
+			return d.Why
+		}
+	}
+	return Recorded
 }
 
 // A opRole is how an op counts on a walk.
@@ -205,17 +254,4 @@ func (s size) agree(t size) float64 {
 		return otherType
 	}
 	return 0
-}
-
-// short is the short form of a kernel's name.
-func short(name string) string {
-	const most = 60
-	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
-	if i := strings.IndexAny(name, "(<"); i > 0 {
-		name = strings.TrimSpace(name[:i])
-	}
-	if len(name) > most {
-		name = strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
 }

@@ -19,27 +19,61 @@ type sized struct {
 	batch int64
 }
 
-// measure sets the sizes, tiles and traffic of a rank's ops. Ops with equal Kernel values
-// share one.
-func (l *lifter) measure(src *source) {
-	sizes := map[int32]sized{} // by row of Run.Operators: computed once
-	var own Kernel             // of the current op
-	for i := range src.ops {
-		op := &src.ops[i]
-		span := l.Run.Spans[op.Span]
-		own = Kernel{Name: l.Run.NameOf(span), Footprint: footprint(l.Run.Kernel(span))}
-		if own.Footprint.Threads > 0 && own.Footprint.Registers == 0 {
-			own.Footprint.Registers = l.kernelName(op).registers
-		}
-		op.Kernel = &own
-		l.measureOp(src, op, sizes)
-		shared := l.kernels[own]
-		if shared == nil {
-			shared = new(own)
-			l.kernels[own] = shared
-		}
-		op.Kernel = shared
+// A kernelReader finds the properties of a run's kernels.
+type kernelReader struct {
+	run     *trace.Run
+	shapes  map[string]Shape // given by the user
+	tiles   map[string]Tiling
+	names   []kernelName       // by id; read on demand
+	sizes   map[int32]sized    // by row of Run.Operators: computed once
+	kernels map[Kernel]*Kernel // of all ops
+	own     Kernel             // of the current op
+}
+
+func newKernelReader(run *trace.Run, shapes map[string]Shape, tiles map[string]Tiling) *kernelReader {
+	return &kernelReader{run: run, shapes: shapes, tiles: tiles, names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[Kernel]*Kernel{}}
+}
+
+// A kernelName is the information derived from a kernel's name.
+type kernelName struct {
+	class class
+	tile  namedTile
+	tiled bool // the name gives a tile
+	read  bool // the name has been read
+
+	registers int // of a thread; 0: not known from the name
+}
+
+// name reads the name of an op; each name of a run is read once.
+func (r *kernelReader) name(op *Op) *kernelName {
+	i := r.run.Spans[op.Span].Name
+	n := &r.names[i]
+	if !n.read {
+		n.read = true
+		n.class = classOf(r.run.Names[i])
+		n.tile, n.tiled = nameTile(r.run.Names[i])
+		n.registers = tensileRegisters(r.run.Names[i])
 	}
+	return n
+}
+
+// measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
+// one. operator is the row of Run.Operators that launched it, or None; reset: a counter was reset
+// before it.
+func (r *kernelReader) measure(op *Op, operator int32, reset bool) {
+	span := r.run.Spans[op.Span]
+	r.own = Kernel{Name: r.run.NameOf(span), Footprint: footprint(r.run.Kernel(span))}
+	if r.own.Footprint.Threads > 0 && r.own.Footprint.Registers == 0 {
+		r.own.Footprint.Registers = r.name(op).registers
+	}
+	op.Kernel = &r.own
+	r.sizesOf(op, operator, reset)
+	shared := r.kernels[r.own]
+	if shared == nil {
+		shared = new(r.own)
+		r.kernels[r.own] = shared
+	}
+	op.Kernel = shared
 }
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
@@ -50,9 +84,8 @@ func footprint(k *trace.Kernel) program.Footprint {
 	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
-// measureOp sets the sizes, tiles and traffic of an op.
-func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
-	run, operator := l.Run, src.facts[op.ID].operator
+func (r *kernelReader) sizesOf(op *Op, operator int32, reset bool) {
+	run := r.run
 	if op.Kind == trace.Copy {
 		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
 		return
@@ -63,32 +96,32 @@ func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 		return
 	}
 	batch := int64(1)
-	switch given, ok := lookUp(l.opt.Shapes, op.Name, k); {
+	switch given, ok := lookUp(r.shapes, op.Name, k); {
 	case ok:
 		op.Shape = completed(given)
 		op.Read, op.Write = op.Shape.Traffic()
 		if operator != trace.None {
-			op.Shape.operator = gemmLike(run.Operators[operator].Name)
+			op.Shape.Like = gemmLike(run.Operators[operator].Name)
 		}
-	case operator == trace.None, l.kernelName(op).class == light:
-	case l.kernelName(op).class == sweep:
+	case operator == trace.None, r.name(op).class == light:
+	case r.name(op).class == sweep:
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
 	default:
 		o := &run.Operators[operator]
-		p, ok := sizes[operator]
+		p, ok := r.sizes[operator]
 		if !ok {
 			p.shape, p.batch = shapeOf(o)
-			sizes[operator] = p
+			r.sizes[operator] = p
 		}
 		op.Shape, batch = p.shape, max(1, p.batch)
 		op.Read, op.Write = op.Shape.Traffic()
-		if op.Shape.operator = gemmLike(o.Name); op.Shape.operator != "" {
+		if op.Shape.Like = gemmLike(o.Name); op.Shape.Like != "" {
 			op.Read = inputs(o)
 		}
 	}
-	class := l.kernelName(op).class
+	class := r.name(op).class
 	op.Dense, op.Moves = class == dense, class == sweep || class == light || class == lookup
-	op.Tiling = l.tiling(src, op, k, batch)
+	op.Tiling = r.tiling(op, k, batch, reset)
 }
 
 // lookUp finds the user's entry for a kernel: by its whole name or its short name, and
@@ -128,32 +161,49 @@ func gemmKind(m, n int64) ShapeKind {
 // inputs, and how many GEMMs it is a batch of (rule V2).
 func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
+	first := max(0, a) // the input whose type counts
+	batch = 1
 	switch {
 	case grouped(o):
 		s = groupedGEMM(o)
-		return s, s.Groups
+		batch = s.Groups
 	case a >= 0 && b < len(o.Dims):
-		batch, m, n, k, ok := gemmSizes(o.Dims[a], o.Dims[b], transposed)
-		if !ok {
-			return Shape{}, 1
-		}
-		s = Shape{Kind: gemmKind(batch*m, n), M: batch * m, N: n, K: k}
+		batch, s.M, s.N, s.K = gemmSizes(o.Dims[a], o.Dims[b], transposed)
+		s.Kind, s.M = gemmKind(batch*s.M, s.N), batch*s.M
 		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
 		if batch > 1 {
 			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
 		}
-		s.DType, s.ElemSize = dtype(o, a)
-		return s, batch
 	case o.Name == convolution:
-		return conv2d(o), 1
+		s = conv2d(o)
 	case o.Name == attention:
-		return dotProduct(o), 1
+		s = dotProduct(o)
 	case strings.Contains(o.Name, "embedding") && strings.Contains(o.Name, "backward"):
-		return embeddingGrad(o), 1
+		s = embeddingGrad(o)
 	case strings.Contains(o.Name, "embedding"):
-		return embedding(o), 1
+		s = embedding(o)
 	}
-	return Shape{}, 1
+	if all, ok := volume([]int64{s.M, s.N, s.K, max(1, s.Groups)}); !ok || all == 0 {
+		return Shape{}, 1
+	}
+	s.DType, s.ElemSize = dtype(o, first)
+	return s, batch
+}
+
+// grouped reports whether an operator is a grouped GEMM whose groups share out the rows of A:
+// A [rows, K], B [groups, K, N], and where each group's rows end.
+func grouped(o *trace.Operator) bool {
+	return (o.Name == "aten::_grouped_mm" || o.Name == "aten::_scaled_grouped_mm") && len(o.Dims) > 1 && len(o.Dims[0]) == 2 && len(o.Dims[1]) == 3
+}
+
+// groupedGEMM reads a grouped GEMM. The trace does not say how many rows each group has: they
+// count as equally many (rule G22).
+func groupedGEMM(o *trace.Operator) Shape {
+	a, b := o.Dims[0], o.Dims[1]
+	if a[1] != b[1] {
+		return Shape{}
+	}
+	return Shape{Kind: GEMM, M: a[0], N: b[2], K: a[1], Groups: b[0], Evidence: fmt.Sprintf("%s%v·%v, rows taken as equally many in each group", o.Name, a, b)}
 }
 
 // Operators whose kernels are treated as GEMMs, so that tiles of one can wait for tiles of
@@ -194,15 +244,9 @@ func conv2d(o *trace.Operator) Shape {
 		return Shape{}
 	}
 	in, filter := o.Dims[0], o.Dims[1]
-	m, ok := volume([]int64{in[0], in[2], in[3]})
-	k, okK := volume(filter[1:])
-	if total, fits := volume([]int64{m, filter[0], k}); !ok || !okK || !fits || total <= 0 {
-		return Shape{}
-	}
-	s := Shape{Kind: GEMM, M: m, N: filter[0], K: k}
-	s.DType, s.ElemSize = dtype(o, 0)
-	s.Evidence = fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)
-	return s
+	m, _ := volume([]int64{in[0], in[2], in[3]})
+	k, _ := volume(filter[1:])
+	return Shape{Kind: GEMM, M: m, N: filter[0], K: k, Evidence: fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)}
 }
 
 // dotProduct reads attention without a batch (queries [tokens, columns], keys and values)
@@ -212,13 +256,7 @@ func dotProduct(o *trace.Operator) Shape {
 		return Shape{}
 	}
 	q := o.Dims[0]
-	if total, fits := volume([]int64{q[0], q[1], q[1]}); !fits || total <= 0 {
-		return Shape{}
-	}
-	s := Shape{Kind: GEMM, M: q[0], N: q[1], K: q[1]}
-	s.DType, s.ElemSize = dtype(o, 0)
-	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:3])
-	return s
+	return Shape{Kind: GEMM, M: q[0], N: q[1], K: q[1], Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:3])}
 }
 
 // factors says which inputs of an operator are the A and B of a GEMM, and
@@ -236,10 +274,10 @@ func factors(operator string) (a, b int, transposed bool) {
 }
 
 // gemmSizes multiplies shapes as matmul does: rows before the last two axes are a batch if
-// both sides have them, else more rows of A.
-func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
+// both sides have them, else more rows of A. Sizes are 0 if the two do not fit.
+func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64) {
 	if len(a) == 0 || len(b) == 0 {
-		return 0, 0, 0, 0, false
+		return 0, 0, 0, 0
 	}
 	if len(a) == 1 {
 		a = []int64{1, a[0]}
@@ -252,18 +290,20 @@ func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
 		k, n = n, k
 	}
 	batch = 1
+	var ok bool
 	if len(b) > 2 {
 		batch, ok = volume(b[:len(b)-2])
-		if rows, okA := volume(a[:len(a)-2]); okA {
-			batch = max(batch, rows)
+		if each, okA := volume(a[:len(a)-2]); okA {
+			batch = max(batch, each)
 		}
 		m = a[len(a)-2]
 	} else {
 		m, ok = volume(a[:len(a)-1])
 	}
-	total, fits := volume([]int64{batch, m, n, k})
-	ok = ok && fits && total > 0 && a[len(a)-1] == k
-	return batch, m, n, k, ok
+	if _, fits := volume([]int64{batch, m, n, k}); !ok || !fits || a[len(a)-1] != k {
+		return 0, 0, 0, 0
+	}
+	return batch, m, n, k
 }
 
 // volume is the product of extents; ok is false if one is negative or the result is
@@ -291,10 +331,9 @@ func embedding(o *trace.Operator) Shape {
 			s.M, s.K = bags, indices/bags
 		}
 	}
-	if !ok || len(o.Dims[1]) == 0 || s.M <= 0 || s.N <= 0 || s.K <= 0 {
+	if !ok || len(o.Dims[1]) == 0 {
 		return Shape{}
 	}
-	s.DType, s.ElemSize = dtype(o, 0)
 	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:min(3, len(o.Dims))])
 	return s
 }
@@ -308,14 +347,10 @@ func embeddingGrad(o *trace.Operator) Shape {
 	grad := o.Dims[0]
 	sums, ok := volume(grad[:len(grad)-1])
 	indices, okI := volume(o.Dims[1])
-	s := Shape{Kind: EmbeddingGrad, M: sums, N: grad[len(grad)-1]}
-	if !ok || !okI || sums <= 0 || indices < sums || s.N <= 0 {
+	if !ok || !okI || sums <= 0 || indices < sums {
 		return Shape{}
 	}
-	s.K = indices / sums
-	s.DType, s.ElemSize = dtype(o, 0)
-	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:2])
-	return s
+	return Shape{Kind: EmbeddingGrad, M: sums, N: grad[len(grad)-1], K: indices / sums, Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:2])}
 }
 
 // elementwise reads the sizes of an operator that goes once over its inputs, and its memory traffic.
@@ -351,23 +386,6 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 		read = 0
 	}
 	return s, max(0, read), write
-}
-
-// Traffic is the minimum memory traffic of the shape, in bytes: every operand once
-// (rule M1).
-func (s Shape) Traffic() (read, write float64) {
-	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
-	switch s.Kind {
-	case GEMM, GEMV:
-		return (m*k + float64(max(1, s.Groups))*k*n) * e, m * n * max(e, min(2, 2*e)) // a GEMM of single bytes stores wider elements
-	case Embedding:
-		return m * k * n * e, m * n * e
-	case Elementwise:
-		return m * n * e, m * n * e
-	case EmbeddingGrad:
-		return (m*k + m) * n * e, m * k * n * e
-	}
-	return 0, 0
 }
 
 // copyTraffic is a copy's traffic in the memory of its device.

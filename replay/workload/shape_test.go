@@ -49,31 +49,6 @@ func TestShapeOf(t *testing.T) {
 	}
 }
 
-func TestTraffic(t *testing.T) {
-	for _, c := range []struct {
-		shape       Shape
-		read, write float64
-	}{
-		{Shape{Kind: GEMM, M: 4, N: 8, K: 16, ElemSize: 2}, 2 * (4*16 + 16*8), 2 * 4 * 8},
-		{Shape{Kind: GEMM, M: 4, N: 8, K: 16, ElemSize: 1}, 4*16 + 16*8, 2 * 4 * 8}, // bytes in, two out
-		{Shape{Kind: Embedding, M: 4, N: 8, K: 16, ElemSize: 4}, 4 * 4 * 8 * 16, 4 * 4 * 8},
-		{Shape{Kind: GEMM, M: 4, N: 8, K: 16}, 0, 0},
-		{Shape{}, 0, 0},
-	} {
-		if r, w := c.shape.Traffic(); r != c.read || w != c.write {
-			t.Errorf("%v: reads %g, writes %g, want %g and %g", c.shape, r, w, c.read, c.write)
-		}
-	}
-}
-
-func TestFlops(t *testing.T) {
-	for kind, want := range map[ShapeKind]float64{GEMM: 2 * 4 * 8 * 16, GEMV: 2 * 4 * 8 * 16, Embedding: 0, Elementwise: 0, NoShape: 0} {
-		if got := (Shape{Kind: kind, M: 4, N: 8, K: 16}).Flops(); got != want {
-			t.Errorf("%q: %g, want %g", kind, got, want)
-		}
-	}
-}
-
 func TestElementwise(t *testing.T) {
 	f32, bf16 := "float", "c10::BFloat16"
 	for _, c := range []struct {
@@ -109,27 +84,3 @@ func TestCopyTraffic(t *testing.T) {
 }
 
 // Older traces number operators and launches apart; then only nesting joins them.
-func TestOperatorByNesting(t *testing.T) {
-	var b trace.Builder
-	rank := b.AddRank(trace.Rank{})
-	host := b.Lane(trace.Lane{Kind: trace.HostThread, Rank: rank, Peer: trace.None})
-	mm := b.AddOperator(trace.Operator{Name: "aten::mm", Dims: [][]int64{{64, 32}, {32, 16}}, Types: []string{"float", "float"}})
-	outer := b.Add(trace.Span{Start: 0, End: 90, Name: b.Intern("aten::mm"), Lane: host, Parent: trace.None, Kind: trace.HostCall, Attr: b.AddCall(trace.Call{Op: mm})})
-	inner := b.Add(trace.Span{Start: 1, End: 80, Name: b.Intern("mark"), Lane: host, Parent: outer, Attr: trace.None})
-	b.Add(trace.Span{Start: 2, End: 3, Name: b.Intern("launch"), Lane: host, Parent: inner, Kind: trace.Launch, Attr: b.AddCall(trace.Call{Correlation: 9, Op: trace.None})})
-	b.Add(trace.Span{
-		Start: 10, End: 20, Name: b.Intern("sgemm"), Parent: trace.None, Kind: trace.Compute,
-		Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: 7, Peer: trace.None}),
-		Attr: b.AddKernel(trace.Kernel{Correlation: 9, Op: trace.None, Comm: trace.None}),
-	})
-	w, err := Lift(b.Finish(trace.Options{}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := w.Ops[0].Shape.String(); got != "gemm 64x16x32 f32" {
-		t.Errorf("got %q", got)
-	}
-	if w.Ops[0].Issued != 2 {
-		t.Errorf("issued at %d, want 2", w.Ops[0].Issued)
-	}
-}

@@ -31,18 +31,18 @@ func (src *source) addMark(run *trace.Run, s trace.Span, base string) {
 }
 
 // markSteps finds the iterations (rule V5).
-func (l *lifter) markSteps() {
-	base := l.stepsBase()
+func markSteps(ranks []source) (steps []Step) {
+	base := stepsBase(ranks)
 	if base == "" {
-		return
+		return nil
 	}
 	type use struct {
 		name string
 		nth  int // programs start counting again
 	}
 	rows := map[use]int32{}
-	for i := range l.sources {
-		src := &l.sources[i]
+	for i := range ranks {
+		src := &ranks[i]
 		seen := map[string]int{}
 		src.marks = slices.DeleteFunc(src.marks, func(m mark) bool { return m.base != base })
 		slices.SortStableFunc(src.marks, func(a, b mark) int {
@@ -57,20 +57,21 @@ func (l *lifter) markSteps() {
 			if !ok {
 				row = int32(len(rows))
 				rows[u] = row
-				l.Steps = append(l.Steps, Step{Name: m.name})
+				steps = append(steps, Step{Name: m.name})
 			}
 			m.step = row
 		}
 	}
+	return steps
 }
 
 // stepsBase is the mark that stands for iterations: the profiler's own, or the
 // one under which most time passes.
-func (l *lifter) stepsBase() string {
+func stepsBase(ranks []source) string {
 	const profiler = "ProfilerStep"
 	spent := map[string]trace.Time{}
-	for i := range l.sources {
-		for _, m := range l.sources[i].marks {
+	for i := range ranks {
+		for _, m := range ranks[i].marks {
 			spent[m.base] += m.end - m.start
 		}
 	}
@@ -124,27 +125,4 @@ func stepAt(marks []mark, t trace.Time) int32 {
 		return -1
 	}
 	return marks[i-1].step
-}
-
-// TimeSteps fills in when each step's ops ran on each rank.
-func (w *Workload) TimeSteps() {
-	for i := range w.Steps {
-		s := &w.Steps[i]
-		s.Start = make([]trace.Time, w.World)
-		s.End = make([]trace.Time, w.World)
-		for r := range w.World {
-			s.Start[r], s.End[r] = trace.Infinity, trace.Infinity
-		}
-	}
-	for i := range w.Ops {
-		op := &w.Ops[i]
-		if op.Step < 0 {
-			continue
-		}
-		s := &w.Steps[op.Step]
-		if s.Start[op.Rank] == trace.Infinity {
-			s.Start[op.Rank], s.End[op.Rank] = op.Start, op.End
-		}
-		s.End[op.Rank] = max(s.End[op.Rank], op.End)
-	}
 }

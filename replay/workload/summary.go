@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Summary is a workload for people: what was found, how often, and why it is
@@ -99,23 +100,23 @@ type StepSummary struct {
 	MedianNs trace.Time `json:"median_ns"` // over ranks: from its first start to its last end
 }
 
-// Summary describes the workload.
-func (w *Workload) Summary() Summary {
+// Summarize describes a workload.
+func Summarize(w *Workload) Summary {
 	return Summary{
 		Name:        w.Run.Name,
 		World:       w.World,
 		Captured:    w.Captured,
 		Estimated:   w.Run.Estimated != "",
-		Ranks:       w.summarizeRanks(),
-		Kernels:     w.summarizeKernels(),
-		Collectives: w.summarizeCollectives(),
-		Pairs:       w.PairKinds(),
-		Steps:       w.summarizeSteps(),
+		Ranks:       summarizeRanks(w),
+		Kernels:     summarizeKernels(w),
+		Collectives: summarizeCollectives(w),
+		Pairs:       PairKinds(w),
+		Steps:       summarizeSteps(w),
 		Notes:       slices.Clone(w.Notes),
 	}
 }
 
-func (w *Workload) summarizeRanks() []RankSummary {
+func summarizeRanks(w *Workload) []RankSummary {
 	original := make([]int, w.Captured)
 	for rank, row := range w.Rows {
 		if !w.Copies[rank] {
@@ -144,7 +145,7 @@ func (w *Workload) summarizeRanks() []RankSummary {
 	return ranks
 }
 
-func (w *Workload) summarizeKernels() []KernelSummary {
+func summarizeKernels(w *Workload) []KernelSummary {
 	type kin struct {
 		name  string
 		kind  trace.Kind
@@ -166,8 +167,8 @@ func (w *Workload) summarizeKernels() []KernelSummary {
 	for _, k := range g.keys {
 		times := g.of[k]
 		s := KernelSummary{
-			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: median(times),
-			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: k.tiles.schedule(),
+			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
+			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: schedule(&k.tiles),
 			Evidence: k.tiles.Evidence,
 		}
 		if k.tiles.TileM > 0 {
@@ -189,21 +190,7 @@ func joinEvidence(a, b string) string {
 	return a + "; " + b
 }
 
-// String is the shape as tables show it: "gemm 8192x4096x3584 bf16".
-func (s Shape) String() string {
-	switch s.Kind {
-	case NoShape:
-		return ""
-	case Elementwise:
-		return fmt.Sprintf("%s %dx%d %s", s.Kind, s.M, s.N, s.DType)
-	}
-	if s.Groups > 1 {
-		return fmt.Sprintf("grouped %s %dx%dx%d %s, %d groups", s.Kind, s.M, s.N, s.K, s.DType, s.Groups)
-	}
-	return fmt.Sprintf("%s %dx%dx%d %s", s.Kind, s.M, s.N, s.K, s.DType)
-}
-
-func (t Tiling) schedule() string {
+func schedule(t *Tiling) string {
 	switch {
 	case t.Dynamic:
 		return "persistent, dynamic"
@@ -213,7 +200,7 @@ func (t Tiling) schedule() string {
 	return ""
 }
 
-func (w *Workload) summarizeCollectives() []CollectiveSummary {
+func summarizeCollectives(w *Workload) []CollectiveSummary {
 	type kin struct {
 		op              trace.CollectiveOp
 		class           int
@@ -262,8 +249,8 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 				}
 			}
 		}
-		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), median(transfers), median(skews), slices.Max(skews)
-		r.Algorithm, r.Bus, r.Waiting = median(algorithm), median(bus), float64(waited)/float64(max(1, stayed))
+		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), overlap.Median(transfers), overlap.Median(skews), slices.Max(skews)
+		r.Algorithm, r.Bus, r.Waiting = overlap.Median(algorithm), overlap.Median(bus), float64(waited)/float64(max(1, stayed))
 		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {
@@ -273,7 +260,7 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 }
 
 // PairKinds groups the pairs by kernels' names and size, by first occurrence.
-func (w *Workload) PairKinds() []PairSummary {
+func PairKinds(w *Workload) []PairSummary {
 	type kin struct {
 		direction     Direction
 		first, second string
@@ -300,7 +287,7 @@ func (w *Workload) PairKinds() []PairSummary {
 	return rows
 }
 
-func (w *Workload) summarizeSteps() []StepSummary {
+func summarizeSteps(w *Workload) []StepSummary {
 	ops := make([]int, len(w.Steps))
 	for i := range w.Ops {
 		if s := w.Ops[i].Step; s >= 0 {
@@ -320,7 +307,7 @@ func (w *Workload) summarizeSteps() []StepSummary {
 			}
 			spans = append(spans, s.End[rank]-s.Start[rank])
 		}
-		row.MedianNs = median(spans)
+		row.MedianNs = overlap.Median(spans)
 		rows = append(rows, row)
 	}
 	return rows
@@ -346,13 +333,4 @@ func total(times []trace.Time) (sum trace.Time) {
 		sum += t
 	}
 	return sum
-}
-
-// median of values, the lower of two; 0 of none. It sorts them.
-func median[V cmp.Ordered](values []V) (none V) {
-	if len(values) == 0 {
-		return none
-	}
-	slices.Sort(values)
-	return values[(len(values)-1)/2]
 }

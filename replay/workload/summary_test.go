@@ -23,7 +23,7 @@ func TestSummary(t *testing.T) {
 		ranks:  []trace.Rank{{ID: 0, World: 3, Source: "rank0.json"}, {ID: 1, World: 3, Source: "rank1.json", Uncertainty: 7}},
 		device: trace.Device{Name: "GPU"},
 	}, Options{})
-	got, err := json.MarshalIndent(w.Summary(), "", "  ")
+	got, err := json.MarshalIndent(Summarize(w), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

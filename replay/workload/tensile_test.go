@@ -21,15 +21,3 @@ func TestTensileRegisters(t *testing.T) {
 		}
 	}
 }
-
-func TestTilesWithoutSizes(t *testing.T) {
-	const name = "Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT512x144x32_MI16x16x1_SN"
-	w := lift(t, drawing{text: `0 7 | GG |`, parts: map[byte]part{'G': {name: name, grid: 912}}}, Options{})
-	g := w.Ops[0].Tiling
-	if g.TileM != 144 || g.TileN != 512 || g.Tiles != 912 || g.WGs != 912 || w.Ops[0].Shape.Kind != NoShape {
-		t.Errorf("%+v", g)
-	}
-	if want := "grid; the name's 144×512, one a workgroup, makes an output of 67.2 million elements"; g.Evidence != want {
-		t.Errorf("%s", g.Evidence)
-	}
-}

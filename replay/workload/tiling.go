@@ -26,28 +26,28 @@ func grid(k *trace.Kernel) Tiling {
 
 // tiling finds the logical workgroups of a compute kernel: those of the grid, or,
 // for a persistent kernel, the tiles that its workgroups share (rule G8).
-func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tiling {
+func (r *kernelReader) tiling(op *Op, k *trace.Kernel, batch int64, reset bool) Tiling {
 	t := grid(k)
-	slots := residents(&l.Run.Ranks[l.Run.RankOf(l.Run.Spans[op.Span])].Device, k, op.Footprint.Registers)
-	if given, ok := lookUp(l.opt.Tiles, op.Name, k); ok {
-		t.take(given, op.Shape, batch, slots)
+	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
+	if given, ok := lookUp(r.tiles, op.Name, k); ok {
+		take(&t, given, op.Shape, batch, slots)
 		return t
 	}
-	name := l.kernelName(op)
+	name := r.name(op)
 	if op.Shape.Kind == NoShape && name.class == matrix && name.tiled {
-		t.named(name.tile, slots)
+		named(&t, name.tile, slots)
 	}
 	if op.Shape.Kind != GEMM && op.Shape.Kind != GEMV || !name.tiled {
 		return t
 	}
 	tile := name.tile.orient(op.Shape, batch, t.WGs)
 	t.Depth = name.tile.depth
-	t.settle(tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
+	settle(&t, tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
 	if n := tile.down * tile.across; n > 1 && t.WGs%n == 0 {
 		t.Cluster = n
 		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
 	}
-	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
+	if t.Persistent && machine.CeilDiv(t.Tiles, t.WGs) > 2 && reset {
 		t.Dynamic = true
 		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
 	}
@@ -57,7 +57,7 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 // named notes the tile that a GEMM's name gives where its sizes are unknown: its output has
 // about as many elements as the grid times the tile, unless it is split along K or
 // persistent (rule V15).
-func (t *Tiling) named(tile namedTile, slots int) {
+func named(t *Tiling, tile namedTile, slots int) {
 	laid := laidTile{rows: tile.first, cols: tile.second}
 	if tile.transposed {
 		laid = laid.turned()
@@ -76,7 +76,7 @@ func (t *Tiling) named(tile namedTile, slots int) {
 }
 
 // take lets what the user said of a kernel's tiles stand for what was found.
-func (t *Tiling) take(given Tiling, s Shape, batch int64, slots int) {
+func take(t *Tiling, given Tiling, s Shape, batch int64, slots int) {
 	tiles := given.Tiles
 	if tiles == 0 {
 		tiles = count(s, batch, given.TileM, given.TileN)
@@ -92,7 +92,7 @@ func (t *Tiling) take(given Tiling, s Shape, batch int64, slots int) {
 
 // settle decides between a plain and a persistent kernel, given the tile of the
 // kernel's name and how many of it the output needs.
-func (t *Tiling) settle(rows, cols, tiles, slots int) {
+func settle(t *Tiling, rows, cols, tiles, slots int) {
 	shape := fmt.Sprintf("the name's %d×%d", rows, cols)
 	switch {
 	case t.WGs == 0:
@@ -114,21 +114,6 @@ func (t *Tiling) settle(rows, cols, tiles, slots int) {
 
 // fits reports whether a grid is resident as a whole; slots is 0 where the device is unknown.
 func fits(wgs, slots int) bool { return slots == 0 || wgs <= slots }
-
-// resetsCounter reports whether the op before on the same stream, of the same
-// operator, is a fill: the library resets the counter that hands out tiles.
-func (l *lifter) resetsCounter(src *source, op *Op) bool {
-	f := &src.facts[op.ID]
-	if f.before < 0 {
-		return false
-	}
-	before := &src.ops[f.before]
-	c := l.Run.Copy(l.Run.Spans[before.Span])
-	if c == nil || c.Dir != trace.Fill {
-		return false
-	}
-	return src.facts[f.before].operator == f.operator
-}
 
 // count is the number of tiles of rows×cols that a batch of outputs needs; 0 where unknown.
 func count(s Shape, batch int64, rows, cols int) int {

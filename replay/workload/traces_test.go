@@ -88,7 +88,7 @@ func TestTraces(t *testing.T) {
 
 // report draws a summary for a golden: everything but bookkeeping kernels and sources.
 func report(w *Workload) []byte {
-	s := w.Summary()
+	s := Summarize(w)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "world %d, captured %d, %d ops\n", s.World, s.Captured, len(w.Ops))
 	const most = 16

@@ -136,6 +136,11 @@ type Dep struct {
 	Why Reason
 }
 
+// EventHop bounds the time from the end of an op to the start of one on another
+// stream that waited for it, where only time tells: four times launch.event of
+// H200 (rule V1).
+const EventHop = trace.Time(22_000)
+
 // A Reason is the evidence for a dependency.
 type Reason uint8
 
@@ -146,6 +151,7 @@ const (
 	HostWait             // the host made the stream wait
 	Timing               // inferred from times
 	Planned              // from a strategy's schedule instead of the capture
+	Recorded             // it reads what the other wrote, as the trace records
 )
 
 func (r Reason) String() string {
@@ -156,47 +162,8 @@ func (r Reason) String() string {
 		"event: the host made the stream wait",
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
+		"recorded accesses",
 	}[r]
-}
-
-// A ShapeKind is the operator of a Shape.
-type ShapeKind uint8
-
-// The kinds of shapes.
-const (
-	NoShape ShapeKind = iota
-	GEMM
-	GEMV
-	Embedding
-	Elementwise
-	EmbeddingGrad
-)
-
-func (k ShapeKind) String() string {
-	return [...]string{"", "gemm", "gemv", "embedding", "elementwise", "embedding gradient"}[k]
-}
-
-// A Shape is the sizes of an operator: C[M,N] = A[M,K]·B[K,N] for GEMM, where a batch
-// counts as more rows M. For an Embedding, M output vectors of N elements, each the sum of
-// K rows. For Elementwise, M rows of N elements. For an EmbeddingGrad, M gradient vectors of N
-// elements, each added to K rows. A grouped GEMM, of the experts of a mixture, has a B for each
-// of Groups groups of the rows of A (rule G22).
-type Shape struct {
-	Kind     ShapeKind
-	M, N, K  int64
-	Groups   int64 // of a grouped GEMM; 0 or 1: one GEMM
-	ElemSize int   // bytes
-	DType    string
-	Evidence string // source of the sizes
-	operator string // convolution or attention that counts as a GEMM; else ""
-}
-
-// Flops is twice the number of multiply-adds; 0 except for GEMM and GEMV.
-func (s Shape) Flops() float64 {
-	if s.Kind != GEMM && s.Kind != GEMV {
-		return 0
-	}
-	return 2 * float64(s.M) * float64(s.N) * float64(s.K)
 }
 
 // A Tiling is the logical workgroups of a kernel.
@@ -277,4 +244,51 @@ type Pair struct {
 type Step struct {
 	Name       string
 	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Infinity: none
+}
+
+// RanksOf are the ranks of a collective, ascending.
+func (w *Workload) RanksOf(c *Collective) []int {
+	ranks := make([]int, len(c.Members))
+	for i, id := range c.Members {
+		ranks[i] = w.Ops[id].Rank
+	}
+	return ranks
+}
+
+// StartOf is the arrival of the first member.
+func (w *Workload) StartOf(c *Collective) trace.Time {
+	t := trace.Infinity
+	for _, id := range c.Members {
+		t = min(t, w.Ops[id].Start)
+	}
+	return t
+}
+
+// IsFill reports whether an operation fills memory, as a memset does.
+func (w *Workload) IsFill(op *Op) bool {
+	c := w.Run.Copy(w.Run.Spans[op.Span])
+	return c != nil && c.Dir == trace.Fill
+}
+
+// TimeSteps fills in when each step's ops ran on each rank.
+func (w *Workload) TimeSteps() {
+	for i := range w.Steps {
+		s := &w.Steps[i]
+		s.Start = make([]trace.Time, w.World)
+		s.End = make([]trace.Time, w.World)
+		for r := range w.World {
+			s.Start[r], s.End[r] = trace.Infinity, trace.Infinity
+		}
+	}
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if op.Step < 0 {
+			continue
+		}
+		s := &w.Steps[op.Step]
+		if s.Start[op.Rank] == trace.Infinity {
+			s.Start[op.Rank], s.End[op.Rank] = op.Start, op.End
+		}
+		s.End[op.Rank] = max(s.End[op.Rank], op.End)
+	}
 }

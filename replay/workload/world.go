@@ -11,92 +11,79 @@ import (
 // maxWorld is more ranks than one job has had.
 const maxWorld = 1 << 16
 
-// spread places the captured ranks in the world and copies them to the ranks
-// that nobody captured.
+// spread places the captured ranks in the world, and makes room for the ops of all: each captured
+// rank's lie where they stay.
 func (l *lifter) spread() error {
-	if err := l.place(); err != nil {
+	counts := make([]int, len(l.sources)) // of ops
+	for _, s := range l.Run.Spans {
+		if s.Kind.OnDevice() {
+			counts[l.Run.RankOf(s)]++
+		}
+	}
+	if err := l.place(counts); err != nil {
 		return err
 	}
 	total := 0
 	for _, row := range l.Rows {
-		total += len(l.sources[row].ops)
+		total += counts[row]
 	}
 	const lifted = 300 // bytes of an operation (TestMemoryPerEvent of package main)
 	if err := l.Affordable(total, lifted); err != nil {
 		return err
 	}
-	inPlace := l.inPlace()
-	if inPlace {
-		l.Ops, l.Flow = l.sources[0].ops[:0:total], l.sources[0].flow[:0:total]
-	} else {
-		l.Ops, l.Flow = make([]Op, 0, total), make([][]Edge, 0, total)
-	}
+	l.Ops, l.Flow, l.Ranks = make([]Op, total), make([][]Edge, total), make([][]int32, len(l.Rows))
+	at := 0
 	for rank, row := range l.Rows {
-		l.addRank(rank, &l.sources[row], inPlace)
+		next := at + counts[row]
+		l.Ranks[rank] = make([]int32, counts[row])
+		for i := range l.Ranks[rank] {
+			l.Ranks[rank][i] = int32(at + i)
+		}
+		if src := &l.sources[row]; !l.Copies[rank] {
+			src.ops, l.flows[row] = l.Ops[at:at:next], l.Flow[at:next]
+		}
+		at = next
 	}
-	l.TimeSteps()
-	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
 	return nil
 }
 
-// inPlace reports whether the ops of the sources are those of the ranks, in
-// order. They are one array then (see reserve), and need not be copied.
-func (l *lifter) inPlace() bool {
-	for rank, row := range l.Rows {
-		if int(row) != rank {
-			return false
+// fill copies the ops of captured ranks to those that nobody captured, and numbers all.
+func (l *lifter) fill() {
+	for _, copies := range []bool{true, false} { // a source counts from its own first op until it has been copied
+		for rank, row := range l.Rows {
+			if l.Copies[rank] == copies {
+				l.number(rank, l.sources[row].ops, l.flows[row])
+			}
 		}
 	}
-	return len(l.Rows) > 0 && len(l.Rows) == len(l.sources)
+	l.TimeSteps()
+	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
 }
 
-// addRank appends a rank's ops and their edges to the workload, or, in place, makes those
-// that lie behind the workload's part of it.
-func (l *lifter) addRank(rank int, src *source, inPlace bool) {
-	base := int32(len(l.Ops))
-	ids := make([]int32, len(src.ops))
+// number gives a rank the ops and edges of a captured one, which count from its own first op.
+func (l *lifter) number(rank int, ops []Op, flows [][]Edge) {
 	var deps arena[Dep]
 	var edges arena[Edge]
-	for i, op := range src.ops {
-		flow := src.flow[i]
-		if !inPlace {
+	for i, id := range l.Ranks[rank] {
+		op, flow := ops[i], flows[i]
+		if l.Copies[rank] {
 			op.After, flow = deps.keep(op.After), edges.keep(flow)
 		}
+		base := id - op.ID
 		for k := range op.After {
 			op.After[k].Op += base
 		}
 		for k := range flow {
 			flow[k].Op += base
 		}
-		op.ID += base
-		op.Rank = rank
-		ids[i] = op.ID
-		l.Ops, l.Flow = append(l.Ops, op), append(l.Flow, flow)
+		op.ID, op.Rank = id, rank
+		l.Ops[id], l.Flow[id] = op, flow
 	}
-	l.Ranks = append(l.Ranks, ids)
-}
-
-// An arena holds small lists in memory that many share, for speed.
-type arena[T any] []T
-
-// keep copies a list; nil for an empty one.
-func (a *arena[T]) keep(list []T) []T {
-	const block = 1024
-	n := len(list)
-	if n == 0 {
-		return nil
-	}
-	if cap(*a)-len(*a) < n {
-		*a = make([]T, 0, max(block, n))
-	}
-	first := len(*a)
-	*a = append(*a, list...)
-	return (*a)[first : first+n : first+n]
 }
 
 // place decides how large the world is, which of its ranks each captured one
 // is, and which captured one each of the others copies (rule V4).
-func (l *lifter) place() error {
+func (l *lifter) place(ops []int) error {
 	ranks := l.Run.Ranks
 	if len(ranks) == 0 {
 		return nil
@@ -106,7 +93,7 @@ func (l *lifter) place() error {
 		l.World = max(l.World, r.World, r.ID+1)
 	}
 	if l.World == 1 && l.opt.World == 0 && l.communicates() {
-		l.guessWorld(ranks[0].NodeGPUs)
+		l.guessWorld(ranks[0].NodeGPUs, ops[0])
 	}
 	if l.opt.World > 0 {
 		if l.opt.World < len(ranks) {
@@ -154,12 +141,12 @@ func (l *lifter) place() error {
 // guessWorld sets the size of a job of which one rank was captured and nothing else is
 // known: a rank with collectives is not alone. It is as many ranks as its node has GPUs,
 // or fewer, at least two, if so many copies would make a slow replay (rule V12).
-func (l *lifter) guessWorld(gpus int) {
+func (l *lifter) guessWorld(gpus, ops int) {
 	const many = 1 << 17 // operations
 	if gpus < 2 {
 		return
 	}
-	l.World = max(2, min(gpus, many/max(1, len(l.sources[0].ops))))
+	l.World = max(2, min(gpus, many/max(1, ops)))
 	why := ""
 	if l.World < gpus {
 		why = ", fewer than its GPUs for a replay in reasonable time"
@@ -169,9 +156,7 @@ func (l *lifter) guessWorld(gpus int) {
 
 // communicates reports whether any captured rank runs collectives.
 func (l *lifter) communicates() bool {
-	return slices.ContainsFunc(l.sources, func(src source) bool {
-		return slices.ContainsFunc(src.ops, func(op Op) bool { return op.Kind == trace.Collective })
-	})
+	return slices.ContainsFunc(l.Run.Spans, func(s trace.Span) bool { return s.Kind == trace.Collective })
 }
 
 func sourceName(r trace.Rank) string { return cmp.Or(r.Source, "a rank without a file") }
@@ -329,12 +314,12 @@ func (l *lifter) shifted(ranks []int, rank int) ([]int, bool) {
 func (l *lifter) users(group int32) []int {
 	if l.groupUsers == nil {
 		l.groupUsers = make([][]int, len(l.Run.Groups))
-		for rank, row := range l.Rows {
+		for rank := range l.Rows {
 			if l.Copies[rank] {
 				continue
 			}
-			for i := range l.sources[row].ops {
-				c := l.Run.Comm(l.Run.Spans[l.sources[row].ops[i].Span])
+			for _, id := range l.Ranks[rank] {
+				c := l.Run.Comm(l.Run.Spans[l.Ops[id].Span])
 				if c == nil || c.Group < 0 {
 					continue
 				}

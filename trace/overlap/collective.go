@@ -130,18 +130,20 @@ func WaitedFor(run *trace.Run, in []Interval, n int, time trace.Time) *LateRank 
 		}
 	}
 	for name, times := range byName {
-		if more := (times[row] - median(times)) / per; more > 0 {
+		if more := (times[row] - Median(times)) / per; more > 0 {
 			late.Longer = append(late.Longer, Longer{run.Names[name], more})
 		}
 	}
 	slices.SortFunc(late.Longer, func(a, b Longer) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
 	late.Longer = late.Longer[:min(5, len(late.Longer))]
-	late.Idle = max(0, (idle[row]-median(idle))/per)
+	late.Idle = max(0, (idle[row]-Median(idle))/per)
 	return late
 }
 
-// median is the lower one of an even number.
-func median(times []trace.Time) trace.Time {
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[(len(sorted)-1)/2]
+// Median is the median of some values, the lower of two; 0 of none.
+func Median[V cmp.Ordered](values []V) (none V) {
+	if len(values) == 0 {
+		return none
+	}
+	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
 }

@@ -202,7 +202,7 @@ func opTimes(run *trace.Run, ops int) (starts, ends []trace.Time) {
 // to the end of the last.
 func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time, ok bool)) []overlap.Item {
 	var items []overlap.Item
-	for _, k := range w.PairKinds() {
+	for _, k := range workload.PairKinds(w) {
 		var sum trace.Time
 		n := 0
 		for _, row := range k.Rows {

@@ -160,7 +160,7 @@ func ParseWhatIf(s string) (profile.WhatIf, error) {
 // SelectedPairs restricts the selections to the pairs of --pair: numbers of
 // inspect's table, separated by commas.
 func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
-	kinds := w.PairKinds()
+	kinds := workload.PairKinds(w)
 	var rows []int
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))

@@ -21,7 +21,7 @@ func (r *Replayed) Parts() []layout.Part {
 		return n
 	}
 	parts := r.chains(count)
-	for _, k := range r.workload.PairKinds() {
+	for _, k := range workload.PairKinds(r.workload) {
 		row := slices.MaxFunc(k.Rows, func(a, b int) int { return count(a) - count(b) })
 		if count(row) == 0 {
 			continue

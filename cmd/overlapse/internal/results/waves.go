@@ -17,7 +17,7 @@ type pairWaves struct {
 // wavesOf counts the waves of each kind of dependent kernels.
 func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 	var all []pairWaves
-	for i, kind := range w.PairKinds() {
+	for i, kind := range workload.PairKinds(w) {
 		p := &w.Pairs[kind.Rows[0]]
 		if p.Direction != workload.ComputeThenCompute || len(p.First) == 0 {
 			continue
