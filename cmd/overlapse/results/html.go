@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -232,7 +232,7 @@ func (r *Replayed) pairTable() html.Table {
 		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
 	}
 	short := func(name string) string { return text.Middle(layout.ShortName(name), 40) } // such that the evidence has room
-	for _, p := range workload.Summarize(r.workload).Pairs {
+	for _, p := range summary.Of(r.workload).Pairs {
 		t.Rows = append(t.Rows, []string{p.Direction, short(p.First), short(p.Second), fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), strings.Join(p.Evidence, "; ")})
 	}
 	return t
