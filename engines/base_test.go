@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -65,7 +66,7 @@ func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, m
 	if err != nil {
 		t.Fatal(err)
 	}
-	lifted, err := workload.Lift(run, workload.Options{})
+	lifted, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -35,7 +35,7 @@ func TestIdentityReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := workload.Lift(run, workload.Options{})
+			w, err := lift.Workload(run, lift.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

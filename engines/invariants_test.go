@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -48,7 +49,7 @@ func TestEveryTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := workload.Lift(run, workload.Options{})
+		w, err := lift.Workload(run, lift.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +64,7 @@ func holds(t *testing.T, name, gpu string, w *workload.Workload) {
 		t.Fatal(err)
 	}
 	m = m.Resize(w.World)
-	workload.GuessSizes(w, &m)
+	lift.GuessSizes(w, &m)
 	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk,multistream,decompose"), plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)

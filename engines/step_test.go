@@ -8,8 +8,8 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -28,7 +28,7 @@ func BenchmarkReplayStep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			w, err := workload.Lift(run, workload.Options{World: ranks})
+			w, err := lift.Workload(run, lift.Options{World: ranks})
 			if err != nil {
 				b.Fatal(err)
 			}

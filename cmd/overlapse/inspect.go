@@ -16,7 +16,9 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -71,15 +73,15 @@ pairs of computation and communication that a strategy can overlap; the states o
 
 // An inspected is the JSON form.
 type inspected struct {
-	Schema   int                  `json:"schema"`
-	Workload workload.Summary     `json:"workload"`
-	Metrics  overlap.Metrics      `json:"metrics"`
-	Times    []overlap.Times      `json:"iteration"`            // what one consists of, by rank row
-	Late     *overlap.LateRank    `json:"waited_for,omitempty"` // by the other ranks
-	Flows    workload.FlowSummary `json:"dependencies"`
-	Spans    map[string]int       `json:"spans"` // by kind
-	Ledger   []ledgerEntry        `json:"ledger"`
-	LeftOut  leftOut              `json:"left_out"`
+	Schema   int                 `json:"schema"`
+	Workload summary.Summary     `json:"workload"`
+	Metrics  overlap.Metrics     `json:"metrics"`
+	Times    []overlap.Times     `json:"iteration"`            // what one consists of, by rank row
+	Late     *overlap.LateRank   `json:"waited_for,omitempty"` // by the other ranks
+	Flows    summary.FlowSummary `json:"dependencies"`
+	Spans    map[string]int      `json:"spans"` // by kind
+	Ledger   []ledgerEntry       `json:"ledger"`
+	LeftOut  leftOut             `json:"left_out"`
 }
 
 // maxListed bounds the lists of the JSON form that grow with the trace.
@@ -123,7 +125,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return err
 	}
 	done := a.Waiting(func() string { return "finding operations and what they wait for" }, nil)
-	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
+	w, err := lift.Workload(run, lift.Options{Dataflow: corrections})
 	done()
 	if err != nil {
 		return input.LiftError(o.path, err)
@@ -135,16 +137,16 @@ func (a *app) inspect(o inspectOptions) error {
 		if err != nil {
 			return err
 		}
-		if note := workload.GuessSizes(w, &m); note != "" {
+		if note := lift.GuessSizes(w, &m); note != "" {
 			w.Notes = append(w.Notes, note)
 		}
 		on = &m
 	}
-	s, m, steps := workload.Summarize(w), overlap.Measure(run), plan.MeasuredSteps(w)
+	s, m, steps := summary.Of(w), overlap.Measure(run), plan.MeasuredSteps(w)
 	times, late := steps.Times(run, 0), steps.WaitedFor(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: workload.Flows(w), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Times: times, Late: late, Flows: summary.Flows(w), Spans: map[string]int{}, LeftOut: left}
 		for _, sp := range run.Spans {
 			r.Spans[sp.Kind.String()]++
 		}
@@ -163,7 +165,7 @@ type inspection struct {
 	*app
 	inspectOptions
 	workload *workload.Workload
-	summary  workload.Summary
+	summary  summary.Summary
 	metrics  *overlap.Metrics
 	machine  *machine.Machine  // nil: unknown
 	times    []overlap.Times   // of an iteration, by rank row
@@ -211,7 +213,7 @@ func (v *inspection) printAnswer() {
 		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
 	}
 	for _, n := range s.Notes {
-		if len(v.workload.Ops) > 0 || n != workload.NoDeviceOperation {
+		if len(v.workload.Ops) > 0 || n != lift.NoDeviceOperation {
 			v.Labelled("note", n)
 		}
 	}
@@ -357,7 +359,7 @@ func (v *inspection) printCollectives() {
 	}
 	title += ")"
 	all := v.summary.Collectives
-	several := slices.ContainsFunc(all, func(c workload.CollectiveSummary) bool { return c.Group != all[0].Group })
+	several := slices.ContainsFunc(all, func(c summary.CollectiveSummary) bool { return c.Group != all[0].Group })
 	columns := []string{"operation", "size", "group", "ranks", "count", "transfer", "algbw", "busbw", "of links", "waiting"}
 	if v.all {
 		columns = append(columns, "channels", "matched by")
@@ -384,7 +386,7 @@ func (v *inspection) printCollectives() {
 }
 
 // sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
-func sizesOf(c workload.CollectiveSummary) string {
+func sizesOf(c summary.CollectiveSummary) string {
 	size := sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String())
 	if most := layout.Bytes(c.MostBytes); most != size && c.MostBytes > c.Bytes {
 		least, unit, _ := strings.Cut(size, " ")
@@ -425,18 +427,18 @@ func (v *inspection) printKernels() {
 }
 
 // merged joins kernels of the same name and shape; the longest in total come first.
-func merged(ks []workload.KernelSummary) (joined []workload.KernelSummary) {
+func merged(ks []summary.KernelSummary) (joined []summary.KernelSummary) {
 	at := map[[2]string]int{}
 	for _, k := range ks {
 		key := [2]string{k.Name, k.Shape}
 		i, ok := at[key]
 		if !ok {
 			i = len(joined)
-			at[key], joined = i, append(joined, workload.KernelSummary{Name: k.Name, Shape: k.Shape})
+			at[key], joined = i, append(joined, summary.KernelSummary{Name: k.Name, Shape: k.Shape})
 		}
 		joined[i].Count, joined[i].TotalNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs
 	}
-	slices.SortStableFunc(joined, func(a, b workload.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	slices.SortStableFunc(joined, func(a, b summary.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
 	return joined
 }
 
@@ -445,8 +447,8 @@ const nameWidth = 28
 
 // kernelNames are short names of kernels. One that would look like another shows where its
 // full name begins to differ from the most similar one.
-func kernelNames(ks []workload.KernelSummary) []string {
-	shown := func(k workload.KernelSummary) string { return words.Middle(layout.ShortName(k.Name), nameWidth) }
+func kernelNames(ks []summary.KernelSummary) []string {
+	shown := func(k summary.KernelSummary) string { return words.Middle(layout.ShortName(k.Name), nameWidth) }
 	alike := map[[2]string][]string{} // full names, by what is shown
 	for _, k := range ks {
 		key := [2]string{shown(k), k.Shape}
@@ -634,7 +636,7 @@ func (v *inspection) dependenciesText() {
 			v.Labelled("note", e.File+": "+e.Reason)
 		}
 	}
-	s := workload.Flows(v.workload)
+	s := summary.Flows(v.workload)
 	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
@@ -645,7 +647,7 @@ func (v *inspection) dependenciesText() {
 
 // printDependencies prints the dataflow graph in numbers.
 func (v *inspection) printDependencies() {
-	s := workload.Flows(v.workload)
+	s := summary.Flows(v.workload)
 	edges := 0
 	for _, n := range s.Edges {
 		edges += n

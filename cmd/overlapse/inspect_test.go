@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/replay/summary"
 )
 
 // Kernels that would look alike show what tells them apart; those of the same name and shape
 // are one row.
 func TestKernelNames(t *testing.T) {
-	ks := []workload.KernelSummary{
+	ks := []summary.KernelSummary{
 		{Name: `"void par_ranged2d_kernel<policy, lambda_1>(int)`, Count: 1, TotalNs: 10},
 		{Name: `"void par_ranged2d_kernel<policy, lambda_2>(int)`, Count: 1, TotalNs: 20},
 		{Name: "_ZN2ck27kernel_gemm_xdl_cshuffle_v3INS_28GridwiseA_ArgumentE", Count: 1, TotalNs: 30},

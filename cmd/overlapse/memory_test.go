@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -62,7 +62,7 @@ func TestMemoryPerEvent(t *testing.T) {
 	}
 	var start, end runtime.MemStats
 	runtime.ReadMemStats(&start)
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -39,7 +40,7 @@ func setOf(rows []int) map[int]bool {
 
 // A PairChoice is the outcomes of strategies that replan only the pairs of one kind.
 type PairChoice struct {
-	workload.PairSummary
+	summary.PairSummary
 	Outcomes []Outcome          // in the order of the selections, without results
 	Op       trace.CollectiveOp `json:"-"` // of the pairs; UnknownOp between kernels
 	Best     int                // index of the least expected time if it beats the captured schedule; else -1
@@ -59,7 +60,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	kinds := workload.PairKinds(w)
+	kinds := summary.Pairs(w)
 	alike := func(s plan.Selection) *Outcome {
 		i := slices.IndexFunc(known, func(out Outcome) bool { return out.String() == s.String() })
 		if i < 0 || len(kinds) > 1 || len(w.Pairs) < len(w.Collectives) || !s.Strategy.Inside || s.Strategy.Rebuild != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -175,7 +176,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 func TestSettingsOfParts(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "bulk:graph=on,bulk")
-	kinds := workload.PairKinds(w)
+	kinds := summary.Pairs(w)
 	choices := []compare.PairChoice{
 		{PairSummary: kinds[0], Outcomes: []compare.Outcome{{Selection: sel[0], Time: 1}}},
 		{PairSummary: kinds[2], Outcomes: []compare.Outcome{{Selection: sel[1], Time: 2}}},

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -27,7 +28,7 @@ func TestGatherBehindGEMM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workload.Lift(run, workload.Options{Unprofiled: true})
+	w, err := lift.Workload(run, lift.Options{Unprofiled: true})
 	if err != nil {
 		t.Fatal(err)
 	}

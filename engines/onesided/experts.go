@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -35,9 +36,9 @@ const (
 // permutations in front of a GEMM that reads rows through an index, sums behind one.
 func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
 	scatters := p.Direction == workload.ComputeThenCollective
-	can := workload.MovesRows
+	can := kernel.MovesRows
 	if scatters {
-		can = workload.SumsRows
+		can = kernel.SumsRows
 	}
 	switch {
 	case scatters && t.chunks:

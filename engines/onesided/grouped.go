@@ -2,6 +2,7 @@ package onesided
 
 import (
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -44,7 +45,7 @@ func groupAt(pl *plan.Planner, row int32, c *workload.Collective, d workload.Dir
 	g.Grouped = true
 	many := 0
 	for _, m := range c.Members {
-		between, gemms := workload.GroupedGEMMs(pl.Workload, m, c, d)
+		between, gemms := pairs.GroupedGEMMs(pl.Workload, m, c, d)
 		if len(gemms) < 2 || len(g.First) > 0 && len(gemms) != many {
 			return g, false
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -95,8 +97,8 @@ func (t *allReduce) guess(c *workload.Collective) int64 {
 		}
 	}
 	slices.Sort(times)
-	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, workload.SizeSpread)
-	bytes := workload.SizesBehind(t.pl.Workload)(c)
+	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, lift.SizeSpread)
+	bytes := pairs.SizesBehind(t.pl.Workload)(c)
 	if bytes < least || bytes > most {
 		bytes = least + (most-least)/2
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -103,7 +104,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, err := workload.Lift(run, workload.Options{})
+		w, err := lift.Workload(run, lift.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

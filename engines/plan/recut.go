@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/recut"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -14,9 +15,9 @@ import (
 // the given channels (0: as captured). Chains that cannot be cut stay as captured. only
 // limits it to some chains; nil: all. It returns the workload itself and the reason if
 // there is nothing to cut.
-func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int, only func(*workload.Chain) bool) (cut *workload.Workload, why string) {
-	var chains []workload.Chain
-	for _, c := range workload.Chains(w) {
+func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int, only func(*pairs.Chain) bool) (cut *workload.Workload, why string) {
+	var chains []pairs.Chain
+	for _, c := range pairs.Chains(w) {
 		if only != nil && !only(&c) {
 			continue
 		}
@@ -35,7 +36,7 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 // Undecomposed is the workload with its chains in one part each and its pipelined collectives
 // (async tensor parallelism) as the library's; the workload itself if it has neither.
 func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels int) *workload.Workload {
-	w, _ = Recut(w, m, sc, 1, channels, func(c *workload.Chain) bool { return c.Parts() > 1 })
+	w, _ = Recut(w, m, sc, 1, channels, func(c *pairs.Chain) bool { return c.Parts() > 1 })
 	if pipelines := recut.Pipelines(w); len(pipelines) > 0 {
 		w = recut.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
 	}
@@ -69,7 +70,7 @@ func (pl *Planner) disturbs(op *workload.Op) bool {
 const mostOps = 1 << 22
 
 // tooFewRows is the reason why a chain cannot be cut into n parts; "" if it can.
-func tooFewRows(w *workload.Workload, c *workload.Chain, n int) string {
+func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
 	if n > mostOps/max(1, len(w.Ops)) {
 		return fmt.Sprintf("chunks=%d makes more than %d operations", n, mostOps)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -175,7 +175,7 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 	if err != nil {
 		return x, err
 	}
-	w, err := workload.Lift(run, workload.Options{Unprofiled: true})
+	w, err := lift.Workload(run, lift.Options{Unprofiled: true})
 	if err != nil {
 		return x, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -133,11 +134,11 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	if w := t.lifted[key]; w != nil {
 		return w, nil
 	}
-	w, err := workload.Lift(t.run, given)
+	w, err := lift.Workload(t.run, given)
 	if err != nil {
 		return nil, err
 	}
-	workload.GuessSizes(w, &m)
+	lift.GuessSizes(w, &m)
 	if w.World < row.World {
 		return t.grown(row, w, m, given)
 	}
@@ -152,7 +153,7 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 
 // grown is the workload of a row with more ranks than its trace, which are those of one
 // group.
-func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machine, given workload.Options) (*workload.Workload, error) {
+func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machine, given lift.Options) (*workload.Workload, error) {
 	captured := m.Resize(w.World)
 	w, err := compare.Isolate(w, captured, nil)
 	if err != nil {
@@ -162,7 +163,7 @@ func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machi
 	if err != nil {
 		return nil, err
 	}
-	lifted, err := workload.Lift(run, given)
+	lifted, err := lift.Workload(run, given)
 	if err != nil {
 		return nil, err
 	}
@@ -274,9 +275,9 @@ func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare
 // given tells the lift what a row knows and its trace does not: shapes and tiles
 // of kernels that no framework operator launched. They are the row's only compute
 // kernels of any weight; two of a chain differ by their number of workgroups.
-func given(row *dataset.Row, run *trace.Run) workload.Options {
+func given(row *dataset.Row, run *trace.Run) lift.Options {
 	k := row.Workload
-	o := workload.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
+	o := lift.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
 	add := func(kernel string, sh workload.Shape, t workload.Tiling) {
 		if kernel == "" {
 			return

@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -41,7 +41,7 @@ func TestInTurn(t *testing.T) {
 // A row tells by how long it was measured at which clock: its GPUs get warm while
 // the rows before it are measured.
 func TestMeasuredIn(t *testing.T) {
-	w, err := workload.Lift(opened(t, "llama70b-fc2-allreduce"), workload.Options{})
+	w, err := lift.Workload(opened(t, "llama70b-fc2-allreduce"), lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

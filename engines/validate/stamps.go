@@ -11,9 +11,9 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -103,7 +103,7 @@ const compiling = trace.Time(100_000_000)
 // replayStamped is the simulated run.
 func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, error) {
 	s := plan.Selection{Strategy: schedule.AsScheduled}
-	told := workload.Options{Unprofiled: true}
+	told := lift.Options{Unprofiled: true}
 	if row != nil {
 		var err error
 		if s, err = selectionOf(row); err != nil {
@@ -111,7 +111,7 @@ func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stamp
 		}
 		told = given(row, run)
 	}
-	w, err := workload.Lift(run, told)
+	w, err := lift.Workload(run, told)
 	if err != nil {
 		return nil, err
 	}

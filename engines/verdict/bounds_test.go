@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -57,7 +58,7 @@ func TestBulkAndIdealOfSharedTraces(t *testing.T) {
 			if err != nil {
 				t.Skip(err) // the readers' tests say which of these files are broken
 			}
-			w, err := workload.Lift(run, workload.Options{})
+			w, err := lift.Workload(run, lift.Options{})
 			if err != nil || len(w.Collectives) == 0 || w.World > 8 || len(w.Ops) > 50_000 {
 				t.Skip("nothing to replay: ", err)
 			}

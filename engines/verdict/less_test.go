@@ -15,7 +15,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -67,12 +67,12 @@ func chances(t *testing.T, path string) map[string]Prediction {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := plantest.H200(t, w.World)
-	workload.GuessSizes(w, &m)
+	lift.GuessSizes(w, &m)
 	sel, err := engines.ParseSelection("captured,bulk,decompose,multistream,fused,onesided")
 	if err != nil {
 		t.Fatal(err)

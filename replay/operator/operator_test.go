@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -44,9 +45,9 @@ func runOf(t *testing.T, text, on string) *trace.Run {
 	return run
 }
 
-func lift(t *testing.T, run *trace.Run) *workload.Workload {
+func lifted(t *testing.T, run *trace.Run) *workload.Workload {
 	t.Helper()
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestLift(t *testing.T) {
 			512 * 16 * 256 * 2,
 		},
 	} {
-		w := lift(t, runOf(t, "operator: "+c.operator+"\nmachine: h200:4\ntype: bf16\nshape: "+c.shape, "h200:4"))
+		w := lifted(t, runOf(t, "operator: "+c.operator+"\nmachine: h200:4\ntype: bf16\nshape: "+c.shape, "h200:4"))
 		tiles := func(s string) string { return s[:strings.IndexByte(s+"_", '_')] } // the tile is the library's choice
 		got, want := strings.Fields(ops(w, 3)), strings.Fields(c.ops)
 		for i := range max(len(got), len(want)) {
@@ -160,7 +161,7 @@ func TestChains(t *testing.T) {
 			[]float64{2 * (2*28*28*128 + 9*128*128), 2 * (2*28*28*128 + 9*128*128)},
 		},
 	} {
-		w := lift(t, runOf(t, c.text+"\nmachine: v100:1\ntype: f16\nkernel: {tile: 128x128, threads: 256, registers: 128}", "v100:1"))
+		w := lifted(t, runOf(t, c.text+"\nmachine: v100:1\ntype: f16\nkernel: {tile: 128x128, threads: 256, registers: 128}", "v100:1"))
 		if got := ops(w, 0); got != c.ops {
 			t.Errorf("operations %q, want %q", got, c.ops)
 		}
@@ -184,7 +185,7 @@ func TestChains(t *testing.T) {
 // by the profile's launch gap, repeated every iteration.
 func TestSchedule(t *testing.T) {
 	m := load(t, "mi210:4") // no fill: the profile has no tile counters for its library
-	w := lift(t, runOf(t, gemmFile, "mi210:4"))
+	w := lifted(t, runOf(t, gemmFile, "mi210:4"))
 	gap := trace.Time(math.Round(m.Launch.Gap.Value * 1e9))
 	gemm, a2a := &w.Ops[w.Ranks[0][0]], &w.Ops[w.Ranks[0][1]]
 	flops := 2.0 * 8192 * 4096 * 3584
@@ -228,7 +229,7 @@ func TestRoofs(t *testing.T) {
 			2 * 2 * 256 * 128 * 16384 * 104 / m.GPU.Flops.Value,
 		},
 	} {
-		w := lift(t, runOf(t, c.text, "mi210:4"))
+		w := lifted(t, runOf(t, c.text, "mi210:4"))
 		if got := seconds(&w.Ops[0]); math.Abs(got/c.want-1) > 1e-5 {
 			t.Errorf("%s: %.3f µs, want %.3f", c.what, got*1e6, c.want*1e6)
 		}
@@ -249,7 +250,7 @@ func TestDepthOfTiles(t *testing.T) {
 	} {
 		m := load(t, "a40:4")
 		text := "operator: gemm+all_reduce\nmachine: a40:4\ntype: bf16\nshape: {m: 8192, n: 8192, k: 8192}\nkernel: {threads: 256, " + c.kernel + "}"
-		op := lift(t, runOf(t, text, "a40:4")).Ops[0]
+		op := lifted(t, runOf(t, text, "a40:4")).Ops[0]
 		if got := op.Footprint.Residents(&m.GPU); op.Footprint.Shared != c.shared || got != c.perCU {
 			t.Errorf("%s: %d bytes of shared memory, %d a CU, want %d and %d", c.kernel, op.Footprint.Shared, got, c.shared, c.perCU)
 		}
@@ -258,13 +259,13 @@ func TestDepthOfTiles(t *testing.T) {
 
 // TestAssumptionsCarry checks that the notes name assumed numbers of the profile and the durations that depend on them.
 func TestAssumptionsCarry(t *testing.T) {
-	notes := strings.Join(lift(t, runOf(t, gemmFile, "mi210:4")).Notes, "\n")
+	notes := strings.Join(lifted(t, runOf(t, gemmFile, "mi210:4")).Notes, "\n")
 	for _, want := range []string{"not measured: roofline on mi210:4", "gpu.flops of mi210:4 is assumed", "library.all_to_all.link of mi210:4 is assumed"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("notes lack %q:\n%s", want, notes)
 		}
 	}
-	measured := strings.Join(lift(t, runOf(t, gemmFile, "h200:4")).Notes, "\n")
+	measured := strings.Join(lifted(t, runOf(t, gemmFile, "h200:4")).Notes, "\n")
 	if strings.Contains(measured, "assumed") || !strings.Contains(measured, "not measured: roofline on h200:4") {
 		t.Errorf("every rate of h200 is sourced, but the notes are\n%s", measured)
 	}

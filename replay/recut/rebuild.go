@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -155,7 +156,7 @@ func (r *recut) flowOf(row int32, id []int32) (flow []workload.Edge) {
 // first op that rearranges what the others brought.
 func (r *recut) coRunners(w *workload.Workload, id []int32) [][]workload.CoRun {
 	runners := make([][]workload.CoRun, len(w.Collectives))
-	heavy := workload.HeavyOps(r.w)
+	heavy := pairs.Heavy(r.w)
 	for i, with := range r.w.Isolation.CoRunners {
 		first := r.w.Collectives[i].Members[0]
 		if r.at[first].role != outside {

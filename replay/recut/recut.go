@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -30,7 +31,7 @@ type Cutter struct {
 // collectives follow the last one. Operations around the chains move to new times: they
 // keep their dependencies, the delays behind them and the host's time to issue them
 // (rule V21). Origins maps operations to the captured ones.
-func Chains(w *workload.Workload, chains []workload.Chain, n int, c Cutter) *workload.Workload {
+func Chains(w *workload.Workload, chains []pairs.Chain, n int, c Cutter) *workload.Workload {
 	return (&recut{w: w, n: n, c: c, chains: chains}).run()
 }
 
@@ -62,7 +63,7 @@ type recut struct {
 	w      *workload.Workload
 	n      int
 	c      Cutter
-	chains []workload.Chain
+	chains []pairs.Chain
 	at     []place   // by captured op
 	now    [][]int32 // by captured op: rows of ops that replace it
 	ops    []planned // by rank, in order of writing

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A hostMove is by how much host times move from a captured time on.
@@ -77,7 +77,7 @@ func (r *recut) issueParts(rows [2]int32, since map[int32]trace.Time, put func(i
 		case p.part == 0:
 			first = append(first, d)
 		case p.index == 0:
-			d = min(d, workload.Median(first))
+			d = min(d, overlap.UpperMedian(first))
 		}
 		put(row, d)
 	}

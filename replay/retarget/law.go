@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -72,7 +73,7 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) 
 // what-if is the one that the library prefers without it. Times that the profiles recorded
 // count only if both did. Other kernels have compiled tiles, which do not change.
 func (s *scaler) gemm(op *workload.Op) float64 {
-	if t := op.Tiling; t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !workload.OfLibrary(op.Name) {
+	if t := op.Tiling; t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name) {
 		return compiled(s.to, op, s.kernel(op).Footprint) / compiled(s.from, op, op.Footprint)
 	}
 	from, to := tilingOn(s.from, op), tilingOn(s.to, op)

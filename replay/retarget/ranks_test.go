@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -96,7 +97,7 @@ func resized(t *testing.T, name string, n int) (captured, w *workload.Workload) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	captured, err = workload.Lift(run, workload.Options{})
+	captured, err = lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func resized(t *testing.T, name string, n int) (captured, w *workload.Workload) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	lifted, err := workload.Lift(grown, workload.Options{})
+	lifted, err := lift.Workload(grown, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

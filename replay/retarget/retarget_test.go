@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -128,7 +129,7 @@ func onMachine(t *testing.T, file, name string) *workload.Workload {
 	if err != nil {
 		return nil
 	}
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func IterationsOf(w *Workload) (of []int32, n int) {
 	of = make([]int32, len(w.Ops))
 	switch {
 	case len(w.Steps) > 1:
-	case loop(w):
+	case Loop(w):
 		return roundsOfPairs(w, of)
 	case len(w.Steps) == 0:
 		if n = repeats(w, of); n > 1 {
@@ -50,7 +50,7 @@ func roundsOfPairs(w *Workload, of []int32) ([]int32, int) {
 // loop reports whether the workload is one pair of kernels and sizes over and
 // over, with no other kernel between: rounds of such a loop do not depend on
 // each other's results.
-func loop(w *Workload) bool {
+func Loop(w *Workload) bool {
 	if len(w.Pairs) < 2 {
 		return false
 	}

@@ -1,6 +1,7 @@
-// Package workload lifts a captured run into the units that strategies replan: operations
+// Package workload has the units of a captured run that strategies replan: operations
 // and their order, collectives matched across ranks, producer and consumer pairs, and the
-// logical tiles of kernels. Everything inferred carries its evidence.
+// logical tiles of kernels. Everything inferred carries its evidence. Package lift makes
+// workloads of runs.
 package workload
 
 import (

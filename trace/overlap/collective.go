@@ -147,3 +147,11 @@ func Median[V cmp.Ordered](values []V) (none V) {
 	}
 	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
 }
+
+// UpperMedian is the median of some values, the upper of two; 0 of none.
+func UpperMedian[V cmp.Ordered](values []V) (none V) {
+	if len(values) == 0 {
+		return none
+	}
+	return slices.Sorted(slices.Values(values))[len(values)/2]
+}

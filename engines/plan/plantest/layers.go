@@ -142,7 +142,7 @@ type Dense struct {
 	Kind   workload.ShapeKind // 0: GEMM
 }
 
-// Build makes the workload that workload.Lift would find.
+// Build makes the workload that lift.Workload would find.
 func (s Chain) Build(t testing.TB) *workload.Workload {
 	t.Helper()
 	var b trace.Builder

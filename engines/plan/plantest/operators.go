@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -29,7 +30,7 @@ func OperatorOf(t testing.TB, text string) (*workload.Workload, machine.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func LiftSample(t testing.TB, name string) *workload.Workload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := lift.Workload(run, lift.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

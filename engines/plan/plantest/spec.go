@@ -39,7 +39,7 @@ var MoeDown = Spec{Ranks: 4, Steps: 4, Op: trace.AllToAll, Bytes: 64 << 20, Gemm
 // LaunchGap is the time between two kernels, in ns.
 const LaunchGap = 2_000
 
-// Build makes the workload that workload.Lift would find: 8192×4096×3584 in
+// Build makes the workload that lift.Workload would find: 8192×4096×3584 in
 // tiles of 256×128 on 132 persistent workgroups.
 func (s Spec) Build(t testing.TB) *workload.Workload {
 	t.Helper()

@@ -19,6 +19,8 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -156,7 +158,7 @@ func Measured(r *input.Reader, path string) (Side, error) {
 		return Side{}, err
 	}
 	s := Side{Name: path, Time: run.End, run: run}
-	if w, err := r.Workload(run, path, workload.Options{}); err == nil {
+	if w, err := r.Workload(run, path, lift.Options{}); err == nil {
 		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), results.MeasuredStart(w)
 		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
 	}
@@ -202,7 +204,7 @@ func opTimes(run *trace.Run, ops int) (starts, ends []trace.Time) {
 // to the end of the last.
 func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time, ok bool)) []overlap.Item {
 	var items []overlap.Item
-	for _, k := range workload.PairKinds(w) {
+	for _, k := range summary.Pairs(w) {
 		var sum trace.Time
 		n := 0
 		for _, row := range k.Rows {

@@ -16,8 +16,10 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/regular"
 )
@@ -31,7 +33,7 @@ type Flags struct {
 	dataflow string // a file of corrections
 	Ranks    string // N or GROUP=N; "": as captured
 	Retarget string // machine; "": that of the capture
-	lift     workload.Options
+	lift     lift.Options
 }
 
 // AddTo adds them to a command; strategies describes the use of --strategy.
@@ -160,7 +162,7 @@ func ParseWhatIf(s string) (profile.WhatIf, error) {
 // SelectedPairs restricts the selections to the pairs of --pair: numbers of
 // inspect's table, separated by commas.
 func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
-	kinds := workload.PairKinds(w)
+	kinds := summary.Pairs(w)
 	var rows []int
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))

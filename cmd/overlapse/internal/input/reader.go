@@ -17,6 +17,8 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -168,7 +170,7 @@ func (r *Reader) OutsideFlag(c *cobra.Command) {
 
 // subject loads the workload that a command replays and its machine. The workload
 // is a trace, or a workload file, whose durations come from the machine.
-func (r *Reader) subject(path, machineName string, o workload.Options) (*workload.Workload, machine.Machine, error) {
+func (r *Reader) subject(path, machineName string, o lift.Options) (*workload.Workload, machine.Machine, error) {
 	if IsYAML(path) {
 		run, m, err := r.estimate(path, machineName)
 		if err != nil {
@@ -183,7 +185,7 @@ func (r *Reader) subject(path, machineName string, o workload.Options) (*workloa
 	}
 	m, err := r.MachineFor(machineName, w)
 	if err == nil {
-		if note := workload.GuessSizes(w, &m); note != "" {
+		if note := lift.GuessSizes(w, &m); note != "" {
 			w.Notes = append(w.Notes, note)
 			r.Notef("%s", note)
 		}
@@ -223,7 +225,7 @@ func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine
 }
 
 // lift reads a trace with device work and turns it into a workload.
-func (r *Reader) lift(path string, o workload.Options) (*workload.Workload, error) {
+func (r *Reader) lift(path string, o lift.Options) (*workload.Workload, error) {
 	run, err := r.One(path, "")
 	if err != nil {
 		return nil, err
@@ -232,9 +234,9 @@ func (r *Reader) lift(path string, o workload.Options) (*workload.Workload, erro
 }
 
 // Workload turns a run with device work into the workload that strategies change.
-func (r *Reader) Workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
+func (r *Reader) Workload(run *trace.Run, path string, o lift.Options) (*workload.Workload, error) {
 	done := r.Waiting(func() string { return "finding operations and what they wait for" }, nil)
-	w, err := workload.Lift(run, o)
+	w, err := lift.Workload(run, o)
 	done()
 	if err != nil {
 		return nil, LiftError(path, err)
@@ -254,7 +256,7 @@ func DataflowFlag(c *cobra.Command, path *string) {
 }
 
 // ReadCorrections reads the file of the flag; none for "".
-func ReadCorrections(path string) ([]workload.Correction, error) {
+func ReadCorrections(path string) ([]dataflow.Correction, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -263,7 +265,7 @@ func ReadCorrections(path string) ([]workload.Correction, error) {
 		return nil, err
 	}
 	defer in.Close()
-	return workload.ParseCorrections(in, path)
+	return dataflow.ParseCorrections(in, path)
 }
 
 // LiftError is the error of lifting the run of a path. One about a file of corrections

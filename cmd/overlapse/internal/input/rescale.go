@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
@@ -36,7 +37,7 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 			r.Notef("--ranks %s: as many as captured", f.Ranks)
 			return w, m, nil
 		}
-		if lifted, err = workload.Lift(run, f.lift); err != nil {
+		if lifted, err = lift.Workload(run, f.lift); err != nil {
 			return nil, m, LiftError(f.Path, err)
 		}
 		resized, world = z, lifted.World

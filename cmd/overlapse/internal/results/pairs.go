@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -43,7 +43,7 @@ type pairTime struct {
 // ComparePairs adds the rows by kind of pair, and the row of the best mix.
 func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
-	bar := con.Progress(len(sel)*len(workload.PairKinds(r.workload)), "replaying pairs")
+	bar := con.Progress(len(sel)*len(summary.Pairs(r.workload)), "replaying pairs")
 	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), r.Outcomes, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -21,7 +22,7 @@ func (r *Replayed) Parts() []layout.Part {
 		return n
 	}
 	parts := r.chains(count)
-	for _, k := range workload.PairKinds(r.workload) {
+	for _, k := range summary.Pairs(r.workload) {
 		row := slices.MaxFunc(k.Rows, func(a, b int) int { return count(a) - count(b) })
 		if count(row) == 0 {
 			continue

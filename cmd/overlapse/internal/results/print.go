@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -207,7 +208,7 @@ func (r *Replayed) next(input string) string {
 		return "overlapse inspect " + input
 	case v.Kind == verdict.Winner && v.Advice.Effort == plan.ByFlag, v.Kind == verdict.Winner && v.Advice.Effort == plan.ByCode:
 		return "overlapse tune " + input + " --emit settings"
-	case late < muchWaiting && len(r.PairKinds) == 0 && len(workload.PairKinds(r.workload)) > 1 && v.Kind == verdict.NoClearWinner:
+	case late < muchWaiting && len(r.PairKinds) == 0 && len(summary.Pairs(r.workload)) > 1 && v.Kind == verdict.NoClearWinner:
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"

@@ -3,6 +3,7 @@ package results
 import (
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -17,7 +18,7 @@ type pairWaves struct {
 // wavesOf counts the waves of each kind of dependent kernels.
 func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 	var all []pairWaves
-	for i, kind := range workload.PairKinds(w) {
+	for i, kind := range summary.Pairs(w) {
 		p := &w.Pairs[kind.Rows[0]]
 		if p.Direction != workload.ComputeThenCompute || len(p.First) == 0 {
 			continue

@@ -1,0 +1,260 @@
+package lift
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A matchKey is the properties that the members of one collective share.
+type matchKey struct {
+	group int32 // row of matcher.teams
+	queue int32 // which of the rank's queues with collectives, if the trace names no group; else -1
+	op    trace.CollectiveOp
+	a, b  int32 // the two ranks of a message, else -1
+	seq   int64
+	nth   int32 // index among equal keys so far
+}
+
+// A matcher matches the collective ops of all ranks.
+type matcher struct {
+	*lifter
+	groups            []processGroup
+	groupRows         map[string]int32 // by group and ranks
+	groupMemo         map[rankGroup]int32
+	found             map[matchKey]int32 // row of Collectives
+	groupOfCollective []int32            // by row of Collectives
+	alike             map[matchKey]int32 // on the current rank
+	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
+	firstPart         map[int32]int32    // by row of a later part: row of the first
+}
+
+type rankGroup struct {
+	rank  int
+	group int32
+}
+
+// How members were matched.
+const (
+	byGroup   = "by group, operation and order"
+	byQueue   = "by operation and order on the stream: the trace names no group"
+	byPeers   = "by sender, receiver and order"
+	alone     = "alone: its peer was not captured"
+	disjoint  = "alone: of the ranks matched by order, one left before another arrived"
+	byCopying = "its other ranks are copies"
+)
+
+// collect matches collectives over ranks: the members of a group run the same
+// operations in the same order (rule C21).
+func (l *lifter) collect() {
+	m := matcher{
+		lifter:    l,
+		groupRows: map[string]int32{},
+		groupMemo: map[rankGroup]int32{},
+		found:     map[matchKey]int32{},
+		alike:     map[matchKey]int32{},
+		early:     map[int32]bool{},
+		firstPart: map[int32]int32{},
+	}
+	for rank := range l.Ranks {
+		m.addRank(rank)
+	}
+	m.check()
+	slices.SortStableFunc(l.Collectives, func(a, b workload.Collective) int {
+		return cmp.Or(cmp.Compare(l.StartOf(&a), l.StartOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
+	})
+	for i := range l.Collectives {
+		for _, id := range l.Collectives[i].Members {
+			l.Ops[id].Collective = int32(i)
+		}
+	}
+}
+
+func (m *matcher) addRank(rank int) {
+	clear(m.alike)
+	queues := m.collectiveQueues(rank)
+	for _, id := range m.Ranks[rank] {
+		op := &m.Ops[id]
+		if op.Kind != trace.Collective {
+			continue
+		}
+		comm := trace.Comm{Group: trace.None, Peer: trace.None}
+		if c := m.Run.Comm(m.Run.Spans[op.Span]); c != nil {
+			comm = *c
+		}
+		k, how := m.keyOf(rank, op, &comm, queues)
+		nth := m.alike[k]
+		m.alike[k]++
+		k.nth = nth
+		row, ok := m.found[k]
+		if !ok {
+			row = int32(len(m.Collectives))
+			m.found[k] = row
+			m.Collectives = append(m.Collectives, workload.Collective{Op: comm.Op, Group: comm.Group, Seq: k.seq + int64(k.nth), Evidence: how})
+			m.groupOfCollective = append(m.groupOfCollective, k.group)
+		}
+		addMember(m.Workload, &m.Collectives[row], op, &comm)
+		if nth > 0 && strings.HasPrefix(op.Name, kernel.CopyEnginePart) {
+			k.nth--
+			before := m.found[k]
+			m.early[before] = true
+			m.firstPart[row] = before
+			if first, ok := m.firstPart[before]; ok {
+				m.firstPart[row] = first
+			}
+		}
+	}
+}
+
+// collectiveQueues numbers the rank's queues that hold collectives.
+func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
+	number := map[int64]int32{}
+	for _, id := range m.Ranks[rank] {
+		if m.Ops[id].Kind == trace.Collective {
+			number[m.Ops[id].Queue] = 0
+		}
+	}
+	for i, q := range slices.Sorted(maps.Keys(number)) {
+		number[q] = int32(i)
+	}
+	return number
+}
+
+// keyOf is the match key of a collective op and the evidence for it.
+func (m *matcher) keyOf(rank int, op *workload.Op, c *trace.Comm, queues map[int64]int32) (k matchKey, how string) {
+	k = matchKey{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
+	if c.Op == trace.SendRecv && c.Peer >= 0 && int(c.Peer) != rank {
+		k.seq = 0
+		k.a, k.b = int32(min(rank, int(c.Peer))), int32(max(rank, int(c.Peer)))
+		k.group = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
+		if int(c.Peer) >= m.World || m.Copies[rank] || m.Copies[c.Peer] {
+			k.a, k.b = int32(rank), int32(rank)
+			k.group = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
+			return k, alone
+		}
+		return k, byPeers
+	}
+	memo := rankGroup{rank, c.Group}
+	row, ok := m.groupMemo[memo]
+	if !ok {
+		row = m.groupRow(c.Group, m.processGroupOf(rank, c.Group))
+		m.groupMemo[memo] = row
+	}
+	k.group = row
+	if c.Group < 0 {
+		k.queue, k.seq = queues[op.Queue], 0
+		return k, byQueue
+	}
+	return k, byGroup
+}
+
+// groupRow returns the row of the process group and adds it if needed. Two groups of the
+// same ranks are distinct.
+func (m *matcher) groupRow(group int32, t processGroup) int32 {
+	key := fmt.Sprint(group, t.ranks)
+	row, ok := m.groupRows[key]
+	if !ok {
+		row = int32(len(m.groups))
+		m.groupRows[key] = row
+		m.groups = append(m.groups, t)
+	}
+	return row
+}
+
+// addMember adds a member.
+func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, comm *trace.Comm) {
+	c.Members = append(c.Members, op.ID)
+	c.Engines = strings.HasPrefix(op.Name, kernel.CopyEnginePart)
+	if len(c.Members) == 1 {
+		c.Arrive, c.Depart, c.Shortest = op.Start, op.End, op.Dur()
+	}
+	c.Shortest = min(c.Shortest, op.Dur())
+	c.Arrive, c.Depart = max(c.Arrive, op.Start), min(c.Depart, op.End)
+	c.In, c.Out = max(c.In, comm.In), max(c.Out, comm.Out)
+	c.Bytes = max(c.In, c.Out)
+	c.ElemSize = max(c.ElemSize, comm.ElemSize)
+	c.Channels = max(c.Channels, kernel.Workgroups(w.Run.Kernel(w.Run.Spans[op.Span])))
+}
+
+// check completes the evidence and splits matches that cannot be one collective.
+func (m *matcher) check() {
+	var unmatched, partial, unknown int
+	whole := m.Collectives
+	m.Collectives = make([]workload.Collective, 0, len(whole))
+	for i := range whole {
+		c := &whole[i]
+		if first, ok := m.firstPart[int32(i)]; ok {
+			c.Before = max(0, c.Arrive-whole[first].Arrive)
+		}
+		if m.early[int32(i)] {
+			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
+			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
+		} else if c.Bytes == 0 && c.Op != trace.Barrier {
+			unknown++
+		}
+		if c.Depart < c.Arrive {
+			unmatched++
+			m.split(c)
+			continue
+		}
+		t := m.groups[m.groupOfCollective[i]]
+		otherSide(c, int64(len(t.ranks)))
+		if t.reason != "" && c.Group >= 0 {
+			c.Evidence += "; " + t.reason
+		}
+		if n := len(c.Members); n < len(t.ranks) {
+			partial++
+			c.Evidence += fmt.Sprintf("; %d of %d ranks", n, len(t.ranks))
+		}
+		if len(c.Members) > 1 && m.oneSource(c) {
+			c.Evidence += "; " + byCopying
+		}
+		m.Collectives = append(m.Collectives, *c)
+	}
+	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
+	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
+	m.noteCount(unknown, "collective", "collectives", "of unknown size")
+}
+
+// otherSide computes the size that the trace does not give, of a kernel whose group it does
+// not name: the output of a gather, or a rank's part of a sum.
+func otherSide(c *workload.Collective, ranks int64) {
+	switch {
+	case ranks < 1:
+	case c.Op == trace.AllGather && c.Out == 0 && c.In <= math.MaxInt64/ranks:
+		c.Out = c.In * ranks
+	case c.Op == trace.ReduceScatter && c.Out == 0:
+		c.Out = c.In / ranks
+	case c.Op == trace.ReduceScatter && c.In == 0 && c.Out <= math.MaxInt64/ranks:
+		c.In = c.Out * ranks
+	}
+	c.Bytes = max(c.In, c.Out)
+}
+
+// oneSource reports whether all members are copies of one captured op.
+func (m *matcher) oneSource(c *workload.Collective) bool {
+	for _, id := range c.Members {
+		if m.Ops[id].Span != m.Ops[c.Members[0]].Span {
+			return false
+		}
+	}
+	return true
+}
+
+// split makes each member its own collective.
+func (m *matcher) split(c *workload.Collective) {
+	for _, id := range c.Members {
+		op := &m.Ops[id]
+		comm := trace.Comm{In: c.In, Out: c.Out, ElemSize: c.ElemSize}
+		one := workload.Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint}
+		addMember(m.Workload, &one, op, &comm)
+		m.Collectives = append(m.Collectives, one)
+	}
+}

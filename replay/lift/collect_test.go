@@ -1,0 +1,181 @@
+package lift
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// collectives draws them: "all_reduce: 0C 1C; arrive 4, depart 8; 64 bytes".
+func collectives(w *workload.Workload) string {
+	var lines []string
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		lines = append(lines, fmt.Sprintf("%s: %s; arrive %d, depart %d; %d bytes", c.Op, letters(w, c.Members), c.Arrive/column, c.Depart/column, c.Bytes))
+	}
+	return strings.Join(lines, "\n")
+}
+
+func comm(op trace.CollectiveOp, group int32, seq, bytes int64) part {
+	return part{comm: &trace.Comm{Op: op, Group: group, Seq: seq, In: bytes, Out: bytes, ElemSize: 2, Peer: trace.None}, grid: 24}
+}
+
+func TestCollect(t *testing.T) {
+	world := trace.Group{Name: "world", Ranks: []int{0, 1, 2, 3}, Size: 4}
+	left := trace.Group{Name: "left", Ranks: []int{0, 1}, Size: 2}
+	right := trace.Group{Name: "right", Ranks: []int{2, 3}, Size: 2}
+	for _, c := range []struct {
+		name  string
+		d     drawing
+		want  string
+		notes string
+	}{
+		{
+			name: "arrival skew is no transfer",
+			d: drawing{
+				text: `0 7 |  CCCCCC   |
+				       1 7 |    CCCC   |`,
+				parts:  map[byte]part{'C': comm(trace.AllReduce, 0, 0, 64)},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_reduce: 0C 1C; arrive 4, depart 8; 64 bytes`,
+		},
+		{
+			name: "by number, whatever the stream",
+			d: drawing{
+				text: `0 7  | CCC       |
+				       0 8  |     DDD   |
+				       1 9  |      DD   |
+				       1 10 | CCC       |`,
+				parts:  map[byte]part{'C': comm(trace.AllReduce, 0, 0, 64), 'D': comm(trace.AllReduce, 0, 1, 32)},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_reduce: 0C 1C; arrive 1, depart 4; 64 bytes
+			       all_reduce: 0D 1D; arrive 6, depart 8; 32 bytes`,
+		},
+		{
+			name: "two groups side by side, and the world",
+			d: drawing{
+				text: `0 7 | CC  WW   |
+				       1 7 | CC  WW   |
+				       2 7 |  DD WW   |
+				       3 7 |  DDD WW  |`,
+				parts: map[byte]part{
+					'W': comm(trace.AllGather, 0, 0, 128),
+					'C': comm(trace.AllReduce, 1, 0, 64), 'D': comm(trace.AllReduce, 2, 0, 64),
+				},
+				groups: []trace.Group{world, left, right},
+			},
+			want: `all_reduce: 0C 1C; arrive 1, depart 3; 64 bytes
+			       all_reduce: 2D 3D; arrive 2, depart 4; 64 bytes
+			       all_gather: 0W 1W 2W 3W; arrive 6, depart 7; 128 bytes`,
+		},
+		{
+			name: "no group named: by operation and order on the stream",
+			d: drawing{
+				text: `0 7  | CC DD  |
+				       0 24 | EE     |
+				       1 7  | CC  DD |
+				       1 25 |    EE  |`,
+				parts: map[byte]part{
+					'C': comm(trace.AllReduce, -1, 0, 64), 'D': comm(trace.AllReduce, -1, 0, 32),
+					'E': comm(trace.AllReduce, -1, 0, 16),
+				},
+			},
+			want: `all_reduce: 0C 1C; arrive 1, depart 3; 64 bytes
+			       all_reduce: 0E; arrive 1, depart 3; 16 bytes
+			       all_reduce: 0D 1D; arrive 5, depart 6; 32 bytes
+			       all_reduce: 1E; arrive 4, depart 6; 16 bytes`,
+			notes: `1 collective never had all ranks in at a time: replayed rank by rank`,
+		},
+		{
+			name: "another operation at the same place is another collective",
+			d: drawing{
+				text: `0 7 | CC |
+				       1 7 | DD |`,
+				parts:  map[byte]part{'C': comm(trace.AllReduce, 0, 0, 64), 'D': comm(trace.AllGather, 0, 0, 64)},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_reduce: 0C; arrive 1, depart 3; 64 bytes
+			       all_gather: 1D; arrive 1, depart 3; 64 bytes`,
+			notes: `2 collectives found on a part of their ranks only`,
+		},
+		{
+			name: "messages meet by sender and receiver",
+			d: drawing{
+				text: `0 7 | CC  DD   |
+				       1 7 | EE       |
+				       2 7 |     FF   |`,
+				parts: map[byte]part{
+					'C': {comm: &trace.Comm{Op: trace.SendRecv, Group: 0, In: 8, Peer: 1}},
+					'D': {comm: &trace.Comm{Op: trace.SendRecv, Group: 0, In: 16, Peer: 2, Seq: 1}},
+					'E': {comm: &trace.Comm{Op: trace.SendRecv, Group: 0, Out: 8, Peer: 0}},
+					'F': {comm: &trace.Comm{Op: trace.SendRecv, Group: 0, Out: 16, Peer: 0}},
+				},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1, 2}, Size: 3}},
+			},
+			want: `send_recv: 0C 1E; arrive 1, depart 3; 8 bytes
+			       send_recv: 0D 2F; arrive 5, depart 7; 16 bytes`,
+		},
+		{
+			name: "the parts of a collective by copy engines",
+			d: drawing{
+				text: `0 7 | CDDDD   |
+				       1 7 | CDDDD   |`,
+				parts: map[byte]part{
+					'C': {name: "__amd_rocclr_copyBufferBatch.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}},
+					'D': {name: "__amd_rocclr_batchMemOp.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}},
+				},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_gather: 0__amd_rocclr_copyBufferBatch.kd 1__amd_rocclr_copyBufferBatch.kd; arrive 1, depart 2; 0 bytes
+			       all_gather: 0__amd_rocclr_batchMemOp.kd 1__amd_rocclr_batchMemOp.kd; arrive 2, depart 6; 64 bytes`,
+		},
+		{
+			name: "a gather of which only the input is known",
+			d: drawing{
+				text: `0 7 | CC |
+				       1 7 | CC |`,
+				parts: map[byte]part{'C': {comm: &trace.Comm{Op: trace.AllGather, Group: trace.None, In: 64, Peer: trace.None}}},
+			},
+			want: `all_gather: 0C 1C; arrive 1, depart 3; 128 bytes`,
+		},
+		{
+			name: "of unknown operation",
+			d: drawing{
+				text: `0 7 | CC |
+				       1 7 | CC |`,
+				parts: map[byte]part{'C': {kind: trace.Collective}},
+			},
+			want: `all_gather: 0C 1C; arrive 1, depart 3; 0 bytes`,
+			notes: `1 collective of unknown size
+			        1 collective without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := lift(t, c.d, Options{})
+			sameText(t, "collectives", collectives(w), c.want)
+			sameText(t, "notes", strings.Join(w.Notes, "\n"), c.notes)
+		})
+	}
+}
+
+func TestCollectiveFacts(t *testing.T) {
+	w := lift(t, drawing{
+		text: `0 7 | CC |
+		       1 7 | DD |`,
+		parts: map[byte]part{
+			'C': {comm: &trace.Comm{Op: trace.ReduceScatter, Group: 0, Seq: 3, In: 128, Out: 64, ElemSize: 2, Peer: trace.None}, grid: 24},
+			'D': {comm: &trace.Comm{Op: trace.ReduceScatter, Group: 0, Seq: 3, In: 132, Out: 66, ElemSize: 2, Peer: trace.None}, grid: 24},
+		},
+		groups: []trace.Group{{Name: "tp", Ranks: []int{0, 1}, Size: 2}},
+	}, Options{})
+	c := w.Collectives[0]
+	if c.Op != trace.ReduceScatter || c.Group != 0 || c.Seq != 3 || c.In != 132 || c.Out != 66 || c.Bytes != 132 ||
+		c.ElemSize != 2 || c.Channels != 24 || c.Transfer() != 2*column || c.Evidence != byGroup {
+		t.Errorf("got %+v", c)
+	}
+}

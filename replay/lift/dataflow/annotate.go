@@ -1,0 +1,198 @@
+package dataflow
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/lift/order"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A rangeKind is the meaning of a range that a framework marks on the host.
+type rangeKind uint8
+
+// The kinds, by the names in torch/distributed/fsdp/_fully_shard, torch/autograd and
+// torch/optim.
+const (
+	noRange    rangeKind = iota
+	gatherIn             // FSDP copies shards into a buffer and gathers it
+	gatherOut            // FSDP copies what was gathered into parameters
+	reduceOut            // FSDP copies gradients into a buffer, scatters sums, and adds them to gradients
+	accumulate           // autograd adds to a parameter's gradient; DDP's hook reduces a bucket that is full
+	optimize             // an optimizer changes parameters
+)
+
+// rangeKinds are the kinds of ranges by name, without a module: "FSDP::all_gather (blocks.0)".
+var rangeKinds = map[string]rangeKind{
+	"FSDP::all_gather":                gatherIn,
+	"FSDP::all_gather_copy_out":       gatherOut,
+	"FSDP::post_backward_reduce":      reduceOut,
+	"torch::autograd::AccumulateGrad": accumulate,
+	"autograd::engine::evaluate_function: torch::autograd::AccumulateGrad": accumulate,
+}
+
+// backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
+var backwardRanges = []string{"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward", "FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward"}
+
+// A hostRange is what the name of a range says.
+type Range struct {
+	kind     rangeKind
+	module   string
+	backward bool
+}
+
+func Ranges(names []string) []Range {
+	ranges := make([]Range, len(names))
+	for i, name := range names {
+		word, rest, _ := strings.Cut(name, " (")
+		r := Range{kind: rangeKinds[word], module: strings.TrimSuffix(rest, ")")}
+		if strings.HasPrefix(name, "Optimizer.step#") {
+			r.kind = optimize
+		}
+		r.backward = slices.ContainsFunc(backwardRanges, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		ranges[i] = r
+	}
+	return ranges
+}
+
+// around returns the innermost range of a framework around the launch of each op, or None, and notes
+// which ops are in the backward pass or in an optimizer's step.
+func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
+	within := make([]trace.SpanID, len(r.Ops))
+	for i := range r.Ops {
+		op := &r.Ops[i]
+		within[i] = trace.None
+		for id := r.Facts[i].Launch; id != trace.None; id = run.Spans[id].Parent {
+			r := &ranges[run.Spans[id].Name]
+			if within[i] == trace.None && r.kind != noRange {
+				within[i] = id
+			}
+			if !op.Backward && !op.Optimizer {
+				op.Backward, op.Optimizer = r.backward, r.kind == optimize && !r.backward
+			}
+			if within[i] != trace.None && (op.Backward || op.Optimizer) {
+				break
+			}
+		}
+	}
+	return within
+}
+
+// An annotator follows a rank's ops in the order of their issue and finds what each reads.
+type annotator struct {
+	*order.Rank
+	ranges    []Range          // by name
+	within    []trace.SpanID   // by op: its range
+	found     []workload.Edge  // of the present op
+	gathers   map[string]int32 // by module: its last gather
+	gathered  []int32          // copies of gathered parameters that no op has used yet
+	inRange   trace.SpanID     // the present range
+	copies    []int32          // kernels in it before its collective
+	reduced   []int32          // sums of gradients since the optimizer's last step
+	bucket    []int32          // gradients since the last bucket was reduced
+	compute   int32            // the last op outside of ranges, or -1
+	optimizer int32            // the last op of an optimizer whose result no op has used yet, or -1
+	sum       int32            // the collective of the present range, or -1
+}
+
+// annotate adds the edges that a framework's range shows (rule V8).
+func (a *annotator) annotate(run *trace.Run, id int32) {
+	at := a.within[id]
+	switch {
+	case !a.Facts[id].Reads:
+	case at == trace.None:
+		a.outside(id)
+	default:
+		if at != a.inRange {
+			a.inRange, a.copies, a.sum = at, nil, -1
+		}
+		a.inside(id, &a.ranges[run.Spans[at].Name])
+	}
+}
+
+// guess adds what streams and events say about ops without accesses (rule V8). A collective reads
+// what the op before its issue wrote, and an op that waited for a collective reads what
+// that received; other orders may mean nothing.
+func (a *annotator) guess(id int32) {
+	op := &a.Ops[id]
+	for _, d := range op.After {
+		kind := workload.StreamOnly
+		if a.Facts[id].Reads && (op.Kind == trace.Collective) != (a.Ops[d.Op].Kind == trace.Collective) {
+			kind = workload.ReadAfterWrite
+		}
+		a.add(id, workload.Edge{Op: d.Op, Kind: kind, Evidence: workload.Guessed})
+	}
+}
+
+// add adds an edge unless there is one to the same op, or the accesses of both are recorded.
+func (a *annotator) add(id int32, e workload.Edge) {
+	if at, ok := edgeTo(a.found, e.Op); !ok && (a.Facts[id].Uses == 0 || a.Facts[e.Op].Uses == 0) {
+		a.found = slices.Insert(a.found, at, e)
+	}
+}
+
+// reads adds an edge from what an op reads.
+func (a *annotator) reads(id int32, from ...int32) {
+	for _, p := range from {
+		if p >= 0 && a.precedes(p, id) {
+			a.add(id, workload.Edge{Op: p, Kind: workload.ReadAfterWrite, Evidence: workload.Annotated})
+		}
+	}
+}
+
+func (a *annotator) outside(id int32) {
+	if a.Ops[id].Kind == trace.Collective {
+		return // what it communicates is not marked
+	}
+	a.reads(id, a.gathered...)
+	a.reads(id, a.optimizer)
+	a.gathered, a.optimizer, a.compute = nil, -1, id
+}
+
+// inside handles an op of a range.
+//
+//	all_gather            |copy-in  gather|           gather reads what the copies wrote
+//	all_gather_copy_out   |copy-out|                  reads the module's last gather; the next op reads it
+//	post_backward_reduce  |copy-in  reduce-scatter|   copies read what the last op computed
+//	AccumulateGrad        |add  all-reduce|           the bucket's additions, which read the last op's output
+//	Optimizer.step        |step|                      reads all sums of gradients
+func (a *annotator) inside(id int32, m *Range) {
+	collective := a.Ops[id].Kind == trace.Collective
+	switch {
+	case m.kind == optimize:
+		a.reads(id, a.reduced...)
+		a.reads(id, a.compute)
+		a.reduced, a.bucket, a.compute, a.optimizer = nil, nil, -1, id
+	case m.kind == gatherOut:
+		if g, ok := a.gathers[m.module]; ok {
+			a.reads(id, g)
+		}
+		a.gathered = append(a.gathered, id)
+	case m.kind == gatherIn && collective:
+		a.reads(id, a.copies...)
+		a.gathers[m.module] = id
+	case m.kind == accumulate && collective:
+		a.reads(id, a.bucket...)
+		if len(a.bucket) == 0 {
+			a.reads(id, a.compute)
+		}
+		a.bucket, a.reduced = nil, append(a.reduced, id)
+	case m.kind == accumulate:
+		a.reads(id, a.compute)
+		a.bucket = append(a.bucket, id)
+	case collective:
+		a.reads(id, a.copies...)
+		a.sum, a.reduced = id, append(a.reduced, id)
+	case m.kind == reduceOut && a.sum >= 0:
+		a.reads(id, a.sum)
+		a.reduced = append(a.reduced, id)
+	default:
+		if m.kind == reduceOut {
+			a.reads(id, a.compute)
+		} else {
+			a.reads(id, a.optimizer)
+		}
+		a.copies = append(a.copies, id)
+	}
+}

@@ -1,0 +1,19 @@
+package dataflow
+
+// An arena holds small lists in memory that many share, for speed.
+type Arena[T any] []T
+
+// keep copies a list; nil for an empty one.
+func (a *Arena[T]) Keep(list []T) []T {
+	const block = 1024
+	n := len(list)
+	if n == 0 {
+		return nil
+	}
+	if cap(*a)-len(*a) < n {
+		*a = make([]T, 0, max(block, n))
+	}
+	first := len(*a)
+	*a = append(*a, list...)
+	return (*a)[first : first+n : first+n]
+}

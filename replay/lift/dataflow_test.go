@@ -1,0 +1,303 @@
+package lift
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay/lift/dataflow"
+	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// recordUses gives the kernels of a drawn run accesses: "A w1[0,8) r2.1[0,4)" has the
+// storage, its life, and the bytes; the kernels named AB are of one operator.
+func recordUses(t testing.TB, run *trace.Run, lines string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		var list []trace.Access
+		for _, w := range words[1:] {
+			rest := strings.TrimLeft(w, "rw?")
+			mode := w[:len(w)-len(rest)]
+			a := trace.Access{Read: strings.Contains(mode, "r"), Write: strings.Contains(mode, "w"), Inferred: strings.Contains(mode, "?")}
+			if _, err := fmt.Sscanf(rest, "%d.%d[%d,%d)", &a.Storage, &a.Life, &a.From, &a.To); err != nil {
+				a.Life = 0
+				if _, err := fmt.Sscanf(rest, "%d[%d,%d)", &a.Storage, &a.From, &a.To); err != nil {
+					t.Fatalf("%s: %v", w, err)
+				}
+			}
+			list = append(list, a)
+		}
+		run.Uses = append(run.Uses, trace.Uses{First: int32(len(run.Accesses)), Count: int32(len(list))})
+		run.Accesses = append(run.Accesses, list...)
+		for _, s := range run.Spans {
+			if k := run.Kernel(s); k != nil && strings.Contains(words[0], run.NameOf(s)) {
+				k.Uses = int32(len(run.Uses))
+			}
+		}
+	}
+}
+
+// showFlow writes a line for each op with edges.
+func showFlow(w *workload.Workload) string {
+	var b strings.Builder
+	for i, edges := range w.Flow {
+		for _, e := range edges {
+			fmt.Fprintf(&b, "%s %s of %s", w.Ops[i].Name, e.Kind, w.Ops[e.Op].Name)
+			if e.Bytes > 0 {
+				fmt.Fprintf(&b, ", %d", e.Bytes)
+			}
+			if e.Reused {
+				b.WriteString(", reused")
+			}
+			if e.Evidence != workload.Exact {
+				b.WriteString(", " + e.Evidence.String())
+			}
+			b.WriteString("\n")
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestFlow(t *testing.T) {
+	const row = "0 7 |A B C D |"
+	for _, c := range []struct{ name, text, uses, want string }{
+		{
+			"a chain, and a write behind readers", row, "A w1[0,8)\nB r1[0,8)\nC r1[0,4)\nD w1[0,8)",
+			"B read after write of A, 8\nC read after write of A, 4\nD write after read of B, 8\nD write after read of C, 4",
+		},
+		{
+			"parts", row, "A w1[0,8)\nB w1[8,16)\nC r1[4,12)\nD w1[4,6)",
+			"C read after write of A, 4\nC read after write of B, 4\nD write after read of C, 2",
+		},
+		{"a write behind a write", row, "A w1[0,8)\nB w1[0,8)\nC w2[0,8)\nD r1[0,8)", "B write after write of A, 8\nD read after write of B, 8"},
+		{"in place", row, "A w1[0,8)\nB rw1[0,8)\nC r1[0,8)", "B read after write of A, 8\nC read after write of B, 8\nD stream order only of C, guessed"},
+		{
+			"an address is used again", row, "A w1.1[0,8)\nB r1.1[0,8)\nC w1.2[0,8)\nD r1.2[0,8)",
+			"B read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8",
+		},
+		{"uninitialized memory has no producer", row, "A w1.1[0,8)\nB r1.2[0,8)\nC w1.2[0,8)\nD r2[0,1)", "C write after read of B, 8, reused"},
+		{
+			"memory that is both used again and read", row, "A w1.1[0,8) w2[0,8)\nB r1.1[0,8) r2[0,8)\nC w1.2[0,8) r2[0,8)\nD r1.2[0,8)",
+			"B read after write of A, 16\nC read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8",
+		},
+		{
+			"several kernels of an operator", row, "A w1[0,8)\nBC r1[0,8) w2[0,8)\nD r2[0,8)",
+			"B read after write of A, 8\nC read after write of B\nD read after write of C, 8",
+		},
+		{
+			"inferred accesses", row, "A w?1[0,8)\nB r1[0,8)\nC w?1[0,8)\nD r2[0,1)",
+			"B read after write of A, 8, annotated\nC write after read of B, 8, annotated",
+		},
+		{"other streams: what overlaps did not wait", "0 7 |AAA  BB|\n0 9 |  CCC  |", "A w1[0,8)\nC r1[0,8)\nB r1[0,8)", "B read after write of A, 8"},
+		{"the host's order, not that of times", "0 host |a b    |\n0 7 |    AA |\n0 9 |  B    |", "A w1[0,8)\nB r1[0,8)", ""},
+		{
+			"an op of unknown accesses stands between", row, "A w1[0,8)\nC r1[0,8)\nD r1[0,8)",
+			"B stream order only of A, guessed\nC read after write of A, 8\nC stream order only of B, guessed\nD read after write of A, 8",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := drawing{text: c.text}.run(t)
+			recordUses(t, run, c.uses)
+			w, err := Workload(run, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := diff.Diff(c.want, showFlow(w)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestFlowPasses: the steps to which one recorded step was applied share storages that
+// were there before, and not what a step allocates.
+func TestFlowPasses(t *testing.T) {
+	run := drawing{text: "0 7 |A B A B |"}.run(t)
+	recordUses(t, run, "A r1[0,8) w2.1[0,8)\nB r2.1[0,8) rw1[0,8)")
+	for i, s := range run.Spans {
+		if i >= 2 {
+			k := run.Kernel(s)
+			u := run.Uses[k.Uses-1]
+			u.Pass = 1
+			run.Uses = append(run.Uses, u)
+			k.Uses = int32(len(run.Uses))
+		}
+	}
+	w, err := Workload(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]workload.Edge{
+		nil,
+		{{Op: 0, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}},
+		{{Op: 1, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}},
+		{{Op: 1, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}, {Op: 2, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}},
+	}
+	if d := diff.Diff(want, w.Flow); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestQueries asks a small graph.
+func TestQueries(t *testing.T) {
+	run := drawing{text: "0 7 |A BB C D |"}.run(t)
+	recordUses(t, run, "A w1.1[0,8)\nB r1.1[0,8) w2[0,8)\nC r2[0,8) w1.2[0,8)\nD r2[0,8)")
+	w, err := Workload(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := consumersOf(w)
+	for op, want := range [][]int32{{1}, {2, 3}, nil, nil} {
+		if !slices.Equal(all[op], want) {
+			t.Errorf("consumers of %d: %v", op, all[op])
+		}
+	}
+	if got := producers(w, 3); !slices.Equal(got, []int32{1}) {
+		t.Errorf("producers %v", got)
+	}
+	if got := w.Waits(2); len(got) != 1 || got[0].Op != 1 {
+		t.Errorf("waits %v", got)
+	}
+	if w.EvidenceOf(0) != workload.Exact || exactShare(w) != 1 {
+		t.Errorf("%v, %v exact", w.EvidenceOf(0), exactShare(w))
+	}
+	s := summary.Flows(w)
+	if s.ChainNs != 4*column || s.ChainOps != 3 || s.Reused != 0 || s.StepNs != 8*column {
+		t.Errorf("%+v", s)
+	}
+	if want := map[string]int{"read after write": 3}; !maps.Equal(s.Edges, want) {
+		t.Errorf("%v", s.Edges)
+	}
+}
+
+// TestCorrections: the user has the last word.
+func TestCorrections(t *testing.T) {
+	lift := func(text string) (*workload.Workload, error) {
+		run := drawing{text: "0 7 |A B A B |"}.run(t)
+		list, err := dataflow.ParseCorrections(strings.NewReader(text), "flow.yaml")
+		if err != nil {
+			return nil, err
+		}
+		return Workload(run, Options{Dataflow: list})
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "B stream order only of A, guessed\nA stream order only of B, guessed\nB stream order only of A, guessed"},
+		{"- {op: A#2, reads: B}", "B stream order only of A, guessed\nA read after write of B, given\nB stream order only of A, guessed"},
+		{"- op: B\n  reads: A\n", "B read after write of A, given\nA stream order only of B, guessed\nB read after write of A, given"},
+		{"- {op: B#2, reads: A#1}", "B stream order only of A, guessed\nA stream order only of B, guessed\nB read after write of A, given\nB stream order only of A, guessed"},
+		{"- {op: B, independent: A}", ""},
+		{"- {op: A#1, independent: B#1}", "A stream order only of B, guessed\nB stream order only of A, guessed"},
+	} {
+		w, err := lift(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if d := diff.Diff(c.want, showFlow(w)); d != "" {
+			t.Errorf("%s: %s", c.text, d)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		line int64
+	}{
+		{"- {op: A, reads: C}", 1},
+		{"- {op: B#3, reads: A}", 1},
+		{"- {op: B, reads: A}\n- {op: A#1, reads: B}", 2},
+		{"- {op: B}", 1},
+		{"- {op: B, reads: A, independent: A}", 1},
+		{"- {op: B, reads: A}\n\n- {op: B, writes: A}", 3},
+		{"- op: B\n  op: A\n  reads: A", 2},
+		{"- {op: [B], reads: A}", 1},
+		{"- B", 1},
+		{"op: B", 1},
+		{"- {op: B", 1},
+	} {
+		_, err := lift(c.text)
+		var syntax *trace.SyntaxError
+		if !errors.As(err, &syntax) || syntax.File != "flow.yaml" || syntax.Pos != c.line {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}
+
+// FuzzCorrections: any text is a list or an error with a line.
+func FuzzCorrections(f *testing.F) {
+	f.Add("- {op: A#2, reads: B}\n- {op: A, independent: B}")
+	f.Add("- &a [*a]")
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := dataflow.ParseCorrections(strings.NewReader(text), "f")
+		if err != nil {
+			return
+		}
+		for _, c := range list {
+			if c.Op == "" || c.Line < 1 {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}
+
+// TestFlowOfCopies: a rank that nobody captured has the edges of the one that it copies,
+// to its own ops.
+func TestFlowOfCopies(t *testing.T) {
+	run := drawing{text: "0 7 |A B |", ranks: []trace.Rank{{ID: 0, World: 3}}}.run(t)
+	recordUses(t, run, "A w1[0,8)\nB r1[0,8)")
+	w, err := Workload(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(op int32) []workload.Edge {
+		return []workload.Edge{{Op: op, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 8}}
+	}
+	if d := diff.Diff([][]workload.Edge{nil, read(0), nil, read(2), nil, read(4)}, w.Flow); d != "" {
+		t.Error(d)
+	}
+}
+
+// consumersOf returns, by op, the later ops of its rank that read what it wrote, ascending.
+func consumersOf(w *workload.Workload) [][]int32 {
+	lists := make([][]int32, len(w.Ops))
+	for op, edges := range w.Flow {
+		for _, e := range edges {
+			if e.Kind == workload.ReadAfterWrite {
+				lists[e.Op] = append(lists[e.Op], int32(op))
+			}
+		}
+	}
+	return lists
+}
+
+// exactShare is the share of ops, 0 to 1, whose dependencies are Exact or Given.
+func exactShare(w *workload.Workload) float64 {
+	n := 0
+	for i := range w.Ops {
+		if w.EvidenceOf(int32(i)) >= workload.Exact {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(w.Ops)))
+}
+
+// producers returns the earlier ops of its rank whose data an op reads, ascending. The
+// kernels of one operator read each other's.
+func producers(w *workload.Workload, op int32) []int32 {
+	var list []int32
+	for _, e := range w.Edges(op) {
+		if e.Kind == workload.ReadAfterWrite {
+			list = append(list, e.Op)
+		}
+	}
+	return list
+}

@@ -1,0 +1,55 @@
+package lift
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/merge"
+)
+
+// A captured graph has no operators; the same step launched kernel by kernel gives its
+// kernels their shapes, its all-reduces their sizes, and pairs.
+func TestGraphFromOutside(t *testing.T) {
+	read := func(name string) *trace.Run {
+		run, err := format.Open(filepath.Join(root, stepTraces+name), format.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	graph, outside := read("decode_tp_b32_allreducenccl_graphTrue"), read("decode_tp_b32_allreducenccl_graphFalse")
+	named, n, of := merge.NameGraphs(graph, outside)
+	if of != 2*208 || n != of {
+		t.Errorf("%d of %d kernels found, want all of 416", n, of)
+	}
+	w, err := Workload(named, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, w)
+	for i := range w.Collectives {
+		if c := &w.Collectives[i]; c.Op != trace.AllReduce || c.Bytes != 32*8192*2 || len(c.Members) != 2 {
+			t.Fatalf("collective %d: %s of %d bytes on %d ranks", i, c.Op, c.Bytes, len(c.Members))
+		}
+	}
+	gemms, pairs := 0, 0
+	for i := range w.Ops {
+		if w.Ops[i].Shape.Kind == workload.GEMM && w.Ops[i].Shape.M == 32 {
+			gemms++
+		}
+	}
+	for _, p := range w.Pairs {
+		if p.Direction == workload.ComputeThenCollective {
+			pairs++
+		}
+	}
+	if gemms != 2*2*8*4 || pairs < 16 {
+		t.Errorf("%d GEMMs of 32 rows and %d pairs with an all-reduce, want 128 and at least the 16 without a kernel between", gemms, pairs)
+	}
+	if again, n, of := merge.NameGraphs(outside, graph); n != 0 || of != 0 || len(again.Kernels) != len(outside.Kernels) {
+		t.Errorf("%d of %d kernels of no graph named", n, of)
+	}
+}

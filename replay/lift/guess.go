@@ -1,0 +1,179 @@
+package lift
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
+)
+
+// noteUnknownCommunication adds a note about compute kernels with names as of
+// communication kernels.
+func (l *lifter) noteUnknownCommunication() {
+	looks, spent, count := map[trace.NameID]bool{}, map[string]trace.Time{}, 0
+	for _, s := range l.Run.Spans {
+		if s.Kind != trace.Compute {
+			continue
+		}
+		yes, known := looks[s.Name]
+		if !known {
+			yes = names.LooksLikeCommunication(l.Run.NameOf(s))
+			looks[s.Name] = yes
+		}
+		if yes {
+			spent[kernel.Short(l.Run.NameOf(s))] += s.Dur()
+			count++
+		}
+	}
+	if count == 0 {
+		return
+	}
+	const most = 3
+	names := slices.SortedFunc(maps.Keys(spent), func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	l.noteCount(count, "kernel", "kernels", "with names as of communication that are not known: "+strings.Join(names, ", ")+"; counted as compute")
+}
+
+// GuessSizes gives every collective of unknown size the bytes that the library moves in
+// its captured time: the inverse of Library.Time, and no more than the links carry in it.
+// If ranks are missing, a collective's time includes waits for them, and the size is an upper bound; the
+// shortest time of the same collective in any iteration has the least of them. It returns
+// what to tell the user, "" if every size is known. The workload is changed (rule V11).
+func GuessSizes(w *workload.Workload, m *machine.Machine) string {
+	least, most := int64(math.MaxInt64), int64(0)
+	n := 0
+	shortest, sizeBehind := shortestTransfers(w), pairs.SizesBehind(w)
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
+			continue
+		}
+		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
+		took := shortest(i)
+		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
+		if behind := sizeBehind(c); behind > 0 {
+			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
+				bytes = behind
+			}
+		}
+		if bytes == 0 {
+			continue
+		}
+		c.Bytes, c.In, c.Out, c.Guessed = bytes, bytes, bytes, true
+		switch each := max(1, bytes/int64(len(c.Members))); c.Op {
+		case trace.AllGather:
+			c.In = each
+		case trace.ReduceScatter:
+			c.Out = each
+		}
+		least, most = min(least, bytes), max(most, bytes)
+		n++
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, sizeText(least), sizeText(most))
+}
+
+// bytesIn is the size that the library moves in the given time; 0 if it is less than the
+// time of no bytes.
+func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, channels int) int64 {
+	const most = 1 << 44
+	seconds := float64(d) / 1e9
+	if lib.Time(op, 1, ranks, channels) >= seconds {
+		return 0
+	}
+	low, high := int64(1), int64(2) // Time(low) < seconds
+	for high < most && lib.Time(op, high, ranks, channels) < seconds {
+		low, high = high, 2*high
+	}
+	for high-low > max(1, low/1000) {
+		if mid := low + (high-low)/2; lib.Time(op, mid, ranks, channels) < seconds {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// shortestTransfers returns the time of a collective's transfer: if ranks are missing, the
+// shortest of the same collective in all iterations. The collectives of each rank are in
+// the same order in every iteration, where all have the same number with the same operations.
+func shortestTransfers(w *workload.Workload) func(i int) trace.Time {
+	own := func(i int) trace.Time { return w.Collectives[i].Transfer() }
+	of, n := workload.IterationsOf(w)
+	if w.Captured == w.World || n < 2 {
+		return own
+	}
+	rows := make([][]int, n) // by iteration
+	at := make([]int, len(w.Collectives))
+	for i := range w.Collectives {
+		if k := of[w.Collectives[i].Members[0]]; k >= 0 && int(k) < n {
+			at[i] = len(rows[k])
+			rows[k] = append(rows[k], i)
+		}
+	}
+	for _, r := range rows {
+		same := func(i, j int) bool {
+			a, b := &w.Collectives[i], &w.Collectives[j]
+			return a.Op == b.Op && a.Group == b.Group && a.Channels == b.Channels && len(a.Members) == len(b.Members)
+		}
+		if !slices.EqualFunc(r, rows[0], same) {
+			return own
+		}
+	}
+	return func(i int) trace.Time {
+		least := own(i)
+		if of[w.Collectives[i].Members[0]] < 0 {
+			return least
+		}
+		for _, r := range rows {
+			least = min(least, own(r[at[i]]))
+		}
+		return least
+	}
+}
+
+// linksCarry is the largest size whose bytes the machine's links carry between the members
+// in a time: on a mesh of fewer GPUs than the library's law is for, it is less.
+func linksCarry(m *machine.Machine, c *workload.Collective, took trace.Time) int64 {
+	n := len(c.Members)
+	const unit = 1 << 20
+	each := float64(c.Op.WireBytes(unit*int64(n), n)) / float64(unit*n) // sent per byte of the size
+	rate := m.LinkRate(n)
+	if each <= 0 || rate == 0 {
+		return math.MaxInt64
+	}
+	return int64(float64(took) / 1e9 * rate / each)
+}
+
+// sizeText writes a size for a note.
+func sizeText(b int64) string {
+	if b >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30))
+	}
+	return fmt.Sprintf("%.3g MiB", float64(b)/(1<<20))
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", many)
+}
+
+// SizeSpread is the relative error of a collective's time within which its size is guessed:
+// laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
+const SizeSpread = 0.25

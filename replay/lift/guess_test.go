@@ -1,0 +1,148 @@
+package lift_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
+)
+
+// sequence is a run of one rank of a node of 8 GPUs, with a kernel of the length a name on
+// one stream.
+func sequence(t *testing.T, length trace.Time, kernels ...string) *workload.Workload {
+	t.Helper()
+	var b trace.Builder
+	rank := b.AddRank(trace.Rank{ID: trace.None, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
+	lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
+	for i, name := range kernels {
+		k := trace.Kernel{Grid: [3]int32{304, 1, 1}, Block: [3]int32{256, 1, 1}, Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}
+		s := trace.Span{Start: trace.Time(i) * length, End: trace.Time(i+1) * length, Name: b.Intern(name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
+		if names.Communicates(name) {
+			k.Grid[0] = 32
+			k.Comm = b.AddComm(trace.Comm{Op: names.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
+			s.Kind = trace.Collective
+		}
+		s.Attr = b.AddKernel(k)
+		b.Add(s)
+	}
+	run := b.Finish(trace.Options{Name: t.Name()})
+	w, err := lift.Workload(run, lift.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+const generic = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
+
+func TestGuessOperation(t *testing.T) {
+	const length = 10_000 // of a kernel, ns
+	for before, want := range map[string]trace.CollectiveOp{
+		"void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>": trace.ReduceScatter,
+		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x64x256_MI16x16x1":        trace.AllReduce,
+		"void at::native::vectorized_elementwise_kernel<4>":                         trace.AllGather,
+	} {
+		w := sequence(t, length, before, generic)
+		if c := &w.Collectives[0]; c.Op != want || !c.Guessed {
+			t.Errorf("behind %s: %v, guessed %v, want %v", before, c.Op, c.Guessed, want)
+		}
+	}
+}
+
+func TestWorldOfNode(t *testing.T) {
+	if w := sequence(t, 100_000, generic); w.World != 8 {
+		t.Errorf("a rank with collectives of a node of 8: world %d", w.World)
+	}
+	if w := sequence(t, 100_000, "gemm"); w.World != 1 {
+		t.Errorf("a rank without collectives: world %d", w.World)
+	}
+}
+
+// The guessed size takes the captured time, by the law that it was guessed with.
+func TestGuessSizes(t *testing.T) {
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ncclDevKernel_AllGather_RING", "ncclDevKernel_AllReduce_Sum_bf16_RING", "ncclDevKernel_AllToAll"} {
+		w := sequence(t, 100_000, "gemm", name)
+		note := lift.GuessSizes(w, &m)
+		c := &w.Collectives[0]
+		took := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels)
+		if c.Bytes == 0 || math.Abs(took*1e9/float64(c.Transfer())-1) > 0.01 {
+			t.Errorf("%s: %d bytes, which take %.1f µs of %d ns", name, c.Bytes, took*1e6, c.Transfer())
+		}
+		if !c.Guessed || !strings.Contains(note, "1 collective") {
+			t.Errorf("%s: guessed %v, note %q", name, c.Guessed, note)
+		}
+		if again := lift.GuessSizes(w, &m); again != "" {
+			t.Errorf("%s: guessed twice: %s", name, again)
+		}
+	}
+	if w := sequence(t, 100_000, "deep_ep::intranode::notify_dispatch<8>"); lift.GuessSizes(w, &m) != "" {
+		t.Error("a barrier has a size")
+	}
+	w := sequence(t, 100_000, "gemm", "ncclDevKernel_AllGather_RING")
+	w.Collectives[0].Depart, w.Collectives[0].Shortest = w.Collectives[0].Arrive+1, 1
+	if lift.GuessSizes(w, &machine.Machine{Library: m.Library}) != "" {
+		t.Error("a collective shorter than one of no bytes has a size")
+	}
+}
+
+// A guessed size never needs more bandwidth than the machine's links have, within a node and
+// between nodes, and has the shortest time of its iterations: what is longer waited for ranks
+// that nobody captured.
+func TestGuessedSizesFit(t *testing.T) {
+	for _, name := range []string{"mi300x:2", "mi300x:8", "mi300x:16", "h100:8", "h100:16"} {
+		m, err := profile.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := sequence(t, 30_000_000, "gemm", "ncclDevKernel_AllReduce_Sum_bf16_RING", "gemm", "ncclDevKernel_AllGather_RING")
+		for i := range w.Collectives { // as many members as the machine has GPUs
+			c := &w.Collectives[i]
+			c.Members = slices.Repeat(c.Members[:1], m.GPUs)
+		}
+		lift.GuessSizes(w, &m)
+		for _, c := range w.Collectives {
+			rate := float64(c.Op.WireBytes(c.Bytes, m.GPUs)) / (float64(c.Transfer()) / 1e9)
+			if c.Bytes == 0 || rate > 1.001*m.LinkRate(m.GPUs) {
+				t.Errorf("%s: %s of %d bytes at %.0f GB/s, the links have %.0f", name, c.Op, c.Bytes, rate/1e9, m.LinkRate(m.GPUs)/1e9)
+			}
+		}
+	}
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for range 3 {
+		names = append(names, "gemm", "add", "ncclDevKernel_AllReduce_Sum_bf16_RING", "mul")
+	}
+	w := sequence(t, 1_000_000, names...)
+	if _, n := workload.IterationsOf(w); n != 3 {
+		t.Fatalf("%d iterations, want 3", n)
+	}
+	w.Collectives[1].Depart -= 900_000
+	lift.GuessSizes(w, &m)
+	for i := range w.Collectives {
+		if got, want := w.Collectives[i].Bytes, w.Collectives[1].Bytes; got != want {
+			t.Errorf("collective %d has %d bytes, that of the shortest iteration %d", i, got, want)
+		}
+	}
+}
+
+func TestUnknownCommunicationIsNoted(t *testing.T) {
+	w := sequence(t, 100_000, "void acme::comm::push_tiles<8>(void*)", "ring_allgather_kernel", "gemm")
+	notes := strings.Join(w.Notes, "\n")
+	if want := "2 kernels with names as of communication that are not known: acme::comm::push_tiles, ring_allgather_kernel; counted as compute"; !strings.Contains(notes, want) {
+		t.Errorf("notes: %s", notes)
+	}
+}

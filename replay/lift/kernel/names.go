@@ -1,0 +1,316 @@
+// Package kernel finds the sizes, tiles and memory traffic of kernels and copies, from their
+// names, their grids and the framework's operators that launched them. It is the only package
+// that reads names of kernels and host calls.
+package kernel
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// All that the lift reads from names of kernels and host calls is in this file; ranges of
+// frameworks are in package dataflow.
+
+// A class is the role of a kernel, by its name.
+type Class uint8
+
+const (
+	Unknown Class = iota // a name that tells nothing: a kernel of the program's own
+	Sweep                // elementwise over its operator's inputs: norms, copies
+	Light                // short, and of no simple size: sorts, scans, reductions, bookkeeping
+	Matrix               // multiplies matrices
+	Lookup               // gathers rows of a table
+	dense                // multiplies matrices too, but its output is not one GEMM's: attention, convolution
+	other                // heavy, none of these
+)
+
+// classOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
+// no GEMM, and flash attention multiplies more than two matrices.
+func ClassOf(kernel string) Class {
+	for _, c := range [...]struct {
+		class Class
+		words []string
+	}{
+		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
+		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
+		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
+		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
+		{Lookup, []string{"embedding", "emb_"}},
+		{Matrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_"}},
+		{Sweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc", "nhwctonchw"}},
+		{Light, []string{
+			"reduce_kernel", "reduction", "gammabeta", "arange", "index", "scatter", "gather", "sort", "scan", "cub::",
+			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__",
+		}},
+	} {
+		if NameHas(kernel, c.words...) {
+			return c.class
+		}
+	}
+	return Unknown
+}
+
+// OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
+// ancestors, CUTLASS, hipBLASLt and rocBLAS.
+func OfLibrary(name string) bool {
+	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_")
+}
+
+// MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
+// rows through an index.
+func MovesRows(op *workload.Op) bool {
+	return op.Kind == trace.Compute && NameHas(op.Name, "permute", "index", "gather", "scatter", "moe_align", "sort_chunks")
+}
+
+// SumsRows reports whether an op adds several rows to one, by its name: the weighted sum over
+// the experts of a token.
+func SumsRows(op *workload.Op) bool {
+	return op.Kind == trace.Compute && NameHas(op.Name, "sum", "reduce", "combine", "index_add", "unpermute")
+}
+
+// nameHas reports whether a name has one of the words, in small letters.
+func NameHas(name string, words ...string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
+}
+
+// short is the short form of a kernel's name.
+func Short(name string) string {
+	const most = 60
+	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
+	if i := strings.IndexAny(name, "(<"); i > 0 {
+		name = strings.TrimSpace(name[:i])
+	}
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
+
+// copyEnginePart is the prefix of the kernels by which RCCL drives copy engines for one
+// collective. The last one waits for them.
+const CopyEnginePart = "__amd_rocclr_"
+
+// elements is the number of elements that a vectorized elementwise kernel covers.
+func Elements(op *workload.Op) int64 {
+	const name = "vectorized_elementwise_kernel<"
+	_, rest, ok := strings.Cut(op.Name, name)
+	if !ok {
+		return 0
+	}
+	digits, _, _ := strings.Cut(rest, ",")
+	vector, err := strconv.Atoi(digits)
+	if err != nil || vector <= 0 || vector > 16 {
+		return 0
+	}
+	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
+}
+
+// elementSize is the bytes of an element of the type in a kernel's name: Sum_bf16.
+func ElementSize(kernel string) int64 {
+	for name, size := range map[string]int64{"_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
+		if strings.Contains(kernel, name) {
+			return size
+		}
+	}
+	return 0
+}
+
+// A namedTile is the tile that a kernel's name gives, first and second side, and
+// how many such tiles a cluster of workgroups computes along each; 0 where the
+// name does not say.
+type namedTile struct {
+	first, second      int
+	along1st, along2nd int
+	transposed         bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
+	stated             bool // the first side lies along M for certain
+	depth              int  // elements along K of a step, where stated; 0: unknown
+}
+
+// nameTile reads the tile off a kernel's name, in the forms that libraries write:
+//
+//	nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT     cuBLAS, compute capability 9.0 on
+//	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
+//	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
+//	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+//	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
+//
+// A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
+// right behind CUTLASS 3's tile (128x256x64_2x1x1).
+func nameTile(kernel string) (t namedTile, ok bool) {
+	if i := strings.IndexByte(kernel, '('); i > 0 {
+		kernel = kernel[:i]
+	}
+	nvjet := strings.HasPrefix(kernel, "nvjet")
+	gemm := nvjet
+	words := strings.Split(kernel, "_")
+	for i, word := range words {
+		sides := word
+		switch {
+		case strings.HasPrefix(word, "tilesize"):
+			sides = word[len("tilesize"):]
+		case strings.HasPrefix(word, "MT"):
+			sides = word[len("MT"):]
+		case strings.Contains(word, "gemm"):
+			gemm = true
+			continue
+		case !gemm:
+			continue
+		}
+		if t.first, t.second, ok = twoSides(sides); ok {
+			t.transposed = nvjet || strings.HasPrefix(word, "MT")
+			if t.stated = words[max(0, i-1)] == "tile"; t.stated && strings.Count(sides, "x") == 2 {
+				t.depth, _ = strconv.Atoi(sides[strings.LastIndexByte(sides, 'x')+1:]) // a number, as twoSides read it
+			}
+			behind := i + 1
+			if nvjet {
+				behind++
+			}
+			if nvjet || strings.HasPrefix(kernel, "cutlass3x") {
+				t.along1st, t.along2nd = nameCluster(words, behind)
+			}
+			return t, true
+		}
+	}
+	return namedTile{}, false
+}
+
+// nameCluster reads the cluster that one of the words gives, no larger than any GPU has.
+func nameCluster(words []string, at int) (along1st, along2nd int) {
+	const most = 16
+	if at < len(words) {
+		if a, b, ok := twoSides(words[at]); ok && a*b <= most {
+			return a, b
+		}
+	}
+	return 0, 0
+}
+
+// twoSides reads 256x128, or 256x128x64.
+func twoSides(s string) (first, second int, ok bool) {
+	a, rest, ok := strings.Cut(s, "x")
+	if !ok {
+		return 0, 0, false
+	}
+	b, c, three := strings.Cut(rest, "x")
+	first, errA := strconv.Atoi(a)
+	second, errB := strconv.Atoi(b)
+	if three {
+		if _, err := strconv.Atoi(c); err != nil {
+			return 0, 0, false
+		}
+	}
+	ok = errA == nil && errB == nil && first > 0 && second > 0 && first <= maxSide && second <= maxSide
+	return first, second, ok
+}
+
+// maxSide is more than any tile's side; beyond it, a name means something else.
+const maxSide = 4096
+
+// tensileRegisters is the number of 32-bit vector registers of a thread of a Tensile kernel
+// (rocBLAS, hipBLASLt), from its name; 0 for other kernels. Traces seldom have it, and it
+// decides how many workgroups fit on a compute unit, and whether a channel of a collective
+// fits next to one. It follows from the accumulators of a thread, which are the macro tile
+// over the workgroup's threads (rule D16):
+//
+//	Cijk_Ailk_Bljk_BBS_BH_..._MT512x144x32_MI16x16x1_..._WG64_4_1   288 accumulators, 512 registers
+func tensileRegisters(kernel string) int {
+	if !strings.HasPrefix(kernel, "Cijk_") {
+		return 0
+	}
+	tile := strings.Split(fieldsOf(kernel, "_MT", 1), "x")
+	threads := product(strings.SplitN(fieldsOf(kernel, "_WG", 3), "_", 3))
+	if len(tile) != 3 || threads == 0 {
+		return 0
+	}
+	accumulators := float64(product(tile[:2])) / float64(threads)
+	if accumulators < 1 {
+		return 0
+	}
+	const granule, most = 8, 512 // of a wave
+	for i, row := range tensileTable[1:] {
+		if before := tensileTable[i]; accumulators <= row.accumulators || i == len(tensileTable)-2 {
+			slope := (row.registers - before.registers) / (row.accumulators - before.accumulators)
+			registers := before.registers + slope*(accumulators-before.accumulators)
+			return min(most, machine.CeilDiv(max(1, int(registers)), granule)*granule)
+		}
+	}
+	return 0
+}
+
+// tensileTable is the median registers of 4,051 Tensile kernels of the code objects that a
+// rocprofv3 capture on MI350X lists (AMD-AGI/TraceLens, tests/rocprof/908_results.json:
+// arch_vgpr_count, and the accumulators of kernels that keep them in accumulation
+// registers), by accumulators.
+var tensileTable = [...]struct{ accumulators, registers float64 }{
+	{0, 40}, {8, 56}, {16, 84}, {32, 128}, {64, 192}, {96, 248}, {128, 320}, {192, 416}, {256, 488},
+}
+
+// fieldsOf is n parts of a name behind a key, joined by underscores: 64_4_1 behind _WG.
+func fieldsOf(kernel, key string, n int) string {
+	_, rest, ok := strings.Cut(kernel, key)
+	words := strings.Split(strings.TrimSuffix(rest, ".kd"), "_")
+	if !ok || len(words) < n {
+		return ""
+	}
+	return strings.Join(words[:n], "_")
+}
+
+// product is the product of numbers; 0 if one is none, or implausibly large.
+func product(words []string) int {
+	p := 1
+	for _, w := range words {
+		n, err := strconv.Atoi(w)
+		if err != nil || n <= 0 || n > maxSide {
+			return 0
+		}
+		p *= n
+	}
+	return p
+}
+
+// A callName is what follows from the name of a host call or range.
+type Call struct {
+	Call     bool   // of the runtime or driver, not of the framework
+	Syncs    bool   // the host waits for the device
+	Enqueues bool   // a kernel, copy or fill
+	Kernel   bool   // a kernel
+	Waits    bool   // a stream was made to wait for an event
+	Step     string // the base of a marked iteration: "train" of "train#3"
+}
+
+func Calls(names []string) []Call {
+	calls := make([]Call, len(names))
+	for i, name := range names {
+		rest, cu := strings.CutPrefix(name, "cu")
+		c := Call{
+			Call:   strings.HasPrefix(name, "hip") || strings.HasPrefix(name, "cuda") || cu && rest != "" && rest[0] >= 'A' && rest[0] <= 'Z',
+			Syncs:  strings.HasSuffix(name, "Synchronize"),
+			Kernel: strings.Contains(name, "LaunchKernel"),
+			Waits:  name == "cudaStreamWaitEvent" || name == "hipStreamWaitEvent" || name == "cuStreamWaitEvent",
+			Step:   stepBase(name),
+		}
+		c.Enqueues = c.Kernel || strings.Contains(name, "Memcpy") || strings.Contains(name, "Memset")
+		calls[i] = c
+	}
+	return calls
+}
+
+// stepBase is "train" for "train#3"; "" if the name marks no iteration.
+func stepBase(name string) string {
+	i := strings.LastIndexByte(name, '#')
+	if i <= 0 || i == len(name)-1 {
+		return ""
+	}
+	for _, c := range name[i+1:] {
+		if c < '0' || c > '9' {
+			return ""
+		}
+	}
+	return name[:i]
+}

@@ -1,0 +1,437 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// skinny is the smaller side of an output up to which a GEMM counts as a GEMV: that of the
+// narrowest matrix instruction. Such a kernel reads its weights once and is memory-bound.
+const skinny = 8
+
+// A sized is the shape of one operator and its batch size.
+type sized struct {
+	shape workload.Shape
+	batch int64
+}
+
+// A kernelReader finds the properties of a run's kernels.
+type Reader struct {
+	run     *trace.Run
+	shapes  map[string]workload.Shape // given by the user
+	tiles   map[string]workload.Tiling
+	names   []kernelName                         // by id; read on demand
+	sizes   map[int32]sized                      // by row of Run.Operators: computed once
+	kernels map[workload.Kernel]*workload.Kernel // of all ops
+	own     workload.Kernel                      // of the current op
+}
+
+func NewReader(run *trace.Run, shapes map[string]workload.Shape, tiles map[string]workload.Tiling) *Reader {
+	return &Reader{run: run, shapes: shapes, tiles: tiles, names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[workload.Kernel]*workload.Kernel{}}
+}
+
+// A kernelName is the information derived from a kernel's name.
+type kernelName struct {
+	class Class
+	tile  namedTile
+	tiled bool // the name gives a tile
+	read  bool // the name has been read
+
+	registers int // of a thread; 0: not known from the name
+}
+
+// name reads the name of an op; each name of a run is read once.
+func (r *Reader) name(op *workload.Op) *kernelName {
+	i := r.run.Spans[op.Span].Name
+	n := &r.names[i]
+	if !n.read {
+		n.read = true
+		n.class = ClassOf(r.run.Names[i])
+		n.tile, n.tiled = nameTile(r.run.Names[i])
+		n.registers = tensileRegisters(r.run.Names[i])
+	}
+	return n
+}
+
+// measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
+// one. operator is the row of Run.Operators that launched it, or None; reset: a counter was reset
+// before it.
+func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
+	span := r.run.Spans[op.Span]
+	r.own = workload.Kernel{Name: r.run.NameOf(span), Footprint: footprint(r.run.Kernel(span))}
+	if r.own.Footprint.Threads > 0 && r.own.Footprint.Registers == 0 {
+		r.own.Footprint.Registers = r.name(op).registers
+	}
+	op.Kernel = &r.own
+	r.sizesOf(op, operator, reset)
+	shared := r.kernels[r.own]
+	if shared == nil {
+		shared = new(r.own)
+		r.kernels[r.own] = shared
+	}
+	op.Kernel = shared
+}
+
+// footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
+func footprint(k *trace.Kernel) program.Footprint {
+	if k == nil {
+		return program.Footprint{}
+	}
+	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
+}
+
+func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
+	run := r.run
+	if op.Kind == trace.Copy {
+		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
+		return
+	}
+	k := run.Kernel(run.Spans[op.Span])
+	if op.Kind != trace.Compute {
+		op.Tiling = grid(k)
+		return
+	}
+	batch := int64(1)
+	switch given, ok := lookUp(r.shapes, op.Name, k); {
+	case ok:
+		op.Shape = completed(given)
+		op.Read, op.Write = op.Shape.Traffic()
+		if operator != trace.None {
+			op.Shape.Like = gemmLike(run.Operators[operator].Name)
+		}
+	case operator == trace.None, r.name(op).class == Light:
+	case r.name(op).class == Sweep:
+		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
+	default:
+		o := &run.Operators[operator]
+		p, ok := r.sizes[operator]
+		if !ok {
+			p.shape, p.batch = shapeOf(o)
+			r.sizes[operator] = p
+		}
+		op.Shape, batch = p.shape, max(1, p.batch)
+		op.Read, op.Write = op.Shape.Traffic()
+		if op.Shape.Like = gemmLike(o.Name); op.Shape.Like != "" {
+			op.Read = inputs(o)
+		}
+	}
+	class := r.name(op).class
+	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup
+	op.Tiling = r.tiling(op, k, batch, reset)
+}
+
+// lookUp finds the user's entry for a kernel: by its whole name or its short name, and
+// first for launches with the same number of workgroups.
+func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bool) {
+	if len(given) == 0 {
+		return v, false
+	}
+	wgs := fmt.Sprint("@", Workgroups(k))
+	for _, key := range [...]string{name + wgs, name, Short(name) + wgs, Short(name)} {
+		if v, ok = given[key]; ok {
+			return v, true
+		}
+	}
+	return v, false
+}
+
+// completed is a shape given by the user, with its kind if that is not set.
+func completed(s workload.Shape) workload.Shape {
+	if s.Kind == workload.NoShape {
+		s.Kind = gemmKind(s.M, s.N)
+	}
+	if s.Evidence == "" {
+		s.Evidence = "given"
+	}
+	return s
+}
+
+func gemmKind(m, n int64) workload.ShapeKind {
+	if min(m, n) <= skinny {
+		return workload.GEMV
+	}
+	return workload.GEMM
+}
+
+// shapeOf reads the sizes of a GEMM or an embedding from the operator's
+// inputs, and how many GEMMs it is a batch of (rule V2).
+func shapeOf(o *trace.Operator) (s workload.Shape, batch int64) {
+	a, b, transposed := factors(o.Name)
+	first := max(0, a) // the input whose type counts
+	batch = 1
+	switch {
+	case grouped(o):
+		s = groupedGEMM(o)
+		batch = s.Groups
+	case a >= 0 && b < len(o.Dims):
+		batch, s.M, s.N, s.K = gemmSizes(o.Dims[a], o.Dims[b], transposed)
+		s.Kind, s.M = gemmKind(batch*s.M, s.N), batch*s.M
+		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
+		if batch > 1 {
+			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
+		}
+	case o.Name == Convolution:
+		s = conv2d(o)
+	case o.Name == Attention:
+		s = dotProduct(o)
+	case strings.Contains(o.Name, "embedding") && strings.Contains(o.Name, "backward"):
+		s = embeddingGrad(o)
+	case strings.Contains(o.Name, "embedding"):
+		s = embedding(o)
+	}
+	if all, ok := Volume([]int64{s.M, s.N, s.K, max(1, s.Groups)}); !ok || all == 0 {
+		return workload.Shape{}, 1
+	}
+	s.DType, s.ElemSize = dtype(o, first)
+	return s, batch
+}
+
+// grouped reports whether an operator is a grouped GEMM whose groups share out the rows of A:
+// A [rows, K], B [groups, K, N], and where each group's rows end.
+func grouped(o *trace.Operator) bool {
+	return (o.Name == "aten::_grouped_mm" || o.Name == "aten::_scaled_grouped_mm") && len(o.Dims) > 1 && len(o.Dims[0]) == 2 && len(o.Dims[1]) == 3
+}
+
+// groupedGEMM reads a grouped GEMM. The trace does not say how many rows each group has: they
+// count as equally many (rule G22).
+func groupedGEMM(o *trace.Operator) workload.Shape {
+	a, b := o.Dims[0], o.Dims[1]
+	if a[1] != b[1] {
+		return workload.Shape{}
+	}
+	return workload.Shape{Kind: workload.GEMM, M: a[0], N: b[2], K: a[1], Groups: b[0], Evidence: fmt.Sprintf("%s%v·%v, rows taken as equally many in each group", o.Name, a, b)}
+}
+
+// Operators whose kernels are treated as GEMMs, so that tiles of one can wait for tiles of
+// another.
+const (
+	Convolution = "aten::conv2d"
+	Attention   = "aten::scaled_dot_product_attention"
+)
+
+func gemmLike(operator string) string {
+	if operator == Convolution || operator == Attention {
+		return operator
+	}
+	return ""
+}
+
+// summation of an input [tokens, experts of a token, columns] over its middle axis is the
+// weighted sum of what the experts of a token made.
+const summation = "aten::sum"
+
+// inputs is the bytes of an operator's inputs, each read once.
+func inputs(o *trace.Operator) (bytes float64) {
+	for i, d := range o.Dims {
+		if v, ok := Volume(d); ok && len(d) > 0 {
+			_, size := dtype(o, i)
+			bytes += float64(v) * float64(size)
+		}
+	}
+	return bytes
+}
+
+// conv2d reads a convolution, input [batch, channels, height, width] and filters [outputs,
+// channels, rows, columns], as the GEMM that computes it: an output element sums over
+// channels and filter positions. The trace has no stride or padding: one output per input
+// position.
+func conv2d(o *trace.Operator) workload.Shape {
+	if len(o.Dims) < 2 || len(o.Dims[0]) != 4 || len(o.Dims[1]) != 4 || o.Dims[0][1] != o.Dims[1][1] {
+		return workload.Shape{}
+	}
+	in, filter := o.Dims[0], o.Dims[1]
+	m, _ := Volume([]int64{in[0], in[2], in[3]})
+	k, _ := Volume(filter[1:])
+	return workload.Shape{Kind: workload.GEMM, M: m, N: filter[0], K: k, Evidence: fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)}
+}
+
+// dotProduct reads attention without a batch (queries [tokens, columns], keys and values)
+// as a GEMM with as many columns as it sums over.
+func dotProduct(o *trace.Operator) workload.Shape {
+	if len(o.Dims) < 3 || len(o.Dims[0]) != 2 || len(o.Dims[1]) != 2 || o.Dims[0][1] != o.Dims[1][1] {
+		return workload.Shape{}
+	}
+	q := o.Dims[0]
+	return workload.Shape{Kind: workload.GEMM, M: q[0], N: q[1], K: q[1], Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:3])}
+}
+
+// factors says which inputs of an operator are the A and B of a GEMM, and
+// whether B has a row an output column; a is -1 for other operators.
+func factors(operator string) (a, b int, transposed bool) {
+	switch operator {
+	case "aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::_scaled_mm", "aten::_int_mm":
+		return 0, 1, false
+	case "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::_addmm_activation", "aten::addmm_":
+		return 1, 2, false
+	case "aten::linear":
+		return 0, 1, true
+	}
+	return -1, -1, false
+}
+
+// gemmSizes multiplies shapes as matmul does: rows before the last two axes are a batch if
+// both sides have them, else more rows of A. Sizes are 0 if the two do not fit.
+func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64) {
+	if len(a) == 0 || len(b) == 0 {
+		return 0, 0, 0, 0
+	}
+	if len(a) == 1 {
+		a = []int64{1, a[0]}
+	}
+	if len(b) == 1 {
+		b = []int64{b[0], 1}
+	}
+	k, n = b[len(b)-2], b[len(b)-1]
+	if transposed {
+		k, n = n, k
+	}
+	batch = 1
+	var ok bool
+	if len(b) > 2 {
+		batch, ok = Volume(b[:len(b)-2])
+		if each, okA := Volume(a[:len(a)-2]); okA {
+			batch = max(batch, each)
+		}
+		m = a[len(a)-2]
+	} else {
+		m, ok = Volume(a[:len(a)-1])
+	}
+	if _, fits := Volume([]int64{batch, m, n, k}); !ok || !fits || a[len(a)-1] != k {
+		return 0, 0, 0, 0
+	}
+	return batch, m, n, k
+}
+
+// volume is the product of extents; ok is false if one is negative or the result is
+// implausibly large.
+func Volume(dims []int64) (v int64, ok bool) {
+	v = 1
+	for _, d := range dims {
+		if d < 0 || d > 0 && v > math.MaxInt64/d {
+			return 0, false
+		}
+		v *= d
+	}
+	return v, true
+}
+
+// embedding reads a lookup: a table, the indices, and for a bag the offsets at which each sum begins.
+func embedding(o *trace.Operator) workload.Shape {
+	if len(o.Dims) < 2 || len(o.Dims[0]) != 2 {
+		return workload.Shape{}
+	}
+	indices, ok := Volume(o.Dims[1])
+	s := workload.Shape{Kind: workload.Embedding, M: indices, N: o.Dims[0][1], K: 1}
+	if strings.Contains(o.Name, "bag") && len(o.Dims) > 2 {
+		if bags, _ := Volume(o.Dims[2]); len(o.Dims[2]) == 1 && bags > 0 {
+			s.M, s.K = bags, indices/bags
+		}
+	}
+	if !ok || len(o.Dims[1]) == 0 {
+		return workload.Shape{}
+	}
+	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:min(3, len(o.Dims))])
+	return s
+}
+
+// embeddingGrad reads the backward of a lookup: the gradients, a vector for each index or, for a
+// bag, for each sum, and the indices.
+func embeddingGrad(o *trace.Operator) workload.Shape {
+	if len(o.Dims) < 2 || len(o.Dims[0]) < 2 {
+		return workload.Shape{}
+	}
+	grad := o.Dims[0]
+	sums, ok := Volume(grad[:len(grad)-1])
+	indices, okI := Volume(o.Dims[1])
+	if !ok || !okI || sums <= 0 || indices < sums {
+		return workload.Shape{}
+	}
+	return workload.Shape{Kind: workload.EmbeddingGrad, M: sums, N: grad[len(grad)-1], K: indices / sums, Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:2])}
+}
+
+// elementwise reads the sizes of an operator that goes once over its inputs, and its memory traffic.
+func elementwise(o *trace.Operator) (s workload.Shape, read, write float64) {
+	var most int64
+	for i, d := range o.Dims {
+		v, ok := Volume(d)
+		if !ok || len(d) == 0 {
+			continue
+		}
+		_, size := dtype(o, i)
+		read += float64(v) * float64(size)
+		if v > most {
+			most = v
+			n := d[len(d)-1]
+			s = workload.Shape{Kind: workload.Elementwise, M: v / n, N: n}
+			s.DType, s.ElemSize = dtype(o, i)
+		}
+	}
+	if most == 0 {
+		return workload.Shape{}, 0, 0
+	}
+	s.Evidence = o.Name
+	write = float64(most) * float64(s.ElemSize)
+	if o.Name == summation && len(o.Dims[0]) == 3 { // over the middle axis
+		s.M, s.N = o.Dims[0][0], o.Dims[0][2]
+		write /= float64(o.Dims[0][1])
+	}
+	switch {
+	case strings.Contains(o.Name, "copy_"): // its first input is its output
+		read -= write
+	case strings.Contains(o.Name, "fill_"), strings.Contains(o.Name, "zero_"):
+		read = 0
+	}
+	return s, max(0, read), write
+}
+
+// copyTraffic is a copy's traffic in the memory of its device.
+func copyTraffic(c *trace.CopyAttr) (read, write float64) {
+	if c == nil {
+		return 0, 0
+	}
+	b := float64(max(0, c.Bytes))
+	switch c.Dir {
+	case trace.HostToDevice, trace.Fill:
+		return 0, b
+	case trace.DeviceToHost, trace.PeerToPeer:
+		return b, 0
+	case trace.DeviceToDevice:
+		return b, b
+	}
+	return 0, 0
+}
+
+// dtype is the type of an operator's input and its size in bytes.
+func dtype(o *trace.Operator, input int) (name string, size int) {
+	if input >= len(o.Types) {
+		return "", 0
+	}
+	switch t := o.Types[input]; t {
+	case "c10::BFloat16":
+		return "bf16", 2
+	case "c10::Half":
+		return "f16", 2
+	case "float":
+		return "f32", 4
+	case "double":
+		return "f64", 8
+	case "long int", "long":
+		return "i64", 8
+	case "int":
+		return "i32", 4
+	case "short int", "short":
+		return "i16", 2
+	case "signed char", "unsigned char", "bool", "char":
+		return "i8", 1
+	default:
+		if strings.HasPrefix(t, "c10::Float8") {
+			return "f8", 1
+		}
+		return "", 0
+	}
+}

@@ -1,0 +1,122 @@
+// Package lift turns a captured run into a workload. The stages are packages, each of which
+// knows only those before it:
+//
+//	kernel    sizes, tiles and traffic of a kernel, from its name, its grid and its operator
+//	order     operations of a rank, what each waited for, its iterations and its host
+//	dataflow  what the data of each operation depend on
+//	pairs     computation and communication that may overlap, found by walks along the dataflow
+//
+// This package places ranks in the world and matches collectives over them.
+package lift
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay/lift/dataflow"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/lift/order"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Options of Workload. The zero value takes all information from the run.
+type Options struct {
+	World int // number of ranks to replay; 0: those of the job
+
+	// Unprofiled predicts a run without the profiler, which makes launches several times
+	// slower: short pauses of the host count as profiler overhead.
+	Unprofiled bool
+
+	// Sizes and tiles given by the user, by kernel: its name, whole or up to its arguments, or
+	// name@workgroups for launches with that number of workgroups.
+	Shapes map[string]workload.Shape
+	Tiles  map[string]workload.Tiling // Tiles alone, or TileM and TileN; the rest is derived
+
+	Dataflow []dataflow.Correction // of what depends on what, by the user
+}
+
+// NoDeviceOperation is the note of a workload without operations.
+const NoDeviceOperation = "the run holds no device operation"
+
+// Workload turns a run into a workload. The run is not changed. The result does not depend on
+// the order of recording.
+//
+// It returns an error if the ranks of the run do not fit Options.World, or if a correction
+// fits no op.
+func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
+	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
+	l := lifter{Workload: w, opt: o, sources: make([]order.Rank, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
+	l.noteEstimates()
+	if err := l.spread(); err != nil {
+		return nil, err
+	}
+	order.Gather(run, l.sources)
+	w.Steps = order.Steps(l.sources)
+	kernels, ranges := kernel.NewReader(run, o.Shapes, o.Tiles), dataflow.Ranges(run.Names)
+	hosts := make([]order.Recorder, len(l.sources))
+	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
+		rank := &l.sources[i]
+		l.refuted += rank.Resolve(run)
+		for k := range rank.Ops {
+			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
+		}
+		dataflow.Of(run, rank, ranges, l.flows[i])
+		hosts[i] = rank.Host(run)
+		rank.Facts = nil
+	}
+	order.RecordHosts(run, hosts, l.sources)
+	l.fill()
+	for _, row := range w.Rows {
+		w.Calls = append(w.Calls, hosts[row].Call)
+		w.Hosts = append(w.Hosts, hosts[row].Host)
+	}
+	l.collect()
+	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
+	if err := dataflow.Correct(w, o.Dataflow); err != nil {
+		return nil, err
+	}
+	pairs.Find(w)
+	l.noteUnknownCommunication()
+	if len(w.Ops) == 0 {
+		l.note(NoDeviceOperation)
+	}
+	return w, nil
+}
+
+// A lifter is the state of one call of Workload.
+type lifter struct {
+	*workload.Workload
+	opt     Options
+	sources []order.Rank        // by row of Run.Ranks
+	flows   [][][]workload.Edge // by row of Run.Ranks, op: what its data depend on
+	ids     []int               // by row of Run.Ranks: its rank in the world
+	refuted int                 // number of dependencies that host calls suggest and times contradict
+
+	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
+}
+
+// noteEstimates adds a note about the estimates in a run without measurements.
+func (l *lifter) noteEstimates() {
+	if l.Run.Estimated == "" {
+		return
+	}
+	l.note("%s", l.Run.Estimated)
+	for _, e := range l.Run.Ledger.Entries {
+		if e.Action == trace.Noted {
+			l.note("%s", e.Reason)
+		}
+	}
+}
+
+func (l *lifter) note(format string, args ...any) {
+	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
+}
+
+// noteCount adds a note about n things, if n > 0: "3 collectives left out"; many or one is
+// the noun.
+func (l *lifter) noteCount(n int, one, many, what string) {
+	if n > 0 {
+		l.note("%s %s", counted(n, one, many), what)
+	}
+}

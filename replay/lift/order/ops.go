@@ -1,0 +1,227 @@
+package order
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Rank is one captured rank while it is lifted. Its op ids count from its own first
+// op.
+type Rank struct {
+	Ops      []workload.Op
+	Facts    []Fact // by op
+	queues   int
+	launches []trace.SpanID // host calls that enqueued work, by start
+	waits    []trace.SpanID // host calls that made a stream wait, by start
+	marks    []mark         // iterations marked on the host or above the device, by start
+	calls    []trace.Time   // driver time of kernel launches
+}
+
+// A fact is data about an op that only the lift needs.
+type Fact struct {
+	Launch      trace.SpanID // the host call, or None
+	Operator    int32        // row of Run.Operators, or None
+	correlation int64
+	Queue       int32 // 0 .. Rank.queues-1
+	shared      bool  // other ops have the same launch (a graph)
+	Reads       bool  // it reads memory of a device: no fill, no copy from the host
+	before      int32 // previous op of its queue, or -1
+	Uses        int32 // number in Run.Uses; 0: its accesses are not recorded
+}
+
+// gather collects every rank's device operations and the host calls for them.
+func Gather(run *trace.Run, ranks []Rank) {
+	names := kernel.Calls(run.Names)
+	for i, s := range run.Spans {
+		id := trace.SpanID(i)
+		r := &ranks[run.RankOf(s)]
+		switch {
+		case s.Kind.OnDevice():
+			r.Ops = append(r.Ops, newOp(run, id))
+		case s.Kind == trace.Marker:
+			if names[s.Name].Step != "" {
+				r.addMark(run, s, names[s.Name].Step)
+			}
+		case names[s.Name].Waits:
+			r.waits = append(r.waits, id)
+		case s.Kind == trace.Launch:
+			if names[s.Name].Kernel {
+				r.calls = append(r.calls, s.Dur())
+			}
+			r.launches = append(r.launches, id)
+		}
+	}
+}
+
+// byCorrelation maps correlation numbers to the first launch with each.
+func (r *Rank) byCorrelation(run *trace.Run) map[int64]trace.SpanID {
+	first := make(map[int64]trace.SpanID, len(r.launches))
+	for _, id := range r.launches {
+		row := run.Spans[id].Attr
+		if row == trace.None {
+			continue
+		}
+		c := run.Calls[row].Correlation
+		if _, seen := first[c]; !seen && c != 0 {
+			first[c] = id
+		}
+	}
+	return first
+}
+
+func newOp(run *trace.Run, id trace.SpanID) workload.Op {
+	s := run.Spans[id]
+	return workload.Op{
+		Span:       id,
+		Kind:       s.Kind,
+		Start:      s.Start,
+		End:        s.End,
+		Issued:     trace.Infinity,
+		Collective: -1,
+		Step:       -1,
+	}
+}
+
+// settle numbers the queues, orders ops with equal start, and joins ops with their
+// launches.
+func (r *Rank) settle(run *trace.Run) {
+	launches := r.byCorrelation(run)
+	r.launches = nil
+	queueOf, numbers := r.numberQueues(run)
+	r.queues = len(numbers)
+	r.Facts = make([]Fact, len(r.Ops))
+	r.orderTies(run, queueOf)
+	count := map[trace.SpanID]int{}
+	for i := range r.Ops {
+		op, f := &r.Ops[i], &r.Facts[i]
+		s := run.Spans[op.Span]
+		op.ID = int32(i)
+		f.Queue, f.Uses = queueOf[s.Lane], run.UsesOf(s)
+		op.Queue = numbers[f.Queue]
+		f.correlation, f.Operator = joins(run, s)
+		f.Reads = s.Kind != trace.Copy || run.Copy(s) == nil || run.Copy(s).Dir != trace.HostToDevice && run.Copy(s).Dir != trace.Fill
+		f.Launch, f.before = trace.None, -1
+		if launch, ok := launches[f.correlation]; ok && f.correlation != 0 {
+			f.Launch = launch
+			op.Issued = run.Spans[launch].Start
+			count[launch]++
+			if f.Operator == trace.None {
+				f.Operator = enclosingOperator(run, launch)
+			}
+		}
+	}
+	operators := slices.ContainsFunc(r.Facts, func(f Fact) bool { return f.Operator != trace.None })
+	for i := range r.Facts {
+		f := &r.Facts[i]
+		f.shared = count[f.Launch] > 1
+		r.Ops[i].Graph = f.shared
+		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute
+	}
+}
+
+// joins returns the correlation and the operator's row of a device span.
+func joins(run *trace.Run, s trace.Span) (correlation int64, operator int32) {
+	if k := run.Kernel(s); k != nil {
+		return k.Correlation, k.Op
+	}
+	if c := run.Copy(s); c != nil {
+		return c.Correlation, c.Op
+	}
+	return 0, trace.None
+}
+
+// enclosingOperator is the innermost framework operator around a host call, or None. Older
+// files number calls and operators separately, so only nesting joins them.
+func enclosingOperator(run *trace.Run, id trace.SpanID) int32 {
+	for p := run.Spans[id].Parent; p != trace.None; p = run.Spans[p].Parent {
+		s := run.Spans[p]
+		if (s.Kind == trace.HostCall || s.Kind == trace.Launch) && s.Attr != trace.None && run.Calls[s.Attr].Op != trace.None {
+			return run.Calls[s.Attr].Op
+		}
+	}
+	return trace.None
+}
+
+// numberQueues assigns rows from 0 to the lanes of ops. Sub-lanes of a queue share a row.
+// Each row has the number that Op.Queue shows.
+func (r *Rank) numberQueues(run *trace.Run) (queueOf map[trace.LaneID]int32, numbers []int64) {
+	queueOf = map[trace.LaneID]int32{}
+	var queues []trace.Lane
+	for i := range r.Ops {
+		lane := run.Spans[r.Ops[i].Span].Lane
+		if _, ok := queueOf[lane]; ok {
+			continue
+		}
+		queueOf[lane] = 0
+		queues = append(queues, wholeQueue(run.Lanes[lane]))
+	}
+	slices.SortFunc(queues, compareQueues)
+	queues = slices.Compact(queues)
+	for lane := range queueOf {
+		row, _ := slices.BinarySearchFunc(queues, wholeQueue(run.Lanes[lane]), compareQueues)
+		queueOf[lane] = int32(row)
+	}
+	used := map[int64]bool{}
+	next := int64(0)
+	for _, q := range queues {
+		next = max(next, q.ID)
+	}
+	for _, q := range queues {
+		n := q.ID
+		if used[n] {
+			next++
+			n = next
+		}
+		used[n] = true
+		numbers = append(numbers, n)
+	}
+	return queueOf, numbers
+}
+
+func wholeQueue(l trace.Lane) trace.Lane {
+	l.Sub, l.Name = 0, ""
+	return l
+}
+
+func compareQueues(a, b trace.Lane) int {
+	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Peer, b.Peer))
+}
+
+// orderTies orders ops with equal start by their properties, independent of the order of
+// recording.
+func (r *Rank) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
+	for i := 0; i < len(r.Ops); {
+		j := i + 1
+		for j < len(r.Ops) && r.Ops[j].Start == r.Ops[i].Start {
+			j++
+		}
+		if j > i+1 {
+			slices.SortStableFunc(r.Ops[i:j], func(a, b workload.Op) int {
+				x, y := run.Spans[a.Span], run.Spans[b.Span]
+				cx, _ := joins(run, x)
+				cy, _ := joins(run, y)
+				return cmp.Or(
+					cmp.Compare(a.End, b.End),
+					cmp.Compare(queueOf[x.Lane], queueOf[y.Lane]),
+					cmp.Compare(run.NameOf(x), run.NameOf(y)),
+					cmp.Compare(cx, cy))
+			})
+		}
+		i = j
+	}
+}
+
+// resetsCounter reports whether the op before on the same stream, of the same
+// operator, is a fill: the library resets the counter that hands out tiles.
+func (r *Rank) ResetsCounter(run *trace.Run, op int) bool {
+	f := &r.Facts[op]
+	if f.before < 0 || r.Facts[f.before].Operator != f.Operator {
+		return false
+	}
+	c := run.Copy(run.Spans[r.Ops[f.before].Span])
+	return c != nil && c.Dir == trace.Fill
+}

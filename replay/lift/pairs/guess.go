@@ -1,0 +1,69 @@
+package pairs
+
+import (
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// GuessOperations sets the operations of collectives that the trace does not name to what
+// their first members suggest, and returns their number (rule V10).
+func GuessOperations(w *workload.Workload) (n int) {
+	var f *finder
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Op != trace.UnknownOp {
+			continue
+		}
+		if f == nil {
+			f = newFinder(w)
+		}
+		c.Op, c.Guessed = f.guessOperation(&w.Ops[c.Members[0]]), true
+		c.Evidence += "; its operation is guessed from the kernel before it"
+		n++
+	}
+	return n
+}
+
+// guessOperation guesses the operation of a collective that the trace does not name, as
+// RCCL's kernels without API records, from what ran before it: gradients are concatenated
+// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
+// results are reduced everywhere, and anything else is a gather, as of parameters (rule
+// V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
+// of one that waits for it on another queue overlap by microseconds.
+func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
+	const few = 4
+	for i := c.ID - 1; i >= max(f.Ranks[c.Rank][0], c.ID-few) && (i == c.ID-1 || c.Start-f.Ops[i].Start <= workload.EventHop); i-- {
+		if kernel.NameHas(f.Ops[i].Name, "catarray", "chunk_cat") {
+			return trace.ReduceScatter
+		}
+	}
+	if at, _ := f.sent(c); at >= 0 && f.classOf(&f.Ops[at]) == kernel.Matrix {
+		return trace.AllReduce
+	}
+	return trace.AllGather
+}
+
+// SizesBehind returns the bytes of an all-reduce whose size the trace does not show, by the grid
+// of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
+// PyTorch's kernels of that name cover threads × vector elements a workgroup
+// (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
+// workgroups. NCCL's kernels have the type of their elements in their names.
+func SizesBehind(w *workload.Workload) func(c *workload.Collective) int64 {
+	f := newFinder(w)
+	return func(c *workload.Collective) (bytes int64) {
+		for _, id := range c.Members {
+			op, found := &w.Ops[id], false
+			f.walk(f.after(id), op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
+				if found = behind.Kind == trace.Compute; found {
+					bytes = kernel.Elements(behind) * kernel.ElementSize(op.Name)
+				}
+				return r == ignored
+			})
+			if found {
+				break
+			}
+		}
+		return bytes
+	}
+}

@@ -1,0 +1,102 @@
+package lift_test
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
+	"github.com/overlapse/overlapse/replay/recut"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// halves cuts everything in proportion.
+var halves = recut.Cutter{
+	Part: func(captured []*workload.Op, _, n int) workload.Op {
+		op := *captured[0]
+		op.Alone = op.Dur() * trace.Time(len(captured)) / trace.Time(n)
+		kernel := *op.Kernel
+		kernel.Shape.M = kernel.Shape.M * int64(len(captured)) / int64(n)
+		op.Kernel = &kernel
+		return op
+	},
+	Collective: func(captured []*workload.Collective, n int) workload.Collective {
+		c := *captured[0]
+		parts, of := int64(len(captured)), int64(n)
+		c.Bytes, c.In, c.Out = c.Bytes*parts/of, c.In*parts/of, c.Out*parts/of
+		c.Alone = c.Transfer() * trace.Time(len(captured)) / trace.Time(n)
+		return c
+	},
+	Disturbs: func(*workload.Op) bool { return true },
+	Gap:      1000,
+	Event:    2000,
+}
+
+// A workload in other parts is a workload: ops in order, dependencies that hold, every
+// operation once or, in a chain, once a part. Cut back, it takes as long as before.
+func TestRecut(t *testing.T) {
+	w := lift.Open(t, "samples/measurements/2026-11-20-h200x4/traces/dlrm_train", lift.Options{})
+	chains := pairs.Chains(w)
+	cut := recut.Chains(w, chains, 4, halves)
+	lift.CheckInvariants(t, cut)
+	if got, want := len(cut.Collectives), len(w.Collectives)+3*len(chains); got != want {
+		t.Errorf("%d collectives, want %d", got, want)
+	}
+	for i := range cut.Ops {
+		if op, from := &cut.Ops[i], &w.Ops[cut.Origin(int32(i))]; op.Name != from.Name || op.Rank != from.Rank || op.Step != from.Step {
+			t.Fatalf("op %d is %s of rank %d, from %s of rank %d", i, op.Name, op.Rank, from.Name, from.Rank)
+		}
+	}
+	again := pairs.Chains(cut)
+	if len(again) != len(chains) || again[0].Parts() != 4 {
+		t.Fatalf("%d chains, the first in %d parts; want %d in 4", len(again), again[0].Parts(), len(chains))
+	}
+	whole := recut.Chains(cut, again, 1, halves)
+	lift.CheckInvariants(t, whole)
+	if len(whole.Ops) != len(w.Ops) || len(whole.Collectives) != len(w.Collectives) {
+		t.Fatalf("%d ops and %d collectives, want %d and %d", len(whole.Ops), len(whole.Collectives), len(w.Ops), len(w.Collectives))
+	}
+	for i := range w.Steps {
+		for r := range w.World {
+			was, is := w.Steps[i].End[r]-w.Steps[i].Start[r], whole.Steps[i].End[r]-whole.Steps[i].Start[r]
+			if d := float64(is) / float64(was); d < 0.97 || d > 1.03 {
+				t.Errorf("step %d on rank %d takes %d ns, was %d", i, r, is, was)
+			}
+		}
+	}
+}
+
+// A step with async tensor parallelism has pipelined all-gathers and reduce-scatters in
+// turn; whole, it has as many collectives of the library as the same model compiled
+// without, GEMMs over all rows and no barriers.
+func TestUnpipelined(t *testing.T) {
+	w := lift.Open(t, lift.StepTraces+"tp_sp_s4096_modeasync_tp", lift.Options{})
+	compiled := lift.Open(t, lift.StepTraces+"tp_sp_s4096_modecompiled", lift.Options{})
+	pipelines := recut.Pipelines(w)
+	if n := len(recut.Pipelines(compiled)); n != 0 {
+		t.Errorf("%d in the compiled step, want none", n)
+	}
+	if got, want := len(pipelines), len(compiled.Collectives); got != want {
+		t.Fatalf("%d pipelined collectives, want %d", got, want)
+	}
+	for i := range pipelines {
+		if c := &compiled.Collectives[i]; pipelines[i].Op != c.Op || pipelines[i].Bytes != c.Bytes {
+			t.Errorf("%d: %s of %d bytes, want %s of %d", i, pipelines[i].Op, pipelines[i].Bytes, c.Op, c.Bytes)
+		}
+	}
+	cut := halves
+	cut.Alone = func(*workload.Collective) trace.Time { return 160_000 }
+	whole := recut.Unpipelined(w, pipelines, cut)
+	lift.CheckInvariants(t, whole)
+	gemms := func(w *workload.Workload) (rows int64) {
+		for i := range w.Ops {
+			if w.Ops[i].Shape.Kind == workload.GEMM {
+				rows += w.Ops[i].Shape.M
+			}
+		}
+		return rows
+	}
+	if got, want := gemms(whole), gemms(compiled); got != want || len(whole.Collectives) != len(compiled.Collectives) {
+		t.Errorf("GEMMs of %d rows and %d collectives, want %d and %d", got, len(whole.Collectives), want, len(compiled.Collectives))
+	}
+}

@@ -1,0 +1,339 @@
+// Package summary describes a workload for people: what was found, how often, and why it is
+// believed.
+package summary
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// A Summary is a workload for people: what was found, how often, and why it is
+// believed. Times are nanoseconds.
+type Summary struct {
+	Name        string              `json:"name"`
+	World       int                 `json:"world"`
+	Captured    int                 `json:"captured"`
+	Estimated   bool                `json:"estimated,omitempty"` // nobody measured the times: the first note says what they rest on
+	Ranks       []RankSummary       `json:"ranks"`
+	Kernels     []KernelSummary     `json:"kernels"`     // by total time, captured ranks only
+	Collectives []CollectiveSummary `json:"collectives"` // by total transfer
+	Pairs       []PairSummary       `json:"pairs"`       // by first occurrence
+	Steps       []StepSummary       `json:"steps"`
+	Notes       []string            `json:"notes"`
+}
+
+// A RankSummary is one rank.
+type RankSummary struct {
+	Rank          int        `json:"rank"`
+	CopyOf        *int       `json:"copy_of,omitempty"` // nil: captured
+	Source        string     `json:"source"`
+	Device        string     `json:"device"`
+	Ops           int        `json:"ops"`
+	Queues        int        `json:"queues"`
+	StartNs       trace.Time `json:"start_ns"`
+	EndNs         trace.Time `json:"end_ns"`
+	UncertaintyNs trace.Time `json:"uncertainty_ns"` // of its clock against rank 0's; -1 where unknown
+}
+
+// A KernelSummary is the launches of one compute kernel or copy that are alike.
+type KernelSummary struct {
+	Name       string     `json:"name"`
+	Kind       string     `json:"kind"`
+	Count      int        `json:"count"`
+	TotalNs    trace.Time `json:"total_ns"`
+	MedianNs   trace.Time `json:"median_ns"`
+	Shape      string     `json:"shape,omitempty"` // "gemm 8192x4096x3584 bf16": M, N, K
+	Workgroups int        `json:"workgroups"`
+	Tile       string     `json:"tile,omitempty"` // "128x256": rows and columns of the output
+	Tiles      int        `json:"tiles"`
+	Schedule   string     `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
+	Evidence   string     `json:"evidence,omitempty"`
+}
+
+// A CollectiveSummary is the collectives of one operation, group, number of channels and size
+// class: sizes between two powers of two.
+type CollectiveSummary struct {
+	Op         string     `json:"op"`
+	Bytes      int64      `json:"bytes"` // smallest; 0: unknown
+	MostBytes  int64      `json:"most_bytes"`
+	Group      string     `json:"group"`
+	Ranks      int        `json:"ranks"`
+	Channels   int        `json:"channels"`
+	Guessed    bool       `json:"guessed,omitempty"` // operation or size
+	Count      int        `json:"count"`
+	Paired     int        `json:"paired"`      // of these, in a pair with a kernel
+	TransferNs trace.Time `json:"transfer_ns"` // median
+	SkewNs     trace.Time `json:"skew_ns"`     // median: from the first arrival to the last
+	MaxSkewNs  trace.Time `json:"max_skew_ns"`
+	// Bandwidths in bytes per second as nccl-tests defines them, medians: size over transfer
+	// time, and the bytes that each rank sends (trace.CollectiveOp.WireBytes) over it; 0 where
+	// the size or the time is unknown.
+	Algorithm float64 `json:"algorithm_bandwidth"`
+	Bus       float64 `json:"bus_bandwidth"`
+	// Waiting is the share of the captured members' time before the last of them arrived.
+	Waiting  float64 `json:"waiting_share"`
+	Evidence string  `json:"evidence"`
+}
+
+// A PairSummary is the pairs of kernels of the same names and size.
+type PairSummary struct {
+	Number     int      `json:"number"` // from 1, as commands take it
+	Direction  string   `json:"direction"`
+	First      string   `json:"first"`
+	Second     string   `json:"second"`
+	Bytes      int64    `json:"bytes"` // communicated; 0 between kernels
+	Count      int      `json:"count"`
+	Confidence float64  `json:"confidence"` // of the weakest
+	Evidence   []string `json:"evidence"`   // of the weakest
+	Rows       []int    `json:"-"`          // of Workload.Pairs
+}
+
+// A StepSummary is one iteration.
+type StepSummary struct {
+	Name     string     `json:"name"`
+	Ops      int        `json:"ops"`       // of all ranks
+	StartNs  trace.Time `json:"start_ns"`  // of the first rank
+	MedianNs trace.Time `json:"median_ns"` // over ranks: from its first start to its last end
+}
+
+// Summarize describes a workload.
+func Of(w *workload.Workload) Summary {
+	return Summary{
+		Name:        w.Run.Name,
+		World:       w.World,
+		Captured:    w.Captured,
+		Estimated:   w.Run.Estimated != "",
+		Ranks:       summarizeRanks(w),
+		Kernels:     summarizeKernels(w),
+		Collectives: summarizeCollectives(w),
+		Pairs:       Pairs(w),
+		Steps:       summarizeSteps(w),
+		Notes:       slices.Clone(w.Notes),
+	}
+}
+
+func summarizeRanks(w *workload.Workload) []RankSummary {
+	original := make([]int, w.Captured)
+	for rank, row := range w.Rows {
+		if !w.Copies[rank] {
+			original[row] = rank
+		}
+	}
+	ranks := make([]RankSummary, 0, w.World)
+	for rank, row := range w.Rows {
+		r := &w.Run.Ranks[row]
+		s := RankSummary{Rank: rank, Source: r.Source, Device: r.Device.Name, Ops: len(w.Ranks[rank]), UncertaintyNs: r.Uncertainty}
+		if w.Copies[rank] {
+			s.CopyOf = &original[row]
+		}
+		queues := map[int64]bool{}
+		for i, id := range w.Ranks[rank] {
+			op := &w.Ops[id]
+			queues[op.Queue] = true
+			if i == 0 {
+				s.StartNs = op.Start
+			}
+			s.EndNs = max(s.EndNs, op.End)
+		}
+		s.Queues = len(queues)
+		ranks = append(ranks, s)
+	}
+	return ranks
+}
+
+func summarizeKernels(w *workload.Workload) []KernelSummary {
+	type kin struct {
+		name  string
+		kind  trace.Kind
+		shape workload.Shape
+		tiles workload.Tiling
+	}
+	g := newGroups[kin, trace.Time]()
+	for rank, ids := range w.Ranks {
+		if w.Copies[rank] {
+			continue
+		}
+		for _, id := range ids {
+			if op := &w.Ops[id]; op.Kind != trace.Collective {
+				g.add(kin{op.Name, op.Kind, op.Shape, op.Tiling}, op.Dur())
+			}
+		}
+	}
+	kernels := make([]KernelSummary, 0, len(g.keys))
+	for _, k := range g.keys {
+		times := g.of[k]
+		s := KernelSummary{
+			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
+			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: schedule(&k.tiles),
+			Evidence: k.tiles.Evidence,
+		}
+		if k.tiles.TileM > 0 {
+			s.Tile = fmt.Sprintf("%dx%d", k.tiles.TileM, k.tiles.TileN)
+		}
+		if k.shape.Kind == workload.GEMM || k.shape.Kind == workload.GEMV || k.shape.Kind == workload.Embedding || k.shape.Kind == workload.EmbeddingGrad {
+			s.Evidence = joinEvidence(k.shape.Evidence, s.Evidence)
+		}
+		kernels = append(kernels, s)
+	}
+	slices.SortStableFunc(kernels, func(a, b KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	return kernels
+}
+
+func joinEvidence(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+func schedule(t *workload.Tiling) string {
+	switch {
+	case t.Dynamic:
+		return "persistent, dynamic"
+	case t.Persistent:
+		return "persistent"
+	}
+	return ""
+}
+
+func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
+	type kin struct {
+		op              trace.CollectiveOp
+		class           int
+		group           string
+		ranks, channels int
+		guessed         bool
+	}
+	inPair := make([]bool, len(w.Collectives))
+	for i := range w.Pairs {
+		if c := w.Pairs[i].Collective; c >= 0 {
+			inPair[c] = true
+		}
+	}
+	alike := newGroups[kin, *workload.Collective]()
+	paired := map[kin]int{}
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Part {
+			continue // listed with the last
+		}
+		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels, guessed: c.Guessed}
+		if c.Group >= 0 {
+			k.group = w.Run.Groups[c.Group].Name
+		}
+		alike.add(k, c)
+		if inPair[i] {
+			paired[k]++
+		}
+	}
+	rows := make([]CollectiveSummary, 0, len(alike.keys))
+	for _, k := range alike.keys {
+		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Guessed: k.guessed, Paired: paired[k]}
+		var transfers, skews []trace.Time
+		var algorithm, bus []float64
+		var waited, stayed trace.Time
+		for _, c := range alike.of[k] {
+			r.Evidence = cmp.Or(r.Evidence, c.Evidence)
+			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
+			transfers, skews = append(transfers, c.Transfer()), append(skews, c.Arrive-w.StartOf(c))
+			if seconds := float64(c.Transfer()) / 1e9; seconds > 0 && c.Op != trace.UnknownOp {
+				algorithm, bus = append(algorithm, float64(c.Bytes)/seconds), append(bus, float64(c.Op.WireBytes(c.Bytes, k.ranks))/seconds)
+			}
+			for _, id := range c.Members {
+				if op := &w.Ops[id]; !w.Copies[op.Rank] {
+					waited, stayed = waited+max(0, min(c.Arrive, op.End)-op.Start), stayed+op.Dur()
+				}
+			}
+		}
+		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), overlap.Median(transfers), overlap.Median(skews), slices.Max(skews)
+		r.Algorithm, r.Bus, r.Waiting = overlap.Median(algorithm), overlap.Median(bus), float64(waited)/float64(max(1, stayed))
+		rows = append(rows, r)
+	}
+	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {
+		return cmp.Compare(b.TransferNs*trace.Time(b.Count), a.TransferNs*trace.Time(a.Count))
+	})
+	return rows
+}
+
+// PairKinds groups the pairs by kernels' names and size, by first occurrence.
+func Pairs(w *workload.Workload) []PairSummary {
+	type kin struct {
+		direction     workload.Direction
+		first, second string
+		bytes         int64
+	}
+	alike := newGroups[kin, int]()
+	for i := range w.Pairs {
+		p := &w.Pairs[i]
+		k := kin{p.Direction, w.Ops[p.First[0]].Name, w.Ops[p.Second[0]].Name, 0}
+		if p.Collective >= 0 {
+			k.bytes = w.Collectives[p.Collective].Bytes
+		}
+		alike.add(k, i)
+	}
+	rows := []PairSummary{}
+	for n, k := range alike.keys {
+		of := alike.of[k]
+		weakest := slices.MinFunc(of, func(a, b int) int { return cmp.Compare(w.Pairs[a].Confidence, w.Pairs[b].Confidence) })
+		rows = append(rows, PairSummary{
+			Number: n + 1, Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes, Count: len(of),
+			Confidence: w.Pairs[weakest].Confidence, Evidence: w.Pairs[weakest].Evidence, Rows: of,
+		})
+	}
+	return rows
+}
+
+func summarizeSteps(w *workload.Workload) []StepSummary {
+	ops := make([]int, len(w.Steps))
+	for i := range w.Ops {
+		if s := w.Ops[i].Step; s >= 0 {
+			ops[s]++
+		}
+	}
+	rows := make([]StepSummary, 0, len(w.Steps))
+	for i, s := range w.Steps {
+		row := StepSummary{Name: s.Name, Ops: ops[i]}
+		var spans []trace.Time
+		for rank := range s.Start {
+			if s.Start[rank] == trace.Infinity {
+				continue
+			}
+			if len(spans) == 0 {
+				row.StartNs = s.Start[rank]
+			}
+			spans = append(spans, s.End[rank]-s.Start[rank])
+		}
+		row.MedianNs = overlap.Median(spans)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// groups gathers values by key, keys in order of first appearance.
+type groups[K comparable, V any] struct {
+	keys []K
+	of   map[K][]V
+}
+
+func newGroups[K comparable, V any]() *groups[K, V] { return &groups[K, V]{of: map[K][]V{}} }
+
+func (g *groups[K, V]) add(k K, v V) {
+	if _, ok := g.of[k]; !ok {
+		g.keys = append(g.keys, k)
+	}
+	g.of[k] = append(g.of[k], v)
+}
+
+func total(times []trace.Time) (sum trace.Time) {
+	for _, t := range times {
+		sum += t
+	}
+	return sum
+}
