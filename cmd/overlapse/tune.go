@@ -75,17 +75,9 @@ type tuning struct {
 	Verdict    verdict.Verdict     `json:"verdict"`           // on the last step of the ladder, else on the fastest settings of each strategy
 	Ladder     []tunedTime         `json:"ladder"`            // likely changes, one at a time from the captured schedule
 	Tried      []tunedTime         `json:"tried"`             // fastest first, those of the ladder included
-	Strategies []tunedStrategy     `json:"strategies"`        // what was tried of each
+	Strategies []verdict.Tally     `json:"strategies"`        // what was tried of each
 	WhatIf     string              `json:"what_if,omitempty"` // factors on the machine's properties
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`
-}
-
-// A tunedStrategy is how many settings of a strategy were tried.
-type tunedStrategy struct {
-	Strategy string `json:"strategy"`
-	Tried    int    `json:"tried"`
-	Ran      int    `json:"ran"`
-	Why      string `json:"why,omitempty"` // why the others did not run
 }
 
 // A tunedTime is the time with one combination of settings.
@@ -147,12 +139,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	found := tuning{
 		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
-		WhatIf: altered.String(), Rescaled: w.Rescaled,
+		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled,
 	}
 	tried := 0
-	for i, c := range candidates {
-		tried += ladder.Planned[i]
-		found.Strategies = append(found.Strategies, tunedStrategy{c[0].Strategy.Name, ladder.Planned[i], ladder.Ran[i], ladder.Why[i]})
+	for _, s := range ladder.Strategies {
+		tried += s.Tried
 	}
 	if o.emit != "" {
 		if err := results.Emit(a.Console, &a.files, o.emit, found.Verdict); err != nil {
@@ -191,7 +182,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 }
 
 // failedError is an error if a strategy that the user selected runs with no settings.
-func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
+func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 	var names []string
 	for _, s := range tuned {
 		if s.Ran == 0 {

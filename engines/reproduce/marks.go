@@ -1,7 +1,6 @@
 package reproduce
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,16 +53,13 @@ func marksOf(run *trace.Run) marks {
 	return m
 }
 
-// errNoMark is a mark that the replay did not leave.
-var errNoMark = errors.New("the replay has no such mark")
-
 // value is a mark by name.
 func (m *marks) value(name string) (float64, error) {
 	switch {
 	case name == "firstslice" && m.firstSlice < trace.Infinity:
 		return float64(m.firstSlice) / 1e9, nil
 	case name == "firstslice" || m.puts == 0:
-		return 0, fmt.Errorf("mark.%s: %w", name, errNoMark)
+		return 0, noNumber("mark." + name + ": the replay has no such mark")
 	case name == "lastput":
 		return float64(m.lastPut) / 1e9, nil
 	case name == "top":

@@ -91,6 +91,9 @@ func rankEnds(run *trace.Run) []trace.Time {
 
 // value is a measure by name.
 func (x *measured) value(name string) (float64, error) {
+	if x.why != "" {
+		return 0, noNumber(x.why)
+	}
 	kind, cause, byCause := strings.Cut(name, ".")
 	per := x.ranks * x.rounds * 1e9
 	switch kind {

@@ -100,7 +100,7 @@ func TestMissingMark(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range results[0].Points {
-			if missing := strings.Contains(p.Why, errNoMark.Error()); missing != (strategy == "bulk") || p.Here > 1 {
+			if missing := strings.Contains(p.Why, "the replay has no such mark"); missing != (strategy == "bulk") || p.Here > 1 {
 				t.Errorf("%s: %+v", strategy, p)
 			}
 		}

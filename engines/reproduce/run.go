@@ -213,34 +213,40 @@ func machineNamed(name string) (machine.Machine, error) {
 // result compares a point with its replays.
 func (b *bench) result(p *Point) (PointResult, error) {
 	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Experiment: p.Experiment}
-	var err error
-	r.Here, r.Why, err = b.number(p)
-	if math.IsNaN(r.Here) || math.IsInf(r.Here, 0) {
-		r.Here, r.Why = 0, "the replays give no finite number"
+	here, err := b.number(p)
+	if err == nil && (math.IsNaN(here) || math.IsInf(here, 0)) {
+		err = noNumber("the replays give no finite number")
 	}
-	if err != nil || r.Why != "" {
-		return r, err
+	var why noNumber
+	if errors.As(err, &why) {
+		r.Why = string(why)
+		return r, nil
 	}
-	r.Here = math.Round(r.Here*1e6) / 1e6
+	r.Here = math.Round(here*1e6) / 1e6
 	r.Within, r.SameSign = p.As.within(p.Published, r.Here), p.As.sameSign(p.Published, r.Here)
-	return r, nil
+	return r, err
 }
 
-// number is what the replays of a point give, or why they give nothing.
-func (b *bench) number(p *Point) (n float64, why string, err error) {
+// A noNumber is why the replays of a point give nothing.
+type noNumber string
+
+func (e noNumber) Error() string { return string(e) }
+
+// number is what the replays of a point give; the error may be a noNumber.
+func (b *bench) number(p *Point) (float64, error) {
 	if p.As == Order {
-		more, why, err := b.number(p.More)
-		if err != nil || why != "" {
-			return 0, why, err
+		more, err := b.number(p.More)
+		if err != nil {
+			return 0, err
 		}
-		less, why, err := b.number(p.Less)
-		return more - less, why, err
+		less, err := b.number(p.Less)
+		return more - less, err
 	}
 	var list []float64
 	for _, set := range p.sets() {
-		x, why, err := b.one(p, set)
-		if err != nil || why != "" {
-			return 0, why, err
+		x, err := b.one(p, set)
+		if err != nil {
+			return 0, err
 		}
 		list = append(list, x)
 	}
@@ -248,48 +254,44 @@ func (b *bench) number(p *Point) (n float64, why string, err error) {
 		for i := range list {
 			list[i]++
 		}
-		return summary(list, p.Of) - 1, "", nil
+		return summary(list, p.Of) - 1, nil
 	}
-	return summary(list, p.Of), "", nil
+	return summary(list, p.Of), nil
 }
 
 // one is the number of one experiment.
-func (b *bench) one(p *Point, set map[string]string) (n float64, why string, err error) {
+func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 	var values []float64
 	for _, s := range []string{p.Strategy, p.Against} {
 		i, ok := b.index[key(p, s, set)]
 		if !ok {
 			continue // no baseline
 		}
-		x := &b.jobs[i].found
-		if x.why != "" {
-			return 0, fmt.Sprintf("%s: %s", s, x.why), nil
+		v, err := b.jobs[i].found.value(p.Measure)
+		if why := noNumber(""); errors.As(err, &why) {
+			err = noNumber(s + ": " + string(why))
 		}
-		v, err := x.value(p.Measure)
-		switch {
-		case errors.Is(err, errNoMark):
-			return 0, fmt.Sprintf("%s: %v", s, err), nil
-		case err != nil:
-			return 0, "", err
+		if err != nil {
+			return 0, err
 		}
 		values = append(values, v)
 	}
 	switch p.As {
 	case Reduction, Speedup, Gain:
 		if len(values) != 2 || values[0] == 0 || values[1] == 0 {
-			return 0, "", fmt.Errorf("%s needs a strategy and a baseline with %s above 0", p.As, cmp.Or(p.Measure, "time"))
+			return 0, fmt.Errorf("%s needs a strategy and a baseline with %s above 0", p.As, cmp.Or(p.Measure, "time"))
 		}
 		switch p.As {
 		case Reduction:
-			return 1 - values[0]/values[1], "", nil
+			return 1 - values[0]/values[1], nil
 		case Gain:
-			return values[1]/values[0] - 1, "", nil
+			return values[1]/values[0] - 1, nil
 		}
-		return values[1] / values[0], "", nil
+		return values[1] / values[0], nil
 	case Share, Time, Count:
-		return values[0], "", nil
+		return values[0], nil
 	}
-	return 0, "", fmt.Errorf("unknown quantity %q", p.As)
+	return 0, fmt.Errorf("unknown quantity %q", p.As)
 }
 
 // summary is the mean, geometric mean, largest or smallest of a list; without a name, the

@@ -20,7 +20,6 @@ import (
 // A Plan is a plan file: the values of each axis, as written. An axis that the file leaves
 // out has one value, the default.
 type Plan struct {
-	Path       string
 	Inputs     []string         // traces and workload files, relative to the plan
 	Machines   []string         // as --machine; "": that of the input
 	WhatIf     []string         // as --what-if; "": none
@@ -47,7 +46,7 @@ func Parse(r io.Reader, path string) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := reader{Errors: errs, plan: &Plan{Path: path}}
+	p := reader{Errors: errs, plan: &Plan{}}
 	p.read(body)
 	if p.Len() == 0 && p.plan.Count() > MaxCells {
 		p.Fail(nil, "run several plans", "more than %d cells", MaxCells)

@@ -64,7 +64,6 @@ type Choice struct {
 	Best      string  // measured
 	Predicted string  // fastest, of the rows with a prediction
 	Regret    float64 // measured time of the predicted best over that of the best, less one
-	Rows      int
 }
 
 // Choices groups rows by workload and says what choosing by prediction costs on
@@ -98,7 +97,7 @@ func Choices(checks []Check) []Choice {
 			continue
 		}
 		picked := groups[k][take].Row
-		choices = append(choices, Choice{k, RowName(best.Row), RowName(picked), picked.Us/best.Row.Us - 1, len(groups[k])})
+		choices = append(choices, Choice{k, RowName(best.Row), RowName(picked), picked.Us/best.Row.Us - 1})
 	}
 	return choices
 }

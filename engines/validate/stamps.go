@@ -22,7 +22,6 @@ import (
 // kernel's duration, means over ranks; both kernels begin at 0.
 type Stamped struct {
 	Name       string
-	Trace      string // the capture that was replayed
 	Strategy   string // and under what
 	Workgroups int    // of one rank: tiles, where workgroups are persistent
 	Measured   float64
@@ -49,9 +48,9 @@ func programs(run *trace.Run) int {
 // streams as captured; each takes as long as the shortest of its kind, which ran
 // alone, or nearly so.
 func Stamps(of dataset.Stamps, stamps *trace.Run, row *dataset.Row, run *trace.Run, m machine.Machine) Stamped {
-	c := Stamped{Name: of.Name, Trace: of.Trace, Strategy: "captured, side by side"}
+	c := Stamped{Name: of.Name, Strategy: "captured, side by side"}
 	if row != nil {
-		c.Trace, c.Strategy = row.Trace, RowName(*row)
+		c.Strategy = RowName(*row)
 	}
 	measured := kernels(stamps)
 	if len(measured) == 0 {

@@ -16,12 +16,18 @@ import (
 // A Ladder is the result of Climb: changes of the captured schedule, one at a time, each of
 // which is likely to gain.
 type Ladder struct {
-	Rungs   []Rung       // in the order of the changes
-	Tried   []Rung       // all that run, rungs included, fastest first; equal times keep the order of the candidates
-	Planned []int        // number of tried candidates, by strategy
-	Ran     []int        // of them, those that run
-	Why     []string     // by strategy: why the first candidate that does not run does not; "": all run
-	Last    []Prediction // what remains to be judged: the last rung or, without one, the fastest of each strategy
+	Rungs      []Rung // in the order of the changes
+	Tried      []Rung // all that run, rungs included, fastest first; equal times keep the order of the candidates
+	Strategies []Tally
+	Last       []Prediction // what remains to be judged: the last rung or, without one, the fastest of each strategy
+}
+
+// A Tally is how many settings of a strategy were tried.
+type Tally struct {
+	Strategy string `json:"strategy"`
+	Tried    int    `json:"tried"`
+	Ran      int    `json:"ran"`
+	Why      string `json:"why,omitempty"` // why the first that does not run does not
 }
 
 // A Rung is an outcome, without its result, against the captured schedule and against the rung
@@ -43,10 +49,9 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 		return Ladder{}, err
 	}
 	c := climber{w: w, m: m, captured: captured, candidates: candidates, sc: sc, o: o, done: done, tried: map[place]*Rung{}}
-	n := len(candidates)
-	c.Planned, c.Ran, c.Why = make([]int, n), make([]int, n), make([]string, n)
 	var start []place
 	for i := range candidates {
+		c.Strategies = append(c.Strategies, Tally{Strategy: candidates[i][0].Strategy.Name})
 		start = append(append(start, place{i, 0}), c.neighbours(place{i, 0})...)
 	}
 	from := captured.Expected
@@ -141,12 +146,13 @@ func (c *climber) finish() error {
 	fastest := make([]*Rung, len(c.candidates))
 	for _, p := range places {
 		r := c.tried[p]
-		c.Planned[p.strategy]++
+		of := &c.Strategies[p.strategy]
+		of.Tried++
 		if r.Why != "" {
-			c.Why[p.strategy] = cmp.Or(c.Why[p.strategy], r.Why)
+			of.Why = cmp.Or(of.Why, r.Why)
 			continue
 		}
-		c.Ran[p.strategy]++
+		of.Ran++
 		c.Tried = append(c.Tried, *r)
 		if f := fastest[p.strategy]; f == nil || r.Expected < f.Expected {
 			fastest[p.strategy] = r

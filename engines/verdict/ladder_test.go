@@ -46,7 +46,7 @@ func TestClimb(t *testing.T) {
 	}
 	ran, planned := 0, 0
 	for i := range candidates {
-		ran, planned = ran+l.Ran[i], planned+l.Planned[i]
+		ran, planned = ran+l.Strategies[i].Ran, planned+l.Strategies[i].Tried
 	}
 	if ran != len(l.Tried) || planned < ran || planned >= len(candidates[0])+len(candidates[1])+len(candidates[2]) {
 		t.Errorf("%d planned, %d ran, %d listed", planned, ran, len(l.Tried))
@@ -74,7 +74,7 @@ func TestClimbNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
-	if err != nil || len(l.Rungs) != 0 || len(l.Last) != 1 || l.Last[0].Expected != l.Tried[0].Expected || l.Ran[1] != 0 || l.Why[1] == "" {
-		t.Errorf("%d rungs, %d to be judged, %v %q, %v", len(l.Rungs), len(l.Last), l.Ran, l.Why, err)
+	if err != nil || len(l.Rungs) != 0 || len(l.Last) != 1 || l.Last[0].Expected != l.Tried[0].Expected || l.Strategies[1].Ran != 0 || l.Strategies[1].Why == "" {
+		t.Errorf("%d rungs, %d to be judged, %v %q, %v", len(l.Rungs), len(l.Last), l.Strategies, l.Tried, err)
 	}
 }

@@ -22,7 +22,6 @@ type Confidence struct {
 	Level  Level  `json:"level,omitempty"` // follows from Chance.PFaster; "" for a bound or hardware that nobody has
 	Why    string `json:"why"`
 	Chance Chance `json:"-"`
-	Sure   bool   `json:"-"` // high, and nothing speaks against the prediction; or a bound
 }
 
 // LevelOf is the word for a probability: high where it leaves at most 5 % for the opposite,
@@ -53,7 +52,7 @@ func Predict(w *workload.Workload, base trace.Time, out compare.Outcome) Predict
 	case out.Result == nil:
 		p.Confidence = p.Evidence.Confidence(0)
 	case asCaptured(out.Selection): // no change, by definition
-		p.Change, p.Confidence = out.ChangeFrom(base), Confidence{Level: LevelOf(0), Why: p.Evidence.Why, Sure: p.Evidence.sure()}
+		p.Change, p.Confidence = out.ChangeFrom(base), Confidence{Level: LevelOf(0), Why: p.Evidence.Why}
 	default:
 		p.Change = out.ChangeFrom(base)
 		p.Confidence = p.Evidence.Confidence(p.Change)
@@ -70,11 +69,8 @@ func (e Evidence) Confidence(change float64) Confidence { return fitted.Confiden
 // Confidence is that of a predicted change under a model.
 func (m Model) Confidence(change float64, e Evidence) Confidence {
 	if e.none {
-		return Confidence{Why: e.Why, Sure: true}
+		return Confidence{Why: e.Why}
 	}
 	c := m.Chance(change, e)
-	level := LevelOf(c.PFaster)
-	return Confidence{level, e.Why, c, level == High && e.sure()}
+	return Confidence{LevelOf(c.PFaster), e.Why, c}
 }
-
-func (e Evidence) sure() bool { return e.Poor == 0 && e.Untested == 0 }

@@ -15,7 +15,6 @@ import (
 // @N the column of a table.
 type Property struct {
 	Name  string
-	Doc   string
 	Least float64 // smallest factor of a WhatIf
 	rates string  // keys of what is in proportion to it
 	times string  // keys of what is in inverse proportion
@@ -27,30 +26,30 @@ type Property struct {
 // its loads in flight and its clock, not by the links.
 var Properties = []Property{
 	{
-		Name: "links", Doc: "rate of the links and peer copies inside a node", Least: 0.01,
+		Name: "links", Least: 0.01, // rate of the links and peer copies inside a node
 		rates: "fabric.egress fabric.ingress fabric.pair fabric.store_ring fabric.store_spread fabric.store_incast engines.rate library.*.link",
 		drops: "library.*.times",
 	},
 	{
-		Name: "nics", Doc: "rate of the network between nodes", Least: 0.01,
+		Name: "nics", Least: 0.01, // rate of the network between nodes
 		rates: "network.egress network.ingress network.pair",
 	},
 	{
-		Name: "memory", Doc: "rate of the GPU's memory", Least: 0.01,
+		Name: "memory", Least: 0.01, // rate of the GPU's memory
 		rates: "gpu.memory gpu.read gpu.stream@1 gpu.gather@1 gpu.gather_fused@1 gpu.sum@1",
 	},
 	{
-		Name: "cus", Doc: "number of compute units, and with it the rate of matrix and vector work", Least: 0.01,
+		Name: "cus", Least: 0.01, // number of compute units, and with it the rate of matrix and vector work
 		rates: "gpu.cus gpu.stream@0 gpu.gather@0 gpu.gather_fused@0",
 		drops: "gpu.groups matmul.taken matmul.shapes",
 	},
 	{
-		Name: "clock", Doc: "clock of the compute units: matrix and vector work, what a channel or a compute unit sends, flags", Least: 0.01,
+		Name: "clock", Least: 0.01, // clock of the compute units: matrix and vector work, what a channel or a compute unit sends, flags
 		rates: "gpu.clock fabric.store_cu library.*.send library.*.receive",
 		times: "gpu.post gpu.poll matmul.tile_start",
 	},
 	{
-		Name: "latency", Doc: "latencies of device and fabric: starts, gaps, hops, flags; not the host", Least: 0,
+		Name: "latency", // latencies of device and fabric: starts, gaps, hops, flags; not the host
 		rates: "fabric.latency fabric.hop fabric.fence fabric.message network.latency network.hop network.message engines.latency " +
 			"engines.queued engines.command launch.gap launch.memset_gap launch.event launch.hop launch.graph launch.graph_gap " +
 			"launch.graph_collective launch.network_call launch.barrier gpu.post gpu.poll matmul.reduce library.*.alpha library.*.hop " +

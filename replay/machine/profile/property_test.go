@@ -91,6 +91,17 @@ func TestOnePropertyTable(t *testing.T) {
 			}
 		}
 	}
+	known := map[string]bool{}
+	for _, e := range Entries(&machine.Machine{}) {
+		known[anyOp(e.Key)] = true
+	}
+	for _, p := range factors {
+		for key := range strings.FieldsSeq(p.rates + " " + p.times + " " + p.drops) {
+			if key, _, _ = strings.Cut(key, "@"); !known[key] {
+				t.Errorf("%s: no entry has the key %s", p.Name, key)
+			}
+		}
+	}
 	base, m := mustLoad(t, "h200"), mustParse(t, "base: h200\nscale: {clock: 0.5, cus: 0.5, flops: 0.75}\n")
 	if got := m.Matmul.Rate.Value / base.Matmul.Rate.Value; off(got, 0.75) > 1e-3 {
 		t.Errorf("matrix units at %g of the rate, given 0.75", got)
