@@ -11,8 +11,9 @@
 //	put.go, flag.go transfers and flags that leave a workgroup
 //	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
 //	                interference.go, arbiter.go change what they may use
-//	record.go       the simulated run; cause.go, limits.go, ledger.go, vacant.go
-//	                explain it; deadlock.go explains a run that cannot continue
+//	observe.go      what all of them tell their observers: record.go, the simulated run;
+//	                cause.go, limits.go, ledger.go, vacant.go, which explain it
+//	deadlock.go     explains a run that cannot continue
 package replay
 
 import (
