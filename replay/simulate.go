@@ -19,7 +19,6 @@ package replay
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/replay/event"
 	"github.com/overlapse/overlapse/replay/fluid"
@@ -278,17 +277,8 @@ func (a *arena[T]) add() int32 {
 		a.free = a.free[:n-1]
 		return id
 	}
-	a.all = append(reserve(a.all, 1), *new(T))
+	a.all = append(fluid.Reserve(a.all, 1), *new(T))
 	return int32(len(a.all) - 1)
 }
 
 func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }
-
-// reserve returns the slice with room for n more elements. It grows the capacity to four
-// times the length, which copies large values less often than append does.
-func reserve[T any](s []T, n int) []T {
-	if len(s)+n > cap(s) {
-		s = slices.Grow(s, max(16, n, 3*len(s)))
-	}
-	return s
-}

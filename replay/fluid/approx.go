@@ -302,7 +302,7 @@ func (s *System) measure(now int64) {
 func (s *System) errorOf(id int32) *rateError {
 	c := &s.approx
 	if n := len(s.paths); len(c.errors) < n {
-		c.errors = append(reserve(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
+		c.errors = append(Reserve(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
 	}
 	return &c.errors[id]
 }
