@@ -162,6 +162,27 @@ func (c *causes) note(wg, moment int32) {
 	c.wgs[wg] = moment
 }
 
+// follow makes an event the predecessor of what the actor that is stepped does.
+func (c *causes) follow(event int32) {
+	if c != nil {
+		c.now = event
+	}
+}
+
+func (c *causes) followWG(wg int32) {
+	if c != nil {
+		c.now = c.wgs[wg]
+	}
+}
+
+// current is the event of the actor that is stepped, if causes are recorded.
+func (c *causes) current() int32 {
+	if c == nil {
+		return 0
+	}
+	return c.now
+}
+
 // at is the time of an event.
 func (c *causes) at(id int32) program.Time {
 	if id == none {
@@ -174,26 +195,6 @@ func (c *causes) at(id int32) program.Time {
 func (c *causes) commandRef(stream int32, st *stream) int32 {
 	c.commandRefs = append(c.commandRefs, commandRef{stream, int32(st.next)})
 	return int32(len(c.commandRefs) - 1)
-}
-
-// phaseEnded adds the end of the workgroup's current phase.
-func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
-	c, p := s.causes, s.current(id)
-	m := causeEvent{at: s.now, before: c.wgs[id], command: l.commandRef, alone: min(s.now-w.since, w.alone)}
-	switch w.op {
-	case program.WaitFor:
-		m.step, m.arg, m.alone = Woken, int32(p.Flag), s.now-w.since
-	case program.Sleep:
-		m.step = Sleeping
-	case program.Store:
-		m.step, m.arg = Storing, max(none, p.Peer)
-	default:
-		m.step = Working
-	}
-	if w.op != program.WaitFor && w.op != program.Sleep && s.now-w.since > m.alone+1 { // 1 ns is rounding
-		m.bound = s.boundOf(w)
-	}
-	c.note(id, c.add(m))
 }
 
 // boundOf is what limited the workgroup's phase until this instant.
@@ -230,22 +231,11 @@ func (f *fabric) boundBy(resource int32) Bound {
 	return ByLink
 }
 
-// placed is the event that lets a workgroup of the launch start on a CU: the launch
-// itself, or the end of the workgroup that left the slot.
-func (s *sim) placed(l *launch, cu int32) int32 {
-	c := s.causes
-	if cu == none || c.at(l.causeEvent) == s.now {
-		return l.causeEvent
-	}
-	left := s.gpus[l.gpu].cus[cu].left
-	if c.event(left).command == l.commandRef && l.kernel.Tiles == 0 {
-		return left
-	}
-	return c.add(causeEvent{at: s.now, before: left, command: l.commandRef, alone: s.now - l.ready, step: Placed})
-}
-
 // launched adds the event of a launch.
 func (c *causes) launched(l *launch, st *stream) {
+	if c == nil {
+		return
+	}
 	l.commandRef = c.commandRef(l.stream, st)
 	if c.now == none { // workgroups that start at once belong to this kernel
 		c.now = c.add(causeEvent{before: none, command: l.commandRef, step: Launching})
@@ -253,29 +243,12 @@ func (c *causes) launched(l *launch, st *stream) {
 	l.causeEvent = c.now
 }
 
-// passed adds the end of the stream's activity since its last event.
-func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
-	if s.causes == nil || s.causes.at(st.causeEvent) == s.now {
-		return
-	}
-	st.causeEvent = s.causes.add(causeEvent{at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: arg, step: step})
-	s.causes.now = st.causeEvent
-}
-
-// resumed adds that another actor's event let the stream continue.
-func (s *sim) resumed(id int32, st *stream, step Step) {
-	if s.causes == nil || step == Served && st.since == s.now {
-		return
-	}
-	st.causeEvent = s.causes.add(causeEvent{
-		at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
-	})
-	s.causes.now = st.causeEvent
-}
-
 // arrived adds the end of a post's or put's transfer, unless it took no time within the
 // same command.
 func (c *causes) arrived(now program.Time, before, party, arg int32, step Step) {
+	if c == nil {
+		return
+	}
 	c.now = before
 	if c.at(before) == now && (before == none || c.event(before).command == party) {
 		return
@@ -283,20 +256,10 @@ func (c *causes) arrived(now program.Time, before, party, arg int32, step Step) 
 	c.now = c.add(causeEvent{at: now, before: before, command: party, arg: arg, step: step})
 }
 
-// released records the current event as the reason why the actor continues.
-func (s *sim) released(who actor) {
-	if who.kind == dueStream {
-		s.streams[who.id].causeEvent = s.causes.now
-	} else {
-		s.causes.note(who.id, s.causes.now)
-	}
-}
-
-// ended notes the end of a kernel, copy or put.
-func (s *sim) ended() {
-	s.makespan = max(s.makespan, s.now)
-	if s.causes != nil {
-		s.causes.last = s.causes.now
+// landed adds the end of a post's flight.
+func (c *causes) landed(now program.Time, p *post) {
+	if c != nil {
+		c.arrived(now, p.moment, c.event(p.moment).command, int32(p.flag), Flying)
 	}
 }
 

@@ -54,9 +54,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		if !c.Free && st.engine == none && !s.takeEngine(actor{dueStream, id}, st.gpu) {
 			return false
 		}
-		st.recordIdle(st.since, s.now, Idle{Cause: program.NoSlot, Note: "copy engines taken"})
-		s.resumed(id, st, Served)
-		s.record.copy(st, cmd, s.now)
+		s.copyBegan(id, st, cmd)
 		st.step = moving
 		if wait := s.beforeBytes(st, c); wait > 0 {
 			s.wakeAt(&st.alarm, s.now+wait, actor{dueStream, id})
@@ -67,17 +65,12 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		st.step = ended
 		if !c.Free && c.Bytes >= program.LeastBytes {
 			s.passed(id, st, Starting, c.Peer)
-		}
-		if !c.Free && c.Bytes >= program.LeastBytes {
 			s.chargeCopy(st, c)
 			s.entry = append(s.entry, actor{dueStream, id})
 			return false
 		}
 	}
-	s.record.end(st.span, s.now)
-	s.record.end(st.moves, s.now)
-	s.passed(id, st, Copying, c.Peer)
-	s.ended()
+	s.copyEnded(id, st, c)
 	if st.engine != none {
 		s.freeEngine(actor{dueStream, id}, st.gpu)
 	}
@@ -125,7 +118,7 @@ func (s *sim) freeEngine(who actor, gpu int32) {
 		next := e.line[0]
 		e.line = slices.Delete(e.line, 0, 1)
 		*s.engineOf(next) = *engine
-		if s.causes != nil && next.kind == dueStream {
+		if next.kind == dueStream {
 			s.released(next)
 		}
 		s.queue = append(s.queue, next)

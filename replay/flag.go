@@ -66,14 +66,7 @@ func (s *sim) post(f program.Flag, count int64, from poster) {
 	fl.value += count
 	for ; fl.head < len(fl.waiters) && fl.waiters[fl.head].count <= fl.value; fl.head++ {
 		who := fl.waiters[fl.head].who
-		if who.kind == dueStream {
-			s.streams[who.id].awaited = from
-		} else if s.record.options.Level == Phases {
-			s.record.released(who.id, from)
-		}
-		if s.causes != nil {
-			s.released(who)
-		}
+		s.flagReached(who, from)
 		s.queue = append(s.queue, who)
 	}
 }
@@ -93,12 +86,7 @@ func (s *sim) postAfter(delay program.Time, f program.Flag, count int64, from po
 	}
 	id := s.posts.add()
 	s.flags[f].coming = id
-	*s.posts.at(id) = post{
-		flag: f, count: count, from: from,
-	}
-	if s.causes != nil {
-		s.posts.at(id).moment = s.causes.now
-	}
+	*s.posts.at(id) = post{flag: f, count: count, from: from, moment: s.causes.current()}
 	s.wakeAt(&s.posts.at(id).at, at, actor{duePost, id})
 }
 
@@ -123,8 +111,6 @@ func (s *sim) arrive(id int32) {
 		s.flags[p.flag].coming = none
 	}
 	s.posts.drop(id)
-	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, s.causes.event(p.moment).command, int32(p.flag), Flying)
-	}
+	s.causes.landed(s.now, &p)
 	s.post(p.flag, p.count, p.from)
 }

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/program"
@@ -58,9 +57,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}}, class: none,
 	}
 	s.launches++
-	if s.causes != nil {
-		s.causes.launched(l, st)
-	}
+	s.causes.launched(l, st)
 	if !k.Free {
 		l.need = k.Footprint.Need(&s.machine.GPU)
 		l.pipe = pipeShare(k.Pipe)
@@ -114,26 +111,18 @@ func pipeShare(share float64) int64 {
 	return int64(min(share, 1024) * wholePipe)
 }
 
-// begin records the start of the kernel's first workgroup.
+// begin starts the kernel with its first workgroup.
 func (s *sim) begin(l *launch) {
-	st := &s.streams[l.stream]
-	st.recordIdle(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
-	l.span = s.record.kernel(l, st, s.now)
+	s.kernelBegan(l)
 	s.beginShare(l)
 }
 
-// end records that the last workgroup has left and lets the stream continue.
+// end ends the kernel when its last workgroup has left, and lets the stream continue.
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
-	s.record.end(l.span, s.now)
-	s.record.endPresence(l, s.now)
-	s.ended()
+	s.kernelEnded(l)
 	if l.laneSet != none {
 		s.gpus[l.gpu].laneSets[l.laneSet] = false
-	}
-	s.enter(l)
-	if s.causes != nil {
-		s.released(actor{dueStream, l.stream})
 	}
 	s.queue = append(s.queue, actor{dueStream, l.stream})
 	s.kernels.drop(id)
@@ -148,15 +137,4 @@ func (g *gpu) takeLaneSet() int32 {
 	}
 	g.laneSets[at] = true
 	return int32(at)
-}
-
-// starve records which kernels hold the slots when a ready kernel first finds none.
-func (s *sim) starve(l *launch) {
-	if l.placed > 0 || l.holders != "" {
-		return
-	}
-	l.holders = "held by nothing"
-	if h := s.holder(l.gpu); h != none {
-		l.holders = fmt.Sprintf("held by %q", s.kernels.at(h).kernel.Name)
-	}
 }

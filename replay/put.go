@@ -61,9 +61,7 @@ func (s *sim) channel(id int32) *channel {
 func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
-	if s.causes != nil {
-		ch.puts[ch.head].causeEvent = s.causes.now
-	}
+	ch.puts[ch.head].causeEvent = s.causes.current()
 	if ch.puts[ch.head].dma && ch.engine == none && !s.takeEngine(actor{duePut, id}, id/n) {
 		ch.wants = true
 		ch.Restart()
@@ -117,10 +115,9 @@ func (s *sim) stepPut(id int32) {
 		s.putDone(id)
 		return
 	}
-	if s.causes != nil {
-		s.causes.arrived(s.now, ch.puts[ch.head].causeEvent, ch.puts[ch.head].commandRef, none, Queueing)
-		ch.puts[ch.head].causeEvent = s.causes.now
-	}
+	p := &ch.puts[ch.head]
+	s.causes.arrived(s.now, p.causeEvent, p.commandRef, none, Queueing)
+	p.causeEvent = s.causes.current()
 	if ch.wants {
 		ch.wants = false
 		s.beginPut(id)
@@ -159,14 +156,10 @@ func (s *sim) putDone(id int32) {
 	} else if ch.head > 64 && 2*ch.head > len(ch.puts) {
 		ch.puts, ch.head = ch.puts[:copy(ch.puts, ch.puts[ch.head:])], 0
 	}
-	s.record.end(p.span, s.now)
-	if s.causes != nil {
-		s.causes.arrived(s.now, p.causeEvent, p.commandRef, id%n, Sending)
-	}
+	s.putEnded(&p, id%n)
 	if ch.engine != none {
 		s.freeEngine(actor{duePut, id}, id/n)
 	}
-	s.ended()
 	s.postAfter(s.flows.latency(id/n, id%n), p.flag, p.count, p.from)
 	if len(ch.puts) > ch.head {
 		s.beginPut(id)

@@ -11,14 +11,14 @@
 //	put.go, flag.go transfers and flags that leave a workgroup
 //	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
 //	                interference.go, arbiter.go change what they may use
-//	record.go       the simulated run; cause.go, limits.go, ledger.go, vacant.go
-//	                explain it; deadlock.go explains a run that cannot continue
+//	observe.go      what all of them tell their observers: record.go, the simulated run;
+//	                cause.go, limits.go, ledger.go, vacant.go, which explain it
+//	deadlock.go     explains a run that cannot continue
 package replay
 
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/replay/event"
 	"github.com/overlapse/overlapse/replay/fluid"
@@ -277,17 +277,8 @@ func (a *arena[T]) add() int32 {
 		a.free = a.free[:n-1]
 		return id
 	}
-	a.all = append(reserve(a.all, 1), *new(T))
+	a.all = append(fluid.Reserve(a.all, 1), *new(T))
 	return int32(len(a.all) - 1)
 }
 
 func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }
-
-// reserve returns the slice with room for n more elements. It grows the capacity to four
-// times the length, which copies large values less often than append does.
-func reserve[T any](s []T, n int) []T {
-	if len(s)+n > cap(s) {
-		s = slices.Grow(s, max(16, n, 3*len(s)))
-	}
-	return s
-}

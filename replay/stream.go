@@ -1,8 +1,6 @@
 package replay
 
 import (
-	"fmt"
-
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/program"
 )
@@ -41,9 +39,7 @@ func (s *sim) stepStream(id int32) {
 	st := &s.streams[id]
 	for st.next < len(st.Commands) && s.err == nil {
 		c := &st.Commands[st.next]
-		if s.causes != nil {
-			s.causes.now = st.causeEvent
-		}
+		s.causes.follow(st.causeEvent)
 		if !s.stepCommand(id, st, c) {
 			return
 		}
@@ -65,8 +61,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		if s.gap(id, st, c.Delay) {
 			return false
 		}
-		st.recordIdle(st.since, s.now, Idle{Cause: c.Why})
-		s.passed(id, st, Delaying, int32(c.Why))
+		s.paused(id, st, c.Why, Delaying)
 		return true
 	}
 	if st.step == arrived {
@@ -76,8 +71,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		st.step = ready
 	}
 	if st.step == ready {
-		st.recordIdle(st.since, s.now, Idle{Cause: program.LaunchGap})
-		s.passed(id, st, Launching, 0)
+		s.paused(id, st, program.LaunchGap, Launching)
 		st.since, st.step = s.now, issued
 		if c.Op == program.Launch {
 			st.copied = false
@@ -109,49 +103,6 @@ func (s *sim) stepWait(id int32, st *stream, c *program.Command) bool {
 		st.copied = st.copied && there
 		return there
 	}
-	st.recordIdle(st.since, s.now, s.explain(st, c.Flag))
-	s.resumed(id, st, Woken)
+	s.waited(id, st, s.explain(st, c.Flag), Woken)
 	return true
-}
-
-// explain is the cause of a wait that has ended.
-func (s *sim) explain(st *stream, f program.Flag) Idle {
-	from := &s.streams[st.awaited.stream]
-	idle := Idle{Cause: program.FlagWait, Flag: f}
-	switch {
-	case from.Host:
-		idle.Cause = program.HostIssue
-	case from.gpu != st.gpu:
-		idle.Cause = program.PeerSkew
-	}
-	idle.Note = s.postedBy(st.awaited)
-	return idle
-}
-
-// postedBy is the name of a poster.
-func (s *sim) postedBy(p poster) string {
-	from := &s.streams[p.stream]
-	what := fmt.Sprintf("stream %q", from.Name)
-	if p.kernel != nil {
-		what = fmt.Sprintf("%q", p.kernel.Name)
-	}
-	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
-}
-
-// recordIdle records that nothing ran on the stream from start to end (rule Z5).
-func (st *stream) recordIdle(start, end program.Time, why Idle) {
-	if start >= end || st.Host {
-		return
-	}
-	why.Rank, why.Stream, why.Queue, why.Start, why.End = int(st.gpu), int(st.index), st.Queue, start, end
-	if n := len(st.idle); n > 0 {
-		last := &st.idle[n-1]
-		same := why
-		same.Start, same.End = last.Start, last.End
-		if last.End == start && *last == same {
-			last.End = end
-			return
-		}
-	}
-	st.idle = append(st.idle, why)
 }

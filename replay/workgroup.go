@@ -75,16 +75,10 @@ func (s *sim) start(launch, cu int32) {
 	}
 	l.placed++
 	if cu != none {
-		g := &s.gpus[l.gpu]
-		s.occupy(g, cu, id, l.need)
+		s.occupy(&s.gpus[l.gpu], cu, id, l.need)
 		s.communicates(l, cu, 1)
-		if s.record.deep[l.gpu] {
-			w.slot = s.record.beginResidency(l, w, &g.cus[cu], s.now)
-		}
 	}
-	if s.causes != nil {
-		s.causes.note(id, s.placed(l, cu))
-	}
+	s.placed(id, w, l)
 	s.queue = append(s.queue, actor{dueWorkgroup, id})
 }
 
@@ -97,9 +91,7 @@ func (s *sim) stepWorkgroup(id int32) {
 		was = w.op
 		s.finishPhase(id, w, l)
 	}
-	if s.causes != nil {
-		s.causes.now = s.causes.wgs[id]
-	}
+	s.causes.followWG(id)
 	for s.err == nil {
 		if w.next == w.n {
 			if !s.nextTile(id, w, l) {
@@ -187,16 +179,9 @@ func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 
 // finishPhase ends the current phase.
 func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
-	if s.causes != nil {
-		s.phaseEnded(id, w, l)
-	}
+	s.phaseEnded(id, w, l)
 	if w.uncontended {
 		s.endUncontended(w)
-	}
-	if w.span != none {
-		p := s.current(id)
-		s.record.phase(id, w, l, p, s.now)
-		s.record.mark(w, l, p, s.now)
 	}
 	w.next++
 }
@@ -250,14 +235,8 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	}
 	w.stage = gone
 	if w.cu != none {
-		g := &s.gpus[l.gpu]
-		if w.slot != none {
-			s.record.endResidency(l.gpu, &g.cus[w.cu], w.slot, s.now)
-		}
-		if s.causes != nil {
-			g.cus[w.cu].left = s.causes.wgs[id]
-		}
-		s.vacate(g, w.cu, id, l.need)
+		s.departed(id, w, l)
+		s.vacate(&s.gpus[l.gpu], w.cu, id, l.need)
 		s.communicates(l, w.cu, -1)
 		s.wake(l.gpu)
 	}

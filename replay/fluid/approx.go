@@ -213,7 +213,9 @@ func (s *System) recomputeAll(now int64) {
 	c.stale = c.stale[:0]
 }
 
-// solveKnown solves the last large component and the stale paths.
+// solveKnown solves the last large component and the stale paths. A path whose classes have
+// changed since is stale, or has been solved on its own; that component is then forgotten
+// if it shares a resource with others (markComponent, visit).
 func (s *System) solveKnown(now int64) {
 	c := &s.approx
 	s.begin(true)
@@ -235,7 +237,7 @@ func (s *System) solveKnown(now int64) {
 		if s.isUnsolved(id) {
 			s.visits[id] = s.search
 			s.component = append(s.component, id)
-			s.open += s.unsettle(id, &s.states[id])
+			s.open += int(s.unsettle(id, &s.states[id]))
 		}
 	}
 	known := len(s.component)
@@ -302,7 +304,7 @@ func (s *System) measure(now int64) {
 func (s *System) errorOf(id int32) *rateError {
 	c := &s.approx
 	if n := len(s.paths); len(c.errors) < n {
-		c.errors = append(reserve(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
+		c.errors = append(Reserve(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
 	}
 	return &c.errors[id]
 }

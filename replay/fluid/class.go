@@ -59,7 +59,7 @@ func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
 		id, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		id = int32(len(s.classes))
-		s.classes = append(reserve(s.classes, 1), class{alarm: none, queue: priorityQueue{s.entrySlab.one()}})
+		s.classes = append(Reserve(s.classes, 1), class{alarm: none, queue: priorityQueue{s.entrySlab.one()}})
 	}
 	c := &s.classes[id]
 	c.path, c.weight, c.nominal, c.place, c.held = path, weight, nominal, none, false
@@ -243,9 +243,9 @@ func (b *slab[T]) one() (room []T) {
 	return room
 }
 
-// reserve returns the slice with room for n more elements. If it must grow, it makes
+// Reserve returns the slice with room for n more elements. If it must grow, it makes
 // room for three times its length, so large values are moved less often than by append.
-func reserve[T any](s []T, n int) []T {
+func Reserve[T any](s []T, n int) []T {
 	if len(s)+n > cap(s) {
 		s = slices.Grow(s, max(16, n, 3*len(s)))
 	}

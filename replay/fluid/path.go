@@ -54,7 +54,7 @@ func (s *System) NewPath(way []Crossing) int32 {
 	p.table.rows = s.rowSlab.one()
 	st := state{}
 	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)
-	s.ways, s.listed = reserve(s.ways, len(way)), reserve(s.listed, len(way))
+	s.ways, s.listed = Reserve(s.ways, len(way)), Reserve(s.listed, len(way))
 	s.listed = s.listed[:len(s.listed)+len(way)]
 	for _, x := range way {
 		s.ways = append(s.ways, x.Resource)
@@ -64,7 +64,7 @@ func (s *System) NewPath(way []Crossing) int32 {
 		}
 	}
 	st.to = int32(len(s.ways))
-	s.paths, s.states, s.visits = append(reserve(s.paths, 1), p), append(reserve(s.states, 1), st), append(reserve(s.visits, 1), none)
+	s.paths, s.states, s.visits = append(Reserve(s.paths, 1), p), append(Reserve(s.states, 1), st), append(Reserve(s.visits, 1), none)
 	return id
 }
 

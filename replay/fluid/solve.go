@@ -172,10 +172,8 @@ func (s *System) solveComponent(from int, now int64) {
 // weight to them.
 func (s *System) enter(id int32) {
 	st := &s.states[id]
-	open := int32(1)
-	if s.visits[id] == none {
-		open = 0
-	}
+	open := s.unsettle(id, st)
+	s.open += int(open)
 	resources, costs := s.crossed(st)
 	residuals, search, weight, unsolved := s.residuals, s.search, st.weight, false
 	if s.known { // residuals begin with all paths
@@ -191,12 +189,11 @@ func (s *System) enter(id int32) {
 		unsolved = unsolved || !b.solved
 	}
 	st.unsolved = unsolved
-	s.open += s.unsettle(id, st)
 }
 
 // unsettle makes all rows of a path unsettled and returns the number of its open paths: 1,
 // or 0 if it has no rows.
-func (s *System) unsettle(id int32, st *state) (open int) {
+func (s *System) unsettle(id int32, st *state) (open int32) {
 	st.next, st.rest, st.sends, st.level = 0, st.weight, 0, 0
 	if st.saturates {
 		s.nextLimits.push(entry{key: s.paths[id].table.rows[0].level, seq: uint64(id), id: int64(id)})

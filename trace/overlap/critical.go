@@ -89,7 +89,7 @@ func CriticalPath(run *trace.Run, reasons []Reason) Path {
 	}
 	op := w.walk(w.last())
 	if op != trace.None {
-		w.gap(int32(run.RankOf(run.Spans[op])), op, interval{first, w.from(op)})
+		w.gap(int32(run.RankOf(run.Spans[op])), op, Interval{first, w.from(op)})
 	}
 	return w.path()
 }
@@ -153,7 +153,7 @@ func (w *walker) walk(last trace.SpanID) (first trace.SpanID) {
 		at = w.throughCollective(at)
 		before := w.before(at.op)
 		if post, landed, ok := w.flags.before(at.op); ok && (before == trace.None || landed > w.run.Spans[before].End) {
-			w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, interval{landed, w.run.Spans[at.op].Start})
+			w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, Interval{landed, w.run.Spans[at.op].Start})
 			w.add(StepFlag, at.op, post.until, landed)
 			at = post
 			continue
@@ -162,7 +162,7 @@ func (w *walker) walk(last trace.SpanID) (first trace.SpanID) {
 			return at.op
 		}
 		end := w.run.Spans[before].End
-		w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, interval{end, w.run.Spans[at.op].Start})
+		w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, Interval{end, w.run.Spans[at.op].Start})
 		at = place{op: before, lane: trace.None, until: end}
 	}
 }
@@ -249,15 +249,15 @@ func (w *walker) ended(row int32) []trace.SpanID {
 }
 
 // gap adds the steps between an operation and the one before it.
-func (w *walker) gap(row int32, op trace.SpanID, gap interval) {
+func (w *walker) gap(row int32, op trace.SpanID, gap Interval) {
 	if w.recorded(op, gap) {
 		return
 	}
 	r := &w.work[row]
 	call := spanAt(w.run, w.run.LaunchOf(w.run.Spans[op]))
 	var c Causes
-	c.add(gap, call, func(call *trace.Span) bool { return r.waiting(call.Lane, gap.start) })
-	end := gap.end
+	c.add(r, gap, call)
+	end := gap.End
 	for _, part := range []struct {
 		kind   StepKind
 		length trace.Time
@@ -268,23 +268,23 @@ func (w *walker) gap(row int32, op trace.SpanID, gap interval) {
 }
 
 // recorded adds a gap whose causes a simulation recorded.
-func (w *walker) recorded(op trace.SpanID, gap interval) bool {
+func (w *walker) recorded(op trace.SpanID, gap Interval) bool {
 	reasons := w.flags.idle(op)
-	n, _ := slices.BinarySearchFunc(reasons, gap.end, func(r Reason, t trace.Time) int { return upTo(r.Start, t-1) })
-	end := gap.end
-	for n--; n >= 0 && reasons[n].End > gap.start; n-- {
+	n, _ := slices.BinarySearchFunc(reasons, gap.End, func(r Reason, t trace.Time) int { return upTo(r.Start, t-1) })
+	end := gap.End
+	for n--; n >= 0 && reasons[n].End > gap.Start; n-- {
 		w.add(StepUnknown, op, min(end, reasons[n].End), end)
 		end = min(end, reasons[n].End)
-		start := max(gap.start, reasons[n].Start)
+		start := max(gap.Start, reasons[n].Start)
 		if w.add(StepUnknown, op, start, end); start < end {
 			w.steps[len(w.steps)-1].Cause = reasons[n].Cause
 		}
 		end = min(end, start)
 	}
-	if end == gap.end {
+	if end == gap.End {
 		return false
 	}
-	w.add(StepUnknown, op, gap.start, end)
+	w.add(StepUnknown, op, gap.Start, end)
 	return true
 }
 

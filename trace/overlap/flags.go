@@ -16,7 +16,7 @@ type flags struct {
 	streams []Edge                  // by To: the operation that started
 	waits   map[laneOf][]Edge       // by Landed: waits that took time
 	last    map[trace.SpanID]laneOf // of an operation: the lane of the workgroup that ended last
-	idles   map[[2]int64][]Reason   // by rank row and queue: of streams, by start
+	idles   [][][]Reason            // by rank row, queue and time
 }
 
 // laneOf is the lane of workgroups of an operation.
@@ -26,14 +26,7 @@ type laneOf struct {
 }
 
 func newFlags(run *trace.Run, reasons []Reason) *flags {
-	f := &flags{run: run, waits: map[laneOf][]Edge{}, last: map[trace.SpanID]laneOf{}, idles: map[[2]int64][]Reason{}}
-	for _, r := range reasons {
-		key := [2]int64{int64(r.Rank), r.Queue}
-		f.idles[key] = append(f.idles[key], r)
-	}
-	for _, list := range f.idles {
-		slices.SortStableFunc(list, func(a, b Reason) int { return cmp.Compare(a.Start, b.Start) })
-	}
+	f := &flags{run: run, waits: map[laneOf][]Edge{}, last: map[trace.SpanID]laneOf{}, idles: byQueue(reasons, len(run.Ranks))}
 	ends := map[trace.SpanID]trace.Time{}
 	for _, e := range Edges(run, reasons, mostFlags) {
 		switch e.Kind {
@@ -100,10 +93,12 @@ func (f *flags) idle(op trace.SpanID) []Reason {
 		return nil
 	}
 	lane := &f.run.Lanes[f.run.Spans[op].Lane]
-	if lane.Kind != trace.Queue {
-		return nil
+	for _, q := range f.idles[lane.Rank] {
+		if lane.Kind == trace.Queue && q[0].Queue == lane.ID {
+			return q
+		}
 	}
-	return f.idles[[2]int64{int64(lane.Rank), lane.ID}]
+	return nil
 }
 
 // before finds what posted the last flag that the stream of an operation waited for before

@@ -53,29 +53,36 @@ func idle(run *trace.Run, w *rankWork) Causes {
 	var c Causes
 	next := 0
 	for _, gap := range w.busy().gaps() {
-		for next < len(w.ops) && run.Spans[w.ops[next]].Start < gap.end {
-			next++
-		}
-		c.add(gap, w.firstIssued(run, next), func(call *trace.Span) bool { return w.waiting(call.Lane, gap.start) })
+		c.add(w, gap, w.issued(run, gap, &next))
 	}
 	return c
 }
 
-func (c *Causes) add(gap interval, call *trace.Span, waited func(call *trace.Span) bool) {
+// issued returns the call that issued the work that ends a gap, or nil. next is the first
+// of ops that starts at the end of the gap before, or later.
+func (w *rankWork) issued(run *trace.Run, gap Interval, next *int) *trace.Span {
+	for *next < len(w.ops) && run.Spans[w.ops[*next]].Start < gap.End {
+		*next++
+	}
+	return w.firstIssued(run, *next)
+}
+
+// add adds a gap of the rank before work that a call issued, or nil.
+func (c *Causes) add(w *rankWork, gap Interval, call *trace.Span) {
 	if call == nil {
-		c.Unknown += gap.end - gap.start
+		c.Unknown += gap.Length()
 		return
 	}
-	if call.Start <= gap.start {
-		c.Queued += gap.end - gap.start
+	if call.Start <= gap.Start {
+		c.Queued += gap.Length()
 		return
 	}
-	issued := min(call.Start, gap.end)
-	c.Launch += gap.end - issued
-	if waited(call) {
-		c.Sync += issued - gap.start
+	issued := min(call.Start, gap.End)
+	c.Launch += gap.End - issued
+	if w.waiting(call.Lane, gap.Start) {
+		c.Sync += issued - gap.Start
 	} else {
-		c.Host += issued - gap.start
+		c.Host += issued - gap.Start
 	}
 }
 

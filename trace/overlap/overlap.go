@@ -147,7 +147,7 @@ func reserve(run *trace.Run, work []rankWork) {
 // collect sorts the spans of a run by rank row.
 func collect(run *trace.Run) []rankWork {
 	work := make([]rankWork, len(run.Ranks))
-	moves := make([][]interval, len(run.Ranks))
+	moves := make([][]Interval, len(run.Ranks))
 	blocks := syncNames(run.Names)
 	var syncs []sync
 	reserve(run, work)
@@ -167,7 +167,7 @@ func collect(run *trace.Run) []rankWork {
 		w.ops = append(w.ops, trace.SpanID(i))
 		w.sets[c].add(s.Start, s.End)
 		if c == trace.ClassCommunication {
-			moves[run.RankOf(s)] = append(moves[run.RankOf(s)], interval{arrival(run, s), s.End})
+			moves[run.RankOf(s)] = append(moves[run.RankOf(s)], Interval{arrival(run, s), s.End})
 		}
 	}
 	for row := range work {

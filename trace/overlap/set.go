@@ -8,28 +8,32 @@ import (
 )
 
 // A set is a union of intervals: sorted, apart from each other, none empty.
-type set []interval
+type set []Interval
 
-type interval struct{ start, end trace.Time }
+// An Interval is a time from Start to End.
+type Interval struct{ Start, End trace.Time }
+
+// Length is 0 for an interval that ends before it starts.
+func (i Interval) Length() trace.Time { return max(0, i.End-i.Start) }
 
 // add puts an interval in whose start is not before that of any added so far.
 func (s *set) add(start, end trace.Time) {
 	if start == end {
 		return
 	}
-	if n := len(*s); n > 0 && start <= (*s)[n-1].end {
-		(*s)[n-1].end = max((*s)[n-1].end, end)
+	if n := len(*s); n > 0 && start <= (*s)[n-1].End {
+		(*s)[n-1].End = max((*s)[n-1].End, end)
 		return
 	}
-	*s = append(*s, interval{start, end})
+	*s = append(*s, Interval{start, end})
 }
 
 // unionOf is the union of intervals in any order.
-func unionOf(all []interval) set {
-	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+func unionOf(all []Interval) set {
+	slices.SortFunc(all, func(a, b Interval) int { return cmp.Compare(a.Start, b.Start) })
 	u := make(set, 0, len(all))
 	for _, i := range all {
-		u.add(i.start, i.end)
+		u.add(i.Start, i.End)
 	}
 	return u
 }
@@ -46,7 +50,7 @@ func (s set) within(from, to trace.Time) set {
 func (s set) length() trace.Time {
 	var sum trace.Time
 	for _, i := range s {
-		sum += i.end - i.start
+		sum += i.Length()
 	}
 	return sum
 }
@@ -55,11 +59,11 @@ func (s set) length() trace.Time {
 func (s set) union(t set) set {
 	u := make(set, 0, len(s)+len(t))
 	for len(s) > 0 || len(t) > 0 {
-		if len(t) == 0 || len(s) > 0 && s[0].start <= t[0].start {
-			u.add(s[0].start, s[0].end)
+		if len(t) == 0 || len(s) > 0 && s[0].Start <= t[0].Start {
+			u.add(s[0].Start, s[0].End)
 			s = s[1:]
 		} else {
-			u.add(t[0].start, t[0].end)
+			u.add(t[0].Start, t[0].End)
 			t = t[1:]
 		}
 	}
@@ -70,10 +74,10 @@ func (s set) union(t set) set {
 func (s set) intersect(t set) set {
 	var both set
 	for len(s) > 0 && len(t) > 0 {
-		if start, end := max(s[0].start, t[0].start), min(s[0].end, t[0].end); start < end {
-			both = append(both, interval{start, end})
+		if start, end := max(s[0].Start, t[0].Start), min(s[0].End, t[0].End); start < end {
+			both = append(both, Interval{start, end})
 		}
-		if s[0].end < t[0].end {
+		if s[0].End < t[0].End {
 			s = s[1:]
 		} else {
 			t = t[1:]
@@ -89,16 +93,12 @@ func (s set) gaps() set {
 	}
 	between := make(set, 0, len(s)-1)
 	for i := range s[1:] {
-		between = append(between, interval{s[i].end, s[i+1].start})
+		between = append(between, Interval{s[i].End, s[i+1].Start})
 	}
 	return between
 }
 
 // Covered is the length of the union of intervals.
 func Covered(all []Interval) trace.Time {
-	s := make([]interval, len(all))
-	for i, x := range all {
-		s[i] = interval{x.Start, x.End}
-	}
-	return unionOf(s).length()
+	return unionOf(slices.Clone(all)).length()
 }

@@ -53,7 +53,7 @@ func States(run *trace.Run, reasons []Reason, emit func(State)) {
 			continue
 		}
 		s := states{rank: int32(rank), emit: emit}
-		s.cut([4]set{w.sets[trace.ClassCompute], w.transfers, w.sets[trace.ClassCommunication], w.sets[trace.ClassCopy]}, func(gap interval) {
+		s.cut([4]set{w.sets[trace.ClassCompute], w.transfers, w.sets[trace.ClassCommunication], w.sets[trace.ClassCopy]}, func(gap Interval) {
 			if reasons != nil {
 				s.because(queues[rank], gap)
 				return
@@ -94,22 +94,22 @@ func (s *states) flush() {
 
 // cut goes through the boundaries of the sets, compute, transfers, communication and
 // copies, and adds a state for each interval between them; it calls idle where none covers.
-func (s *states) cut(sets [4]set, idle func(gap interval)) {
+func (s *states) cut(sets [4]set, idle func(gap Interval)) {
 	at := -trace.Infinity
 	for {
 		next, covered := trace.Infinity, [4]bool{}
 		for k := range sets {
 			x := &sets[k]
-			for len(*x) > 0 && (*x)[0].end <= at {
+			for len(*x) > 0 && (*x)[0].End <= at {
 				*x = (*x)[1:]
 			}
 			if len(*x) == 0 {
 				continue
 			}
-			if (*x)[0].start <= at {
-				covered[k], next = true, min(next, (*x)[0].end)
+			if (*x)[0].Start <= at {
+				covered[k], next = true, min(next, (*x)[0].End)
 			} else {
-				next = min(next, (*x)[0].start)
+				next = min(next, (*x)[0].Start)
 			}
 		}
 		switch {
@@ -127,20 +127,17 @@ func (s *states) cut(sets [4]set, idle func(gap interval)) {
 		case covered[3]:
 			s.add(Copying, at, next, "")
 		default:
-			idle(interval{at, next})
+			idle(Interval{at, next})
 		}
 		at = next
 	}
 }
 
 // issued finds the causes of a gap from the calls of the host, as idle does.
-func (s *states) issued(run *trace.Run, w *rankWork, gap interval) {
-	for s.next < len(w.ops) && run.Spans[w.ops[s.next]].Start < gap.end {
-		s.next++
-	}
+func (s *states) issued(run *trace.Run, w *rankWork, gap Interval) {
 	var c Causes
-	c.add(gap, w.firstIssued(run, s.next), func(call *trace.Span) bool { return w.waiting(call.Lane, gap.start) })
-	at := gap.start
+	c.add(w, gap, w.issued(run, gap, &s.next))
+	at := gap.Start
 	for _, x := range c.list() {
 		s.add(Idle, at, at+x.Time, x.Name)
 		at += x.Time
@@ -148,14 +145,14 @@ func (s *states) issued(run *trace.Run, w *rankWork, gap interval) {
 }
 
 // because finds the causes of a gap from the queue that ends it.
-func (s *states) because(queues [][]Reason, gap interval) {
+func (s *states) because(queues [][]Reason, gap Interval) {
 	for _, q := range queues {
-		last, _ := slices.BinarySearchFunc(q, gap.end, func(r Reason, t trace.Time) int { return cmp.Compare(r.End, t) })
-		if last == len(q) || q[last].End != gap.end {
+		last, _ := slices.BinarySearchFunc(q, gap.End, func(r Reason, t trace.Time) int { return cmp.Compare(r.End, t) })
+		if last == len(q) || q[last].End != gap.End {
 			continue
 		}
-		first, _ := slices.BinarySearchFunc(q, gap.start+1, func(r Reason, t trace.Time) int { return cmp.Compare(r.End, t) })
-		at := gap.start
+		first, _ := slices.BinarySearchFunc(q, gap.Start+1, func(r Reason, t trace.Time) int { return cmp.Compare(r.End, t) })
+		at := gap.Start
 		for _, r := range q[first : last+1] {
 			s.add(Idle, at, max(at, r.Start), "unknown")
 			s.add(Idle, max(at, r.Start), r.End, r.Cause)
@@ -163,7 +160,7 @@ func (s *states) because(queues [][]Reason, gap interval) {
 		}
 		return
 	}
-	s.add(Idle, gap.start, gap.end, "unknown")
+	s.add(Idle, gap.Start, gap.End, "unknown")
 }
 
 // byQueue lists reasons by rank, queue and end.

@@ -36,12 +36,6 @@ func (t Times) over(n trace.Time) Times {
 	return Times{t.Compute / n, t.Transfer / n, t.Waiting / n, t.Copies / n, t.Idle / n, t.Hidden / n}
 }
 
-// An Interval is a time from Start to End.
-type Interval struct{ Start, End trace.Time }
-
-// Length is 0 for an interval that ends before it starts.
-func (i Interval) Length() trace.Time { return max(0, i.End-i.Start) }
-
 // PerIteration returns, by rank row, what one of n iterations of a given time consists of:
 // n iterations ran in the rank's interval. An interval that is shorter than n times that
 // time is idle for the rest. One that is longer includes a wait for the start of another
