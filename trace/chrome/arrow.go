@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // An arrow is one end of a flow between two rows. rocprof v1 and rocmProfileData link
@@ -29,13 +30,8 @@ func (d *reader) flow(e *event) {
 		return
 	}
 	k := append(d.key[:0], "flow\x00"...)
-	k = append(append(k, unquote(e.cat)...), 0)
-	d.key = append(k, unquote(e.id)...)
-	id, ok := d.trackOf[string(d.key)]
-	if !ok {
-		id = int32(len(d.trackOf))
-		d.trackOf[string(d.key)] = id
-	}
+	k = append(append(k, lex.Unquote(e.cat)...), 0)
+	id := d.number(append(k, lex.Unquote(e.id)...))
 	d.arrows = trace.Append(&d.Builder, d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
 }
 
@@ -96,12 +92,12 @@ func (d *reader) join(from, to trace.SpanID, offered int64) bool {
 	if !d.isCall(from) || !work.Kind.OnDevice() {
 		return false
 	}
-	call := d.Builder.Call(d.Builder.Span(from).Attr)
+	call := &d.Builder.Run.Calls[d.Builder.Span(from).Attr]
 	var correlation *int64
 	if work.Kind == trace.Copy {
-		correlation = &d.Builder.Copy(work.Attr).Correlation
+		correlation = &d.Builder.Run.Copies[work.Attr].Correlation
 	} else {
-		correlation = &d.Builder.Kernel(work.Attr).Correlation
+		correlation = &d.Builder.Run.Kernels[work.Attr].Correlation
 	}
 	if *correlation != 0 {
 		return false

@@ -1,23 +1,24 @@
 package chrome
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // number reads an integer argument; 0 if absent or invalid.
 func number(b []byte) int64 {
-	n, _ := integer(b)
+	n, _ := lex.Integer(b)
 	return n
 }
 
 // small reads an integer argument that fits int32; 0 if absent or invalid.
 func small(b []byte) int32 {
-	n, ok := integer(b)
+	n, ok := lex.Integer(b)
 	if !ok || n > math.MaxInt32 || n < math.MinInt32 {
 		return 0
 	}
@@ -31,15 +32,15 @@ func count(b []byte) int32 { return max(0, small(b)) }
 func triple(b []byte) (t [3]int32) {
 	i := 1
 	for k := range t {
-		if i = skipSpace(b, i); i >= len(b) || !isDigit(b[i]) {
+		if i = lex.SkipSpace(b, i); i >= len(b) || !lex.IsDigit(b[i]) {
 			return [3]int32{}
 		}
 		j := i
-		for j < len(b) && isDigit(b[j]) {
+		for j < len(b) && lex.IsDigit(b[j]) {
 			j++
 		}
 		t[k] = small(b[i:j])
-		if i = skipSpace(b, j); i < len(b) && b[i] == ',' {
+		if i = lex.SkipSpace(b, j); i < len(b) && b[i] == ',' {
 			i++
 		}
 	}
@@ -84,34 +85,10 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 		Dir:         trace.Fill,
 	}
 	if c == memcpy {
-		row.Dir = direction(e.name, a.kind)
+		row.Dir = names.Direction(string(e.name) + string(a.kind))
 	}
 	d.copies = trace.Append(&d.Builder, d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
 	return d.Builder.AddCopy(row)
-}
-
-// direction reads HtoD, DtoH and similar from the name or the kind.
-func direction(name, kind []byte) trace.CopyDir {
-	for _, s := range [...][]byte{name, kind} {
-		for _, d := range [...]struct {
-			word string
-			dir  trace.CopyDir
-		}{
-			{"HtoD", trace.HostToDevice},
-			{"HostToDevice", trace.HostToDevice},
-			{"DtoH", trace.DeviceToHost},
-			{"DeviceToHost", trace.DeviceToHost},
-			{"DtoD", trace.DeviceToDevice},
-			{"DeviceToDevice", trace.DeviceToDevice},
-			{"PtoP", trace.PeerToPeer},
-			{"HtoH", trace.HostToHost},
-		} {
-			if bytes.Contains(s, []byte(d.word)) {
-				return d.dir
-			}
-		}
-	}
-	return trace.UnknownDir
 }
 
 // call adds the side row of a host call.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // nativeVersion is the version of nativeHeader. A reader of a lower version must reject
@@ -102,8 +103,8 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 		out.arrow(trace.SpanID(i))
 	}
 	for i, f := range flows {
-		out.link("s", len(run.Spans)+i, f.From, f.Left, f.Name)
-		out.link("f", len(run.Spans)+i, f.To, f.Came, f.Name)
+		out.end("s", "overlapse", f.Name, len(run.Spans)+i, run.Spans[f.From], f.Left)
+		out.end("f", "overlapse", f.Name, len(run.Spans)+i, run.Spans[f.To], f.Came)
 	}
 	for _, c := range counters {
 		for i, at := range c.At {
@@ -137,7 +138,7 @@ func (w *writer) next() {
 	w.b = append(w.b, '\n')
 }
 
-func (w *writer) str(s string) { w.b = appendString(w.b, s) }
+func (w *writer) str(s string) { w.b = lex.AppendString(w.b, s) }
 
 func (w *writer) raw(s string) { w.b = append(w.b, s...) }
 
@@ -205,27 +206,28 @@ func height(k trace.LaneKind) int {
 }
 
 func (w *writer) metadata(name string, rank, tid int, value string) {
-	w.next()
-	w.raw(`{"ph":"M","name":"`)
-	w.raw(name)
-	w.raw(`"`)
-	w.field("pid", int64(rank+1))
-	w.field("tid", int64(tid))
-	w.raw(`,"args":{"name":`)
+	w.named(name, rank, tid, "name")
 	w.str(value)
 	w.raw(`}}`)
 }
 
 func (w *writer) order(name string, rank, tid, index int) {
+	w.named(name, rank, tid, "sort_index")
+	w.int(int64(index))
+	w.raw(`}}`)
+}
+
+// named begins a metadata event, up to the value of its argument.
+func (w *writer) named(name string, rank, tid int, argument string) {
 	w.next()
 	w.raw(`{"ph":"M","name":"`)
 	w.raw(name)
 	w.raw(`"`)
 	w.field("pid", int64(rank+1))
 	w.field("tid", int64(tid))
-	w.raw(`,"args":{"sort_index":`)
-	w.int(int64(index))
-	w.raw(`}}`)
+	w.raw(`,"args":{"`)
+	w.raw(argument)
+	w.raw(`":`)
 }
 
 // span writes an event of phase X. An event has args.stream, bytes, External id
@@ -239,9 +241,9 @@ func (w *writer) span(id trace.SpanID) {
 	w.str(w.run.NameOf(s))
 	w.place(s)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, s.Start)
+	w.b = lex.AppendMicros(w.b, s.Start)
 	w.raw(`,"dur":`)
-	w.b = appendMicros(w.b, s.Dur())
+	w.b = lex.AppendMicros(w.b, s.Dur())
 	w.raw(`,"args":{"device":`)
 	w.int(int64(w.run.Lanes[s.Lane].Device))
 	w.optional("parent", int32(s.Parent))
@@ -283,22 +285,24 @@ func (w *writer) arrow(id trace.SpanID) {
 	if from == trace.None {
 		return
 	}
-	w.flow("s", id, w.run.Spans[from])
-	w.flow("f", id, s)
+	call := w.run.Spans[from]
+	w.end("s", "ac2g", "ac2g", int(id), call, call.Start)
+	w.end("f", "ac2g", "ac2g", int(id), s, s.Start)
 }
 
-// link writes one end of a further arrow. An end must lie before the end of its slice.
-func (w *writer) link(phase string, id int, span trace.SpanID, at trace.Time, name string) {
-	s := w.run.Spans[span]
+// end writes one end of an arrow, which must lie before the end of its slice.
+func (w *writer) end(phase, category, name string, id int, s trace.Span, at trace.Time) {
 	w.next()
 	w.raw(`{"ph":"`)
 	w.raw(phase)
-	w.raw(`","bp":"e","cat":"overlapse","name":`)
+	w.raw(`","bp":"e","cat":"`)
+	w.raw(category)
+	w.raw(`","name":`)
 	w.str(name)
 	w.field("id", int64(id)+1)
 	w.place(s)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, max(s.Start, min(at, s.End-1)))
+	w.b = lex.AppendMicros(w.b, max(s.Start, min(at, s.End-1)))
 	w.raw(`}`)
 }
 
@@ -309,20 +313,8 @@ func (w *writer) value(rank int32, name string, at trace.Time, value float64) {
 	w.str(name)
 	w.field("pid", int64(rank)+1)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, at)
+	w.b = lex.AppendMicros(w.b, at)
 	w.raw(`,"args":{"value":`)
 	w.b = strconv.AppendFloat(w.b, value, 'g', 6, 64)
 	w.raw(`}}`)
-}
-
-func (w *writer) flow(phase string, id trace.SpanID, s trace.Span) {
-	w.next()
-	w.raw(`{"ph":"`)
-	w.raw(phase)
-	w.raw(`","bp":"e","cat":"ac2g","name":"ac2g"`)
-	w.field("id", int64(id)+1)
-	w.place(s)
-	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, s.Start)
-	w.raw(`}`)
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/trace/wire"
 )
 
 // notes are the debug annotations of rocprofv3's slices that a run keeps.
@@ -20,18 +22,18 @@ type notes struct {
 func (n *notes) add(s *sequence, message []byte) {
 	var key, text string
 	var number int64
-	for f := (field{rest: message}); f.next(); {
-		switch f.id {
+	for f := (wire.Field{Rest: message}); f.Next(); {
+		switch f.ID {
 		case 1:
-			key = s.keys[f.number]
+			key = s.keys[f.Number]
 		case 10:
-			key = string(f.bytes)
+			key = string(f.Bytes)
 		case 2, 3, 4, 7:
-			number = int64(f.number)
+			number = int64(f.Number)
 		case 6:
-			text = string(f.bytes)
+			text = string(f.Bytes)
 		case 17:
-			text = s.values[f.number]
+			text = s.values[f.Number]
 		}
 	}
 	if text != "" {
@@ -107,7 +109,7 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		good = d.AddKernel(process, d.kernel(process, name, s, end))
 	case "memory_copy":
 		c := assemble.Copy{
-			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: direction(s.name + s.notes.operation),
+			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: names.Direction(s.name + s.notes.operation),
 			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
 		}
 		good = d.AddCopy(process, &c)
@@ -165,22 +167,4 @@ func (d *reader) pid(t *track) int64 {
 		t = parent
 	}
 	return 0
-}
-
-// direction finds HOST_TO_DEVICE and its like in a word.
-func direction(word string) trace.CopyDir {
-	for _, d := range [...]struct {
-		word string
-		dir  trace.CopyDir
-	}{
-		{"HOST_TO_DEVICE", trace.HostToDevice},
-		{"DEVICE_TO_HOST", trace.DeviceToHost},
-		{"DEVICE_TO_DEVICE", trace.DeviceToDevice},
-		{"HOST_TO_HOST", trace.HostToHost},
-	} {
-		if strings.Contains(word, d.word) {
-			return d.dir
-		}
-	}
-	return trace.UnknownDir
 }

@@ -1,6 +1,7 @@
 package rocprof
 
 import (
+	"cmp"
 	"io"
 	"strconv"
 	"strings"
@@ -96,7 +97,7 @@ func (j *resultsReader) readProcess() {
 			for j.s.object(); j.s.more(); {
 				j.s.key()
 				for j.s.array(); j.s.more(); {
-					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.d.InputOffset())
+					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.at())
 					j.s.skip()
 				}
 			}
@@ -196,12 +197,12 @@ func (j *resultsReader) operations() (names []string) {
 
 // messages reads [{"key": correlation id, "value": message}].
 func (j *resultsReader) messages() {
-	if j.s.err == nil && j.s.d.PeekKind() != '[' {
+	if j.s.peek() != '[' {
 		j.s.skip()
 		return
 	}
 	for j.s.array(); j.s.more(); {
-		if j.s.d.PeekKind() != '{' {
+		if j.s.peek() != '{' {
 			j.s.skip()
 			continue
 		}
@@ -239,14 +240,14 @@ func (j *resultsReader) symbol() {
 			j.s.skip()
 		}
 	}
-	y.name = firstOf(formatted, mangled)
+	y.name = cmp.Or(formatted, mangled)
 	j.symbols[id] = y
 }
 
 // records reads the records of one kind.
 func (j *resultsReader) records(kind string) {
 	for j.s.array(); j.s.more(); {
-		at := j.s.d.InputOffset()
+		at := j.s.at()
 		var r record
 		j.record(&r)
 		if j.s.err != nil {
@@ -384,7 +385,7 @@ func (j *resultsReader) nameAll() {
 		if !u.kernel {
 			continue
 		}
-		j.Builder.Kernel(s.Attr).Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
+		j.Builder.Run.Kernels[s.Attr].Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
 		if j.IsCollective(name) {
 			s.Kind = trace.Collective
 		}
@@ -393,7 +394,7 @@ func (j *resultsReader) nameAll() {
 
 func (j *resultsReader) nameOf(u unnamed) string {
 	if u.kernel {
-		return firstOf(j.symbols[u.operation].name, "kernel "+strconv.FormatInt(u.operation, 10))
+		return cmp.Or(j.symbols[u.operation].name, "kernel "+strconv.FormatInt(u.operation, 10))
 	}
 	if m, ok := j.ranges[u.marker]; ok && u.marker != 0 {
 		return m

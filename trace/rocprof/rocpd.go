@@ -1,6 +1,7 @@
 package rocprof
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,7 @@ func (d *dbReader) rocpd() {
 		if suffix, ok := strings.CutPrefix(t, dispatchTable); ok {
 			g := rocpdReader{
 				dbReader: d, suffix: suffix, agents: map[int64]int32{}, symbols: map[int64]symbol{},
-				processes: map[int64]int32{}, threads: map[int64]int64{},
+				processes: map[int64]int32{}, threads: map[int64]int64{}, events: map[int64]rocpdEvent{},
 			}
 			g.read()
 		}
@@ -34,8 +35,8 @@ type rocpdReader struct {
 	symbols   map[int64]symbol
 	agents    map[int64]int32
 	processes map[int64]int32
-	threads   map[int64]int64 // operating system's number
-	events    events
+	threads   map[int64]int64      // operating system's number
+	events    map[int64]rocpdEvent // by id
 }
 
 // A rocpdEvent links a kernel, copy or call with others. The stack id links a call
@@ -51,7 +52,7 @@ func (g *rocpdReader) read() {
 	g.readAgents()
 	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
 	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
-		g.symbols[r.Int(0)] = symbol{firstOf(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
+		g.symbols[r.Int(0)] = symbol{cmp.Or(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
 	})
 	g.readEvents()
 	g.readKernels()
@@ -81,7 +82,7 @@ func (g *rocpdReader) readProcesses() {
 // object, as torchrun, Open MPI, Slurm and MPICH set them.
 func launcher(environment string) (rank, world int) {
 	values := map[string]int64{}
-	s := newJSONScanner(strings.NewReader(environment), "")
+	s := scanText(environment)
 	for s.object(); s.more(); {
 		key := string(s.key())
 		if n, err := strconv.ParseInt(s.text(), 10, 32); err == nil && n >= 0 {
@@ -112,7 +113,7 @@ func (g *rocpdReader) readAgents() {
 // sizeIn reads the properties of an agent, a JSON object.
 func sizeIn(extdata string) *agentSize {
 	var size agentSize
-	s := newJSONScanner(strings.NewReader(extdata), "")
+	s := scanText(extdata)
 	for s.object(); s.more(); {
 		if to := size.field(string(s.key())); to != nil {
 			*to = s.number()
@@ -156,41 +157,9 @@ func (g *rocpdReader) readEvents() {
 		return
 	}
 	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
-		g.events.add(r.Int(0), rocpdEvent{r.Int(1), assemble.Narrow(r.Int(2))})
+		g.events[r.Int(0)] = rocpdEvent{r.Int(1), assemble.Narrow(r.Int(2))}
 	})
 }
-
-// events are by id. Ids usually number the rows, but a file may hold any: an id
-// far above the number of rows must not cost memory.
-type events struct {
-	dense []rocpdEvent
-	rest  map[int64]rocpdEvent
-	rows  int64
-}
-
-func (e *events) add(id int64, v rocpdEvent) {
-	e.rows++
-	if id < 0 || id > 4*e.rows+1024 {
-		if e.rest == nil {
-			e.rest = map[int64]rocpdEvent{}
-		}
-		e.rest[id] = v
-		return
-	}
-	if n := int(id) + 1 - len(e.dense); n > 0 {
-		e.dense = append(e.dense, make([]rocpdEvent, n)...)
-	}
-	e.dense[id] = v
-}
-
-func (e *events) of(id int64) rocpdEvent {
-	if v, ok := e.rest[id]; ok || id < 0 || id >= int64(len(e.dense)) {
-		return v
-	}
-	return e.dense[id]
-}
-
-func (g *rocpdReader) event(id int64) rocpdEvent { return g.events.of(id) }
 
 func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}
@@ -202,13 +171,13 @@ func (g *rocpdReader) readKernels() {
 		kernel := g.symbols[r.Int(6)]
 		name, ok := names[r.Int(6)]
 		if !ok {
-			name = g.Builder.Intern(firstOf(kernel.name, "kernel "+r.Text(6)))
+			name = g.Builder.Intern(cmp.Or(kernel.name, "kernel "+r.Text(6)))
 			names[r.Int(6)] = name
 		}
 		d := assemble.Dispatch{
 			Agent: g.agentOf(r, 3, process), Queue: r.Int(4), Name: name, Start: start, End: end,
 			Kernel: trace.Kernel{
-				Stream: r.Int(5), Correlation: g.event(r.Int(7)).stack, Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(kernel.vgprs),
+				Stream: r.Int(5), Correlation: g.events[r.Int(7)].stack, Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(kernel.vgprs),
 			},
 		}
 		setGrid(&d.Kernel, [3]int64{r.Int(12), r.Int(13), r.Int(14)}, [3]int64{r.Int(9), r.Int(10), r.Int(11)})
@@ -222,7 +191,7 @@ func (g *rocpdReader) readCopies() {
 			process := g.processOf(r.Int(2))
 			c := assemble.Copy{
 				Name: g.names.Name(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
-				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.event(r.Int(8)).stack, Start: start, End: end,
+				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.events[r.Int(8)].stack, Start: start, End: end,
 			}
 			c.Dir = g.Between(c.From, c.To)
 			g.AddCopy(process, &c)
@@ -242,7 +211,7 @@ func (g *rocpdReader) readRegions() {
 	arguments := g.readArguments()
 	domains := map[int32]domain{}
 	g.Timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
-		e := g.event(r.Int(5))
+		e := g.events[r.Int(5)]
 		in, ok := domains[e.category]
 		if !ok {
 			in = domainOf(g.names.Of[int64(e.category)])
@@ -310,7 +279,7 @@ func (a callArguments) arguments() *assemble.Arguments {
 
 // messageIn reads {"message": "..."}.
 func messageIn(extdata string) (message string) {
-	s := newJSONScanner(strings.NewReader(extdata), "")
+	s := scanText(extdata)
 	for s.object(); s.more(); {
 		if string(s.key()) == "message" {
 			message = s.text()
