@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -268,8 +267,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 		f.Retarget = input.BesidesMachine(planPath, g.Retarget)
 	}
 	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
-	var wrong cli.Error
-	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
+	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
 	}
 	if err != nil {
