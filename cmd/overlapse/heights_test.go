@@ -98,6 +98,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/internal/doctor":     {height: command + 2, uses: []string{"golang.org/x/term"}},
 	"cmd/overlapse/internal/sweeping":   {height: command + 2, uses: []string{"github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/internal/inspection": {height: command + 3},
 	"cmd/overlapse/internal/results":    {height: command + 3},
 	"cmd/overlapse/internal/difference": {height: command + 4},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweeping"
@@ -94,7 +95,7 @@ func schemaLines() []string {
 		{"tune", reflect.TypeFor[tuning]()},
 		{"sweep", reflect.TypeFor[sweeping.Results]()},
 		{"diff", reflect.TypeFor[difference.Difference]()},
-		{"inspect", reflect.TypeFor[inspected]()},
+		{"inspect", reflect.TypeFor[inspection.Inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
 		{"doctor", reflect.TypeFor[doctor.Diagnosis]()},
 		{"export.spans[]", reflect.TypeFor[schema.Span]()},
