@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,7 +227,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 		return err
 	}
 	if o.output != "" {
-		if err := a.files.Write(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+		if err := a.files.WriteBytes(o.output, text.Bytes()); err != nil {
 			return err
 		}
 	} else if !formatted {

@@ -58,10 +58,7 @@ func (s folderStore) Write(_ context.Context, name string, data []byte) error {
 	if err := os.MkdirAll(s.path, 0o777); err != nil {
 		return err
 	}
-	return s.files.Write(filepath.Join(s.path, name), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return s.files.WriteBytes(filepath.Join(s.path, name), data)
 }
 
 // A bucketStore is the objects of an S3 bucket below a prefix.
