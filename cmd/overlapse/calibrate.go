@@ -100,7 +100,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	gpu := ""
 	for _, name := range o.files {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
-			if file := filepath.Join(name, "rows.jsonl"); exists(file) {
+			if file := filepath.Join(name, "rows.jsonl"); input.IsFile(file) {
 				check = append(check, file)
 			}
 			if gpu, err = gpuOf(filepath.Join(name, "machine.json")); err != nil {
@@ -142,10 +142,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if _, err := profile.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
 		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
 	}
-	return a.files.Write(o.output, func(w io.Writer) error {
-		_, err := w.Write(text.Bytes())
-		return err
-	})
+	return a.files.WriteBytes(o.output, text.Bytes())
 }
 
 // gpuOf is the name of the GPU that capture.py wrote into machine.json; "" without the file.
@@ -163,11 +160,6 @@ func gpuOf(file string) (string, error) {
 		return "", fmt.Errorf("%s: %w (capture.py writes it; remove it to keep the base's name of the GPU)", file, err)
 	}
 	return plain.Line(m.GPU), nil
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 // baseOf is the shipped profile that the rows' machine names, else h200.
@@ -250,19 +242,13 @@ func (a *app) plan(o input.Flags, output string) error {
 		}
 	}
 	a.Notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.Path, m.Name, assumed, m.Name)
-	write := func(w io.Writer) error { return writeRequests(w, requests) }
-	if output != "" {
-		return a.files.Write(output, write)
-	}
-	return write(a.Out)
-}
-
-func writeRequests(w io.Writer, requests []validate.Request) error {
-	e := json.NewEncoder(plain.JSON(w))
-	for _, r := range requests {
-		if err := e.Encode(r); err != nil {
-			return err
+	return a.writeOut(output, func(w io.Writer) error {
+		e := json.NewEncoder(plain.JSON(w))
+		for _, r := range requests {
+			if err := e.Encode(r); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }

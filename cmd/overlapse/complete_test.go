@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -44,7 +45,7 @@ func completed(t *testing.T, line string) []string {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	args := append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...)
-	if code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != exitOK {
+	if code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
 		t.Fatalf("%s: exit %d: %s", line, code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"path/filepath"
 
@@ -94,7 +93,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		d.Print(a.Console, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {
-		return cli.Threshold{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, words.Percent(d.Change), d.A.Name, words.Percent(o.above))}
+		return cli.Exit(cli.Threshold, "%s takes %s longer than %s, more than %s", d.B.Name, words.Percent(d.Change), d.A.Name, words.Percent(o.above))
 	}
 	return err
 }
@@ -119,7 +118,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 	sides := [2]difference.Side{}
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
-			return x, y, cli.NotRun{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
+			return x, y, cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 		}
 		sides[i] = difference.Replayed(r, w, &out)
 	}

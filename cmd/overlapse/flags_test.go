@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -102,7 +103,7 @@ func TestExtremeFlags(t *testing.T) {
 	}
 	none := regexp.MustCompile(`\b(NaN|[+-]Inf)\b|goroutine |runtime error`)
 	eachCommand(t, func(c *cobra.Command, args []string) {
-		if code, _, stderr := runTiny(args); code != exitOK {
+		if code, _, stderr := runTiny(args); code != cli.OK {
 			t.Fatalf("%q: exit code %d: %s", args, code, stderr)
 		}
 		visit := func(f *pflag.Flag) {
@@ -112,7 +113,7 @@ func TestExtremeFlags(t *testing.T) {
 			for _, v := range values {
 				line := append(slices.Clone(args), "--"+f.Name+"="+v)
 				code, out, stderr := runTiny(line)
-				if code < exitOK || code > exitThreshold {
+				if code < cli.OK || code > cli.Threshold {
 					t.Errorf("%q: exit code %d: %s", line, code, stderr)
 				}
 				text := out + stderr
@@ -160,7 +161,7 @@ func TestExtremeMachines(t *testing.T) {
 				t.Fatal(err)
 			}
 			code, out, stderr := runTiny([]string{"replay", "tiny", "--machine", "m.yaml:2", "--strategy", "bulk,multistream,ideal", "--format", "csv"})
-			if code > exitFailed || none.MatchString(out+stderr) {
+			if code > cli.Failed || none.MatchString(out+stderr) {
 				t.Errorf("%s: exit code %d\n%s%s", text, code, out, stderr)
 			}
 		}
@@ -191,7 +192,7 @@ func TestFullDisk(t *testing.T) {
 		args = slices.DeleteFunc(args, func(s string) bool { return c.Name() == "export" && (s == "-o" || s == "x.svg") })
 		var stderr bytes.Buffer
 		code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: plain.Writer(full{}), Err: &stderr, Data: full{}}))
-		if code != exitFailed || !strings.Contains(stderr.String(), errFull.Error()) {
+		if code != cli.Failed || !strings.Contains(stderr.String(), errFull.Error()) {
 			t.Errorf("%q: exit code %d, and %q", args, code, stderr.String())
 		}
 	})
@@ -204,7 +205,7 @@ func TestDefect(t *testing.T) {
 	a.Err = &stderr
 	code := run([]string{"replay", "-"}, a) // without standard input
 	want := regexp.MustCompile(`^overlapse: defect: runtime error: .* at [a-z/]+\.go:\d+ .*\(please report this line; overlapse .*arguments \["replay" "-"\]\)\n$`)
-	if code != exitDefect || !want.MatchString(stderr.String()) {
+	if code != cli.Defect || !want.MatchString(stderr.String()) {
 		t.Errorf("exit code %d, and %q", code, stderr.String())
 	}
 }

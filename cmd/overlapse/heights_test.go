@@ -81,7 +81,6 @@ var folders = map[string]folder{
 	"engines/explain":  {height: 6},
 	"engines/verdict":  {height: 7},
 	"engines/validate": {height: 8},
-	"engines/sweep":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
 	"samples/workloads":    {height: 0},
 	"samples/own-strategy": {height: command},
@@ -96,7 +95,8 @@ var folders = map[string]folder{
 	}},
 	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/internal/doctor":     {height: command + 2, uses: []string{"golang.org/x/term"}},
-	"cmd/overlapse/internal/sweeping":   {height: command + 2, uses: []string{"github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/internal/sweep":      {height: command + 2, spawns: true, uses: []string{"github.com/goccy/go-yaml", "github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/internal/inspection": {height: command + 3},
 	"cmd/overlapse/internal/results":    {height: command + 3},
 	"cmd/overlapse/internal/difference": {height: command + 4},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{

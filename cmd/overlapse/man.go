@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,10 +57,7 @@ func (a *app) writeManual(c *cobra.Command, dir string) error {
 		return err
 	}
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
-	return a.files.Write(filepath.Join(dir, name), func(w io.Writer) error {
-		_, err := w.Write(page.Bytes())
-		return err
-	})
+	return a.files.WriteBytes(filepath.Join(dir, name), page.Bytes())
 }
 
 // manualText writes a help text as Markdown: indented lines are examples, and nothing else is

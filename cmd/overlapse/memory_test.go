@@ -76,14 +76,3 @@ func TestMemoryPerEvent(t *testing.T) {
 	t.Logf("%d bytes an event read; %d a kernel lifted, %d allocated for it", (read-before)/events, (live()-read)/(kernels*ranks), (end.TotalAlloc-start.TotalAlloc)/(kernels*ranks))
 	runtime.KeepAlive(w)
 }
-
-// Lists in inspect's JSON that grow with the trace are cut, and the rest is counted.
-func TestBoundedLists(t *testing.T) {
-	short, long := make([]int, 3), make([]int, maxListed+5)
-	if n := truncateList(&short); n != 0 || len(short) != 3 {
-		t.Errorf("%d of 3 left out", n)
-	}
-	if n := truncateList(&long); n != 5 || len(long) != maxListed {
-		t.Errorf("%d left out, %d listed", n, len(long))
-	}
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
@@ -24,7 +25,7 @@ import (
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	if code := run(append(args, "-q"), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})); code != exitOK {
+	if code := run(append(args, "-q"), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})); code != cli.OK {
 		t.Fatalf("%q: exit %d: %s", args, code, stderr.String())
 	}
 	return out.Bytes()

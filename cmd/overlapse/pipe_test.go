@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 // A pipe is read as standard input is if it is the only path, and refused among others, in a
@@ -23,14 +25,14 @@ func TestPipes(t *testing.T) {
 		}
 	}
 	go func() { _ = os.WriteFile("pipe.json", text, 0o600) }()
-	if code, out, stderr := runTiny([]string{"inspect", "pipe.json"}); code != exitOK || !strings.Contains(out, "nvjet_tst_128x256") {
+	if code, out, stderr := runTiny([]string{"inspect", "pipe.json"}); code != cli.OK || !strings.Contains(out, "nvjet_tst_128x256") {
 		t.Errorf("exit %d: %s%s", code, out, stderr)
 	}
 	if err := os.WriteFile("plan.yaml", []byte("inputs: [pipe.json]\nstrategies: [bulk]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"inspect", "tiny"}, {"inspect", "tiny/rank0.json", "pipe.json"}, {"sweep", "plan.yaml", "-o", "swept"}} {
-		if code, _, stderr := runTiny(args); code != exitFailed || !strings.Contains(stderr, "a named pipe, not a file") {
+		if code, _, stderr := runTiny(args); code != cli.Failed || !strings.Contains(stderr, "a named pipe, not a file") {
 			t.Errorf("%q: exit %d: %s", args, code, stderr)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
@@ -31,7 +32,7 @@ func TestReadmeAnswers(t *testing.T) {
 		shown, rest, _ := strings.Cut(part, "```\n")
 		command, shown, _ := strings.Cut(shown, "\n")
 		var out, stderr bytes.Buffer
-		if code := run(append([]string{"-q"}, strings.Fields(command)...), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != exitOK {
+		if code := run(append([]string{"-q"}, strings.Fields(command)...), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
 			t.Fatalf("%s: exit %d: %s", command, code, stderr.String())
 		}
 		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")

@@ -75,7 +75,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	case err != nil:
 		return err
 	}
-	write := func(w io.Writer) error {
+	return a.writeOut(output, func(w io.Writer) error {
 		all, each, summary := claimTables(found)
 		switch format {
 		case "json":
@@ -93,11 +93,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		to.Show(all)
 		fmt.Fprintf(w, "\n%s\n", strings.Join(summary, "\n"))
 		return nil
-	}
-	if output == "" {
-		return write(a.Out)
-	}
-	return a.files.Write(output, write)
+	})
 }
 
 // selectClaims are the papers and the claims that words name; no words select all.

@@ -23,15 +23,6 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// Exit codes, as `overlapse --help` documents them.
-const (
-	exitOK        = 0
-	exitFailed    = 1
-	exitUsage     = 2
-	exitThreshold = 3
-	exitDefect    = 4
-)
-
 // An app is what a command works with: the streams, the global flags, and the files that
 // it writes.
 type app struct {
@@ -54,42 +45,35 @@ func run(args []string, a *app) int {
 	root.SetArgs(args)
 	a.Command = "overlapse " + words.ShellWords(args)
 	err := a.execute(ctx, root)
-	var wrong cli.Error
-	var threshold cli.Threshold
 	if err == nil {
 		err = a.noCommand
 	}
-	if err == nil || errors.As(err, &threshold) {
-		if lost := cmp.Or(out.err, data.err); lost != nil {
-			err = fmt.Errorf("standard output: %w", files.WithoutPath(lost))
-		}
+	code, stated := cli.Code(err)
+	if lost := cmp.Or(out.err, data.err); lost != nil && (err == nil || code == cli.Threshold) {
+		err, code, stated = fmt.Errorf("standard output: %w", files.WithoutPath(lost)), cli.Failed, false
 	}
 	var defect *guard.PanicError
 	switch {
 	case err == nil:
-		return exitOK
+		return cli.OK
 	case errors.As(err, &defect):
 		a.files.Close()
 		fmt.Fprintf(a.Err, "overlapse: defect: %s (please report this line; overlapse %s, arguments %q)\n", plain.Line(defect.Error()), version(), args)
-		return exitDefect
+		return cli.Defect
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
-		return exitFailed
-	case errors.As(err, &wrong):
+		return cli.Failed
+	case code == cli.Usage:
 		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(cli.Suggest(err)))
-		return exitUsage
+		return code
 	}
 	for _, line := range errorLines(err) {
 		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(line))
 	}
-	if errors.As(err, &threshold) {
-		return exitThreshold
-	}
-	var cannot cli.NotRun
-	if len(a.files.Written) > 0 && !errors.As(err, &cannot) {
+	if len(a.files.Written) > 0 && !stated {
 		fmt.Fprintf(a.Err, "overlapse: %v\n", &a.files)
 	}
-	return exitFailed
+	return code
 }
 
 // A kept writer keeps its first error: tables are printed without looking at errors, and a

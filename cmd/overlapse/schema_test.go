@@ -15,10 +15,10 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweeping"
-	"github.com/overlapse/overlapse/engines/sweep"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweep"
 )
 
 const schemaFile = "testdata/schema.golden"
@@ -92,9 +92,9 @@ func schemaLines() []string {
 	}{
 		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
-		{"sweep", reflect.TypeFor[sweeping.Results]()},
+		{"sweep", reflect.TypeFor[sweep.Results]()},
 		{"diff", reflect.TypeFor[difference.Difference]()},
-		{"inspect", reflect.TypeFor[inspected]()},
+		{"inspect", reflect.TypeFor[inspection.Inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
 		{"doctor", reflect.TypeFor[doctor.Diagnosis]()},
 		{"export.spans[]", reflect.TypeFor[schema.Span]()},

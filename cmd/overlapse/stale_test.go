@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 // The cells of a sweep are computed again whenever a file that is read for them appears,
@@ -65,7 +67,7 @@ func TestStaleSweep(t *testing.T) {
 		computes := func(want bool, when string) {
 			t.Helper()
 			code, _, stderr := runTiny([]string{"sweep", "stale.yaml", "-o", out})
-			if got := strings.Contains(stderr, "; 0 finished before"); code != exitOK || got != want {
+			if got := strings.Contains(stderr, "; 0 finished before"); code != cli.OK || got != want {
 				t.Errorf("%s on %q: %s %s: exit %d, computed: %v\n%s", c.input, c.machine, c.file, when, code, got, stderr)
 			}
 		}
@@ -92,7 +94,7 @@ func TestStaleSweep(t *testing.T) {
 	for _, c := range []struct {
 		flags string
 		code  int
-	}{{"", exitFailed}, {"--skip-bad", exitOK}, {"", exitFailed}, {"--skip-bad", exitOK}} {
+	}{{"", cli.Failed}, {"--skip-bad", cli.OK}, {"", cli.Failed}, {"--skip-bad", cli.OK}} {
 		args := append([]string{"sweep", "stale.yaml", "-o", out}, strings.Fields(c.flags)...)
 		if code, _, stderr := runTiny(args); code != c.code {
 			t.Errorf("a broken rank, %q: exit %d\n%s", c.flags, code, stderr)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
@@ -73,7 +74,7 @@ func TestInterruptedSweep(t *testing.T) {
 		}
 	}
 	plan("other.yaml", "multistream:channels=1|2|3|4|5|6|7|8|9|10|11|12|13|14|15|16")
-	if code, _, stderr := runTiny([]string{"sweep", "other.yaml", "-o", "out"}); code != exitOK {
+	if code, _, stderr := runTiny([]string{"sweep", "other.yaml", "-o", "out"}); code != cli.OK {
 		t.Fatal(stderr)
 	}
 	plan("mine.yaml", "decompose:chunks=2|3|4|5|6|7|8|9|10|11")

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,11 +18,10 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweeping"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweep"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/trace/regular"
@@ -119,7 +117,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if o.merge {
 		return a.mergeSweep(ctx, o)
 	}
-	part, parts, err := sweeping.ShardOf(o.shard, os.Getenv)
+	part, parts, err := sweep.ShardOf(o.shard, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -132,15 +130,15 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in.Name)
 		}
 	}
-	store, err := sweeping.Open(ctx, &a.files, o.out)
+	store, err := sweep.Open(&a.files, o.out)
 	if err != nil {
 		return err
 	}
-	if err := sweep.SaveAxes(store, axes); err != nil {
+	if err := sweep.SaveAxes(ctx, store, axes); err != nil {
 		return err
 	}
 	finished := map[string]sweep.Record{}
-	if err := sweep.Finished(store, finished); err != nil {
+	if err := sweep.Finished(ctx, store, finished); err != nil {
 		return err
 	}
 	all := axes.Cells()
@@ -162,14 +160,14 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return nil
 	}
 	finished = map[string]sweep.Record{}
-	if err := sweep.Finished(store, finished); err != nil {
+	if err := sweep.Finished(ctx, store, finished); err != nil {
 		return err
 	}
 	rows, err := axes.Rows(finished)
 	if err != nil {
 		return err
 	}
-	return a.sweepResults(o, store, axes, rows)
+	return a.sweepResults(ctx, o, store, axes, rows)
 }
 
 // sampled is the number of cells that the estimate of the cost replays; batchSeconds is how
@@ -192,7 +190,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 			for _, rec := range records {
 				finished[rec.ID] = rec
 			}
-			return sweep.SaveBatch(store, records)
+			return sweep.SaveBatch(ctx, store, records)
 		},
 	}
 	sample := sweep.Sample(left, sampled)
@@ -268,8 +266,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 		f.Retarget = input.BesidesMachine(planPath, g.Retarget)
 	}
 	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
-	var wrong cli.Error
-	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
+	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
 	}
 	if err != nil {
@@ -298,12 +295,12 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	var stores []sweep.Store
 	finished := map[string]sweep.Record{}
 	for _, from := range o.from {
-		s, err := sweeping.Open(ctx, &a.files, from)
+		s, err := sweep.Open(&a.files, from)
 		if err != nil {
 			return err
 		}
 		stores = append(stores, s)
-		if err := sweep.Finished(s, finished); err != nil {
+		if err := sweep.Finished(ctx, s, finished); err != nil {
 			return err
 		}
 	}
@@ -312,7 +309,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.plan != "" {
 		axes, err = a.sweepAxes(o.plan)
 	} else {
-		axes, err = sweep.StoredAxes(stores)
+		axes, err = sweep.StoredAxes(ctx, stores)
 	}
 	if err != nil {
 		return err
@@ -324,17 +321,17 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.out == "" {
 		o.out = o.from[0]
 	}
-	out, err := sweeping.Open(ctx, &a.files, o.out)
+	out, err := sweep.Open(&a.files, o.out)
 	if err != nil {
 		return err
 	}
-	return a.sweepResults(o, out, axes, rows)
+	return a.sweepResults(ctx, o, out, axes, rows)
 }
 
 // sweepResults writes the files of a complete sweep, and prints the best settings.
-func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
-	found := sweeping.Of(axes, rows)
-	if err := found.Save(store, axes); err != nil {
+func (a *app) sweepResults(ctx context.Context, o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
+	found := sweep.Of(axes, rows)
+	if err := found.Save(ctx, store, axes); err != nil {
 		return err
 	}
 	said := map[string]bool{}

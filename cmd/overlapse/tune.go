@@ -192,7 +192,7 @@ func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 	if o.Strategy == "all" || len(names) == 0 {
 		return nil
 	}
-	return cli.NotRun{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))}
+	return cli.Exit(cli.Failed, "%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))
 }
 
 func tunedTimes(rungs []verdict.Rung) []tunedTime {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -174,7 +173,7 @@ func (v *validated) checkLimit(path string, limit float64) error {
 		return fmt.Errorf("%s: none of %d rows could be predicted, the first because: %s", path, len(v.Skipped), v.Skipped[0].Why)
 	}
 	if all := v.Strategies["all"]; limit > 0 && all.Median > limit {
-		return cli.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
+		return cli.Exit(cli.Threshold, "median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)
 	}
 	return nil
 }
@@ -228,7 +227,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 		return err
 	}
 	if o.output != "" {
-		if err := a.files.Write(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+		if err := a.files.WriteBytes(o.output, text.Bytes()); err != nil {
 			return err
 		}
 	} else if !formatted {
@@ -287,7 +286,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 		}
 		m, err := a.MachineNamed(name, 0)
 		if err != nil {
-			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // an error of the row, not of the command line
+			return nil, cli.Exit(cli.Failed, "row %s: %w", row.ID, err) // not of the command line
 		}
 		machines[name] = m
 	}

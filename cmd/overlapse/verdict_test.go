@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 )
@@ -18,7 +19,7 @@ func TestOneVerdict(t *testing.T) {
 	dir := t.TempDir()
 	var out, notes bytes.Buffer
 	a := newApp(&console.Console{Out: &out, Err: &notes, Quiet: true})
-	if code := run([]string{"replay", "../../samples/workloads/td-gemm-rs.yaml", "--strategy", "bulk,fused,onesided,trigger", "-o", dir}, a); code != exitOK {
+	if code := run([]string{"replay", "../../samples/workloads/td-gemm-rs.yaml", "--strategy", "bulk,fused,onesided,trigger", "-o", dir}, a); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, notes.String())
 	}
 	read := func(name string) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -18,7 +19,7 @@ import (
 func TestViewsOfAFolder(t *testing.T) {
 	for _, strategy := range []string{"bulk,multistream:channels=4,onesided", "multistream:channels=4"} {
 		dir := filepath.Join(t.TempDir(), "out")
-		if code := run([]string{"replay", "../../samples/moe-ep4", "--strategy", strategy, "-o", dir, "-q"}, newApp(&console.Console{Out: io.Discard, Err: io.Discard})); code != exitOK {
+		if code := run([]string{"replay", "../../samples/moe-ep4", "--strategy", strategy, "-o", dir, "-q"}, newApp(&console.Console{Out: io.Discard, Err: io.Discard})); code != cli.OK {
 			t.Fatal(code)
 		}
 		var of [2]tui.Options

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -86,11 +85,6 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 			label += fmt.Sprintf("  %+.1f %%", 100*float64(end-start-first)/float64(first))
 		}
 		heading := Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Largest: x.states.largestGaps(rank, start, end, 3)}
-		var gaps []string
-		for _, g := range heading.Largest {
-			gaps = append(gaps, g.String())
-		}
-		heading.Gaps = strings.Join(gaps, "; ")
 		t.addPart(heading, x, kernels, most)
 		t.End = max(t.End, end-start)
 	}

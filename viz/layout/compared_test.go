@@ -120,7 +120,7 @@ fused  120 ns  -25.0 %: 0-120 120-120
 	if _, err := Compared(views, 0, Part{Name: "pair 2", Ops: []int32{9}}, 0); err == nil || err.Error() != "no run has pair 2 on rank row 0" {
 		t.Errorf("a part that nobody has: %v", err)
 	}
-	if got := tl.Rows[0].Gaps; got != "transfer 50 ns; idle: unknown 10 ns" {
+	if got := fmt.Sprint(tl.Rows[0].Largest); got != "[transfer 50 ns idle: unknown 10 ns]" {
 		t.Errorf("the largest gaps are %q", got)
 	}
 }

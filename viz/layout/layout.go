@@ -84,7 +84,6 @@ type Row struct {
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
 	Lanes  int          // lanes that a full cell represents: those of a group, the ranks of a run; else 1
 	Detail bool         // hidden by default
-	Gaps   string       // of the heading of a run in Compared: Largest as text
 
 	// Largest are the largest intervals without computation, of the heading of a run in Compared.
 	Largest []Interval

@@ -62,8 +62,8 @@ func rowFacts(p *page, row int) []layout.Fact {
 	if lanes > 1 {
 		list = append(list, layout.Fact{Name: "lanes", Value: strconv.Itoa(lanes)})
 	}
-	if gaps := p.t.Rows[row].Gaps; gaps != "" {
-		list = append(list, layout.Fact{Name: "largest gaps", Value: gaps})
+	for _, gap := range p.t.Rows[row].Largest {
+		list = append(list, layout.Fact{Name: "large gap", Value: gap.String()})
 	}
 	whole := float64(p.window.Len()) * float64(lanes)
 	for _, c := range layout.Classes() {

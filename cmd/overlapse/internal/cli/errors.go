@@ -3,16 +3,37 @@
 // what was typed.
 package cli
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
-// Error is a wrong command line: exit code 2.
-type Error struct{ Err error }
+// Exit codes, as `overlapse --help` documents them.
+const (
+	OK        = 0
+	Failed    = 1
+	Usage     = 2 // a wrong command line
+	Threshold = 3 // a limit that the caller set was not met
+	Defect    = 4
+)
 
-// Errorf is an Error with a text, as fmt.Errorf formats it.
-func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
+// An Error ends a command with an exit code. Of several in a chain the outermost counts.
+type Error struct {
+	Err  error
+	Code int
+}
+
+// Errorf is a wrong command line.
+func Errorf(format string, args ...any) error { return Exit(Usage, format, args...) }
+
+// Exit is an error with an exit code and a text, as fmt.Errorf formats it. With Failed it comes
+// after results, or keeps what it wraps from being a wrong command line.
+func Exit(code int, format string, args ...any) error {
+	return Error{fmt.Errorf(format, args...), code}
+}
 
 // Wrap makes an error one of the command line.
-func Wrap(err error) error { return Error{err} }
+func Wrap(err error) error { return Error{err, Usage} }
 
 // Error implements error.
 func (e Error) Error() string { return e.Err.Error() }
@@ -20,15 +41,14 @@ func (e Error) Error() string { return e.Err.Error() }
 // Unwrap returns what is wrong.
 func (e Error) Unwrap() error { return e.Err }
 
-// Threshold is a limit the caller set that was not met: exit code 3.
-type Threshold struct{ Err error }
-
-// Error implements error.
-func (e Threshold) Error() string { return e.Err.Error() }
-
-// NotRun reports selected strategies that cannot run on the trace: exit
-// code 1, after the results of the others.
-type NotRun struct{ Err error }
-
-// Error implements error.
-func (e NotRun) Error() string { return e.Err.Error() }
+// Code is the exit code of an error, and whether it states one.
+func Code(err error) (code int, stated bool) {
+	var e Error
+	switch {
+	case err == nil:
+		return OK, false
+	case errors.As(err, &e):
+		return e.Code, true
+	}
+	return Failed, false
+}

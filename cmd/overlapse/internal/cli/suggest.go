@@ -113,5 +113,5 @@ func OneOf(words ...string) cobra.CompletionFunc {
 
 // Unknown is an Error about a word that is not among the known ones.
 func Unknown(text, typed string, known []string) error {
-	return Error{&unknownError{text, typed, known}}
+	return Wrap(&unknownError{text, typed, known})
 }

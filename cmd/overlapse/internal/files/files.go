@@ -103,6 +103,14 @@ func (f *Set) Write(path string, write func(io.Writer) error) error {
 	return nil
 }
 
+// WriteBytes writes a file with this content, as Write does.
+func (f *Set) WriteBytes(path string, content []byte) error {
+	return f.Write(path, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
 // follow resolves the links of a path. It returns the target and what exists
 // there; nil if nothing does. Links in /proc and /dev lead to open files, not to
 // paths, and count as not regular.

@@ -142,7 +142,7 @@ func (f *Flags) FailedError(outcomes []compare.Outcome) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return cli.NotRun{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))}
+	return cli.Exit(cli.Failed, "%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))
 }
 
 // WhatIfFlag adds --what-if.

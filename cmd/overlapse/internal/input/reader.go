@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
@@ -220,7 +221,7 @@ func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine
 	case err != nil && machineName != "":
 		return nil, m, err
 	case err != nil:
-		return nil, m, fmt.Errorf("%s: %s", path, err.Error()) // an error of the file, not of the command line
+		return nil, m, cli.Exit(cli.Failed, "%s: %w", path, err) // not of the command line
 	}
 	run, err := f.Run(m)
 	return run, m, err

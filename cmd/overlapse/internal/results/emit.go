@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -62,10 +61,7 @@ func Emit(con *console.Console, set *files.Set, dir string, v verdict.Verdict) e
 		if text[s.name] == "" {
 			continue
 		}
-		if err := set.Write(filepath.Join(dir, s.name), func(w io.Writer) error {
-			_, err := io.WriteString(w, text[s.name])
-			return err
-		}); err != nil {
+		if err := set.WriteBytes(filepath.Join(dir, s.name), []byte(text[s.name])); err != nil {
 			return err
 		}
 		con.Notef("wrote %s", filepath.Join(dir, s.name))

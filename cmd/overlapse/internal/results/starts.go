@@ -12,49 +12,34 @@ import (
 // StartOf is when the last rank of a simulated run starts its first iteration, or its
 // first operation: before that, the others wait for it.
 func StartOf(w *workload.Workload, run *trace.Run) trace.Time {
-	first := newFirsts(w)
-	for _, s := range run.Spans {
-		if op := plan.OriginOf(run, s); op >= 0 {
-			first.add(op, s.Start)
+	return lastStart(w, func(started func(op int32, at trace.Time)) {
+		for _, s := range run.Spans {
+			if op := plan.OriginOf(run, s); op >= 0 {
+				started(op, s.Start)
+			}
 		}
-	}
-	return first.last()
+	})
 }
 
 // MeasuredStart is StartOf the captured run.
 func MeasuredStart(w *workload.Workload) trace.Time {
-	first := newFirsts(w)
-	for i := range w.Ops {
-		first.add(w.Ops[i].ID, w.Ops[i].Start)
-	}
-	return first.last()
+	return lastStart(w, func(started func(op int32, at trace.Time)) {
+		for i := range w.Ops {
+			started(w.Ops[i].ID, w.Ops[i].Start)
+		}
+	})
 }
 
-// firsts is the first start of the first iteration by rank.
-type firsts struct {
-	workload *workload.Workload
-	of       []int32 // by op: its iteration
-	starts   []trace.Time
-}
-
-func newFirsts(w *workload.Workload) *firsts {
+// lastStart is the last of the first starts of the ranks, of operations of the first iteration.
+func lastStart(w *workload.Workload, each func(started func(op int32, at trace.Time))) (last trace.Time) {
 	of, n := workload.IterationsOf(w)
-	if n == 0 {
-		of = make([]int32, len(w.Ops)) // all in one
-	}
-	return &firsts{w, of, slices.Repeat([]trace.Time{trace.Infinity}, w.World)}
-}
-
-func (f *firsts) add(op int32, start trace.Time) {
-	if f.of[op] == 0 {
-		at := &f.starts[f.workload.Ops[op].Rank]
-		*at = min(*at, start)
-	}
-}
-
-func (f *firsts) last() trace.Time {
-	var last trace.Time
-	for _, start := range f.starts {
+	starts := slices.Repeat([]trace.Time{trace.Infinity}, w.World)
+	each(func(op int32, at trace.Time) {
+		if first := &starts[w.Ops[op].Rank]; n == 0 || of[op] == 0 {
+			*first = min(*first, at)
+		}
+	})
+	for _, start := range starts {
 		if start != trace.Infinity {
 			last = max(last, start)
 		}

@@ -70,14 +70,6 @@ func (r *Replayed) columns(page bool) []column {
 	}})
 }
 
-// confidence is the probability that a row is faster, and the error of its change in points.
-func (r *replayRow) confidence() string {
-	if r.Error == 0 { // the captured schedule, or a bound
-		return ""
-	}
-	return fmt.Sprintf("%s ±%.1f", verdict.PercentOf(r.PFaster), 100*r.Error)
-}
-
 // unless is a cell that is empty on a condition.
 func unless(empty bool, cell string) any {
 	if empty {

@@ -1,7 +1,8 @@
-package sweeping
+package sweep
 
 import (
 	"bufio"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/engines/sweep"
 )
 
 // bucket is an S3 service of one bucket: objects by key.
@@ -83,36 +83,36 @@ func TestSweepBucket(t *testing.T) {
 	env := map[string]string{"AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1"}
 	t.Setenv("AWS_ACCESS_KEY_ID", "me")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	s, err := openBucket(t.Context(), "cells/some/prefix/", func(k string) string { return env[k] })
+	s, err := openBucket("cells/some/prefix/", func(k string) string { return env[k] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := []sweep.Record{{ID: "one", Time: 5}, {ID: "two", Why: "no pair"}}
-	if err := sweep.SaveBatch(s, records); err != nil {
+	records := []Record{{ID: "one", Time: 5}, {ID: "two", Why: "no pair"}}
+	if err := SaveBatch(context.Background(), s, records); err != nil {
 		t.Fatal(err)
 	}
-	finished := map[string]sweep.Record{}
-	if err := sweep.Finished(s, finished); err != nil || len(finished) != 2 || finished["two"] != records[1] {
+	finished := map[string]Record{}
+	if err := Finished(context.Background(), s, finished); err != nil || len(finished) != 2 || finished["two"] != records[1] {
 		t.Fatalf("%v, %v", finished, err)
 	}
 	folder := folderStore{&files.Set{}, t.TempDir()}
-	if err := sweep.SaveBatch(folder, records); err != nil {
+	if err := SaveBatch(context.Background(), folder, records); err != nil {
 		t.Fatal(err)
 	}
-	here, err1 := folder.Names()
-	there, err2 := s.Names()
+	here, err1 := folder.Names(t.Context())
+	there, err2 := s.Names(t.Context())
 	if err := errors.Join(err1, err2); err != nil || !slices.Equal(here, there) || s.String() != "s3://cells/some/prefix" {
 		t.Errorf("%v and %v in %v, %v", here, there, s, err)
 	}
 
-	other, err := openBucket(t.Context(), "others/x", func(k string) string { return env[k] })
+	other, err := openBucket("others/x", func(k string) string { return env[k] })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Names(); err == nil || err.Error() != "s3://others/x: Access Denied." {
+	if _, err := other.Names(t.Context()); err == nil || err.Error() != "s3://others/x: Access Denied." {
 		t.Errorf("got %v", err)
 	}
-	if _, err := openBucket(t.Context(), "cells", func(string) string { return "nonsense" }); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
+	if _, err := openBucket("cells", func(string) string { return "nonsense" }); err == nil || !strings.Contains(err.Error(), "AWS_ENDPOINT_URL") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package sweeping
+package sweep
 
 import (
 	"bytes"
@@ -18,13 +18,12 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/engines/sweep"
 )
 
 // Open opens a folder or s3://BUCKET/PREFIX.
-func Open(ctx context.Context, set *files.Set, name string) (sweep.Store, error) {
+func Open(set *files.Set, name string) (Store, error) {
 	if rest, ok := strings.CutPrefix(name, "s3://"); ok {
-		return openBucket(ctx, rest, os.Getenv)
+		return openBucket(rest, os.Getenv)
 	}
 	return folderStore{set, name}, nil
 }
@@ -37,7 +36,7 @@ type folderStore struct {
 
 func (s folderStore) String() string { return s.path }
 
-func (s folderStore) Names() ([]string, error) {
+func (s folderStore) Names(context.Context) ([]string, error) {
 	entries, err := os.ReadDir(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -51,30 +50,26 @@ func (s folderStore) Names() ([]string, error) {
 	return names, err
 }
 
-func (s folderStore) Read(name string) ([]byte, error) {
+func (s folderStore) Read(_ context.Context, name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.path, name))
 }
 
-func (s folderStore) Write(name string, data []byte) error {
+func (s folderStore) Write(_ context.Context, name string, data []byte) error {
 	if err := os.MkdirAll(s.path, 0o777); err != nil {
 		return err
 	}
-	return s.files.Write(filepath.Join(s.path, name), func(w io.Writer) error {
-		_, err := w.Write(data)
-		return err
-	})
+	return s.files.WriteBytes(filepath.Join(s.path, name), data)
 }
 
 // A bucketStore is the objects of an S3 bucket below a prefix.
 type bucketStore struct {
-	ctx            context.Context
 	client         *minio.Client
 	bucket, prefix string
 }
 
 // openBucket opens BUCKET/PREFIX with the variables and files of credentials that S3 clients
 // use.
-func openBucket(ctx context.Context, name string, env func(string) string) (sweep.Store, error) {
+func openBucket(name string, env func(string) string) (Store, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	if bucket == "" {
 		return nil, cli.Errorf("s3://%s: give s3://BUCKET/PREFIX", name)
@@ -97,7 +92,7 @@ func openBucket(ctx context.Context, name string, env func(string) string) (swee
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	return bucketStore{ctx, client, bucket, prefix}, nil
+	return bucketStore{client, bucket, prefix}, nil
 }
 
 func (s bucketStore) String() string { return "s3://" + path.Join(s.bucket, s.prefix) }
@@ -109,9 +104,9 @@ func (s bucketStore) fail(err error) error {
 	return fmt.Errorf("%v: %w", s, err)
 }
 
-func (s bucketStore) Names() ([]string, error) {
+func (s bucketStore) Names(ctx context.Context) ([]string, error) {
 	var names []string
-	for o := range s.client.ListObjects(s.ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix}) {
+	for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix}) {
 		if o.Err != nil {
 			return nil, s.fail(o.Err)
 		}
@@ -120,8 +115,8 @@ func (s bucketStore) Names() ([]string, error) {
 	return names, nil
 }
 
-func (s bucketStore) Read(name string) ([]byte, error) {
-	o, err := s.client.GetObject(s.ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
+func (s bucketStore) Read(ctx context.Context, name string) ([]byte, error) {
+	o, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
 		return nil, s.fail(err)
 	}
@@ -130,7 +125,7 @@ func (s bucketStore) Read(name string) ([]byte, error) {
 	return data, s.fail(err)
 }
 
-func (s bucketStore) Write(name string, data []byte) error {
-	_, err := s.client.PutObject(s.ctx, s.bucket, s.prefix+name, bytes.NewReader(data), int64(len(data)), minio.PutObjectOptions{})
+func (s bucketStore) Write(ctx context.Context, name string, data []byte) error {
+	_, err := s.client.PutObject(ctx, s.bucket, s.prefix+name, bytes.NewReader(data), int64(len(data)), minio.PutObjectOptions{})
 	return s.fail(err)
 }

@@ -1,4 +1,4 @@
-package sweeping
+package sweep
 
 import (
 	"cmp"

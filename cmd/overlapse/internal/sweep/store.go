@@ -3,6 +3,7 @@ package sweep
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -14,10 +15,10 @@ import (
 
 // A Store holds the batches and the axes of a sweep: a folder, or objects of one prefix.
 type Store interface {
-	Names() ([]string, error)             // of what was written, without folders
-	Read(name string) ([]byte, error)     // the whole
-	Write(name string, data []byte) error // the whole or nothing
-	String() string                       // for messages
+	Names(ctx context.Context) ([]string, error)               // of what was written, without folders
+	Read(ctx context.Context, name string) ([]byte, error)     // the whole
+	Write(ctx context.Context, name string, data []byte) error // the whole or nothing
+	String() string                                            // for messages
 }
 
 const (
@@ -29,9 +30,9 @@ const (
 )
 
 // SaveAxes writes the axes, if they are not there.
-func SaveAxes(s Store, a *Axes) error {
+func SaveAxes(ctx context.Context, s Store, a *Axes) error {
 	name := axesPrefix + a.Digest() + axesSuffix
-	names, err := s.Names()
+	names, err := s.Names(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,11 +45,11 @@ func SaveAxes(s Store, a *Axes) error {
 	if err != nil {
 		return err
 	}
-	return s.Write(name, append(text, '\n'))
+	return s.Write(ctx, name, append(text, '\n'))
 }
 
 // SaveBatch writes records as one batch.
-func SaveBatch(s Store, records []Record) error {
+func SaveBatch(ctx context.Context, s Store, records []Record) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	for _, r := range records {
@@ -56,13 +57,13 @@ func SaveBatch(s Store, records []Record) error {
 			return err
 		}
 	}
-	return s.Write(batchPrefix+digest(text.Bytes())+batchSuffix, text.Bytes())
+	return s.Write(ctx, batchPrefix+digest(text.Bytes())+batchSuffix, text.Bytes())
 }
 
 // Finished reads the records of all batches by id. Two records of one id with other times
 // are a conflict, which is an error that names both batches.
-func Finished(s Store, into map[string]Record) error {
-	names, err := s.Names()
+func Finished(ctx context.Context, s Store, into map[string]Record) error {
+	names, err := s.Names(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func Finished(s Store, into map[string]Record) error {
 		if !strings.HasPrefix(name, batchPrefix) || !strings.HasSuffix(name, batchSuffix) {
 			continue
 		}
-		text, err := s.Read(name)
+		text, err := s.Read(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -110,8 +111,8 @@ func Finished(s Store, into map[string]Record) error {
 }
 
 // readAxes reads the axes of a file, whose name is the hash of what was written.
-func readAxes(s Store, name string) (*Axes, error) {
-	text, err := s.Read(name)
+func readAxes(ctx context.Context, s Store, name string) (*Axes, error) {
+	text, err := s.Read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +129,11 @@ func readAxes(s Store, name string) (*Axes, error) {
 
 // StoredAxes reads the axes of the sweep that a store holds. Several sweeps are an error: the
 // caller names one by its plan.
-func StoredAxes(stores []Store) (*Axes, error) {
+func StoredAxes(ctx context.Context, stores []Store) (*Axes, error) {
 	found := map[string]*Axes{}
 	var last *Axes
 	for _, s := range stores {
-		names, err := s.Names()
+		names, err := s.Names(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +141,7 @@ func StoredAxes(stores []Store) (*Axes, error) {
 			if !strings.HasPrefix(name, axesPrefix) || !strings.HasSuffix(name, axesSuffix) {
 				continue
 			}
-			a, err := readAxes(s, name)
+			a, err := readAxes(ctx, s, name)
 			if err != nil {
 				return nil, err
 			}

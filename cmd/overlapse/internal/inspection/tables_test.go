@@ -1,4 +1,4 @@
-package main
+package inspection
 
 import (
 	"slices"
@@ -34,5 +34,16 @@ func TestKernelNames(t *testing.T) {
 		if !slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, "…"+part) }) {
 			t.Errorf("no name ends in %q: %q", part, names)
 		}
+	}
+}
+
+// Lists in inspect's JSON that grow with the trace are cut, and the rest is counted.
+func TestBoundedLists(t *testing.T) {
+	short, long := make([]int, 3), make([]int, maxListed+5)
+	if n := truncateList(&short); n != 0 || len(short) != 3 {
+		t.Errorf("%d of 3 left out", n)
+	}
+	if n := truncateList(&long); n != 5 || len(long) != maxListed {
+		t.Errorf("%d left out, %d listed", n, len(long))
 	}
 }

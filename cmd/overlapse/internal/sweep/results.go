@@ -1,10 +1,9 @@
-// Package sweeping has what the command adds to a sweep: the places where its cells lie, which are
-// folders and buckets of S3, the part that a process of a cluster runs, and the forms of the result.
-package sweeping
+package sweep
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,18 +14,17 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 )
 
 // Of is the result of the cells of a complete sweep.
-func Of(axes *sweep.Axes, rows []sweep.Row) Results {
-	return Results{schema.Version, axes.Version, sweep.BestOf(rows, recommendable), rows}
+func Of(axes *Axes, rows []Row) Results {
+	return Results{schema.Version, axes.Version, BestOf(rows, recommendable), rows}
 }
 
 // Save writes results.json, results.csv, results.parquet and results.html.
-func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
+func (r *Results) Save(ctx context.Context, store Store, axes *Axes) error {
 	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
 	all := []struct {
 		name  string
@@ -44,7 +42,7 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 		}
 	}
 	for i, f := range all {
-		if err := store.Write(f.name, texts[i].Bytes()); err != nil {
+		if err := store.Write(ctx, f.name, texts[i].Bytes()); err != nil {
 			return err
 		}
 	}
@@ -52,7 +50,7 @@ func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
 }
 
 // page is the report of a sweep. Every setting of a strategy is an axis.
-func (r *Results) page(title string, axes *sweep.Axes) html.Sweep {
+func (r *Results) page(title string, axes *Axes) html.Sweep {
 	names := []string{"input", "machine", "what if", "clock", "ranks", "retarget", "seed", "strategy"}
 	fixed := len(names)
 	values := map[string]plan.Values{} // by strategy and settings
@@ -83,10 +81,10 @@ func (r *Results) page(title string, axes *sweep.Axes) html.Sweep {
 
 // A Results is results.json.
 type Results struct {
-	Schema  int          `json:"schema"`
-	Version string       `json:"version"` // of the program
-	Best    []sweep.Best `json:"best"`
-	Cells   []sweep.Row  `json:"cells"`
+	Schema  int    `json:"schema"`
+	Version string `json:"version"` // of the program
+	Best    []Best `json:"best"`
+	Cells   []Row  `json:"cells"`
 }
 
 // recommendable reports whether a strategy can run on GPUs that exist.
@@ -104,16 +102,16 @@ func (r *Results) best() *console.Table {
 	rows := make([][]any, len(r.Best))
 	for _, axis := range []struct {
 		name string
-		of   func(sweep.Best) string
+		of   func(Best) string
 	}{
-		{"input", func(b sweep.Best) string { return b.Input }},
-		{"machine", func(b sweep.Best) string { return b.Machine }},
-		{"what if", func(b sweep.Best) string { return b.WhatIf }},
-		{"clock", func(b sweep.Best) string { return b.Clock }},
-		{"ranks", func(b sweep.Best) string { return b.Ranks }},
-		{"retarget", func(b sweep.Best) string { return b.Retarget }},
+		{"input", func(b Best) string { return b.Input }},
+		{"machine", func(b Best) string { return b.Machine }},
+		{"what if", func(b Best) string { return b.WhatIf }},
+		{"clock", func(b Best) string { return b.Clock }},
+		{"ranks", func(b Best) string { return b.Ranks }},
+		{"retarget", func(b Best) string { return b.Retarget }},
 	} {
-		differs := slices.ContainsFunc(r.Best, func(b sweep.Best) bool { return axis.of(b) != axis.of(r.Best[0]) })
+		differs := slices.ContainsFunc(r.Best, func(b Best) bool { return axis.of(b) != axis.of(r.Best[0]) })
 		if axis.name != "input" && !differs {
 			continue
 		}

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,10 +20,10 @@ import (
 // memory is a store in memory.
 type memory map[string][]byte
 
-func (m memory) String() string                { return "memory" }
-func (m memory) Names() ([]string, error)      { return slices.Sorted(maps.Keys(m)), nil }
-func (m memory) Read(n string) ([]byte, error) { return m[n], nil }
-func (m memory) Write(n string, data []byte) error {
+func (m memory) String() string                                   { return "memory" }
+func (m memory) Names(context.Context) ([]string, error)          { return slices.Sorted(maps.Keys(m)), nil }
+func (m memory) Read(_ context.Context, n string) ([]byte, error) { return m[n], nil }
+func (m memory) Write(_ context.Context, n string, data []byte) error {
 	m[n] = slices.Clone(data)
 	return nil
 }
@@ -166,7 +167,7 @@ func runner(a *Axes, s Store, stopAfter int) (*Runner, *int) {
 	return &Runner{
 		Axes: a, Jobs: 3, Batch: 4,
 		Load:  func(g Group) (*Subject, error) { return &Subject{Why: "no GPU in " + g.Input, Captured: 1000}, nil },
-		Save:  func(r []Record) error { return SaveBatch(s, r) },
+		Save:  func(r []Record) error { return SaveBatch(context.Background(), s, r) },
 		Clock: func() float64 { mu.Lock(); defer mu.Unlock(); now++; return now },
 		Stop:  func() bool { mu.Lock(); defer mu.Unlock(); return *done >= stopAfter },
 		Done:  func() { mu.Lock(); defer mu.Unlock(); *done++ },
@@ -189,7 +190,7 @@ func TestResume(t *testing.T) {
 		replayed := 0
 		for pass := 0; ; pass++ {
 			finished := map[string]Record{}
-			if err := Finished(s, finished); err != nil {
+			if err := Finished(context.Background(), s, finished); err != nil {
 				rt.Fatal(err)
 			}
 			if len(finished) == len(a.Cells()) {
@@ -215,7 +216,7 @@ func TestResume(t *testing.T) {
 func rowsOf(t *testing.T, a *Axes, s Store) []Row {
 	t.Helper()
 	finished := map[string]Record{}
-	if err := Finished(s, finished); err != nil {
+	if err := Finished(context.Background(), s, finished); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := a.Rows(finished)
@@ -242,7 +243,7 @@ func TestRunError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	finished := map[string]Record{}
-	if err := Finished(s, finished); err != nil || len(finished) != 16 {
+	if err := Finished(context.Background(), s, finished); err != nil || len(finished) != 16 {
 		t.Errorf("%d finished cells, %v", len(finished), err)
 	}
 }
@@ -254,27 +255,27 @@ func TestMergeErrors(t *testing.T) {
 	cells := a.Cells()
 	one, other, damaged := memory{}, memory{}, memory{}
 	for _, err := range []error{
-		SaveBatch(one, []Record{record(cells[0], 50)}), SaveBatch(other, []Record{record(cells[0], 51)}), SaveBatch(damaged, []Record{record(cells[0], 50)}),
+		SaveBatch(context.Background(), one, []Record{record(cells[0], 50)}), SaveBatch(context.Background(), other, []Record{record(cells[0], 51)}), SaveBatch(context.Background(), damaged, []Record{record(cells[0], 50)}),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	finished := map[string]Record{}
-	if err := Finished(one, finished); err != nil {
+	if err := Finished(context.Background(), one, finished); err != nil {
 		t.Fatal(err)
 	}
 	var holes *HolesError
 	if _, err := a.Rows(finished); !errors.As(err, &holes) || len(holes.Cells) != 31 || !strings.Contains(err.Error(), "31 of 32 cells have no result, the first is a under bulk") {
 		t.Errorf("got %v", err)
 	}
-	if err := Finished(other, finished); err == nil || !strings.Contains(err.Error(), "conflict: cell "+cells[0].ID+" took 51 ns, and 50 ns in another folder") {
+	if err := Finished(context.Background(), other, finished); err == nil || !strings.Contains(err.Error(), "conflict: cell "+cells[0].ID+" took 51 ns, and 50 ns in another folder") {
 		t.Errorf("got %v", err)
 	}
 	for name, text := range damaged {
 		damaged[name] = text[:len(text)-1]
 	}
-	if err := Finished(damaged, map[string]Record{}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
+	if err := Finished(context.Background(), damaged, map[string]Record{}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -282,10 +283,10 @@ func TestMergeErrors(t *testing.T) {
 // A store gives back the axes that were written, and no others.
 func TestStoredAxes(t *testing.T) {
 	a, s := resolve(t, small, same), memory{}
-	if err := SaveAxes(s, a); err != nil {
+	if err := SaveAxes(context.Background(), s, a); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := StoredAxes([]Store{s, s}); err != nil || got.Digest() != a.Digest() {
+	if got, err := StoredAxes(context.Background(), []Store{s, s}); err != nil || got.Digest() != a.Digest() {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	empty := &Axes{}
@@ -293,15 +294,15 @@ func TestStoredAxes(t *testing.T) {
 		axesPrefix + "x.json": "{}", axesPrefix + "null.json": "null", axesPrefix + empty.Digest() + axesSuffix: "{}",
 		axesPrefix + a.Digest() + axesSuffix: strings.Replace(string(s[axesPrefix+a.Digest()+axesSuffix]), `"h100"`, `"h200"`, 1),
 	} {
-		if got, err := StoredAxes([]Store{memory{name: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
+		if got, err := StoredAxes(context.Background(), []Store{memory{name: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
 	}
 	huge := memory{}
-	if err := SaveBatch(huge, []Record{{ID: "x", Time: 1 << 60}}); err != nil {
+	if err := SaveBatch(context.Background(), huge, []Record{{ID: "x", Time: 1 << 60}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Finished(huge, map[string]Record{}); err == nil || !strings.Contains(err.Error(), ".jsonl:line 1: a time of cell x is not within 0 and") {
+	if err := Finished(context.Background(), huge, map[string]Record{}); err == nil || !strings.Contains(err.Error(), ".jsonl:line 1: a time of cell x is not within 0 and") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -353,13 +354,13 @@ func BenchmarkMerge(b *testing.B) {
 		for _, c := range batch {
 			records = append(records, Record{ID: c.ID, Time: 1_000_000, Captured: 1_200_000, Confidence: "medium", Seconds: 0.1})
 		}
-		if err := SaveBatch(s, records); err != nil {
+		if err := SaveBatch(context.Background(), s, records); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
 		finished := map[string]Record{}
-		if err := Finished(s, finished); err != nil {
+		if err := Finished(context.Background(), s, finished); err != nil {
 			b.Fatal(err)
 		}
 		rows, err := a.Rows(finished)
@@ -390,7 +391,7 @@ func BenchmarkRun(b *testing.B) {
 		r := Runner{
 			Axes: a, Jobs: jobs, Batch: 5,
 			Load:  func(Group) (*Subject, error) { return &Subject{Workload: w, Machine: m, Captured: 1}, nil },
-			Save:  func(records []Record) error { return SaveBatch(memory{}, records) },
+			Save:  func(records []Record) error { return SaveBatch(context.Background(), memory{}, records) },
 			Clock: func() float64 { return time.Since(start).Seconds() },
 			Stop:  func() bool { return false },
 			Done:  func() {},

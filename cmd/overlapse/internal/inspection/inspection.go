@@ -1,0 +1,278 @@
+// Package inspection says what a trace holds: what bounds a step, collectives, kernels, pairs and
+// ranks, with the evidence for what is inferred; printed, or as JSON.
+package inspection
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// Options say what is printed.
+type Options struct {
+	All     bool // the evidence, every step and the files
+	Ledger  bool // every entry
+	Explain bool // the definition of every metric
+	Top     int  // rows of each table; 0: all
+}
+
+// An Inspection is a trace, and what is printed of it.
+type Inspection struct {
+	*console.Console
+	Options
+	Input    string // what makes another command read the trace, as words of a shell
+	Machine  string // that the user named; ""
+	workload *workload.Workload
+	summary  summary.Summary
+	metrics  overlap.Metrics
+	machine  *machine.Machine  // nil: unknown
+	times    []overlap.Times   // of an iteration, by rank row
+	late     *overlap.LateRank // the one that others wait for; nil: none
+}
+
+// Of inspects a workload on a machine; nil: unknown.
+func Of(w *workload.Workload, on *machine.Machine) *Inspection {
+	steps := plan.MeasuredSteps(w)
+	return &Inspection{
+		workload: w, summary: summary.Of(w), metrics: overlap.Measure(w.Run), machine: on, times: steps.Times(w.Run, 0), late: steps.WaitedFor(w.Run),
+	}
+}
+
+// JSON is the JSON form. It cuts the longest lists.
+func (v *Inspection) JSON() Inspected {
+	m, run := v.metrics, v.workload.Run
+	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
+	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
+	for _, sp := range run.Spans {
+		r.Spans[sp.Kind.String()]++
+	}
+	for _, e := range run.Ledger.Entries {
+		r.Ledger = append(r.Ledger, ledgerEntry{e.Action.String(), e.File, e.Reason, e.Count, e.Unit, e.Positions})
+	}
+	return r
+}
+
+// An Inspected is the JSON form.
+type Inspected struct {
+	Schema   int                 `json:"schema"`
+	Workload summary.Summary     `json:"workload"`
+	Metrics  overlap.Metrics     `json:"metrics"`
+	Times    []overlap.Times     `json:"iteration"`            // what one consists of, by rank row
+	Late     *overlap.LateRank   `json:"waited_for,omitempty"` // by the other ranks
+	Flows    summary.FlowSummary `json:"dependencies"`
+	Spans    map[string]int      `json:"spans"` // by kind
+	Ledger   []ledgerEntry       `json:"ledger"`
+	LeftOut  leftOut             `json:"left_out"`
+}
+
+// maxListed bounds the lists of the JSON form that grow with the trace.
+const maxListed = 10_000
+
+// leftOut counts the elements of metrics beyond maxListed, which are not listed.
+// Sums and tables include them.
+type leftOut struct {
+	Collectives  int `json:"collectives"`
+	CriticalPath int `json:"critical_path_steps"`
+}
+
+// truncateList cuts a list to maxListed elements and returns the number that it cut.
+func truncateList[T any](list *[]T) (more int) {
+	more = max(0, len(*list)-maxListed)
+	*list = (*list)[:len(*list)-more]
+	return more
+}
+
+type ledgerEntry struct {
+	Action    string  `json:"action"`
+	File      string  `json:"file"`
+	Reason    string  `json:"reason"`
+	Count     int     `json:"count"`
+	Unit      string  `json:"unit"`
+	Positions []int64 `json:"positions"` // of the first
+}
+
+// Print prints the answer, then the tables behind it.
+func (v *Inspection) Print(con *console.Console) {
+	v.Console = con
+	v.printAnswer()
+	if len(v.workload.Ops) > 0 {
+		v.printCollectives()
+		v.printKernels()
+		v.printPairs()
+		v.printRanks()
+		v.printSteps()
+		if v.All {
+			v.printDependencies()
+		}
+	}
+	if v.Explain {
+		v.explainMetrics()
+	}
+	fmt.Fprintln(v.Out)
+	if len(v.workload.Ops) > 0 && !v.All {
+		v.dependenciesText()
+	}
+	v.printLedger(v.workload.Run, v.Ledger)
+}
+
+// printAnswer prints what bounds the step, who is waited for, and what to do next.
+func (v *Inspection) printAnswer() {
+	s := &v.summary
+	title := plain.Line(s.Name) + " · " + v.ranksText()
+	if took := v.iterationsText(); took != "" {
+		title += " · " + took
+	}
+	v.Say(title)
+	if len(v.workload.Ops) == 0 {
+		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
+	} else {
+		v.Labelled("bound by", v.boundText())
+		if waits := v.waitingText(); waits != "" {
+			v.Labelled("waiting", waits)
+		}
+		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
+	}
+	for _, n := range s.Notes {
+		if len(v.workload.Ops) > 0 || n != lift.NoDeviceOperation {
+			v.Labelled("note", n)
+		}
+	}
+}
+
+// ranksText is how many ranks were captured, and on what.
+func (v *Inspection) ranksText() string {
+	s := &v.summary
+	ranks := words.Counted(s.World, "rank")
+	if s.Captured < s.World {
+		ranks = fmt.Sprintf("%d of %s captured", s.Captured, ranks)
+	}
+	if device := v.workload.Run.Ranks[0].Device.Name; device != "" {
+		ranks += " on " + device
+	}
+	if s.Estimated {
+		ranks += ", none captured"
+	}
+	return plain.Line(ranks)
+}
+
+// iterationsText is how many iterations there are, and how long one takes.
+func (v *Inspection) iterationsText() string {
+	took := words.Micros(plan.MeasuredStepTime(v.workload))
+	switch n := workload.Iterations(v.workload); {
+	case len(v.workload.Ops) == 0:
+		return ""
+	case n == 0:
+		return took + " in all, no step is marked"
+	default:
+		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
+	}
+}
+
+// A share is a part of the ranks' time.
+type share struct {
+	of   string
+	time trace.Time
+}
+
+// boundText says what an iteration consists of, the largest part first.
+func (v *Inspection) boundText() string {
+	sum := overlap.MeanOf(v.times)
+	if sum.Total() == 0 {
+		return "nothing: the device work takes no time"
+	}
+	transfer := "transfer"
+	if v.blind() {
+		transfer = "transfer and waiting"
+	}
+	host := trace.Time(float64(sum.Idle) * v.hostShare())
+	parts := []share{
+		{"compute", sum.Compute},
+		{transfer, sum.Transfer},
+		{"waiting for ranks", sum.Waiting},
+		{"host", host},
+		{"copies", sum.Copies},
+		{"other idle time", sum.Idle - host},
+	}
+	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
+	var list []string
+	for _, p := range parts {
+		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
+			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part))
+		}
+	}
+	line := strings.Join(list, ", ")
+	whole := v.metrics.Sum()
+	switch p, ok := whole.OverlapPercent(); {
+	case ok:
+		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
+	case len(v.summary.Collectives) == 0:
+		line += "; nothing to overlap, as the trace has no communication"
+	}
+	return line
+}
+
+// hostShare is the part of idle time in which the device had nothing to do, as the host had
+// not launched it yet.
+func (v *Inspection) hostShare() float64 {
+	var host, all trace.Time
+	for _, r := range v.metrics.Ranks {
+		c := r.IdleCauses
+		host, all = host+c.Host+c.Sync+c.Launch, all+c.Host+c.Sync+c.Launch+c.Queued+c.Unknown
+	}
+	return float64(host) / float64(max(1, all))
+}
+
+// blind reports whether no waiting can be told from transfer, as the ranks that were waited
+// for were not captured.
+func (v *Inspection) blind() bool {
+	return v.summary.Captured < v.summary.World && len(v.summary.Collectives) > 0 && overlap.MeanOf(v.times).Waiting == 0
+}
+
+// leastWaiting is the share of an iteration below which waiting is not worth a line.
+const leastWaiting = 0.005
+
+// waitingText names the rank that others wait for, and what takes it longer; "" if nobody
+// waits long.
+func (v *Inspection) waitingText() string {
+	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
+	switch {
+	case v.blind():
+		return "unknown, as the other ranks were not captured: capture all ranks of one step"
+	case unaligned && len(v.summary.Collectives) > 0:
+		return "unknown, as the clocks of the ranks cannot be aligned: no collective that all of them join was matched"
+	case v.late == nil || v.late.Share < leastWaiting:
+		return ""
+	}
+	return fmt.Sprintf("rank %d: %s", v.late.Rank, verdict.LateText(v.late))
+}
+
+// nextCommand is the command to run next, as it can be pasted.
+func (v *Inspection) nextCommand() string {
+	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 {
+		return "overlapse view " + v.Input
+	}
+	command := "overlapse replay " + v.Input
+	switch {
+	case v.Machine != "":
+		command += " --machine " + words.ShellWord(v.Machine)
+	case v.machine == nil:
+		name, why := input.Likely(v.workload)
+		command += fmt.Sprintf(" --machine %s  # %s", name, why)
+	}
+	return command
+}

@@ -1,0 +1,339 @@
+package inspection
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// printCollectives prints collectives by kind and size class, with their bandwidths.
+func (v *Inspection) printCollectives() {
+	if len(v.summary.Collectives) == 0 {
+		return
+	}
+	title := "collectives (bandwidths in GB/s, as nccl-tests defines them"
+	if v.machine != nil {
+		if rate := v.machine.LinkRate(v.summary.World); rate > 0 && v.machine.Nodes() == 1 {
+			title += fmt.Sprintf("; links of %s: %.0f out of a GPU", v.machine.Name, rate/1e9)
+		}
+	}
+	title += ")"
+	all := v.summary.Collectives
+	several := slices.ContainsFunc(all, func(c summary.CollectiveSummary) bool { return c.Group != all[0].Group })
+	columns := []string{"operation", "size", "group", "ranks", "count", "transfer", "algbw", "busbw", "of links", "waiting"}
+	if v.All {
+		columns = append(columns, "channels", "matched by")
+	}
+	t := console.Table{Title: title, Columns: columns, Top: v.Top}
+	for _, c := range all {
+		group := ""
+		if several {
+			group = words.Shorten(c.Group, 14)
+		}
+		algorithm, bus, links, waiting := "", "", "", ""
+		if c.Bus > 0 && !c.Guessed {
+			algorithm, bus = fmt.Sprintf("%.1f", c.Algorithm/1e9), fmt.Sprintf("%.1f", c.Bus/1e9)
+			if v.machine != nil && v.machine.Nodes() == 1 && v.machine.LinkRate(c.Ranks) > 0 {
+				links = fmt.Sprintf("%.0f %%", 100*c.Bus/v.machine.LinkRate(c.Ranks))
+			}
+		}
+		if !v.blind() && c.Ranks > 1 {
+			waiting = fmt.Sprintf("%.0f %%", 100*c.Waiting)
+		}
+		t.Add(c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence)
+	}
+	v.Show(&t)
+}
+
+// sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
+func sizesOf(c summary.CollectiveSummary) string {
+	size := sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String())
+	if most := layout.Bytes(c.MostBytes); most != size && c.MostBytes > c.Bytes {
+		least, unit, _ := strings.Cut(size, " ")
+		if strings.HasSuffix(most, " "+unit) {
+			size = least
+		}
+		size += " to " + most
+	}
+	if c.Guessed && c.Bytes > 0 {
+		size = "≤ " + size
+	}
+	return size
+}
+
+// printKernels prints the kernels and copies that take most time. Without --all, those of one
+// name and shape are one row, whatever their grids.
+func (v *Inspection) printKernels() {
+	ks, whole := v.summary.Kernels, v.metrics.Sum().Total
+	if len(ks) == 0 {
+		return
+	}
+	columns := []string{"kernel", "count", "total", "of time", "mean", "shape"}
+	if v.All {
+		columns = append(columns, "WGs", "tiles", "schedule")
+	} else {
+		ks = merged(ks)
+	}
+	names := kernelNames(ks)
+	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.Top}
+	for i, k := range ks {
+		tiles := ""
+		if k.Tile != "" {
+			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
+		}
+		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
+	}
+	v.Show(&t)
+}
+
+// merged joins kernels of the same name and shape; the longest in total come first.
+func merged(ks []summary.KernelSummary) (joined []summary.KernelSummary) {
+	at := map[[2]string]int{}
+	for _, k := range ks {
+		key := [2]string{k.Name, k.Shape}
+		i, ok := at[key]
+		if !ok {
+			i = len(joined)
+			at[key], joined = i, append(joined, summary.KernelSummary{Name: k.Name, Shape: k.Shape})
+		}
+		joined[i].Count, joined[i].TotalNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs
+	}
+	slices.SortStableFunc(joined, func(a, b summary.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	return joined
+}
+
+// nameWidth is the longest name of a kernel in a table.
+const nameWidth = 28
+
+// kernelNames are short names of kernels. One that would look like another shows where its
+// full name begins to differ from the most similar one.
+func kernelNames(ks []summary.KernelSummary) []string {
+	shown := func(k summary.KernelSummary) string { return words.Middle(layout.ShortName(k.Name), nameWidth) }
+	alike := map[[2]string][]string{} // full names, by what is shown
+	for _, k := range ks {
+		key := [2]string{shown(k), k.Shape}
+		if !slices.Contains(alike[key], k.Name) {
+			alike[key] = append(alike[key], k.Name)
+		}
+	}
+	names := make([]string, len(ks))
+	for i, k := range ks {
+		names[i] = shown(k)
+		all := alike[[2]string{names[i], k.Shape}]
+		if len(all) < 2 {
+			continue
+		}
+		at := 0 // where it differs from the most similar one
+		for _, other := range all {
+			n := 0
+			for other != k.Name && n < min(len(k.Name), len(other)) && k.Name[n] == other[n] {
+				n++
+			}
+			at = max(at, n)
+		}
+		rest := strings.ToValidUTF8(k.Name[at:], "")
+		name := words.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
+	}
+	return names
+}
+
+// printPairs prints the pairs that strategies can overlap.
+func (v *Inspection) printPairs() {
+	ps := v.summary.Pairs
+	if len(ps) == 0 {
+		return
+	}
+	columns := []string{"pair", "kind", "first", "second", "size", "count", "sure"}
+	if v.All {
+		columns = append(columns, "evidence")
+	}
+	t := console.Table{Title: "pairs (numbers for --pair)", Columns: columns, Top: v.Top}
+	for _, p := range ps {
+		size := ""
+		if p.Direction != workload.ComputeThenCompute.String() {
+			size = sizeOrUnknown(p.Bytes, true)
+		}
+		t.Add(p.Number, p.Direction, words.Middle(layout.ShortName(p.First), 22), words.Middle(layout.ShortName(p.Second), 22),
+			size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "))
+	}
+	v.Show(&t)
+}
+
+// printRanks prints what the time of each captured rank goes to.
+func (v *Inspection) printRanks() {
+	run, m := v.workload.Run, v.metrics
+	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
+	copies := 0
+	for _, r := range v.summary.Ranks {
+		if r.CopyOf == nil {
+			names[v.workload.Rows[r.Rank]] = r.Rank
+		} else {
+			copies++
+		}
+	}
+	title, transfer := "ranks: where the time goes", "transfer"
+	if workload.Iterations(v.workload) > 0 {
+		title = "ranks: where the time of an iteration goes"
+	}
+	if v.blind() {
+		transfer = "transfer and waiting"
+	}
+	columns := []string{"rank", "device", "compute", transfer, "waiting", "copies", "idle", "hidden", "idle waits for"}
+	if v.All {
+		columns = append(columns, "clock ±", "file")
+	}
+	rows := console.Table{Title: title, Columns: columns, OneUnit: true, Top: v.Top}
+	for i := range m.Ranks {
+		r, hidden, device := &m.Ranks[i], "", ""
+		if p, ok := r.OverlapPercent(); ok {
+			hidden = fmt.Sprintf("%.1f %%", p)
+		}
+		if slices.ContainsFunc(run.Ranks, func(x trace.Rank) bool { return x.Device.Name != run.Ranks[0].Device.Name }) {
+			device = run.Ranks[i].Device.Name
+		}
+		t := v.times[i]
+		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
+			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source)
+	}
+	v.Show(&rows)
+	if copies > 0 {
+		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", words.Counted(copies, "rank"))
+	}
+}
+
+// printSteps prints the time of every step.
+func (v *Inspection) printSteps() {
+	if !v.All || len(v.summary.Steps) == 0 {
+		return
+	}
+	t := console.Table{Title: "steps", Columns: []string{"step", "operations", "from", "median over ranks"}, Top: v.Top}
+	for _, st := range v.summary.Steps {
+		t.Add(st.Name, st.Ops, st.StartNs, st.MedianNs)
+	}
+	v.Show(&t)
+}
+
+// sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
+func sizeOrUnknown(bytes int64, moves bool) string {
+	if bytes == 0 && moves {
+		return "unknown"
+	}
+	return layout.Bytes(bytes)
+}
+
+// mostReasons is how many reasons of damage are printed without --ledger.
+const mostReasons = 3
+
+// printLedger prints how many events were skipped, repaired or noted, with the reasons for
+// those skipped or repaired; all: every entry.
+func (v *Inspection) printLedger(run *trace.Run, all bool) {
+	l := &run.Ledger
+	if len(l.Entries) == 0 {
+		return
+	}
+	if !all {
+		v.Labelled("ledger", fmt.Sprintf("%d events skipped, %d repaired, %d noted (--ledger lists them)",
+			l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted)))
+		shown := 0
+		for _, e := range l.Entries {
+			if e.Action != trace.Noted && shown < mostReasons {
+				v.Labelled("", fmt.Sprintf("%d %s: %s", e.Count, e.Action, e.Reason))
+				shown++
+			}
+		}
+		return
+	}
+	t := console.Table{Title: "ledger", Columns: []string{"action", "count", "reason", "file", "first at"}}
+	for _, e := range l.Entries {
+		var at []string
+		for i, p := range e.Positions {
+			if i == 3 {
+				at = append(at, "…")
+				break
+			}
+			at = append(at, fmt.Sprint(p))
+		}
+		t.Add(e.Action.String(), e.Count, words.Shorten(e.Reason, 80), e.File, e.Unit+" "+strings.Join(at, ", "))
+	}
+	v.Show(&t)
+}
+
+// idleWait is what most of a rank's idle time waits for; "" without idle time.
+func idleWait(c overlap.Causes) string {
+	parts := c.Parts()
+	if len(parts) == 0 {
+		return ""
+	}
+	all := trace.Time(0)
+	for _, p := range parts {
+		all += p.Time
+	}
+	most := slices.MaxFunc(parts, func(a, b overlap.Part) int { return cmp.Compare(a.Time, b.Time) })
+	return fmt.Sprintf("%s %.0f %%", most.Name, 100*float64(most.Time)/float64(all))
+}
+
+// explainMetrics prints the definition of every figure.
+func (v *Inspection) explainMetrics() {
+	fmt.Fprintln(v.Out)
+	for _, d := range overlap.Explain() {
+		fmt.Fprintf(v.Out, "%s: %s\n", d.Term, d.Meaning)
+	}
+}
+
+// uncertainty formats the alignment error of a rank's clock against the first rank's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return words.Micros(t)
+}
+
+// dependenciesText says in a line how much of the dataflow is recorded.
+func (v *Inspection) dependenciesText() {
+	for _, e := range v.workload.Run.Ledger.Entries {
+		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+			v.Labelled("note", e.File+": "+e.Reason)
+		}
+	}
+	s := summary.Flows(v.workload)
+	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
+	n, how := total-guessed, "recorded (--all counts them)"
+	if 2*guessed > total {
+		n, how = guessed, "guessed (--all says how to record them)"
+	}
+	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, words.Counted(total, "operation"), how))
+}
+
+// printDependencies prints the dataflow graph in numbers.
+func (v *Inspection) printDependencies() {
+	s := summary.Flows(v.workload)
+	edges := 0
+	for _, n := range s.Edges {
+		edges += n
+	}
+	t := console.Table{Title: "dependencies", Columns: []string{
+		"operations", "exact", "annotated", "guessed", "given", "edges",
+		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
+	}}
+	guessed := s.Operations["guessed"]
+	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
+	v.Show(&t)
+	if 2*guessed > len(v.workload.Ops) {
+		fmt.Fprintln(v.Out, strings.Join([]string{
+			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
+			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
+			"export its trace to et/rank0.json, and keep the folder et beside these files.",
+		}, "\n"))
+	}
+}
