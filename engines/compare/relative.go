@@ -19,8 +19,8 @@ import (
 // relativeTo scales the outcome's time by that ratio, for a strategy with a Base.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	base := o.Strategy.Base
-	if base == nil || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step {
-		return nil
+	if base == nil || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step || o.Changed.Workload.Origins != nil {
+		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
 	}
 	ratio, err := w.Isolation.Memo.Get(fmt.Sprint(base.Name, sc.Clock, sc.Rest, o.Values["graph"]), func() (float64, error) {
 		var times [2]trace.Time

@@ -58,7 +58,7 @@ var Bulk = plan.Strategy{
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
-		why := "no collective was found"
+		why, others := "no collective was found", len(pl.Pairs)
 		pl.Take(func(p *workload.Pair) bool {
 			if !plan.WithCollective(p) {
 				return false
@@ -79,7 +79,7 @@ var Bulk = plan.Strategy{
 		if pl.Only == nil {
 			o := stepOptions{values: v, serial: true, paced: onlyPairs(pl)}
 			if !o.paced {
-				pl.Pairs = nil // it schedules all collectives
+				pl.Pairs = pl.Pairs[:others] // it schedules all collectives
 			}
 			return nil, planStep(pl, "bulk", o)
 		}

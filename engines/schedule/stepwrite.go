@@ -34,7 +34,11 @@ func (sw *stepWriter) write() {
 			}
 		}
 	}
-	sw.pl.WriteRank = sw.rank
+	own := sw.pl.Settings // also where the strategy is limited to some pairs
+	sw.pl.WriteRank = func(r *plan.Rank) {
+		sw.pl.Settings = own
+		sw.rank(r)
+	}
 	if sw.paced {
 		return
 	}
