@@ -138,7 +138,7 @@ func (s *sim) postedBy(p poster) string {
 	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
 }
 
-// recordIdle records that nothing ran on the stream from start to end (rule Z5).
+// recordIdle records that nothing ran on the stream from start to end.
 func (st *stream) recordIdle(start, end program.Time, why Idle) {
 	if start >= end || st.Host {
 		return

@@ -193,7 +193,7 @@ func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float6
 
 // reads is the confidence that a heavy op reads the wanted data, 0: not at all, and whether
 // sizes say so. If a size is unknown, the first GEMM that waits for a gather is taken for
-// its reader (rule V13).
+// its reader (rule V3).
 func (f *finder) reads(op *Op, brought size) (worth float64, why string, sized bool) {
 	a, b := operands(op)
 	if !brought.known() || !a.known() && !b.known() {

@@ -30,7 +30,7 @@ func (src *source) addMark(run *trace.Run, s trace.Span, base string) {
 	})
 }
 
-// markSteps finds the iterations (rule V5).
+// markSteps finds the iterations.
 func markSteps(ranks []source) (steps []Step) {
 	base := stepsBase(ranks)
 	if base == "" {
