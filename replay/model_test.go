@@ -14,13 +14,15 @@ import (
 // MODEL.md and the code agree: the tests of its rows and the constants of its tables exist, comments cite only
 // rules that it has, every rule is cited, and says what it is worth or why that was not measured.
 func TestModelAndCodeAgree(t *testing.T) {
-	rules, constants, why := map[string]string{}, map[string]bool{}, map[string]bool{} // tests by rule; reasons for no worth
+	rules := map[string]string{} // their tests, by id
+	constants, why := map[string]bool{}, map[string]bool{}
 	text, err := os.ReadFile("MODEL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := regexp.MustCompile(`^\| ([A-Z]\d+) \| .* \| (\w+(?:, \w+)*) \| ([^|]+) \|$`)
-	constant, reason, name := regexp.MustCompile("^\\| (`?\\w+.*?) \\| "), regexp.MustCompile(`not measured: ([a-z ]+)`), regexp.MustCompile("`(\\w+)`")
+	constant, name := regexp.MustCompile("^\\| (`?\\w+.*?) \\| "), regexp.MustCompile("`(\\w+)`")
+	reason := regexp.MustCompile(`not measured: ([a-z ]+)`)
 	number := regexp.MustCompile(`[-+−]\d+\.\d|\d+(?:\.\d+)? %|nothing moves`)
 	section := ""
 	for i, line := range strings.Split(string(text), "\n") {
@@ -34,7 +36,8 @@ func TestModelAndCodeAgree(t *testing.T) {
 				t.Errorf("MODEL.md:%d: rule %s is there already", i+1, m[1])
 			}
 			rules[m[1]] = m[2]
-			if r := reason.FindStringSubmatch(m[3]); r != nil && !why[strings.TrimSpace(r[1])] || r == nil && !number.MatchString(m[3]) {
+			r := reason.FindStringSubmatch(m[3])
+			if r != nil && !why[strings.TrimSpace(r[1])] || r == nil && !number.MatchString(m[3]) {
 				t.Errorf("MODEL.md:%d: rule %s: worth %q is neither measured nor one of the reasons", i+1, m[1], m[3])
 			}
 		case c != nil && section == "The simulator's rules":

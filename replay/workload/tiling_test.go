@@ -72,12 +72,12 @@ func TestResidents(t *testing.T) {
 		k      *trace.Kernel
 		want   int
 	}{
-		{hopper, kernel(384, 168, 213188), 132},   // shared memory: one a CU
-		{hopper, kernel(256, 64, 0), 132 * 4},     // registers
-		{hopper, kernel(1024, 0, 0), 132 * 2},     // threads
-		{hopper, kernel(32, 16, 0), 132 * 32},     // workgroups
-		{hopper, kernel(128, 0, 116224), 132},     // two but for the driver's kilobyte each
-		{hopper, kernel(1024, 255, 0), 132},       // at least one: it did run
+		{hopper, kernel(384, 168, 213188), 132}, // shared memory: one a CU
+		{hopper, kernel(256, 64, 0), 132 * 4},   // registers
+		{hopper, kernel(1024, 0, 0), 132 * 2},   // threads
+		{hopper, kernel(32, 16, 0), 132 * 32},   // workgroups
+		{hopper, kernel(128, 0, 116224), 132},   // two but for the driver's kilobyte each
+		{hopper, kernel(1024, 255, 0), 132},     // at least one: it did run
 		{mi300, kernel(256, 0, 32768), 304 * 2}, // AMD reserves none
 		{mi300, kernel(65, 0, 0), 304 * 16},     // whole waves
 		{trace.Device{}, kernel(256, 32, 0), 0}, // unknown
