@@ -25,7 +25,7 @@ const (
 	numSides = 2
 )
 
-// side is s if the memories have sides, else oneSide (rules R10 and Q1).
+// side is s if the memories have sides, else oneSide (rules R1 and Q1).
 func (f *fabric) side(s side) side {
 	if f.sides == none {
 		return oneSide
@@ -37,7 +37,7 @@ func (f *fabric) sideOf(gpu int, s side) int32 {
 	return f.sides + int32(numSides*gpu) + int32(s-computation)
 }
 
-// beginShare applies the share that a kernel sets on its GPU (rule Q4).
+// beginShare applies the share that a kernel sets on its GPU (rule Q1).
 func (s *sim) beginShare(l *launch) {
 	share := l.kernel.CommShare
 	if share == 0 || s.program.Arbiter.Policy != program.ComputeFirst || s.flows.sides == none {

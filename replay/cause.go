@@ -18,7 +18,7 @@ import (
 //	GPU 1  B |--work--|  wait           |--work------|
 //
 // The chain of predecessors of the last end is the critical path. It covers time 0 to the
-// makespan without gaps (rule Z6).
+// makespan without gaps.
 
 // A Step is the kind of activity between two events of a critical path.
 type Step uint8

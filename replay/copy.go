@@ -78,8 +78,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	return true
 }
 
-// beforeBytes is the time of a copy before its first byte, or of a copy that moves none
-// (rule S9).
+// beforeBytes is the time of a copy before its first byte, or of a copy that moves none.
 func (s *sim) beforeBytes(st *stream, c *program.Copy) program.Time {
 	if c.Free {
 		return c.Time
@@ -140,7 +139,7 @@ func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 }
 
 // copyFlow is the class key of a copy's bytes. The copy's least duration includes the
-// latency (rule S8).
+// latency (rule S6).
 func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	c := st.Commands[st.next].Copy
 	e := &s.gpus[st.gpu].engines

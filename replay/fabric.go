@@ -255,7 +255,7 @@ func (f *fabric) route(k pathKey) []crossing {
 }
 
 // replicated appends the resources of a replicated store, behind the source's memory: its
-// bytes leave once and reach every other GPU of the node (rule R7).
+// bytes leave once and reach every other GPU of the node (rule R1).
 func (f *fabric) replicated(s []crossing, k pathKey) []crossing {
 	from := int(k.from)
 	s = f.cross(s, f.resource(from, Egress), 1)

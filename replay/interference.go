@@ -71,7 +71,7 @@ func (s *sim) interfere() {
 }
 
 // interference is the current co-run slowdown of a class member, caused by compute of
-// other kernels (rule I6).
+// other kernels (rule I1).
 func (s *sim) interference(k *classKey) float64 {
 	g := &s.gpus[k.gpu]
 	if k.channels {

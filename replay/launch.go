@@ -46,7 +46,7 @@ type launch struct {
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups ends at once
-// (rule I7).
+// (rule I8).
 func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	id := s.kernels.add()
 	l := s.kernels.at(id)

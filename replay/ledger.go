@@ -83,7 +83,7 @@ type uncommitted struct {
 	stored, fetched       float64 // by Stores to peer
 }
 
-// charge counts the bytes of a phase (rule M3).
+// charge counts the bytes of a phase (rule M1).
 func (s *sim) charge(l *launch, p *program.Phase) {
 	b := &l.uncommitted
 	switch p.Op {

@@ -14,7 +14,7 @@ import (
 // part sums the time for which each resource was saturated. A part is limited by the
 // resource that was saturated for most of it, if that is at least half; else by computing
 // or communicating, if that took at least half; else by the cause of the streams' idle
-// time (rule Z9).
+// time.
 //
 //	memory   |.##...####......|
 //	egress   |..........####..|       full

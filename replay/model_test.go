@@ -11,32 +11,49 @@ import (
 	"testing"
 )
 
-// MODEL.md and the code agree: the files and tests of its rows exist, comments
-// cite only rules that it has, and every rule is cited.
+// MODEL.md and the code agree: the tests of its rows and the constants of its tables exist, comments cite only
+// rules that it has, every rule is cited, and says what it is worth or why that was not measured.
 func TestModelAndCodeAgree(t *testing.T) {
-	type rule struct{ files, tests string }
-	rules := map[string]rule{}
+	rules := map[string]string{} // their tests, by id
+	constants, why := map[string]bool{}, map[string]bool{}
 	text, err := os.ReadFile("MODEL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile(`^\| ([A-Z]\d+) \| .* \| ([^|]+) \| (\w+(?:, \w+)*) \|$`)
+	row := regexp.MustCompile(`^\| ([A-Z]\d+) \| .* \| (\w+(?:, \w+)*) \| ([^|]+) \|$`)
+	constant, name := regexp.MustCompile("^\\| (`?\\w+.*?) \\| "), regexp.MustCompile("`(\\w+)`")
+	reason := regexp.MustCompile(`not measured: ([a-z ]+)`)
+	number := regexp.MustCompile(`[-+−]\d+\.\d|\d+(?:\.\d+)? %|nothing moves`)
+	section := ""
 	for i, line := range strings.Split(string(text), "\n") {
+		if strings.HasPrefix(line, "#") {
+			section = strings.TrimLeft(line, "# ")
+		}
 		m := row.FindStringSubmatch(line)
-		if m == nil {
-			continue
+		switch c := constant.FindStringSubmatch(line); {
+		case m != nil:
+			if _, twice := rules[m[1]]; twice {
+				t.Errorf("MODEL.md:%d: rule %s is there already", i+1, m[1])
+			}
+			rules[m[1]] = m[2]
+			r := reason.FindStringSubmatch(m[3])
+			if r != nil && !why[strings.TrimSpace(r[1])] || r == nil && !number.MatchString(m[3]) {
+				t.Errorf("MODEL.md:%d: rule %s: worth %q is neither measured nor one of the reasons", i+1, m[1], m[3])
+			}
+		case c != nil && section == "The simulator's rules":
+			why[c[1]] = true
+		case c != nil && section == "In the code, for every machine":
+			for _, n := range name.FindAllStringSubmatch(c[1], -1) {
+				constants[strings.ToLower(n[1])] = false
+			}
 		}
-		if _, twice := rules[m[1]]; twice {
-			t.Errorf("MODEL.md:%d: rule %s is there already", i+1, m[1])
-		}
-		rules[m[1]] = rule{m[2], m[3]}
 	}
 	if len(rules) == 0 {
 		t.Fatal("MODEL.md has no rules")
 	}
 
 	tests, cited := map[string]bool{}, map[string]bool{}
-	named := regexp.MustCompile(`^func (Test\w+)\(`)
+	named, word := regexp.MustCompile(`^func (Test\w+)\(`), regexp.MustCompile(`\b[A-Za-z]\w+`)
 	cites := regexp.MustCompile(`\brules? ([A-Z]\d+(?:(?:, | and | to )[A-Z]\d+)*)`)
 	id := regexp.MustCompile(`([A-Z])(\d+)( to )?`)
 	err = filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -53,7 +70,12 @@ func TestModelAndCodeAgree(t *testing.T) {
 			if m := named.FindStringSubmatch(lines.Text()); m != nil {
 				tests[m[1]] = true
 			}
-			_, comment, _ := strings.Cut(lines.Text(), "//")
+			code, comment, _ := strings.Cut(lines.Text(), "//")
+			for _, n := range word.FindAllString(code, -1) {
+				if _, ok := constants[strings.ToLower(n)]; ok {
+					constants[strings.ToLower(n)] = true
+				}
+			}
 			for _, m := range cites.FindAllStringSubmatch(comment, -1) {
 				from := 0 // of a range, the number after its first
 				for _, x := range id.FindAllStringSubmatch(m[1], -1) {
@@ -76,19 +98,19 @@ func TestModelAndCodeAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, r := range rules {
-		for _, file := range strings.Split(r.files, ", ") {
-			if _, err := os.Stat(filepath.Join("..", file)); err != nil {
-				t.Errorf("rule %s: %v", name, err)
-			}
-		}
-		for _, test := range strings.Split(r.tests, ", ") {
+	for id, of := range rules {
+		for _, test := range strings.Split(of, ", ") {
 			if test != "none" && !tests[test] {
-				t.Errorf("rule %s: there is no test %s", name, test)
+				t.Errorf("rule %s: there is no test %s", id, test)
 			}
 		}
-		if !cited[name] {
-			t.Errorf("rule %s is cited by no comment", name)
+		if !cited[id] {
+			t.Errorf("rule %s is cited by no comment", id)
+		}
+	}
+	for n, found := range constants {
+		if !found {
+			t.Errorf("MODEL.md: there is no constant %s in the code", n)
 		}
 	}
 }

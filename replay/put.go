@@ -57,7 +57,7 @@ func (s *sim) channel(id int32) *channel {
 }
 
 // beginPut begins the first put of a channel when it has its copy engine and the NIC takes
-// its message (rule S11).
+// its message (rule S6).
 func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
@@ -145,7 +145,7 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 	return s.transfer(k, limit), p.bytes
 }
 
-// putDone ends the first put of a channel. Its flag is posted after the bytes (rule F6).
+// putDone ends the first put of a channel. Its flag is posted after the bytes (rule F2).
 func (s *sim) putDone(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))

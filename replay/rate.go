@@ -228,7 +228,7 @@ func (s *sim) slowed(w *workgroup) float64 {
 func (w *workgroup) limit() float64 { return limitOf(w.size, float64(w.alone)) }
 
 // pathKeyOf is the path of a phase's bytes. Bytes served by the cache do not use memory
-// bandwidth (rule R6); updates use more of it (rule R5).
+// bandwidth (rule M7); updates use more of it (rule R5).
 func (s *sim) pathKeyOf(l *launch, p *program.Phase) pathKey {
 	k := pathKey{from: l.gpu, to: l.gpu, side: s.flows.side(communication), write: s.flows.written(p.Update)}
 	if l.computes() && (p.Op == program.Work || p.Peer == l.gpu) {

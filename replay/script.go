@@ -13,7 +13,7 @@ import (
 // workgroup waits often.
 
 // nextTile generates the phases of the workgroup's next tile, prologue or epilogue; false
-// if there is none (rule D13).
+// if there is none (rule D12).
 func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
 	k := l.kernel
 	if w.span != none {

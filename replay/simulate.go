@@ -90,7 +90,7 @@ var errTooMany = errors.New("too many spans")
 // stopEvery is the number of instants between two calls of Options.Stop and Progress.
 const stopEvery = 256
 
-// run simulates instant by instant until no timer is left (rule Z3).
+// run simulates instant by instant until no timer is left (rule Z2).
 func (s *sim) run(o Options) {
 	s.instant()
 	for n := 1; s.next(); n++ {

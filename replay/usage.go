@@ -2,7 +2,7 @@ package replay
 
 import "github.com/overlapse/overlapse/replay/program"
 
-// A Usage is the share of one of a GPU's resources that was in use over time (rule Z10).
+// A Usage is the share of one of a GPU's resources that was in use over time.
 type Usage struct {
 	GPU    int
 	Of     string       // "compute units", "memory", "egress", ...

@@ -14,7 +14,7 @@ import (
 // A slot is recorded if its workgroups are, or if a persistent workgroup has it. At any
 // time it is held or vacant. The reason of a vacancy is the same for all slots of a GPU:
 // it follows from the running kernels, or, if none runs, from the cause for which the
-// stream of the next kernel waits (rule Z8).
+// stream of the next kernel waits.
 //
 //	kernels   |A ready|A, WGs left|A, all placed|  gap  |B______|
 //	slot      |no slot|aaaa|no slot|aaa|tail of A|launch |bbbb|..

@@ -228,7 +228,7 @@ func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 	}
 }
 
-// depart frees the workgroup's slot (rule D6).
+// depart frees the workgroup's slot (rule D3).
 func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if s.err != nil {
 		return

@@ -65,7 +65,7 @@ func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
 
 // WireBytes returns the bytes that each of n ranks must send for the operation on a
 // buffer of the given bytes, the larger of input and output. It is the same for ring,
-// direct and pairwise algorithms (rule C7; the "bus bandwidth" of nccl-tests uses the
+// direct and pairwise algorithms (rule M2; the "bus bandwidth" of nccl-tests uses the
 // same factors).
 func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 	if n <= 1 {

@@ -12,7 +12,7 @@ import (
 )
 
 // A schedule takes the same time whether kernels that are alone are simulated as one phase,
-// as for times, or by workgroup, as for pictures (rule D17).
+// as for times, or by workgroup, as for pictures (rule D14).
 func TestCoarseKeepsTimes(t *testing.T) {
 	w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue")
 	sel, err := engines.ParseSelection("bulk,decompose")

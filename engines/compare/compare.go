@@ -116,7 +116,7 @@ const (
 // simulated iterations settle. Each depends on the other: a faster strategy draws more
 // power per time, which lowers the clock and slows its kernels. It takes up to clockRounds
 // rounds; ClockOff is the change in the last one if it did not converge. Durations of a
-// schedule that is replayed as captured do not change (rule P3).
+// schedule that is replayed as captured do not change (rule P1).
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc)
 	asCaptured := o.Strategy.Exact && plan.WasMeasured(w) && sc.Clock == plan.CapturedClock

@@ -18,7 +18,7 @@ type raceOutcome struct {
 // raceOutcomes are the outcomes of races on n ranks. In one race the GEMM goes first on
 // all ranks with probability 1/2^n and the collective on all with the same; else ranks
 // differ. An all-gather races again at its second chunk: the GEMM stays first on a rank
-// with probability 1/2^races, and one such rank delays all (rule X4).
+// with probability 1/2^races, and one such rank delays all (rule X5).
 func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	alike := math.Exp2(-float64(n))
 	if gathers && chunks > races {

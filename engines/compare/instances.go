@@ -19,7 +19,7 @@ type overlaps struct {
 func copied(w *workload.Workload, rank int) bool { return rank < len(w.Copies) && w.Copies[rank] }
 
 // coRunners finds the operations that ran alongside others. Copies do not disturb: captured
-// copies are simulated without bandwidth (rule L4).
+// copies are simulated without bandwidth (rule L1).
 func coRunners(w *workload.Workload) overlaps {
 	d := overlaps{make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)), make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives))}
 	onRank := make([]trace.Time, len(w.Collectives))

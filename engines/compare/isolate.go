@@ -22,14 +22,14 @@ import (
 //  2. The captured schedule is simulated with interference, every disturbed operation at
 //     its captured start. Simulated time over time alone is the operation's stretch, and
 //     captured time over stretch an estimate of its time alone. The times alone are then
-//     replaced by the estimates, and so on until they stay (a fixed point, rule L3).
+//     replaced by the estimates, and so on until they stay (a fixed point, rule L1).
 //  3. Instances of the same kernel, grid and sizes, or of the same collective, take the
 //     same time alone, on all ranks. The estimate of the instances of which the smallest
 //     share was disturbed, best nothing, holds for the others: it has the least of the
-//     model's error (rule L2).
+//     model's error (rule L1).
 //  4. A time alone is never longer than captured. Where the machine has a law for it, as
 //     for GEMMs and collectives, it is within what that law does on the capture's
-//     undisturbed operations (rule L3).
+//     undisturbed operations (rule L1).
 //
 // Where step 3 took a time alone from other instances, simulated against captured time is
 // an independent check of the interference in the model: the residual that Isolation
@@ -72,7 +72,7 @@ const notItsOwn = 4
 
 // limitTraffic limits a kernel's traffic to what the memory moves in the captured time; the
 // rest hit a cache. Of a kernel that would need several times that, nothing is known
-// (rule M13).
+// (rule M1).
 func limitTraffic(op *workload.Op, m *machine.Machine) {
 	most := m.GPU.Memory.Value * plan.Seconds(op.Dur())
 	switch all := op.Read + op.Write; {

@@ -22,7 +22,7 @@ import (
 // a run on two H200 (2026-11-22). Its gathers start 57, 258 and 430 us
 // after the first, its GEMMs 326, 529 and 796 us. Predicted are 966 us: gathers
 // alongside the tail of a GEMM, on a few CUs, are slowed by little where interference
-// grows with the CUs that compute (rule I2).
+// grows with the CUs that compute (rule I1).
 func TestGatherBehindGEMM(t *testing.T) {
 	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
 	if err != nil {

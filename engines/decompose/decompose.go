@@ -15,7 +15,7 @@ import (
 )
 
 // Strategy cuts the communication of a pair into pieces that run alongside the
-// compute of others (rules W1 to W5). The variant says what is cut and what moves
+// compute of others (rules W1, W3 and W5). The variant says what is cut and what moves
 // the pieces.
 //
 //	chunks  |G0|G1|G2|G3|      waves  |G wave|G wave|G wave|    ring  |G own|G  |G  |

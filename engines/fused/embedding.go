@@ -12,7 +12,7 @@ import (
 )
 
 // A slicing is what the fused kernels of one embedding and its all-to-all share
-// (SC'24 section III-A, rules U7 and U8). The vectors that a rank computes for one
+// (SC'24 section III-A, rule U7). The vectors that a rank computes for one
 // destination are divided into slices of size vectors. A cluster of size persistent
 // workgroups computes a slice, one vector per workgroup. The workgroup that finishes
 // last sends the slice and continues with the next one.
@@ -142,12 +142,12 @@ func (d *slicing) pooled(tile int, at func(i int) (peer, slice int)) pooled {
 // sizeOf is the number of vectors of a slice.
 func (d *slicing) sizeOf(slice int) int { return min(d.size, d.each-slice*d.size) }
 
-// vary is the time of one of several vectors whose mean is given (rule U11).
+// vary is the time of one of several vectors whose mean is given (rule U10).
 func vary(pl *plan.Planner, mean trace.Time, vector int) trace.Time {
 	return trace.Time(float64(mean)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(vector))) + 0.5)
 }
 
-// putSlice appends the put of a slice and of its flag, in the workgroup that finished it (rule U13).
+// putSlice appends the put of a slice and of its flag, in the workgroup that finished it (rule U9).
 func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, ready program.Flag) []program.Phase {
 	return append(buf,
 		program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
@@ -172,7 +172,7 @@ func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
 }
 
 // leaveOutReorders adds to the pairs the kernels that reorder the output of an embedding's
-// all-to-all: fused kernels store to the final position (rule U15).
+// all-to-all: fused kernels store to the final position (rule U1).
 func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
 	for i := range pairs {
 		p := &pairs[i]

@@ -15,7 +15,7 @@ import (
 )
 
 // Strategy is one persistent kernel per GPU that stores its tiles directly into the peers'
-// output (SC'24 section III, rules U1 to U4).
+// output (SC'24 section III, rules U1, U2 and U4).
 var Strategy = plan.Strategy{
 	Name:    "fused",
 	From:    "fused computation-collective operators, SC'24",
@@ -140,7 +140,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	}
 	owner := func(tile int) int32 { return dest[(tile*n/g.Tiles+start)%n] }
 	if v["order"] == "aware" && pl.Machine.Fabric.Topology == machine.Mesh {
-		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U3).
+		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U2).
 		pattern = machine.ToAll
 		owner = func(tile int) int32 {
 			if away := g.Tiles * (n - 1) / n; tile >= away {

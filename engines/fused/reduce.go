@@ -12,7 +12,7 @@ import (
 
 // A reduction is the data that the fused kernels of one pair share: a compute operation
 // whose partial results are summed by the owners of tiles (SC'24 section III-B,
-// rules U5 and U6).
+// rule U5).
 //
 //	workgroup w, rank 0   |tile of 1|tile of 2|tile of 3|own tile|wait|sum|store to 1, 2, 3|wait|
 //	               stores   to 1 ↗   to 2 ↗    to 3 ↗

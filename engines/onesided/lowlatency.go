@@ -15,7 +15,7 @@ import (
 // lowLatency plans small collectives as one kernel of a few workgroups in which no
 // rank waits for another at its start: two buffers alternate from call to call,
 // and who sees the data of a call knows that its sender has left the one before
-// (rules O12 and O13). Operations around the collective are unchanged.
+// (rule O12). Operations around the collective are unchanged.
 type lowLatency struct {
 	pl    *plan.Planner
 	proto string
@@ -174,7 +174,7 @@ func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []p
 
 // allToAll has a workgroup for every peer: it puts the tokens and a signal behind
 // them, and waits for the peer's. With pack it copies tokens into the buffer that is
-// sent, and those that have come out of the receive buffer, as DeepEP does (rule O13).
+// sent, and those that have come out of the receive buffer, as DeepEP does (rule O12).
 func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	n := len(k.ranks) * q.per

@@ -27,7 +27,7 @@ const (
 )
 
 // An allReduce replaces the library's all-reduces by one kernel that reads peers' buffers
-// (rules O11 and O17).
+// (rule O11).
 type allReduce struct {
 	pl     *plan.Planner
 	shares bool // two-shot: every rank adds a share and stores it to the others

@@ -13,7 +13,7 @@ import (
 )
 
 // Strategy moves shards alongside a GEMM; signals in peer memory tell which have arrived
-// (Triton-distributed, rules O1 to O16).
+// (Triton-distributed, rules O1, O4, O5, O8, O9, O10, O11, O12, O14, O15 and O16).
 //
 //	all-gather + GEMM, switch        GEMM + reduce-scatter, switch
 //	engine |from 1|from 2|from 3|       compute |for 1|for 2|for 3|own|

@@ -130,7 +130,7 @@ func TestRunsOfGroups(t *testing.T) {
 }
 
 // A piece of 1000 rows takes four tiles of 256 rows, and of 250 just as well: none touches two
-// pieces, and the work of all rows stays (rule O19).
+// pieces, and the work of all rows stays (rule O4).
 func TestTilesOfAShard(t *testing.T) {
 	for _, c := range []struct {
 		name                string

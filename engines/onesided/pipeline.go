@@ -24,7 +24,7 @@ func (t *operator) pipeline(r *plan.Rank, p *plan.Pair) {
 }
 
 // gather writes an all-gather, or an all-to-all, and the GEMM behind it
-// (rules O1 to O4).
+// (rules O1 and O4).
 func (t *operator) gather(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	b := t.stateOf(p)
@@ -111,7 +111,7 @@ func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state
 }
 
 // scatter writes a GEMM and the reduce-scatter, or the all-to-all, behind it
-// (rules O5 to O7).
+// (rule O5).
 func (t *operator) scatter(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.Time) {
 	_, comm := r.Split(p)
 	b := t.stateOf(p)
@@ -185,7 +185,7 @@ func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state,
 }
 
 // scattered writes the GEMM: one kernel whose tiles count towards the shards
-// that they complete (rule O5) or store themselves to their owners (rule O7).
+// that they complete (rule O5) or store themselves to their owners (rule O5).
 func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
 	me := plan.Place(b.ranks, r.ID)

@@ -91,7 +91,7 @@ func (p *gemm) groups() int {
 
 // tileEvenly makes the tiles of a GEMM a little lower where their height does not divide a piece, so
 // that none touches two pieces: a kernel that waits for shards, or signals them, is built with such
-// tiles (rule O19). The work stays the same.
+// tiles (rule O4). The work stays the same.
 func (p *gemm) tileEvenly(pieces int) {
 	m, h := int(p.op.Shape.M), p.op.Tiling.TileM
 	if p.groups() > 1 || h <= 0 || m%pieces != 0 || m/pieces%h == 0 || p.g.Merged || p.tiles%plan.CeilDiv(m, h) != 0 {

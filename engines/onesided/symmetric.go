@@ -44,7 +44,7 @@ func (t *operator) contradiction() string {
 	return ""
 }
 
-// implOf is the implementation for a pair (rules O1 to O3, O5, O7 and O8).
+// implOf is the implementation for a pair (rules O1, O5 and O8).
 func (t *operator) implOf(p *plan.Pair) string {
 	gather, top := p.Direction == workload.CollectiveThenCompute, t.pl.Machine.Fabric.Topology
 	switch {
@@ -122,7 +122,7 @@ func (t *operator) newState(p *plan.Pair) *state {
 type unit struct{ shard, piece int }
 
 // arrival lists the shards in the order in which they should reach a rank, its
-// own first (rules O1 to O3): read from the next rank first, or written by the
+// own first (rule O1): read from the next rank first, or written by the
 // rank before first.
 func (t *operator) arrival(b *state, me int) []int {
 	n := len(b.ranks)

@@ -96,7 +96,7 @@ func (pl *Planner) unitTime(c *workload.Collective, channels int) float64 {
 // engineTime is the time of a collective by copy engines, seconds; 0 where the profile has
 // no rate. A copy goes to each peer, all at once: each at the rate of an engine and of the
 // link between two GPUs, all of them together at the rate of the GPU's links, after a
-// barrier and before another (rule C23).
+// barrier and before another (rule C22).
 func (pl *Planner) engineTime(c *workload.Collective) float64 {
 	m := &pl.Machine
 	peers := float64(len(c.Members) - 1)

@@ -11,7 +11,7 @@ import (
 
 // chunkOf is the k-th of n parts of a compute operation, cut along its rows: a launch with
 // its own tiles and its own last wave. The parts together have all of its rows, tiles and
-// workgroups (rule G13).
+// workgroups (rule G12).
 func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, k, n)

@@ -41,7 +41,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c.demand.Matrix /= per
 	c.demand.Memory /= per
 	c.demand.Link /= per
-	if r := w.Rescaled; r != nil { // the same relative clock as in the capture (rule Y9)
+	if r := w.Rescaled; r != nil { // the same relative clock as in the capture (rule Y1)
 		c.met = ClockOf(r.Of, &r.On, sc).met
 		c.demand.At = c.met
 		return c

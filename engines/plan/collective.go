@@ -31,7 +31,7 @@ const Whole = -1
 
 // A Gang is one channel of a piece on all ranks, or a whole piece that has no channels.
 // Its bytes move once it is resident on every rank, and its workgroups leave together
-// (rules C1 and C2). Channels do not wait for each other, since each has its own share of
+// (rule C1). Channels do not wait for each other, since each has its own share of
 // the buffer: of 24 channels alongside a GEMM on 112 of 132 CUs, 20 finish while it runs
 // and four run into the next GEMM (two H200, 2026-11-21, qwen7b_fc2 in 8 chunks).
 type Gang struct {
@@ -274,8 +274,8 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 
 // peers are the GPUs that a rank sends to through a channel: the next rank on a ring, or
 // all other members. Between nodes every channel's ring leaves the node at another GPU, so
-// that all NICs carry an equal share (rule C18). On a ring or torus every second channel goes
-// the other way round, since links carry as much each way (rule C30).
+// that all NICs carry an equal share (rule C12). On a ring or torus every second channel goes
+// the other way round, since links carry as much each way (rule C12).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
 	ids, me := pl.RanksOf(c), max(0, slices.Index(c.Members, op.ID))
 	n := len(ids)

@@ -39,7 +39,7 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 }
 
 // pause writes captured host time, minus the time already used to issue operations that
-// were not captured (rule H4).
+// were not captured (rule H1).
 func (r *Rank) pause(d trace.Time, name string) {
 	used := min(d, r.ahead)
 	r.ahead -= used
@@ -47,7 +47,7 @@ func (r *Rank) pause(d trace.Time, name string) {
 }
 
 // waitForDevice writes a host wait for all operations that had ended when the call
-// returned (rule H5).
+// returned (rule H1).
 func (r *Rank) waitForDevice(s workload.HostSync) {
 	latest := r.clock
 	for _, st := range r.Streams {

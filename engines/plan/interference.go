@@ -8,7 +8,7 @@ import (
 
 // coRunner is a compute operation alongside a collective if that compute is cut into parts:
 // a GEMM of the matrix library, another kernel of matrix instructions, or a memory-bound
-// kernel, which includes GEMMs of few rows (rule I5).
+// kernel, which includes GEMMs of few rows (rule I1).
 func (pl *Planner) coRunner(op *workload.Op, parts int) machine.CoRunner {
 	sh := op.Shape
 	switch {

@@ -113,7 +113,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 
 // startsTogether is the cluster size on this machine of a kernel captured with clusters: 0
 // if no group of CUs holds such a cluster. A kernel for that machine is built without
-// clusters (rule D10).
+// clusters (rule D7).
 func (pl *Planner) startsTogether(cluster int) int {
 	if cluster > 1 && pl.Machine.GPU.Clustered(cluster) == 0 {
 		return 0
@@ -219,7 +219,7 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 
 // WithPrograms changes the number of persistent workgroups that share the tiles; 0 leaves
 // it. With fewer, a compiled GEMM kernel has more cache and power per workgroup, and a
-// gather more memory bandwidth, according to the profile (rule U14).
+// gather more memory bandwidth, according to the profile (rule U12).
 func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	if programs == 0 || programs == g.WGs {
 		return g

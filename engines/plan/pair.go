@@ -77,7 +77,7 @@ func (r *Rank) Barrier(s *Stream, all program.Flag, n int) {
 }
 
 // WriteFills writes the library's fills before a compute operation and returns the gap
-// after them. The first fill waits for the operation's dependencies (rule S5).
+// after them. The first fill waits for the operation's dependencies (rule S2).
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
 	for _, id := range fills {
 		op := &r.Planner.Workload.Ops[id]

@@ -364,7 +364,7 @@ func (r *Rank) WriteWhole(op *workload.Op) {
 
 // gapHere is a captured gap on the machine of the plan. Of a gap, at most launch.gap of the
 // machine of the capture is the device's launch, and follows that of the plan's machine
-// (rule Y10).
+// (rule S2).
 func (pl *Planner) gapHere(gap trace.Time) trace.Time {
 	r := pl.Workload.Rescaled
 	if r == nil || r.On.Launch.Gap.Value <= 0 {

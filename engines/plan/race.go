@@ -22,12 +22,12 @@ import (
 // independent: of 456 iterations on four ranks the collective went first on 0 to 4 of them
 // in 31, 110, 180, 112 and 23. At a later chunk it goes first in 158 of 486 cases after it
 // did so at the previous chunk, and in 8 of 78 after it did not, which is modelled as
-// never (rules X1 and X2).
+// never (rule X1).
 //
 // With an all-gather in chunks, the next chunk races with the GEMM of the previous one.
 // The all-gather goes first in 72 of 178 cases at the first chunk; after the GEMM went
 // first, in 31 of 75 at the second chunk and in 21 of 152 later: two races, then the GEMM.
-// After an all-gather went first, the next ones do in 248 of 255 cases (rule X3).
+// After an all-gather went first, the next ones do in 248 of 255 cases (rule X1).
 
 // CommFirst reports whether a pair's collective is dispatched before the compute that
 // becomes ready at the same time, at a chunk on this rank.

@@ -13,7 +13,7 @@ import (
 // SerialOrder orders every rank's operations for a serial schedule, in which no communication
 // runs alongside compute: as the host issued them, except where that would have two ranks wait
 // for each other's collectives. All ranks have the collectives in the same order, so they cannot
-// deadlock (rule B4). turn is by op its place in the order of all ranks.
+// deadlock. turn is by op its place in the order of all ranks.
 func SerialOrder(w *workload.Workload) (order [][]int32, turn []int32) {
 	order, turn = make([][]int32, w.World), make([]int32, len(w.Ops))
 	written, left := make([]bool, len(w.Ops)), make([][]int32, w.World)
@@ -132,7 +132,7 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
-// dependencies, to its start. It is at most the time of an event (rule S4), except for pauses
+// dependencies, to its start. It is at most the time of an event (rule S2), except for pauses
 // of the rank that the trace does not explain (rule S14).
 func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if pl.Graph {

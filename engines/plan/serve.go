@@ -100,7 +100,7 @@ func (pl *Planner) FlagsOf(ranks []int32, n int, name func(rank int32, i int) st
 	return flags
 }
 
-// StoreTo is a workgroup's store of so many bytes into a peer's memory (rule R9). pattern is which
+// StoreTo is a workgroup's store of so many bytes into a peer's memory (rule R8). pattern is which
 // peers the stores of all GPUs go to at one time.
 func (pl *Planner) StoreTo(peer int32, bytes float64, pattern machine.Pattern) program.Phase {
 	f := &pl.Machine.Fabric

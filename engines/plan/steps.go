@@ -14,7 +14,7 @@ import (
 // rank. This excludes the start of the first one (other ranks, a cold host). For
 // iterations that overlap it is the mean, including the fill and drain of the pipeline but
 // not the initial wait for other ranks. A single iteration has its length; a run without
-// iterations has the whole run's time (rule B5).
+// iterations has the whole run's time.
 func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
 	return StepsOf(w, run).time()
 }

@@ -55,7 +55,7 @@ func (pl *Planner) streams(op *workload.Op) bool {
 	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad) && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
-// streaming is the k-th of n parts of a streaming operation (rule M11).
+// streaming is the k-th of n parts of a streaming operation (rule M10).
 func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
 	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)
@@ -96,7 +96,7 @@ const sweepGrain = 8 << 10
 // SweepFootprint is the footprint of kernels that only move data.
 var SweepFootprint = program.Footprint{Threads: 512, Registers: 32}
 
-// Sweep is a kernel that only reads and writes memory (rule M9).
+// Sweep is a kernel that only reads and writes memory (rule M4).
 func (pl *Planner) Sweep(name string, read, write float64) *program.Kernel {
 	return pl.SweepOn(name, pl.Sweepers(read, write), read, write, 0)
 }

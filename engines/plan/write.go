@@ -80,7 +80,7 @@ func (r *Rank) writeTail(s *Stream, op *workload.Op) {
 }
 
 // graphLaunch is the gap before an operation that a captured graph launches behind another
-// one (rule S21).
+// one (rule S2).
 func (pl *Planner) graphLaunch(op *workload.Op) trace.Time {
 	l := &pl.Machine.Launch
 	gap := l.GraphGap.Or(l.Graph.Or(l.Gap.Value))
@@ -92,7 +92,7 @@ func (pl *Planner) graphLaunch(op *workload.Op) trace.Time {
 
 // graphGap is the median captured gap between kernels of a graph, without collectives of
 // the library, whose launch takes longer. Kernels that replace them start as the others do
-// (rule S20).
+// (rule S2).
 func (pl *Planner) graphGap() trace.Time {
 	if pl.inGraph == nil {
 		var gaps []trace.Time
@@ -113,7 +113,7 @@ func (pl *Planner) graphGap() trace.Time {
 }
 
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It
-// returns the gap before the operation starts (rules S3 and S4).
+// returns the gap before the operation starts (rule S2).
 func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
 	l := r.Planner.Machine.Launch
 	cost := l.Host
@@ -124,7 +124,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 		cost = l.Compiled
 	}
 	if !r.Planner.Graph {
-		if op.Graph { // captured in a graph, it stays in the graph (rule S4)
+		if op.Graph { // captured in a graph, it stays in the graph (rule S2)
 			cost.Value = 0
 		}
 		r.notBefore(op)
@@ -139,7 +139,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 
 // IssueAtPace makes a stream wait until the host has issued an operation of a pair at the pace of
 // the profile, and returns the gap on the device before it. A kernel behind the fills of its
-// library is issued with them (rule S5).
+// library is issued with them (rule S2).
 func (r *Rank) IssueAtPace(s *Stream, op *workload.Op) trace.Time {
 	pl := r.Planner
 	if s.last != nil && pl.Workload.IsFill(s.last) && op.Kind == trace.Compute {

@@ -13,7 +13,7 @@ import (
 )
 
 // Bulk runs producer, collective and consumer one after another, the baseline of
-// every paper (rule B4).
+// every paper.
 var Bulk = plan.Strategy{
 	Name:    "bulk",
 	From:    "all",

@@ -3,7 +3,7 @@ package schedule
 import "github.com/overlapse/overlapse/engines/plan"
 
 // Captured replays what was measured: every kernel with its own time, in its own order,
-// behind its own dependencies. Under the profiler it must give the run back (rule B1);
+// behind its own dependencies. Under the profiler it must give the run back;
 // without it, the host issues at its own pace (rules H7 and H8). On another machine or with
 // other ranks it is simulated as every other strategy is.
 var Captured = plan.Strategy{

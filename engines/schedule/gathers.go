@@ -140,7 +140,7 @@ func (s *step) firstOf(rank int, at int32) int32 {
 }
 
 // keepGathered leaves out the gathers of backward, whose parameters forward has gathered
-// already, with the copies in front of and behind them (rule W12). The parameters stay in
+// already, with the copies in front of and behind them (rule W11). The parameters stay in
 // memory. It reports whether there are any.
 func (s *step) keepGathered() bool {
 	out := map[int32]bool{}
@@ -231,7 +231,7 @@ func (s *step) readsOnly(reader, from int32) bool {
 
 // gatherAgain adds the gathers of backward to a capture that keeps parameters gathered: for
 // each gather of forward whose parameters backward reads, one more with the same copies
-// (rule W12). In between they take no memory. It reports whether there are any.
+// (rule W11). In between they take no memory. It reports whether there are any.
 func (s *step) gatherAgain() bool {
 	before := len(s.exchanges)
 	for row, c := range s.gathers() {

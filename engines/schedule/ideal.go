@@ -52,7 +52,7 @@ func alone(pl *plan.Planner, op *workload.Op) program.Command {
 }
 
 // reductionOverlap writes a kernel and the reduce-scatter of its output side by
-// side, and behind both, where they were an all-reduce, its all-gather (rule B3).
+// side, and behind both, where they were an all-reduce, its all-gather (rule B2).
 func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)

@@ -9,7 +9,7 @@ import (
 )
 
 // Multistream runs collectives alongside compute: in a loop that of one iteration alongside
-// the next (rules W6 to W9), in a step each as early as its data allow (rules W10 to W14).
+// the next (rules W6 to W9), in a step each as early as its data allow (rules W10, W11, W13 and W14).
 var Multistream = plan.Strategy{
 	Name:    "multistream",
 	From:    "resource-aware overlap; DDP, FSDP2",

@@ -20,7 +20,7 @@ import (
 //
 // A collective that already ran alongside compute when captured keeps its dependencies and
 // its place in the host's order of issue. One that compute waited for at once is moved to
-// where its data allow, by Workload.Flow (rules W10 to W12).
+// where its data allow, by Workload.Flow (rules W10 and W11).
 type step struct {
 	stepOptions
 	pl        *plan.Planner

@@ -12,7 +12,7 @@ import (
 )
 
 // Strategy starts a consumer kernel on finished tiles of its producer while the producer
-// still runs (cuSync sections III to V, rules T1 to T7).
+// still runs (cuSync sections III to V, rules T1, T2, T3, T5 and T6).
 //
 //	producer |P0 P1 P2 P3 P4|          each tile posts a semaphore of its row
 //	consumer |   C0....wait|C0|C1|     waits in its slot until its row is there

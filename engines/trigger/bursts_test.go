@@ -13,7 +13,7 @@ import (
 // With a memory queue, writes of a wave come in a burst and triggered transfers read in
 // bursts. A GEMM whose memory writes and adds alike takes its time alone, and transfers
 // move the same bytes as without a queue. Bursts of transfers slow it, and compute first prevents that
-// (rules K11 to K13).
+// (rule K11).
 func TestTriggerBursts(t *testing.T) {
 	s := plantest.Sublayer{Model: "T-NLG", Name: "FC-2", Hidden: 4256, Tokens: 8 << 10, Share: 4, Ranks: 8}
 	run := func(queue, update float64, arbitration string) (gemm, whole trace.Time, moved map[string]float64) {

@@ -108,7 +108,7 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 		if !t.nmc && reduces(p.Coll.Op) { // the other partial result
 			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
 		}
-		if t.bursts { // at the memory's rate, ahead of the link (rule K12)
+		if t.bursts { // at the memory's rate, ahead of the link (rule K11)
 			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
 		}
 		return append(buf, program.Phase{

@@ -16,7 +16,7 @@ const unlimited = queueEntries / 2
 // arbiterOf is the arbitration of memory. With compute first, the threshold is the share
 // of the queue that transfers may fill regardless of compute's demand. queue=auto sets it
 // at the start of each GEMM; before the first GEMM there is no limit. Without compute
-// first, transfers that come in bursts may fill all of the queue (rule K13).
+// first, transfers that come in bursts may fill all of the queue (rule K11).
 func (t *tracker) arbiterOf(v plan.Values) program.Arbiter {
 	switch {
 	case v["arbitration"] == "rr" && t.bursts:

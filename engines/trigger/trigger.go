@@ -12,7 +12,7 @@ import (
 )
 
 // Strategy is a GEMM whose stores are counted in memory; the last store of a block starts
-// its transfer (T3 section 4, rules K1 to K13).
+// its transfer (T3 section 4, rules K1, K2, K3, K5, K7, K8, K9, K10 and K11).
 //
 //	stage      1          2          3          4 (own)
 //	GEMM |stores →   |writes    |writes    |writes    |

@@ -11,7 +11,7 @@ import (
 // unroll continues a workload's iterations until there are n of them, each as
 // the last captured one: a pipeline of few iterations drains before it shows
 // what many do. The workload is returned as it is where it has that many
-// already, or fewer than two to go by (rule V6).
+// already, or fewer than two to go by.
 func unroll(w *workload.Workload, n int) *workload.Workload {
 	of, have := workload.IterationsOf(w)
 	if n <= have || have < 2 {

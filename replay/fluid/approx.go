@@ -10,7 +10,7 @@ import "math"
 //
 //  1. A solve gives all paths of the component exact max-min fair rates. It notes
 //     which resources are full, and at which level.
-//  2. (rule A2) A path whose demand changes later is stale until the next solve. It keeps its
+//  2. (rule A1) A path whose demand changes later is stale until the next solve. It keeps its
 //     rate, or as much of it as it still needs, and takes residual capacity of its
 //     resources. All other paths keep their rates. So no resource carries more than
 //     its capacity.
@@ -19,9 +19,9 @@ import "math"
 //     the time in which it was part of a large component (noteUnused);
 //     - a stale path below its estimated fair rate has lost 1/staleShare of the time
 //     that its next completion takes at that rate (noteStarved);
-//     - a path has been stale for 1/staleShare of the component's age (rule A3).
+//     - a path has been stale for 1/staleShare of the component's age (rule A1).
 //  4. Every solve measures by how much the rates were off (measure). The sum is the
-//     Error of Approximation (rule A4).
+//     Error of Approximation (rule A1).
 //
 // Components of up to ExactPaths paths are solved at every change (rule A1).
 

@@ -10,7 +10,7 @@
 // The level of a flow is its rate divided by its weight. The rates are max-min fair:
 // the level of a flow can only be raised by lowering that of a flow with an equal or
 // lower level. They are computed by water-filling (Bertsekas and Gallager, Data Networks,
-// 2nd edition, section 6.5.2; rules R2 and R4), once per instant at which something changed:
+// 2nd edition, section 6.5.2; rule R2), once per instant at which something changed:
 //
 //  1. Tally: enter the classes whose members or limits changed into the rate table
 //     of their path, and add the path's maximum rate to the demand on its resources.
@@ -34,7 +34,7 @@
 //	       +----+------------------------ time
 //	         a,b join
 //
-// Completions are rounded up to whole units of time (rule Z1).
+// Completions are rounded up to whole units of time (rule Z2).
 //
 // Components of more than ExactPaths paths are solved approximately (approx.go).
 // Two fast paths are exact: flows on uncontended resources need no class

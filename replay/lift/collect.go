@@ -52,7 +52,7 @@ const (
 )
 
 // collect matches collectives over ranks: the members of a group run the same
-// operations in the same order (rule C21).
+// operations in the same order.
 func (l *lifter) collect() {
 	m := matcher{
 		lifter:    l,

@@ -49,7 +49,7 @@ func (l *lifter) noteUnknownCommunication() {
 // its captured time: the inverse of Library.Time, and no more than the links carry in it.
 // If ranks are missing, a collective's time includes waits for them, and the size is an upper bound; the
 // shortest time of the same collective in any iteration has the least of them. It returns
-// what to tell the user, "" if every size is known. The workload is changed (rule V11).
+// what to tell the user, "" if every size is known. The workload is changed (rule V10).
 func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0

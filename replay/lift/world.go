@@ -84,7 +84,7 @@ func (l *lifter) number(rank int, ops []workload.Op, flows [][]workload.Edge) {
 }
 
 // place decides how large the world is, which of its ranks each captured one
-// is, and which captured one each of the others copies (rule V4).
+// is, and which captured one each of the others copies.
 func (l *lifter) place(ops []int) error {
 	ranks := l.Run.Ranks
 	if len(ranks) == 0 {
@@ -142,7 +142,7 @@ func (l *lifter) place(ops []int) error {
 
 // guessWorld sets the size of a job of which one rank was captured and nothing else is
 // known: a rank with collectives is not alone. It is as many ranks as its node has GPUs,
-// or fewer, at least two, if so many copies would make a slow replay (rule V12).
+// or fewer, at least two, if so many copies would make a slow replay.
 func (l *lifter) guessWorld(gpus, ops int) {
 	const many = 1 << 17 // operations
 	if gpus < 2 {

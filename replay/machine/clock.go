@@ -14,7 +14,7 @@ import (
 //
 // where c is the clock relative to the full one. The average over Hold may reach Knee per
 // second: a GPU keeps its full clock until its average reaches Knee, then the clock at
-// which the draw stays there (rules P1 and P2).
+// which the draw stays there (rule P1).
 type Clock struct {
 	Knee     Quantity // sustainable draw
 	Exponent Quantity // of the relative clock over the share of time in which GEMMs may run

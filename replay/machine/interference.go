@@ -85,7 +85,7 @@ func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int,
 // the CUs that the collective leaves. factor is the slowdown at share 1; onset, 0 to 1, is
 // the part of the added time that the first workgroup causes. Delays of memory and
 // interconnect follow the requests in flight, which grow with the CUs that issue them
-// (rule I2).
+// (rule I1).
 func Interference(slowdown, onset, share float64) float64 {
 	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }

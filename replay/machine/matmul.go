@@ -7,7 +7,7 @@ import "math"
 //
 //	time = waves · (TileStart + slowness · 2·rows·columns·K / (Rate/CUs)) + Exposed·moving,  waves = ⌈tiles/CUs⌉
 //
-// (rules G1 and G2), and at least moving, the memory's time for each operand once: GEMMs
+// (rule G1), and at least moving, the memory's time for each operand once: GEMMs
 // of few rows read all of B for little work. If the tiles leave half of the CUs idle, the
 // library may split them along K into as many parts as fill the CUs. A second kernel then
 // sums the parts, in Reduce plus the memory's time.
@@ -216,7 +216,7 @@ const loneDepth = 64
 
 // LonePipe is Pipe of compiled tiles for traces that show none alone on its CU, by the elements
 // along K that a step multiplies, 0 if unknown. A step alone on its CU takes the latency of the
-// next step's loads and its products, which are in proportion to depth (rule G23).
+// next step's loads and its products, which are in proportion to depth (rule G10).
 func (m Machine) LonePipe(depth int) float64 {
 	if !m.Matmul.Lone.Known() || !m.Matmul.Compiled.Known() {
 		return 1

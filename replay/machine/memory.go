@@ -6,7 +6,7 @@ package machine
 func (g GPU) StreamAt(wgs int) float64 { return g.reach(g.Stream, wgs) }
 
 // GatherAt is StreamAt for random rows of 1 KiB, as in an embedding table. fused selects
-// the kernel whose results may go to peers, which is another build (rule M5).
+// the kernel whose results may go to peers, which is another build (rule M4).
 func (g GPU) GatherAt(wgs int, fused bool) float64 {
 	if fused {
 		return g.reach(g.GatherFused, wgs)
@@ -15,7 +15,7 @@ func (g GPU) GatherAt(wgs int, fused bool) float64 {
 }
 
 // SumAt is the output bytes per second of PyTorch's sum of n partial results; the kernel
-// is limited by its output rather than by memory bandwidth. 0 if unknown (rule M8).
+// is limited by its output rather than by memory bandwidth. 0 if unknown (rule M4).
 func (g GPU) SumAt(n int) float64 {
 	if !g.Sum.Known() {
 		return 0
@@ -36,7 +36,7 @@ func (g GPU) reach(t Table, wgs int) float64 {
 
 // OccupancyShare is the memory rate of random reads relative to the best, at an occupancy
 // (resident threads over maximum): low with too few loads in flight, and lower again when
-// too many DRAM rows are open (rule M6). 1 if the profile has no curve.
+// too many DRAM rows are open (rule M4). 1 if the profile has no curve.
 func (g GPU) OccupancyShare(occupancy float64) float64 {
 	if !g.Crowding.Known() || occupancy <= 0 {
 		return 1

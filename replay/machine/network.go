@@ -35,7 +35,7 @@ func (m *Machine) NIC(rank int) int {
 }
 
 // LibraryFor is the library for a collective of the given ranks, which need not fill nodes
-// one after another: a group of one rank a node crosses the network (rule C28).
+// one after another: a group of one rank a node crosses the network (rule N4).
 func (m *Machine) LibraryFor(ranks []int) *Library {
 	if m.Nodes() == 1 || m.Library.Network.Node.Value == 0 {
 		return &m.Library

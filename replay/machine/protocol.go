@@ -18,7 +18,7 @@ import (
 // choose between algorithms; as predictions they are good to 10 or 20 % (rule C13).
 
 // A protocol is a method by which the library moves bytes. LL sends a flag with each word
-// and needs no other wait; Simple sends large pieces behind fences (rule C14).
+// and needs no other wait; Simple sends large pieces behind fences (rule C13).
 type protocol struct {
 	Base, treeBase float64 // seconds of a call
 	Hop, treeHop   float64 // seconds of a step inside a node
@@ -133,7 +133,7 @@ func (l *Library) best(op trace.CollectiveOp, at Placement, channels, bytes floa
 
 // far is the number of steps between nodes in sequence. A ring enters and leaves every
 // node once per round; a channel serves its share of the pairs one after another
-// (rule C27).
+// (rule C17).
 func (at Placement) far(op trace.CollectiveOp, steps, channels float64) float64 {
 	switch {
 	case at.nodes == 1:
@@ -190,7 +190,7 @@ func (w *Network) rankRate(pairs bool, at Placement) float64 {
 // an all-reduce. The nodes form two binary trees, each with half of the bytes, and an
 // inner node of one tree is a leaf of the other: of two nodes each sends half up and half
 // down, of four or more an inner node sends half to its parent, half to each of its
-// children, and half as a leaf (rule C26).
+// children, and half as a leaf (rule C15).
 func (at Placement) crossing() float64 { return min(2, at.nodes/2) }
 
 // fullest is the number of pairs of members that cross the most loaded link when all send

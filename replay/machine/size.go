@@ -19,7 +19,7 @@ const sizeSteps = 16
 // bytes (ChannelsFor). The grain is proportional to the number of ranks (NCCL multiplies
 // the threshold of a ring by the ranks: src/enqueue.cc and src/graph/tuning.cc), so
 // channels below the library's maximum bound the size from both sides, unless a setting
-// limits them: the upper bound then comes from the time (rule C24).
+// limits them: the upper bound then comes from the time (rule V10).
 func (l *Library) SizesOf(op trace.CollectiveOp, seconds float64, ranks, channels int, spread float64) (least, most int64) {
 	if ranks < 2 || !(seconds > 0) {
 		return 0, 0

@@ -70,7 +70,7 @@ func gcd(a, b int) int {
 
 // Shape is the number of members of a ring or torus along each axis, longest first: the
 // factors nearest to each other, so that 128 is 16 by 8 and 8 by 4 by 4. Members are
-// numbered along the first axis first (rule N3).
+// numbered along the first axis first (rule N2).
 func (t Topology) Shape(members int) [3]int {
 	shape := [3]int{1, 1, 1}
 	for axis := t.axes() - 1; axis > 0; axis-- {

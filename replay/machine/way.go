@@ -21,7 +21,7 @@ var (
 // Refuses is the reason why a library cannot run a collective with the algorithm and
 // protocol on a topology; "" if it can. A ring passes chunks to the next rank. direct
 // sends every rank's chunk to it at once, which needs links between all pairs. An
-// all-to-all is pairwise; a tree is for all-reduces (rule C16).
+// all-to-all is pairwise; a tree is for all-reduces (rule C11).
 func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) string {
 	switch {
 	case w.Protocol != "" && len(l.protocols()) == 1:
@@ -52,7 +52,7 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 // TreeShares are the bytes that the ranks of an all-reduce over several nodes send to other
 // nodes and inside their nodes, relative to those of a ring, if the library runs a tree; 1
 // and 1 otherwise. Both send 2·(R-1) times the buffer; a tree of N nodes sends 2·(N-1)
-// times between nodes, where a ring sends 2·N·(R-1)/R times (rule C26).
+// times between nodes, where a ring sends 2·N·(R-1)/R times (rule C15).
 func (l *Library) TreeShares(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) (between, inside float64) {
 	at := l.Spread(ranks)
 	if at.nodes == 1 || Pairwise(op) {
@@ -149,7 +149,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 
 // hosts is the number of hosts that a node's links join. The library counts hosts as nodes:
 // a tree has a chain in each host, and a tree over the hosts of a node by the same links
-// (rule C29).
+// (rule C15).
 func (l *Library) hosts(at Placement) float64 {
 	return math.Ceil(at.per / max(1, l.Host.Or(at.per)))
 }

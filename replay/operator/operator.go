@@ -52,7 +52,7 @@ type Kernel struct {
 type Tile struct{ M, N, Depth int }
 
 // shared is the bytes of shared memory that a tile of known depth takes: the parts that it
-// multiplies and the next ones, which are loaded meanwhile (rule G21). Else 0.
+// multiplies and the next ones, which are loaded meanwhile (rule G14). Else 0.
 func (t Tile) shared(elemSize int64) int { return 2 * (t.M + t.N) * t.Depth * int(elemSize) }
 
 // at is the entry of a list for the i-th GEMM; zero if the list is empty.

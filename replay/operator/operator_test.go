@@ -237,7 +237,7 @@ func TestRoofs(t *testing.T) {
 }
 
 // A tile of known depth holds two parts of both inputs in shared memory, which bounds how many
-// share a CU; shared memory that the file states stands (rule G21).
+// share a CU; shared memory that the file states stands (rule G14).
 func TestDepthOfTiles(t *testing.T) {
 	for _, c := range []struct {
 		kernel        string

@@ -11,7 +11,7 @@ type Arbiter struct {
 type Policy uint8
 
 // The policies. T3 (section 4.5) compares RoundRobin with ComputeFirst, in which
-// communication that has waited too long goes first: Share (rules Q2 and Q3).
+// communication that has waited too long goes first: Share (rule Q1).
 const (
 	Fair         Policy = iota // no sides: max-min fair over all flows
 	RoundRobin                 // half for each side; each also gets what the other does not use

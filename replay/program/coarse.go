@@ -9,7 +9,7 @@ import (
 // maxClocks bounds the memory of Coarse: 32 MiB.
 const maxClocks = 1 << 23
 
-// Coarse (rule D17) returns a program with the same kernel times in which every compute kernel with a
+// Coarse (rule D14) returns a program with the same kernel times in which every compute kernel with a
 // Solo phase that nothing can run alongside is that one phase. It is for simulations of
 // which only kernels are looked at: the phase holds no compute units, and moves the
 // kernel's bytes.

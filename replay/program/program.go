@@ -177,7 +177,7 @@ type Phase struct {
 	Update bool
 	// Slowdown, if over 1, is the duration of the phase relative to alone while compute of
 	// another kernel uses all CUs of this GPU that collectives leave (memory latency under
-	// load). Less compute slows it less (rule I2).
+	// load). Less compute slows it less (rule I1).
 	Slowdown float64
 	// Weight is the phase's weight in max-min fair sharing; 0 stands for 1. Hardware does not
 	// arbitrate evenly: with equal weights the median error of fused operators on measured
@@ -185,7 +185,7 @@ type Phase struct {
 	// 7.1 %, 1.7 to 5.3 % and 2.7 to 5.8 % (TestErrorsAgainstHardware of package engines).
 	Weight float64
 	// Last, if set, lets only the last poster continue: unless a PostTo brings the flag to
-	// exactly this count, the workgroup skips the rest of the tile (rule F8).
+	// exactly this count, the workgroup skips the rest of the tile (rule F1).
 	Last int64
 	Mark string // mark shown at the end of the phase: "put", "slice ready"; "": none
 }

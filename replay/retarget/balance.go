@@ -22,7 +22,7 @@ func WhatIf(w *workload.Workload, m machine.Machine, x profile.WhatIf) (*workloa
 }
 
 // balance gives every rank the compute times and the host times of the median rank, or of
-// the fastest (rule Y11): of each kernel those of the ranks that launch it equally often.
+// the fastest: of each kernel those of the ranks that launch it equally often.
 // Durations are in proportion to those of the rank itself. w is changed.
 func balance(w *workload.Workload, fastest bool) {
 	type kernel struct {

@@ -31,7 +31,7 @@ var (
 	byHost      = law{"unchanged: copies from and to the host", true}
 )
 
-// op is the factor on the duration of a kernel or copy (rule Y2).
+// op is the factor on the duration of a kernel or copy (rule Y1).
 func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) {
 	took := float64(op.DurAlone()) / 1e9
 	switch {

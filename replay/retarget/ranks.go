@@ -30,7 +30,7 @@ type Resized struct {
 
 // Ranks returns the run of a job in which one group has n ranks, and what has changed. The
 // group is given by name; "" and "dp" are the data-parallel one, or the only one in use. The run has the captured ranks only:
-// the others are copies of these (rule V4). world is the number of ranks of the captured job.
+// the others are copies of these. world is the number of ranks of the captured job.
 func Ranks(run *trace.Run, world int, group string, n int) (*trace.Run, *Resized, error) {
 	row, err := chosen(run, world, group)
 	if err != nil {
@@ -284,7 +284,7 @@ func isolatedAs(w, captured *workload.Workload) *workload.Workload {
 }
 
 // shard is the part of an operation's work that is left with another number of ranks:
-// optimizers of sharded parameters (rule Y8).
+// optimizers of sharded parameters (rule Y7).
 func (s *scaler) shard(op *workload.Op) float64 {
 	if z := s.resized; z != nil && z.sharded && op.Optimizer {
 		return float64(z.Was) / float64(z.Ranks)

@@ -20,7 +20,7 @@ import (
 
 // To returns a copy of a workload whose durations are those of another machine. Durations
 // alone, and those of the captured schedule, are scaled by the ratio of a law's times on
-// the two machines (rules Y1 to Y6). Durations alone must have been estimated on the
+// the two machines (rules Y1, Y3, Y4 and Y5). Durations alone must have been estimated on the
 // machine of the capture.
 func To(w *workload.Workload, from, to machine.Machine) *workload.Workload {
 	return rescale(w, &scaler{from: &from, to: &to})
@@ -111,7 +111,7 @@ func within(f program.Footprint, g *machine.GPU) program.Footprint {
 	return f
 }
 
-// kernel is the launch of an operation on the other machine (rule Y6). Persistent
+// kernel is the launch of an operation on the other machine. Persistent
 // workgroups grow with the compute units. A workgroup that fits on no compute unit there
 // takes a whole one: the kernel is another build. Channels of another library have its
 // footprint.

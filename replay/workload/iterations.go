@@ -10,7 +10,7 @@ import (
 // IterationsOf says which iteration each op belongs to (-1: none), and how many
 // there are: the steps that the program marked; or, where one step is a loop of
 // one pair repeated and nothing else, its rounds; or, where no step is marked and no
-// compute is paired with a collective, the rounds of a sequence of kernels that every rank repeats exactly (rule V5).
+// compute is paired with a collective, the rounds of a sequence of kernels that every rank repeats exactly.
 func IterationsOf(w *Workload) (of []int32, n int) {
 	of = make([]int32, len(w.Ops))
 	switch {

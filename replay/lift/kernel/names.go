@@ -216,7 +216,7 @@ const maxSide = 4096
 // (rocBLAS, hipBLASLt), from its name; 0 for other kernels. Traces seldom have it, and it
 // decides how many workgroups fit on a compute unit, and whether a channel of a collective
 // fits next to one. It follows from the accumulators of a thread, which are the macro tile
-// over the workgroup's threads (rule D16):
+// over the workgroup's threads (rule D1):
 //
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT512x144x32_MI16x16x1_..._WG64_4_1   288 accumulators, 512 registers
 func tensileRegisters(kernel string) int {

@@ -57,7 +57,7 @@ func (r *Reader) tiling(op *workload.Op, k *trace.Kernel, batch int64, reset boo
 
 // named notes the tile that a GEMM's name gives where its sizes are unknown: its output has
 // about as many elements as the grid times the tile, unless it is split along K or
-// persistent (rule V15).
+// persistent (rule G8).
 func named(t *workload.Tiling, tile namedTile, slots int) {
 	laid := laidTile{rows: tile.first, cols: tile.second}
 	if tile.transposed {

@@ -31,7 +31,7 @@ func (r *Rank) addMark(run *trace.Run, s trace.Span, base string) {
 	})
 }
 
-// markSteps finds the iterations (rule V5).
+// Steps finds the iterations.
 func Steps(ranks []Rank) (steps []workload.Step) {
 	base := stepsBase(ranks)
 	if base == "" {

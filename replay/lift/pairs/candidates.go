@@ -195,7 +195,7 @@ func (f *finder) makes(op *workload.Op, sent trace.CollectiveOp, want size) (wor
 
 // reads is the confidence that a heavy op reads the wanted data, 0: not at all, and whether
 // sizes say so. If a size is unknown, the first GEMM that waits for a gather is taken for
-// its reader (rule V13).
+// its reader (rule V3).
 func (f *finder) reads(op *workload.Op, brought size) (worth float64, why string, sized bool) {
 	a, b := operands(op)
 	if !brought.known() || !a.known() && !b.known() {

@@ -98,7 +98,7 @@ func (f *finder) pairCollective(row int32, d workload.Direction, found map[int32
 
 // pairRounds pairs the kernels and the collectives of a loop whose rounds are one of each,
 // alike in every round, where nothing else was paired: their sizes need not be related, as
-// in benchmarks of overlap (rule V14).
+// in benchmarks of overlap (rule V3).
 //
 //	stream 7  |GGGG CCC GGGG CCC GGGG CCC|
 func (f *finder) pairRounds() {

@@ -70,7 +70,7 @@ type step interface {
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
 // it, and so does a law that base predicts better (rule E6). Only isolated measurements are
-// read: rows of strategies are for validation, and nothing is fitted to them (rule E1). Where rows are
+// read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
 func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {
@@ -185,7 +185,7 @@ func find(m *machine.Machine, key string) profile.Entry {
 	panic("machine: no key " + key)
 }
 
-// steps lists rules and laws in an order in which each finds what it builds on (rule E2).
+// steps lists rules and laws in an order in which each finds what it builds on.
 func steps() []step {
 	list := slices.Concat(
 		of(launchRules()...), of(memoryRules()...), of(clusterRules()...), of(gemmLaw()), of(matmulRules()...),
@@ -222,7 +222,7 @@ func (c *calibration) kind(kind string, tests ...func(r *Row) bool) []Row {
 	})
 }
 
-// seconds is a row's time less what timing adds (rule E4).
+// seconds is a row's time less what timing adds.
 func (c *calibration) seconds(r Row) float64 {
 	if r.Params.Kernel {
 		return r.Us * 1e-6

@@ -46,7 +46,7 @@ func setOf(t *testing.T, name string) []Row {
 	return s.Rows
 }
 
-// The shipped profile is what calibration reads off the rows, to the byte (rule E5).
+// The shipped profile is what calibration reads off the rows, to the byte.
 func TestShippedIsCalibrated(t *testing.T) {
 	shipped, err := profile.Load("h200")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // about a tile or a kernel of the compute, the same for every number of channels. Alongside
 // kernels that are not persistent, channels start one after the other, as workgroups end:
 // rows with kernel count that. The simulator dispatches workgroups itself, so these waits
-// are fitted, one number a kind, and left out of K (rule E7).
+// are fitted, one number a kind, and left out of K (rule E6).
 func coRunLaws() []law {
 	whose := [...]string{"cuBLAS", "Triton GEMMs", "memory-bound kernels"}
 	var list []law

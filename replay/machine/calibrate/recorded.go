@@ -10,7 +10,7 @@ const recordedID = "recorded"
 
 // recorded are the base profile's own tables as rows, as far as the new rows do
 // not measure the same thing: a few benchmarks more on a machine narrow its
-// profile instead of replacing it. None where no new row is of that machine (rule E3).
+// profile instead of replacing it. None where no new row is of that machine.
 func recorded(m *machine.Machine, rows []Row) []Row {
 	same := false
 	type product struct{ m, n, k int64 }
