@@ -10,7 +10,7 @@ import (
 // critical path, the ledger of bytes, and the idle intervals of streams. The mechanism calls
 // one of these functions at each event; what they write decides nothing that happens.
 
-// recordIdle records that nothing ran on the stream from start to end (rule Z5).
+// recordIdle records that nothing ran on the stream from start to end.
 func (st *stream) recordIdle(start, end program.Time, why Idle) {
 	if start >= end || st.Host {
 		return
