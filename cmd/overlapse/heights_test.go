@@ -38,13 +38,12 @@ var folders = map[string]folder{
 	"trace/regular": {height: 0, opens: true},
 	"trace/guard":   {height: 0, spawns: true},
 
+	"trace/lex":                {height: 1},
 	"trace/names":              {height: 1},
 	"trace/merge":              {height: 1},
 	"trace/assemble":           {height: 1, siblings: []string{"trace/names"}},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
-	"trace/chrome":             reader(slices.Concat(json, gzip)...),
-	"trace/rocprof":            reader(json...),
 	"trace/perfetto":           reader(protowire),
 	"trace/chakra":             reader(protowire),
 	"replay/event":             {height: 0},
@@ -108,7 +107,7 @@ var folders = map[string]folder{
 // reader is the rule for a folder below trace that reads a format family. One
 // that uses no other module needs no row above.
 func reader(uses ...string) folder {
-	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/names", "trace/sqldb"}}
+	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/lex", "trace/names", "trace/sqldb"}}
 }
 
 // ruleOf is the rule of a folder. A folder of trace or engines that the table does
@@ -185,7 +184,7 @@ func TestHeightRules(t *testing.T) {
 		{"trace/a.go", `import "fmt"`, ""},
 		{"engines/a.go", `import "` + module + `/replay/workload"`, ""},
 		{"replay/workload/a.go", `import "` + module + `/replay/program"`, ""},
-		{"trace/chrome/a.go", `import "github.com/klauspost/compress/gzip"`, ""},
+		{"trace/format/a.go", `import "github.com/klauspost/compress/gzip"`, ""},
 		{"trace/format/a.go", `import ("os"; "golang.org/x/sync/errgroup")`, ""},
 		{"cmd/overlapse/a.go", `import ("os"; "time"); var _, _ = os.Args, time.Now()`, ""},
 		{"trace/format/a.go", `func f() { go f() }`, ""},

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // An arrow is one end of a flow between two rows. rocprof v1 and rocmProfileData link
@@ -29,8 +30,8 @@ func (d *reader) flow(e *event) {
 		return
 	}
 	k := append(d.key[:0], "flow\x00"...)
-	k = append(append(k, unquote(e.cat)...), 0)
-	d.key = append(k, unquote(e.id)...)
+	k = append(append(k, lex.Unquote(e.cat)...), 0)
+	d.key = append(k, lex.Unquote(e.id)...)
 	id, ok := d.trackOf[string(d.key)]
 	if !ok {
 		id = int32(len(d.trackOf))

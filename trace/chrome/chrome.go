@@ -13,13 +13,13 @@ package chrome
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync/atomic"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // DefaultLimit is the maximum number of bytes of JSON, so that a small archive cannot
@@ -42,12 +42,6 @@ type Options struct {
 	Companion func(rank int, hasProcess func(pid int64) bool) *assemble.Execution
 }
 
-type limitError struct{ bytes int64 }
-
-func (e *limitError) Error() string {
-	return fmt.Sprintf("more than %d MiB of JSON", e.bytes>>20)
-}
-
 // Read reads one uncompressed trace. An error is a *trace.SyntaxError or, if r fails,
 // wraps the error of r.
 func Read(r io.Reader, o Options) (*trace.Run, error) {
@@ -56,7 +50,7 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	}
 	d := newReader(o)
 	d.Builder.Read = o.Part
-	d.w = window{r: r, limit: o.Limit, file: o.File}
+	d.w = lex.New(r, o.File, o.Limit)
 	err := d.documents()
 	d.count(d.events % countEvery)
 	if err != nil {
@@ -70,23 +64,23 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 
 // documents reads the file: one array or object, or several of them one after another.
 func (d *reader) documents() error {
-	c, ok := d.w.peek()
-	if ok && c == 0xEF && len(d.w.b) >= 3 && string(d.w.b[:3]) == "\xEF\xBB\xBF" {
-		d.w.pos += 3 // a byte order mark
-		c, ok = d.w.peek()
+	c, ok := d.w.Peek()
+	if ok && c == 0xEF && len(d.w.B) >= 3 && string(d.w.B[:3]) == "\xEF\xBB\xBF" {
+		d.w.Pos += 3 // a byte order mark
+		c, ok = d.w.Peek()
 	}
 	switch {
-	case !ok && d.w.err != io.EOF:
-		return d.w.ended("cannot read")
+	case !ok && d.w.Err != io.EOF:
+		return d.w.Ended("cannot read")
 	case !ok:
 		return d.whole("the file is empty", "was the profiler stopped before it wrote?")
 	case c == '<':
 		return d.whole("this is a web page, not a trace", "download the raw file instead of the web page")
 	case c != '{' && c != '[':
-		return d.w.syntax(d.w.pos, "a Chrome trace starts with { or [, not with "+printable(d.w.b[d.w.pos:min(len(d.w.b), d.w.pos+12)]),
+		return d.w.Syntax(d.w.Pos, "a Chrome trace starts with { or [, not with "+lex.Printable(d.w.B[d.w.Pos:min(len(d.w.B), d.w.Pos+12)]),
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)
 	}
-	for ; ok; c, ok = d.w.peek() {
+	for ; ok; c, ok = d.w.Peek() {
 		var err error
 		switch c {
 		case '[':
@@ -94,14 +88,14 @@ func (d *reader) documents() error {
 		case '{':
 			err = d.object()
 		default:
-			err = d.w.unexpected(d.w.pos)
+			err = d.w.Unexpected(d.w.Pos)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if d.w.err != io.EOF {
-		return d.w.ended("read failed")
+	if d.w.Err != io.EOF {
+		return d.w.Ended("read failed")
 	}
 	if !d.sawEvents {
 		return &trace.SyntaxError{
@@ -123,32 +117,32 @@ func (d *reader) whole(msg, cure string) error {
 // missing: a crashed program cannot write it.
 func (d *reader) list() error {
 	d.sawEvents = true
-	d.w.pos++
+	d.w.Pos++
 	for {
-		c, ok := d.w.peek()
+		c, ok := d.w.Peek()
 		switch {
-		case !ok && d.w.err == io.EOF:
-			d.note(trace.Noted, "the list of events has no end: the program may have died", d.w.at(d.w.pos))
+		case !ok && d.w.Err == io.EOF:
+			d.note(trace.Noted, "the list of events has no end: the program may have died", d.w.At(d.w.Pos))
 			return nil
 		case !ok:
-			return d.w.ended("read failed")
+			return d.w.Ended("read failed")
 		case c == ']':
-			d.w.pos++
+			d.w.Pos++
 			return nil
 		case c == '{':
 			if err := d.one(); err != nil {
 				return err
 			}
 		default:
-			d.note(trace.Skipped, "not an event", d.w.at(d.w.pos))
-			if err := d.w.skip(); err != nil {
+			d.note(trace.Skipped, "not an event", d.w.At(d.w.Pos))
+			if err := d.w.Skip(); err != nil {
 				return err
 			}
 		}
-		if c, ok = d.w.peek(); ok && c == ',' {
-			d.w.pos++
+		if c, ok = d.w.Peek(); ok && c == ',' {
+			d.w.Pos++
 		} else if ok && c != ']' {
-			return d.w.unexpected(d.w.pos)
+			return d.w.Unexpected(d.w.Pos)
 		}
 	}
 }
@@ -165,20 +159,20 @@ func (d *reader) count(events int64) {
 // one reads the event whose opening bracket is next.
 func (d *reader) one() error {
 	for {
-		j := d.e.decode(d.w.b, d.w.pos)
+		j := d.e.decode(d.w.B, d.w.Pos)
 		if j >= 0 {
-			d.e.pos = d.w.at(d.w.pos)
-			d.w.pos = j
+			d.e.pos = d.w.At(d.w.Pos)
+			d.w.Pos = j
 			if d.events++; d.events%countEvery == 0 {
 				d.count(countEvery)
 			}
 			return d.event(&d.e)
 		}
-		if j != short {
-			return d.w.unexpected(badAt(j))
+		if j != lex.Short {
+			return d.w.Unexpected(lex.BadAt(j))
 		}
-		if !d.w.more() {
-			return d.w.ended("the file ends inside an event")
+		if !d.w.More() {
+			return d.w.Ended("the file ends inside an event")
 		}
 	}
 }
@@ -194,27 +188,27 @@ func (d *reader) object() error {
 		d.sawEvents = d.sawEvents || d.e.ph != 0
 		return err
 	}
-	d.w.pos++
+	d.w.Pos++
 	for {
-		key, err := d.w.key()
+		key, err := d.w.Key()
 		if err != nil || key == nil {
 			return err
 		}
 		if len(d.keys) < 8 {
-			d.keys = append(d.keys, quote(d.string(key)))
+			d.keys = append(d.keys, lex.Quote(d.string(key)))
 		}
 		if err := d.member(d.string(key)); err != nil {
 			return err
 		}
-		switch c, ok := d.w.peek(); {
-		case !ok && d.w.err == io.EOF && d.sawEvents:
+		switch c, ok := d.w.Peek(); {
+		case !ok && d.w.Err == io.EOF && d.sawEvents:
 			return nil // the list of events has no end either, and that is noted
 		case !ok:
-			return d.w.ended("the file ends inside an object")
+			return d.w.Ended("the file ends inside an object")
 		case c == ',':
-			d.w.pos++
+			d.w.Pos++
 		case c != '}':
-			return d.w.unexpected(d.w.pos)
+			return d.w.Unexpected(d.w.Pos)
 		}
 	}
 }
@@ -222,8 +216,8 @@ func (d *reader) object() error {
 // firstKey returns the first key, with its quotes, of the object whose opening bracket is next, or nil.
 func (d *reader) firstKey() []byte {
 	for {
-		key, j := nextKey(d.w.b, d.w.pos+1)
-		if j != short || !d.w.more() {
+		key, j := lex.NextKey(d.w.B, d.w.Pos+1)
+		if j != lex.Short || !d.w.More() {
 			return key
 		}
 	}
@@ -240,9 +234,9 @@ func isEventKey(key []byte) bool {
 
 // member reads one value of a top-level object.
 func (d *reader) member(key string) error {
-	c, ok := d.w.peek()
+	c, ok := d.w.Peek()
 	if !ok {
-		return d.w.ended("the file ends inside an object")
+		return d.w.Ended("the file ends inside an object")
 	}
 	switch {
 	case key == "traceEvents" && c == '[':
@@ -250,20 +244,20 @@ func (d *reader) member(key string) error {
 	case key == "traceEvents" && c == '{': // some files nest the object form in itself
 		return d.object()
 	case key != "overlapse" && !d.header.wants(key):
-		return d.w.skip()
+		return d.w.Skip()
 	}
-	v, err := d.w.value()
+	v, err := d.w.Value()
 	if err != nil {
 		return err
 	}
 	if key == "overlapse" {
 		if err := d.setOwn(v); err != nil {
-			return d.w.syntax(d.w.pos, "the header that overlapse wrote", "write it again with this version", err)
+			return d.w.Syntax(d.w.Pos, "the header that overlapse wrote", "write it again with this version", err)
 		}
 		return nil
 	}
 	if !d.header.set(key, v) {
-		d.note(trace.Skipped, key+" is not as expected", d.w.at(d.w.pos))
+		d.note(trace.Skipped, key+" is not as expected", d.w.At(d.w.Pos))
 	}
 	return nil
 }

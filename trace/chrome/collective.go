@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/names"
 )
 
@@ -25,7 +26,7 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	c.In = elements(a.inElems) * int64(c.ElemSize)
 	c.Out = elements(a.outElems) * int64(c.ElemSize)
 	seq = trace.None
-	if n, ok := integer(a.seq); ok && n >= 0 {
+	if n, ok := lex.Integer(a.seq); ok && n >= 0 {
 		seq = n
 	}
 	return c, seq
@@ -68,7 +69,7 @@ func elements(b []byte) int64 {
 }
 
 func peer(b []byte) int32 {
-	if n, ok := integer(b); ok && n >= 0 && n < maxRanks {
+	if n, ok := lex.Integer(b); ok && n >= 0 && n < maxRanks {
 		return int32(n)
 	}
 	return trace.None
@@ -115,7 +116,7 @@ type groupKey struct {
 // worldOf reads the size of the group from the "Concrete Inputs" of a
 // record_param_comms before 2024, whose last element is the size.
 func worldOf(concrete []byte) (size int, ok bool) {
-	n, ok := integer(lastOf(concrete))
+	n, ok := lex.Integer(lastOf(concrete))
 	return int(n), ok && n > 0 && n < maxRanks
 }
 

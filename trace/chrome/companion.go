@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // An operatorCall is a call of a framework operator with its numbers in a Kineto file.
@@ -56,7 +57,7 @@ func (d *reader) complement() {
 // hasProcess reports whether the file has rows of the process.
 func (d *reader) hasProcess(pid int64) bool {
 	for i := range d.tracks {
-		if n, ok := integer([]byte(d.tracks[i].pid)); ok && n == pid && d.tracks[i].place == onHost {
+		if n, ok := lex.Integer([]byte(d.tracks[i].pid)); ok && n == pid && d.tracks[i].place == onHost {
 			return true
 		}
 	}

@@ -1,6 +1,10 @@
 package chrome
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/overlapse/overlapse/trace/lex"
+)
 
 // An event is one trace event of the file.
 type event struct {
@@ -9,9 +13,9 @@ type event struct {
 	used bool // args has values
 }
 
-// A head has the members of an event without its arguments: raw values, strings
+// A head has the lex.Members of an event without its arguments: raw values, strings
 // with their quotes. They point into the window and are valid until it moves.
-// Absent members are nil.
+// Absent lex.Members are nil.
 type head struct {
 	pos            int64 // of its opening bracket, in the file
 	ph             byte  // 0 where absent
@@ -62,7 +66,7 @@ func (e *event) decode(b []byte, i int) int {
 	e.reset()
 	i++
 	for {
-		key, j := nextKey(b, i)
+		key, j := lex.NextKey(b, i)
 		if key == nil {
 			return j
 		}
@@ -73,12 +77,12 @@ func (e *event) decode(b []byte, i int) int {
 				return i
 			}
 		} else {
-			if i = skipValue(b, j, 1); i < 0 {
+			if i = lex.SkipValue(b, j, 1); i < 0 {
 				return i
 			}
 			e.set(key, b[j:i])
 		}
-		if i = skipComma(b, i); i < 0 {
+		if i = lex.SkipComma(b, i); i < 0 {
 			return i
 		}
 	}
@@ -130,7 +134,7 @@ func plainKey(key []byte) []byte {
 		return nil
 	}
 	var buf []byte
-	plain := text(key, &buf)
+	plain := lex.Text(key, &buf)
 	if bytes.ContainsAny(plain, `\"`) {
 		return nil // known keys have no escapes
 	}
@@ -141,17 +145,17 @@ func plainKey(key []byte) []byte {
 func (a *args) decode(b []byte, i int) int {
 	i++
 	for {
-		key, j := nextKey(b, i)
+		key, j := lex.NextKey(b, i)
 		if key == nil {
 			return j
 		}
-		if i = skipValue(b, j, 2); i < 0 {
+		if i = lex.SkipValue(b, j, 2); i < 0 {
 			return i
 		}
 		if field := a.field(key); field != nil {
 			*field = b[j:i]
 		}
-		if i = skipComma(b, i); i < 0 {
+		if i = lex.SkipComma(b, i); i < 0 {
 			return i
 		}
 	}

@@ -4,19 +4,20 @@ import (
 	"io"
 
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // ReadExecution reads PyTorch's execution trace in uncompressed JSON: the schema with
-// attributes, and the earlier one whose nodes have input_shapes and rf_id as members.
+// attributes, and the earlier one whose nodes have input_shapes and rf_id as lex.Members.
 func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
 	x := assemble.NewExecution(file)
-	w := window{r: r, limit: limit, file: file}
-	if c, ok := w.peek(); !ok || c != '{' {
-		return nil, w.ended("no execution trace")
+	w := lex.New(r, file, limit)
+	if c, ok := w.Peek(); !ok || c != '{' {
+		return nil, w.Ended("no execution trace")
 	}
-	w.pos++
+	w.Pos++
 	for {
-		key, err := w.key()
+		key, err := w.Key()
 		if err != nil {
 			return nil, err
 		}
@@ -29,38 +30,38 @@ func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, 
 		} else {
 			isProcess := string(key) == `"pid"` // the window may move and overwrite the key
 			var v []byte
-			if v, err = w.value(); err == nil && isProcess {
+			if v, err = w.Value(); err == nil && isProcess {
 				x.Process = number(v)
 			}
 		}
 		if err != nil {
 			return nil, err
 		}
-		if c, ok := w.peek(); ok && c == ',' {
-			w.pos++
+		if c, ok := w.Peek(); ok && c == ',' {
+			w.Pos++
 		}
 	}
 }
 
 // executionNodes reads the list of nodes, which is next.
-func executionNodes(x *assemble.Execution, w *window) error {
-	if c, ok := w.peek(); !ok || c != '[' {
-		return w.syntax(w.pos, "nodes is not a list", "give the execution trace as PyTorch wrote it", nil)
+func executionNodes(x *assemble.Execution, w *lex.Window) error {
+	if c, ok := w.Peek(); !ok || c != '[' {
+		return w.Syntax(w.Pos, "nodes is not a list", "give the execution trace as PyTorch wrote it", nil)
 	}
-	w.pos++
+	w.Pos++
 	for {
-		switch c, ok := w.peek(); {
+		switch c, ok := w.Peek(); {
 		case !ok:
-			return w.ended("the file ends inside the nodes")
+			return w.Ended("the file ends inside the nodes")
 		case c == ']':
-			w.pos++
+			w.Pos++
 			return nil
 		case c == ',':
-			w.pos++
+			w.Pos++
 		case c != '{':
-			return w.unexpected(w.pos)
+			return w.Unexpected(w.Pos)
 		default:
-			v, err := w.value()
+			v, err := w.Value()
 			if err != nil {
 				return err
 			}
@@ -73,18 +74,18 @@ func executionNodes(x *assemble.Execution, w *window) error {
 func executionNode(x *assemble.Execution, v []byte) {
 	var n assemble.Node
 	var buf []byte
-	members(v, func(key, v []byte) {
+	lex.Members(v, func(key, v []byte) {
 		switch string(key) {
 		case `"id"`:
 			n.ID = number(v)
 		case `"name"`:
-			n.Name = validUTF8(text(v, &buf))
+			n.Name = lex.ValidUTF8(lex.Text(v, &buf))
 		case `"ctrl_deps"`, `"parent"`:
 			n.Caller = number(v)
 		case `"rf_id"`:
 			n.Record = number(v)
 		case `"op_schema"`:
-			n.Schema = string(text(v, &buf))
+			n.Schema = string(lex.Text(v, &buf))
 		case `"input_shapes"`:
 			n.Inputs.Shapes = v
 		case `"input_types"`:
@@ -99,7 +100,7 @@ func executionNode(x *assemble.Execution, v []byte) {
 				case `"rf_id"`:
 					n.Record = number(value)
 				case `"op_schema"`:
-					n.Schema = string(text(value, &buf))
+					n.Schema = string(lex.Text(value, &buf))
 				case `"kernel_backend"`:
 					n.Triton = string(value) == `"triton"`
 				}
@@ -115,7 +116,7 @@ func operands(to *assemble.Values, v []byte) {
 	if len(v) > 0 && v[0] == '[' {
 		to.Values = v
 	}
-	members(v, func(key, v []byte) {
+	lex.Members(v, func(key, v []byte) {
 		switch string(key) {
 		case `"values"`:
 			to.Values = v
@@ -129,39 +130,18 @@ func operands(to *assemble.Values, v []byte) {
 	})
 }
 
-// members calls f for every member of an object, and not at all for other values.
-func members(b []byte, f func(key, v []byte)) {
-	if len(b) == 0 || b[0] != '{' {
-		return
-	}
-	for i := 1; ; {
-		key, j := nextKey(b, i)
-		if key == nil {
-			return
-		}
-		end := skipValue(b, j, 0)
-		if end < 0 {
-			return
-		}
-		f(key, b[j:end])
-		if i = skipComma(b, end); i < 0 {
-			return
-		}
-	}
-}
-
 // attributes calls f for every item of a list of {"name":…,"value":…}.
 func attributes(b []byte, f func(name, value []byte)) {
 	for i := 1; i < len(b); i++ {
-		if i = skipSpace(b, i); i >= len(b) || b[i] != '{' {
+		if i = lex.SkipSpace(b, i); i >= len(b) || b[i] != '{' {
 			return
 		}
-		end := skipValue(b, i, 0)
+		end := lex.SkipValue(b, i, 0)
 		if end < 0 {
 			return
 		}
 		var name, value []byte
-		members(b[i:end], func(key, v []byte) {
+		lex.Members(b[i:end], func(key, v []byte) {
 			switch string(key) {
 			case `"name"`:
 				name = v
@@ -170,7 +150,7 @@ func attributes(b []byte, f func(name, value []byte)) {
 			}
 		})
 		f(name, value)
-		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
+		if i = lex.SkipSpace(b, end); i >= len(b) || b[i] != ',' {
 			return
 		}
 	}

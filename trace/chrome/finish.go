@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // finish resolves references between parts of the file.
@@ -67,7 +68,7 @@ func (d *reader) row(t *track, process int32) assemble.Track {
 		if r.Kind = assemble.ThreadTrack; t.category != "" {
 			r.Kind = assemble.AnnotationTrack
 		}
-		r.ID, _ = integer([]byte(t.tid))
+		r.ID, _ = lex.Integer([]byte(t.tid))
 		r.Thread = t.pid + "\x00" + t.tid + "\x00" + t.category
 	}
 	return r
@@ -83,7 +84,7 @@ func (d *reader) laneName(t *track) string {
 		return ""
 	}
 	process, thread := d.processName(t), strings.TrimSpace(d.threadNames[t.pid+"\x00"+t.tid])
-	if _, isNumber := integer([]byte(t.tid)); thread == "" && !isNumber {
+	if _, isNumber := lex.Integer([]byte(t.tid)); thread == "" && !isNumber {
 		thread = d.string([]byte(t.tid))
 	}
 	switch {
@@ -102,7 +103,7 @@ func (d *reader) processName(t *track) string {
 		return name
 	}
 	pid := d.string([]byte(t.pid))
-	_, isNumber := integer([]byte(t.pid))
+	_, isNumber := lex.Integer([]byte(t.pid))
 	switch {
 	case !isNumber:
 		return pid

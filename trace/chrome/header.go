@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // maxRanks is larger than any job.
@@ -64,27 +65,27 @@ func (h *header) set(key string, v []byte) (ok bool) {
 	case "host_name":
 		return json.Unmarshal(v, &h.host) == nil
 	case "baseTimeNanoseconds":
-		n, ok := integer(v)
+		n, ok := lex.Integer(v)
 		if ok = ok && n >= 0 && trace.ValidTime(n); ok {
 			h.base = n
 		}
 		return ok
 	case "cuda_runtime_version":
-		n, ok := integer(v)
+		n, ok := lex.Integer(v)
 		h.runtime = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
 		return ok
 	case "hip_runtime_version":
-		n, ok := integer(v)
+		n, ok := lex.Integer(v)
 		h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
 		return ok
 	case "cupti_version":
-		h.profiler = "CUPTI " + string(unquote(v))
+		h.profiler = "CUPTI " + string(lex.Unquote(v))
 	case "roctracer_version":
 		h.amd, h.roctracer = true, true
-		h.profiler = "roctracer " + string(unquote(v))
+		h.profiler = "roctracer " + string(lex.Unquote(v))
 	case "rocprofiler-sdk_version":
-		h.amd, h.sdk1 = true, string(unquote(v)) == "1.0"
-		h.profiler = "rocprofiler-sdk " + string(unquote(v))
+		h.amd, h.sdk1 = true, string(lex.Unquote(v)) == "1.0"
+		h.profiler = "rocprofiler-sdk " + string(lex.Unquote(v))
 	}
 	return true
 }
@@ -104,16 +105,16 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 	if json.Unmarshal(v, &info) != nil {
 		return false
 	}
-	if n, ok := integer(info.Rank); ok && n >= 0 && n < maxRanks {
+	if n, ok := lex.Integer(info.Rank); ok && n >= 0 && n < maxRanks {
 		h.rank = int(n)
 	}
-	if n, ok := integer(info.WorldSize); ok && n > 0 && n < maxRanks {
+	if n, ok := lex.Integer(info.WorldSize); ok && n > 0 && n < maxRanks {
 		h.world = int(n)
 	}
 	h.library = info.Library
 	for _, g := range info.Groups {
 		ranks := rankList(g.Ranks)
-		size, _ := integer(g.Size)
+		size, _ := lex.Integer(g.Size)
 		h.groups = append(h.groups, trace.Group{
 			Name:  g.Name,
 			Doc:   groupDoc(g.Doc),
@@ -126,7 +127,7 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 
 // groupDoc is what the program calls a group; "" if it has no word for it.
 func groupDoc(b []byte) string {
-	if doc := string(unquote(b)); doc != "undefined" { // PyTorch's default
+	if doc := string(lex.Unquote(b)); doc != "undefined" { // PyTorch's default
 		return doc
 	}
 	return ""
@@ -135,7 +136,7 @@ func groupDoc(b []byte) string {
 // rankList reads [0, 1], or the same in quotes, ascending. It returns nil for a
 // truncated list.
 func rankList(b []byte) []int {
-	b = unquote(b)
+	b = lex.Unquote(b)
 	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' {
 		return nil
 	}
@@ -146,10 +147,10 @@ func rankList(b []byte) []int {
 			continue
 		}
 		k := 0
-		for k < len(b) && isDigit(b[k]) {
+		for k < len(b) && lex.IsDigit(b[k]) {
 			k++
 		}
-		n, ok := integer(b[:k])
+		n, ok := lex.Integer(b[:k])
 		if !ok {
 			return nil
 		}

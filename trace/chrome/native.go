@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A nativeReader reads the events of a trace that Write wrote.
@@ -74,7 +75,7 @@ func (d *reader) reference(i int32, n int) int32 {
 		return i
 	}
 	if i != trace.None {
-		d.note(trace.Repaired, "dangling index", d.w.at(d.w.pos))
+		d.note(trace.Repaired, "dangling index", d.w.At(d.w.Pos))
 	}
 	return trace.None
 }
@@ -84,7 +85,7 @@ func (d *reader) index(b []byte, n int) int32 {
 	if b == nil {
 		return trace.None
 	}
-	i, ok := integer(b)
+	i, ok := lex.Integer(b)
 	if !ok || i < 0 || i >= int64(n) {
 		return d.reference(-2, n)
 	}
@@ -105,7 +106,7 @@ func (d *reader) nativeEvent(e *event) {
 		return // names and arrows are redundant with the header and the spans
 	}
 	o := d.native
-	lane, ok := integer(e.tid)
+	lane, ok := lex.Integer(e.tid)
 	if !ok || lane < 1 || lane > int64(len(o.head.Lanes)) {
 		d.note(trace.Skipped, "on no lane of the header", e.pos)
 		o.spans = append(o.spans, trace.None)
@@ -152,7 +153,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 	a, head := &e.args, &d.native.head
 	kind := trace.Marker
 	for k, c := range categories {
-		if string(unquote(e.cat)) == c {
+		if string(lex.Unquote(e.cat)) == c {
 			kind = trace.Kind(k)
 			break
 		}
@@ -222,7 +223,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 
 func nativeDirection(kind []byte) trace.CopyDir {
 	for d, word := range kindWords {
-		if string(unquote(kind)) == word {
+		if string(lex.Unquote(kind)) == word {
 			return trace.CopyDir(d)
 		}
 	}

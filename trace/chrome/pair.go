@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A boundary is a B or E event, or the begin or end of an asynchronous one.
@@ -41,7 +42,7 @@ func (d *reader) boundary(e *event) {
 // async returns the track of an asynchronous event, one per category, and the number of
 // its identity: category, scope, id, and for a local id the process.
 func (d *reader) async(e *event) (trace.LaneID, int32) {
-	pid, cat := unquote(e.pid), unquote(e.cat)
+	pid, cat := lex.Unquote(e.pid), lex.Unquote(e.cat)
 	k := append(d.key[:0], "async\x00"...)
 	k = append(k, pid...)
 	k = append(k, 0)
@@ -54,7 +55,7 @@ func (d *reader) async(e *event) (trace.LaneID, int32) {
 	k = append(k, 0)
 	k = append(k, e.scope...)
 	k = append(k, 0)
-	k = append(k, unquote(e.id)...)
+	k = append(k, lex.Unquote(e.id)...)
 	k = append(k, e.id2...)
 	if e.id == nil {
 		k = append(k, pid...)

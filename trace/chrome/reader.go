@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/names"
 )
 
@@ -13,7 +14,7 @@ import (
 type reader struct {
 	*assemble.Session
 	o      Options
-	w      window
+	w      lex.Window
 	e      event
 	header header
 	native *nativeReader // for a trace that Write wrote, else nil
@@ -124,7 +125,7 @@ const (
 )
 
 func categoryOf(cat []byte) category {
-	switch string(unquote(cat)) {
+	switch string(lex.Unquote(cat)) {
 	case "kernel", "Kernel":
 		return kernel
 	case "gpu_memcpy", "Memcpy":
@@ -161,7 +162,7 @@ func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
 	case c == kernel || c == memcpy || c == memset:
 		d.Builder.NoteKernel(a, d.o.File, reason, "byte", e.pos)
 	case e.cat == nil:
-		d.unread = append(d.unread, unread{string(unquote(e.pid)), reason, e.pos})
+		d.unread = append(d.unread, unread{string(lex.Unquote(e.pid)), reason, e.pos})
 	default:
 		d.note(a, reason, e.pos)
 	}
@@ -170,7 +171,7 @@ func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
 // event adds one event.
 func (d *reader) event(e *event) error {
 	if d.Builder.Len() >= math.MaxInt32-1 {
-		return d.w.syntax(d.w.pos, "more than 2147483646 spans", "split the trace", nil)
+		return d.w.Syntax(d.w.Pos, "more than 2147483646 spans", "split the trace", nil)
 	}
 	if d.native != nil {
 		d.nativeEvent(e)
@@ -236,13 +237,13 @@ func (d *reader) communicates(name trace.NameID) bool {
 }
 
 // string returns the text of a raw string.
-func (d *reader) string(raw []byte) string { return validUTF8(text(raw, &d.str)) }
+func (d *reader) string(raw []byte) string { return lex.ValidUTF8(lex.Text(raw, &d.str)) }
 
 // start reads the event's time.
 func (d *reader) start(e *event) (t trace.Time, ok bool) {
-	ns, ok := micros(e.ts)
+	ns, ok := lex.Micros(e.ts)
 	if e.args.begin != nil && e.args.end != nil {
-		ns, ok = integer(e.args.begin) // rocprof truncates ts to microseconds
+		ns, ok = lex.Integer(e.args.begin) // rocprof truncates ts to microseconds
 	}
 	if !ok || !trace.ValidTime(ns) {
 		what := "time is not a number, or out of range"
@@ -262,7 +263,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 // end reads the event's duration and returns its end.
 func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 	if e.args.begin != nil && e.args.end != nil {
-		if ns, ok := integer(e.args.end); ok && ns >= 0 && trace.ValidTime(ns) {
+		if ns, ok := lex.Integer(e.args.end); ok && ns >= 0 && trace.ValidTime(ns) {
 			return d.notBefore(e, start, trace.Time(ns-d.origin)), true
 		}
 	}
@@ -270,7 +271,7 @@ func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 		d.noteEvent(trace.Repaired, "no duration: taken as 0", e)
 		return start, true
 	}
-	ns, ok := micros(e.dur)
+	ns, ok := lex.Micros(e.dur)
 	if !ok || !trace.ValidTime(max(ns, 0)) || !trace.ValidTime(int64(start)+d.origin+max(ns, 0)) {
 		d.noteEvent(trace.Skipped, "duration is not a number, or out of range", e)
 		return 0, false
@@ -375,9 +376,9 @@ func (d *reader) instant(e *event) {
 func (d *reader) metadata(e *event) {
 	switch string(e.name) {
 	case `"process_name"`:
-		d.title(d.processNames, unquote(e.pid), e.args.name)
+		d.title(d.processNames, lex.Unquote(e.pid), e.args.name)
 	case `"thread_name"`:
-		d.key = append(append(append(d.key[:0], unquote(e.pid)...), 0), unquote(e.tid)...)
+		d.key = append(append(append(d.key[:0], lex.Unquote(e.pid)...), 0), lex.Unquote(e.tid)...)
 		d.title(d.threadNames, d.key, e.args.name)
 	}
 	d.note(trace.Noted, "metadata: names and order of rows", e.pos)
@@ -385,7 +386,7 @@ func (d *reader) metadata(e *event) {
 
 // title sets a name, without allocating if it is unchanged.
 func (d *reader) title(names map[string]string, key, raw []byte) {
-	if name := text(raw, &d.str); names[string(key)] != string(name) {
-		names[string(key)] = validUTF8(name)
+	if name := lex.Text(raw, &d.str); names[string(key)] != string(name) {
+		names[string(key)] = lex.ValidUTF8(name)
 	}
 }

@@ -7,17 +7,18 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // number reads an integer argument; 0 if absent or invalid.
 func number(b []byte) int64 {
-	n, _ := integer(b)
+	n, _ := lex.Integer(b)
 	return n
 }
 
 // small reads an integer argument that fits int32; 0 if absent or invalid.
 func small(b []byte) int32 {
-	n, ok := integer(b)
+	n, ok := lex.Integer(b)
 	if !ok || n > math.MaxInt32 || n < math.MinInt32 {
 		return 0
 	}
@@ -31,15 +32,15 @@ func count(b []byte) int32 { return max(0, small(b)) }
 func triple(b []byte) (t [3]int32) {
 	i := 1
 	for k := range t {
-		if i = skipSpace(b, i); i >= len(b) || !isDigit(b[i]) {
+		if i = lex.SkipSpace(b, i); i >= len(b) || !lex.IsDigit(b[i]) {
 			return [3]int32{}
 		}
 		j := i
-		for j < len(b) && isDigit(b[j]) {
+		for j < len(b) && lex.IsDigit(b[j]) {
 			j++
 		}
 		t[k] = small(b[i:j])
-		if i = skipSpace(b, j); i < len(b) && b[i] == ',' {
+		if i = lex.SkipSpace(b, j); i < len(b) && b[i] == ',' {
 			i++
 		}
 	}

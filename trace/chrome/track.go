@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A place is the group of timeline rows that an event belongs to.
@@ -37,7 +38,7 @@ type recentTrack struct {
 
 // track returns the event's track, adding it if it is new.
 func (d *reader) track(e *event, p place) trace.LaneID {
-	pid, tid := unquote(e.pid), unquote(e.tid)
+	pid, tid := lex.Unquote(e.pid), lex.Unquote(e.tid)
 	k := append(d.key[:0], byte(p))
 	k = append(k, pid...)
 	k = append(k, 0)
@@ -62,11 +63,11 @@ func (d *reader) track(e *event, p place) trace.LaneID {
 }
 
 func newTrack(e *event, p place) track {
-	t := track{place: p, rank: trace.None, device: trace.None, pid: string(unquote(e.pid)), tid: string(unquote(e.tid))}
+	t := track{place: p, rank: trace.None, device: trace.None, pid: string(lex.Unquote(e.pid)), tid: string(lex.Unquote(e.tid))}
 	device := e.pid
 	if e.args.pidRaw != nil {
 		device = e.args.pidRaw
-		if n, ok := integer(e.args.rank); ok && n >= 0 && n <= math.MaxInt32 {
+		if n, ok := lex.Integer(e.args.rank); ok && n >= 0 && n <= math.MaxInt32 {
 			t.rank = int32(n)
 		}
 	}
@@ -77,7 +78,7 @@ func newTrack(e *event, p place) track {
 		t.device = small(device)
 	}
 	var ok bool
-	if t.stream, ok = integer(e.args.stream); !ok {
+	if t.stream, ok = lex.Integer(e.args.stream); !ok {
 		t.stream, _ = trailing(t.tid)
 	}
 	return t
@@ -86,8 +87,8 @@ func newTrack(e *event, p place) track {
 // trailing reads the number at the end of a text: 7 of "stream 7".
 func trailing(s string) (n int64, ok bool) {
 	i := len(s)
-	for i > 0 && isDigit(s[i-1]) {
+	for i > 0 && lex.IsDigit(s[i-1]) {
 		i--
 	}
-	return integer([]byte(s[i:]))
+	return lex.Integer([]byte(s[i:]))
 }

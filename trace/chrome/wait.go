@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A waitInfo is a cuda_sync event whose rank is not yet known.
@@ -35,7 +36,7 @@ func (d *reader) wait(e *event, span trace.SpanID) {
 // streamOf reads a stream; None for CUPTI's invalid value in any width.
 func streamOf(b []byte) int64 {
 	const invalid = 1<<32 - 1
-	n, ok := integer(b)
+	n, ok := lex.Integer(b)
 	if !ok || n < 0 || n == invalid {
 		return trace.None
 	}

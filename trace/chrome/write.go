@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // nativeVersion is the version of nativeHeader. A reader of a lower version must reject
@@ -137,7 +138,7 @@ func (w *writer) next() {
 	w.b = append(w.b, '\n')
 }
 
-func (w *writer) str(s string) { w.b = appendString(w.b, s) }
+func (w *writer) str(s string) { w.b = lex.AppendString(w.b, s) }
 
 func (w *writer) raw(s string) { w.b = append(w.b, s...) }
 
@@ -239,9 +240,9 @@ func (w *writer) span(id trace.SpanID) {
 	w.str(w.run.NameOf(s))
 	w.place(s)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, s.Start)
+	w.b = lex.AppendMicros(w.b, s.Start)
 	w.raw(`,"dur":`)
-	w.b = appendMicros(w.b, s.Dur())
+	w.b = lex.AppendMicros(w.b, s.Dur())
 	w.raw(`,"args":{"device":`)
 	w.int(int64(w.run.Lanes[s.Lane].Device))
 	w.optional("parent", int32(s.Parent))
@@ -298,7 +299,7 @@ func (w *writer) link(phase string, id int, span trace.SpanID, at trace.Time, na
 	w.field("id", int64(id)+1)
 	w.place(s)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, max(s.Start, min(at, s.End-1)))
+	w.b = lex.AppendMicros(w.b, max(s.Start, min(at, s.End-1)))
 	w.raw(`}`)
 }
 
@@ -309,7 +310,7 @@ func (w *writer) value(rank int32, name string, at trace.Time, value float64) {
 	w.str(name)
 	w.field("pid", int64(rank)+1)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, at)
+	w.b = lex.AppendMicros(w.b, at)
 	w.raw(`,"args":{"value":`)
 	w.b = strconv.AppendFloat(w.b, value, 'g', 6, 64)
 	w.raw(`}}`)
@@ -323,6 +324,6 @@ func (w *writer) flow(phase string, id trace.SpanID, s trace.Span) {
 	w.field("id", int64(id)+1)
 	w.place(s)
 	w.raw(`,"ts":`)
-	w.b = appendMicros(w.b, s.Start)
+	w.b = lex.AppendMicros(w.b, s.Start)
 	w.raw(`}`)
 }

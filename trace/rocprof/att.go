@@ -78,7 +78,7 @@ func readOccupancy(s *jsonScanner, b *trace.Builder) (events []waveEvent, names 
 			s.skip()
 		default:
 			for s.array(); s.more(); {
-				at := s.d.InputOffset()
+				at := s.at()
 				var v [6]int64
 				n := s.numbers(v[:])
 				e := waveEvent{cycle: v[0], engine: engine, cu: v[1], simd: v[2], slot: v[3], starts: v[4] != 0, kernel: v[5]}

@@ -1,79 +1,91 @@
 package rocprof
 
 import (
-	"errors"
 	"io"
-	"strconv"
+	"math"
 
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// A jsonScanner walks a JSON text without building it. encoding/json takes over
-// ten times as long token by token (BenchmarkEncodingJSONTokens, BenchmarkJSONTokens).
+// A jsonScanner walks a JSON text without building it.
 //
 // Its error is sticky: after one, lists are at their end and values are empty.
 //
 //	for s.array(); s.more(); { for s.object(); s.more(); { switch string(s.key()) { ... default: s.skip() } } }
 type jsonScanner struct {
-	d    *jsontext.Decoder
-	file string
-	err  error
+	w     lex.Window
+	file  string
+	err   error
+	open  []byte // the closing brackets of open lists and objects
+	first bool   // the last of them has given nothing yet
+	buf   []byte
 }
 
 func newJSONScanner(r io.Reader, file string) *jsonScanner {
-	return &jsonScanner{d: jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), file: file}
+	return &jsonScanner{w: lex.New(r, file, math.MaxInt64), file: file}
 }
 
-// fail keeps the first error, with its place.
-func (s *jsonScanner) fail(msg string, err error) {
+// scanText is newJSONScanner of a text in memory.
+func scanText(text string) *jsonScanner { return &jsonScanner{w: lex.Of(text)} }
+
+// fail keeps the first error.
+func (s *jsonScanner) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// peek returns the first byte of what follows; 0 at the end or after an error.
+func (s *jsonScanner) peek() byte {
 	if s.err != nil {
-		return
+		return 0
 	}
-	e := &trace.SyntaxError{File: s.file, Pos: s.d.InputOffset(), Unit: "byte", Msg: msg, Err: err}
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
-		e.Pos, e.Err = syntactic.ByteOffset, syntactic.Err
+	c, ok := s.w.Peek()
+	if !ok {
+		s.fail(s.w.Ended("not JSON"))
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		e.Msg, e.Cure, e.Err = "the file ends too early", "it may be cut short: copy it again", nil
-	}
-	s.err = e
+	return c
 }
 
-func (s *jsonScanner) open(kind jsontext.Kind, what string) {
-	if s.err != nil {
-		return
-	}
-	if got := s.d.PeekKind(); got != kind && got != 0 {
-		s.fail("expected "+what+", found "+got.String(), nil)
-		return
-	}
-	if _, err := s.d.ReadToken(); err != nil {
-		s.fail("not JSON", err)
+// at is the position of what follows.
+func (s *jsonScanner) at() int64 {
+	s.peek()
+	return s.w.At(s.w.Pos)
+}
+
+func (s *jsonScanner) enter(bracket byte, what string) {
+	switch c := s.peek(); {
+	case s.err != nil:
+	case c != bracket:
+		s.fail(s.w.Syntax(s.w.Pos, "expected "+what+", found "+lex.Printable(s.w.B[s.w.Pos:min(len(s.w.B), s.w.Pos+12)]), "", nil))
+	default:
+		s.w.Pos++
+		s.open, s.first = append(s.open, bracket+2), true // '['+2 is ']', '{'+2 is '}'
 	}
 }
 
-func (s *jsonScanner) array()  { s.open('[', "a list") }
-func (s *jsonScanner) object() { s.open('{', "an object") }
+func (s *jsonScanner) array()  { s.enter('[', "a list") }
+func (s *jsonScanner) object() { s.enter('{', "an object") }
 
 // more reports whether the open list or object goes on, and closes it if not.
 func (s *jsonScanner) more() bool {
-	if s.err != nil {
+	c := s.peek()
+	if s.err == nil && !s.first && c == ',' {
+		s.w.Pos++
+		s.first, c = true, s.peek()
+	}
+	switch last := len(s.open) - 1; {
+	case s.err != nil:
+		return false
+	case c == s.open[last]:
+		s.w.Pos++
+		s.open, s.first = s.open[:last], false
+		return false
+	case !s.first:
+		s.fail(s.w.Unexpected(s.w.Pos))
 		return false
 	}
-	switch s.d.PeekKind() {
-	case ']', '}':
-		if _, err := s.d.ReadToken(); err != nil {
-			s.fail("not JSON", err)
-		}
-		return false
-	case 0:
-		_, err := s.d.ReadToken()
-		s.fail("not JSON", err)
-		return false
-	}
+	s.first = false
 	return true
 }
 
@@ -83,29 +95,25 @@ func (s *jsonScanner) value() []byte {
 	if s.err != nil {
 		return nil
 	}
-	v, err := s.d.ReadValue()
-	if err != nil {
-		s.fail("not JSON", err)
-		return nil
-	}
+	v, err := s.w.Value()
+	s.fail(err)
+	s.first = false
 	return v
 }
 
 // key reads the name of a member. Names with escapes match none.
 func (s *jsonScanner) key() []byte {
-	k := s.value()
-	if len(k) < 2 {
+	if s.err != nil {
 		return nil
 	}
-	return k[1 : len(k)-1]
+	k, err := s.w.Key()
+	s.fail(err)
+	return lex.Unquote(k)
 }
 
 func (s *jsonScanner) skip() {
-	if s.err != nil {
-		return
-	}
-	if err := s.d.SkipValue(); err != nil {
-		s.fail("not JSON", err)
+	if s.err == nil {
+		s.fail(s.w.Skip())
 	}
 }
 
@@ -126,24 +134,14 @@ func (s *jsonScanner) numbers(into []int64) (n int) {
 	return n
 }
 
-func (s *jsonScanner) text() string {
-	v := s.value()
-	if len(v) == 0 || v[0] != '"' {
-		return string(v)
-	}
-	text, err := jsontext.AppendUnquote(nil, v)
-	if err != nil && len(text) == 0 {
-		return strconv.Quote(string(v))
-	}
-	return string(text)
-}
+func (s *jsonScanner) text() string { return lex.ValidUTF8(lex.Text(s.value(), &s.buf)) }
 
 // handle reads {"handle": 7}, or 7.
 func (s *jsonScanner) handle() int64 { return s.memberOf("handle") }
 
 // memberOf reads a number that is the named member of an object, or stands alone.
 func (s *jsonScanner) memberOf(name string) int64 {
-	if s.err != nil || s.d.PeekKind() != '{' {
+	if s.peek() != '{' {
 		return s.number()
 	}
 	var n int64

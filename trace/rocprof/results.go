@@ -96,7 +96,7 @@ func (j *resultsReader) readProcess() {
 			for j.s.object(); j.s.more(); {
 				j.s.key()
 				for j.s.array(); j.s.more(); {
-					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.d.InputOffset())
+					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.at())
 					j.s.skip()
 				}
 			}
@@ -196,12 +196,12 @@ func (j *resultsReader) operations() (names []string) {
 
 // messages reads [{"key": correlation id, "value": message}].
 func (j *resultsReader) messages() {
-	if j.s.err == nil && j.s.d.PeekKind() != '[' {
+	if j.s.peek() != '[' {
 		j.s.skip()
 		return
 	}
 	for j.s.array(); j.s.more(); {
-		if j.s.d.PeekKind() != '{' {
+		if j.s.peek() != '{' {
 			j.s.skip()
 			continue
 		}
@@ -246,7 +246,7 @@ func (j *resultsReader) symbol() {
 // records reads the records of one kind.
 func (j *resultsReader) records(kind string) {
 	for j.s.array(); j.s.more(); {
-		at := j.s.d.InputOffset()
+		at := j.s.at()
 		var r record
 		j.record(&r)
 		if j.s.err != nil {

@@ -81,7 +81,7 @@ func (g *rocpdReader) readProcesses() {
 // object, as torchrun, Open MPI, Slurm and MPICH set them.
 func launcher(environment string) (rank, world int) {
 	values := map[string]int64{}
-	s := newJSONScanner(strings.NewReader(environment), "")
+	s := scanText(environment)
 	for s.object(); s.more(); {
 		key := string(s.key())
 		if n, err := strconv.ParseInt(s.text(), 10, 32); err == nil && n >= 0 {
@@ -112,7 +112,7 @@ func (g *rocpdReader) readAgents() {
 // sizeIn reads the properties of an agent, a JSON object.
 func sizeIn(extdata string) *agentSize {
 	var size agentSize
-	s := newJSONScanner(strings.NewReader(extdata), "")
+	s := scanText(extdata)
 	for s.object(); s.more(); {
 		if to := size.field(string(s.key())); to != nil {
 			*to = s.number()
@@ -310,7 +310,7 @@ func (a callArguments) arguments() *assemble.Arguments {
 
 // messageIn reads {"message": "..."}.
 func messageIn(extdata string) (message string) {
-	s := newJSONScanner(strings.NewReader(extdata), "")
+	s := scanText(extdata)
 	for s.object(); s.more(); {
 		if string(s.key()) == "message" {
 			message = s.text()

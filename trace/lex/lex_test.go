@@ -1,11 +1,9 @@
-package chrome
+package lex
 
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"math/big"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,7 +25,7 @@ func strict(b []byte) []byte {
 			}
 			i = j
 		case ',':
-			j := skipSpace(b, i+1)
+			j := SkipSpace(b, i+1)
 			if j >= len(b) || b[j] != ']' && b[j] != '}' {
 				out = append(out, c)
 			}
@@ -57,9 +55,9 @@ func FuzzLex(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in := append(bytes.Clone(b), '\n') // a number at the very end could continue
-		j := skipValue(in, skipSpace(in, 0), 0)
-		whole := j >= 0 && skipSpace(in, j) == len(in)
-		if j >= 0 && j > len(in) || j < short && (badAt(j) < 0 || badAt(j) >= len(in)) {
+		j := SkipValue(in, SkipSpace(in, 0), 0)
+		whole := j >= 0 && SkipSpace(in, j) == len(in)
+		if j >= 0 && j > len(in) || j < Short && (BadAt(j) < 0 || BadAt(j) >= len(in)) {
 			t.Fatalf("position %d of %d bytes", j, len(in))
 		}
 		switch valid := json.Valid(in); {
@@ -67,43 +65,6 @@ func FuzzLex(f *testing.F) {
 			t.Fatalf("valid JSON is refused with %d: %q", j, b)
 		case whole && !valid && !json.Valid(strict(in)):
 			t.Fatalf("taken, but no JSON even so: %q, as %q", b, strict(in))
-		}
-	})
-}
-
-// FuzzEvent: an event has the same members as with encoding/json.
-func FuzzEvent(f *testing.F) {
-	f.Add([]byte(`{"ph":"X","name":"a\u0062\ud83d\ude42","ts":1.5,"dur":"2","args":{"stream":7,"n\u0061me":"x"},"ts":3}`))
-	f.Add([]byte(`{"args":{"name":1},"args":null,"\u006eame":"\/\b"}`))
-	f.Add([]byte("{\"name\":\"bad \xff\xfe utf\\ud800\"}"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var want map[string]json.RawMessage
-		if json.Unmarshal(b, &want) != nil || want == nil {
-			t.Skip()
-		}
-		b = append(b, '\n')
-		var e event
-		if j := e.decode(b, skipSpace(b, 0)); j < 0 {
-			t.Fatalf("refused with %d", j)
-		}
-		for key, got := range map[string][]byte{"name": e.name, "cat": e.cat, "ts": e.ts, "dur": e.dur, "pid": e.pid, "tid": e.tid, "id": e.id} {
-			if !bytes.Equal(got, want[key]) {
-				t.Errorf("%s: got %q, want %q", key, got, want[key])
-			}
-		}
-		var name string
-		if len(e.name) > 0 && e.name[0] == '"' && json.Unmarshal(e.name, &name) == nil {
-			if got := newReader(Options{}).string(e.name); got != name {
-				t.Errorf("name: got %q, want %q", got, name)
-			}
-		}
-		var args map[string]json.RawMessage
-		if json.Unmarshal(want["args"], &args) == nil {
-			for key, got := range map[string][]byte{"name": e.args.name, "stream": e.args.stream, "grid": e.args.grid} {
-				if !bytes.Equal(got, args[key]) {
-					t.Errorf("args.%s: got %q, want %q", key, got, args[key])
-				}
-			}
 		}
 	})
 }
@@ -141,7 +102,7 @@ func TestMicros(t *testing.T) {
 		{"", 0, false},
 		{"[1]", 0, false},
 	} {
-		got, ok := micros([]byte(c.in))
+		got, ok := Micros([]byte(c.in))
 		if ok != c.ok || ok && got != c.want {
 			t.Errorf("micros(%s) = %d, %v; want %d, %v", c.in, got, ok, c.want, c.ok)
 		}
@@ -164,41 +125,9 @@ func TestDecimalAgainstRationals(t *testing.T) {
 		if negative {
 			want.Neg(want)
 		}
-		got, ok := micros([]byte(s))
+		got, ok := Micros([]byte(s))
 		if ok != want.IsInt64() || ok && got != want.Int64() {
 			t.Fatalf("micros(%s) = %d, %v; want %v", s, got, ok, want)
 		}
 	})
-}
-
-// TestWindowPiecesDoNotMatter reads the same bytes in pieces of every size.
-func TestWindowPiecesDoNotMatter(t *testing.T) {
-	const in = `{"x":[1,[2,{"y":"z"}],{}],"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1}, {}, 7],"otherData":{"k":"v"}}`
-	want, err := Read(strings.NewReader(in), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for size := 1; size < 40; size++ {
-		got, err := Read(&pieces{[]byte(in), size}, Options{})
-		if err != nil {
-			t.Fatal(size, err)
-		}
-		if d := sameRun(want, got); d != "" {
-			t.Fatal(size, d)
-		}
-	}
-}
-
-type pieces struct {
-	b    []byte
-	size int
-}
-
-func (p *pieces) Read(b []byte) (int, error) {
-	if len(p.b) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(b, p.b[:min(p.size, len(p.b))])
-	p.b = p.b[n:]
-	return n, nil
 }

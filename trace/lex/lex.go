@@ -1,4 +1,4 @@
-package chrome
+package lex
 
 import (
 	"encoding/binary"
@@ -7,7 +7,7 @@ import (
 
 // The lexer works on a window of the file that holds whole values. It consists of pure
 // functions from a position to the position after a token. A negative result is not a
-// position: short means that the window ends inside the token, any other is bad(p), a
+// position: Short means that the window ends inside the token, any other is bad(p), a
 // syntax error at p.
 //
 // It accepts JSON and five extensions that profilers write:
@@ -19,18 +19,19 @@ import (
 // 1.5 times as long with the fastest streaming library (BenchmarkLibraryGzip,
 // BenchmarkReadGzip).
 
-const short = -1
+// Short means that the window ends inside a token.
+const Short = -1
 
 // maxDepth bounds nesting as encoding/json does.
 const maxDepth = 10000
 
 func bad(p int) int { return -2 - p }
 
-// badAt is the inverse of bad.
-func badAt(j int) int { return -2 - j }
+// BadAt is the inverse of bad.
+func BadAt(j int) int { return -2 - j }
 
-// skipSpace returns the position of the first byte at or after i that is no white space.
-func skipSpace(b []byte, i int) int {
+// SkipSpace returns the position of the first byte at or after i that is no white space.
+func SkipSpace(b []byte, i int) int {
 	const white = 1<<' ' | 1<<'\n' | 1<<'\r' | 1<<'\t'
 	for i < len(b) && b[i] <= ' ' && white>>b[i]&1 != 0 {
 		i++
@@ -63,7 +64,7 @@ func skipString(b []byte, i int) int {
 				i++
 			}
 			if i == len(b) {
-				return short
+				return Short
 			}
 		}
 		if b[i] == '"' {
@@ -78,7 +79,7 @@ func skipString(b []byte, i int) int {
 // skipEscape returns the position after the escape sequence whose backslash is at i.
 func skipEscape(b []byte, i int) int {
 	if i+1 >= len(b) {
-		return short
+		return Short
 	}
 	switch b[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -86,7 +87,7 @@ func skipEscape(b []byte, i int) int {
 	case 'u':
 		for k := i + 2; k < i+6; k++ {
 			if k >= len(b) {
-				return short
+				return Short
 			}
 			if !isHex(b[k]) {
 				return bad(k)
@@ -101,10 +102,11 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+// IsDigit reports whether c is a decimal digit.
+func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // skipNumber returns the position after the number at i. A number that touches the end
-// of the window is short: it may continue.
+// of the window is Short: it may continue.
 func skipNumber(b []byte, i int) int {
 	start := i
 	if b[i] == '-' {
@@ -112,14 +114,14 @@ func skipNumber(b []byte, i int) int {
 	}
 	switch {
 	case i >= len(b):
-		return short
+		return Short
 	case b[i] == '0':
-		if j := skipBare(b, i); i == start && (j == short || j > 0) {
+		if j := skipBare(b, i); i == start && (j == Short || j > 0) {
 			return j
 		}
 		i++
-	case isDigit(b[i]):
-		for i < len(b) && isDigit(b[i]) {
+	case IsDigit(b[i]):
+		for i < len(b) && IsDigit(b[i]) {
 			i++
 		}
 	default:
@@ -140,7 +142,7 @@ func skipNumber(b []byte, i int) int {
 		}
 	}
 	if i >= len(b) {
-		return short
+		return Short
 	}
 	return i
 }
@@ -148,12 +150,12 @@ func skipNumber(b []byte, i int) int {
 // skipDigits requires at least one digit.
 func skipDigits(b []byte, i int) int {
 	if i >= len(b) {
-		return short
+		return Short
 	}
-	if !isDigit(b[i]) {
+	if !IsDigit(b[i]) {
 		return bad(i)
 	}
-	for i < len(b) && isDigit(b[i]) {
+	for i < len(b) && IsDigit(b[i]) {
 		i++
 	}
 	return i
@@ -167,8 +169,8 @@ func skipNotFinite(b []byte, i int) int {
 	}
 	for _, w := range [...]string{"NaN", "nan", "Infinity", "infinity", "inf", "Inf"} {
 		j := skipWord(b, i, w)
-		if j == short {
-			return short
+		if j == Short {
+			return Short
 		}
 		if j > 0 && (j >= len(b) || !isLetter(b[j])) {
 			return j
@@ -180,7 +182,7 @@ func skipNotFinite(b []byte, i int) int {
 // skipBare returns the position after a number in hexadecimal digits, or a name that begins with nccl.
 func skipBare(b []byte, i int) int {
 	inside, from := isHex, skipWord(b, i, "0x")
-	if from < short {
+	if from < Short {
 		inside, from = isNameByte, skipWord(b, i, "nccl")
 	}
 	if from < 0 {
@@ -190,14 +192,14 @@ func skipBare(b []byte, i int) int {
 	}
 	switch {
 	case i == len(b):
-		return short
+		return Short
 	case i == from:
 		return bad(i)
 	}
 	return i
 }
 
-func isNameByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' }
+func isNameByte(c byte) bool { return isLetter(c) || IsDigit(c) || c == '_' }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
@@ -205,7 +207,7 @@ func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 func skipWord(b []byte, i int, w string) int {
 	for k := range len(w) {
 		if i+k >= len(b) {
-			return short
+			return Short
 		}
 		if b[i+k] != w[k] {
 			return bad(i + k)
@@ -214,10 +216,10 @@ func skipWord(b []byte, i int, w string) int {
 	return i + len(w)
 }
 
-// skipValue returns the position after the value that starts at i.
-func skipValue(b []byte, i, depth int) int {
+// SkipValue returns the position after the value that starts at i.
+func SkipValue(b []byte, i, depth int) int {
 	if i >= len(b) {
-		return short
+		return Short
 	}
 	switch c := b[i]; {
 	case c == '"':
@@ -233,10 +235,10 @@ func skipValue(b []byte, i, depth int) int {
 	case c == 'n' && i+1 < len(b) && b[i+1] == 'u':
 		return skipWord(b, i, "null")
 	case c == 'n' && i+1 >= len(b):
-		return short
+		return Short
 	case c == 'n' && b[i+1] == 'c':
 		return skipBare(b, i)
-	case c == '-' || isDigit(c) || isLetter(c):
+	case c == '-' || IsDigit(c) || isLetter(c):
 		return skipNumber(b, i)
 	}
 	return bad(i)
@@ -247,17 +249,17 @@ func skipArray(b []byte, i, depth int) int {
 		return bad(i)
 	}
 	for i++; ; i++ {
-		if i = skipSpace(b, i); i >= len(b) {
-			return short
+		if i = SkipSpace(b, i); i >= len(b) {
+			return Short
 		}
 		if b[i] == ']' {
 			return i + 1
 		}
-		if i = skipValue(b, i, depth+1); i < 0 {
+		if i = SkipValue(b, i, depth+1); i < 0 {
 			return i
 		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return short
+		if i = SkipSpace(b, i); i >= len(b) {
+			return Short
 		}
 		if b[i] == ']' {
 			return i + 1
@@ -274,25 +276,25 @@ func skipObject(b []byte, i, depth int) int {
 	}
 	i++
 	for {
-		key, j := nextKey(b, i)
+		key, j := NextKey(b, i)
 		if key == nil {
 			return j
 		}
-		if i = skipValue(b, j, depth+1); i < 0 {
+		if i = SkipValue(b, j, depth+1); i < 0 {
 			return i
 		}
-		if i = skipComma(b, i); i < 0 {
+		if i = SkipComma(b, i); i < 0 {
 			return i
 		}
 	}
 }
 
-// nextKey reads the key, with its quotes, and the colon of the member at or
+// NextKey reads the key, with its quotes, and the colon of the member at or
 // after i and returns the position of its value. At the end of the object the
 // key is nil and the position is after the bracket.
-func nextKey(b []byte, i int) (key []byte, j int) {
-	if i = skipSpace(b, i); i >= len(b) {
-		return nil, short
+func NextKey(b []byte, i int) (key []byte, j int) {
+	if i = SkipSpace(b, i); i >= len(b) {
+		return nil, Short
 	}
 	if b[i] == '}' {
 		return nil, i + 1
@@ -304,22 +306,22 @@ func nextKey(b []byte, i int) (key []byte, j int) {
 		return nil, j
 	}
 	key = b[i:j]
-	if j = skipSpace(b, j); j >= len(b) {
-		return nil, short
+	if j = SkipSpace(b, j); j >= len(b) {
+		return nil, Short
 	}
 	if b[j] != ':' {
 		return nil, bad(j)
 	}
-	if j = skipSpace(b, j+1); j >= len(b) {
-		return nil, short
+	if j = SkipSpace(b, j+1); j >= len(b) {
+		return nil, Short
 	}
 	return key, j
 }
 
-// skipComma returns the position after a comma, or of the closing bracket of an object, at or after i.
-func skipComma(b []byte, i int) int {
-	if i = skipSpace(b, i); i >= len(b) {
-		return short
+// SkipComma returns the position after a comma, or of the closing bracket of an object, at or after i.
+func SkipComma(b []byte, i int) int {
+	if i = SkipSpace(b, i); i >= len(b) {
+		return Short
 	}
 	switch b[i] {
 	case ',':
@@ -328,4 +330,25 @@ func skipComma(b []byte, i int) int {
 		return i
 	}
 	return bad(i)
+}
+
+// Members calls f for every member of an object, and not at all for other values.
+func Members(b []byte, f func(key, v []byte)) {
+	if len(b) == 0 || b[0] != '{' {
+		return
+	}
+	for i := 1; ; {
+		key, j := NextKey(b, i)
+		if key == nil {
+			return
+		}
+		end := SkipValue(b, j, 0)
+		if end < 0 {
+			return
+		}
+		f(key, b[j:end])
+		if i = SkipComma(b, end); i < 0 {
+			return
+		}
+	}
 }

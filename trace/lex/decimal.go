@@ -1,4 +1,4 @@
-package chrome
+package lex
 
 import (
 	"math"
@@ -7,14 +7,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// micros reads a decimal number of microseconds as nanoseconds. It is exact with at
+// Micros reads a decimal number of microseconds as nanoseconds. It is exact with at
 // most three decimals; further decimals are rounded to nearest. (Files that passed
 // through a float have 4318151435072.2799.) The text may be quoted. ok is false for
 // anything but a number whose nanoseconds fit int64.
-func micros(b []byte) (ns int64, ok bool) { return decimal(unquote(b), 3) }
+func Micros(b []byte) (ns int64, ok bool) { return decimal(Unquote(b), 3) }
 
 // integer reads a decimal integer, quoted or not.
-func integer(b []byte) (n int64, ok bool) { return decimal(unquote(b), 0) }
+func Integer(b []byte) (n int64, ok bool) { return decimal(Unquote(b), 0) }
 
 // decimal reads the number b times ten to the power of scale.
 func decimal(b []byte, scale int) (n int64, ok bool) {
@@ -34,7 +34,7 @@ func decimal(b []byte, scale int) (n int64, ok bool) {
 			point = true
 			continue
 		}
-		if !isDigit(c) {
+		if !IsDigit(c) {
 			break
 		}
 		digits++
@@ -108,7 +108,7 @@ func exponent(b []byte) (e int, ok bool) {
 		b = b[1:]
 	}
 	for _, c := range b {
-		if !isDigit(c) {
+		if !IsDigit(c) {
 			return 0, false
 		}
 		e = min(10*e+int(c-'0'), 1000) // beyond 1000, every number is 0 or too large
@@ -116,8 +116,8 @@ func exponent(b []byte) (e int, ok bool) {
 	return sign * e, len(b) > 0
 }
 
-// appendMicros writes nanoseconds as microseconds with three decimals.
-func appendMicros(b []byte, t trace.Time) []byte {
+// AppendMicros writes nanoseconds as microseconds with three decimals.
+func AppendMicros(b []byte, t trace.Time) []byte {
 	u := uint64(t)
 	if t < 0 {
 		b = append(b, '-')

@@ -1,4 +1,4 @@
-package chrome
+package lex
 
 import (
 	"strconv"
@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// unquote removes the quotes of a raw string and returns other values unchanged.
-func unquote(b []byte) []byte {
+// Unquote removes the quotes of a raw string and returns other values unchanged.
+func Unquote(b []byte) []byte {
 	if len(b) >= 2 && b[0] == '"' {
 		return b[1 : len(b)-1]
 	}
@@ -16,8 +16,8 @@ func unquote(b []byte) []byte {
 
 // text returns the value of a raw string. It resolves escapes into buf, which grows as
 // needed. Without escapes, the usual case, the result is a subslice of b.
-func text(b []byte, buf *[]byte) []byte {
-	b = unquote(b)
+func Text(b []byte, buf *[]byte) []byte {
+	b = Unquote(b)
 	i := 0
 	for i < len(b) && b[i] != '\\' {
 		i++
@@ -70,9 +70,9 @@ func escape(b []byte, i int) (rune, int) {
 	}
 }
 
-// validUTF8 replaces invalid UTF-8, as JSON decoders do: other formats require valid
+// ValidUTF8 replaces invalid UTF-8, as JSON decoders do: other formats require valid
 // UTF-8.
-func validUTF8(b []byte) string {
+func ValidUTF8(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
 	}
@@ -84,8 +84,8 @@ func hex4(b []byte) rune {
 	return rune(n)
 }
 
-// quote formats a value for an error message: short, printable, on one line.
-func quote(s string) string {
+// quote formats a value for an error message: Short, Printable, on one line.
+func Quote(s string) string {
 	const most = 40
 	if len(s) > most {
 		s = s[:most] + "…"
@@ -93,9 +93,9 @@ func quote(s string) string {
 	return strconv.QuoteToGraphic(s)
 }
 
-// appendString writes a JSON string. Names are untrusted: control characters and
+// AppendString writes a JSON string. Names are untrusted: control characters and
 // markup are escaped, and invalid UTF-8 is replaced.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	for i := 0; i < len(s); {
