@@ -140,6 +140,7 @@ const grace = time.Second
 
 // execute runs a command until it ends, or until grace is over after a signal.
 func (a *app) execute(ctx context.Context, root *cobra.Command) error {
+	a.Context = ctx
 	done := make(chan error, 1)
 	go func() { done <- guard.Call(func() error { return root.ExecuteContext(ctx) }) }()
 	select {

@@ -114,7 +114,7 @@ func readTar(f *input) (*trace.Run, error) {
 	}
 	defer kept.Close()
 	packed := &inflation{cure: "unpack it with tar"} // sparse files have holes, whatever the limit is
-	copies := &budget{limit: o.budget.limit}
+	copies := &budget{Context: o.budget.Context, limit: o.budget.limit}
 	in := tar.NewReader(&counted{f.text(), &packed.in})
 	for at := int64(0); ; {
 		h, err := in.Next()

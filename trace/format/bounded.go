@@ -1,6 +1,7 @@
 package format
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -13,8 +14,9 @@ import (
 const defaultLimit = 32 << 30
 
 // A budget is how many bytes all files of one Open may have together, once
-// inflated. Files that are read side by side draw on one.
+// inflated. Files that are read side by side draw on one. It is spent when the context ends.
 type budget struct {
+	context.Context
 	limit int64
 	read  atomic.Int64
 }
@@ -22,7 +24,7 @@ type budget struct {
 // take counts bytes; it fails if that makes too many.
 func (b *budget) take(n int64) error {
 	if b.read.Add(n) <= b.limit {
-		return nil
+		return b.Err()
 	}
 	return fmt.Errorf("more than %d MiB in all files together (raise --limit if this is a real trace)", b.limit>>20)
 }

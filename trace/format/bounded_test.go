@@ -1,6 +1,8 @@
 package format
 
 import (
+	"context"
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -64,5 +66,16 @@ func TestHostileNames(t *testing.T) {
 	run, err := Open(dir, Options{})
 	if err != nil || len(run.Spans) != 1 || run.NameOf(run.Spans[0]) != name || run.Spans[0].Kind != trace.Compute {
 		t.Fatalf("%.80v, %v", err, run != nil)
+	}
+}
+
+// A context that ends stops reading, whatever files may be skipped.
+func TestContext(t *testing.T) {
+	dir := folder(t, map[string]string{"rank0.json": `{"traceEvents":[]}`, "rank1.json": `{"traceEvents":[]}`})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	_, err := Open(dir, Options{Context: ctx, SkipBad: func(error) {}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
 	}
 }

@@ -6,6 +6,7 @@ package format
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"io"
 	"regexp"
@@ -24,8 +25,9 @@ import (
 
 // Options of Open. The zero value is ready to use.
 type Options struct {
-	Stdin io.Reader // the input for the path -
-	Limit int64     // most bytes to read of all files together, once inflated; 0: 32 GiB
+	Stdin   io.Reader       // the input for the path -
+	Context context.Context // ends reading; nil: nothing does
+	Limit   int64           // most bytes to read of all files together, once inflated; 0: 32 GiB
 
 	// SkipBad is called with the error of each file of several that cannot be
 	// read, which is then left out; where it is nil the first one is Open's error.
@@ -44,7 +46,7 @@ type Options struct {
 // begin is the options of one Open, with its budget and the table.
 func (o Options) begin() Options {
 	if o.budget == nil {
-		o.budget = &budget{limit: cmp.Or(o.Limit, defaultLimit)}
+		o.budget = &budget{Context: cmp.Or(o.Context, context.Background()), limit: cmp.Or(o.Limit, defaultLimit)}
 	}
 	if o.formats == nil {
 		o.formats = table()

@@ -143,6 +143,9 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	if broken := group.Wait(); broken != nil { // errors are in failed, so that the first by name is returned
 		panic(broken) // a defect, which is no bad file to skip
 	}
+	if err := o.budget.Err(); err != nil {
+		return nil, err
+	}
 	found, err := o.sortOut(read, failed, len(all) > 1)
 	if err != nil {
 		return nil, err

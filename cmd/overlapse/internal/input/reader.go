@@ -4,6 +4,7 @@ package input
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,6 +34,7 @@ import (
 // A Reader reads traces, workload files and machines as the flags of every command say.
 type Reader struct {
 	*console.Console
+	Context context.Context     // ends reading
 	Limit   int64               // MiB to read of all files; 0: the default
 	SkipBad bool                // skip files of a run that cannot be read
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
@@ -131,7 +133,7 @@ func (r *Reader) Input(paths []string) string {
 // Reading is the options of the readers from the flags.
 func (r *Reader) Reading() format.Options {
 	const most = 1 << 40 // MiB
-	o := format.Options{Stdin: r.In, Limit: max(0, min(r.Limit, most)) << 20}
+	o := format.Options{Context: r.Context, Stdin: r.In, Limit: max(0, min(r.Limit, most)) << 20}
 	if r.SkipBad {
 		o.SkipBad = func(err error) { r.Notef("skipped: %v", err) }
 	}
