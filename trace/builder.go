@@ -97,9 +97,6 @@ func (b *Builder) AddRank(r Rank) int32 {
 	return int32(len(b.Run.Ranks) - 1)
 }
 
-// Rank gives access to a rank already added.
-func (b *Builder) Rank(row int32) *Rank { return &b.Run.Ranks[row] }
-
 // Lane returns the id of the lane, adding it if it is new. Peer must be None unless the
 // lane is a link.
 func (b *Builder) Lane(l Lane) LaneID {
@@ -138,24 +135,6 @@ func (b *Builder) AddKernel(k Kernel) int32 {
 	b.Run.Kernels = Append(b, b.Run.Kernels, k)
 	return int32(len(b.Run.Kernels) - 1)
 }
-
-// Kernel gives access to a row already added.
-func (b *Builder) Kernel(row int32) *Kernel { return &b.Run.Kernels[row] }
-
-// Comm gives access to a row already added.
-func (b *Builder) Comm(row int32) *Comm { return &b.Run.Comms[row] }
-
-// Copy gives access to a row already added.
-func (b *Builder) Copy(row int32) *CopyAttr { return &b.Run.Copies[row] }
-
-// Call gives access to a row already added.
-func (b *Builder) Call(row int32) *Call { return &b.Run.Calls[row] }
-
-// Operator gives access to a row already added.
-func (b *Builder) Operator(row int32) *Operator { return &b.Run.Operators[row] }
-
-// Group gives access to a row already added.
-func (b *Builder) Group(row int32) *Group { return &b.Run.Groups[row] }
 
 // NameOf is the inverse of Intern.
 func (b *Builder) NameOf(id NameID) string { return b.Run.Names[id] }

@@ -57,7 +57,7 @@ func (b *Builder) compareValues(a, c SpanID) int {
 	case x.Attr == None || y.Attr == None:
 		return cmp.Compare(x.Attr, y.Attr)
 	}
-	p, q := b.Call(x.Attr), b.Call(y.Attr)
+	p, q := &b.Run.Calls[x.Attr], &b.Run.Calls[y.Attr]
 	return cmp.Or(cmp.Compare(p.Correlation, q.Correlation), cmp.Compare(p.External, q.External))
 }
 

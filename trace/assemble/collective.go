@@ -71,7 +71,7 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 	launched := false
 	for i, k := range kernels {
 		span := s.Builder.Span(k.span)
-		launch := s.Builder.Kernel(span.Attr).Launch
+		launch := s.Builder.Run.Kernels[span.Attr].Launch
 		if launch == trace.None {
 			continue
 		}

@@ -28,18 +28,18 @@ func AddCollectives(b *trace.Builder, kernels []CollectiveKernel) {
 	all := make([]numbered, 0, len(kernels))
 	named := kernelNames{b, map[kernelName]kernelName{}}
 	for _, k := range kernels {
-		row := b.Kernel(k.Row)
+		row := &b.Run.Kernels[k.Row]
 		if k.Same != trace.None {
-			row.Comm = b.Kernel(kernels[k.Same].Row).Comm
+			row.Comm = b.Run.Kernels[kernels[k.Same].Row].Comm
 			continue
 		}
 		s, c := b.Span(k.Span), k.Comm
 		named.complete(&c, s.Name)
 		if row.Op != trace.None {
-			fromOperator(&c, b.Operator(row.Op))
+			fromOperator(&c, &b.Run.Operators[row.Op])
 		}
 		if c.Group != trace.None {
-			complete(&c, int64(b.Group(c.Group).Size))
+			complete(&c, int64(b.Run.Groups[c.Group].Size))
 		}
 		row.Comm = b.AddComm(c)
 		all = append(all, numbered{row.Comm, b.LaneOf(s.Lane).Rank, k.Seq})
@@ -59,7 +59,7 @@ func number(b *trace.Builder, all []numbered) {
 	type member struct{ rank, group int32 }
 	members := map[member][]numbered{}
 	for _, n := range all {
-		m := member{n.rank, b.Comm(n.comm).Group}
+		m := member{n.rank, b.Run.Comms[n.comm].Group}
 		members[m] = append(members[m], n)
 	}
 	for _, rows := range members {
@@ -69,7 +69,7 @@ func number(b *trace.Builder, all []numbered) {
 		}
 		byFile := len(seen) == len(rows) && !seen[trace.None]
 		for i, n := range rows {
-			c := b.Comm(n.comm)
+			c := &b.Run.Comms[n.comm]
 			if c.Seq = int64(i); byFile {
 				c.Seq = n.seq
 			}

@@ -97,12 +97,12 @@ func (d *reader) join(from, to trace.SpanID, offered int64) bool {
 	if !d.isCall(from) || !work.Kind.OnDevice() {
 		return false
 	}
-	call := d.Builder.Call(d.Builder.Span(from).Attr)
+	call := &d.Builder.Run.Calls[d.Builder.Span(from).Attr]
 	var correlation *int64
 	if work.Kind == trace.Copy {
-		correlation = &d.Builder.Copy(work.Attr).Correlation
+		correlation = &d.Builder.Run.Copies[work.Attr].Correlation
 	} else {
-		correlation = &d.Builder.Kernel(work.Attr).Correlation
+		correlation = &d.Builder.Run.Kernels[work.Attr].Correlation
 	}
 	if *correlation != 0 {
 		return false

@@ -149,7 +149,7 @@ func (d *reader) collectives() {
 		return cmp.Or(
 			cmp.Compare(d.Builder.LaneOf(x.Lane).Rank, d.Builder.LaneOf(y.Lane).Rank),
 			cmp.Compare(x.Start, y.Start),
-			cmp.Compare(d.Builder.Kernel(a.Row).Correlation, d.Builder.Kernel(b.Row).Correlation),
+			cmp.Compare(d.Builder.Run.Kernels[a.Row].Correlation, d.Builder.Run.Kernels[b.Row].Correlation),
 			cmp.Compare(a.Row, b.Row))
 	})
 	groups := d.addGroups()
@@ -193,7 +193,7 @@ func (d *reader) copyEngineTransfers() {
 		group[p.span] = p.comm.Group
 	}
 	for row, info := range d.copies {
-		c := d.Builder.Copy(int32(row))
+		c := &d.Builder.Run.Copies[row]
 		if c.Dir != trace.DeviceToDevice || info.issuer == trace.None {
 			continue
 		}

@@ -26,7 +26,7 @@ func (d *reader) complement() {
 	if d.o.Companion == nil || len(d.operatorCalls) == 0 {
 		return
 	}
-	x := d.o.Companion(d.Builder.Rank(0).ID, d.hasProcess)
+	x := d.o.Companion(d.Builder.Run.Ranks[0].ID, d.hasProcess)
 	if x == nil {
 		return
 	}
@@ -34,7 +34,7 @@ func (d *reader) complement() {
 	d.adopt(x, joined)
 	used := make([]bool, len(x.Operators))
 	for i, a := range d.operatorCalls {
-		call := d.Builder.Call(a.call)
+		call := &d.Builder.Run.Calls[a.call]
 		switch at := joined[i]; {
 		case at == trace.None && call.Op == trace.None:
 			d.note(trace.Noted, "operator without shapes that the execution trace does not have", a.pos)
@@ -88,7 +88,7 @@ func (d *reader) counterparts(x *assemble.Execution) []int32 {
 	delete(at, 0)
 	for _, number := range [...]func(operatorCall) int64{
 		func(a operatorCall) int64 { return a.record },
-		func(a operatorCall) int64 { return d.Builder.Call(a.call).External },
+		func(a operatorCall) int64 { return d.Builder.Run.Calls[a.call].External },
 		func(a operatorCall) int64 { return a.index },
 	} {
 		if joined, ok := d.byNumber(x, at, number); ok {

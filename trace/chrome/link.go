@@ -21,13 +21,13 @@ func (d *reader) link() {
 		described[d.calls[l.call]] = l
 	}
 	for row := range d.kernels {
-		info, k := &d.kernels[row], d.Builder.Kernel(int32(row))
+		info, k := &d.kernels[row], &d.Builder.Run.Kernels[row]
 		d.setIssuer(info, k.Launch, k.Correlation, operators)
 		k.Op, k.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
 		d.geometry(k, info.pos, described[k.Launch])
 	}
 	for row := range d.copies {
-		info, c := &d.copies[row], d.Builder.Copy(int32(row))
+		info, c := &d.copies[row], &d.Builder.Run.Copies[row]
 		d.setIssuer(info, c.Launch, c.Correlation, operators)
 		c.Op, c.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
 		if l := described[c.Launch]; l != nil && c.Bytes == 0 && l.bytes > 0 && l.bytes < 1<<50 {
@@ -40,7 +40,7 @@ func (d *reader) link() {
 // operators indexes the framework operators by External id.
 func (d *reader) operators() *trace.Index {
 	isOperator := func(row int) bool {
-		call := d.Builder.Call(int32(row))
+		call := &d.Builder.Run.Calls[row]
 		return call.Correlation == 0 && call.External != 0
 	}
 	n := 0
@@ -53,7 +53,7 @@ func (d *reader) operators() *trace.Index {
 	x.Reserve(n)
 	for row, span := range d.calls {
 		if isOperator(row) {
-			x.Add(d.rankOf(span), d.Builder.Call(int32(row)).External, int32(row))
+			x.Add(d.rankOf(span), d.Builder.Run.Calls[row].External, int32(row))
 		}
 	}
 	x.Sort()
@@ -70,7 +70,7 @@ func (d *reader) setIssuer(info *deviceInfo, launch trace.SpanID, correlation in
 	rank := d.rankOf(info.span)
 	row := operators.Find(rank, info.external)
 	if row == trace.None && launch != trace.None {
-		row = operators.Find(rank, d.Builder.Call(d.Builder.Span(launch).Attr).External)
+		row = operators.Find(rank, d.Builder.Run.Calls[d.Builder.Span(launch).Attr].External)
 	}
 	if row != trace.None {
 		info.issuer = d.calls[row]
@@ -85,7 +85,7 @@ func (d *reader) shaped(id trace.SpanID) int32 {
 			if row, ok := d.markerOp[id]; ok {
 				return row
 			}
-		} else if row := d.Builder.Call(s.Attr).Op; row != trace.None {
+		} else if row := d.Builder.Run.Calls[s.Attr].Op; row != trace.None {
 			return row
 		}
 	}

@@ -100,7 +100,7 @@ func (d *reader) groupUses() {
 		return
 	}
 	for row, info := range d.kernels {
-		k := d.Builder.Kernel(int32(row))
+		k := &d.Builder.Run.Kernels[row]
 		if k.Uses == 0 && k.Launch != trace.None && d.Builder.Span(info.span).Kind == trace.Collective {
 			s := d.Builder.Span(k.Launch)
 			events = append(events, event{s.Lane, s.Start, int32(row), trace.None})
@@ -117,7 +117,7 @@ func (d *reader) groupUses() {
 			list = append(list, d.recorded.Accesses(e.of)...)
 			continue
 		}
-		d.Builder.Kernel(e.kernel).Uses = d.Builder.AddUses(list, 0)
+		d.Builder.Run.Kernels[e.kernel].Uses = d.Builder.AddUses(list, 0)
 		list = nil
 	}
 }

@@ -342,6 +342,6 @@ func (l *lifter) collective(s *trace.Span, device string) trace.Lane {
 	s.Kind, s.Parent = trace.Collective, trace.None
 	s.Attr = l.b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: trace.None})
 	rank := l.rank(0, int(n))
-	l.b.Rank(rank).ID = int(n)
+	l.b.Run.Ranks[rank].ID = int(n)
 	return trace.Lane{Kind: trace.Queue, Rank: rank, ID: 1, Peer: trace.None}
 }

@@ -105,24 +105,3 @@ func refer(r *trace.Run, at []trace.SpanID) {
 	trace.MapLaunches(r.Kernels, r.Copies, r.Waits, at)
 	r.MatchCollectives()
 }
-
-// After returns the kernels and copies of a run from a time on, by rank row; work in
-// progress at that time starts then. Host calls and waits are left out, and ranks without
-// a time: GPUs of a machine that the job does not use.
-func After(r *trace.Run, from []trace.Time) *trace.Run {
-	part := *r
-	part.Spans, part.Waits = nil, nil
-	for _, s := range r.Spans {
-		row := r.RankOf(s)
-		if row >= len(from) || !s.Kind.OnDevice() {
-			continue
-		}
-		if at := from[row]; s.End > at {
-			s.Start, s.Parent = max(s.Start, at), trace.None
-			part.Spans = append(part.Spans, s)
-		}
-	}
-	slices.SortStableFunc(part.Spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) })
-	refer(&part, slices.Repeat([]trace.SpanID{trace.None}, len(r.Spans)))
-	return &part
-}

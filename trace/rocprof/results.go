@@ -384,7 +384,7 @@ func (j *resultsReader) nameAll() {
 		if !u.kernel {
 			continue
 		}
-		j.Builder.Kernel(s.Attr).Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
+		j.Builder.Run.Kernels[s.Attr].Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
 		if j.IsCollective(name) {
 			s.Kind = trace.Collective
 		}

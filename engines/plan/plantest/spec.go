@@ -86,7 +86,7 @@ func (s Spec) Build(t testing.TB) *workload.Workload {
 					}
 					row := add(&b, w, op, prev)
 					if isComm {
-						b.Kernel(row).Comm = b.AddComm(trace.Comm{Op: s.Op, Group: group, Seq: int64(step), In: s.Bytes, Out: s.Bytes, Peer: trace.None})
+						b.Run.Kernels[row].Comm = b.AddComm(trace.Comm{Op: s.Op, Group: group, Seq: int64(step), In: s.Bytes, Out: s.Bytes, Peer: trace.None})
 						comms[r] = append(comms[r], op.ID)
 					} else if e == 0 {
 						gemms[r] = append(gemms[r], op.ID)

@@ -117,7 +117,7 @@ func (s *stepBuilder) line(rank int, words []string) {
 	for _, c := range stepOps {
 		if strings.HasPrefix(name, c.prefix) {
 			op.Kind, op.Tiling.WGs, op.Footprint = trace.Collective, 16, program.Footprint{Threads: 640, Registers: 64}
-			s.Kernel(row).Comm = s.AddComm(trace.Comm{Op: c.op, Group: s.group, In: bytes, Out: bytes, Peer: trace.None})
+			s.Run.Kernels[row].Comm = s.AddComm(trace.Comm{Op: c.op, Group: s.group, In: bytes, Out: bytes, Peer: trace.None})
 			op.Collective = s.collective(&op, c.op, name, bytes)
 		}
 	}
