@@ -30,8 +30,8 @@ type Session struct {
 	// Tracks are what becomes lanes. Readers that know them only at the end set them all then.
 	Tracks    []Track
 	trackIDs  map[Track]int32
-	last      [numTrackKinds]int32 // the last used track of each kind
-	collects  []bool               // by name id: it is a kernel of a collective library
+	last      [numTrackKinds]int32  // the last used track of each kind
+	collects  map[trace.NameID]bool // names of kernels: whether they are of a collective library
 	kernels   []processSpan
 	commCalls []commCall // calls of collective libraries
 	first     trace.Time // earliest
@@ -116,7 +116,7 @@ type communicator struct {
 func New(name string) *Session {
 	s := &Session{
 		Name: name, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
-		sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
+		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
@@ -214,12 +214,15 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 	return good
 }
 
-// IsCollective reports whether a name belongs to a kernel of a collective library.
+// IsCollective reports whether a name belongs to a kernel of a collective library. Each name is
+// examined once.
 func (s *Session) IsCollective(name trace.NameID) bool {
-	for int(name) >= len(s.collects) {
-		s.collects = append(s.collects, names.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
+	is, known := s.collects[name]
+	if !known {
+		is = names.Communicates(s.Builder.NameOf(name))
+		s.collects[name] = is
 	}
-	return s.collects[name]
+	return is
 }
 
 // A Copy is one copy. Agents are trace.None if unknown.

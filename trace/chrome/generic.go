@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // recognise finds the rows of GPUs in traces of other tools: rocprof v1 and
@@ -73,14 +74,14 @@ type unread struct {
 func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	name := d.Builder.NameOf(s.Name)
 	info := deviceInfo{span: id, issuer: trace.None, param: trace.None}
-	if dir := direction([]byte(name), nil); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
+	if dir := names.Direction(name); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
 		s.Kind = trace.Copy
 		s.Attr = d.Builder.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})
 		d.copies = trace.Append(&d.Builder, d.copies, info)
 		return
 	}
 	s.Kind = trace.Compute
-	if d.communicates(s.Name) {
+	if d.IsCollective(s.Name) {
 		s.Kind = trace.Collective
 	}
 	s.Attr = d.Builder.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})

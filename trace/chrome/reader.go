@@ -6,7 +6,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A reader turns events into spans. Spans hold a track where a finished run
@@ -35,7 +34,6 @@ type reader struct {
 // texts caches names, keyed by the raw text with quotes and escapes.
 type texts struct {
 	names        map[string]trace.NameID
-	library      []uint8 // by name: whether it is a communication kernel's; 0: not examined
 	processNames map[string]string
 	threadNames  map[string]string // by pid, 0, tid
 	key, str     []byte            // scratch
@@ -220,22 +218,6 @@ func (d *reader) name(raw []byte) trace.NameID {
 	return n
 }
 
-// communicates reports whether a kernel with the name communicates; each name is examined
-// once.
-func (d *reader) communicates(name trace.NameID) bool {
-	const no, yes = 1, 2
-	for int(name) >= len(d.library) {
-		d.library = append(d.library, 0)
-	}
-	if d.library[name] == 0 {
-		d.library[name] = no
-		if names.Communicates(d.Builder.NameOf(name)) {
-			d.library[name] = yes
-		}
-	}
-	return d.library[name] == yes
-}
-
 // string returns the text of a raw string.
 func (d *reader) string(raw []byte) string { return lex.ValidUTF8(lex.Text(raw, &d.str)) }
 
@@ -315,7 +297,7 @@ func (d *reader) complete(e *event) {
 	case kernel:
 		s.Kind, s.Lane = trace.Compute, d.track(e, onDevice)
 		s.Attr = d.kernel(e, id, d.tracks[s.Lane].stream)
-		if e.args.collective != nil || d.communicates(name) {
+		if e.args.collective != nil || d.IsCollective(name) {
 			s.Kind = trace.Collective
 		}
 	case memcpy, memset:

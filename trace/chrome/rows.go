@@ -1,13 +1,13 @@
 package chrome
 
 import (
-	"bytes"
 	"encoding/json"
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // number reads an integer argument; 0 if absent or invalid.
@@ -85,34 +85,10 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 		Dir:         trace.Fill,
 	}
 	if c == memcpy {
-		row.Dir = direction(e.name, a.kind)
+		row.Dir = names.Direction(string(e.name) + string(a.kind))
 	}
 	d.copies = trace.Append(&d.Builder, d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
 	return d.Builder.AddCopy(row)
-}
-
-// direction reads HtoD, DtoH and similar from the name or the kind.
-func direction(name, kind []byte) trace.CopyDir {
-	for _, s := range [...][]byte{name, kind} {
-		for _, d := range [...]struct {
-			word string
-			dir  trace.CopyDir
-		}{
-			{"HtoD", trace.HostToDevice},
-			{"HostToDevice", trace.HostToDevice},
-			{"DtoH", trace.DeviceToHost},
-			{"DeviceToHost", trace.DeviceToHost},
-			{"DtoD", trace.DeviceToDevice},
-			{"DeviceToDevice", trace.DeviceToDevice},
-			{"PtoP", trace.PeerToPeer},
-			{"HtoH", trace.HostToHost},
-		} {
-			if bytes.Contains(s, []byte(d.word)) {
-				return d.dir
-			}
-		}
-	}
-	return trace.UnknownDir
 }
 
 // call adds the side row of a host call.

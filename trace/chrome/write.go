@@ -103,8 +103,8 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 		out.arrow(trace.SpanID(i))
 	}
 	for i, f := range flows {
-		out.link("s", len(run.Spans)+i, f.From, f.Left, f.Name)
-		out.link("f", len(run.Spans)+i, f.To, f.Came, f.Name)
+		out.end("s", "overlapse", f.Name, len(run.Spans)+i, run.Spans[f.From], f.Left)
+		out.end("f", "overlapse", f.Name, len(run.Spans)+i, run.Spans[f.To], f.Came)
 	}
 	for _, c := range counters {
 		for i, at := range c.At {
@@ -206,27 +206,28 @@ func height(k trace.LaneKind) int {
 }
 
 func (w *writer) metadata(name string, rank, tid int, value string) {
-	w.next()
-	w.raw(`{"ph":"M","name":"`)
-	w.raw(name)
-	w.raw(`"`)
-	w.field("pid", int64(rank+1))
-	w.field("tid", int64(tid))
-	w.raw(`,"args":{"name":`)
+	w.named(name, rank, tid, "name")
 	w.str(value)
 	w.raw(`}}`)
 }
 
 func (w *writer) order(name string, rank, tid, index int) {
+	w.named(name, rank, tid, "sort_index")
+	w.int(int64(index))
+	w.raw(`}}`)
+}
+
+// named begins a metadata event, up to the value of its argument.
+func (w *writer) named(name string, rank, tid int, argument string) {
 	w.next()
 	w.raw(`{"ph":"M","name":"`)
 	w.raw(name)
 	w.raw(`"`)
 	w.field("pid", int64(rank+1))
 	w.field("tid", int64(tid))
-	w.raw(`,"args":{"sort_index":`)
-	w.int(int64(index))
-	w.raw(`}}`)
+	w.raw(`,"args":{"`)
+	w.raw(argument)
+	w.raw(`":`)
 }
 
 // span writes an event of phase X. An event has args.stream, bytes, External id
@@ -284,17 +285,19 @@ func (w *writer) arrow(id trace.SpanID) {
 	if from == trace.None {
 		return
 	}
-	w.flow("s", id, w.run.Spans[from])
-	w.flow("f", id, s)
+	call := w.run.Spans[from]
+	w.end("s", "ac2g", "ac2g", int(id), call, call.Start)
+	w.end("f", "ac2g", "ac2g", int(id), s, s.Start)
 }
 
-// link writes one end of a further arrow. An end must lie before the end of its slice.
-func (w *writer) link(phase string, id int, span trace.SpanID, at trace.Time, name string) {
-	s := w.run.Spans[span]
+// end writes one end of an arrow, which must lie before the end of its slice.
+func (w *writer) end(phase, category, name string, id int, s trace.Span, at trace.Time) {
 	w.next()
 	w.raw(`{"ph":"`)
 	w.raw(phase)
-	w.raw(`","bp":"e","cat":"overlapse","name":`)
+	w.raw(`","bp":"e","cat":"`)
+	w.raw(category)
+	w.raw(`","name":`)
 	w.str(name)
 	w.field("id", int64(id)+1)
 	w.place(s)
@@ -314,16 +317,4 @@ func (w *writer) value(rank int32, name string, at trace.Time, value float64) {
 	w.raw(`,"args":{"value":`)
 	w.b = strconv.AppendFloat(w.b, value, 'g', 6, 64)
 	w.raw(`}}`)
-}
-
-func (w *writer) flow(phase string, id trace.SpanID, s trace.Span) {
-	w.next()
-	w.raw(`{"ph":"`)
-	w.raw(phase)
-	w.raw(`","bp":"e","cat":"ac2g","name":"ac2g"`)
-	w.field("id", int64(id)+1)
-	w.place(s)
-	w.raw(`,"ts":`)
-	w.b = lex.AppendMicros(w.b, s.Start)
-	w.raw(`}`)
 }

@@ -69,3 +69,24 @@ func rankNumber(digits string) int {
 	}
 	return n
 }
+
+// Direction reads the direction of a copy from its name, such as Memcpy HtoD, CopyHostToDevice
+// or MEMORY_COPY_HOST_TO_DEVICE.
+func Direction(name string) trace.CopyDir {
+	plain := strings.ReplaceAll(strings.ToLower(name), "_", "")
+	for _, d := range [...]struct {
+		short, long string
+		dir         trace.CopyDir
+	}{
+		{"HtoD", "hosttodevice", trace.HostToDevice},
+		{"DtoH", "devicetohost", trace.DeviceToHost},
+		{"DtoD", "devicetodevice", trace.DeviceToDevice},
+		{"PtoP", "peertopeer", trace.PeerToPeer},
+		{"HtoH", "hosttohost", trace.HostToHost},
+	} {
+		if strings.Contains(name, d.short) || strings.Contains(plain, d.long) {
+			return d.dir
+		}
+	}
+	return trace.UnknownDir
+}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // notes are the debug annotations of rocprofv3's slices that a run keeps.
@@ -107,7 +108,7 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		good = d.AddKernel(process, d.kernel(process, name, s, end))
 	case "memory_copy":
 		c := assemble.Copy{
-			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: direction(s.name + s.notes.operation),
+			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: names.Direction(s.name + s.notes.operation),
 			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
 		}
 		good = d.AddCopy(process, &c)
@@ -165,22 +166,4 @@ func (d *reader) pid(t *track) int64 {
 		t = parent
 	}
 	return 0
-}
-
-// direction finds HOST_TO_DEVICE and its like in a word.
-func direction(word string) trace.CopyDir {
-	for _, d := range [...]struct {
-		word string
-		dir  trace.CopyDir
-	}{
-		{"HOST_TO_DEVICE", trace.HostToDevice},
-		{"DEVICE_TO_HOST", trace.DeviceToHost},
-		{"DEVICE_TO_DEVICE", trace.DeviceToDevice},
-		{"HOST_TO_HOST", trace.HostToHost},
-	} {
-		if strings.Contains(word, d.word) {
-			return d.dir
-		}
-	}
-	return trace.UnknownDir
 }

@@ -1,6 +1,8 @@
 package rocprof
 
 import (
+	"cmp"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 )
@@ -27,6 +29,6 @@ func (a *agentSize) field(name string) *int64 {
 func (a *agentSize) device(names ...string) trace.Device {
 	n := func(n int64) int { return int(assemble.Narrow(n)) }
 	return trace.Device{
-		Name: firstOf(names...), CUs: n(a.cus), WaveSize: n(a.wave), ThreadsPerCU: n(a.waves * a.wave), SharedPerCU: n(a.ldsKB << 10),
+		Name: cmp.Or(names...), CUs: n(a.cus), WaveSize: n(a.wave), ThreadsPerCU: n(a.waves * a.wave), SharedPerCU: n(a.ldsKB << 10),
 	}
 }

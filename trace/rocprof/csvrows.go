@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A csvReader reads the records of one table into a session.
@@ -201,25 +202,13 @@ func (r *csvReader) copied() {
 	r.checked(r.AddCopy(p, &c))
 }
 
-// direction reads HOST_TO_DEVICE, MEMORY_COPY_HOST_TO_DEVICE, CopyHostToDevice
-// and their like. Whether a copy between devices crosses from one to another,
-// its agents say.
+// direction reads the direction of a copy or fill. Whether a copy between devices crosses from one
+// to another, its agents say.
 func direction(name string) trace.CopyDir {
-	switch strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(name), "memory_"), "_", "") {
-	case "hosttodevice", "copyhosttodevice":
-		return trace.HostToDevice
-	case "devicetohost", "copydevicetohost":
-		return trace.DeviceToHost
-	case "devicetodevice", "copydevicetodevice":
-		return trace.DeviceToDevice
-	case "hosttohost", "copyhosttohost":
-		return trace.HostToHost
-	case "peertopeer", "copypeertopeer":
-		return trace.PeerToPeer
-	case "fillbuffer":
+	if strings.Contains(strings.ToLower(strings.ReplaceAll(name, "_", "")), "fillbuffer") {
 		return trace.Fill
 	}
-	return trace.UnknownDir
+	return names.Direction(name)
 }
 
 func (r *csvReader) called() {
@@ -286,13 +275,4 @@ func (r *csvReader) agent() {
 		d.OfKind = field("logical_node_type_id")
 	}
 	r.Describe(r.process(), d)
-}
-
-func firstOf(words ...string) string {
-	for _, w := range words {
-		if w != "" {
-			return w
-		}
-	}
-	return ""
 }

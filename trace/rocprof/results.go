@@ -1,6 +1,7 @@
 package rocprof
 
 import (
+	"cmp"
 	"io"
 	"strconv"
 	"strings"
@@ -239,7 +240,7 @@ func (j *resultsReader) symbol() {
 			j.s.skip()
 		}
 	}
-	y.name = firstOf(formatted, mangled)
+	y.name = cmp.Or(formatted, mangled)
 	j.symbols[id] = y
 }
 
@@ -393,7 +394,7 @@ func (j *resultsReader) nameAll() {
 
 func (j *resultsReader) nameOf(u unnamed) string {
 	if u.kernel {
-		return firstOf(j.symbols[u.operation].name, "kernel "+strconv.FormatInt(u.operation, 10))
+		return cmp.Or(j.symbols[u.operation].name, "kernel "+strconv.FormatInt(u.operation, 10))
 	}
 	if m, ok := j.ranges[u.marker]; ok && u.marker != 0 {
 		return m

@@ -1,6 +1,7 @@
 package rocprof
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,7 @@ func (g *rocpdReader) read() {
 	g.readAgents()
 	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
 	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
-		g.symbols[r.Int(0)] = symbol{firstOf(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
+		g.symbols[r.Int(0)] = symbol{cmp.Or(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
 	})
 	g.readEvents()
 	g.readKernels()
@@ -202,7 +203,7 @@ func (g *rocpdReader) readKernels() {
 		kernel := g.symbols[r.Int(6)]
 		name, ok := names[r.Int(6)]
 		if !ok {
-			name = g.Builder.Intern(firstOf(kernel.name, "kernel "+r.Text(6)))
+			name = g.Builder.Intern(cmp.Or(kernel.name, "kernel "+r.Text(6)))
 			names[r.Int(6)] = name
 		}
 		d := assemble.Dispatch{
