@@ -40,11 +40,11 @@ var folders = map[string]folder{
 
 	"trace/lex":                {height: 1},
 	"trace/names":              {height: 1},
+	"trace/wire":               {height: 1, uses: []string{protowire}},
 	"trace/merge":              {height: 1},
-	"trace/assemble":           {height: 1, siblings: []string{"trace/names"}},
+	"trace/assemble":           {height: 1, siblings: []string{"trace/lex", "trace/names"}},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
-	"trace/perfetto":           reader(protowire),
 	"trace/chakra":             reader(protowire),
 	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
@@ -107,7 +107,7 @@ var folders = map[string]folder{
 // reader is the rule for a folder below trace that reads a format family. One
 // that uses no other module needs no row above.
 func reader(uses ...string) folder {
-	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/lex", "trace/names", "trace/sqldb"}}
+	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/lex", "trace/names", "trace/sqldb", "trace/wire"}}
 }
 
 // ruleOf is the rule of a folder. A folder of trace or engines that the table does

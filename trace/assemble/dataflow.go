@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A tree is the calls of an execution trace: by operator, its caller, its first callee
@@ -291,7 +292,7 @@ const (
 
 // wayOf reads the direction of the record of a collective from its arguments.
 func wayOf(values []byte) way {
-	for _, v := range elements(values) {
+	for _, v := range lex.Elements(values) {
 		switch {
 		case bytes.Equal(v, []byte(`"send"`)):
 			return sends

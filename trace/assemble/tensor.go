@@ -1,11 +1,11 @@
 package assemble
 
 import (
-	"bytes"
 	"math"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A Tensor is an argument or a result of an operator, with the bytes of its storage
@@ -26,8 +26,8 @@ type Values struct{ Values, Shapes, Types, Strides []byte }
 // the argument of an index.
 func (v Values) tensors(access func(arg int) (read, write bool)) []Tensor {
 	var list []Tensor
-	shapes, strides := elements(v.Shapes), elements(v.Strides)
-	for i, b := range elements(v.Values) {
+	shapes, strides := lex.Elements(v.Shapes), lex.Elements(v.Strides)
+	for i, b := range lex.Elements(v.Values) {
 		first := len(list)
 		list = appendTensors(list, b, at(shapes, i), at(strides, i), 0)
 		for k := first; k < len(list); k++ {
@@ -49,14 +49,14 @@ func appendTensors(list []Tensor, value, shape, strides []byte, depth int) []Ten
 	if len(value) == 0 || value[0] != '[' || depth > maxTensorNesting {
 		return list
 	}
-	parts := elements(value)
+	parts := lex.Elements(value)
 	if t, ok := tensorOf(parts, shape, strides); ok {
 		if t.To > t.From {
 			list = append(list, t)
 		}
 		return list
 	}
-	shapes, all := elements(shape), elements(strides)
+	shapes, all := lex.Elements(shape), lex.Elements(strides)
 	for i, p := range parts {
 		list = appendTensors(list, p, at(shapes, i), at(all, i), depth+1)
 	}
@@ -72,7 +72,7 @@ func tensorOf(parts [][]byte, shape, strides []byte) (t Tensor, ok bool) {
 	}
 	var n [members - 1]int64
 	for i := range n {
-		if n[i], ok = whole(parts[i]); !ok {
+		if n[i], ok = lex.Integer(parts[i]); !ok {
 			return t, false
 		}
 	}
@@ -92,72 +92,20 @@ func tensorOf(parts [][]byte, shape, strides []byte) (t Tensor, ok bool) {
 
 // extent is the number of elements from the first to the last one of a tensor.
 func extent(count int64, shape, strides []byte) int64 {
-	sizes, steps := elements(shape), elements(strides)
+	sizes, steps := lex.Elements(shape), lex.Elements(strides)
 	if len(sizes) != len(steps) || len(sizes) == 0 {
 		return count
 	}
 	last := int64(0)
 	for i := range sizes {
-		n, ok := whole(sizes[i])
-		step, isStep := whole(steps[i])
+		n, ok := lex.Integer(sizes[i])
+		step, isStep := lex.Integer(steps[i])
 		if !ok || !isStep || n <= 0 || step < 0 || step > math.MaxInt32 || n > math.MaxInt32 || last > math.MaxInt64/2 {
 			return count
 		}
 		last += (n - 1) * step
 	}
 	return last + 1
-}
-
-// elements splits a list in JSON into its elements. What is not a list has none.
-func elements(b []byte) [][]byte {
-	b = bytes.TrimSpace(b)
-	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' {
-		return nil
-	}
-	b = b[1 : len(b)-1]
-	var list [][]byte
-	depth, first, text := 0, 0, false
-	for i := 0; i < len(b); i++ {
-		switch c := b[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			depth--
-		case c == ',' && depth == 0:
-			list = append(list, bytes.TrimSpace(b[first:i]))
-			first = i + 1
-		}
-	}
-	if last := bytes.TrimSpace(b[first:]); len(last) > 0 || len(list) > 0 {
-		list = append(list, last)
-	}
-	return list
-}
-
-// whole reads a whole number.
-func whole(b []byte) (n int64, ok bool) {
-	negative := len(b) > 0 && b[0] == '-'
-	if negative {
-		b = b[1:]
-	}
-	if len(b) == 0 || len(b) > 18 {
-		return 0, false
-	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(c-'0')
-	}
-	if negative {
-		n = -n
-	}
-	return n, true
 }
 
 // A schema is what an operator's declaration says of its arguments.

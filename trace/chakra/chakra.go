@@ -4,11 +4,8 @@
 package chakra
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/wire"
 )
 
 // maxMessage bounds the bytes of one message. Real ones are a few kilobytes.
@@ -70,145 +68,89 @@ func isWord(b []byte) bool {
 // Read reads a trace. An error is a *trace.SyntaxError.
 func Read(in io.Reader, file string) (*assemble.Execution, error) {
 	x := assemble.NewExecution(file)
-	r := bufio.NewReaderSize(in, 1<<16)
-	var at int64
-	fail := func(msg string, err error) error {
-		e := &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: msg, Err: err}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			e.Msg, e.Cure, e.Err = "the file ends inside a message", "it may be cut short: copy it again", nil
+	read := metadata
+	err := wire.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
+		if !read(x, b) {
+			return &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: "no valid message of a Chakra trace"}
 		}
-		return e
-	}
-	var buf bytes.Buffer
-	for first := true; ; first = false {
-		if _, err := r.Peek(1); errors.Is(err, io.EOF) {
-			x.Finish()
-			return x, nil
-		}
-		size, err := binary.ReadUvarint(r)
-		if err != nil {
-			return nil, fail("read failed", err)
-		}
-		if size > maxMessage {
-			return nil, fail(fmt.Sprintf("a message of %d bytes: the most is %d", size, maxMessage), nil)
-		}
-		buf.Reset()
-		if _, err := io.CopyN(&buf, r, int64(size)); err != nil {
-			return nil, fail("read failed", err)
-		}
-		if first {
-			err = metadata(x, buf.Bytes())
-		} else {
-			err = node(x, buf.Bytes())
-		}
-		if err != nil {
-			return nil, fail("no valid message of a Chakra trace", err)
-		}
-		at += int64(protowire.SizeVarint(size)) + int64(size)
-	}
-}
-
-// metadata reads the number of the process. The first schema had no version,
-// and its attributes where the version is now.
-func metadata(x *assemble.Execution, b []byte) error {
-	return fields(b, func(number protowire.Number, value []byte, _ uint64) error {
-		if number != metadataAttr && number != metadataAttrBeforeVersions {
-			return nil
-		}
-		if name, v, err := attribute(value); err == nil && name == "pid" {
-			x.Process = v
-		}
-		return nil
-	})
-}
-
-// node reads an operator. Its shapes and types are texts, as Python prints lists.
-func node(x *assemble.Execution, b []byte) error {
-	var id, record int64
-	var name string
-	var shapes, types []byte
-	err := fields(b, func(number protowire.Number, value []byte, v uint64) error {
-		switch number {
-		case nodeID:
-			id = int64(v)
-		case nodeName:
-			name = string(bytes.ToValidUTF8(value, []byte("\ufffd")))
-		case nodeInputs:
-			return fields(value, func(number protowire.Number, value []byte, _ uint64) error {
-				switch number {
-				case inputShapes:
-					shapes = jsonOf(value)
-				case inputTypes:
-					types = jsonOf(value)
-				}
-				return nil
-			})
-		case nodeAttr:
-			name, v, err := attribute(value)
-			if name == "rf_id" {
-				record = v
-			}
-			return err
-		}
+		read = node
 		return nil
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	x.Add(assemble.Node{ID: id, Record: record, Name: name, Inputs: assemble.Values{Shapes: shapes, Types: types}})
-	return nil
+	x.Finish()
+	return x, nil
+}
+
+// metadata reads the number of the process. The first schema had no version,
+// and its attributes where the version is now. It reports false if the message is broken.
+func metadata(x *assemble.Execution, b []byte) bool {
+	f := wire.Field{Rest: b}
+	for f.Next() {
+		if f.ID != metadataAttr && f.ID != metadataAttrBeforeVersions {
+			continue
+		}
+		if name, v, ok := attribute(f.Bytes); ok && name == "pid" {
+			x.Process = v
+		}
+	}
+	return len(f.Rest) == 0
+}
+
+// node reads an operator. Its shapes and types are texts, as Python prints lists. It reports
+// false if the message is broken.
+func node(x *assemble.Execution, b []byte) bool {
+	var n assemble.Node
+	f := wire.Field{Rest: b}
+	for f.Next() {
+		switch f.ID {
+		case nodeID:
+			n.ID = int64(f.Number)
+		case nodeName:
+			n.Name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd")))
+		case nodeInputs:
+			in := wire.Field{Rest: f.Bytes}
+			for in.Next() {
+				switch in.ID {
+				case inputShapes:
+					n.Inputs.Shapes = jsonOf(in.Bytes)
+				case inputTypes:
+					n.Inputs.Types = jsonOf(in.Bytes)
+				}
+			}
+			if len(in.Rest) > 0 {
+				return false
+			}
+		case nodeAttr:
+			name, v, ok := attribute(f.Bytes)
+			if !ok {
+				return false
+			}
+			if name == "rf_id" {
+				n.Record = v
+			}
+		}
+	}
+	x.Add(n)
+	return len(f.Rest) == 0
 }
 
 // jsonOf is a list as Python prints it, with the quotes of JSON.
 func jsonOf(list []byte) []byte { return bytes.ReplaceAll(list, []byte("'"), []byte(`"`)) }
 
 // attribute reads an attribute's name and, where it is one, its whole number.
-func attribute(b []byte) (name string, value int64, err error) {
-	err = fields(b, func(number protowire.Number, bytes []byte, v uint64) error {
-		switch number {
+func attribute(b []byte) (name string, value int64, ok bool) {
+	f := wire.Field{Rest: b}
+	for f.Next() {
+		switch f.ID {
 		case attrName:
-			name = string(bytes)
+			name = string(f.Bytes)
 		case attrInt32, attrInt64, attrU32, attrU64, attrFixed64, attrSfixed64, attrFixed32:
-			value = int64(v)
+			value = int64(f.Number)
 		case attrSint32, attrSint64:
-			value = protowire.DecodeZigZag(v)
+			value = protowire.DecodeZigZag(f.Number)
 		}
-		return nil
-	})
-	return name, value, err
-}
-
-// fields calls f for every field of a message, with its bytes or its number.
-func fields(b []byte, f func(number protowire.Number, value []byte, v uint64) error) error {
-	for len(b) > 0 {
-		number, kind, n := protowire.ConsumeTag(b)
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		b = b[n:]
-		var value []byte
-		var v uint64
-		switch kind {
-		case protowire.BytesType:
-			value, n = protowire.ConsumeBytes(b)
-		case protowire.VarintType:
-			v, n = protowire.ConsumeVarint(b)
-		case protowire.Fixed64Type:
-			v, n = protowire.ConsumeFixed64(b)
-		case protowire.Fixed32Type:
-			var w uint32
-			w, n = protowire.ConsumeFixed32(b)
-			v = uint64(w)
-		default:
-			n = protowire.ConsumeFieldValue(number, kind, b)
-		}
-		if n < 0 {
-			return protowire.ParseError(n)
-		}
-		if err := f(number, value, v); err != nil {
-			return err
-		}
-		b = b[n:]
 	}
-	return nil
+	return name, value, len(f.Rest) == 0
 }

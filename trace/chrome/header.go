@@ -136,26 +136,13 @@ func groupDoc(b []byte) string {
 // rankList reads [0, 1], or the same in quotes, ascending. It returns nil for a
 // truncated list.
 func rankList(b []byte) []int {
-	b = lex.Unquote(b)
-	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' {
-		return nil
-	}
 	var ranks []int
-	for b = b[1 : len(b)-1]; len(b) > 0; {
-		if b[0] == ' ' || b[0] == ',' {
-			b = b[1:]
-			continue
-		}
-		k := 0
-		for k < len(b) && lex.IsDigit(b[k]) {
-			k++
-		}
-		n, ok := lex.Integer(b[:k])
-		if !ok {
+	for _, e := range lex.Elements(lex.Unquote(b)) {
+		n, ok := lex.Integer(e)
+		if !ok || n < 0 {
 			return nil
 		}
 		ranks = append(ranks, int(n))
-		b = b[k:]
 	}
 	slices.Sort(ranks)
 	return ranks

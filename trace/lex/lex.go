@@ -352,3 +352,24 @@ func Members(b []byte, f func(key, v []byte)) {
 		}
 	}
 }
+
+// Elements returns the elements of a list, and nothing of other values.
+func Elements(b []byte) (list [][]byte) {
+	if len(b) == 0 || b[0] != '[' {
+		return nil
+	}
+	for i := 1; ; i++ {
+		i = SkipSpace(b, i)
+		end := SkipValue(b, i, 0)
+		if end < 0 {
+			return nil
+		}
+		list = append(list, b[i:end])
+		switch i = SkipSpace(b, end); {
+		case i < len(b) && b[i] == ']':
+			return list
+		case i >= len(b) || b[i] != ',':
+			return nil
+		}
+	}
+}

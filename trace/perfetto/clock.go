@@ -1,6 +1,9 @@
 package perfetto
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/wire"
+)
 
 // Clocks of Perfetto that all processes share. Times of events become boot
 // time, in which traces are unless a packet says otherwise.
@@ -42,21 +45,21 @@ func (c clocks) snapshot(sequence uint64, message []byte) {
 	}
 	var all []reading
 	boot, hasBoot := int64(0), false
-	for f := (field{rest: message}); f.next(); {
-		if f.id != 1 {
+	for f := (wire.Field{Rest: message}); f.Next(); {
+		if f.ID != 1 {
 			continue
 		}
 		r := reading{clock: clock{unit: 1}}
-		for f := (field{rest: f.bytes}); f.next(); {
-			switch f.id {
+		for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+			switch f.ID {
 			case 1:
-				r.id = idOf(sequence, f.number)
+				r.id = idOf(sequence, f.Number)
 			case 2:
-				r.value = int64(min(f.number, maxNanoseconds))
+				r.value = int64(min(f.Number, maxNanoseconds))
 			case 3:
-				r.incremental = f.number != 0
+				r.incremental = f.Number != 0
 			case 4:
-				r.unit = int64(max(1, min(f.number, 1e9)))
+				r.unit = int64(max(1, min(f.Number, 1e9)))
 			}
 		}
 		if r.id.clock == bootTime {

@@ -14,10 +14,16 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/wire"
 )
 
 // ErrNoSlices is the cause of an error about a trace without anything of a timeline.
 var ErrNoSlices = errors.New("no slices")
+
+const (
+	maxPacket   = 256 << 20 // bytes of a packet; Perfetto's own are under 1 MiB
+	packetField = 1         // the one field of a trace: a packet
+)
 
 // Read reads a trace. Times are nanoseconds of the machine's boot time, or
 // whatever clock the trace was written with.
@@ -32,7 +38,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
 		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{},
 	}
-	if err := packets(r, file, d.packet); err != nil {
+	if err := wire.Messages(r, file, "packet", maxPacket, packetField, d.packet); err != nil {
 		return nil, err
 	}
 	d.closeAll()
@@ -105,36 +111,36 @@ type packet struct {
 
 func (d *reader) packet(message []byte, at int64) error {
 	var p packet
-	f := field{rest: message}
-	for f.next() {
-		switch f.id {
+	f := wire.Field{Rest: message}
+	for f.Next() {
+		switch f.ID {
 		case packetClocks:
-			p.clocks = f.bytes
+			p.clocks = f.Bytes
 		case packetTimestamp:
-			p.time, p.hasTime = f.number, true
+			p.time, p.hasTime = f.Number, true
 		case packetSequence:
-			p.sequence = f.number
+			p.sequence = f.Number
 		case packetEvent:
-			p.event = f.bytes
+			p.event = f.Bytes
 		case packetInterned:
-			p.interned = f.bytes
+			p.interned = f.Bytes
 		case packetFlags:
-			p.cleared = f.number&1 != 0
+			p.cleared = f.Number&1 != 0
 		case packetCleared:
-			p.cleared = p.cleared || f.number != 0
+			p.cleared = p.cleared || f.Number != 0
 		case packetDropped:
-			p.dropped = f.number != 0
+			p.dropped = f.Number != 0
 		case packetCompressed:
-			p.squeeze = f.bytes
+			p.squeeze = f.Bytes
 		case packetTimestampClock:
-			p.clock, p.hasClock = f.number, true
+			p.clock, p.hasClock = f.Number, true
 		case packetDefaults:
-			p.defaults = f.bytes
+			p.defaults = f.Bytes
 		case packetTrack:
-			p.track = f.bytes
+			p.track = f.Bytes
 		}
 	}
-	if len(f.rest) > 0 {
+	if len(f.Rest) > 0 {
 		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet is not a protobuf message", Cure: "is this a Perfetto trace?"}
 	}
 	if p.squeeze != nil {
@@ -175,18 +181,18 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 	}
 	d.depth++
 	defer func() { d.depth-- }()
-	return packets(d.bound(z, len(squeezed)), d.Name, func(p []byte, _ int64) error { return d.packet(p, at) })
+	return wire.Messages(d.bound(z, len(squeezed)), d.Name, "packet", maxPacket, packetField, func(p []byte, _ int64) error { return d.packet(p, at) })
 }
 
 func (s *sequence) setDefaults(message []byte) {
-	for f := (field{rest: message}); f.next(); {
-		switch f.id {
+	for f := (wire.Field{Rest: message}); f.Next(); {
+		switch f.ID {
 		case defaultsTimestampClock:
-			s.clock = f.number
+			s.clock = f.Number
 		case defaultsEvent:
-			for f := (field{rest: f.bytes}); f.next(); {
-				if f.id == defaultsEventTrack {
-					s.track = f.number
+			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+				if f.ID == defaultsEventTrack {
+					s.track = f.Number
 				}
 			}
 		}
@@ -195,9 +201,9 @@ func (s *sequence) setDefaults(message []byte) {
 
 // intern takes in strings that later packets refer to by number.
 func (s *sequence) intern(message []byte) {
-	for f := (field{rest: message}); f.next(); {
+	for f := (wire.Field{Rest: message}); f.Next(); {
 		var table map[uint64]string
-		switch f.id {
+		switch f.ID {
 		case internedCategories:
 			table = s.categories
 		case internedEvents:
@@ -211,12 +217,12 @@ func (s *sequence) intern(message []byte) {
 		}
 		var id uint64
 		var text string
-		for f := (field{rest: f.bytes}); f.next(); {
-			switch f.id {
+		for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+			switch f.ID {
 			case entryID:
-				id = f.number
+				id = f.Number
 			case entryText:
-				text = string(f.bytes)
+				text = string(f.Bytes)
 			}
 		}
 		table[id] = text
@@ -227,35 +233,35 @@ func (s *sequence) intern(message []byte) {
 func (d *reader) describe(message []byte) {
 	var uuid uint64
 	var t track
-	for f := (field{rest: message}); f.next(); {
-		switch f.id {
+	for f := (wire.Field{Rest: message}); f.Next(); {
+		switch f.ID {
 		case trackUUID:
-			uuid = f.number
+			uuid = f.Number
 		case trackName, trackStaticName:
-			t.name = string(f.bytes)
+			t.name = string(f.Bytes)
 		case trackProcess:
 			t.process = true
-			for f := (field{rest: f.bytes}); f.next(); {
-				if f.id == processPID {
-					t.pid = int64(int32(f.number))
+			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+				if f.ID == processPID {
+					t.pid = int64(int32(f.Number))
 				}
 			}
 		case trackThread:
 			t.thread = true
-			for f := (field{rest: f.bytes}); f.next(); {
-				switch f.id {
+			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+				switch f.ID {
 				case threadPID:
-					t.pid = int64(int32(f.number))
+					t.pid = int64(int32(f.Number))
 				case threadTID:
-					t.tid = int64(int32(f.number))
+					t.tid = int64(int32(f.Number))
 				case threadName:
 					if t.name == "" {
-						t.name = string(f.bytes)
+						t.name = string(f.Bytes)
 					}
 				}
 			}
 		case trackParent:
-			t.parent = f.number
+			t.parent = f.Number
 		}
 	}
 	if old := d.tracks[uuid]; old != nil {
@@ -279,22 +285,22 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 	e := slice{at: at}
 	var kind uint64
 	uuid := s.track
-	for f := (field{rest: p.event}); f.next(); {
-		switch f.id {
+	for f := (wire.Field{Rest: p.event}); f.Next(); {
+		switch f.ID {
 		case eventCategoryID:
-			e.category = s.categories[f.number]
+			e.category = s.categories[f.Number]
 		case eventAnnotations:
-			e.notes.add(s, f.bytes)
+			e.notes.add(s, f.Bytes)
 		case eventType:
-			kind = f.number
+			kind = f.Number
 		case eventNameID:
-			e.name = s.events[f.number]
+			e.name = s.events[f.Number]
 		case eventTrack:
-			uuid = f.number
+			uuid = f.Number
 		case eventCategory:
-			e.category = string(f.bytes)
+			e.category = string(f.Bytes)
 		case eventName:
-			e.name = string(f.bytes)
+			e.name = string(f.Bytes)
 		}
 	}
 	number := s.clock

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/trace/wire"
 )
 
 // notes are the debug annotations of rocprofv3's slices that a run keeps.
@@ -21,18 +22,18 @@ type notes struct {
 func (n *notes) add(s *sequence, message []byte) {
 	var key, text string
 	var number int64
-	for f := (field{rest: message}); f.next(); {
-		switch f.id {
+	for f := (wire.Field{Rest: message}); f.Next(); {
+		switch f.ID {
 		case 1:
-			key = s.keys[f.number]
+			key = s.keys[f.Number]
 		case 10:
-			key = string(f.bytes)
+			key = string(f.Bytes)
 		case 2, 3, 4, 7:
-			number = int64(f.number)
+			number = int64(f.Number)
 		case 6:
-			text = string(f.bytes)
+			text = string(f.Bytes)
 		case 17:
-			text = s.values[f.number]
+			text = s.values[f.Number]
 		}
 	}
 	if text != "" {

@@ -250,26 +250,6 @@ func TestReadDBCaptured(t *testing.T) {
 	}
 }
 
-// An id takes no memory but for its row, whatever its value.
-func TestEventsBySparseIDs(t *testing.T) {
-	var e events
-	for i := range int64(5000) {
-		e.add(i, rocpdEvent{stack: i})
-	}
-	for _, id := range []int64{-1 << 63, -1, 60_000_000, 1 << 62} {
-		if e.of(id) != (rocpdEvent{}) {
-			t.Errorf("id %d before it is there: %v", id, e.of(id))
-		}
-		e.add(id, rocpdEvent{stack: id})
-		if e.of(id).stack != id {
-			t.Errorf("id %d: %v", id, e.of(id))
-		}
-	}
-	if e.of(4999).stack != 4999 || cap(e.dense) > 4*5000+2048 {
-		t.Errorf("%d events at %v", cap(e.dense), e.of(4999))
-	}
-}
-
 func FuzzReadDB(f *testing.F) {
 	for i, script := range []string{rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000), rpdScript, v1Script} {
 		data, err := os.ReadFile(sqldbtest.Create(f, fmt.Sprint(i), script))

@@ -20,7 +20,7 @@ func (d *dbReader) rocpd() {
 		if suffix, ok := strings.CutPrefix(t, dispatchTable); ok {
 			g := rocpdReader{
 				dbReader: d, suffix: suffix, agents: map[int64]int32{}, symbols: map[int64]symbol{},
-				processes: map[int64]int32{}, threads: map[int64]int64{},
+				processes: map[int64]int32{}, threads: map[int64]int64{}, events: map[int64]rocpdEvent{},
 			}
 			g.read()
 		}
@@ -35,8 +35,8 @@ type rocpdReader struct {
 	symbols   map[int64]symbol
 	agents    map[int64]int32
 	processes map[int64]int32
-	threads   map[int64]int64 // operating system's number
-	events    events
+	threads   map[int64]int64      // operating system's number
+	events    map[int64]rocpdEvent // by id
 }
 
 // A rocpdEvent links a kernel, copy or call with others. The stack id links a call
@@ -157,41 +157,9 @@ func (g *rocpdReader) readEvents() {
 		return
 	}
 	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
-		g.events.add(r.Int(0), rocpdEvent{r.Int(1), assemble.Narrow(r.Int(2))})
+		g.events[r.Int(0)] = rocpdEvent{r.Int(1), assemble.Narrow(r.Int(2))}
 	})
 }
-
-// events are by id. Ids usually number the rows, but a file may hold any: an id
-// far above the number of rows must not cost memory.
-type events struct {
-	dense []rocpdEvent
-	rest  map[int64]rocpdEvent
-	rows  int64
-}
-
-func (e *events) add(id int64, v rocpdEvent) {
-	e.rows++
-	if id < 0 || id > 4*e.rows+1024 {
-		if e.rest == nil {
-			e.rest = map[int64]rocpdEvent{}
-		}
-		e.rest[id] = v
-		return
-	}
-	if n := int(id) + 1 - len(e.dense); n > 0 {
-		e.dense = append(e.dense, make([]rocpdEvent, n)...)
-	}
-	e.dense[id] = v
-}
-
-func (e *events) of(id int64) rocpdEvent {
-	if v, ok := e.rest[id]; ok || id < 0 || id >= int64(len(e.dense)) {
-		return v
-	}
-	return e.dense[id]
-}
-
-func (g *rocpdReader) event(id int64) rocpdEvent { return g.events.of(id) }
 
 func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}
@@ -209,7 +177,7 @@ func (g *rocpdReader) readKernels() {
 		d := assemble.Dispatch{
 			Agent: g.agentOf(r, 3, process), Queue: r.Int(4), Name: name, Start: start, End: end,
 			Kernel: trace.Kernel{
-				Stream: r.Int(5), Correlation: g.event(r.Int(7)).stack, Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(kernel.vgprs),
+				Stream: r.Int(5), Correlation: g.events[r.Int(7)].stack, Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(kernel.vgprs),
 			},
 		}
 		setGrid(&d.Kernel, [3]int64{r.Int(12), r.Int(13), r.Int(14)}, [3]int64{r.Int(9), r.Int(10), r.Int(11)})
@@ -223,7 +191,7 @@ func (g *rocpdReader) readCopies() {
 			process := g.processOf(r.Int(2))
 			c := assemble.Copy{
 				Name: g.names.Name(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
-				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.event(r.Int(8)).stack, Start: start, End: end,
+				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.events[r.Int(8)].stack, Start: start, End: end,
 			}
 			c.Dir = g.Between(c.From, c.To)
 			g.AddCopy(process, &c)
@@ -243,7 +211,7 @@ func (g *rocpdReader) readRegions() {
 	arguments := g.readArguments()
 	domains := map[int32]domain{}
 	g.Timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
-		e := g.event(r.Int(5))
+		e := g.events[r.Int(5)]
 		in, ok := domains[e.category]
 		if !ok {
 			in = domainOf(g.names.Of[int64(e.category)])
