@@ -31,12 +31,7 @@ func (d *reader) flow(e *event) {
 	}
 	k := append(d.key[:0], "flow\x00"...)
 	k = append(append(k, lex.Unquote(e.cat)...), 0)
-	d.key = append(k, lex.Unquote(e.id)...)
-	id, ok := d.trackOf[string(d.key)]
-	if !ok {
-		id = int32(len(d.trackOf))
-		d.trackOf[string(d.key)] = id
-	}
+	id := d.number(append(k, lex.Unquote(e.id)...))
 	d.arrows = trace.Append(&d.Builder, d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
 }
 

@@ -60,13 +60,18 @@ func (d *reader) async(e *event) (trace.LaneID, int32) {
 	if e.id == nil {
 		k = append(k, pid...)
 	}
-	d.key = k
-	id, ok := d.trackOf[string(k)]
+	return track, d.number(k)
+}
+
+// number returns the number of what a key identifies.
+func (d *reader) number(key []byte) int32 {
+	d.key = key
+	id, ok := d.trackOf[string(key)]
 	if !ok {
 		id = int32(len(d.trackOf))
-		d.trackOf[string(k)] = id
+		d.trackOf[string(key)] = id
 	}
-	return track, id
+	return id
 }
 
 // named returns the track with the key; add creates a new one.

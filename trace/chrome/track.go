@@ -33,7 +33,7 @@ type track struct {
 
 type recentTrack struct {
 	key []byte
-	id  int32
+	id  trace.LaneID
 }
 
 // track returns the event's track, adding it if it is new.
@@ -49,17 +49,12 @@ func (d *reader) track(e *event, p place) trace.LaneID {
 	}
 	d.key = k
 	if r := &d.recent[p]; bytes.Equal(r.key, k) {
-		return trace.LaneID(r.id)
+		return r.id
 	}
-	id, ok := d.trackOf[string(k)]
-	if !ok {
-		id = int32(len(d.tracks))
-		d.trackOf[string(k)] = id
-		d.tracks = append(d.tracks, newTrack(e, p))
-	}
+	id := d.named(k, func() track { return newTrack(e, p) })
 	d.recent[p].key = append(d.recent[p].key[:0], k...)
 	d.recent[p].id = id
-	return trace.LaneID(id)
+	return id
 }
 
 func newTrack(e *event, p place) track {
