@@ -60,7 +60,12 @@ func (r *Replayed) columns(page bool) []column {
 		return append(list, column{"exposed", func(row *replayRow) any { return row.Exposed() }})
 	}
 	for i, name := range console.StateNames {
-		list = append(list, column{name, func(row *replayRow) any { return console.States(row.Times)[i] }})
+		list = append(list, column{name, func(row *replayRow) any {
+			if !row.Applies {
+				return nil
+			}
+			return console.States(row.Times)[i]
+		}})
 	}
 	return append(list, column{"time breakdown", func(row *replayRow) any {
 		if !row.Applies {
