@@ -103,7 +103,7 @@ type StepSummary struct {
 	MedianNs trace.Time `json:"median_ns"` // over ranks: from its first start to its last end
 }
 
-// Summarize describes a workload.
+// Of describes a workload.
 func Of(w *workload.Workload) Summary {
 	return Summary{
 		Name:        w.Run.Name,
@@ -262,7 +262,7 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 	return rows
 }
 
-// PairKinds groups the pairs by kernels' names and size, by first occurrence.
+// Pairs groups the pairs by kernels' names and size, by first occurrence.
 func Pairs(w *workload.Workload) []PairSummary {
 	type kin struct {
 		direction     workload.Direction

@@ -35,13 +35,14 @@ var rangeKinds = map[string]rangeKind{
 // backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
 var backwardRanges = []string{"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward", "FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward"}
 
-// A hostRange is what the name of a range says.
+// A Range is what the name of a range says.
 type Range struct {
 	kind     rangeKind
 	module   string
 	backward bool
 }
 
+// Ranges reads the names of a run: ranges, by name.
 func Ranges(names []string) []Range {
 	ranges := make([]Range, len(names))
 	for i, name := range names {

@@ -1,9 +1,9 @@
 package dataflow
 
-// An arena holds small lists in memory that many share, for speed.
+// An Arena holds small lists in memory that many share, for speed.
 type Arena[T any] []T
 
-// keep copies a list; nil for an empty one.
+// Keep copies a list; nil for an empty one.
 func (a *Arena[T]) Keep(list []T) []T {
 	const block = 1024
 	n := len(list)

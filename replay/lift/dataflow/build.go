@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// flow finds what the data of every op of a rank depend on (rule V7).
+// Of finds what the data of every op of a rank depend on (rule V7).
 //
 // Ops with accesses are followed in the order in which the host issued them: for every
 // byte range, the last writer and the readers since are kept. For other ops, ranges that

@@ -117,7 +117,7 @@ func find(w *workload.Workload, p opPattern, ids []int32) []int32 {
 	return list[p.n-1 : p.n]
 }
 
-// correct changes the graph as the user says. It is an error if a correction fits no op
+// Correct changes the graph as the user says. It is an error if a correction fits no op
 // of any rank.
 func Correct(w *workload.Workload, list []Correction) error {
 	for _, c := range list {

@@ -16,9 +16,10 @@ import (
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
 // frameworks are in package dataflow.
 
-// A class is the role of a kernel, by its name.
+// A Class is the role of a kernel, by its name.
 type Class uint8
 
+// The classes.
 const (
 	Unknown Class = iota // a name that tells nothing: a kernel of the program's own
 	Sweep                // elementwise over its operator's inputs: norms, copies
@@ -29,7 +30,7 @@ const (
 	other                // heavy, none of these
 )
 
-// classOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
+// ClassOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
 // no GEMM, and flash attention multiplies more than two matrices.
 func ClassOf(kernel string) Class {
 	for _, c := range [...]struct {
@@ -73,13 +74,13 @@ func SumsRows(op *workload.Op) bool {
 	return op.Kind == trace.Compute && NameHas(op.Name, "sum", "reduce", "combine", "index_add", "unpermute")
 }
 
-// nameHas reports whether a name has one of the words, in small letters.
+// NameHas reports whether a name has one of the words, in small letters.
 func NameHas(name string, words ...string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 }
 
-// short is the short form of a kernel's name.
+// Short is the short form of a kernel's name.
 func Short(name string) string {
 	const most = 60
 	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
@@ -96,7 +97,7 @@ func Short(name string) string {
 // collective. The last one waits for them.
 const CopyEnginePart = "__amd_rocclr_"
 
-// elements is the number of elements that a vectorized elementwise kernel covers.
+// Elements is the number of elements that a vectorized elementwise kernel covers.
 func Elements(op *workload.Op) int64 {
 	const name = "vectorized_elementwise_kernel<"
 	_, rest, ok := strings.Cut(op.Name, name)
@@ -111,7 +112,7 @@ func Elements(op *workload.Op) int64 {
 	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
 }
 
-// elementSize is the bytes of an element of the type in a kernel's name: Sum_bf16.
+// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16.
 func ElementSize(kernel string) int64 {
 	for name, size := range map[string]int64{"_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if strings.Contains(kernel, name) {
@@ -274,7 +275,7 @@ func product(words []string) int {
 	return p
 }
 
-// A callName is what follows from the name of a host call or range.
+// A Call is what follows from the name of a host call or range.
 type Call struct {
 	Call     bool   // of the runtime or driver, not of the framework
 	Syncs    bool   // the host waits for the device
@@ -284,6 +285,7 @@ type Call struct {
 	Step     string // the base of a marked iteration: "train" of "train#3"
 }
 
+// Calls reads the names of a run: host calls, by name.
 func Calls(names []string) []Call {
 	calls := make([]Call, len(names))
 	for i, name := range names {

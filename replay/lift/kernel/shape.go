@@ -20,7 +20,7 @@ type sized struct {
 	batch int64
 }
 
-// A kernelReader finds the properties of a run's kernels.
+// A Reader finds the properties of a run's kernels.
 type Reader struct {
 	run     *trace.Run
 	shapes  map[string]workload.Shape // given by the user
@@ -31,6 +31,7 @@ type Reader struct {
 	own     workload.Kernel                      // of the current op
 }
 
+// NewReader returns a Reader of a run; shapes and tiles are what the user gives, as in lift.Options.
 func NewReader(run *trace.Run, shapes map[string]workload.Shape, tiles map[string]workload.Tiling) *Reader {
 	return &Reader{run: run, shapes: shapes, tiles: tiles, names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[workload.Kernel]*workload.Kernel{}}
 }
@@ -58,7 +59,7 @@ func (r *Reader) name(op *workload.Op) *kernelName {
 	return n
 }
 
-// measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
+// Measure sets the sizes, tiles and traffic of an op. Ops with equal Kernel values share
 // one. operator is the row of Run.Operators that launched it, or None; reset: a counter was reset
 // before it.
 func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
@@ -307,7 +308,7 @@ func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64) {
 	return batch, m, n, k
 }
 
-// volume is the product of extents; ok is false if one is negative or the result is
+// Volume is the product of extents; ok is false if one is negative or the result is
 // implausibly large.
 func Volume(dims []int64) (v int64, ok bool) {
 	v = 1

@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// workgroups is the number that a kernel was launched with; 0 where unknown.
+// Workgroups is the number that a kernel was launched with; 0 where unknown.
 func Workgroups(k *trace.Kernel) int {
 	if k == nil {
 		return 0

@@ -21,7 +21,7 @@ type Rank struct {
 	calls    []trace.Time   // driver time of kernel launches
 }
 
-// A fact is data about an op that only the lift needs.
+// A Fact is data about an op that only the lift needs.
 type Fact struct {
 	Launch      trace.SpanID // the host call, or None
 	Operator    int32        // row of Run.Operators, or None
@@ -33,7 +33,7 @@ type Fact struct {
 	Uses        int32 // number in Run.Uses; 0: its accesses are not recorded
 }
 
-// gather collects every rank's device operations and the host calls for them.
+// Gather collects every rank's device operations and the host calls for them.
 func Gather(run *trace.Run, ranks []Rank) {
 	names := kernel.Calls(run.Names)
 	for i, s := range run.Spans {
@@ -215,7 +215,7 @@ func (r *Rank) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 	}
 }
 
-// resetsCounter reports whether the op before on the same stream, of the same
+// ResetsCounter reports whether the op before on the same stream, of the same
 // operator, is a fill: the library resets the counter that hands out tiles.
 func (r *Rank) ResetsCounter(run *trace.Run, op int) bool {
 	f := &r.Facts[op]

@@ -13,7 +13,7 @@ import (
 // latencySamples is the maximum number of latencies of which Host.Latency is the median.
 const latencySamples = 1000
 
-// A recorder fills in a captured rank's host.
+// A Recorder fills in a captured rank's host.
 type Recorder struct {
 	*workload.Host
 	lanes []trace.LaneID // by position in Order: thread of the call
@@ -21,7 +21,7 @@ type Recorder struct {
 	next  int            // first of Order that is issued after the spans read so far
 }
 
-// host orders the issues of a captured rank. recordHosts adds what the host recorded.
+// Host orders the issues of a captured rank. recordHosts adds what the host recorded.
 func (r *Rank) Host(run *trace.Run) Recorder {
 	h := Recorder{Host: &workload.Host{Issues: make([]workload.Issue, len(r.Ops)), Order: make([]int32, 0, len(r.Ops))}, Call: overlap.UpperMedian(r.calls)}
 	r.calls = nil
@@ -56,7 +56,7 @@ func (r *Rank) Host(run *trace.Run) Recorder {
 // or the driver loaded a module, which a later step does not repeat.
 const queueFull = 10
 
-// recordHosts counts, in one pass, what the hosts of all captured ranks recorded between
+// RecordHosts counts, in one pass, what the hosts of all captured ranks recorded between
 // two issues, and subtracts their waits for the device. Other threads than the two that
 // issue do not count.
 func RecordHosts(run *trace.Run, hosts []Recorder, ranks []Rank) {

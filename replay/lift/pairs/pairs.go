@@ -34,7 +34,7 @@ const (
 	tiny     = trace.Time(10_000) // an unknown kernel shorter than this is light
 )
 
-// FindPairs finds dependent operations. What one rank shows is a pair only if all
+// Find finds dependent operations. What one rank shows is a pair only if all
 // ranks of the collective show it (rule V3).
 func Find(w *workload.Workload) {
 	f := newFinder(w)

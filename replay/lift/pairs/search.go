@@ -187,7 +187,7 @@ func (f *finder) classOf(op *workload.Op) kernel.Class {
 	return c
 }
 
-// HeavyOps tells kernels that compute, such as GEMMs and lookups, from light ones around them.
+// Heavy tells kernels that compute, such as GEMMs and lookups, from light ones around them.
 func Heavy(w *workload.Workload) func(*workload.Op) bool {
 	f := &finder{Workload: w, classes: map[*workload.Kernel]kernel.Class{}}
 	return func(op *workload.Op) bool { return f.role(op) == heavy }
