@@ -106,7 +106,11 @@ func Likely(w *workload.Workload) (name, why string) {
 			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + words.Shorten(layout.ShortName(w.Ops[i].Name), 24)
 		}
 	}
-	return machine.NameOf("h100", max(1, w.World)), "a guess: nothing in the trace tells the GPU"
+	why = "a guess: nothing in the trace tells the GPU"
+	if deviceOf(w).Name != "" {
+		why = "another GPU: durations stay as captured"
+	}
+	return machine.NameOf("h100", max(1, w.World)), why
 }
 
 // deviceOf is the device of the first rank. If no profile has its name, the
