@@ -59,6 +59,7 @@ func (s *step) regroup(size int64) string {
 func (s *step) gradients() ([][]gradient, string) {
 	byStep := map[int32][]gradient{}
 	var steps []int32
+	forward := 0 // sums of activations, which the next operation reads
 	const unknown = "which gradients a bucket holds is not known (record an execution trace beside the profile)"
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
@@ -66,6 +67,10 @@ func (s *step) gradients() ([][]gradient, string) {
 			continue
 		}
 		list, ok := s.gradientsOf(int32(row), c)
+		if ok && !s.w.Ops[list[0].by[0]].Backward {
+			forward++
+			continue
+		}
 		if !ok {
 			continue
 		}
@@ -78,6 +83,8 @@ func (s *step) gradients() ([][]gradient, string) {
 	switch reduced := slices.ContainsFunc(s.w.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce }); {
 	case !reduced:
 		return nil, "no all-reduce of gradients was found"
+	case len(steps) == 0 && forward > 0:
+		return nil, "what all-reduces sum is not from a backward pass: buckets hold gradients"
 	case len(steps) == 0:
 		return nil, unknown
 	}

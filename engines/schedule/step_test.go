@@ -86,6 +86,11 @@ const gradients = `
 
 func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
+	// Sums of activations are no gradients: the next layer reads them.
+	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")); !strings.Contains(out.Why, "backward") {
+		t.Errorf("all-reduces outside of backward: %q", out.Why)
+	}
+	plantest.InBackward(t, w, "G1", "G2", "G3", "G4")
 	at := spans(t, w, enginetest.Outcome(t, w, m, "multistream", nil))
 	if at["AR1"][0].Start < at["G2"][0].End || shared(at["AR1"][0], at["G3"][0]) == 0 {
 		t.Errorf("AR1 %v does not run alongside G3 %v", at["AR1"], at["G3"])
@@ -143,6 +148,7 @@ func TestChainsAlternate(t *testing.T) {
 // Serial schedules with other settings keep compute away from collectives.
 func TestSerialStep(t *testing.T) {
 	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
+	plantest.InBackward(t, w, "G1", "G2", "G3", "G4")
 	at := spans(t, w, enginetest.Outcome(t, w, m, "bulk", enginetest.Settings("bucket_mb=64")))
 	for name, list := range at {
 		for _, ar := range append(slices.Clone(at["AR1"]), at["AR2"]...) {
