@@ -23,6 +23,7 @@ var (
 	byOtherType = law{"matmul law of 16-bit elements", false}
 	byFlops     = law{"matrix flops", true}
 	byBytes     = law{"bytes of memory", true}
+	byWeights   = law{"bytes of weights, by the tile's narrow side", true}
 	byName      = law{"memory rate, bytes unknown", false}
 	byVectors   = law{"compute units and clock", false}
 	byLinks     = law{"link rate", true}
@@ -40,7 +41,7 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) 
 	case took <= 0:
 		return 1, byBytes
 	}
-	share := s.shard(op)
+	share, vectors := s.shard(op), s.from.GPU.VectorRatio(&s.to.GPU)
 	op.Read, op.Write = op.Read*share, op.Write*share
 	switch {
 	case op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.N > 0 && op.Shape.K > 0:
@@ -49,14 +50,17 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) 
 			of = byOtherType
 		}
 		by = s.gemm(op)
+	case narrow(op):
+		by, of = s.memory(took, math.Inf(1), share, vectors)/took, byWeights
 	case op.Matrix() || op.Tiling.TileM > 0:
-		by, of = s.from.GPU.Flops.Value/s.to.GPU.Flops.Value, law{byFlops.name, op.Dense}
+		flops := s.to.GPU.Flops.Value / s.from.GPU.Flops.Value
+		by, of = s.memory(took, (op.Read+op.Write)/share, share, flops)/took, law{byFlops.name, op.Dense}
 	case op.Read+op.Write > 0:
-		by, of = s.memory(op, took, (op.Read+op.Write)/share, share)/took, byBytes
+		by, of = s.memory(took, (op.Read+op.Write)/share, share, vectors)/took, byBytes
 	case op.Moves:
-		by, of = s.memory(op, took, math.Inf(1), share)/took, byName
+		by, of = s.memory(took, math.Inf(1), share, vectors)/took, byName
 	default:
-		by, of = s.memory(op, took, 0, share)/took, byVectors
+		by, of = s.memory(took, 0, share, vectors)/took, byVectors
 	}
 	if !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
 		return 1, law{of.name + ", unknown", false}
@@ -119,42 +123,35 @@ func hasTile(m *machine.Machine, op *workload.Op) bool {
 	})
 }
 
+// narrow reports whether a GEMM of unknown sizes has so few rows that reading its weights bounds
+// it: matrix libraries take a tile with a side of at most 64 only for that few rows, and each byte of
+// weights is then used for at most 64 operations, a quarter of what GPUs can do in its time.
+func narrow(op *workload.Op) bool {
+	const rows = 64
+	t := op.Tiling
+	return op.Shape.Kind != workload.GEMM && t.TileM > 0 && min(t.TileM, t.TileN) <= rows && kernel.OfLibrary(op.Name)
+}
+
 // memory is the seconds of a kernel that takes some seconds on the machine of the capture
 // and moves bytes (rule Y4). Its time has three parts: that of an empty kernel; that in which
-// it moves bytes at machine.Saturates times the rate; and the rest, which follows the compute units
-// and their clock. share is the part of its work that is left.
-func (s *scaler) memory(op *workload.Op, took, bytes, share float64) float64 {
-	from, to := s.rates(op)
+// it moves bytes at machine.Saturates times the rate; and the rest, which is faster by the given
+// ratio. share is the part of its work that is left.
+func (s *scaler) memory(took, bytes, share, ratio float64) float64 {
 	empty, emptyTo := s.from.Launch.Graph.Value, s.to.Launch.Graph.Value
 	if empty <= 0 {
 		empty, emptyTo = 0, 0
 	}
 	floor := min(took, empty)
-	moving := min(took-floor, bytes/(machine.Saturates*from))
+	moving := min(took-floor, bytes/(machine.Saturates*s.from.GPU.Memory.Value))
 	rest := took - floor - moving
 	scaled := 0.0
 	if floor > 0 {
 		scaled = floor * emptyTo / empty
 	}
 	if moving > 0 {
-		scaled += share * moving * from / to
+		scaled += share * moving * s.from.GPU.Memory.Value / s.to.GPU.Memory.Value
 	}
-	return scaled + share*rest/s.from.GPU.VectorRatio(&s.to.GPU)
-}
-
-// rates are the bytes per second of an operation's workgroups on both machines: those of the
-// recorded curves, or the memory's rates unless both have a curve.
-func (s *scaler) rates(op *workload.Op) (from, to float64) {
-	a, b := &s.from.GPU, &s.to.GPU
-	wgs := op.Tiling.WGs
-	lookup := op.Shape.Kind == workload.Embedding
-	switch {
-	case wgs > 0 && lookup && a.Gather.Known() && b.Gather.Known():
-		return a.GatherAt(wgs, false), b.GatherAt(wgs, false)
-	case wgs > 0 && !lookup && a.Stream.Known() && b.Stream.Known():
-		return a.StreamAt(wgs), b.StreamAt(wgs)
-	}
-	return a.Memory.Value, b.Memory.Value
+	return scaled + share*rest/ratio
 }
 
 // copied is the factor of a copy or fill.
@@ -166,7 +163,8 @@ func (s *scaler) copied(w *workload.Workload, op *workload.Op) (by float64, of l
 	case a.Dir == trace.PeerToPeer:
 		by, of = s.from.Engines.Rate.Value/s.to.Engines.Rate.Value, byLinks
 	default:
-		by, of = s.from.GPU.Memory.Value/s.to.GPU.Memory.Value, byBytes
+		took := float64(op.DurAlone()) / 1e9
+		by, of = s.memory(took, op.Read+op.Write, 1, 1)/took, byBytes
 	}
 	if !(by > 0) || math.IsInf(by, 0) {
 		return 1, byHost

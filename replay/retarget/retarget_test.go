@@ -154,7 +154,10 @@ func TestLaws(t *testing.T) {
 		want trace.Time
 	}{
 		{"GEMM: a quarter", workload.Op{Kernel: &workload.Kernel{Shape: gemm}}, 25_000},
-		{"attention", workload.Op{Kernel: &workload.Kernel{Dense: true}}, 25_000},
+		{"attention: a quarter of 98 µs", workload.Op{Kernel: &workload.Kernel{Dense: true}}, 1_000 + 24_500},
+		{"attention that reads 35 of 98 µs at 70 % of the rate", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 35e6}, 1_000 + 25_000 + 12_000},
+		{"GEMM of unknown sizes, at most 8 rows: weights", workload.Op{Kernel: &workload.Kernel{Name: "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT", Tiling: workload.Tiling{TileM: 64, TileN: 8}}}, 1_000 + 49_000},
+		{"GEMM of unknown sizes, many rows", workload.Op{Kernel: &workload.Kernel{Name: "nvjet_sm90_tst_128x256_64x4_1x2_h_bz_TNT", Tiling: workload.Tiling{TileM: 128, TileN: 256}}}, 1_000 + 24_500},
 		{"moves all of 98 µs", workload.Op{Kernel: &workload.Kernel{}, Read: 90e6}, 1_000 + 49_000},
 		{"35 of 98 µs at 70 % of the rate, hence 50", workload.Op{Kernel: &workload.Kernel{}, Read: 35e6}, 1_000 + 25_000 + 2*48_000},
 		{"by name", workload.Op{Kernel: &workload.Kernel{Moves: true}}, 1_000 + 49_000},
