@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // inspectOptions are the flags of `overlapse inspect`.
@@ -62,12 +63,13 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(10)
+	metrics := overlap.Measure(run)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
 	}
 	done := a.Waiting(func() string { return "finding operations and what they wait for" }, nil)
-	w, err := lift.Workload(run, lift.Options{Dataflow: corrections})
+	w, err := lift.Workload(run, lift.Options{Dataflow: corrections, WithoutHosts: true})
 	done()
 	if err != nil {
 		return input.LiftError(o.path, err)
@@ -84,7 +86,7 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		on = &m
 	}
-	v := inspection.Of(w, on)
+	v := inspection.Of(w, metrics, on)
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, v.JSON())
 	}

@@ -186,8 +186,13 @@ func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, co
 // check completes the evidence and splits matches that cannot be one collective.
 func (m *matcher) check() {
 	var unmatched, partial, unknown int
-	whole := m.Collectives
-	m.Collectives = make([]workload.Collective, 0, len(whole))
+	whole, n := m.Collectives, 0
+	for i := range whole {
+		if n++; whole[i].Depart < whole[i].Arrive {
+			n += len(whole[i].Members) - 1
+		}
+	}
+	m.Collectives = make([]workload.Collective, 0, n)
 	for i := range whole {
 		c := &whole[i]
 		if first, ok := m.firstPart[int32(i)]; ok {
@@ -250,10 +255,10 @@ func (m *matcher) oneSource(c *workload.Collective) bool {
 
 // split makes each member its own collective.
 func (m *matcher) split(c *workload.Collective) {
-	for _, id := range c.Members {
+	for i, id := range c.Members {
 		op := &m.Ops[id]
 		comm := trace.Comm{In: c.In, Out: c.Out, ElemSize: c.ElemSize}
-		one := workload.Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint}
+		one := workload.Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint, Members: c.Members[i : i : i+1]}
 		addMember(m.Workload, &one, op, &comm)
 		m.Collectives = append(m.Collectives, one)
 	}

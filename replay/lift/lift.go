@@ -28,6 +28,8 @@ type Options struct {
 	// slower: short pauses of the host count as profiler overhead.
 	Unprofiled bool
 
+	WithoutHosts bool // leave out what the hosts did, which only a replay needs: Workload.Hosts
+
 	// Sizes and tiles given by the user, by kernel: its name, whole or up to its arguments, or
 	// name@workgroups for launches with that number of workgroups.
 	Shapes map[string]workload.Shape
@@ -62,15 +64,18 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
 		}
 		dataflow.Of(run, rank, ranges, l.flows[i])
-		hosts[i] = rank.Host(run)
+		if !o.WithoutHosts {
+			hosts[i] = rank.Host(run)
+		}
 		rank.Facts = nil
 	}
-	order.RecordHosts(run, hosts, l.sources)
-	l.fill()
-	for _, row := range w.Rows {
-		w.Calls = append(w.Calls, hosts[row].Call)
-		w.Hosts = append(w.Hosts, hosts[row].Host)
+	if !o.WithoutHosts {
+		order.RecordHosts(run, hosts, l.sources)
+		for _, row := range w.Rows {
+			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
+		}
 	}
+	l.fill()
 	l.collect()
 	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {

@@ -100,7 +100,7 @@ func WaitedFor(run *trace.Run, in []Interval, n int, time trace.Time) *LateRank 
 			for _, m := range c.Members {
 				if int(m.Row) < len(in) {
 					wait := set{{m.Start, min(c.Arrive, m.End)}}.within(in[m.Row].Start, in[m.Row].End)
-					cost[late] += wait.length() - wait.intersect(work[m.Row].sets[trace.ClassCompute]).length()
+					cost[late] += wait.length() - wait.shared(work[m.Row].sets[trace.ClassCompute])
 				}
 			}
 		}
@@ -145,7 +145,7 @@ func Median[V cmp.Ordered](values []V) (none V) {
 	if len(values) == 0 {
 		return none
 	}
-	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
+	return sorted(values)[(len(values)-1)/2]
 }
 
 // UpperMedian is the median of some values, the upper of two; 0 of none.
@@ -153,5 +153,11 @@ func UpperMedian[V cmp.Ordered](values []V) (none V) {
 	if len(values) == 0 {
 		return none
 	}
-	return slices.Sorted(slices.Values(values))[len(values)/2]
+	return sorted(values)[len(values)/2]
+}
+
+func sorted[V cmp.Ordered](values []V) []V {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return values
 }

@@ -53,16 +53,16 @@ func breakDown(sets *[trace.NumClasses]set, transfers set, first, last trace.Tim
 	b := Breakdown{
 		Total:         last - first,
 		Communication: comm.length(),
-		Overlapped:    comp.intersect(comm).length(),
+		Overlapped:    comp.shared(comm),
 		Copy:          cop.length(),
 	}
 	busy := comp.union(comm)
-	b.Compute, b.Hidden = comp.length(), comp.intersect(transfers).length()
+	b.Compute, b.Hidden = comp.length(), comp.shared(transfers)
 	b.Transfer = transfers.length() - b.Hidden
 	b.Exposed = b.Communication - b.Overlapped
 	b.Waiting = b.Exposed - b.Transfer
-	b.Copies = b.Copy - cop.intersect(busy).length()
-	b.OverlappedCopy = b.Copy - b.Copies - cop.intersect(comm).length()
+	b.Copies = b.Copy - cop.shared(busy)
+	b.OverlappedCopy = b.Copy - b.Copies - cop.shared(comm)
 	b.Idle = b.Total - busy.length() - b.Copies
 	return b
 }

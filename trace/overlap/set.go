@@ -40,10 +40,14 @@ func unionOf(all []Interval) set {
 
 // within returns the part of s from one time to another.
 func (s set) within(from, to trace.Time) set {
-	if from >= to {
+	first, _ := slices.BinarySearchFunc(s, from+1, func(i Interval, t trace.Time) int { return cmp.Compare(i.End, t) })
+	after, _ := slices.BinarySearchFunc(s, to, func(i Interval, t trace.Time) int { return cmp.Compare(i.Start, t) })
+	if from >= to || first >= after {
 		return nil
 	}
-	return s.intersect(set{{from, to}})
+	part := slices.Clone(s[first:after])
+	part[0].Start, part[len(part)-1].End = max(part[0].Start, from), min(part[len(part)-1].End, to)
+	return part
 }
 
 // length is |s|: the total of its intervals.
@@ -70,20 +74,17 @@ func (s set) union(t set) set {
 	return u
 }
 
-// intersect returns s ∩ t.
-func (s set) intersect(t set) set {
-	var both set
+// shared is |s ∩ t|.
+func (s set) shared(t set) (sum trace.Time) {
 	for len(s) > 0 && len(t) > 0 {
-		if start, end := max(s[0].Start, t[0].Start), min(s[0].End, t[0].End); start < end {
-			both = append(both, Interval{start, end})
-		}
+		sum += Interval{max(s[0].Start, t[0].Start), min(s[0].End, t[0].End)}.Length()
 		if s[0].End < t[0].End {
 			s = s[1:]
 		} else {
 			t = t[1:]
 		}
 	}
-	return both
+	return sum
 }
 
 // gaps returns the intervals between those of s, without what is before the first and after the last.

@@ -68,6 +68,7 @@ func (r *Rank) followHost(run *trace.Run) (edges []edge, refuted int) {
 	h := &hostOrder{
 		Rank:     r,
 		run:      run,
+		issued:   again(&r.room.issued, len(r.Ops))[:0],
 		last:     make([]int32, r.queues),
 		waited:   make([]int, r.queues),
 		threads:  map[trace.LaneID]*thread{},
@@ -99,7 +100,7 @@ func (r *Rank) followHost(run *trace.Run) (edges []edge, refuted int) {
 // issues lists launches and waits in host order. Graph launches of several ops give no
 // order among them and are excluded.
 func (h *hostOrder) issues() []issue {
-	list := make([]issue, 0, len(h.Ops)+len(h.waits))
+	list := again(&h.room.issues, len(h.Ops)+len(h.waits))[:0]
 	for i := range h.Ops {
 		f := &h.Facts[i]
 		if f.Launch == trace.None || f.shared {

@@ -12,65 +12,86 @@ import (
 // A Rank is one captured rank while it is lifted. Its op ids count from its own first
 // op.
 type Rank struct {
-	Ops      []workload.Op
-	Facts    []Fact // by op
-	queues   int
-	launches []trace.SpanID // host calls that enqueued work, by start
-	waits    []trace.SpanID // host calls that made a stream wait, by start
-	marks    []mark         // iterations marked on the host or above the device, by start
-	calls    []trace.Time   // driver time of kernel launches
+	Ops    []workload.Op
+	Facts  []Fact // by op
+	*room         // for one rank at a time
+	queues int
+	waits  []trace.SpanID // host calls that made a stream wait, by start
+	marks  []mark         // iterations marked on the host or above the device, by start
+	calls  []trace.Time   // driver time of kernel launches
+}
+
+// A room is memory that the ranks use one after another.
+type room struct {
+	launched []uint8 // by span: number of ops that the host call launched, at most 2
+	facts    []Fact
+	near     []int32
+	running  []int32
+	issues   []issue
+	issued   []int32
+}
+
+// again is a list of n zeros in memory that was used before.
+func again[T any](list *[]T, n int) []T {
+	*list = slices.Grow((*list)[:0], n)[:n]
+	clear(*list)
+	return *list
 }
 
 // A Fact is data about an op that only the lift needs.
 type Fact struct {
-	Launch      trace.SpanID // the host call, or None
-	Operator    int32        // row of Run.Operators, or None
-	correlation int64
-	Queue       int32 // 0 .. Rank.queues-1
-	shared      bool  // other ops have the same launch (a graph)
-	Reads       bool  // it reads memory of a device: no fill, no copy from the host
-	before      int32 // previous op of its queue, or -1
-	Uses        int32 // number in Run.Uses; 0: its accesses are not recorded
+	Launch   trace.SpanID // the host call, or None
+	Operator int32        // row of Run.Operators, or None
+	Queue    int32        // 0 .. Rank.queues-1
+	shared   bool         // other ops have the same launch (a graph)
+	Reads    bool         // it reads memory of a device: no fill, no copy from the host
+	before   int32        // previous op of its queue, or -1
+	Uses     int32        // number in Run.Uses; 0: its accesses are not recorded
 }
 
 // Gather collects every rank's device operations and the host calls for them.
 func Gather(run *trace.Run, ranks []Rank) {
 	names := kernel.Calls(run.Names)
+	shared := &room{launched: make([]uint8, len(run.Spans))}
+	for i := range ranks {
+		ranks[i].room = shared
+	}
 	for i, s := range run.Spans {
 		id := trace.SpanID(i)
 		r := &ranks[run.RankOf(s)]
 		switch {
 		case s.Kind.OnDevice():
 			r.Ops = append(r.Ops, newOp(run, id))
+			if l := launchOf(run, s); l != trace.None && !names[run.Spans[l].Name].Waits {
+				shared.launched[l] = min(2, shared.launched[l]+1)
+			}
 		case s.Kind == trace.Marker:
 			if names[s.Name].Step != "" {
 				r.addMark(run, s, names[s.Name].Step)
 			}
 		case names[s.Name].Waits:
 			r.waits = append(r.waits, id)
-		case s.Kind == trace.Launch:
-			if names[s.Name].Kernel {
-				r.calls = append(r.calls, s.Dur())
+		case s.Kind == trace.Launch && names[s.Name].Kernel:
+			if r.calls == nil {
+				r.calls = make([]trace.Time, 0, cap(r.Ops))
 			}
-			r.launches = append(r.launches, id)
+			r.calls = append(r.calls, s.Dur())
 		}
 	}
 }
 
-// byCorrelation maps correlation numbers to the first launch with each.
-func (r *Rank) byCorrelation(run *trace.Run) map[int64]trace.SpanID {
-	first := make(map[int64]trace.SpanID, len(r.launches))
-	for _, id := range r.launches {
-		row := run.Spans[id].Attr
-		if row == trace.None {
-			continue
-		}
-		c := run.Calls[row].Correlation
-		if _, seen := first[c]; !seen && c != 0 {
-			first[c] = id
-		}
+// launchOf is the call of the rank's own host that launched a device span, or None.
+func launchOf(run *trace.Run, s trace.Span) trace.SpanID {
+	launch := trace.SpanID(trace.None)
+	if k := run.Kernel(s); k != nil && k.Correlation != 0 {
+		launch = k.Launch
+	} else if c := run.Copy(s); c != nil && c.Correlation != 0 {
+		launch = c.Launch
 	}
-	return first
+	if launch != trace.None && run.RankOf(run.Spans[launch]) != run.RankOf(s) {
+		return trace.None
+	}
+	return launch
 }
 
 func newOp(run *trace.Run, id trace.SpanID) workload.Op {
@@ -89,36 +110,31 @@ func newOp(run *trace.Run, id trace.SpanID) workload.Op {
 // settle numbers the queues, orders ops with equal start, and joins ops with their
 // launches.
 func (r *Rank) settle(run *trace.Run) {
-	launches := r.byCorrelation(run)
-	r.launches = nil
 	queueOf, numbers := r.numberQueues(run)
 	r.queues = len(numbers)
-	r.Facts = make([]Fact, len(r.Ops))
+	r.Facts = again(&r.facts, len(r.Ops))
 	r.orderTies(run, queueOf)
-	count := map[trace.SpanID]int{}
+	operators := false
 	for i := range r.Ops {
 		op, f := &r.Ops[i], &r.Facts[i]
 		s := run.Spans[op.Span]
 		op.ID = int32(i)
 		f.Queue, f.Uses = queueOf[s.Lane], run.UsesOf(s)
 		op.Queue = numbers[f.Queue]
-		f.correlation, f.Operator = joins(run, s)
+		_, f.Operator = joins(run, s)
 		f.Reads = s.Kind != trace.Copy || run.Copy(s) == nil || run.Copy(s).Dir != trace.HostToDevice && run.Copy(s).Dir != trace.Fill
 		f.Launch, f.before = trace.None, -1
-		if launch, ok := launches[f.correlation]; ok && f.correlation != 0 {
-			f.Launch = launch
-			op.Issued = run.Spans[launch].Start
-			count[launch]++
+		if launch := launchOf(run, s); launch != trace.None && r.launched[launch] > 0 {
+			f.Launch, f.shared = launch, r.launched[launch] > 1
+			op.Issued, op.Graph = run.Spans[launch].Start, f.shared
 			if f.Operator == trace.None {
 				f.Operator = enclosingOperator(run, launch)
 			}
 		}
+		operators = operators || f.Operator != trace.None
 	}
-	operators := slices.ContainsFunc(r.Facts, func(f Fact) bool { return f.Operator != trace.None })
 	for i := range r.Facts {
 		f := &r.Facts[i]
-		f.shared = count[f.Launch] > 1
-		r.Ops[i].Graph = f.shared
 		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute
 	}
 }

@@ -93,13 +93,13 @@ func (r *Rank) onlyTimeTells(op *workload.Op, f *Fact) bool {
 // leave. near is the op of another queue that ended last before each op, within
 // EventHop of its start and after its own queue had fallen idle; else -1.
 func (r *Rank) followQueues() (near []int32) {
-	near = make([]int32, len(r.Ops))
+	near = again(&r.near, len(r.Ops))
 	ended := make([]int32, r.queues) // by queue: the last op to have ended
 	for q := range ended {
 		ended[q] = -1
 	}
-	var last, other int32 = -1, -1       // of all queues; and of all queues but last's
-	running := make([]int32, len(r.Ops)) // those that have not ended, the first to end in front; only those before the present op started
+	var last, other int32 = -1, -1           // of all queues; and of all queues but last's
+	running := again(&r.running, len(r.Ops)) // those that have not ended, the first to end in front; only those before the present op started
 	for i := range running {
 		running[i] = int32(i)
 	}

@@ -43,6 +43,7 @@ func Find(w *workload.Workload) {
 	for rank := range f.Ranks {
 		gemms[rank] = f.candidates(rank, found)
 	}
+	f.Pairs = make([]workload.Pair, 0, min(len(f.Collectives), len(found[workload.ComputeThenCollective])+len(found[workload.CollectiveThenCompute])))
 	for i := range f.Collectives {
 		f.pairCollective(int32(i), workload.ComputeThenCollective, found[workload.ComputeThenCollective])
 		f.pairCollective(int32(i), workload.CollectiveThenCompute, found[workload.CollectiveThenCompute])

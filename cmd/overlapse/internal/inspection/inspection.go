@@ -45,11 +45,11 @@ type Inspection struct {
 	late     *overlap.LateRank // the one that others wait for; nil: none
 }
 
-// Of inspects a workload on a machine; nil: unknown.
-func Of(w *workload.Workload, on *machine.Machine) *Inspection {
+// Of inspects a workload, with the metrics of its run, on a machine; nil: unknown.
+func Of(w *workload.Workload, metrics overlap.Metrics, on *machine.Machine) *Inspection {
 	steps := plan.MeasuredSteps(w)
 	return &Inspection{
-		workload: w, summary: summary.Of(w), metrics: overlap.Measure(w.Run), machine: on, times: steps.Times(w.Run, 0), late: steps.WaitedFor(w.Run),
+		workload: w, summary: summary.Of(w), metrics: metrics, machine: on, times: steps.Times(w.Run, 0), late: steps.WaitedFor(w.Run),
 	}
 }
 
