@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // inspectOptions are the flags of `overlapse inspect`.
@@ -63,7 +62,7 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(10)
-	metrics := overlap.Measure(run)
+	metrics := inspection.Measure(run)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err

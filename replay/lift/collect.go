@@ -67,7 +67,7 @@ func (l *lifter) collect() {
 		m.addRank(rank)
 	}
 	m.check()
-	slices.SortStableFunc(l.Collectives, func(a, b workload.Collective) int {
+	slices.SortFunc(l.Collectives, func(a, b workload.Collective) int {
 		return cmp.Or(cmp.Compare(l.StartOf(&a), l.StartOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
 	})
 	for i := range l.Collectives {

@@ -155,20 +155,30 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 		shape workload.Shape
 		tiles workload.Tiling
 	}
-	g := newGroups[kin, trace.Time]()
+	type launch struct {
+		kernel *workload.Kernel
+		kind   trace.Kind
+	}
+	g, rows := newGroups[kin, trace.Time](), map[launch]*[]trace.Time{}
 	for rank, ids := range w.Ranks {
 		if w.Copies[rank] {
 			continue
 		}
 		for _, id := range ids {
-			if op := &w.Ops[id]; op.Kind != trace.Collective {
-				g.add(kin{op.Name, op.Kind, op.Shape, op.Tiling}, op.Dur())
+			op := &w.Ops[id]
+			if op.Kind == trace.Collective {
+				continue
 			}
+			l := launch{op.Kernel, op.Kind}
+			if rows[l] == nil { // several kernels may differ in what is not shown
+				rows[l] = g.row(kin{op.Name, op.Kind, op.Shape, op.Tiling})
+			}
+			*rows[l] = append(*rows[l], op.Dur())
 		}
 	}
 	kernels := make([]KernelSummary, 0, len(g.keys))
 	for _, k := range g.keys {
-		times := g.of[k]
+		times := *g.of[k]
 		s := KernelSummary{
 			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
 			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: schedule(&k.tiles),
@@ -239,7 +249,7 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 		var transfers, skews []trace.Time
 		var algorithm, bus []float64
 		var waited, stayed trace.Time
-		for _, c := range alike.of[k] {
+		for _, c := range *alike.of[k] {
 			r.Evidence = cmp.Or(r.Evidence, c.Evidence)
 			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
 			transfers, skews = append(transfers, c.Transfer()), append(skews, c.Arrive-w.StartOf(c))
@@ -280,7 +290,7 @@ func Pairs(w *workload.Workload) []PairSummary {
 	}
 	rows := []PairSummary{}
 	for n, k := range alike.keys {
-		of := alike.of[k]
+		of := *alike.of[k]
 		weakest := slices.MinFunc(of, func(a, b int) int { return cmp.Compare(w.Pairs[a].Confidence, w.Pairs[b].Confidence) })
 		rows = append(rows, PairSummary{
 			Number: n + 1, Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes, Count: len(of),
@@ -319,16 +329,24 @@ func summarizeSteps(w *workload.Workload) []StepSummary {
 // groups gathers values by key, keys in order of first appearance.
 type groups[K comparable, V any] struct {
 	keys []K
-	of   map[K][]V
+	of   map[K]*[]V
 }
 
-func newGroups[K comparable, V any]() *groups[K, V] { return &groups[K, V]{of: map[K][]V{}} }
+func newGroups[K comparable, V any]() *groups[K, V] { return &groups[K, V]{of: map[K]*[]V{}} }
+
+// row is the values of a key.
+func (g *groups[K, V]) row(k K) *[]V {
+	row := g.of[k]
+	if row == nil {
+		row = new([]V)
+		g.keys, g.of[k] = append(g.keys, k), row
+	}
+	return row
+}
 
 func (g *groups[K, V]) add(k K, v V) {
-	if _, ok := g.of[k]; !ok {
-		g.keys = append(g.keys, k)
-	}
-	g.of[k] = append(g.of[k], v)
+	row := g.row(k)
+	*row = append(*row, v)
 }
 
 func total(times []trace.Time) (sum trace.Time) {

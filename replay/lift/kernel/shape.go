@@ -28,12 +28,30 @@ type Reader struct {
 	names   []kernelName                         // by id; read on demand
 	sizes   map[int32]sized                      // by row of Run.Operators: computed once
 	kernels map[workload.Kernel]*workload.Kernel // of all ops
-	own     workload.Kernel                      // of the current op
+	known   map[launch]measured
+	own     workload.Kernel // of the current op
 }
 
 // NewReader returns a Reader of a run; shapes and tiles are what the user gives, as in lift.Options.
 func NewReader(run *trace.Run, shapes map[string]workload.Shape, tiles map[string]workload.Tiling) *Reader {
-	return &Reader{run: run, shapes: shapes, tiles: tiles, names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[workload.Kernel]*workload.Kernel{}}
+	return &Reader{run: run, shapes: shapes, tiles: tiles, names: make([]kernelName, len(run.Names)), sizes: map[int32]sized{}, kernels: map[workload.Kernel]*workload.Kernel{}, known: map[launch]measured{}}
+}
+
+// A launch is what the properties of a kernel follow from.
+type launch struct {
+	name              trace.NameID
+	kind              trace.Kind
+	reset             bool
+	rank              int
+	operator          int32
+	grid, block       [3]int32
+	shared, registers int32
+}
+
+// A measured is the properties of an op.
+type measured struct {
+	kernel      *workload.Kernel
+	read, write float64
 }
 
 // A kernelName is the information derived from a kernel's name.
@@ -64,7 +82,16 @@ func (r *Reader) name(op *workload.Op) *kernelName {
 // before it.
 func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
 	span := r.run.Spans[op.Span]
-	r.own = workload.Kernel{Name: r.run.NameOf(span), Footprint: footprint(r.run.Kernel(span))}
+	k := r.run.Kernel(span)
+	var l launch
+	if k != nil {
+		l = launch{span.Name, op.Kind, reset, r.run.RankOf(span), operator, k.Grid, k.Block, k.Shared, k.Registers}
+		if m, ok := r.known[l]; ok {
+			op.Kernel, op.Read, op.Write = m.kernel, m.read, m.write
+			return
+		}
+	}
+	r.own = workload.Kernel{Name: r.run.NameOf(span), Footprint: footprint(k)}
 	if r.own.Footprint.Threads > 0 && r.own.Footprint.Registers == 0 {
 		r.own.Footprint.Registers = r.name(op).registers
 	}
@@ -76,6 +103,9 @@ func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
 		r.kernels[r.own] = shared
 	}
 	op.Kernel = shared
+	if k != nil {
+		r.known[l] = measured{shared, op.Read, op.Write}
+	}
 }
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.

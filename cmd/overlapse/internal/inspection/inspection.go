@@ -39,25 +39,37 @@ type Inspection struct {
 	Machine  string // that the user named; ""
 	workload *workload.Workload
 	summary  summary.Summary
-	metrics  overlap.Metrics
+	metrics  Measured
 	machine  *machine.Machine  // nil: unknown
 	times    []overlap.Times   // of an iteration, by rank row
 	late     *overlap.LateRank // the one that others wait for; nil: none
 }
 
-// Of inspects a workload, with the metrics of its run, on a machine; nil: unknown.
-func Of(w *workload.Workload, metrics overlap.Metrics, on *machine.Machine) *Inspection {
+// Measured is the metrics of a run, without the ends of the longest lists.
+type Measured struct {
+	overlap.Metrics
+	left leftOut
+}
+
+// Measure measures a run.
+func Measure(run *trace.Run) Measured {
+	m := overlap.Measure(run)
+	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
+	return Measured{m, left}
+}
+
+// Of inspects a workload, with what was measured of its run, on a machine; nil: unknown.
+func Of(w *workload.Workload, metrics Measured, on *machine.Machine) *Inspection {
 	steps := plan.MeasuredSteps(w)
 	return &Inspection{
 		workload: w, summary: summary.Of(w), metrics: metrics, machine: on, times: steps.Times(w.Run, 0), late: steps.WaitedFor(w.Run),
 	}
 }
 
-// JSON is the JSON form. It cuts the longest lists.
+// JSON is the JSON form.
 func (v *Inspection) JSON() Inspected {
-	m, run := v.metrics, v.workload.Run
-	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
+	m, run := v.metrics.Metrics, v.workload.Run
+	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: v.metrics.left}
 	for _, sp := range run.Spans {
 		r.Spans[sp.Kind.String()]++
 	}
@@ -92,8 +104,10 @@ type leftOut struct {
 
 // truncateList cuts a list to maxListed elements and returns the number that it cut.
 func truncateList[T any](list *[]T) (more int) {
-	more = max(0, len(*list)-maxListed)
-	*list = (*list)[:len(*list)-more]
+	if more = len(*list) - maxListed; more <= 0 {
+		return 0
+	}
+	*list = slices.Clone((*list)[:maxListed])
 	return more
 }
 
