@@ -67,7 +67,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		if !o.WithoutHosts {
 			hosts[i] = rank.Host(run)
 		}
-		rank.Facts = nil
+		rank.Free()
 	}
 	if !o.WithoutHosts {
 		order.RecordHosts(run, hosts, l.sources)
@@ -76,6 +76,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		}
 	}
 	l.fill()
+	l.sources, l.flows = nil, nil // for the garbage collector
 	l.collect()
 	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {

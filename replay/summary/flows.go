@@ -21,7 +21,7 @@ type FlowSummary struct {
 // Flows describes the dataflow graph.
 func Flows(w *workload.Workload) FlowSummary {
 	s := FlowSummary{Operations: map[string]int{}, Edges: map[string]int{}}
-	var found []chain
+	var found, best []chain
 	for rank, ids := range w.Ranks {
 		if w.Copies[rank] {
 			continue
@@ -36,7 +36,8 @@ func Flows(w *workload.Workload) FlowSummary {
 				}
 			}
 		}
-		found = append(found, chains(w, ids)...)
+		best = slices.Grow(best[:0], len(ids))[:len(ids)]
+		found = append(found, chains(w, ids, best)...)
 	}
 	if len(found) > 0 {
 		slices.SortStableFunc(found, func(a, b chain) int { return cmp.Compare(a.time, b.time) })
@@ -58,13 +59,14 @@ type chain struct {
 }
 
 // chains finds the longest chain of every step of a rank, or of all ops if no step is
-// marked. A collective takes the time of its transfer.
-func chains(w *workload.Workload, ids []int32) []chain {
+// marked. A collective takes the time of its transfer. best is room: by op, the longest that
+// ends with it.
+func chains(w *workload.Workload, ids []int32, best []chain) []chain {
 	if len(ids) == 0 {
 		return nil
 	}
 	base := ids[0]
-	best := make([]chain, len(ids)) // by op: the longest that ends with it
+	clear(best)
 	steps := make([]chain, len(w.Steps)+1)
 	for _, id := range ids {
 		op := &w.Ops[id]

@@ -24,7 +24,6 @@ type Recorder struct {
 // Host orders the issues of a captured rank. recordHosts adds what the host recorded.
 func (r *Rank) Host(run *trace.Run) Recorder {
 	h := Recorder{Host: &workload.Host{Issues: make([]workload.Issue, len(r.Ops)), Order: make([]int32, 0, len(r.Ops))}, Call: overlap.UpperMedian(r.calls)}
-	r.calls = nil
 	var latencies []trace.Time
 	busy := trace.Time(0) // until then
 	for i := range r.Ops {
