@@ -18,8 +18,12 @@ func TestStrategiesPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(page)
+	text := between(t, string(page), "strategies", overview())
 	for _, e := range engines.All() {
+		if !strings.Contains(text, "\n## "+e.Name+"\n") { // it goes before the last section, which is of no strategy
+			i := strings.LastIndex(text, "\n## ")
+			text = text[:i] + fmt.Sprintf("\n## %s\n\n%s.\n\n<!-- parameters of %[1]s: go test ./engines -run TestStrategiesPage -update -->\n<!-- end -->\n", e.Name, e.Summary) + text[i:]
+		}
 		text = withTables(t, text, e)
 	}
 	if text == string(page) {
@@ -37,12 +41,46 @@ func TestStrategiesPage(t *testing.T) {
 // withTables replaces what is between a strategy's marks.
 func withTables(t *testing.T, page string, e plan.Strategy) string {
 	t.Helper()
-	begin := regexp.MustCompile(`<!-- parameters of ` + e.Name + `\b[^\n]*-->\n`).FindStringIndex(page)
+	return between(t, page, "parameters of "+e.Name, tablesOf(e))
+}
+
+// between replaces what is between the marks of a name.
+func between(t *testing.T, page, name, text string) string {
+	t.Helper()
+	begin := regexp.MustCompile(`<!-- ` + name + `\b[^\n]*-->\n`).FindStringIndex(page)
 	if begin == nil {
-		t.Fatalf("STRATEGIES.md has no mark for the parameters of %s", e.Name)
+		t.Fatalf("STRATEGIES.md has no mark for the %s", name)
 	}
 	end := strings.Index(page[begin[1]:], "<!-- end -->")
-	return page[:begin[1]] + tablesOf(e) + page[begin[1]+end:]
+	return page[:begin[1]] + text + page[begin[1]+end:]
+}
+
+// overview is the table of all strategies.
+func overview() string {
+	var b strings.Builder
+	b.WriteString("| strategy | from | what it does | effort |\n|---|---|---|---|\n")
+	for _, e := range engines.All() {
+		effort := ""
+		switch {
+		case e.Future:
+			effort = "hardware that no GPU has"
+		case e.Exact:
+		case e.Bound:
+			effort = "none: a bound"
+		default:
+			var all []string
+			for _, w := range e.Ways {
+				all = append(all, string(w.Effort))
+			}
+			if e.Work != "" {
+				all = append(all, string(plan.OwnKernel))
+			}
+			slices.SortFunc(all, func(a, b string) int { return plan.CompareEfforts(plan.Effort(a), plan.Effort(b)) })
+			effort = strings.Join(slices.Compact(all), ", ")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", e.Name, e.From, e.Summary, effort)
+	}
+	return b.String()
 }
 
 func tablesOf(e plan.Strategy) string {

@@ -126,7 +126,7 @@ func TestNobodyNamesStrategies(t *testing.T) {
 				name, err := strconv.Unquote(lit.Value)
 				mine := strings.HasSuffix(dir, "/"+name) || slices.Contains(strings.Fields(own[dir]), name)
 				if e, ok := engines.Named(name); err == nil && ok && !e.Exact && !mine {
-					t.Errorf("%s has the name %q: use a property of plan.Strategy", path, name)
+					t.Errorf("%s has the name %q: use a property of plan.Strategy; a strategy's own folder has its name", path, name)
 				}
 			}
 			return true

@@ -118,7 +118,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	res, err := calibrate.Calibrate(rows, base, calibrate.Options{})
+	res, err := calibrate.Calibrate(rows, base)
 	if err != nil {
 		return err
 	}

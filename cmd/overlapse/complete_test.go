@@ -67,7 +67,7 @@ func TestCompletions(t *testing.T) {
 		{"replay x --strategy bulk:carrier=d", []string{"bulk:carrier=dma"}},
 		{"strategies tile", []string{"tilesync"}},
 		{"replay x --what-if links=2,la", []string{"links=2,latency="}},
-		{"replay x --format ", []string{"table", "json", "csv", "parquet", "markdown"}},
+		{"replay x --format ma", []string{"markdown"}},
 		{"reproduce --format h", []string{"html"}},
 		{"export x --to p", []string{"parquet", "pprof"}},
 		{"replay x --clock s", []string{"sustained"}},

@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
@@ -53,11 +52,20 @@ one such folder, two that it holds.`,
 	f := c.Flags()
 	f.StringVar(&o.Strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
-	cli.ChoiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
+	o.forms().flag(c, &o.format, "format")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	cli.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
 	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each group; 0: all")
 	return c
+}
+
+func (o *diffOptions) forms() forms[*difference.Difference] {
+	return forms[*difference.Difference]{
+		{name: "table"},
+		{name: "json", write: asJSON[*difference.Difference]},
+		{name: "markdown", note: "a comment on a pull request", write: func(w io.Writer, d *difference.Difference) error { return d.WriteMarkdown(w, o.top) }},
+		{name: "html", note: "with timelines of traces and strategies", write: func(w io.Writer, d *difference.Difference) error { return d.WriteHTML(w, o.top) }},
+	}
 }
 
 func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
@@ -82,14 +90,9 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		return err
 	}
 	d := difference.Of(x, y)
-	switch o.format {
-	case "json":
-		err = a.writeOut(o.output, func(w io.Writer) error { return schema.WriteJSON(w, d) })
-	case "html":
-		err = a.writeOut(o.output, func(w io.Writer) error { return d.WriteHTML(w, o.top) })
-	case "markdown":
-		err = a.writeOut(o.output, func(w io.Writer) error { return d.WriteMarkdown(w, o.top) })
-	default:
+	if f := o.forms().named(o.format); f.write != nil {
+		err = a.writeOut(o.output, func(w io.Writer) error { return f.write(w, &d) })
+	} else {
 		d.Print(a.Console, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {

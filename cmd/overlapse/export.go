@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -36,7 +38,7 @@ type exportOptions struct {
 func (a *app) exportCommand() *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
-		Use:   "export PATH --to chrome|pprof|html|csv|json|parquet|svg",
+		Use:   "export PATH --to FORM",
 		Short: "Write a measured trace as a Perfetto timeline, a pprof profile, an HTML report, a table or a picture",
 		Long: `Converts a trace without replaying it. All ranks are aligned to one clock. For the
 files of predicted strategies, use overlapse replay -o.
@@ -57,7 +59,7 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 		},
 	}
 	f := c.Flags()
-	cli.ChoiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
+	o.forms().flag(c, &o.to, "to")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
@@ -67,6 +69,24 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 	f.BoolVar(&o.critical, "critical-path", false, "svg: mark the critical path of every run")
 	cli.IntFlag(f, &o.width, "width", 1200, cli.Range[int]{Least: 100, Most: cli.MaxRows}, "svg: width in pixels")
 	return c
+}
+
+// forms are those of a run, but for a picture, which may be of several.
+func (o *exportOptions) forms() forms[*trace.Run] {
+	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
+	return append(forms[*trace.Run]{
+		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
+			return results.WritePerfetto(plain.JSON(w), run, nil, nil)
+		}},
+		{name: "pprof", binary: true, write: func(w io.Writer, run *trace.Run) error { return pprof.Write(w, run, nil) }},
+		{name: "html", write: func(w io.Writer, run *trace.Run) error {
+			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
+		}},
+		{name: "svg"},
+		{name: "json", note: "a row per kernel, collective and copy, as in csv and parquet", write: func(w io.Writer, run *trace.Run) error {
+			return schema.WriteSpansJSON(w, rows(run))
+		}},
+	}, rowForms(rows)...)
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) error {
@@ -87,28 +107,13 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	rows := schema.Spans(results.BasisOf, run)
-	write := func(w io.Writer) error {
-		switch o.to {
-		case "pprof":
-			return pprof.Write(w, run, nil)
-		case "csv":
-			return schema.WriteTableCSV(w, rows)
-		case "json":
-			return schema.WriteSpansJSON(w, rows)
-		case "parquet":
-			return schema.WriteParquet(w, rows)
-		case "html":
-			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
-		}
-		return results.WritePerfetto(plain.JSON(w), run, nil, nil)
-	}
+	f := o.forms().named(o.to)
 	if o.output == "" {
-		if err := a.binary(o.to, "give -o FILE, or a pipe"); err != nil {
+		if err := f.notOnTerminal(a, "give -o FILE, or a pipe"); err != nil {
 			return err
 		}
 	}
-	return a.writeOut(o.output, write)
+	return a.writeOut(o.output, func(w io.Writer) error { return f.write(w, run) })
 }
 
 // writeOut writes a file, or standard output for "".

@@ -76,7 +76,7 @@ var folders = map[string]folder{
 	"replay/lift":          {height: 4, siblings: []string{"replay/lift/kernel", "replay/lift/order", "replay/lift/dataflow", "replay/lift/pairs"}},
 
 	"engines/plan":     {height: 4, siblings: []string{"replay/recut", "replay/lift/kernel", "replay/lift/pairs"}},
-	"engines/compare":  {height: 5},
+	"engines/compare":  {height: 5, siblings: []string{"engines/schedule"}},
 	"engines":          {height: 6},
 	"engines/explain":  {height: 6},
 	"engines/verdict":  {height: 7},

@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -81,7 +80,7 @@ other work in bulk.`,
 	o.AddTo(c, "strategies, with settings")
 	a.OutsideFlag(c)
 	f := c.Flags()
-	cli.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
+	replayForms().flag(c, &o.format, "format")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
 	f.BoolVar(&o.why, "why", false, "also print the reasons: of each probability, of strategies that do not apply, of the self-check")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
@@ -95,8 +94,16 @@ other work in bulk.`,
 	return c
 }
 
+func replayForms() forms[*results.Replayed] {
+	return append(forms[*results.Replayed]{
+		{name: "table"},
+		{name: "json", write: asJSON[*results.Replayed]},
+		{name: "markdown", write: results.WriteMarkdown},
+	}, rowForms((*results.Replayed).Table)...)
+}
+
 func (a *app) replay(ctx context.Context, o replayOptions) error {
-	if err := a.binary(o.format, "give a file with >, or a pipe"); err != nil {
+	if err := replayForms().named(o.format).notOnTerminal(a, "give a file with >, or a pipe"); err != nil {
 		return err
 	}
 	altered, err := input.ParseWhatIf(o.whatIf)
@@ -174,15 +181,11 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replay
 
 // writeReplayed prints the result in the format of the flags.
 func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
-	switch o.format {
-	case "json":
-		return schema.WriteJSON(a.Out, r)
-	case "csv":
-		return schema.WriteTableCSV(a.Out, r.Table())
-	case "parquet":
-		return schema.WriteParquet(a.Data, r.Table())
-	case "markdown":
-		return results.WriteMarkdown(a.Out, r)
+	switch f := replayForms().named(o.format); {
+	case f.binary:
+		return f.write(a.Data, r)
+	case f.write != nil:
+		return f.write(a.Out, r)
 	}
 	results.Print(a.Console, r, a.again(o.Flags), o.Strategy == "all", o.why)
 	results.PrintExplanations(a.Console, r)

@@ -233,11 +233,3 @@ func tracePaths(c *cobra.Command, args []string) error {
 	}
 	return nil
 }
-
-// binary is an error if standard output is a terminal and the format is none of text.
-func (a *app) binary(format, cure string) error {
-	if a.Width == 0 || format != "pprof" && format != "parquet" {
-		return nil
-	}
-	return cli.Errorf("%s is binary: %s", format, cure)
-}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,7 +71,7 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: that of the file")
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
-	cli.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
+	validatedForms().flag(c, &o.format, "format")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
 	cli.FractionFlag(f, &o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
 	cli.IntFlag(f, &o.seeds, "seeds", 0, cli.Range[int]{Most: maxSeeds}, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
@@ -154,13 +155,14 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 	return v.checkLimit(o.path, o.above)
 }
 
-// write prints the results in a format.
+func validatedForms() forms[*validated] {
+	return forms[*validated]{{name: "table"}, {name: "json", write: asJSON[*validated]}, {name: "csv", write: writeValidatedCSV}}
+}
+
+// write prints the results in a form.
 func (v *validated) write(a *app, format string) error {
-	switch format {
-	case "json":
-		return schema.WriteJSON(a.Out, v)
-	case "csv":
-		return v.csv(a)
+	if f := validatedForms().named(format); f.write != nil {
+		return f.write(a.Out, v)
 	}
 	v.print(a)
 	return nil
@@ -361,8 +363,8 @@ func (r *validatedRow) predicted() string {
 	return s
 }
 
-// csv writes every row. The columns from change to untested are what p_faster is fitted to.
-func (v *validated) csv(a *app) error {
+// writeValidatedCSV writes every row. The columns from change to untested are what p_faster is fitted to.
+func writeValidatedCSV(w io.Writer, v *validated) error {
 	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true
@@ -379,7 +381,7 @@ func (v *validated) csv(a *app) error {
 		}
 		rows[i] = record
 	}
-	return schema.WriteCSV(a.Out, head, slices.Values(rows))
+	return schema.WriteCSV(w, head, slices.Values(rows))
 }
 
 // fraction is a number with six decimals; "" if there is none.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -24,7 +25,7 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	}
 	ratio, err := w.Isolation.Memo.Get(fmt.Sprint(base.Name, sc.Clock, sc.Rest, o.Values["graph"]), func() (float64, error) {
 		var times [2]trace.Time
-		for i, s := range []plan.Strategy{measured, *base} {
+		for i, s := range []plan.Strategy{schedule.Captured, *base} {
 			v, err := s.Values(nil)
 			if err != nil {
 				return 0, err
@@ -57,16 +58,4 @@ func overlapped(w *workload.Workload) bool {
 		}
 	}
 	return beside > 0 && beside > all/10
-}
-
-// measured is the captured schedule with measured durations.
-var measured = plan.Strategy{
-	Name: "captured", Exact: true,
-	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
-		pl.Measured = true
-		if pl.Workload.Unprofiled {
-			pl.RunAhead()
-		}
-		return nil, nil
-	},
 }

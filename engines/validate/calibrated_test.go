@@ -34,7 +34,7 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	}
 	rows := d.Set("h200x2-capture").Rows
 	fit := func(rows []dataset.Row) machine.Machine {
-		res, err := calibrate.Calibrate(rows, h100, calibrate.Options{})
+		res, err := calibrate.Calibrate(rows, h100)
 		if err != nil {
 			t.Fatal(err)
 		}

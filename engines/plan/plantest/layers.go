@@ -65,7 +65,7 @@ func (s Sublayer) Build(t testing.TB, m machine.Machine) (w *workload.Workload, 
 			continue
 		}
 		op.Shape = workload.Shape{Kind: workload.GEMM, M: int64(s.Tokens), N: int64(s.Hidden), K: int64(k), ElemSize: 2}
-		tiles := ceilDiv(int(s.Tokens), 128) * ceilDiv(int(s.Hidden), 128)
+		tiles := machine.CeilDiv(int(s.Tokens), 128) * machine.CeilDiv(int(s.Hidden), 128)
 		op.Tiling = workload.Tiling{TileM: 128, TileN: 128, Tiles: tiles, WGs: tiles}
 		op.Read, op.Write = 2*float64((op.Shape.M+op.Shape.N)*op.Shape.K), float64(bytes)
 	}
@@ -161,7 +161,7 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 			for i, x := range s.GEMMs {
 				rows, cols, splits := cmp.Or(x.Rows, 128), cmp.Or(x.Cols, 128), max(1, x.Splits)
 				sh := workload.Shape{Kind: max(workload.GEMM, x.Kind), M: s.M, N: x.N, K: x.K, ElemSize: 2}
-				tiles := ceilDiv(int(sh.M), rows) * ceilDiv(int(sh.N), cols)
+				tiles := machine.CeilDiv(int(sh.M), rows) * machine.CeilDiv(int(sh.N), cols)
 				op := workload.Op{
 					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
 					Start: at, End: at + x.Dur, Issued: trace.Infinity, Gap: LaunchGap, Step: int32(step),
@@ -207,5 +207,3 @@ func add(b *trace.Builder, w *workload.Workload, op workload.Op, prev int32) int
 	w.Ranks[op.Rank] = append(w.Ranks[op.Rank], op.ID)
 	return row
 }
-
-func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -30,13 +30,6 @@ type Result struct {
 	Rows    int      // that anything was read off
 }
 
-// Options of a calibration.
-type Options struct {
-	// Refit replaces every parameter that rows settle, even where the base predicts
-	// left-out rows better: for rows that the base itself was read off.
-	Refit bool
-}
-
 // A rule reads one number or table off the rows.
 type rule struct {
 	key  string
@@ -73,13 +66,17 @@ type step interface {
 // read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
-func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {
+func Calibrate(rows []Row, base machine.Machine) (Result, error) { return fitted(rows, base, false) }
+
+// fitted is Calibrate. With refit every parameter that rows settle is replaced, even where the base
+// predicts left-out rows better: for rows that the base itself was read off.
+func fitted(rows []Row, base machine.Machine, refit bool) (Result, error) {
 	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base), wait: map[string]float64{}}
 	c.all = c.rows
 	var res Result
 	read := map[string]bool{}
 	for _, s := range steps() {
-		fits, choice := s.run(c, o.Refit)
+		fits, choice := s.run(c, refit)
 		res.Fits = append(res.Fits, fits...)
 		if choice.Rows > 0 {
 			res.Choices = append(res.Choices, choice)

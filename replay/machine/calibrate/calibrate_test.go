@@ -52,7 +52,7 @@ func TestShippedIsCalibrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := Calibrate(measured(t), shipped, Options{Refit: true})
+	res, err := fitted(measured(t), shipped, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestShippedH100IsCalibrated(t *testing.T) {
 	rows := slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), func(r Row) bool {
 		return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop"
 	})
-	res, err := Calibrate(rows, shipped, Options{Refit: true})
+	res, err := fitted(rows, shipped, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestShippedH100IsCalibrated(t *testing.T) {
 // Without rows nothing changes, and every rule says what it would need.
 func TestCalibrateNothing(t *testing.T) {
 	base := machinetest.Load(t, "a100")
-	res, err := Calibrate(nil, base, Options{})
+	res, err := Calibrate(nil, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,15 +121,15 @@ func TestCalibrateIgnoresStrategies(t *testing.T) {
 			})
 		}
 	}
-	if _, err := Calibrate(rows, base, Options{}); err == nil || !strings.Contains(err.Error(), "none of 36 rows is an isolated benchmark") {
+	if _, err := Calibrate(rows, base); err == nil || !strings.Contains(err.Error(), "none of 36 rows is an isolated benchmark") {
 		t.Errorf("got %v", err)
 	}
 	isolated := measured(t)
-	want, err := Calibrate(isolated, base, Options{})
+	want, err := Calibrate(isolated, base)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Calibrate(append(rows, isolated...), base, Options{})
+	got, err := Calibrate(append(rows, isolated...), base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +142,13 @@ func TestCalibrateIgnoresStrategies(t *testing.T) {
 func TestCalibrateOrder(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	rows := measured(t)
-	one, err := Calibrate(rows, base, Options{})
+	one, err := Calibrate(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
-	two, err := Calibrate(rows, base, Options{})
+	two, err := Calibrate(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 			}
 		}
 	}
-	res, err := Calibrate(rows, base, Options{})
+	res, err := Calibrate(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestCalibrateOneWorld(t *testing.T) {
 			Workload: Workload{Kind: "collective", Collective: "all_gather", Bytes: bytes}, Params: Params{Channels: channels, Queued: true},
 		})
 	}
-	res, err := Calibrate(rows, base, Options{})
+	res, err := Calibrate(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestCalibrateContradiction(t *testing.T) {
 		return Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
 	}
 	base := machinetest.Load(t, "h200")
-	res, err := Calibrate([]Row{copied("a", 16, 900), copied("b", 256, 700)}, base, Options{})
+	res, err := Calibrate([]Row{copied("a", 16, 900), copied("b", 256, 700)}, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestCalibrateNarrows(t *testing.T) {
 			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: Params{Channels: 6, Queued: true}},
 		}
 	}
-	res, err := Calibrate(row("h200x4"), base, Options{})
+	res, err := Calibrate(row("h200x4"), base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestCalibrateNarrows(t *testing.T) {
 	if !m.Answered(machine.Question{Kind: machine.AboutGEMM, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
 		t.Error("what was measured is still asked")
 	}
-	other, err := Calibrate(row("h100x4"), base, Options{})
+	other, err := Calibrate(row("h100x4"), base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestNearest(t *testing.T) {
 // semaphores, but for the order of events, which is no time, and for
 // launch.timing, whose collectives this file leaves out.
 func TestCaptureSettlesLaunching(t *testing.T) {
-	res, err := Calibrate(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200"), Options{})
+	res, err := Calibrate(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200"))
 	if err != nil {
 		t.Fatal(err)
 	}

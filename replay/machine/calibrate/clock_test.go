@@ -47,7 +47,7 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		cycle(gap, "triad")
 		cycle(gap, "all_gather")
 	}
-	res, err := Calibrate(rows, base, Options{})
+	res, err := Calibrate(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}

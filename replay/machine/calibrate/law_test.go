@@ -54,7 +54,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 				base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)).Value *= 3
 			}
 		}
-		res, err := Calibrate(besideRows(&truth, kernel, wait, 0), base, Options{})
+		res, err := Calibrate(besideRows(&truth, kernel, wait, 0), base)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 func TestNoisyRowsKeepTheBase(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	rows := besideRows(&base, true, 0, 0.3)
-	res, err := Calibrate(rows, base, Options{})
+	res, err := Calibrate(rows, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestNoisyRowsKeepTheBase(t *testing.T) {
 // What one run of the capture script measures settles every parameter that calibration reads.
 func TestCaptureSettlesAll(t *testing.T) {
 	rows := setOf(t, "h200x2-capture")
-	res, err := Calibrate(rows, machinetest.Load(t, "h100"), Options{})
+	res, err := Calibrate(rows, machinetest.Load(t, "h100"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 		for seed := range uint64(3) {
 			rng := rand.New(rand.NewPCG(seed, 0))
 			some := slices.DeleteFunc(slices.Clone(rows), func(Row) bool { return rng.IntN(10) < 3 })
-			res, err := Calibrate(some, machinetest.Load(t, name), Options{Refit: seed == 0})
+			res, err := fitted(some, machinetest.Load(t, name), seed == 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func BenchmarkCalibrate(b *testing.B) {
 	}
 	rows := d.Set("h200x2-capture").Rows
 	for b.Loop() {
-		if _, err := Calibrate(rows, base, Options{}); err != nil {
+		if _, err := Calibrate(rows, base); err != nil {
 			b.Fatal(err)
 		}
 	}
