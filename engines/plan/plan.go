@@ -72,9 +72,16 @@ type Rank struct {
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
-	lead       int64             // count of HostIssued from which the devices begin
-	latency    trace.Time        // of a launch, which issueInOrder includes
-	issued     map[int32]int64   // by op: count of HostIssued, if issueInOrder wrote it
+	lead       int               // place in order of the last operation of the first iteration; devices begin when it is issued
+	latency    trace.Time        // of a launch, which writeHost includes
+	order      []int32           // ops in the order in which the host issues them
+	costs      []trace.Time      // to issue them
+	place      map[int32]int     // by op: place in order
+	calls      []hostCall        // issues, in the order in which they were asked for
+	called     map[int32]int64   // by op: its first issue: index in calls, plus 1
+	at         int               // place of the last issue
+	from, to   int               // places of the issues of the pair that is being written
+	pairs      map[int]int       // by place of a pair's first issue: that of its last
 	HostPace   float64           // host's issue time relative to the profile's host
 	where      map[int32]*Stream // by op: stream that it was written to
 }
@@ -233,10 +240,10 @@ func (pl *Planner) LimitToPairs(from int) {
 
 // Write writes all ranks and returns the program.
 func (pl *Planner) Write(emit Emitter) *program.Program {
+	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil {
+		pl.RunAhead()
+	}
 	for _, r := range pl.ranks {
-		if pl.hostOrder != nil {
-			r.issueInOrder(pl.hostOrder[r.ID])
-		}
 		if pl.WriteRank != nil {
 			pl.WriteRank(r)
 			continue
@@ -257,6 +264,9 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		}
 	}
 	for _, r := range pl.ranks {
+		if pl.hostOrder != nil {
+			r.writeHost()
+		}
 		gpu := program.GPU{Streams: []program.Stream{r.Host.Stream}}
 		for _, s := range r.Streams {
 			gpu.Streams = append(gpu.Streams, s.Stream)
