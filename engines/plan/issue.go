@@ -148,6 +148,9 @@ const firstIteration = -1
 // syncsAfter is the rank's waits for the device by the op that was issued before them.
 func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 	w := r.Planner.Workload
+	if r.ID >= len(w.Hosts) {
+		return nil
+	}
 	h, ids := w.Hosts[r.ID], w.Ranks[r.ID]
 	after := map[int32][]workload.HostSync{}
 	next := 0
