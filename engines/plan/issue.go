@@ -80,9 +80,20 @@ func (r *Rank) callOf(op *workload.Op) int64 {
 	if !ok {
 		return 0
 	}
-	n := r.call(place, r.costs[place], op.Name)
+	n := r.call(place, r.replaced(op, r.costs[place]), op.Name)
 	r.called[op.ID] = n
 	return n
+}
+
+// replaced is the time to issue what stands for an operation, of which the captured time is known: a
+// kernel in place of the library's collective takes less by as much as it does on the profile's host.
+func (r *Rank) replaced(op *workload.Op, captured trace.Time) trace.Time {
+	if !r.Planner.replaces(op) || op.Graph {
+		return captured
+	}
+	l := &r.Planner.Machine.Launch
+	own := Duration(l.Host.Value * r.HostPace)
+	return max(min(captured, own), captured+own-Duration(l.HostCollective.Value*r.HostPace))
 }
 
 // writeHost writes the host's part of the rank: the issues of all operations in the order of
