@@ -217,8 +217,8 @@ func (r *Rank) WaitIssued(s *Stream, op *workload.Op) (from trace.Time) {
 	return from
 }
 
-// RunAhead has the hosts issue all operations in the captured order (IssueAhead).
-func (pl *Planner) RunAhead() {
+// runAhead has the hosts issue all operations in the captured order (IssueAhead).
+func (pl *Planner) runAhead() {
 	order := make([][]int32, pl.Workload.World)
 	for rank := range min(len(order), len(pl.Workload.Hosts)) {
 		for _, i := range pl.Workload.Hosts[rank].Order {

@@ -37,7 +37,7 @@ type Planner struct {
 	measured map[measuredKey]*program.Kernel // of copied ranks
 	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Measured bool                            // kernels last their measured times and hold no slots
-	Ahead    bool                            // hosts run ahead of the devices as in a loop (RunAhead)
+	Ahead    bool                            // hosts run ahead of the devices as in a loop (runAhead)
 	once     bool                            // IssueAhead: there is one iteration
 	anchored bool                            // AtCapturedStarts
 
@@ -238,10 +238,19 @@ func (pl *Planner) LimitToPairs(from int) {
 	}
 }
 
+// OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy
+// serves: a benchmark's loop, which the host issues at the profile's pace (rules H1 and H2).
+func (pl *Planner) OnlyPairs() bool {
+	of, n := workload.IterationsOf(pl.Workload)
+	return len(pl.Pairs) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
+		return !pl.Replaced[op.ID] && (n == 0 || of[op.ID] >= 0)
+	})
+}
+
 // Write writes all ranks and returns the program.
 func (pl *Planner) Write(emit Emitter) *program.Program {
-	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil {
-		pl.RunAhead()
+	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
+		pl.runAhead()
 	}
 	for _, r := range pl.ranks {
 		if pl.WriteRank != nil {

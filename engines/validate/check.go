@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -182,19 +181,6 @@ func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
 	return c
 }
 
-// queued is a workload that the hosts have issued before the devices begin.
-func queued(w *workload.Workload) *workload.Workload {
-	c := *w
-	c.Hosts = slices.Clone(w.Hosts)
-	for i := range c.Hosts {
-		c.Hosts[i].Issues = slices.Clone(c.Hosts[i].Issues)
-		for j := range c.Hosts[i].Issues {
-			c.Hosts[i].Issues[j].Work = 0
-		}
-	}
-	return &c
-}
-
 func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	row := &c.Row
 	s, err := selectionOf(row)
@@ -212,9 +198,6 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	}
 	if row.Params.Iterations > 0 && len(w.Steps) < 2 && !row.Params.Cool && !row.Params.Sustained {
 		sc.Clock = plan.CapturedClock // the capture is of such a loop as was measured, as warm as that
-	}
-	if row.Params.Queued {
-		w = queued(w)
 	}
 	w = unroll(w, row.Params.Iterations)
 	out, err := compare.Run(w, m, s, sc, replay.Options{})
