@@ -8,7 +8,8 @@ import (
 
 // The host is a stream of delays and posts: an operation cannot start before its launch
 // has been issued. Operations that were not captured cost the profile's issue times
-// (rules H1 and H2).
+// (rules H1 and H2). What follows writes the host's part with each operation: with the
+// profiler, and in a loop of pairs. Otherwise writeHost does.
 
 // hostPace is the issue time of a rank's host relative to the profile's host: the ratio of
 // the driver's launch calls, with the same profiler. 1 if the trace or the profile has

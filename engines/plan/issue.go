@@ -104,7 +104,8 @@ func (r *Rank) writeHost() {
 	if r.costs != nil {
 		r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
 		if r.Planner.once {
-			r.Host.Delay(r.Planner.firstIssue(r)-r.Planner.firstIssue(r.Planner.ranks...), program.HostIssue, "later than other ranks")
+			late := r.Planner.firstIssue(r) - r.Planner.firstIssue(r.Planner.ranks...)
+			r.Host.Delay(late, program.HostIssue, "later than other ranks")
 		}
 	}
 	if r.Planner.WriteRank != nil { // whatever it leaves out

@@ -80,7 +80,7 @@ type Rank struct {
 	calls      []hostCall        // issues, in the order in which they were asked for
 	called     map[int32]int64   // by op: its first issue: index in calls, plus 1
 	at         int               // place of the last issue
-	from, to   int               // places of the issues of the pair that is being written
+	from, to   int               // least and greatest place of the issues of the pair that is being written
 	pairs      map[int]int       // by place of a pair's first issue: that of its last
 	HostPace   float64           // host's issue time relative to the profile's host
 	where      map[int32]*Stream // by op: stream that it was written to
