@@ -91,9 +91,6 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if err != nil && pl.Workload.Origins == nil {
 		return nil, err
 	}
-	if len(pl.Pairs) == 0 && pl.Workload.Unprofiled { // only chains, which Rebuild has cut
-		pl.RunAhead()
-	}
 	switch v["variant"] {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil

@@ -8,7 +8,8 @@ import (
 
 // The host is a stream of delays and posts: an operation cannot start before its launch
 // has been issued. Operations that were not captured cost the profile's issue times
-// (rules H1 and H2).
+// (rules H1 and H2). What follows writes the host's part with each operation: with the
+// profiler, and in a loop of pairs. Otherwise writeHost does.
 
 // hostPace is the issue time of a rank's host relative to the profile's host: the ratio of
 // the driver's launch calls, with the same profiler. 1 if the trace or the profile has
@@ -77,7 +78,7 @@ const hostStall = trace.Time(1_000_000)
 
 // reach writes the host's time up to the first operation of a pair.
 func (r *Rank) reach(op *workload.Op) {
-	if op.Issued == trace.Infinity {
+	if op.Issued == trace.Infinity || r.Planner.hostOrder != nil {
 		return
 	}
 	first := r.clock == 0
@@ -94,7 +95,7 @@ func (r *Rank) reach(op *workload.Op) {
 // passed writes the remaining captured time up to the issue of an operation, after a
 // strategy has issued its replacement.
 func (r *Rank) passed(op *workload.Op) {
-	if op.Issued == trace.Infinity {
+	if op.Issued == trace.Infinity || r.Planner.hostOrder != nil {
 		return
 	}
 	if d := op.Issued - r.clock; d > 0 && !r.Planner.Workload.Unprofiled {
@@ -106,7 +107,7 @@ func (r *Rank) passed(op *workload.Op) {
 // notBefore delays the issue of an operation of a pair until the program had reached it in
 // the capture.
 func (r *Rank) notBefore(op *workload.Op) {
-	if op.Issued == trace.Infinity || r.Planner.Workload.Unprofiled {
+	if op.Issued == trace.Infinity || r.Planner.Workload.Unprofiled || r.Planner.hostOrder != nil {
 		return
 	}
 	if d := op.Issued - r.clock - r.ahead; d > 0 {
@@ -119,6 +120,9 @@ func (r *Rank) notBefore(op *workload.Op) {
 // the profile's host.
 func (r *Rank) Issue(seconds float64, name string) int64 {
 	d := Duration(seconds * r.HostPace)
+	if r.Planner.hostOrder != nil {
+		return r.call(r.at, d, name)
+	}
 	r.Host.Delay(d, program.HostIssue, name)
 	if !r.Planner.Workload.Unprofiled {
 		r.ahead += d

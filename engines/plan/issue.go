@@ -55,43 +55,114 @@ func (pl *Planner) HostPeriod() trace.Time {
 	return slowest
 }
 
-// issueInOrder writes the host's part of all operations of the rank, in the given order:
-// the time to issue each of them, and the captured waits for the device. The operations
-// themselves wait for it with WaitIssued. Without host calls in the trace it writes
-// nothing.
-func (r *Rank) issueInOrder(order []int32) {
-	costs := r.Planner.IssueCosts(r.ID)
-	if costs == nil {
-		return
+// A hostCall is one issue of a host.
+type hostCall struct {
+	place int // in the order of issue
+	cost  trace.Time
+	name  string
+}
+
+// call has the host issue something at a place of its order. It returns the index of the call, plus
+// 1: streams wait for it until writeHost knows how many issues are before it.
+func (r *Rank) call(place int, cost trace.Time, name string) int64 {
+	r.calls = append(r.calls, hostCall{place, cost, name})
+	r.at, r.from, r.to = place, min(r.from, place), max(r.to, place)
+	return int64(len(r.calls))
+}
+
+// callOf is the first issue of an operation, at its place and at its captured cost; 0 if the trace
+// does not know when its host issued it.
+func (r *Rank) callOf(op *workload.Op) int64 {
+	if n := r.called[op.ID]; n > 0 {
+		return n
 	}
+	place, ok := r.place[op.ID]
+	if !ok {
+		return 0
+	}
+	n := r.call(place, r.replaced(op, r.costs[place]), op.Name)
+	r.called[op.ID] = n
+	return n
+}
+
+// replaced is the time to issue what stands for an operation, of which the captured time is known: a
+// kernel in place of the library's collective takes less by as much as it does on the profile's host.
+func (r *Rank) replaced(op *workload.Op, captured trace.Time) trace.Time {
+	if !r.Planner.replaces(op) || op.Graph {
+		return captured
+	}
+	l := &r.Planner.Machine.Launch
+	own := Duration(l.Host.Value * r.HostPace)
+	return max(min(captured, own), captured+own-Duration(l.HostCollective.Value*r.HostPace))
+}
+
+// writeHost writes the host's part of the rank: the issues of all operations in the order of
+// IssueAhead, those that a strategy adds behind the one before them, and the captured waits for the
+// device. A wait within a pair that a strategy writes is behind it.
+func (r *Rank) writeHost() {
 	w := r.Planner.Workload
-	at := make(map[int32]int, len(costs)) // by op: position
-	for i, id := range w.Ranks[r.ID] {
-		at[id] = i
+	if r.costs != nil {
+		r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
+		if r.Planner.once {
+			late := r.Planner.firstIssue(r) - r.Planner.firstIssue(r.Planner.ranks...)
+			r.Host.Delay(late, program.HostIssue, "later than other ranks")
+		}
 	}
-	r.issued = make(map[int32]int64, len(costs))
-	r.latency = w.Hosts[r.ID].Latency
-	r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
-	if r.Planner.once {
-		r.Host.Delay(r.Planner.firstIssue(r)-r.Planner.firstIssue(r.Planner.ranks...), program.HostIssue, "later than other ranks")
+	if r.Planner.WriteRank != nil { // whatever it leaves out
+		for _, id := range r.order {
+			r.callOf(&w.Ops[id])
+		}
+	}
+	at := make([][]int, len(r.order)+1)
+	for i, c := range r.calls {
+		at[c.place] = append(at[c.place], i)
 	}
 	after := r.syncsAfter()
-	for _, id := range order {
-		op := &w.Ops[id]
-		if op.Issued == trace.Infinity {
-			continue
+	var syncs []workload.HostSync
+	counts, issued := make([]int64, len(r.calls)+1), map[int32]bool{}
+	begin, open := int64(0), 0
+	for place := range at {
+		for _, i := range at[place] {
+			r.Host.Delay(r.calls[i].cost, program.HostIssue, r.calls[i].name)
+			counts[i+1] = r.postIssued()
 		}
-		r.Host.Delay(costs[at[id]], program.HostIssue, op.Name)
-		r.issued[id] = r.postIssued()
-		for _, s := range after[id] {
-			r.waitForEnded(s)
+		if place == r.lead {
+			begin = r.count
+		}
+		if place == len(r.order) {
+			break
+		}
+		issued[r.order[place]] = true
+		open = max(open, r.pairs[place])
+		if syncs = append(syncs, after[r.order[place]]...); place >= open {
+			for _, s := range syncs {
+				r.waitForEnded(s, issued)
+			}
+			syncs = nil
+		}
+	}
+	for _, s := range r.Streams {
+		for i := range s.Commands {
+			switch c := &s.Commands[i]; {
+			case c.Op != program.Wait || c.Flag != r.HostIssued:
+			case c.Count == firstIteration:
+				c.Count = begin
+			default:
+				c.Count = counts[c.Count]
+			}
 		}
 	}
 }
 
+// firstIteration stands for the issue of the first iteration until writeHost knows how many it is.
+const firstIteration = -1
+
 // syncsAfter is the rank's waits for the device by the op that was issued before them.
 func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 	w := r.Planner.Workload
+	if r.ID >= len(w.Hosts) {
+		return nil
+	}
 	h, ids := w.Hosts[r.ID], w.Ranks[r.ID]
 	after := map[int32][]workload.HostSync{}
 	next := 0
@@ -109,13 +180,13 @@ func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 
 // waitForEnded makes the host wait for the operations that ended during a captured wait,
 // the last one of each queue, as far as it has issued them.
-func (r *Rank) waitForEnded(s workload.HostSync) {
+func (r *Rank) waitForEnded(s workload.HostSync, issued map[int32]bool) {
 	w := r.Planner.Workload
 	last := map[int64]int32{} // by queue
 	var queues []int64
 	for _, id := range w.Ranks[r.ID] {
 		op := &w.Ops[id]
-		if _, issued := r.issued[id]; !issued || op.End <= s.Start || op.End > s.End {
+		if !issued[id] || op.End <= s.Start || op.End > s.End {
 			continue
 		}
 		before, ok := last[op.Queue]
@@ -137,7 +208,7 @@ func (r *Rank) WaitIssued(s *Stream, op *workload.Op) (from trace.Time) {
 	var n int64
 	if r.Planner.hostOrder != nil {
 		r.beginAhead(s, op)
-		n = r.issued[op.ID]
+		n = r.callOf(op)
 	} else {
 		n, from = r.issueAsCaptured(op)
 	}
@@ -147,8 +218,8 @@ func (r *Rank) WaitIssued(s *Stream, op *workload.Op) (from trace.Time) {
 	return from
 }
 
-// RunAhead has the hosts issue all operations in the captured order (IssueAhead).
-func (pl *Planner) RunAhead() {
+// runAhead has the hosts issue all operations in the captured order (IssueAhead).
+func (pl *Planner) runAhead() {
 	order := make([][]int32, pl.Workload.World)
 	for rank := range min(len(order), len(pl.Workload.Hosts)) {
 		for _, i := range pl.Workload.Hosts[rank].Order {
@@ -169,6 +240,9 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 		return
 	}
 	pl.hostOrder = order
+	for _, r := range pl.ranks {
+		r.takeOrder(order[r.ID])
+	}
 	of, n := workload.IterationsOf(pl.Workload)
 	pl.once = n < 2
 	if pl.once || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
@@ -181,10 +255,31 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 	pl.Ahead = true
 	for _, r := range pl.ranks {
-		for i, id := range pl.hostOrder[r.ID] {
+		for i, id := range r.order {
 			if of[id] == 0 {
-				r.lead = int64(i + 1)
+				r.lead = i
 			}
+		}
+	}
+}
+
+// takeOrder has the host issue operations in the given order, those that the trace has calls of.
+func (r *Rank) takeOrder(order []int32) {
+	w := r.Planner.Workload
+	r.order, r.place, r.called, r.pairs, r.lead = nil, map[int32]int{}, map[int32]int64{}, map[int]int{}, -1
+	costs := r.Planner.IssueCosts(r.ID)
+	if costs == nil {
+		return
+	}
+	own := make(map[int32]trace.Time, len(costs))
+	for i, id := range w.Ranks[r.ID] {
+		own[id] = costs[i]
+	}
+	r.latency, r.costs = w.Hosts[r.ID].Latency, []trace.Time{}
+	for _, id := range order {
+		if w.Ops[id].Issued != trace.Infinity {
+			r.place[id] = len(r.order)
+			r.order, r.costs = append(r.order, id), append(r.costs, own[id])
 		}
 	}
 }
@@ -194,8 +289,8 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 func (r *Rank) beginAhead(s *Stream, op *workload.Op) {
 	switch {
 	case len(s.Commands) > 0:
-	case r.lead > 0:
-		s.Wait(r.HostIssued, r.lead, "host")
+	case r.lead >= 0:
+		s.Wait(r.HostIssued, firstIteration, "host")
 	case r.Planner.once:
 		s.Delay(r.startAhead(op), program.FlagWait, "work before the capture")
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -33,6 +34,7 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 func (r *Rank) BeginPair(p *Pair) {
 	first, _ := r.Ops(p)
 	r.reach(first)
+	r.from, r.to = math.MaxInt, -1
 	r.ArriveLate(r.Stream(first.Queue), p.Index)
 }
 
@@ -46,6 +48,9 @@ func (r *Rank) ArriveLate(s *Stream, i int) {
 func (r *Rank) EndPair(p *Pair) {
 	_, second := r.Ops(p)
 	r.passed(second)
+	if r.to > r.from && r.pairs != nil {
+		r.pairs[r.from] = max(r.pairs[r.from], r.to)
+	}
 }
 
 // Start begins a pair whose operations run as one from s on, after the dependencies of both. It
@@ -81,6 +86,9 @@ func (r *Rank) Barrier(s *Stream, all program.Flag, n int) {
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
 	for _, id := range fills {
 		op := &r.Planner.Workload.Ops[id]
+		if r.Planner.hostOrder != nil {
+			r.callOf(op)
+		}
 		s.Launch(gap, r.Planner.CopyOf(op))
 		r.Written(s, op)
 		gap = Duration(r.Planner.Machine.Launch.Gap.Value)

@@ -37,7 +37,7 @@ type Planner struct {
 	measured map[measuredKey]*program.Kernel // of copied ranks
 	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Measured bool                            // kernels last their measured times and hold no slots
-	Ahead    bool                            // hosts run ahead of the devices as in a loop (RunAhead)
+	Ahead    bool                            // hosts run ahead of the devices as in a loop (runAhead)
 	once     bool                            // IssueAhead: there is one iteration
 	anchored bool                            // AtCapturedStarts
 
@@ -72,9 +72,16 @@ type Rank struct {
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
-	lead       int64             // count of HostIssued from which the devices begin
-	latency    trace.Time        // of a launch, which issueInOrder includes
-	issued     map[int32]int64   // by op: count of HostIssued, if issueInOrder wrote it
+	lead       int               // place in order of the last operation of the first iteration; devices begin when it is issued
+	latency    trace.Time        // of a launch, which writeHost includes
+	order      []int32           // ops in the order in which the host issues them
+	costs      []trace.Time      // to issue them
+	place      map[int32]int     // by op: place in order
+	calls      []hostCall        // issues, in the order in which they were asked for
+	called     map[int32]int64   // by op: its first issue: index in calls, plus 1
+	at         int               // place of the last issue
+	from, to   int               // least and greatest place of the issues of the pair that is being written
+	pairs      map[int]int       // by place of a pair's first issue: that of its last
 	HostPace   float64           // host's issue time relative to the profile's host
 	where      map[int32]*Stream // by op: stream that it was written to
 }
@@ -231,12 +238,21 @@ func (pl *Planner) LimitToPairs(from int) {
 	}
 }
 
+// OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy
+// serves: a benchmark's loop, which the host issues at the profile's pace (rules H1 and H2).
+func (pl *Planner) OnlyPairs() bool {
+	of, n := workload.IterationsOf(pl.Workload)
+	return len(pl.Pairs) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
+		return !pl.Replaced[op.ID] && (n == 0 || of[op.ID] >= 0)
+	})
+}
+
 // Write writes all ranks and returns the program.
 func (pl *Planner) Write(emit Emitter) *program.Program {
+	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
+		pl.runAhead()
+	}
 	for _, r := range pl.ranks {
-		if pl.hostOrder != nil {
-			r.issueInOrder(pl.hostOrder[r.ID])
-		}
 		if pl.WriteRank != nil {
 			pl.WriteRank(r)
 			continue
@@ -257,6 +273,9 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		}
 	}
 	for _, r := range pl.ranks {
+		if pl.hostOrder != nil {
+			r.writeHost()
+		}
 		gpu := program.GPU{Streams: []program.Stream{r.Host.Stream}}
 		for _, s := range r.Streams {
 			gpu.Streams = append(gpu.Streams, s.Stream)

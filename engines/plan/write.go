@@ -128,7 +128,17 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 			cost.Value = 0
 		}
 		r.notBefore(op)
-		s.Wait(r.HostIssued, r.Issue(cost.Value, op.Name), "host")
+		var n int64
+		if r.Planner.hostOrder != nil {
+			r.beginAhead(s, op)
+			if r.called[op.ID] == 0 {
+				n = r.callOf(op)
+			}
+		}
+		if n == 0 {
+			n = r.Issue(cost.Value, op.Name)
+		}
+		s.Wait(r.HostIssued, n, "host")
 	}
 	gap := r.Planner.deviceGap(op, r.waitFor(s, after, except...))
 	if op.Graph {

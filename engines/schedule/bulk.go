@@ -4,8 +4,6 @@
 package schedule
 
 import (
-	"slices"
-
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -77,7 +75,7 @@ var Bulk = plan.Strategy{
 		}
 		pl.Graph = v["graph"] == "on"
 		if pl.Only == nil {
-			o := stepOptions{values: v, serial: true, paced: onlyPairs(pl)}
+			o := stepOptions{values: v, serial: true, paced: pl.OnlyPairs()}
 			if !o.paced {
 				pl.Pairs = pl.Pairs[:others] // it schedules all collectives
 			}
@@ -95,12 +93,4 @@ func unlessLibrary(word string) string {
 		return ""
 	}
 	return word
-}
-
-// onlyPairs reports whether the operations of all iterations are those of pairs.
-func onlyPairs(pl *plan.Planner) bool {
-	of, n := workload.IterationsOf(pl.Workload)
-	return len(pl.Pairs) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
-		return !pl.Replaced[op.ID] && (n == 0 || of[op.ID] >= 0)
-	})
 }

@@ -16,9 +16,6 @@ var Captured = plan.Strategy{
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload), v["graph"] == "on"
-		if pl.Workload.Unprofiled || pl.Graph {
-			pl.RunAhead()
-		}
 		return nil, nil
 	},
 }

@@ -112,7 +112,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			}
 		}
 	}
-	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true, paced: onlyPairs(pl)})
+	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true, paced: pl.OnlyPairs()})
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where
