@@ -135,11 +135,11 @@ func (pl *Planner) Chunks(c *workload.Collective, of, channels int, coRunner *wo
 func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	c := p.Coll
 	captured := pl.Channels(c)
-	if channels == 0 {
-		channels = captured
-	}
 	lib, n := pl.libraryFor(c), len(c.Members)
 	bytes := p.share(c.Bytes)
+	if channels == 0 || c.Own {
+		channels = captured
+	}
 	channels = lib.Runs(c.Op, channels)
 	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
 	if bytes != c.Bytes || channels != captured { // else the captured time holds

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A matchKey is the properties that the members of one collective share.
@@ -70,8 +71,17 @@ func (l *lifter) collect() {
 	slices.SortFunc(l.Collectives, func(a, b workload.Collective) int {
 		return cmp.Or(cmp.Compare(l.StartOf(&a), l.StartOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
 	})
+	own := map[string]bool{}
 	for i := range l.Collectives {
-		for _, id := range l.Collectives[i].Members {
+		c := &l.Collectives[i]
+		name := l.Ops[c.Members[0]].Name
+		is, known := own[name]
+		if !known {
+			is = names.OfAnotherLibrary(name)
+			own[name] = is
+		}
+		c.Own = is
+		for _, id := range c.Members {
 			l.Ops[id].Collective = int32(i)
 		}
 	}

@@ -130,6 +130,13 @@ func containsAll(name, words string) bool {
 // Communicates reports whether a kernel is a communication kernel, by its name.
 func Communicates(kernel string) bool { return communicationOf(kernel) != nil }
 
+// OfAnotherLibrary reports whether a communication kernel is of another library than NCCL and RCCL, by its name: settings
+// of these, as the number of channels, do not reach it.
+func OfAnotherLibrary(kernel string) bool {
+	c := communicationOf(kernel)
+	return c != nil && c.words != "nccl" && c.words != "rccl" && c.words != "mscclkernel"
+}
+
 // KernelOp returns the operation of a communication kernel, by its name.
 func KernelOp(kernel string) trace.CollectiveOp {
 	c := communicationOf(kernel)

@@ -63,6 +63,22 @@ func TestCommunicationKernels(t *testing.T) {
 	}
 }
 
+func TestOfAnotherLibrary(t *testing.T) {
+	for kernel, want := range map[string]bool{
+		"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)":           false,
+		"ncclDevKernel_Generic_2(ncclDevKernelArgsStorage<4096ul>) [clone .kd]":               false,
+		"mscclKernel_Sum_half_LL(ncclDevComm*, mscclAlgo*, mscclWork*)":                       false,
+		"void sglang::cross_device_reduce_2stage<__nv_bfloat16, 8>(sglang::RankData*)":        true,
+		"void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*, float*, int*, long*)": true,
+		"void mscclpp::collective::allreducePacket<__half, (mscclpp::ReduceOp)0>(__half*)":    true,
+		"all_reduce": false, // of a workload file
+	} {
+		if got := names.OfAnotherLibrary(kernel); got != want {
+			t.Errorf("%s: %v", kernel, got)
+		}
+	}
+}
+
 func TestComputeKernelsDoNotCommunicate(t *testing.T) {
 	for _, kernel := range []string{
 		"ampere_fp16_s16816gemm_fp16_128x128",
