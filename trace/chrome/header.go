@@ -26,6 +26,7 @@ type header struct {
 	amd       bool
 	sdk1      bool // rocprofiler-sdk 1.0, which swaps grid and block
 	roctracer bool // counts CPUs in its device numbers
+	annotated bool // kernels of captured graphs have what the program recorded during the capture
 }
 
 type deviceProperties struct {
@@ -49,7 +50,7 @@ type deviceProperties struct {
 func (h *header) wants(key string) bool {
 	switch key {
 	case "deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "host_name",
-		"cuda_runtime_version", "hip_runtime_version", "cupti_version", "roctracer_version", "rocprofiler-sdk_version":
+		"cuda_runtime_version", "hip_runtime_version", "cupti_version", "roctracer_version", "rocprofiler-sdk_version", "cudaGraphInlineAnnotated":
 		return true
 	}
 	return false
@@ -74,6 +75,8 @@ func (h *header) set(key string, v []byte) (ok bool) {
 		n, ok := lex.Integer(v)
 		h.runtime = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
 		return ok
+	case "cudaGraphInlineAnnotated":
+		return json.Unmarshal(v, &h.annotated) == nil
 	case "hip_runtime_version":
 		n, ok := lex.Integer(v)
 		h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
