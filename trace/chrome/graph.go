@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
@@ -78,7 +79,10 @@ func (d *reader) graphEdges() {
 	if len(g.arrows) == 0 {
 		return
 	}
-	before := map[int32][]int32{} // by node: what it depends on
+	var all assemble.Graph
+	for _, n := range g.nodes {
+		all.Add(n.span, n.marker)
+	}
 	starts := d.nodesBy(func(s *trace.Span) trace.Time { return s.Start })
 	ends := d.nodesBy(func(s *trace.Span) trace.Time { return s.End })
 	slices.SortStableFunc(g.arrows, func(a, b graphArrow) int {
@@ -98,38 +102,12 @@ func (d *reader) graphEdges() {
 			}
 		}
 		if ok {
-			before[to] = append(before[to], from)
+			all.Depend(to, from)
 		}
 		i = j
 	}
-	for i := range g.nodes {
-		if n := &g.nodes[i]; !n.marker {
-			for _, p := range g.work(int32(i), before) {
-				d.Builder.Run.Depends = append(d.Builder.Run.Depends, trace.Dependency{To: n.span, From: g.nodes[p].span})
-			}
-		}
-	}
+	all.State(&d.Builder)
 	g.arrows = nil
-}
-
-// work is the nodes with work of a device that a node depends on, directly or through markers.
-func (g *graphs) work(node int32, before map[int32][]int32) (list []int32) {
-	seen := map[int32]bool{node: true}
-	next := slices.Clone(before[node])
-	for len(next) > 0 {
-		p := next[len(next)-1]
-		next = next[:len(next)-1]
-		if seen[p] {
-			continue
-		}
-		seen[p] = true
-		if g.nodes[p].marker {
-			next = append(next, before[p]...)
-		} else {
-			list = append(list, p)
-		}
-	}
-	return list
 }
 
 // A nodeAt is a node and the time at which arrows touch it.

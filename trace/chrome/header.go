@@ -3,14 +3,14 @@ package chrome
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // maxRanks is larger than any job.
-const maxRanks = 1 << 20
+const maxRanks = assemble.MaxRanks
 
 // A header has the top-level values of a Kineto file.
 type header struct {
@@ -116,39 +116,16 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 	}
 	h.library = info.Library
 	for _, g := range info.Groups {
-		ranks := rankList(g.Ranks)
+		ranks := assemble.RankList(g.Ranks)
 		size, _ := lex.Integer(g.Size)
 		h.groups = append(h.groups, trace.Group{
 			Name:  g.Name,
-			Doc:   groupDoc(g.Doc),
+			Doc:   assemble.GroupDoc(string(lex.Unquote(g.Doc))),
 			Ranks: ranks,
 			Size:  max(int(size), len(ranks)),
 		})
 	}
 	return true
-}
-
-// groupDoc is what the program calls a group; "" if it has no word for it.
-func groupDoc(b []byte) string {
-	if doc := string(lex.Unquote(b)); doc != "undefined" { // PyTorch's default
-		return doc
-	}
-	return ""
-}
-
-// rankList reads [0, 1], or the same in quotes, ascending. It returns nil for a
-// truncated list.
-func rankList(b []byte) []int {
-	var ranks []int
-	for _, e := range lex.Elements(lex.Unquote(b)) {
-		n, ok := lex.Integer(e)
-		if !ok || n < 0 {
-			return nil
-		}
-		ranks = append(ranks, int(n))
-	}
-	slices.Sort(ranks)
-	return ranks
 }
 
 // device returns the properties of the device with this number in GPU rows.
