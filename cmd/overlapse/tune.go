@@ -58,7 +58,6 @@ order varies between runs, the time is the mean over the orders.`,
 		},
 	}
 	o.AddTo(c, "strategies to tune, with the settings to keep")
-	a.OutsideFlag(c)
 	f := c.Flags()
 	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	cli.IntFlag(f, &o.top, "top", 5, cli.Range[int]{Most: cli.MaxRows}, "number of the other settings to list; 0: all")

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -301,8 +302,11 @@ func uncertainty(t trace.Time) string {
 // dependenciesText says in a line how much of the dataflow is recorded.
 func (v *Inspection) dependenciesText() {
 	for _, e := range v.workload.Run.Ledger.Entries {
-		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+		switch {
+		case strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored"), e.Reason == assemble.NoCapture, strings.HasPrefix(e.Reason, "capture of graphs ignored"):
 			v.Labelled("note", e.File+": "+e.Reason)
+		case strings.Contains(e.Reason, assemble.FromCaptures):
+			v.Labelled("note", e.Reason)
 		}
 	}
 	s := summary.Flows(v.workload)
