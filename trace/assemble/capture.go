@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -70,9 +72,12 @@ type graphLaunch struct {
 	kernels []trace.SpanID
 }
 
-// executeSize finds the size of a batch in the name of the range around its forward pass, execute_32_context_...
-// of vLLM.
-var executeSize = regexp.MustCompile(`^execute_(\d{1,6})_`)
+// executeSize finds the size of a batch in the name of the range around its forward pass:
+// execute_32_context_0(...) and execute_context_0(0)_generation_32(32) of vLLM, step[DECODE bs=32 ...] of SGLang.
+var executeSize = regexp.MustCompile(`^execute_(\d{1,6})_|^execute_context_0\(0\)_generation_\d+\((\d{1,6})\)|\bbs=(\d{1,6})\b`)
+
+// captureSize finds it in the name of the file of a capture, bs_32_rank0.json.gz of SGLang.
+var captureSize = regexp.MustCompile(`^bs_(\d{1,6})[_.]`)
 
 // graphLaunches lists the launches of graphs in order of their first kernel.
 func graphLaunches(run *trace.Run) []graphLaunch {
@@ -95,7 +100,7 @@ func graphLaunches(run *trace.Run) []graphLaunch {
 			all = append(all, graphLaunch{row: of.row})
 			for p := k.Launch; p != trace.None; p = run.Spans[p].Parent {
 				if m := executeSize.FindStringSubmatch(run.NameOf(run.Spans[p])); m != nil {
-					size, _ := strconv.Atoi(m[1])
+					size, _ := strconv.Atoi(m[1] + m[2] + m[3])
 					all[n].size = int32(size)
 				}
 			}
@@ -146,6 +151,10 @@ func (n *naming) sourcesOf(run *trace.Run) []source {
 				all = append(all, source{run: run, rank: run.Ranks[c.Rank].ID, named: true})
 			}
 			s := &all[len(all)-1]
+			if m := captureSize.FindStringSubmatch(path.Base(strings.ReplaceAll(run.Name, `\`, "/"))); m != nil && c.Size == 0 {
+				size, _ := strconv.Atoi(m[1])
+				c.Size = int32(size)
+			}
 			s.launches = append(s.launches, c)
 			s.named = s.named && c.Name != 0
 		}

@@ -33,9 +33,9 @@ func captureCallOf(name string) captureCall {
 	return otherCall
 }
 
-// captureSize finds the size of the batch in the name of a range around a capture, capture_32_FULL
-// of vLLM.
-var captureSize = regexp.MustCompile(`^capture_(\d{1,6})_`)
+// captureSize finds the size of the batch in the name of a range around a capture: capture_32_FULL or
+// graph_capture: batch=32 of vLLM.
+var captureSize = regexp.MustCompile(`^(?:capture_|graph_capture: batch=)(\d{1,6})(?:\D|$)`)
 
 // captures lists the launches between the begin and the end of a capture that launched no kernel.
 func (d *reader) captures(find func(deviceInfo) (param, bool), groups func(int32) int32) {

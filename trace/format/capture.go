@@ -2,9 +2,9 @@ package format
 
 import (
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,15 +13,17 @@ import (
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
-// captureFolder is where vLLM leaves what it profiled while it captured graphs, in files
-// graph_capture_rank_0.*; beside it are the profiles of their replays. A capture of the same step
-// without a graph may be put there too.
+// captureFolder is where engines leave what they profiled while they captured graphs: vLLM in files
+// graph_capture_rank_0.*, SGLang in files bs_32_rank0.*. Beside it are the profiles of the replays. A
+// profile of the same step without a graph may be put there too.
 const captureFolder = "capture_traces"
+
+var captureFile = regexp.MustCompile(`^(?:graph_capture|bs_\d+_rank\d+)`)
 
 // splitCaptures separates profiles of the capture of graphs by their names, if there are others.
 func splitCaptures(paths []string) (rest, captures []string) {
 	for _, p := range paths {
-		if strings.HasPrefix(filepath.Base(p), "graph_capture") || filepath.Base(filepath.Dir(p)) == captureFolder {
+		if captureFile.MatchString(filepath.Base(p)) || filepath.Base(filepath.Dir(p)) == captureFolder {
 			captures = append(captures, p)
 		} else {
 			rest = append(rest, p)
@@ -77,9 +79,10 @@ func (o Options) withCaptures(run *trace.Run, captures []*trace.Run, files []str
 		panic(broken) // a defect, which is no bad file to skip
 	}
 	for i, r := range read {
-		if failed[i] == nil {
+		switch {
+		case failed[i] == nil:
 			captures = append(captures, r)
-		} else {
+		case !o.isNoTrace(failed[i]): // a list of the captures lies beside them
 			run.Ledger.Add(trace.Noted, files[i], "capture of graphs ignored: "+failed[i].Error(), "", 0)
 		}
 	}

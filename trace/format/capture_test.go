@@ -18,7 +18,9 @@ type profile struct {
 	at     int // microseconds
 }
 
-func (k *profile) add(format string, args ...any) { k.events = append(k.events, fmt.Sprintf(format, args...)) }
+func (k *profile) add(format string, args ...any) {
+	k.events = append(k.events, fmt.Sprintf(format, args...))
+}
 
 func (k *profile) file(rank int) string {
 	return fmt.Sprintf(`{"distributedInfo":{"rank":%d,"world_size":2},"baseTimeNanoseconds":1790857026000000000,"traceEvents":[%s]}`, rank, strings.Join(k.events, ",\n"))
@@ -169,5 +171,41 @@ func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Profiles of two stages of SGLang on two ranks are joined one after another: what was not profiled between
+// them is left out, by the same time on all ranks.
+func TestStagesOfOneProfile(t *testing.T) {
+	dir := t.TempDir()
+	for rank := range 2 {
+		for i, stage := range []string{"EXTEND", "DECODE"} {
+			var k profile
+			k.at = 1_000_000*i + 10*rank
+			k.call("cudaLaunchKernel", 1+i, "")
+			k.add(`{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":7,"ts":%d,"dur":100,"args":{"correlation":%d,"stream":7,"device":0}}`, strings.ToLower(stage), k.at+10, 1+i)
+			k.add(`{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)","pid":0,"tid":8,"ts":%d,"dur":%d,"args":{"stream":8,"device":0,"Collective name":"allreduce","In msg nelems":8,"Out msg nelems":8,"Group size":2,"dtype":"BFloat16","Process Group Name":"tp"}}`, k.at+120, 20-10*rank)
+			write(t, filepath.Join(dir, fmt.Sprintf("1758.5-TP-%d-%s.trace.json", rank, stage)), k.file(rank))
+		}
+	}
+	run, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range run.Spans {
+		if s.Kind == trace.Compute {
+			got = append(got, fmt.Sprintf("%s of %d at %d by %s", run.NameOf(s), run.RankOf(s), s.Start/1000, run.NameOf(run.Spans[run.LaunchOf(s)])))
+		}
+	}
+	want := []string{ // a window is 145 us, to the end of the collective
+		"extend of 0 at 15 by cudaLaunchKernel", "extend of 1 at 25 by cudaLaunchKernel",
+		"decode of 0 at 160 by cudaLaunchKernel", "decode of 1 at 170 by cudaLaunchKernel",
+	}
+	if len(run.Collectives) != 2 || len(run.Collectives[0].Members) != 2 || len(run.Collectives[1].Members) != 2 {
+		t.Errorf("collectives %+v, want one of two ranks in each stage", run.Collectives)
+	}
+	if !slices.Equal(got, want) || len(run.Ranks) != 2 {
+		t.Errorf("%d ranks: %q, want %q", len(run.Ranks), got, want)
 	}
 }
