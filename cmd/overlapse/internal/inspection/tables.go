@@ -305,7 +305,7 @@ func (v *Inspection) dependenciesText() {
 		switch {
 		case strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored"), e.Reason == assemble.NoCapture, strings.HasPrefix(e.Reason, "capture of graphs ignored"):
 			v.Labelled("note", e.File+": "+e.Reason)
-		case strings.Contains(e.Reason, assemble.FromCaptures):
+		case strings.Contains(e.Reason, assemble.FromCaptures), strings.HasPrefix(e.Reason, assemble.NoStarts):
 			v.Labelled("note", e.Reason)
 		}
 	}
