@@ -118,12 +118,32 @@ func (a *annotator) annotate(run *trace.Run, id int32) {
 func (a *annotator) guess(id int32) {
 	op := &a.Ops[id]
 	for _, d := range op.After {
-		kind := workload.StreamOnly
-		if a.Facts[id].Reads && (op.Kind == trace.Collective) != (a.Ops[d.Op].Kind == trace.Collective) {
+		if of := a.Facts[id].Stated; of == 0 || a.Facts[d.Op].Stated != of {
+			a.add(id, workload.Edge{Op: d.Op, Kind: a.kindOf(id, d.Op), Evidence: workload.Guessed})
+		}
+	}
+}
+
+// kindOf is the kind of an edge of which only the order is known.
+func (a *annotator) kindOf(id, on int32) workload.EdgeKind {
+	if a.Facts[id].Reads && (a.Ops[id].Kind == trace.Collective) != (a.Ops[on].Kind == trace.Collective) {
+		return workload.ReadAfterWrite
+	}
+	return workload.StreamOnly
+}
+
+// stated appends the edges that the file states between the nodes of a captured graph. One between
+// streams is one that the program asked for; on one stream, it may be the order of the capture alone.
+func (a *annotator) stated(id int32, found []workload.Edge) []workload.Edge {
+	for ; len(a.Stated) > 0 && a.Stated[0].Op <= id; a.Stated = a.Stated[1:] {
+		on := a.Stated[0].On
+		kind := a.kindOf(id, on)
+		if a.Facts[id].Queue != a.Facts[on].Queue {
 			kind = workload.ReadAfterWrite
 		}
-		a.add(id, workload.Edge{Op: d.Op, Kind: kind, Evidence: workload.Guessed})
+		found = append(found, workload.Edge{Op: on, Kind: kind, Evidence: workload.Exact})
 	}
+	return found
 }
 
 // add adds an edge unless there is one to the same op, or the accesses of both are recorded.
