@@ -114,15 +114,20 @@ func (a *annotator) annotate(run *trace.Run, id int32) {
 
 // guess adds what streams and events say about ops without accesses (rule V8). A collective reads
 // what the op before its issue wrote, and an op that waited for a collective reads what
-// that received; other orders may mean nothing.
+// that received; other orders may mean nothing. A stream's wait for an event that the file
+// records is no guess.
 func (a *annotator) guess(id int32) {
 	op := &a.Ops[id]
 	for _, d := range op.After {
-		kind := workload.StreamOnly
-		if a.Facts[id].Reads && (op.Kind == trace.Collective) != (a.Ops[d.Op].Kind == trace.Collective) {
-			kind = workload.ReadAfterWrite
+		e := workload.Edge{Op: d.Op, Kind: workload.StreamOnly}
+		stated := d.Why == workload.EventWait
+		if stated {
+			e.Kind, e.Evidence = workload.WriteAfterRead, workload.Exact
 		}
-		a.add(id, workload.Edge{Op: d.Op, Kind: kind, Evidence: workload.Guessed})
+		if a.Facts[id].Reads && (stated || (op.Kind == trace.Collective) != (a.Ops[d.Op].Kind == trace.Collective)) {
+			e.Kind = workload.ReadAfterWrite
+		}
+		a.add(id, e)
 	}
 }
 

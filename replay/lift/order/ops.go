@@ -17,6 +17,7 @@ type Rank struct {
 	*room         // for one rank at a time
 	queues int
 	waits  []trace.SpanID // host calls that made a stream wait, by start
+	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
 	calls  []trace.Time   // driver time of kernel launches
 }
@@ -76,6 +77,12 @@ func Gather(run *trace.Run, ranks []Rank) {
 				r.calls = make([]trace.Time, 0, cap(r.Ops))
 			}
 			r.calls = append(r.calls, s.Dur())
+		}
+	}
+	for _, w := range run.Waits {
+		if w.Stream != trace.None && w.On != trace.None && w.Record != 0 && w.Correlation != 0 {
+			r := &ranks[w.Rank]
+			r.events = append(r.events, w)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (r *Rank) Resolve(run *trace.Run) (refuted int) {
 }
 
 // Free frees what no later stage needs.
-func (r *Rank) Free() { r.Facts, r.waits, r.marks, r.calls = nil, nil, nil, nil }
+func (r *Rank) Free() { r.Facts, r.waits, r.events, r.marks, r.calls = nil, nil, nil, nil, nil }
 
 // order finds what every op waited for. All of it are assumptions that the
 // measured times may refute: what had not ended when an op started, the op did
@@ -30,12 +30,14 @@ func (r *Rank) Free() { r.Facts, r.waits, r.marks, r.calls = nil, nil, nil, nil 
 //
 //	queue 7  |AAAA  BBBB      DD|   B after A: stream order
 //	queue 19 |          CCCC    |   C after B: launched behind B on its own stream
-//	host     |a b c   w d       |   D after C: the host made queue 7 wait (w)
+//	host     |a b c   w d       |   D after C: the host made queue 7 wait (w), or the file says for what
 //
 // It returns the number of dependencies that host calls suggest and times contradict.
 func (r *Rank) order(run *trace.Run) (refuted int) {
 	near := r.followQueues()
 	after, refuted := r.followHost(run)
+	stated, denied := r.stated(run)
+	after, refuted = r.withStated(after, stated), refuted+denied
 	deps := make([]workload.Dep, 0, len(r.Ops)+len(after)) // one array, for speed
 	for i := range r.Ops {
 		op, f := &r.Ops[i], &r.Facts[i]
