@@ -34,6 +34,7 @@ type Session struct {
 	collects  map[trace.NameID]bool // names of kernels: whether they are of a collective library
 	kernels   []processSpan
 	commCalls []commCall // calls of collective libraries
+	waits     []gpuWait
 	first     trace.Time // earliest
 
 	descriptions map[int32][]Description // of agents, by process
@@ -363,5 +364,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 func (s *Session) Place() []trace.LaneID {
 	s.Builder.DropDoubled(s.Name)
 	s.describeAgents()
-	return s.lanes(s.ranks())
+	rows := s.ranks()
+	s.placeWaits(rows)
+	return s.lanes(rows)
 }
