@@ -257,7 +257,7 @@ func (d *reader) ranges() {
 			switch {
 			case ok:
 				c.Arguments = p.arguments()
-			case names.CollectiveOpIn(text) != trace.UnknownOp:
+			case names.CollectiveOpIn(text) != trace.UnknownOp && !strings.HasPrefix(text, "nccl:"): // PyTorch's ranges have none
 				d.Builder.NoteKernel(trace.Noted, d.Name, "of NCCL without a size: this export has no NVTX payloads (nsys export --type sqlite --include-json true has them)", "row", r.Number)
 			}
 		}

@@ -193,6 +193,27 @@ func TestReadDBGraphs(t *testing.T) {
 	}
 }
 
+// Sends and receives in PyTorch's range of an all-to-all are one.
+func TestReadDBAllToAll(t *testing.T) {
+	object := func(peer int) string {
+		return fmt.Sprintf(`'{"NCCL communicator ID":7,"Message size [bytes]":512,"Peer rank":%d}'`, peer)
+	}
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+fmt.Sprintf(`
+UPDATE StringIds SET value = 'ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)' WHERE id = 4;
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (206, 207, %[1]d, 12, 2);
+ALTER TABLE NVTX_EVENTS ADD COLUMN jsonText TEXT;
+INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid, jsonText) VALUES (200, 209, 59, 'nccl:all_to_all, op_id = 9', %[1]d, NULL),
+	(201, 202, 59, 'ncclGroupStart', %[1]d, NULL), (202, 203, 59, 'ncclSend', %[1]d, %[2]s), (203, 204, 59, 'ncclRecv', %[1]d, %[2]s),
+	(204, 205, 59, 'ncclSend', %[1]d, %[3]s), (205, 205, 59, 'ncclRecv', %[1]d, %[3]s), (205, 208, 59, 'ncclGroupEnd', %[1]d, NULL);
+`, thread8, object(0), object(1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := run.Comms; len(c) != 1 || c[0].Op != trace.AllToAll || c[0].In != 1024 || c[0].Out != 1024 || c[0].Peer != trace.None {
+		t.Errorf("collectives %+v", c)
+	}
+}
+
 func TestReadDBErrors(t *testing.T) {
 	_, err := read(sqldbtest.Create(t, "test.sqlite", "CREATE TABLE StringIds (id INTEGER);"))
 	if !errors.Is(err, ErrNoWork) {
