@@ -24,7 +24,7 @@ func (d *reader) wholeGraphs() {
 		process := d.process(r.Int(2))
 		seen[launch{process: process, correlation: r.Int(5)}] = true
 		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Noted, d.Name,
-			"recorded as a whole CUDA graph each, without its kernels and collectives "+nodeFlag, "row", r.Number)
+			"recorded as "+trace.WholeGraph+" each, without its kernels and collectives "+nodeFlag, "row", r.Number)
 		d.AddKernel(process, &assemble.Dispatch{
 			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.Builder.Intern(fmt.Sprint("CUDA graph ", r.Int(6))), Start: start, End: end,
 			Kernel: trace.Kernel{Stream: r.Int(4), Correlation: r.Int(5)},
@@ -40,7 +40,7 @@ func (d *reader) wholeGraphs() {
 	}
 	for _, g := range d.graphs {
 		if !seen[launch{process: g.process, correlation: g.correlation}] {
-			d.Builder.NoteKernel(trace.Noted, d.Name, "known only by the launch of a CUDA graph, without times, kernels and collectives "+nodeFlag, "row", g.row)
+			d.Builder.NoteKernel(trace.Noted, d.Name, "known only by the launch of "+trace.WholeGraph+", without times, kernels and collectives "+nodeFlag, "row", g.row)
 		}
 	}
 }
