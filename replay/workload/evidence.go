@@ -29,10 +29,10 @@ func (w *Workload) Edges(op int32) []Edge {
 }
 
 // EvidenceOf is the best evidence for what an op depends on. An op without edges whose
-// accesses are recorded is Exact.
+// accesses are recorded, or whose graph's dependencies are stated, is Exact.
 func (w *Workload) EvidenceOf(op int32) Evidence {
 	edges := w.Edges(op)
-	if len(edges) == 0 && w.Run != nil && w.Run.UsesOf(w.Run.Spans[w.Ops[op].Span]) != 0 {
+	if len(edges) == 0 && (w.Ops[op].Stated || w.Run != nil && w.Run.UsesOf(w.Run.Spans[w.Ops[op].Span]) != 0) {
 		return Exact
 	}
 	best := Guessed

@@ -79,6 +79,7 @@ type Op struct {
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
 	Graph      bool       // launched by a call that launched other ops too: a captured graph
+	Stated     bool       // of a captured graph for which the file states what each node waits for
 	Backward   bool       // launched by autograd, in the backward pass
 	Optimizer  bool       // launched in an optimizer's step
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
@@ -153,7 +154,7 @@ const (
 	Timing               // inferred from times
 	Planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
-	EventWait            // its stream waited for an event that the other's stream recorded behind it, as the trace records
+	Stated               // the file states it
 )
 
 func (r Reason) String() string {
@@ -165,7 +166,7 @@ func (r Reason) String() string {
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
 		"recorded accesses",
-		"recorded event: its stream waits for it",
+		"stated dependency: between nodes of a captured graph, or by a recorded event",
 	}[r]
 }
 

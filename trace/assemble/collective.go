@@ -37,6 +37,10 @@ func (s *Session) collectives() {
 	for i, u := range s.operations(kernels) {
 		span := s.Builder.Span(kernels[i].span)
 		all[i] = CollectiveKernel{Row: span.Attr, Span: kernels[i].span, Seq: trace.None, Same: trace.None, Comm: trace.Comm{Group: trace.None, Peer: trace.None}}
+		if c, ok := s.stated[kernels[i].span]; ok {
+			all[i].Comm = c
+			continue
+		}
 		if u == nil {
 			continue
 		}

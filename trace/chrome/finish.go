@@ -12,11 +12,15 @@ import (
 
 // finish resolves references between parts of the file.
 func (d *reader) finish() *trace.Run {
+	if d.header.annotated {
+		d.note(trace.Noted, "kernels of captured graphs have what the program recorded during the capture", 0)
+	}
 	d.pair()
 	d.recognise()
 	d.place()
 	d.Builder.Nest()
 	d.follow()
+	d.graphEdges()
 	d.addWaits()
 	d.complement()
 	d.link()

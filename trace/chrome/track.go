@@ -43,6 +43,9 @@ func (d *reader) track(e *event, p place) trace.LaneID {
 	k = append(k, pid...)
 	k = append(k, 0)
 	k = append(k, tid...)
+	if e.args.original != nil { // the row is for display, and joins work of several streams
+		k = append(append(k, 0, 0), e.args.original...)
+	}
 	if e.args.pidRaw != nil { // pids of a fused file may collide
 		k = append(k, 0)
 		k = append(k, e.args.rank...)
@@ -73,6 +76,9 @@ func newTrack(e *event, p place) track {
 		t.device = small(device)
 	}
 	var ok bool
+	if t.stream, ok = lex.Integer(e.args.original); ok {
+		return t
+	}
 	if t.stream, ok = lex.Integer(e.args.stream); !ok {
 		t.stream, _ = trailing(t.tid)
 	}

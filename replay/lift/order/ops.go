@@ -13,8 +13,9 @@ import (
 // op.
 type Rank struct {
 	Ops    []workload.Op
-	Facts  []Fact // by op
-	*room         // for one rank at a time
+	Facts  []Fact   // by op
+	Stated []Stated // by op, then by the earlier op
+	*room           // for one rank at a time
 	queues int
 	waits  []trace.SpanID // host calls that made a stream wait, by start
 	events []trace.Wait   // of streams for events, whose calls the file names
@@ -30,6 +31,7 @@ type room struct {
 	running  []int32
 	issues   []issue
 	issued   []int32
+	opAt     []int32 // by span
 }
 
 // again is a list of n zeros in memory that was used before.
@@ -47,6 +49,7 @@ type Fact struct {
 	shared   bool         // other ops have the same launch (a graph)
 	Reads    bool         // it reads memory of a device: no fill, no copy from the host
 	before   int32        // previous op of its queue, or -1
+	Stated   int64        // correlation of the graph launch that it is of, if the file states what the graph's nodes wait for; else 0
 	Uses     int32        // number in Run.Uses; 0: its accesses are not recorded
 }
 
@@ -140,6 +143,8 @@ func (r *Rank) settle(run *trace.Run) {
 		}
 		operators = operators || f.Operator != trace.None
 	}
+	r.findStated(run)
+	r.findEvents(run)
 	for i := range r.Facts {
 		f := &r.Facts[i]
 		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute

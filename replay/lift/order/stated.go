@@ -1,75 +1,36 @@
 package order
 
 import (
-	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A stream is one of a device, as the file numbers it.
-type stream struct {
-	device int32
-	id     int64
-}
+// A Stated is a dependency of an op on an earlier one that the file states.
+type Stated struct{ Op, On int32 }
 
-// stated returns the dependencies that the file records, by op, and the number that times
-// contradict: what a stream is given after a wait starts after all that the other stream had been
-// given when the event was recorded. Calls are in the order of their correlations, which every
-// profiler counts up.
-//
-//	stream 7 |A  r  B|   stream 9 waits for r, then C: C after A
-//	stream 9 |   C   |
-func (r *Rank) stated(run *trace.Run) (edges []edge, refuted int) {
-	if len(r.events) == 0 {
-		return nil, 0
+// findStated finds the rank's dependencies among those that the file states. Where it states one
+// of a captured graph, it states all between the nodes of that graph.
+func (r *Rank) findStated(run *trace.Run) {
+	if r.Stated = r.Stated[:0]; len(run.Depends) == 0 {
+		return
 	}
-	ops := map[stream][]int32{}
-	correlations := make([]int64, len(r.Ops))
+	opAt := again(&r.opAt, len(run.Spans))
 	for i := range r.Ops {
-		s := run.Spans[r.Ops[i].Span]
-		on := stream{device: run.Lanes[s.Lane].Device}
-		if k := run.Kernel(s); k != nil {
-			on.id = k.Stream
-		} else if c := run.Copy(s); c != nil {
-			on.id = c.Stream
-		}
-		if correlations[i], _ = joins(run, s); correlations[i] != 0 {
-			ops[on] = append(ops[on], int32(i))
-		}
+		opAt[r.Ops[i].Span] = int32(i) + 1
 	}
-	for _, list := range ops {
-		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(correlations[a], correlations[b]) })
-	}
-	from := func(list []int32, correlation int64) int {
-		at, _ := slices.BinarySearchFunc(list, correlation, func(op int32, c int64) int { return cmp.Compare(correlations[op], c) })
-		return at
-	}
-	for _, w := range r.events {
-		on, waiting := ops[stream{w.Device, w.On}], ops[stream{w.Device, w.Stream}]
-		last, first := from(on, w.Record)-1, from(waiting, w.Correlation)
-		switch {
-		case last < 0 || first == len(waiting) || r.Facts[on[last]].Queue == r.Facts[waiting[first]].Queue:
-		case !r.ended(on[last], waiting[first]):
-			refuted++
-		default:
-			edges = append(edges, edge{waiting[first], workload.Dep{Op: on[last], Why: workload.EventWait}})
+	graphs := map[int64]bool{} // by the launch's correlation
+	for _, d := range run.Depends {
+		if op, on := opAt[d.To]-1, opAt[d.From]-1; op >= 0 && on >= 0 {
+			r.Stated = append(r.Stated, Stated{op, on})
+			correlation, _ := joins(run, run.Spans[d.To])
+			graphs[correlation] = true
 		}
 	}
-	return edges, refuted
-}
-
-// withStated adds to the dependencies that host calls suggest those that the file records, which
-// replace the former between the same two queues. Both are by op.
-func (r *Rank) withStated(suggested, stated []edge) []edge {
-	queues := map[[2]int32]bool{}
-	key := func(e edge) [2]int32 { return [2]int32{e.op, r.Facts[e.dep.Op].Queue} }
-	for _, e := range stated {
-		queues[key(e)] = true
+	slices.SortFunc(r.Stated, compareStated)
+	for i := range r.Ops {
+		if correlation, _ := joins(run, run.Spans[r.Ops[i].Span]); graphs[correlation] {
+			r.Facts[i].Stated, r.Ops[i].Stated = correlation, true
+		}
 	}
-	all := slices.DeleteFunc(suggested, func(e edge) bool { return queues[key(e)] })
-	all = append(all, stated...)
-	slices.SortStableFunc(all, func(a, b edge) int { return cmp.Compare(a.op, b.op) })
-	return all
 }

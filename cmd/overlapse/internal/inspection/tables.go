@@ -306,7 +306,10 @@ func (v *Inspection) dependenciesText() {
 		}
 	}
 	s := summary.Flows(v.workload)
-	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
+	total, guessed := 0, s.Operations["guessed"]
+	for _, n := range s.Operations { // of captured ranks
+		total += n
+	}
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
 		n, how = guessed, "guessed (--all says how to record them)"
