@@ -166,7 +166,7 @@ func (r Reason) String() string {
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
 		"recorded accesses",
-		"dependency between nodes of a captured graph",
+		"stated dependency: between nodes of a captured graph, or by a recorded event",
 	}[r]
 }
 

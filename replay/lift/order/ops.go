@@ -18,6 +18,7 @@ type Rank struct {
 	*room           // for one rank at a time
 	queues int
 	waits  []trace.SpanID // host calls that made a stream wait, by start
+	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
 	calls  []trace.Time   // driver time of kernel launches
 }
@@ -81,6 +82,12 @@ func Gather(run *trace.Run, ranks []Rank) {
 			r.calls = append(r.calls, s.Dur())
 		}
 	}
+	for _, w := range run.Waits {
+		if w.Stream != trace.None && w.On != trace.None && w.Record != 0 && w.Correlation != 0 {
+			r := &ranks[w.Rank]
+			r.events = append(r.events, w)
+		}
+	}
 }
 
 // launchOf is the call of the rank's own host that launched a device span, or None.
@@ -137,6 +144,7 @@ func (r *Rank) settle(run *trace.Run) {
 		operators = operators || f.Operator != trace.None
 	}
 	r.findStated(run)
+	r.findEvents(run)
 	for i := range r.Facts {
 		f := &r.Facts[i]
 		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute

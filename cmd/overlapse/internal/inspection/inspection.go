@@ -234,6 +234,8 @@ func (v *Inspection) boundText() string {
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
+	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
+		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}
