@@ -19,6 +19,10 @@ type Rank struct {
 	waits  []trace.SpanID // host calls that made a stream wait, by start
 	marks  []mark         // iterations marked on the host or above the device, by start
 	calls  []trace.Time   // driver time of kernel launches
+
+	unmarked bool             // the program marked no iteration
+	results  []trace.Time     // when the host began to wait for an event, as for the tokens of a pass
+	Batches  []workload.Batch // by iteration that cutSteps found
 }
 
 // A room is memory that the ranks use one after another.
@@ -29,6 +33,7 @@ type room struct {
 	running  []int32
 	issues   []issue
 	issued   []int32
+	names    []kernel.Call // by name
 }
 
 // again is a list of n zeros in memory that was used before.
@@ -52,7 +57,7 @@ type Fact struct {
 // Gather collects every rank's device operations and the host calls for them.
 func Gather(run *trace.Run, ranks []Rank) {
 	names := kernel.Calls(run.Names)
-	shared := &room{launched: make([]uint8, len(run.Spans))}
+	shared := &room{launched: make([]uint8, len(run.Spans)), names: names}
 	for i := range ranks {
 		ranks[i].room = shared
 	}
@@ -76,6 +81,8 @@ func Gather(run *trace.Run, ranks []Rank) {
 				r.calls = make([]trace.Time, 0, cap(r.Ops))
 			}
 			r.calls = append(r.calls, s.Dur())
+		case names[s.Name].Results:
+			r.results = append(r.results, s.Start)
 		}
 	}
 }
