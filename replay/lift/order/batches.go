@@ -51,6 +51,9 @@ func (r *Rank) cutSteps(run *trace.Run) {
 			r.Batches = append(r.Batches, r.batchOf(run, ids[p.from:p.to], p.graph))
 		}
 	}
+	if starts == nil {
+		return
+	}
 	for i := range r.Ops {
 		after, found := slices.BinarySearch(starts, r.Ops[i].Start)
 		if !found {
