@@ -55,6 +55,7 @@ type Steps struct {
 	each  [][]Interval // by iteration and rank
 	whole Interval
 	ranks int
+	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
 	captured []int // of the captured run: the rank of each row
 }
@@ -72,11 +73,35 @@ func newSteps(w *workload.Workload) *Steps {
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 	}
+	if slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Found || s.Batch.Phase != workload.NoPhase }) {
+		c.main = busiest(w)
+	}
 	return c
+}
+
+// busiest is, by rank, the queue with the most compute kernels.
+func busiest(w *workload.Workload) []int64 {
+	queues := make([]int64, w.World)
+	for rank, ids := range w.Ranks {
+		count := map[int64]int{}
+		for _, id := range ids {
+			op := &w.Ops[id]
+			if op.Kind != trace.Compute {
+				continue
+			}
+			if count[op.Queue]++; count[op.Queue] > count[queues[rank]] {
+				queues[rank] = op.Queue
+			}
+		}
+	}
+	return queues
 }
 
 func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 	extend(&c.whole, start, end)
+	if c.main != nil && op.Kind != trace.Collective && op.Queue != c.main[op.Rank] {
+		return
+	}
 	if i := c.of[op.ID]; i >= 0 {
 		extend(&c.each[i][op.Rank], start, end)
 	}
