@@ -76,6 +76,11 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
 		}
 	}
+	for i := range l.sources {
+		for _, b := range l.sources[i].Batches[min(len(w.Steps), len(l.sources[i].Batches)):] {
+			w.Steps = append(w.Steps, workload.Step{Name: fmt.Sprint("step ", len(w.Steps)+1), Batch: b, Found: true})
+		}
+	}
 	l.fill()
 	l.sources, l.flows = nil, nil // for the garbage collector
 	l.collect()

@@ -21,6 +21,10 @@ type Rank struct {
 	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
 	calls  []trace.Time   // driver time of kernel launches
+
+	unmarked bool             // the program marked no iteration
+	results  []trace.Time     // when the host began to wait for an event, as for the tokens of a pass
+	Batches  []workload.Batch // by iteration that cutSteps found
 }
 
 // A room is memory that the ranks use one after another.
@@ -32,6 +36,7 @@ type room struct {
 	issues   []issue
 	issued   []int32
 	opAt     []int32 // by span
+	names    []kernel.Call // by name
 }
 
 // again is a list of n zeros in memory that was used before.
@@ -56,7 +61,7 @@ type Fact struct {
 // Gather collects every rank's device operations and the host calls for them.
 func Gather(run *trace.Run, ranks []Rank) {
 	names := kernel.Calls(run.Names)
-	shared := &room{launched: make([]uint8, len(run.Spans))}
+	shared := &room{launched: make([]uint8, len(run.Spans)), names: names}
 	for i := range ranks {
 		ranks[i].room = shared
 	}
@@ -80,6 +85,8 @@ func Gather(run *trace.Run, ranks []Rank) {
 				r.calls = make([]trace.Time, 0, cap(r.Ops))
 			}
 			r.calls = append(r.calls, s.Dur())
+		case names[s.Name].Results:
+			r.results = append(r.results, s.Start)
 		}
 	}
 	for _, w := range run.Waits {

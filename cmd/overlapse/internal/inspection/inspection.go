@@ -186,12 +186,16 @@ func (v *Inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *Inspection) iterationsText() string {
+	measured := plan.MeasuredSteps(v.workload)
 	took := words.Micros(plan.MeasuredStepTime(v.workload))
+	if phases := measured.Phases(); phases != nil {
+		return words.Phases(phases)
+	}
 	switch n := workload.Iterations(v.workload); {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
-		return took + " in all, no step is marked"
+		return took + " in all, no step found"
 	default:
 		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
 	}
