@@ -35,7 +35,7 @@ type room struct {
 	running  []int32
 	issues   []issue
 	issued   []int32
-	opAt     []int32 // by span
+	opAt     []int32       // by span
 	names    []kernel.Call // by name
 }
 
