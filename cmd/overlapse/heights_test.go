@@ -336,7 +336,7 @@ func TestTopLevel(t *testing.T) {
 	want := map[string]bool{ // whether it must be there
 		"cmd": true, "trace": true, "replay": true, "engines": true, "viz": true, "samples": true,
 		"go.mod": true, "go.sum": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "README.md": true, "LICENSE": true,
-		".ci": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
+		".ci": true, ".github": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
 	}
 	ignored, err := os.Open(filepath.Join(root, ".gitignore"))
 	if err != nil {

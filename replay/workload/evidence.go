@@ -1,5 +1,12 @@
 package workload
 
+import (
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
 // Waits returns the edges of an op that every schedule has to keep: those of data,
 // without those that exist only because memory was reused or that a stream's order
 // alone suggests.
@@ -33,4 +40,10 @@ func (w *Workload) EvidenceOf(op int32) Evidence {
 		best = max(best, e.Evidence)
 	}
 	return best
+}
+
+// Opaque reports whether the trace has graphs of which it shows only the whole: communication
+// may be hidden in them.
+func (w *Workload) Opaque() bool {
+	return w.Run != nil && slices.ContainsFunc(w.Run.Ledger.Entries, func(e trace.Entry) bool { return strings.Contains(e.Reason, trace.WholeGraph) })
 }

@@ -166,7 +166,7 @@ func (r Reason) String() string {
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
 		"recorded accesses",
-		"dependency that the file states",
+		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
 	}[r]
 }
 
@@ -245,11 +245,34 @@ type Pair struct {
 	Experts    int32 // rows of the GEMM for each row that is communicated: the experts of a token; 0: one
 }
 
-// A Step is one iteration marked by the program (ProfilerStep#3, name#3).
+// A Step is one iteration: marked by the program (ProfilerStep#3, name#3, or the range of a
+// serving engine), or one forward pass that the lift found.
 type Step struct {
 	Name       string
+	Found      bool // not marked
+	Batch      Batch
 	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Infinity: none
 }
+
+// A Batch is what an iteration of a serving engine computes. The zero value is unknown.
+type Batch struct {
+	Phase    Phase
+	Requests int64 // in prefill and in decode; 0: unknown
+	Tokens   int64 // rows of its GEMMs: of the prompts, and one or more for each decoded request; 0: unknown
+}
+
+// A Phase is the part of serving that an iteration belongs to.
+type Phase uint8
+
+// The phases.
+const (
+	NoPhase Phase = iota // training, or unknown
+	Prefill              // the tokens of prompts
+	Decode               // the next token of every request
+	Mixed                // both in one batch
+)
+
+func (p Phase) String() string { return [...]string{"", "prefill", "decode", "mixed"}[p] }
 
 // RanksOf are the ranks of a collective, ascending.
 func (w *Workload) RanksOf(c *Collective) []int {

@@ -35,7 +35,8 @@ type Session struct {
 	kernels   []processSpan
 	commCalls []commCall                  // calls of collective libraries
 	stated    map[trace.SpanID]trace.Comm // of kernels whose collective the file states
-	first     trace.Time                  // earliest
+	waits     []gpuWait
+	first     trace.Time // earliest
 
 	descriptions map[int32][]Description // of agents, by process
 
@@ -381,5 +382,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 func (s *Session) Place() []trace.LaneID {
 	s.Builder.DropDoubled(s.Name)
 	s.describeAgents()
-	return s.lanes(s.ranks())
+	rows := s.ranks()
+	s.placeWaits(rows)
+	return s.lanes(rows)
 }

@@ -30,20 +30,20 @@ type header struct {
 }
 
 type deviceProperties struct {
-	ID                int
-	Name              string
-	TotalGlobalMem    int64
-	ComputeMajor      int
-	ComputeMinor      int
-	ThreadsPerCU      int `json:"maxThreadsPerMultiprocessor"`
-	RegsPerBlock      int
-	RegsPerCU         int `json:"regsPerMultiprocessor"`
-	WarpSize          int
-	SharedMemPerBlock int
-	SharedPerWG       int `json:"sharedMemPerBlockOptin"`
-	SharedPerCU       int `json:"sharedMemPerMultiprocessor"`
-	SharedPerCUOfAMD  int `json:"maxSharedMemoryPerMultiProcessor"`
-	NumSms            int
+	ID                int    `json:"id"`
+	Name              string `json:"name"`
+	TotalGlobalMem    int64  `json:"totalGlobalMem"`
+	ComputeMajor      int    `json:"computeMajor"`
+	ComputeMinor      int    `json:"computeMinor"`
+	ThreadsPerCU      int    `json:"maxThreadsPerMultiprocessor"`
+	RegsPerBlock      int    `json:"regsPerBlock"`
+	RegsPerCU         int    `json:"regsPerMultiprocessor"`
+	WarpSize          int    `json:"warpSize"`
+	SharedMemPerBlock int    `json:"sharedMemPerBlock"`
+	SharedPerWG       int    `json:"sharedMemPerBlockOptin"`
+	SharedPerCU       int    `json:"sharedMemPerMultiprocessor"`
+	SharedPerCUOfAMD  int    `json:"maxSharedMemoryPerMultiProcessor,omitempty"`
+	NumSms            int    `json:"numSms"`
 }
 
 // wants reports whether set uses the key.

@@ -308,6 +308,9 @@ func (d *reader) complete(e *event) {
 		if e.args.collective != nil || d.IsCollective(name) {
 			s.Kind = trace.Collective
 		}
+		if d.o.Kernel != nil && e.dur != nil { // which is a part of the window
+			d.o.Kernel(Timing{d.Builder.NameOf(name), number(e.args.correlation), start, end - start, d.w.At(cap(d.w.B) - cap(e.dur)), len(e.dur)})
+		}
 	case memcpy, memset:
 		s.Kind, s.Lane = trace.Copy, d.track(e, onDevice)
 		s.Attr = d.copy(e, id, c, d.tracks[s.Lane].stream)

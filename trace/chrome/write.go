@@ -131,6 +131,7 @@ type writer struct {
 	w     *bufio.Writer
 	b     []byte
 	comma bool
+	at    func(trace.Span) (pid, tid int64) // nil: rows of the run, from 1
 }
 
 func (w *writer) flush() {
@@ -250,10 +251,7 @@ func (w *writer) span(id trace.SpanID) {
 	w.raw(`","name":`)
 	w.str(w.run.NameOf(s))
 	w.place(s)
-	w.raw(`,"ts":`)
-	w.b = lex.AppendMicros(w.b, s.Start)
-	w.raw(`,"dur":`)
-	w.b = lex.AppendMicros(w.b, s.Dur())
+	w.times(s)
 	w.raw(`,"args":{"device":`)
 	w.int(int64(w.run.Lanes[s.Lane].Device))
 	w.optional("parent", int32(s.Parent))
@@ -284,8 +282,19 @@ func categoryFor(run *trace.Run, s trace.Span) string {
 
 // place writes process and thread.
 func (w *writer) place(s trace.Span) {
-	w.field("pid", int64(w.run.RankOf(s)+1))
-	w.field("tid", int64(s.Lane)+1)
+	pid, tid := int64(w.run.RankOf(s)+1), int64(s.Lane)+1
+	if w.at != nil {
+		pid, tid = w.at(s)
+	}
+	w.field("pid", pid)
+	w.field("tid", tid)
+}
+
+func (w *writer) times(s trace.Span) {
+	w.raw(`,"ts":`)
+	w.b = lex.AppendMicros(w.b, s.Start)
+	w.raw(`,"dur":`)
+	w.b = lex.AppendMicros(w.b, s.Dur())
 }
 
 // arrow links device work to the call that launched it.

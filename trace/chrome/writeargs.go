@@ -1,6 +1,10 @@
 package chrome
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
 
 func (w *writer) call(c *trace.Call) {
 	w.field("External id", c.External)
@@ -37,11 +41,16 @@ func (w *writer) triple(name string, t [3]int32) {
 	w.raw("]")
 }
 
+// kinetoOps are PyTorch's names of collectives, as ProcessGroupNCCL.cpp records them.
+var kinetoOps = map[trace.CollectiveOp]string{
+	trace.AllReduce: "allreduce", trace.AllGather: "_allgather_base", trace.ReduceScatter: "_reduce_scatter_base",
+}
+
 // comm writes a collective's arguments under Kineto's names, for other tools; Read uses
 // the header's row.
 func (w *writer) comm(c *trace.Comm) {
 	w.raw(`,"Collective name":`)
-	w.str(c.Op.String())
+	w.str(cmp.Or(kinetoOps[c.Op], c.Op.String()))
 	w.field("Seq", c.Seq)
 	w.raw(`,"dtype":`)
 	w.str(c.DType)

@@ -1,6 +1,7 @@
 package dataflow
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -132,14 +133,25 @@ func (a *annotator) kindOf(id, on int32) workload.EdgeKind {
 	return workload.StreamOnly
 }
 
-// stated appends the edges that the file states between the nodes of a captured graph. One between
-// streams is one that the program asked for; on one stream, it may be the order of the capture alone.
+// stated appends the edges that the file states: between the nodes of a captured graph, and by
+// recorded events unless the accesses of both ops are recorded. One between streams is one that the
+// program asked for; on one stream, it may be the order of the capture alone.
 func (a *annotator) stated(id int32, found []workload.Edge) []workload.Edge {
-	for ; len(a.Stated) > 0 && a.Stated[0].Op <= id; a.Stated = a.Stated[1:] {
-		on := a.Stated[0].On
+	first, _ := slices.BinarySearchFunc(a.Stated, id, func(s order.Stated, id int32) int { return cmp.Compare(s.Op, id) })
+	for _, s := range a.Stated[first:] {
+		if s.Op != id {
+			break
+		}
+		on := s.On
 		kind := a.kindOf(id, on)
-		if a.Facts[id].Queue != a.Facts[on].Queue {
+		switch {
+		case a.Facts[id].Uses != 0 && a.Facts[on].Uses != 0:
+			continue
+		case a.Facts[id].Queue == a.Facts[on].Queue:
+		case a.Facts[id].Reads:
 			kind = workload.ReadAfterWrite
+		default:
+			kind = workload.WriteAfterRead
 		}
 		found = append(found, workload.Edge{Op: on, Kind: kind, Evidence: workload.Exact})
 	}

@@ -18,8 +18,13 @@ type Rank struct {
 	*room           // for one rank at a time
 	queues int
 	waits  []trace.SpanID // host calls that made a stream wait, by start
+	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
 	calls  []trace.Time   // driver time of kernel launches
+
+	unmarked bool             // the program marked no iteration
+	results  []trace.Time     // when the host began to wait for an event, as for the tokens of a pass
+	Batches  []workload.Batch // by iteration that cutSteps found
 }
 
 // A room is memory that the ranks use one after another.
@@ -30,7 +35,8 @@ type room struct {
 	running  []int32
 	issues   []issue
 	issued   []int32
-	opAt     []int32 // by span
+	opAt     []int32       // by span
+	names    []kernel.Call // by name
 }
 
 // again is a list of n zeros in memory that was used before.
@@ -55,7 +61,7 @@ type Fact struct {
 // Gather collects every rank's device operations and the host calls for them.
 func Gather(run *trace.Run, ranks []Rank) {
 	names := kernel.Calls(run.Names)
-	shared := &room{launched: make([]uint8, len(run.Spans))}
+	shared := &room{launched: make([]uint8, len(run.Spans)), names: names}
 	for i := range ranks {
 		ranks[i].room = shared
 	}
@@ -79,6 +85,14 @@ func Gather(run *trace.Run, ranks []Rank) {
 				r.calls = make([]trace.Time, 0, cap(r.Ops))
 			}
 			r.calls = append(r.calls, s.Dur())
+		case names[s.Name].Results:
+			r.results = append(r.results, s.Start)
+		}
+	}
+	for _, w := range run.Waits {
+		if w.Stream != trace.None && w.On != trace.None && w.Record != 0 && w.Correlation != 0 {
+			r := &ranks[w.Rank]
+			r.events = append(r.events, w)
 		}
 	}
 }
@@ -137,6 +151,7 @@ func (r *Rank) settle(run *trace.Run) {
 		operators = operators || f.Operator != trace.None
 	}
 	r.findStated(run)
+	r.findEvents(run)
 	for i := range r.Facts {
 		f := &r.Facts[i]
 		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute

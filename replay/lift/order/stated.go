@@ -1,7 +1,6 @@
 package order
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -28,7 +27,7 @@ func (r *Rank) findStated(run *trace.Run) {
 			graphs[correlation] = true
 		}
 	}
-	slices.SortFunc(r.Stated, func(a, b Stated) int { return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.On, b.On)) })
+	slices.SortFunc(r.Stated, compareStated)
 	for i := range r.Ops {
 		if correlation, _ := joins(run, run.Spans[r.Ops[i].Span]); graphs[correlation] {
 			r.Facts[i].Stated, r.Ops[i].Stated = correlation, true
