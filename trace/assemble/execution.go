@@ -129,9 +129,6 @@ func Shapes(b []byte) [][]int64 {
 // ErrNoTimes is the cause of an error about an execution trace without a Kineto file.
 var ErrNoTimes = errors.New("it has shapes but no times")
 
-// NoStarts begins the entry of the ledger about a trace whose start times follow from its durations.
-const NoStarts = "the trace has no start times"
-
 // Alone returns the error for an execution trace without its Kineto file.
 func Alone(file string) error {
 	return &trace.SyntaxError{

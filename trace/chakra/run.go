@@ -176,7 +176,11 @@ func (r *reader) schedule() {
 	if !slices.ContainsFunc(r.all, func(w work) bool { return !w.host && w.start == 0 }) {
 		return
 	}
-	r.Builder.Note(trace.Noted, r.Name, assemble.NoStarts+": they follow from durations, dependencies and the order of nodes on one queue of computation and one of communication", "", 0)
+	for i := range r.all {
+		if w := &r.all[i]; !w.host {
+			r.Builder.NoteKernel(trace.Noted, r.Name, "of a trace without start times: they follow from durations, dependencies and the order of nodes on one queue of computation and one of communication", "byte", w.at)
+		}
+	}
 	waits, next := make([]int32, len(r.all)), make([][]int32, len(r.all))
 	for i := range r.all {
 		for _, id := range r.all[i].after {

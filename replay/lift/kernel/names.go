@@ -101,22 +101,37 @@ const CopyEnginePart = "__amd_rocclr_"
 
 // Elements is the number of elements that a vectorized elementwise kernel covers.
 func Elements(op *workload.Op) int64 {
-	const name = "vectorized_elementwise_kernel<"
+	return vectorElements(op, "vectorized_elementwise_kernel<")
+}
+
+// NormElements is the rows times columns of one of FlashInfer's norms, which has a workgroup a row and
+// as many threads as the row has vectors, in whole warps and at most 1024, where they take turns
+// (flashinfer, include/flashinfer/norm.cuh); 0 for another kernel.
+func NormElements(op *workload.Op) int64 {
+	const most = 1024
+	if !strings.Contains(op.Name, "flashinfer::norm::") || op.Footprint.Threads >= most {
+		return 0
+	}
+	return vectorElements(op, "RMSNormKernel<")
+}
+
+// vectorElements is the elements of a kernel whose first template argument is the length of a vector.
+func vectorElements(op *workload.Op, name string) int64 {
 	_, rest, ok := strings.Cut(op.Name, name)
 	if !ok {
 		return 0
 	}
 	digits, _, _ := strings.Cut(rest, ",")
-	vector, err := strconv.Atoi(digits)
+	vector, err := strconv.Atoi(strings.TrimSuffix(digits, "u"))
 	if err != nil || vector <= 0 || vector > 16 {
 		return 0
 	}
 	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
 }
 
-// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16.
+// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16, or <__nv_bfloat16, 8>.
 func ElementSize(kernel string) int64 {
-	for name, size := range map[string]int64{"_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
+	for name, size := range map[string]int64{"<__nv_bfloat16,": 2, "<__hip_bfloat16,": 2, "<__half,": 2, "<float,": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if strings.Contains(kernel, name) {
 			return size
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -313,8 +314,6 @@ func (v *Inspection) dependenciesText() {
 		switch {
 		case strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored"), e.Reason == assemble.NoCapture, strings.HasPrefix(e.Reason, "capture of graphs ignored"):
 			v.Labelled("note", e.File+": "+e.Reason)
-		case strings.Contains(e.Reason, assemble.FromCaptures), strings.HasPrefix(e.Reason, assemble.NoStarts):
-			v.Labelled("note", e.Reason)
 		}
 	}
 	s := summary.Flows(v.workload)
@@ -341,14 +340,14 @@ func (v *Inspection) printDependencies() {
 		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
 	}}
 	guessed := s.Operations["guessed"]
-	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+	total := 0
+	for _, n := range s.Operations { // of captured ranks
+		total += n
+	}
+	t.Add(total, s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
 	v.Show(&t)
-	if 2*guessed > len(v.workload.Ops) {
-		fmt.Fprintln(v.Out, strings.Join([]string{
-			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
-			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
-			"export its trace to et/rank0.json, and keep the folder et beside these files.",
-		}, "\n"))
+	if 2*guessed > total {
+		fmt.Fprintln(v.Out, strings.Join(lift.RecordDependencies(v.workload), "\n"))
 	}
 }
