@@ -19,6 +19,9 @@ const (
 	PyTorch // PyTorch's profiler, no engine known
 )
 
+// Serves reports whether it serves models: its profiler takes no execution traces.
+func (e Engine) Serves() bool { return e == SGLang || e == VLLM }
+
 // EngineOf finds what ran the job.
 func EngineOf(run *trace.Run) Engine {
 	vllm := false
@@ -70,11 +73,10 @@ func (l *lifter) noteUnknownSizes() {
 
 // RecordDependencies says how to record what operations depend on, in lines.
 func RecordDependencies(w *workload.Workload) []string {
-	switch EngineOf(w.Run) {
-	case SGLang, VLLM:
+	if EngineOf(w.Run).Serves() {
 		return []string{
 			"Most dependencies are guessed from streams, events and names: the profilers of serving engines record none.",
-			"Those of captured graphs are in profiles of PyTorch 2.13 by its CUPTI backend with enable_graph_dependencies.",
+			"Those of captured graphs are in profiles by PyTorch's CUPTI backend (2026) with enable_graph_dependencies.",
 		}
 	}
 	return []string{
