@@ -22,7 +22,9 @@ func (r *Rank) Resolve(run *trace.Run) (refuted int) {
 }
 
 // Free frees what no later stage needs.
-func (r *Rank) Free() { r.Facts, r.Stated, r.waits, r.events, r.marks, r.calls = nil, nil, nil, nil, nil, nil }
+func (r *Rank) Free() {
+	r.Facts, r.Stated, r.waits, r.events, r.marks, r.calls = nil, nil, nil, nil, nil, nil
+}
 
 // order finds what every op waited for. All of it are assumptions that the
 // measured times may refute: what had not ended when an op started, the op did
