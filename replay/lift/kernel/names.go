@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
@@ -156,11 +157,15 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+//	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see names.Tile
 //	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
 // right behind CUTLASS 3's tile (128x256x64_2x1x1).
 func nameTile(kernel string) (t namedTile, ok bool) {
+	if m, n, k, ok := names.Tile(kernel); ok {
+		return namedTile{first: m, second: n, depth: k}, true
+	}
 	if i := strings.IndexByte(kernel, '('); i > 0 {
 		kernel = kernel[:i]
 	}
