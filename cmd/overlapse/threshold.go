@@ -34,7 +34,7 @@ const (
 	refinements = 2
 )
 
-var firstBatches = []int{1, eighths / 4, eighths, 4 * eighths, 16 * eighths}
+var firstBatches = []int{1, eighths / 2, eighths, 4 * eighths, 16 * eighths, 64 * eighths}
 
 // A threshold is what `tune --threshold batch --format json` prints.
 type threshold struct {
@@ -108,7 +108,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, found)
 	}
-	a.Say(fmt.Sprintf("%s · %s · batches of 1/8 to 16 times the captured one", o.Path, m.Name))
+	a.Say(fmt.Sprintf("%s · %s · other batches than the captured one", o.Path, m.Name))
 	for i := range found.Phases {
 		a.printThreshold(w, &found.Phases[i])
 	}
@@ -259,6 +259,12 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 				rows[b.Batch] = []any{p.batchText(b.Batch), words.Micros(b.Captured)}
 			}
 			rows[b.Batch] = append(rows[b.Batch], words.Percent(b.Change))
+		}
+	}
+	for _, r := range p.Strategies {
+		if len(r.Tried) > 0 && r.Why != "" {
+			a.Say(fmt.Sprintf("%s: batches that are not in the table: %s", r.Strategy, r.Why))
+			break
 		}
 	}
 	for _, batch := range slices.Sorted(maps.Keys(rows)) {

@@ -53,7 +53,7 @@ settings that were tried, fastest first. Settings that you give are kept. If dis
 order varies between runs, the time is the mean over the orders.
 
 --threshold batch answers another question: from which batch of a serving step on does a
-strategy pay? It replays prefill and decode with batches of 1/8 to 16 times the captured one.
+strategy pay? It replays prefill and decode with batches of 1/8 to 64 times the captured one.
 Without --strategy it tries two batches in turn, and one-shot and two-shot all-reduces.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
   overlapse tune samples/fsdp-step
