@@ -65,6 +65,12 @@ func OfLibrary(name string) bool {
 	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_")
 }
 
+// HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
+// mixture of experts, but not attention.
+func HoldsWeights(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (ClassOf(op.Name) == Matrix || NameHas(op.Name, "fused_moe_kernel", "fmoe", "moe_gemm"))
+}
+
 // MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
 // rows through an index.
 func MovesRows(op *workload.Op) bool {
