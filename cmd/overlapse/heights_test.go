@@ -83,6 +83,7 @@ var folders = map[string]folder{
 	"engines/validate": {height: 8},
 
 	"samples/workloads":    {height: 0},
+	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 

@@ -39,7 +39,7 @@ view, on traces below the folders, of which links must not lead out. Nothing is 
 An answer has less than 2,000 tokens, and ends with the commands that show its numbers in
 the timeline. samples/capture/SKILL.md teaches an assistant the loop.`,
 		Example: `  overlapse mcp traces
-  claude mcp add overlapse -- overlapse mcp /data/traces`,
+  {"mcpServers": {"overlapse": {"command": "overlapse", "args": ["mcp", "/data/traces"]}}}`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Errorf("mcp needs the folders whose traces may be read (see overlapse mcp --help)")
@@ -190,7 +190,7 @@ func bounded(text string, addresses []string, command string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
 		if left -= tokens(line); left < 0 {
-				fmt.Fprintf(&b, "... %d more lines: %s\n", len(lines)-i, command)
+			fmt.Fprintf(&b, "... %d more lines: %s\n", len(lines)-i, command)
 			break
 		}
 		b.WriteString(line)
