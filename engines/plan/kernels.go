@@ -17,9 +17,7 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Ker
 	}
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf, program.Phase{Op: program.Work, Time: took})
-		},
+		Each: []program.Phase{{Op: program.Work, Time: took}},
 	}
 	if a := w.Run.Kernel(w.Run.Spans[op.Span]); a != nil {
 		k.Attr = *a
@@ -187,9 +185,7 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
 		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Pipe: g.Pipe, Merged: g.Merged,
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
-		},
+		Each: []program.Phase{{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write}},
 	}
 	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
 		k.Attr = *a

@@ -168,9 +168,14 @@ func roundTrip(pl *plan.Planner) program.Phase {
 
 // poll is the cost of a semaphore that is already posted, inside of the loop over K: a read
 // and a barrier as in roundTrip, and the loads that the loop would have issued meanwhile.
-// Workgroups on the same CU use the time for their own loops (rules F7 and T3).
-func poll(pl *plan.Planner, together int) program.Phase {
-	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value / float64(together))}
+// With reordered loads the weights are on their way during the read and the barrier.
+// Workgroups on the same CU use the time for their own loops (rules F7, T3 and T5).
+func poll(pl *plan.Planner, together int, v plan.Values) program.Phase {
+	seconds := pl.Machine.GPU.Poll.Value
+	if v["reorder"] == "on" {
+		seconds = max(0, seconds-pl.Machine.GPU.Post.Value)
+	}
+	return program.Phase{Op: program.Sleep, Time: plan.Duration(seconds / float64(together))}
 }
 
 // together is how many of a kernel's workgroups share a CU.
@@ -220,7 +225,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 		early = firstWeights(pl, op, g)
 	}
 	tickets := v["tickets"] == "on"
-	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs))
+	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})

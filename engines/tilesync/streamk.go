@@ -88,7 +88,7 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 				program.Phase{Op: program.Sleep, Time: post}, program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
 		}
 		for n := range others {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1),
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1, nil),
 				program.Phase{Op: program.Work, Time: added, Read: partial})
 		}
 		return append(buf, program.Phase{Op: program.Work, Write: g.Write})

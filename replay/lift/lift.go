@@ -50,6 +50,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	l := lifter{Workload: w, opt: o, sources: make([]order.Rank, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
+	l.noteKernels()
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
@@ -73,6 +74,11 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		order.RecordHosts(run, hosts, l.sources)
 		for _, row := range w.Rows {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
+		}
+	}
+	for i := range l.sources {
+		for _, b := range l.sources[i].Batches[min(len(w.Steps), len(l.sources[i].Batches)):] {
+			w.Steps = append(w.Steps, workload.Step{Name: fmt.Sprint("step ", len(w.Steps)+1), Batch: b, Found: true})
 		}
 	}
 	l.fill()
@@ -111,6 +117,15 @@ func (l *lifter) noteEstimates() {
 	for _, e := range l.Run.Ledger.Entries {
 		if e.Action == trace.Noted {
 			l.note("%s", e.Reason)
+		}
+	}
+}
+
+// noteKernels passes on what a reader noted about kernels, which the ledger alone would hide.
+func (l *lifter) noteKernels() {
+	for _, e := range l.Run.Ledger.Entries {
+		if e.Action == trace.Noted && e.Kernels > 0 {
+			l.noteCount(e.Kernels, "operation", "operations", e.Reason)
 		}
 	}
 }

@@ -168,7 +168,7 @@ func (o *ordering) coarse(s int) []Command {
 		solo := *k
 		solo.WGs, solo.Tiles, solo.Owned, solo.Cluster, solo.Free, solo.Merged = 1, 0, 0, 0, true, true
 		solo.Prologue, solo.Epilogue = nil, nil
-		solo.Recipe = func(_ int, buf []Phase) []Phase { return append(buf, k.Solo) }
+		solo.Recipe, solo.Each = nil, []Phase{k.Solo}
 		commands[i].Kernel = &solo
 	}
 	return commands

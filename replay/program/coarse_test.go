@@ -40,7 +40,7 @@ func TestCoarse(t *testing.T) {
 				}
 				if c.Kernel.Free {
 					free += c.Name
-					if x := c.Kernel.Recipe(0, nil); len(x) != 1 || x[0].Time != 10 || x[0].Read != 80 {
+					if x := c.Kernel.Phases(0, nil); len(x) != 1 || x[0].Time != 10 || x[0].Read != 80 {
 						t.Errorf("%s: %v", c.Name, x)
 					}
 				}

@@ -51,7 +51,8 @@ type rows struct {
 type deferred struct {
 	boundaries []boundary // B, E and asynchronous events, to be paired
 	arrows     []arrow    // to be resolved
-	unread     []unread   // to be noted
+	graphs     graphs
+	unread     []unread // to be noted
 
 	operatorCalls []operatorCall // if there is an execution trace
 	recorded      *recorded      // the same
@@ -118,6 +119,7 @@ const (
 	annotation
 	deviceAnnotation
 	deviceWait
+	graphMarker // an event or a call of the host in a captured graph
 	pythonFrame
 	profilerWindow
 )
@@ -140,6 +142,8 @@ func categoryOf(cat []byte) category {
 		return deviceAnnotation
 	case "cuda_sync":
 		return deviceWait
+	case "graph_event_node", "graph_host_node":
+		return graphMarker
 	case "python_function":
 		return pythonFrame
 	case "Trace":
@@ -284,6 +288,9 @@ func (d *reader) complete(e *event) {
 	if !ok {
 		return
 	}
+	if e.args.annotation != nil {
+		e.args.spread()
+	}
 	name := d.name(e.name)
 	s := trace.Span{
 		Start:  start,
@@ -318,7 +325,7 @@ func (d *reader) complete(e *event) {
 		if e.args.dims != nil {
 			d.markerOp[id] = d.operands(e)
 		}
-	case deviceAnnotation:
+	case deviceAnnotation, graphMarker:
 		s.Lane = d.track(e, aboveDevice)
 	case deviceWait:
 		s.Lane = d.track(e, aboveDevice)
@@ -327,6 +334,9 @@ func (d *reader) complete(e *event) {
 		s.Lane = d.track(e, ofProfiler)
 	case foreign:
 		s.Lane = d.track(e, elsewhere)
+	}
+	if e.args.node != nil && (c == kernel || c == memcpy || c == memset || c == graphMarker) {
+		d.graphNode(e, id)
 	}
 	d.Builder.Add(s)
 }

@@ -34,6 +34,9 @@ type nativeHeader struct {
 	Waits     []trace.Wait   `json:",omitempty"`
 	Uses      []trace.Uses   `json:",omitempty"`
 	Accesses  []trace.Access `json:",omitempty"`
+
+	Depends []trace.Dependency `json:",omitempty"` // by numbers of X events
+	Nodes   []trace.Node       `json:",omitempty"`
 }
 
 // categories are the values of cat, by kind: Kineto's words if there are any. The
@@ -89,6 +92,8 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 		Waits:     run.Waits,
 		Uses:      run.Uses,
 		Accesses:  run.Accesses,
+		Depends:   run.Depends,
+		Nodes:     run.Nodes,
 	})
 	if err != nil {
 		return err
@@ -101,6 +106,11 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 	for i := range run.Spans {
 		out.span(trace.SpanID(i))
 		out.arrow(trace.SpanID(i))
+	}
+	for i, d := range run.Depends {
+		from, to := run.Spans[d.From], run.Spans[d.To]
+		out.end("s", "ac2g", "ac2g", firstGraphFlow+i, from, from.End)
+		out.end("f", "ac2g", "ac2g", firstGraphFlow+i, to, to.Start)
 	}
 	for i, f := range flows {
 		out.end("s", "overlapse", f.Name, len(run.Spans)+i, run.Spans[f.From], f.Left)

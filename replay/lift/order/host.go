@@ -116,7 +116,14 @@ func (h *hostOrder) issues() []issue {
 			}
 		}
 	}
+	known := map[trace.SpanID]bool{}
+	for _, w := range h.events {
+		known[w.Call] = true
+	}
 	for _, id := range h.waits {
+		if known[id] {
+			continue
+		}
 		c := h.commCall(id)
 		if c != trace.None && h.comms[c] || h.external[external(h.run, id)] {
 			continue // part of enqueueing a collective

@@ -194,12 +194,16 @@ func (v *Inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *Inspection) iterationsText() string {
+	measured := plan.MeasuredSteps(v.workload)
 	took := words.Micros(plan.MeasuredStepTime(v.workload))
+	if phases := measured.Phases(); phases != nil {
+		return words.Phases(phases)
+	}
 	switch n := workload.Iterations(v.workload); {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
-		return took + " in all, no step is marked"
+		return took + " in all, no step found"
 	default:
 		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
 	}
@@ -242,6 +246,8 @@ func (v *Inspection) boundText() string {
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
+	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
+		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}

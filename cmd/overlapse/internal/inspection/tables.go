@@ -216,11 +216,19 @@ func (v *Inspection) printSteps() {
 	if !v.All || len(v.summary.Steps) == 0 {
 		return
 	}
-	t := console.Table{Title: "steps", Columns: []string{"step", "operations", "from", "median over ranks"}, Top: v.Top}
+	t := console.Table{Title: "steps", Columns: []string{"step", "phase", "requests", "tokens", "operations", "from", "median over ranks"}, Top: v.Top}
 	for _, st := range v.summary.Steps {
-		t.Add(st.Name, st.Ops, st.StartNs, st.MedianNs)
+		t.Add(st.Name, st.Phase, known(st.Requests), known(st.Tokens), st.Ops, st.StartNs, st.MedianNs)
 	}
 	v.Show(&t)
+}
+
+// known is a number; "" for 0, which stands for unknown.
+func known(n int64) any {
+	if n == 0 {
+		return ""
+	}
+	return n
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -306,7 +314,10 @@ func (v *Inspection) dependenciesText() {
 		}
 	}
 	s := summary.Flows(v.workload)
-	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
+	total, guessed := 0, s.Operations["guessed"]
+	for _, n := range s.Operations { // of captured ranks
+		total += n
+	}
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
 		n, how = guessed, "guessed (--all says how to record them)"

@@ -48,6 +48,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points", -100*verdict.Faster, r.given()))
 		}
 	}
+	r.printPhases(con, rows)
 	printPairs(con, r)
 	if !fold || why {
 		for _, row := range refused {
@@ -78,7 +79,11 @@ func (r *Replayed) title() string {
 		parts = append(parts, ranks)
 	}
 	took := words.Micros(trace.Time(r.base))
-	if r.Iterations > 0 {
+	phases := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
+	switch {
+	case phases != nil:
+		took = words.Phases(phases)
+	case r.Iterations > 0:
 		took = fmt.Sprintf("%s of %s", words.Counted(r.Iterations, "iteration"), took)
 	}
 	parts = append(parts, took)
@@ -96,6 +101,29 @@ func (r *Replayed) title() string {
 		parts = append(parts, profiled)
 	}
 	return strings.Join(parts, " · ")
+}
+
+// printPhases prints the time of each phase of serving, where the trace has several.
+func (r *Replayed) printPhases(con *console.Console, rows []*replayRow) {
+	given := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
+	if len(given) < 2 || len(rows) < 2 {
+		return
+	}
+	t := console.Table{Title: "a step of each phase", Columns: []string{"strategy"}}
+	for _, p := range given {
+		t.Columns = append(t.Columns, p.Phase, "change")
+	}
+	for _, row := range rows {
+		if len(row.Phases) != len(given) {
+			continue
+		}
+		cells := []any{r.named(row)}
+		for i, p := range row.Phases {
+			cells = append(cells, words.Micros(p.Time), words.Percent(float64(p.Time)/float64(max(1, given[i].Time))-1))
+		}
+		t.Add(cells...)
+	}
+	con.Show(&t)
 }
 
 // answers are sentences on what flags asked for.
