@@ -153,6 +153,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
 		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled,
 	}
+	a.shown = &found
 	tried := 0
 	for _, s := range ladder.Strategies {
 		tried += s.Tried
