@@ -58,7 +58,12 @@ type alarm = program.Time
 //	 5. Settle: solve the rates of the flows that changed, once per instant,
 //	    and set the timers of their completions.
 func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error) {
-	if err := program.Check(&m, p); err != nil {
+	err := program.Check(&m, p)
+	if err != nil && o.Solo { // a kernel that fits on no CU may be one that needs none
+		p, o.Solo = p.Coarse(func(int) bool { return true }), false
+		err = program.Check(&m, p)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s := newSim(&m, p, o)

@@ -58,11 +58,12 @@ func (s *sim) findFold(o Options) *fold {
 	var gpus, flags, resources [][]int32
 	var taken []rotation
 	var exact []*symmetry
+	known := map[*program.Kernel]bool{}
 	for _, r := range rotations(n) {
 		if slices.ContainsFunc(taken, func(t rotation) bool { return !r.commutes(t) }) {
 			continue
 		}
-		y := s.newSymmetry(r, n)
+		y := s.newSymmetry(r, n, known)
 		if !y.holds() {
 			continue
 		}
@@ -132,12 +133,13 @@ type symmetry struct {
 	flags, resources bijection
 	last             map[program.Flag]bool // flags with a last poster
 	routed           map[[2]int32]bool
+	known            map[*program.Kernel]bool // by kernel: it is plain
 	a, b             []program.Phase
 	way              []fluid.Crossing
 }
 
-func (s *sim) newSymmetry(r rotation, n int) *symmetry {
-	y := &symmetry{s: s, gpus: make([]int32, len(s.gpus)), last: map[program.Flag]bool{}, routed: map[[2]int32]bool{}}
+func (s *sim) newSymmetry(r rotation, n int, known map[*program.Kernel]bool) *symmetry {
+	y := &symmetry{s: s, known: known, gpus: make([]int32, len(s.gpus)), last: map[program.Flag]bool{}, routed: map[[2]int32]bool{}}
 	for g := range y.gpus {
 		y.gpus[g] = r.image(g, n)
 	}
@@ -226,7 +228,7 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 		if !y.samePhases(g, a.Each, b.Each) {
 			return false
 		}
-	} else {
+	} else if a != b || !y.plain(a) {
 		tiles := a.Tiles
 		if tiles == 0 {
 			tiles = a.WGs
@@ -248,6 +250,22 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 		}
 	}
 	return true
+}
+
+// plain reports whether no phase of the kernel's tiles has a peer or a flag: GPUs that share the
+// kernel do the same.
+func (y *symmetry) plain(k *program.Kernel) bool {
+	plain, known := y.known[k]
+	if known {
+		return plain
+	}
+	plain = true
+	for t := 0; t < max(k.WGs, k.Tiles) && plain; t++ {
+		y.a = k.Recipe(t, y.a[:0])
+		plain = !slices.ContainsFunc(y.a, func(p program.Phase) bool { return p.Op != program.Work && p.Op != program.Sleep })
+	}
+	y.known[k] = plain
+	return plain
 }
 
 func (y *symmetry) samePhases(g int32, a, b []program.Phase) bool {
