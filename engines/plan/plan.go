@@ -35,6 +35,7 @@ type Planner struct {
 	gangs    Memo[gangKey, *Gang]
 	coRuns   map[coRunKey]Piece
 	kernels  Memo[kernelKey, *program.Kernel] // of ranks with copies
+	Fused    []string                         // captured kernels that the plan makes part of others, by name, each once
 	Kept     int64                            // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Measured bool                             // kernels last their measured times and hold no slots
 	Ahead    bool                             // hosts run ahead of the devices as in a loop (runAhead)

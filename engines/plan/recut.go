@@ -34,6 +34,16 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 	return recut.Chains(w, chains, n, cutter(w, m, sc, channels)), ""
 }
 
+// JoinChains is the Strategy.Rebuild of strategies that serve a kernel and its collective: the
+// workload with each of its chains as such a pair (rule V20); the workload itself if it has none.
+func JoinChains(w *workload.Workload, m machine.Machine, _ Values, sc Scenario) *workload.Workload {
+	chains := pairs.Chains(w)
+	if len(chains) == 0 {
+		return w
+	}
+	return recut.Joined(w, chains, cutter(w, m, sc, 0))
+}
+
 // Undecomposed is the workload with its chains in one part each and its pipelined collectives
 // (async tensor parallelism) as the library's; the workload itself if it has neither.
 func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels int) *workload.Workload {

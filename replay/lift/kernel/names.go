@@ -40,7 +40,7 @@ func ClassOf(kernel string) Class {
 		class Class
 		words []string
 	}{
-		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
+		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
 		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
 		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
 		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
@@ -57,6 +57,42 @@ func ClassOf(kernel string) Class {
 		}
 	}
 	return Unknown
+}
+
+// A Part is what of its input an element of a light kernel's output needs.
+type Part uint8
+
+// The parts.
+const (
+	Whole     Part = iota // all of it, or the name does not say
+	OfElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
+	OfRow                 // its row: norms, softmax, quantisation by row
+)
+
+// PartOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
+func PartOf(op *workload.Op) Part {
+	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
+		return Whole
+	}
+	for _, p := range [...]struct {
+		part  Part
+		words []string
+	}{
+		{OfElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
+		{Whole, []string{"batch_norm", "batchnorm", "bn_", "group_norm", "groupnorm", "gammabeta", "copy", "transpose", "permute", "cat", "clone", "embedding", "index", "scatter", "gather"}},
+		{OfRow, []string{"layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "quant"}},
+		{OfElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
+	} {
+		if NameHas(op.Name, p.words...) {
+			return p.part
+		}
+	}
+	return Whole
+}
+
+// Multiplies reports whether a kernel is a GEMM, by its shape or its name.
+func Multiplies(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || op.Shape.Kind == workload.NoShape && ClassOf(op.Name) == Matrix)
 }
 
 // OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
