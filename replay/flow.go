@@ -36,6 +36,7 @@ type flows struct {
 	index       map[classKey]int32 // the other classes
 	classes     []flowClass        // by class of the System
 	coRun       [][]int32          // by GPU: classes with a co-run slowdown
+	fold        *fold              // nil: none
 	shares      []float64          // by GPU: share of its memory guaranteed to communication
 }
 

@@ -98,6 +98,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		return err
 	}
 	d := difference.Of(x, y)
+	a.shown = &d
 	if o.above >= 0 {
 		d.Check(o.above)
 	}

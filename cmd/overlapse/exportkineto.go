@@ -240,8 +240,7 @@ func withProfile(path string, read func(io.Reader) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, files.WithoutPath(err))
 	}
-	defer z.Close()
-	return read(z)
+	return cmp.Or(read(z), z.Close())
 }
 
 // printIsolated says what is in the profiles, and how inductor reads one.

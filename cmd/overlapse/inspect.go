@@ -85,6 +85,7 @@ func (a *app) inspect(o inspectOptions) error {
 		on = &m
 	}
 	v := inspection.Of(w, metrics, on)
+	a.shown = v
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, v.JSON())
 	}

@@ -180,6 +180,7 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replay
 
 // writeReplayed prints the result in the format of the flags.
 func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
+	a.shown = r
 	switch f := replayForms().named(o.format); {
 	case f.binary:
 		return f.write(a.Data, r)

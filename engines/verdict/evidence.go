@@ -268,6 +268,9 @@ func (v *assessment) build() {
 	if !v.out.Strategy.Rebuilds {
 		return
 	}
+	if parts := v.out.Changed.Fused; len(parts) > 0 {
+		v.addCaveat(invalid, "%s as part of another kernel needs a fused build, of which nothing was measured", plan.ShortName(parts[0]))
+	}
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {
 			op := &v.w.Ops[id]

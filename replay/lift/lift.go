@@ -11,6 +11,7 @@ package lift
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -30,12 +31,12 @@ type Options struct {
 
 	WithoutHosts bool // leave out what the hosts did, which only a replay needs: Workload.Hosts
 
-	// Sizes and tiles given by the user, by kernel: its name, whole or up to its arguments, or
-	// name@workgroups for launches with that number of workgroups.
+	// Sizes and tiles of kernels, beside those of Dataflow, by kernel: its name, whole or up to its
+	// arguments, or name@workgroups for launches with that number of workgroups.
 	Shapes map[string]workload.Shape
 	Tiles  map[string]workload.Tiling // Tiles alone, or TileM and TileN; the rest is derived
 
-	Dataflow []dataflow.Correction // of what depends on what, by the user
+	Dataflow []dataflow.Correction // of what depends on what, and of the sizes of kernels, by the user
 }
 
 // NoDeviceOperation is the note of a workload without operations.
@@ -56,7 +57,10 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	}
 	order.Gather(run, l.sources)
 	w.Steps = order.Steps(l.sources)
-	kernels, ranges := kernel.NewReader(run, o.Shapes, o.Tiles), dataflow.Ranges(run.Names)
+	shapes, tiles := dataflow.Sizes(o.Dataflow)
+	maps.Copy(shapes, o.Shapes)
+	maps.Copy(tiles, o.Tiles)
+	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.Ranges(run.Names)
 	hosts := make([]order.Recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		rank := &l.sources[i]

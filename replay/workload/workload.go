@@ -242,6 +242,7 @@ type Pair struct {
 	Evidence   []string
 	Confidence float64 // 0..1
 	Step       int32
+	Joins      int   // captured kernels of different tables that stand as its first operation; 0: it is as captured
 	Experts    int32 // rows of the GEMM for each row that is communicated: the experts of a token; 0: one
 }
 

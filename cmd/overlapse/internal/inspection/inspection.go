@@ -120,6 +120,14 @@ type ledgerEntry struct {
 	Positions []int64 `json:"positions"` // of the first
 }
 
+// RankLabels name the rows of the ranks in timelines.
+func (v *Inspection) RankLabels() (list []string) {
+	for row := range v.workload.Run.Ranks {
+		list = append(list, v.workload.Run.RankLabel(int32(row)))
+	}
+	return list
+}
+
 // Print prints the answer, then the tables behind it.
 func (v *Inspection) Print(con *console.Console) {
 	v.Console = con

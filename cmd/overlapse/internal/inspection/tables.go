@@ -143,7 +143,11 @@ func kernelNames(ks []summary.KernelSummary) []string {
 			at = max(at, n)
 		}
 		rest := strings.ToValidUTF8(k.Name[at:], "")
-		name := words.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		name, most := layout.ShortName(k.Name), nameWidth/2
+		if strings.Contains(name, " ") { // with a tile
+			most = nameWidth * 2 / 3
+		}
+		name = words.Shorten(name, most)
 		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
 	return names

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -170,6 +171,10 @@ func (r *Replayed) why() (lines []string) {
 		}
 	}
 	for _, p := range r.Waves {
+		if f := p.Fused; f != nil {
+			lines = append(lines, fmt.Sprintf("pair %d: tilesync makes %s part of the two GEMMs (a fused build): no %s as a kernel of its own, %s less memory traffic",
+				p.Pair, strings.Join(f.Kernels, " and "), words.Micros(trace.Time(f.Time)), layout.Bytes(int64(f.Bytes))))
+		}
 		if p.Apart-p.Together < 0.01 {
 			continue
 		}
