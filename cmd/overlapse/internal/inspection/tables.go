@@ -88,8 +88,8 @@ func (v *Inspection) printKernels() {
 	names := kernelNames(ks)
 	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.Top}
 	for i, k := range ks {
-		tiles := ""
-		if k.Tile != "" {
+		tiles := k.Tile
+		if k.Tiles > 0 {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
 		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
