@@ -35,11 +35,12 @@ type Planner struct {
 	gangs    Memo[gangKey, *Gang]
 	coRuns   map[coRunKey]Piece
 	kernels  Memo[kernelKey, *program.Kernel] // of ranks with copies
-	Kept     int64                            // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured bool                             // kernels last their measured times and hold no slots
-	Ahead    bool                             // hosts run ahead of the devices as in a loop (runAhead)
-	once     bool                             // IssueAhead: there is one iteration
-	anchored bool                             // AtCapturedStarts
+	times    Memo[timeKey, float64]
+	Kept     int64 // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured bool  // kernels last their measured times and hold no slots
+	Ahead    bool  // hosts run ahead of the devices as in a loop (runAhead)
+	once     bool  // IssueAhead: there is one iteration
+	anchored bool  // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
@@ -139,7 +140,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
-		kernels: map[kernelKey]*program.Kernel{}, Done: make([]program.Flag, len(w.Ops)),
+		kernels: map[kernelKey]*program.Kernel{}, times: map[timeKey]float64{}, Done: make([]program.Flag, len(w.Ops)),
 	}
 	pl.countRereads()
 	type flagKey struct {
