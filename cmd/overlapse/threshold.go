@@ -148,10 +148,7 @@ func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
 
 // replay replays the captured schedule and all strategies with a batch, in eighths.
 func (s *batchSearch) replay(batch int) error {
-	w := s.w
-	if batch != eighths {
-		w = plan.Batched(w, s.m, s.sc, batch, eighths, 1)
-	}
+	w := plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
 	for _, sel := range append([]plan.Selection{engines.CapturedSelection()}, s.sel...) {
 		out, err := compare.Run(w, s.m, sel, s.sc, s.opts)
 		if err != nil {
