@@ -24,9 +24,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ofServing are the strategies that `tune --threshold batch` compares unless others are given.
-const ofServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot"
-
 // Batches are tried in factors of four from the captured one, and refined where a strategy begins
 // or ceases to pay, all in eighths of the captured batch.
 const (
@@ -79,7 +76,7 @@ type batchSearch struct {
 // threshold prints from which batch on strategies pay.
 func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if o.Strategy == "all" {
-		o.Strategy = ofServing
+		o.Strategy = engines.OfServing
 	}
 	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {

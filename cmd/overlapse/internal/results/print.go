@@ -95,7 +95,7 @@ func (r *Replayed) title() string {
 	}
 	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != words.Micros(trace.Time(r.base))) {
 		profiled, with := "without the profiler", "it"
-		if loads := loaded(r.workload); 100*loads > trace.Time(r.Measured) {
+		if loads := loaded(r.workload); 10*loads > trace.Time(r.Measured) {
 			profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
 		}
 		if r.Rescaled == nil {
