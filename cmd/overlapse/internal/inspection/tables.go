@@ -320,7 +320,7 @@ func (v *Inspection) dependenciesText() {
 	}
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
-		n, how = guessed, "guessed (--all says how to record them)"
+		n, how = guessed, "guessed"
 	}
 	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, words.Counted(total, "operation"), how))
 }
@@ -336,15 +336,7 @@ func (v *Inspection) printDependencies() {
 		"operations", "exact", "annotated", "guessed", "given", "edges",
 		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
 	}}
-	guessed := s.Operations["guessed"]
-	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
 	v.Show(&t)
-	if 2*guessed > len(v.workload.Ops) {
-		fmt.Fprintln(v.Out, strings.Join([]string{
-			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
-			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
-			"export its trace to et/rank0.json, and keep the folder et beside these files.",
-		}, "\n"))
-	}
 }
