@@ -19,7 +19,7 @@ import (
 )
 
 // private finds what a shared profile must not have: paths of a file system, hosts, addresses.
-var private = regexp.MustCompile(`(?:^|[\s"'(])(?:~|/(?:home|root|mnt|data|scratch|users?|tmp|var|work|opt)/)\S*|\b\d+\.\d+\.\d+\.\d+\b|\b[\w-]+\.(?:local|internal|lan|corp)\b|\b[\w.]+@[\w.]+\b`)
+var private = regexp.MustCompile(`(?:^|[\s"'(])(?:~|/(?:home|root|mnt|data|scratch|users?|tmp|var|work|opt)/)[\w./-]*|\b\d+\.\d+\.\d+\.\d+\b|\b[\w-]+\.(?:local|internal|lan|corp)\b|\b[\w.]+@[\w.]+\b`)
 
 // checkMachine checks a machine file that is to be shared, with the folder of its rows, as
 // capture.py writes it; "": none.
@@ -60,7 +60,7 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 	if found != "" {
 		cure = "remove it"
 	}
-	say("private", cure, "%s", map[bool]string{true: "no path, host or address", false: fmt.Sprintf("has %q", strings.TrimSpace(found))}[found == ""])
+	say("private", cure, "%s", map[bool]string{true: "no path, host or address", false: fmt.Sprintf("has %q", strings.Trim(found, " \n\t\"'("))}[found == ""])
 	if folder == "" {
 		say("rows", "overlapse machines --check "+words.ShellWord(file)+" FOLDER", "nobody can compute the numbers again without the rows that they were read off")
 	} else {
