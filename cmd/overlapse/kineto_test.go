@@ -166,6 +166,21 @@ func TestKinetoOfStrategy(t *testing.T) {
 			t.Errorf("%s: operators of %d of %d kernels are known", file, known, kernels)
 		}
 	}
+	one := filepath.Join(t.TempDir(), "all.json")
+	printed(t, "export", "../../samples/fsdp-step", "--to", "chrome", "--strategy", "multistream:keep_gathered=on", "-o", one)
+	p, _ := profileOf(t, one)
+	numbered, named := 0, 0
+	for _, e := range p.Events {
+		if e.Cat == "kernel" && e.Args.External != 0 {
+			numbered++
+		}
+		if e.Args.Collective == "_allgather_base" {
+			named++
+		}
+	}
+	if p.Distributed.Rank == nil || p.Distributed.World != 2 || len(p.Devices) != 1 || numbered < 400 || named != 14 {
+		t.Errorf("chrome: %+v, %d kernels with an operator, %d all-gathers", p.Distributed, numbered, named)
+	}
 	if text := string(printed(t, "inspect", dir)); !strings.Contains(text, "2 ranks on NVIDIA H200 · 42.98 ms") {
 		t.Error(text)
 	}

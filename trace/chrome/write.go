@@ -78,6 +78,17 @@ type Counter struct {
 // launched work. Times are exact. Read returns the same run, except for its ledger, and
 // skips the further arrows and the counters.
 func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
+	return WriteOf(w, run, nil, flows, counters)
+}
+
+// WriteOf is Write of a simulated run whose operators are known. Other tools find in it what
+// PyTorch's profiler writes: devices, process groups, the number of each kernel's operator. A
+// file of several ranks goes by the first of them.
+func WriteOf(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []Counter) error {
+	foreign, err := json.Marshal(newKinetoHeader(run, 0, of))
+	if err != nil {
+		return err
+	}
 	head, err := json.Marshal(nativeHeader{
 		Version:   nativeVersion,
 		Name:      run.Name,
@@ -98,8 +109,9 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 	if err != nil {
 		return err
 	}
-	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10)}
-	out.b = append(out.b, `{"schemaVersion":1,"displayTimeUnit":"ns","overlapse":`...)
+	out := writer{run: run, of: of, w: bufio.NewWriterSize(w, 64<<10)}
+	out.b = append(out.b, foreign[:len(foreign)-1]...)
+	out.b = append(out.b, `,"displayTimeUnit":"ns","overlapse":`...)
 	out.b = append(out.b, head...)
 	out.b = append(out.b, `,"traceEvents":[`...)
 	out.rows()
@@ -128,6 +140,7 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 
 type writer struct {
 	run   *trace.Run
+	of    *Operators // of a simulated run; nil: none, or the run's own
 	w     *bufio.Writer
 	b     []byte
 	comma bool
@@ -255,6 +268,9 @@ func (w *writer) span(id trace.SpanID) {
 	w.raw(`,"args":{"device":`)
 	w.int(int64(w.run.Lanes[s.Lane].Device))
 	w.optional("parent", int32(s.Parent))
+	if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+		w.external(w.launched(id, s))
+	}
 	if s.Attr != trace.None {
 		switch {
 		case s.Kind == trace.HostCall || s.Kind == trace.Launch:
