@@ -26,7 +26,10 @@ type Operators struct {
 // collectives. Workgroups are left out. A simulated rank has no host; where of is not nil, each
 // operator is an event at the start of its first kernel.
 func WriteRank(w io.Writer, run *trace.Run, row int32, of *Operators) error {
-	out := rankWriter{writer: writer{run: run, of: of, w: bufio.NewWriterSize(w, 64<<10)}, written: map[int64]bool{}}
+	out := rankWriter{writer: writer{run: run, of: of, w: bufio.NewWriterSize(w, 64<<10), row: row, operators: map[int64]bool{}}}
+	if of == nil {
+		out.operators = operatorsOf(run, row)
+	}
 	out.at = func(s trace.Span) (pid, tid int64) {
 		l := run.Lanes[s.Lane]
 		if l.Kind == trace.Queue {
@@ -115,7 +118,7 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 	name, attr := w.run.NameOf(s), s.Attr != trace.None
 	switch {
 	case s.Kind == trace.HostCall || s.Kind == trace.Launch:
-		w.begin(categories[s.Kind], name, s)
+		w.begin(categoryFor(w.run, s), name, s)
 		if attr {
 			w.operation(&w.run.Calls[s.Attr])
 		}
@@ -130,7 +133,7 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 			name = "Memcpy PtoP (Device -> Device), " + name
 		}
 		w.begin(categoryFor(w.run, s), name, s)
-		w.external(call)
+		w.external(s, call)
 		if attr && s.Kind == trace.Copy {
 			w.copy(&w.run.Copies[s.Attr])
 		} else if attr {
@@ -160,29 +163,41 @@ func (w *writer) launched(id trace.SpanID, s trace.Span) *trace.Call {
 	return &run.Calls[run.Spans[launch].Attr]
 }
 
-// external writes the number of an operator.
-func (w *writer) external(c *trace.Call) {
-	if c != nil && c.External != 0 {
+// external writes the number of the operator behind device work, if an event is of it.
+func (w *writer) external(s trace.Span, c *trace.Call) {
+	if c != nil && w.run.Lanes[s.Lane].Rank == w.row && w.operators[c.External] {
 		w.field("External id", c.External)
 	}
+}
+
+// operatorsOf are the numbers of the operators of a rank.
+func operatorsOf(run *trace.Run, row int32) map[int64]bool {
+	numbers := map[int64]bool{}
+	for _, s := range run.Spans {
+		if s.Kind == trace.HostCall && s.Attr != trace.None && run.Lanes[s.Lane].Rank == row {
+			if c := &run.Calls[s.Attr]; c.Correlation == 0 && c.External != 0 {
+				numbers[c.External] = true
+			}
+		}
+	}
+	return numbers
 }
 
 // call is launched, after the operator of a simulated kernel, which is written before its first
 // kernel.
 func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
 	c := w.launched(id, s)
-	if c == nil || w.of == nil || c.External == 0 || w.written[c.External] {
+	if c == nil || w.of == nil || c.External == 0 || w.operators[c.External] {
 		return c
 	}
-	w.written[c.External] = true
-	run := w.of.Run
-	if k := run.Kernel(run.Spans[w.of.SpanOf(s)]); k != nil && k.Op != trace.None {
+	if k := w.of.Run.Kernel(w.of.Run.Spans[w.of.SpanOf(s)]); k != nil && k.Op != trace.None {
+		w.operators[c.External] = true
 		at := w.at
 		w.at = func(trace.Span) (pid, tid int64) { return hostProcess, 1 }
-		w.begin(categories[trace.HostCall], run.Operators[k.Op].Name, trace.Span{Start: s.Start, End: s.Start + 1})
+		w.begin(categories[trace.HostCall], w.of.Run.Operators[k.Op].Name, trace.Span{Start: s.Start, End: s.Start + 1})
 		w.at = at
 		w.field("External id", c.External)
-		w.inputs(&run.Operators[k.Op])
+		w.inputs(&w.of.Run.Operators[k.Op])
 		w.raw("}}")
 	}
 	return c
@@ -190,7 +205,9 @@ func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
 
 // operation writes the arguments of a host call.
 func (w *rankWriter) operation(c *trace.Call) {
-	w.field("External id", c.External)
+	if c.External != 0 {
+		w.field("External id", c.External)
+	}
 	if c.Correlation != 0 {
 		w.field("correlation", c.Correlation)
 	}
