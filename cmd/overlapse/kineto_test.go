@@ -38,6 +38,7 @@ type kinetoFile struct {
 		Dur       float64
 		Args      struct {
 			External   int64  `json:"External id"`
+			Other      int64  `json:"external id"` // as no tool of PyTorch reads it
 			Stream     *int64 `json:"stream"`
 			Collective string `json:"Collective name"`
 			Ranks      string `json:"Process Group Ranks"`
