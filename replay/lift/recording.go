@@ -3,7 +3,6 @@ package lift
 import (
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -69,19 +68,4 @@ func (l *lifter) noteUnknownSizes() {
 		what += ": " + how
 	}
 	l.noteCount(n, "collective", "collectives", what)
-}
-
-// RecordDependencies says how to record what operations depend on, in lines.
-func RecordDependencies(w *workload.Workload) []string {
-	if EngineOf(w.Run).Serves() {
-		return []string{
-			"Most dependencies are guessed from streams, events and names: the profilers of serving engines record none.",
-			"Those of captured graphs are in profiles by PyTorch's CUPTI backend (2026) with enable_graph_dependencies.",
-		}
-	}
-	return []string{
-		"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
-		"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
-		"export its trace to et/rank0.json, and keep the folder et beside these files.",
-	}
 }
