@@ -62,6 +62,11 @@ func OfLibrary(name string) bool {
 	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_")
 }
 
+// Copies reports whether an op moves data and computes nothing, by its name.
+func Copies(op *workload.Op) bool {
+	return op.Kind == trace.Copy || !op.Matrix() && NameHas(op.Name, "copy", "chunk_cat", "concat", "memcpy")
+}
+
 // MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
 // rows through an index.
 func MovesRows(op *workload.Op) bool {
