@@ -153,6 +153,7 @@ const (
 	Timing               // inferred from times
 	Planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
+	Marked               // the same, as ranges of a framework or arguments of compiled kernels show
 )
 
 func (r Reason) String() string {
@@ -164,6 +165,7 @@ func (r Reason) String() string {
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
 		"recorded accesses",
+		"ranges of the framework",
 	}[r]
 }
 
