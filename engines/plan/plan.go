@@ -35,7 +35,7 @@ type Planner struct {
 	gangs    Memo[gangKey, *Gang]
 	coRuns   map[coRunKey]Piece
 	measured map[measuredKey]*program.Kernel // of copied ranks
-	Fused    []string                        // captured kernels that the plan makes part of others, by name, each once
+	Never    []string                        // NeverRun
 	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Measured bool                            // kernels last their measured times and hold no slots
 	Ahead    bool                            // hosts run ahead of the devices as in a loop (runAhead)
@@ -237,6 +237,19 @@ func (pl *Planner) LimitToPairs(from int) {
 	for i := from; i < len(pl.Pairs); i++ {
 		pl.Pairs[i].Settings = &own
 	}
+}
+
+// NeverRun notes a reason for which nothing like the plan has run on hardware, each once. A
+// prediction counts it as a setting that was never run.
+func (pl *Planner) NeverRun(why string) {
+	if !slices.Contains(pl.Never, why) {
+		pl.Never = append(pl.Never, why)
+	}
+}
+
+// FusedBuild is the reason of a captured kernel that becomes part of another one.
+func FusedBuild(op *workload.Op) string {
+	return ShortName(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
 }
 
 // OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy

@@ -147,9 +147,7 @@ func leaveBeside(pl *plan.Planner) {
 					delete(pl.Replaced, op.ID)
 				}
 				for _, op := range t.fused {
-					if !slices.Contains(pl.Fused, op.Name) {
-						pl.Fused = append(pl.Fused, op.Name)
-					}
+					pl.NeverRun(plan.FusedBuild(op))
 				}
 				l.Between[a.Rank] = slices.DeleteFunc(l.Between[a.Rank], func(id int32) bool { return !pl.Replaced[id] })
 			}
