@@ -201,11 +201,12 @@ type Changes struct {
 	Workload *workload.Workload
 	Pairs    []*workload.Pair
 	Never    []string // reasons for which nothing like it has run on hardware
+	Notes    []string // on what the plan did
 }
 
 // Changes returns what the plan changes.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Never: pl.Never}
+	c := Changes{Workload: pl.Workload, Never: pl.Never, Notes: pl.Notes}
 	for i := range pl.Pairs {
 		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
 	}

@@ -55,6 +55,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		}
 	}
 	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"
+	t.note(v)
 	pl.Program.Arbiter = t.arbiterOf(v)
 	return t.emit, nil
 }
