@@ -159,3 +159,15 @@ func TestOccupancyRefusals(t *testing.T) {
 		}
 	}
 }
+
+// Where settings that shape a captured GEMM's room on the device can do nothing, they say why.
+func TestOccupancyNotes(t *testing.T) {
+	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
+	m := plantest.H200(t, 4)
+	for set, want := range map[string]string{"priority=on": "are resident at once", "lds=200": "leaves as many workgroups", "buffers=2": ""} {
+		got := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings(set))
+		if notes := strings.Join(got.Changed.Notes, "; "); got.Result == nil || !strings.Contains(notes, want) || want == "" && notes != "" {
+			t.Errorf("%s: %q %s", set, notes, got.Why)
+		}
+	}
+}
