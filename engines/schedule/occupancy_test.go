@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
