@@ -194,9 +194,8 @@ func (s *scaler) roof(took, bytes, share, ratio float64) (t roofed) {
 	if moving > 0 {
 		moving *= s.from.GPU.Memory.Value / s.to.GPU.Memory.Value
 	}
-	rest /= ratio
-	busy = math.Hypot(moving, rest)
-	t.is[1], t.is[2] = share*moving*moving/busy, share*rest*rest/busy
+	t.is[2] = share * t.was[2] / ratio
+	t.is[1] = share*math.Hypot(moving, rest/ratio) - t.is[2]
 	return t
 }
 

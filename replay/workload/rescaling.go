@@ -62,3 +62,6 @@ func (r *Rescaling) Guessed() float64 {
 	}
 	return float64(guessed) / float64(max(1, all))
 }
+
+// TooGuessed reports whether more than a third of the captured time is scaled by guesses: no change is stated then.
+func (r *Rescaling) TooGuessed() bool { return !r.Same && r.Guessed() > 1.0/3 }
