@@ -94,8 +94,9 @@ type Op struct {
 // kernel, point the op to a changed copy.
 type Kernel struct {
 	Name      string
-	Dense     bool // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
-	Moves     bool // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
+	Dense     bool    // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
+	Moves     bool    // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
+	Inputs    float64 // bytes of the inputs of the operator, of attention and convolutions of unknown traffic; 0: unknown
 	Shape     Shape
 	Tiling    Tiling
 	Footprint program.Footprint
