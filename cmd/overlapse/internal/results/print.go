@@ -257,7 +257,7 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
-	case verdict.Guessed(r.workload) && !lift.EngineOf(r.workload.Run).Serves():
+	case verdict.Guessed(r.workload) && lift.EngineOf(r.workload.Run) == lift.NoEngine:
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}
 	return "overlapse tune " + input
