@@ -3,10 +3,10 @@ package engines_test
 import (
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
@@ -40,18 +40,8 @@ func TestFoldedAsUnfolded(t *testing.T) {
 		if of.ranks > 8 && testing.Short() {
 			continue
 		}
-		w := plantest.LiftSample(t, of.name)
-		run := *w.Run
-		run.Ranks = slices.Clone(run.Ranks)
-		copied, err := lift.Workload(&run, lift.Options{World: of.ranks})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := profile.Load(fmt.Sprintf("h200:%d", of.ranks))
-		if err != nil {
-			t.Fatal(err)
-		}
-		samples = append(samples, sample{fmt.Sprintf("%s:%d", of.name, of.ranks), copied, m})
+		w, m := copied(t, of.name, of.ranks)
+		samples = append(samples, sample{fmt.Sprintf("%s:%d", of.name, of.ranks), w, m})
 	}
 	all, err := engines.ParseSelection("all")
 	if err != nil {
@@ -64,31 +54,59 @@ func TestFoldedAsUnfolded(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			for _, solo := range []bool{false, true} {
-				name := fmt.Sprintf("%s %s solo=%v", x.name, s, solo)
-				a, errA := replay.Simulate(x.m, pl.Program, replay.Options{Solo: solo})
-				b, errB := replay.Simulate(x.m, pl.Program, replay.Options{Solo: solo, Unfolded: true})
-				if fmt.Sprint(errA) != fmt.Sprint(errB) {
-					t.Errorf("%s: %v, unfolded %v", name, errA, errB)
-				}
-				if errA != nil || a.Folded.Classes == 0 {
-					t.Logf("%s: %d ranks, not folded", name, x.w.World)
-					continue
-				}
-				folds++
-				t.Logf("%s: %d ranks as %d", name, a.Folded.GPUs, a.Folded.Classes)
-				if b.Approximation.Paths > 0 {
-					if off := math.Abs(float64(a.Makespan)/float64(b.Makespan) - 1); off > b.Approximation.Error+1e-9 {
-						t.Errorf("%s: %d ns, unfolded %d ns, of which up to %.4f are approximate", name, a.Makespan, b.Makespan, b.Approximation.Error)
-					}
-					continue
-				}
+			name := x.name + " " + s.String()
+			a, errA := replay.Simulate(x.m, pl.Program, replay.Options{Solo: true})
+			b, errB := replay.Simulate(x.m, pl.Program, replay.Options{Solo: true, Unfolded: true})
+			if fmt.Sprint(errA) != fmt.Sprint(errB) {
+				t.Errorf("%s: %v, unfolded %v", name, errA, errB)
+			}
+			if errA != nil || a.Folded.Classes == 0 {
+				continue
+			}
+			folds++
+			t.Logf("%s: %d ranks as %d", name, a.Folded.GPUs, a.Folded.Classes)
+			if b.Approximation.Paths == 0 {
 				sameResults(t, name, a, b)
+			} else if off := math.Abs(float64(a.Makespan)/float64(b.Makespan) - 1); off > b.Approximation.Error+1e-9 {
+				t.Errorf("%s: %d ns, unfolded %d ns, of which up to %.4f are approximate", name, a.Makespan, b.Makespan, b.Approximation.Error)
 			}
 		}
 	}
-	if folds < 50 {
+	if folds < 100 {
 		t.Errorf("%d simulations were folded", folds)
+	}
+}
+
+// copied is a sample with copies of its ranks, and a machine for them.
+func copied(t testing.TB, name string, ranks int) (*workload.Workload, machine.Machine) {
+	t.Helper()
+	w, err := lift.Workload(plantest.LiftSample(t, name).Run, lift.Options{World: ranks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := profile.Load(fmt.Sprintf("h200:%d", ranks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, m
+}
+
+// BenchmarkFold plans and simulates 64 ranks of a step of two captured ones under all strategies, on as
+// many cores as there are.
+func BenchmarkFold(b *testing.B) {
+	all, err := engines.ParseSelection("all")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"ddp-step", "fsdp-step"} {
+		w, m := copied(b, name, 64)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

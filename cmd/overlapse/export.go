@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -28,6 +29,8 @@ type exportOptions struct {
 
 	strategy string
 	isolated bool // of kineto
+
+	operators *chrome.Operators // of the schedule that is written; nil: unknown
 
 	// of a picture
 	rank     int
@@ -87,7 +90,7 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
 	return append(forms[*trace.Run]{
 		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
-			return results.WritePerfetto(plain.JSON(w), run, nil, nil)
+			return results.WritePerfetto(plain.JSON(w), run, o.operators, nil, nil)
 		}},
 		{name: "kineto", note: "a folder of PyTorch profiles"},
 		{name: "pprof", binary: true, write: func(w io.Writer, run *trace.Run) error { return pprof.Write(w, run, nil) }},
@@ -121,10 +124,11 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	if o.to == "kineto" {
 		return a.exportKineto(ctx, o)
 	}
-	run, _, err := a.exported(ctx, o)
+	run, operators, err := a.exported(ctx, o)
 	if err != nil {
 		return err
 	}
+	o.operators = operators
 	f := o.forms().named(o.to)
 	if o.output == "" {
 		if err := f.notOnTerminal(a, "give -o FILE, or a pipe"); err != nil {

@@ -38,6 +38,7 @@ type kinetoFile struct {
 		Dur       float64
 		Args      struct {
 			External   int64  `json:"External id"`
+			Other      int64  `json:"external id"` // as no tool of PyTorch reads it
 			Stream     *int64 `json:"stream"`
 			Collective string `json:"Collective name"`
 			Ranks      string `json:"Process Group Ranks"`
@@ -168,6 +169,43 @@ func TestKinetoOfStrategy(t *testing.T) {
 	}
 	if text := string(printed(t, "inspect", dir)); !strings.Contains(text, "2 ranks on NVIDIA H200 · 42.98 ms") {
 		t.Error(text)
+	}
+}
+
+// Every number of an operator that a kernel names is that of one cpu_op: PyTorch's
+// profile_analysis fails at others.
+func TestOperatorsOfExports(t *testing.T) {
+	dir := t.TempDir()
+	printed(t, "export", "../../samples/fsdp-step", "--to", "kineto", "-o", dir+"/measured")
+	printed(t, "export", "../../samples/fsdp-step", "--to", "kineto", "--strategy", "decompose", "-o", dir+"/decompose")
+	printed(t, "export", "../../samples/fsdp-step", "--to", "chrome", "-o", dir+"/measured.json")
+	printed(t, "export", "../../samples/fsdp-step", "--to", "chrome", "--strategy", "bulk", "-o", dir+"/bulk.json")
+	for file, least := range map[string]int{"measured/rank0.json.gz": 300, "measured/rank1.json.gz": 300, "decompose/rank1.json.gz": 200, "measured.json": 300, "bulk.json": 0} {
+		p, _ := profileOf(t, filepath.Join(dir, file))
+		operators, named, gathers := map[int64]int{}, 0, 0
+		for _, e := range p.Events {
+			if e.Cat == "cpu_op" && e.Args.External != 0 {
+				operators[e.Args.External]++
+			}
+		}
+		for _, e := range p.Events {
+			if e.Args.Collective == "_allgather_base" {
+				gathers++
+			}
+			if id := e.Args.External; e.Cat == "kernel" && id != 0 {
+				if named++; operators[id] != 1 {
+					t.Fatalf("%s: %d cpu_op with the number %d of %s", file, operators[id], id, e.Name)
+				}
+			}
+		}
+		for id, n := range operators {
+			if n > 1 {
+				t.Errorf("%s: %d cpu_op with the number %d", file, n, id)
+			}
+		}
+		if named < least || gathers == 0 || p.Distributed.Rank == nil || p.Distributed.World != 2 || len(p.Devices) != 1 {
+			t.Errorf("%s: %d kernels name an operator; %d all-gathers; %+v", file, named, gathers, p.Distributed)
+		}
 	}
 }
 

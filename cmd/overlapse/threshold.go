@@ -24,9 +24,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ofServing are the strategies that `tune --threshold batch` compares unless others are given.
-const ofServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot"
-
 // Batches are tried in factors of four from the captured one, and refined where a strategy begins
 // or ceases to pay, all in eighths of the captured batch.
 const (
@@ -79,7 +76,7 @@ type batchSearch struct {
 // threshold prints from which batch on strategies pay.
 func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if o.Strategy == "all" {
-		o.Strategy = ofServing
+		o.Strategy = engines.OfServing
 	}
 	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
@@ -148,10 +145,7 @@ func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
 
 // replay replays the captured schedule and all strategies with a batch, in eighths.
 func (s *batchSearch) replay(batch int) error {
-	w := s.w
-	if batch != eighths {
-		w = plan.Batched(w, s.m, s.sc, batch, eighths, 1)
-	}
+	w := plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
 	for _, sel := range append([]plan.Selection{engines.CapturedSelection()}, s.sel...) {
 		out, err := compare.Run(w, s.m, sel, s.sc, s.opts)
 		if err != nil {

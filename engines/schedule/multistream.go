@@ -68,7 +68,7 @@ var Multistream = plan.Strategy{
 		n := v.Int("interleave")
 		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
 		serves := slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })
-		if n < 2 || n > mostBatches || trains || !serves && chainsOf(w) >= n {
+		if n < 2 || n > mostBatches || trains || !serves && chainsOf(w) > 1 {
 			return w
 		}
 		return plan.Batched(w, m, sc, 1, 1, n)

@@ -80,11 +80,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
 		}
 	}
-	for i := range l.sources {
-		for _, b := range l.sources[i].Batches[min(len(w.Steps), len(l.sources[i].Batches)):] {
-			w.Steps = append(w.Steps, workload.Step{Name: fmt.Sprint("step ", len(w.Steps)+1), Batch: b, Found: true})
-		}
-	}
+	l.steps()
 	l.fill()
 	l.sources, l.flows = nil, nil // for the garbage collector
 	l.collect()
@@ -116,6 +112,38 @@ type lifter struct {
 	refuted int                 // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
+}
+
+// steps adds the steps that the lift found, and leaves out marked ones in which no device
+// operation was launched, such as the rest of one before the profiler began.
+func (l *lifter) steps() {
+	used := make([]bool, len(l.Steps))
+	for i := range l.sources {
+		rank := &l.sources[i]
+		for _, b := range rank.Batches[min(len(l.Steps), len(rank.Batches)):] {
+			l.Steps, used = append(l.Steps, workload.Step{Name: fmt.Sprint("step ", len(l.Steps)+1), Batch: b, Found: true}), append(used, true)
+		}
+		for k := range rank.Ops {
+			if at := rank.Ops[k].Step; at >= 0 {
+				used[at] = true
+			}
+		}
+	}
+	var steps []workload.Step
+	rows := make([]int32, len(used))
+	for at, step := range l.Steps {
+		if rows[at] = int32(len(steps)); used[at] {
+			steps = append(steps, step)
+		}
+	}
+	l.Steps = steps
+	for i := range l.sources {
+		for k := range l.sources[i].Ops {
+			if op := &l.sources[i].Ops[k]; op.Step >= 0 {
+				op.Step = rows[op.Step]
+			}
+		}
+	}
 }
 
 // noteEstimates adds a note about the estimates in a run without measurements.

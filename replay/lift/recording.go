@@ -3,7 +3,6 @@ package lift
 import (
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -18,6 +17,9 @@ const (
 	VLLM
 	PyTorch // PyTorch's profiler, no engine known
 )
+
+// Serves reports whether it serves models: its profiler takes no execution traces.
+func (e Engine) Serves() bool { return e == SGLang || e == VLLM }
 
 // EngineOf finds what ran the job.
 func EngineOf(run *trace.Run) Engine {
@@ -66,20 +68,4 @@ func (l *lifter) noteUnknownSizes() {
 		what += ": " + how
 	}
 	l.noteCount(n, "collective", "collectives", what)
-}
-
-// RecordDependencies says how to record what operations depend on, in lines.
-func RecordDependencies(w *workload.Workload) []string {
-	switch EngineOf(w.Run) {
-	case SGLang, VLLM:
-		return []string{
-			"Most dependencies are guessed from streams, events and names: the profilers of serving engines record none.",
-			"Those of captured graphs are in profiles of PyTorch 2.13 by its CUPTI backend with enable_graph_dependencies.",
-		}
-	}
-	return []string{
-		"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
-		"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
-		"export its trace to et/rank0.json, and keep the folder et beside these files.",
-	}
 }

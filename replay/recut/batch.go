@@ -9,7 +9,7 @@ import (
 )
 
 // Batch returns a copy of a workload whose iterations have up/down times the rows, in n parts
-// that do not depend on each other (rule V23): two batches of half the tokens, or a batch of
+// that do not depend on each other (rule V24): two batches of half the tokens, or a batch of
 // another size. Every operation becomes n, and every collective. What an operation waited for
 // when captured, its parts wait for in their own part.
 //

@@ -26,14 +26,9 @@ type Operators struct {
 // collectives. Workgroups are left out. A simulated rank has no host; where of is not nil, each
 // operator is an event at the start of its first kernel.
 func WriteRank(w io.Writer, run *trace.Run, row int32, of *Operators) error {
-	rank := run.Ranks[row]
-	d := rank.Device
-	if of != nil && of.Run.Ranks[min(int(row), len(of.Run.Ranks)-1)].Device.Name == d.Name { // and more of it is known
-		d = of.Run.Ranks[min(int(row), len(of.Run.Ranks)-1)].Device
-	}
-	out := rankWriter{writer: writer{run: run, w: bufio.NewWriterSize(w, 64<<10)}, device: row, of: of, written: map[int64]bool{}}
-	if i := slices.IndexFunc(run.Lanes, func(l trace.Lane) bool { return l.Rank == row && l.Kind == trace.Queue }); i >= 0 {
-		out.device = run.Lanes[i].Device
+	out := rankWriter{writer: writer{run: run, of: of, w: bufio.NewWriterSize(w, 64<<10), row: row, operators: map[int64]bool{}}}
+	if of == nil {
+		out.operators = operatorsOf(run, row)
 	}
 	out.at = func(s trace.Span) (pid, tid int64) {
 		l := run.Lanes[s.Lane]
@@ -42,28 +37,15 @@ func WriteRank(w io.Writer, run *trace.Run, row int32, of *Operators) error {
 		}
 		return hostProcess, l.ID
 	}
-	var head struct {
-		Version     int                `json:"schemaVersion"`
-		Devices     []deviceProperties `json:"deviceProperties"`
-		Distributed distributed        `json:"distributedInfo"`
-		Unit        string             `json:"displayTimeUnit"`
-		Base        int64              `json:"baseTimeNanoseconds"`
-	}
-	head.Version, head.Unit, head.Base = 1, "ms", run.Epoch
-	head.Devices = []deviceProperties{{
-		ID: int(out.device), Name: d.Name, TotalGlobalMem: d.MemoryBytes, ComputeMajor: d.ComputeMajor, ComputeMinor: d.ComputeMinor,
-		ThreadsPerCU: d.ThreadsPerCU, RegsPerBlock: d.RegistersPerCU, RegsPerCU: d.RegistersPerCU, WarpSize: cmp.Or(d.WaveSize, 32), // of a simulated rank it is not known
-		SharedMemPerBlock: min(48<<10, cmp.Or(d.SharedPerWG, 48<<10)), SharedPerWG: d.SharedPerWG, SharedPerCU: d.SharedPerCU, NumSms: d.CUs,
-	}}
-	head.Distributed = distributed{"nccl", max(0, run.RankID(row)), max(rank.World, len(run.Ranks)), len(run.Groups), nil}
-	for _, g := range run.Groups {
-		head.Distributed.Groups = append(head.Distributed.Groups, group{g.Name, cmp.Or(g.Doc, "undefined"), "cuda:nccl", g.Size, g.Ranks})
-	}
+	head := newKinetoHeader(run, row, of)
+	out.device = int32(head.Devices[0].ID)
 	text, err := json.Marshal(head)
 	if err != nil {
 		return err
 	}
 	out.b = append(out.b, text[:len(text)-1]...)
+	out.b = append(out.b, `,"displayTimeUnit":"ms","baseTimeNanoseconds":`...)
+	out.int(run.Epoch)
 	out.b = append(out.b, `,"traceEvents":[`...)
 	for i, s := range run.Spans {
 		if run.Lanes[s.Lane].Rank == row {
@@ -73,6 +55,39 @@ func WriteRank(w io.Writer, run *trace.Run, row int32, of *Operators) error {
 	out.b = append(out.b, "\n]}\n"...)
 	out.flush()
 	return out.w.Flush()
+}
+
+// A kinetoHeader is what other tools read of a file.
+type kinetoHeader struct {
+	Version     int                `json:"schemaVersion"`
+	Devices     []deviceProperties `json:"deviceProperties"`
+	Distributed distributed        `json:"distributedInfo"`
+}
+
+// newKinetoHeader has the properties of a rank.
+func newKinetoHeader(run *trace.Run, row int32, of *Operators) kinetoHeader {
+	head := kinetoHeader{Version: 1, Devices: []deviceProperties{}}
+	if len(run.Ranks) == 0 {
+		return head
+	}
+	rank := run.Ranks[row]
+	d, number := rank.Device, row
+	if of != nil && of.Run.Ranks[min(int(row), len(of.Run.Ranks)-1)].Device.Name == d.Name { // and more of it is known
+		d = of.Run.Ranks[min(int(row), len(of.Run.Ranks)-1)].Device
+	}
+	if i := slices.IndexFunc(run.Lanes, func(l trace.Lane) bool { return l.Rank == row && l.Kind == trace.Queue }); i >= 0 {
+		number = run.Lanes[i].Device
+	}
+	head.Devices = []deviceProperties{{
+		ID: int(number), Name: d.Name, TotalGlobalMem: d.MemoryBytes, ComputeMajor: d.ComputeMajor, ComputeMinor: d.ComputeMinor,
+		ThreadsPerCU: d.ThreadsPerCU, RegsPerBlock: d.RegistersPerCU, RegsPerCU: d.RegistersPerCU, WarpSize: cmp.Or(d.WaveSize, 32), // of a simulated rank it is not known
+		SharedMemPerBlock: min(48<<10, cmp.Or(d.SharedPerWG, 48<<10)), SharedPerWG: d.SharedPerWG, SharedPerCU: d.SharedPerCU, NumSms: d.CUs,
+	}}
+	head.Distributed = distributed{"nccl", max(0, run.RankID(row)), max(rank.World, len(run.Ranks)), len(run.Groups), nil}
+	for _, g := range run.Groups {
+		head.Distributed.Groups = append(head.Distributed.Groups, group{g.Name, cmp.Or(g.Doc, "undefined"), "cuda:nccl", g.Size, g.Ranks})
+	}
+	return head
 }
 
 type (
@@ -94,8 +109,7 @@ type (
 
 type rankWriter struct {
 	writer
-	device  int32 // its number
-	of      *Operators
+	device  int32          // its number
 	written map[int64]bool // operators of the capture, by external id
 }
 
@@ -104,7 +118,7 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 	name, attr := w.run.NameOf(s), s.Attr != trace.None
 	switch {
 	case s.Kind == trace.HostCall || s.Kind == trace.Launch:
-		w.begin(categories[s.Kind], name, s)
+		w.begin(categoryFor(w.run, s), name, s)
 		if attr {
 			w.operation(&w.run.Calls[s.Attr])
 		}
@@ -119,9 +133,7 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 			name = "Memcpy PtoP (Device -> Device), " + name
 		}
 		w.begin(categoryFor(w.run, s), name, s)
-		if call != nil {
-			w.field("External id", call.External)
-		}
+		w.external(s, call)
 		if attr && s.Kind == trace.Copy {
 			w.copy(&w.run.Copies[s.Attr])
 		} else if attr {
@@ -136,9 +148,8 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 	}
 }
 
-// call is the host call behind device work, or nil. The operator of a simulated kernel is
-// written before its first kernel.
-func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
+// launched is the host call behind device work, or nil.
+func (w *writer) launched(id trace.SpanID, s trace.Span) *trace.Call {
 	run := w.run
 	if w.of != nil {
 		if run, id = w.of.Run, w.of.SpanOf(s); id == trace.None {
@@ -149,18 +160,44 @@ func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
 	if launch == trace.None || run.Spans[launch].Attr == trace.None {
 		return nil
 	}
-	c := &run.Calls[run.Spans[launch].Attr]
-	if w.of == nil || c.External == 0 || w.written[c.External] {
+	return &run.Calls[run.Spans[launch].Attr]
+}
+
+// external writes the number of the operator behind device work, if an event is of it.
+func (w *writer) external(s trace.Span, c *trace.Call) {
+	if c != nil && w.run.Lanes[s.Lane].Rank == w.row && w.operators[c.External] {
+		w.field("External id", c.External)
+	}
+}
+
+// operatorsOf are the numbers of the operators of a rank.
+func operatorsOf(run *trace.Run, row int32) map[int64]bool {
+	numbers := map[int64]bool{}
+	for _, s := range run.Spans {
+		if s.Kind == trace.HostCall && s.Attr != trace.None && run.Lanes[s.Lane].Rank == row {
+			if c := &run.Calls[s.Attr]; c.Correlation == 0 && c.External != 0 {
+				numbers[c.External] = true
+			}
+		}
+	}
+	return numbers
+}
+
+// call is launched, after the operator of a simulated kernel, which is written before its first
+// kernel.
+func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
+	c := w.launched(id, s)
+	if c == nil || w.of == nil || c.External == 0 || w.operators[c.External] {
 		return c
 	}
-	w.written[c.External] = true
-	if k := run.Kernel(run.Spans[id]); k != nil && k.Op != trace.None {
+	if k := w.of.Run.Kernel(w.of.Run.Spans[w.of.SpanOf(s)]); k != nil && k.Op != trace.None {
+		w.operators[c.External] = true
 		at := w.at
 		w.at = func(trace.Span) (pid, tid int64) { return hostProcess, 1 }
-		w.begin(categories[trace.HostCall], run.Operators[k.Op].Name, trace.Span{Start: s.Start, End: s.Start + 1})
+		w.begin(categories[trace.HostCall], w.of.Run.Operators[k.Op].Name, trace.Span{Start: s.Start, End: s.Start + 1})
 		w.at = at
 		w.field("External id", c.External)
-		w.inputs(&run.Operators[k.Op])
+		w.inputs(&w.of.Run.Operators[k.Op])
 		w.raw("}}")
 	}
 	return c
@@ -168,7 +205,9 @@ func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
 
 // operation writes the arguments of a host call.
 func (w *rankWriter) operation(c *trace.Call) {
-	w.field("External id", c.External)
+	if c.External != 0 {
+		w.field("External id", c.External)
+	}
 	if c.Correlation != 0 {
 		w.field("correlation", c.Correlation)
 	}

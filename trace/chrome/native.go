@@ -152,6 +152,9 @@ func (d *reader) nativeParent(id trace.SpanID, s *trace.Span, pos int64) trace.S
 func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 	a, head := &e.args, &d.native.head
 	kind := trace.Marker
+	if string(lex.Unquote(e.cat)) == callCategory {
+		kind = trace.HostCall
+	}
 	for k, c := range categories {
 		if string(lex.Unquote(e.cat)) == c {
 			kind = trace.Kind(k)

@@ -58,6 +58,9 @@ var categories = [...]string{
 
 const fillCategory = "gpu_memset"
 
+// callCategory is that of a call of the runtime that launches nothing.
+const callCategory = "cuda_driver"
+
 // A Flow is a further arrow between two spans, such as from a put to the wait that it ends.
 type Flow struct {
 	From, To   trace.SpanID
@@ -78,6 +81,17 @@ type Counter struct {
 // launched work. Times are exact. Read returns the same run, except for its ledger, and
 // skips the further arrows and the counters.
 func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
+	return WriteOf(w, run, nil, flows, counters)
+}
+
+// WriteOf is Write of a simulated run whose operators are known. Other tools find in it what
+// PyTorch's profiler writes: devices, process groups, the number of each kernel's operator. A
+// file of several ranks goes by the first of them.
+func WriteOf(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []Counter) error {
+	foreign, err := json.Marshal(newKinetoHeader(run, 0, of))
+	if err != nil {
+		return err
+	}
 	head, err := json.Marshal(nativeHeader{
 		Version:   nativeVersion,
 		Name:      run.Name,
@@ -98,8 +112,9 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 	if err != nil {
 		return err
 	}
-	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10)}
-	out.b = append(out.b, `{"schemaVersion":1,"displayTimeUnit":"ns","overlapse":`...)
+	out := writer{run: run, of: of, w: bufio.NewWriterSize(w, 64<<10), operators: operatorsOf(run, 0)}
+	out.b = append(out.b, foreign[:len(foreign)-1]...)
+	out.b = append(out.b, `,"displayTimeUnit":"ns","overlapse":`...)
 	out.b = append(out.b, head...)
 	out.b = append(out.b, `,"traceEvents":[`...)
 	out.rows()
@@ -128,10 +143,14 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 
 type writer struct {
 	run   *trace.Run
+	of    *Operators // of a simulated run; nil: none, or the run's own
 	w     *bufio.Writer
 	b     []byte
 	comma bool
 	at    func(trace.Span) (pid, tid int64) // nil: rows of the run, from 1
+
+	row       int32          // of the rank whose operators other tools see
+	operators map[int64]bool // of it, by number: PyTorch's readers want one event for each that a kernel names
 }
 
 func (w *writer) flush() {
@@ -255,10 +274,13 @@ func (w *writer) span(id trace.SpanID) {
 	w.raw(`,"args":{"device":`)
 	w.int(int64(w.run.Lanes[s.Lane].Device))
 	w.optional("parent", int32(s.Parent))
+	if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+		w.external(s, w.launched(id, s))
+	}
 	if s.Attr != trace.None {
 		switch {
 		case s.Kind == trace.HostCall || s.Kind == trace.Launch:
-			w.call(&w.run.Calls[s.Attr])
+			w.call(s, &w.run.Calls[s.Attr])
 		case s.Kind == trace.Compute || s.Kind == trace.Collective:
 			w.kernel(&w.run.Kernels[s.Attr])
 		case s.Kind == trace.Copy || s.Kind == trace.Transfer:
@@ -276,6 +298,9 @@ func (w *writer) span(id trace.SpanID) {
 func categoryFor(run *trace.Run, s trace.Span) string {
 	if c := run.Copy(s); c != nil && s.Kind == trace.Copy && c.Dir == trace.Fill {
 		return fillCategory
+	}
+	if s.Kind == trace.HostCall && s.Attr != trace.None && run.Calls[s.Attr].Correlation != 0 {
+		return callCategory
 	}
 	return categories[s.Kind]
 }

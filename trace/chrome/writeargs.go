@@ -6,8 +6,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-func (w *writer) call(c *trace.Call) {
-	w.field("External id", c.External)
+func (w *writer) call(s trace.Span, c *trace.Call) {
+	if w.run.Lanes[s.Lane].Rank == w.row {
+		w.field("External id", c.External)
+	} else {
+		w.field("external id", c.External) // as Read takes it too: numbers repeat on each rank
+	}
 	w.field("correlation", c.Correlation)
 	w.optional("op", c.Op)
 }

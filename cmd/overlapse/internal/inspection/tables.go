@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
-	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -88,8 +87,8 @@ func (v *Inspection) printKernels() {
 	names := kernelNames(ks)
 	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.Top}
 	for i, k := range ks {
-		tiles := ""
-		if k.Tile != "" {
+		tiles := k.Tile
+		if k.Tiles > 0 {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
 		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
@@ -327,7 +326,7 @@ func (v *Inspection) dependenciesText() {
 	}
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
-		n, how = guessed, "guessed (--all says how to record them)"
+		n, how = guessed, "guessed"
 	}
 	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, words.Counted(total, "operation"), how))
 }
@@ -343,15 +342,11 @@ func (v *Inspection) printDependencies() {
 		"operations", "exact", "annotated", "guessed", "given", "edges",
 		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
 	}}
-	guessed := s.Operations["guessed"]
 	total := 0
 	for _, n := range s.Operations { // of captured ranks
 		total += n
 	}
-	t.Add(total, s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+	t.Add(total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
 	v.Show(&t)
-	if 2*guessed > total {
-		fmt.Fprintln(v.Out, strings.Join(lift.RecordDependencies(v.workload), "\n"))
-	}
 }
