@@ -155,6 +155,7 @@ const (
 	Planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
 	Stated               // the file states it
+	Marked               // the same, as ranges of a framework or arguments of compiled kernels show
 )
 
 func (r Reason) String() string {
@@ -167,6 +168,7 @@ func (r Reason) String() string {
 		"planned",
 		"recorded accesses",
 		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
+		"ranges of the framework",
 	}[r]
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -172,6 +171,11 @@ func (r *Replayed) why() (lines []string) {
 	for _, x := range reasons {
 		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
 	}
+	for i := range r.Rows {
+		for _, note := range r.Rows[i].Notes {
+			lines = append(lines, r.named(&r.Rows[i])+": "+note)
+		}
+	}
 	for _, b := range r.Verdict.Below {
 		lines = append(lines, belowIdeal(b))
 	}
@@ -182,10 +186,6 @@ func (r *Replayed) why() (lines []string) {
 		}
 	}
 	for _, p := range r.Waves {
-		if f := p.Fused; f != nil {
-			lines = append(lines, fmt.Sprintf("pair %d: tilesync makes %s part of the two GEMMs (a fused build): no %s as a kernel of its own, %s less memory traffic",
-				p.Pair, strings.Join(f.Kernels, " and "), words.Micros(trace.Time(f.Time)), layout.Bytes(int64(f.Bytes))))
-		}
 		if p.Apart-p.Together < 0.01 {
 			continue
 		}
