@@ -37,11 +37,12 @@ type Planner struct {
 	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
 	times     Memo[timeKey, float64]
 	slowdowns Memo[slowdownKey, slowdown]
-	Kept      int64 // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured  bool  // kernels last their measured times and hold no slots
-	Ahead     bool  // hosts run ahead of the devices as in a loop (runAhead)
-	once      bool  // IssueAhead: there is one iteration
-	anchored  bool  // AtCapturedStarts
+	Fused     []string // captured kernels that the plan makes part of others, by name, each once
+	Kept      int64    // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured  bool     // kernels last their measured times and hold no slots
+	Ahead     bool     // hosts run ahead of the devices as in a loop (runAhead)
+	once      bool     // IssueAhead: there is one iteration
+	anchored  bool     // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation

@@ -8,5 +8,5 @@
 //	marks.go    the marks of Figure 11 of the fused operators
 //	run.go      replays all points
 //
-// Nothing in overlapse is fitted to a claim.
+// No constant of overlapse comes from a point that is scored.
 package reproduce

@@ -1,6 +1,7 @@
 package reproduce
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"maps"
@@ -29,7 +30,10 @@ type Claim struct {
 	// Status is for claims without points: not checkable.
 	Status Status `json:"-" yaml:"status"`
 	// Why is the reason of that status or, of a claim with points, the known cause of a difference.
-	Why        string `json:"why,omitempty" yaml:"why"`
+	Why string `json:"why,omitempty" yaml:"why"`
+	// Apart is why points are shown but not scored: they follow from what was typed in, hold for any
+	// replay, or repeat other points.
+	Apart      string `json:"apart,omitempty" yaml:"apart"`
 	Experiment `json:"-" yaml:",inline"`
 	Points     []Point `json:"-" yaml:"points"`
 }
@@ -51,8 +55,9 @@ type Point struct {
 	Experiment `yaml:",inline"`
 	At         map[string]any   `yaml:"at"` // like with, beside the claim's
 	Over       []map[string]any `yaml:"over"`
-	Of         string           `yaml:"of"` // mean, geomean, max or min
-	Published  float64          `yaml:"published"`
+	Of         string           `yaml:"of"`        // mean, geomean, max or min
+	Published  float64          `yaml:"published"` // of an order its sign, or the difference if that is published
+	Apart      string           `yaml:"apart"`     // as a claim's
 	More       *Point           `yaml:"more"`
 	Less       *Point           `yaml:"less"`
 }
@@ -73,6 +78,7 @@ func Papers() ([]Paper, error) {
 			c := &p.Claims[i]
 			for k := range c.Points {
 				c.Points[k].inherit(c.Experiment)
+				c.Points[k].Apart = cmp.Or(c.Points[k].Apart, c.Apart)
 			}
 		}
 		all = append(all, p)

@@ -3,6 +3,7 @@ package reproduce
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Quantity is what a published number counts. It decides the formula and the tolerance.
@@ -19,68 +20,61 @@ const (
 	Order     Quantity = "order"     // the sign of the difference between two points
 )
 
-// These tolerances were stated before any replay was compared with them, by kind of
-// quantity and not by claim.
+// The tolerances are the same for all claims. That of an effect is a quarter of what was
+// published, so that a model that predicts nothing, or the same for everything, is outside.
 const (
-	leastShare   = 0.05  // of 1: reductions, gains and shares may be off by 5 points,
-	shareOf      = 0.25  // or by 25 % of their value
-	speedupOf    = 0.10  // speedups and other ratios: 10 %
+	leastPoints  = 0.02  // effects and shares may be off by 2 points,
+	effectOf     = 0.25  // or by a quarter of the published effect or share
 	timeOf       = 0.25  // absolute times: 25 %
 	countOff     = 0.051 // counts are published to one digit behind the point
-	effect       = 0.03  // a published effect above 3 % needs the same sign here
+	leastEffect  = 0.02  // a published effect above 2 % needs the same sign; an order needs a difference of 2 %,
+	orderOf      = 0.5   // or of half of the published difference
 	pointsWithin = 0.80  // share of a claim's points within tolerance that counts as reproduced
 )
+
+// effect is what a number says that a strategy gains, as a fraction; ok is false for
+// quantities that are no effect.
+func (q Quantity) effect(x float64) (e float64, ok bool) {
+	switch q {
+	case Reduction, Gain:
+		return x, true
+	case Speedup:
+		return x - 1, true
+	}
+	return 0, false
+}
 
 // within reports whether a number of a replay is within tolerance of the published one.
 func (q Quantity) within(published, here float64) bool {
 	off := math.Abs(here - published)
-	switch q {
-	case Reduction, Gain, Share:
-		return off <= max(leastShare, shareOf*math.Abs(published))
-	case Speedup:
-		return off <= speedupOf*published
-	case Time:
+	switch e, isEffect := q.effect(published); {
+	case isEffect:
+		return off <= max(leastPoints, effectOf*math.Abs(e))
+	case q == Share:
+		return off <= max(leastPoints, effectOf*published)
+	case q == Time:
 		return off <= timeOf*published
-	case Count:
+	case q == Count:
 		return off <= countOff
-	default: // Order
-		return published*here > 0
 	}
+	least := leastEffect // of an order
+	if math.Abs(published) < 1 {
+		least = max(least, orderOf*math.Abs(published))
+	}
+	return published*here > 0 && math.Abs(here) >= least
 }
 
-// sign is -1, 0 or 1: which way an effect goes, if it is above the least one. Quantities
-// that are no effect have none.
-func (q Quantity) sign(x float64) int {
-	switch q {
-	case Reduction, Gain:
-	case Speedup:
-		x--
-	case Order:
-		return int(math.Copysign(1, x))
-	default:
-		return 0
-	}
-	switch {
-	case x > effect:
-		return 1
-	case x < -effect:
-		return -1
-	}
-	return 0
+// Signed reports whether a published number has a sign to miss: an effect above the least one.
+func (q Quantity) Signed(published float64) bool {
+	e, ok := q.effect(published)
+	return ok && math.Abs(e) > leastEffect
 }
 
-// sameSign reports whether a published effect goes the same way here. Effects of up to 3 %
-// have no sign to miss.
+// sameSign reports whether a published effect goes the same way here.
 func (q Quantity) sameSign(published, here float64) bool {
-	s := q.sign(published)
-	switch {
-	case s == 0:
-		return true
-	case q == Speedup:
-		return float64(s)*(here-1) > 0
-	default:
-		return float64(s)*here > 0
-	}
+	e, _ := q.effect(published)
+	h, _ := q.effect(here)
+	return !q.Signed(published) || e*h > 0
 }
 
 // A Status is the result of a claim.
@@ -91,41 +85,100 @@ const (
 	Reproduced    Status = "reproduced"
 	NotReproduced Status = "not reproduced"
 	NotCheckable  Status = "not checkable" // the reason is in the paper or in what it needs
+	NotScored     Status = "not scored"    // every point is apart
 )
 
-// judge is the status of a claim with points: reproduced if enough of them are within
-// tolerance and every effect has the published sign.
+// judge is the status of a claim with points: reproduced if enough of those that are scored are
+// within tolerance and every effect has the published sign.
 func judge(points []PointResult) Status {
-	within := 0
+	s, reproduced := Score{}, true
 	for _, p := range points {
-		if p.Why != "" || !p.SameSign {
-			return NotReproduced
-		}
-		if p.Within {
-			within++
-		}
+		reproduced = reproduced && (p.Apart != "" || p.Why == "" && p.SameSign)
+		s.add(&p, 0)
 	}
-	if float64(within) < pointsWithin*float64(len(points)) {
+	switch {
+	case s.Points == 0:
+		return NotScored
+	case !reproduced || float64(s.Within) < pointsWithin*float64(s.Points):
 		return NotReproduced
 	}
 	return Reproduced
 }
 
-// Count is the number of points within tolerance, of those whose published effect has a sign,
-// and of those that have the same sign here.
-func (r *ClaimResult) Count() (within, signed, sameSign int) {
-	for _, p := range r.Points {
-		if p.Within {
-			within++
-		}
-		if p.As.sign(p.Published) != 0 {
-			signed++
-			if p.SameSign {
-				sameSign++
+// A Score counts points, and beside them what models without any knowledge reach: one that
+// predicts no effect, one that predicts the median published effect of its paper for every
+// point, and one that always gains. Points that are apart do not count.
+type Score struct {
+	Points, Within int
+	Effects        int // reductions, gains and speedups
+	Signed         int // effects above the least one
+
+	EffectsWithin, NothingWithin       int     // of Effects
+	SignedWithin, ConstantWithin       int     // of Signed
+	SameSign, Gains                    int     // of Signed: the published sign here; positive
+	Error, NothingError, ConstantError float64 // sums over Effects of absolute differences, fractions
+}
+
+// ScoreOf counts the points of claims of one paper.
+func ScoreOf(claims []ClaimResult) (s Score) {
+	var effects []float64
+	for _, c := range claims {
+		for _, p := range c.Points {
+			if e, ok := p.As.effect(p.Published); ok && p.Apart == "" {
+				effects = append(effects, e)
 			}
 		}
 	}
-	return within, signed, sameSign
+	var constant float64
+	if len(effects) > 0 {
+		slices.Sort(effects)
+		constant = effects[len(effects)/2]
+	}
+	for _, c := range claims {
+		for i := range c.Points {
+			s.add(&c.Points[i], constant)
+		}
+	}
+	return s
+}
+
+// Sum adds another score.
+func (s *Score) Sum(o Score) {
+	s.Points, s.Within, s.Effects, s.Signed = s.Points+o.Points, s.Within+o.Within, s.Effects+o.Effects, s.Signed+o.Signed
+	s.EffectsWithin, s.NothingWithin = s.EffectsWithin+o.EffectsWithin, s.NothingWithin+o.NothingWithin
+	s.SignedWithin, s.ConstantWithin = s.SignedWithin+o.SignedWithin, s.ConstantWithin+o.ConstantWithin
+	s.SameSign, s.Gains = s.SameSign+o.SameSign, s.Gains+o.Gains
+	s.Error, s.NothingError, s.ConstantError = s.Error+o.Error, s.NothingError+o.NothingError, s.ConstantError+o.ConstantError
+}
+
+func (s *Score) add(p *PointResult, constant float64) {
+	if p.Apart != "" {
+		return
+	}
+	count := func(n *int, hit bool) {
+		if hit {
+			*n++
+		}
+	}
+	s.Points++
+	count(&s.Within, p.Within)
+	e, ok := p.As.effect(p.Published)
+	if !ok {
+		return
+	}
+	here, _ := p.As.effect(p.Here)
+	s.Effects++
+	s.Error, s.NothingError, s.ConstantError = s.Error+math.Abs(here-e), s.NothingError+math.Abs(e), s.ConstantError+math.Abs(constant-e)
+	count(&s.EffectsWithin, p.Within)
+	count(&s.NothingWithin, Gain.within(e, 0))
+	if !p.As.Signed(p.Published) {
+		return
+	}
+	s.Signed++
+	count(&s.SignedWithin, p.Within)
+	count(&s.ConstantWithin, Gain.within(e, constant))
+	count(&s.SameSign, p.SameSign)
+	count(&s.Gains, e > 0)
 }
 
 // Format writes a number of this quantity.

@@ -28,7 +28,8 @@ type PointResult struct {
 	Here      float64  `json:"here"`
 	Within    bool     `json:"within_tolerance"`
 	SameSign  bool     `json:"same_sign"`
-	Why       string   `json:"why,omitempty"` // why nothing was replayed
+	Apart     string   `json:"apart,omitempty"` // why it is not scored
+	Why       string   `json:"why,omitempty"`   // why nothing was replayed
 	Experiment
 }
 
@@ -80,8 +81,11 @@ func Run(
 		if r.Status == "" {
 			r.Status = judge(r.Points)
 		}
-		if r.Status == Reproduced {
+		switch r.Status {
+		case Reproduced:
 			r.Why = ""
+		case NotScored:
+			r.Why = r.Points[0].Apart
 		}
 	}
 	return results, nil
@@ -212,7 +216,7 @@ func machineNamed(name string) (machine.Machine, error) {
 
 // result compares a point with its replays.
 func (b *bench) result(p *Point) (PointResult, error) {
-	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Experiment: p.Experiment}
+	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Apart: p.Apart, Experiment: p.Experiment}
 	here, err := b.number(p)
 	if err == nil && (math.IsNaN(here) || math.IsInf(here, 0)) {
 		err = noNumber("the replays give no finite number")
@@ -240,6 +244,9 @@ func (b *bench) number(p *Point) (float64, error) {
 			return 0, err
 		}
 		less, err := b.number(p.Less)
+		if p.More.As == Time && less > 0 {
+			return more/less - 1, err
+		}
 		return more - less, err
 	}
 	var list []float64

@@ -168,9 +168,14 @@ func roundTrip(pl *plan.Planner) program.Phase {
 
 // poll is the cost of a semaphore that is already posted, inside of the loop over K: a read
 // and a barrier as in roundTrip, and the loads that the loop would have issued meanwhile.
-// Workgroups on the same CU use the time for their own loops (rules F7 and T3).
-func poll(pl *plan.Planner, together int) program.Phase {
-	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value / float64(together))}
+// With reordered loads the weights are on their way during the read and the barrier.
+// Workgroups on the same CU use the time for their own loops (rules F7, T3 and T5).
+func poll(pl *plan.Planner, together int, v plan.Values) program.Phase {
+	seconds := pl.Machine.GPU.Poll.Value
+	if v["reorder"] == "on" {
+		seconds = max(0, seconds-pl.Machine.GPU.Post.Value)
+	}
+	return program.Phase{Op: program.Sleep, Time: plan.Duration(seconds / float64(together))}
 }
 
 // together is how many of a kernel's workgroups share a CU.
@@ -201,26 +206,29 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 		if i+1 < len(sides) {
 			out = newLink(pl, op, sides[i+1].op, v)
 		}
-		sides[i].kernel = synchronisedKernel(pl, op, in, out, begun, v)
+		sides[i].kernel = synchronisedKernel(pl, &sides[i], in, out, begun, v)
 		in = out
 	}
 	return started
 }
 
 // synchronisedKernel waits for the incoming link and posts the outgoing one; nil: none.
-func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
+func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
+	op := s.op
 	c, _ := plan.CoverOf(op, v["order"] == "column")
 	if out != nil {
 		c = out.cover
 	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
+	each := float64(c.Tiles() * c.Splits)
+	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
 	k := pl.KernelOf(op, g)
 	var early program.Phase // loads before the first wait
 	if in != nil && v["reorder"] == "on" {
 		early = firstWeights(pl, op, g)
 	}
 	tickets := v["tickets"] == "on"
-	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs))
+	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})

@@ -37,7 +37,7 @@ func TestConsumerWaits(t *testing.T) {
 	}
 	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
 	want := plan.Duration(pl.Machine.GPU.Poll.Value)
-	if one, two := poll(pl, 1).Time, poll(pl, 2).Time; one != want || two != want/2 {
+	if one, two := poll(pl, 1, nil).Time, poll(pl, 2, nil).Time; one != want || two != want/2 {
 		t.Errorf("a wait inside of the loop costs %d ns alone on a CU and %d ns for two, want %d and half of it", one, two, want)
 	}
 	if buf := tiles.wait(0, 5, program.Phase{}, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {

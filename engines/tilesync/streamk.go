@@ -26,6 +26,10 @@ func streamK(r *plan.Rank, p *plan.Pair) {
 			s.Launch(gap, plan.LaunchOf(x.op, k))
 		}
 		r.Written(s, x.op)
+		for _, op := range x.parts { // kernels of their own
+			s.Launch(r.WaitUntilReady(s, op, op.After, x.within...), r.Planner.CommandOf(op))
+			r.Written(s, op)
+		}
 	}
 	r.EndPair(p.Last())
 }
@@ -88,7 +92,7 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 				program.Phase{Op: program.Sleep, Time: post}, program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
 		}
 		for n := range others {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1),
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1, nil),
 				program.Phase{Op: program.Work, Time: added, Read: partial})
 		}
 		return append(buf, program.Phase{Op: program.Work, Write: g.Write})

@@ -149,7 +149,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		v.say("nothing to overlap: the trace has no communication")
+		if w.Opaque() {
+			v.say("the trace shows no communication, and not what whole graphs consist of")
+		} else {
+			v.say("nothing to overlap: the trace has no communication")
+		}
 	case !applies && why != "": // else no other strategy was selected
 		v.Kind = NothingToCompare
 		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)

@@ -59,7 +59,7 @@ func (l *lifter) fill() {
 		}
 	}
 	l.TimeSteps()
-	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
+	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls or captured graphs suggest: left out, as a kernel started before the one that it would wait for had ended")
 }
 
 // number gives a rank the ops and edges of a captured one, which count from its own first op.

@@ -1,6 +1,7 @@
 package dataflow
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -118,12 +119,43 @@ func (a *annotator) annotate(run *trace.Run, id int32) {
 func (a *annotator) guess(id int32) {
 	op := &a.Ops[id]
 	for _, d := range op.After {
-		kind := workload.StreamOnly
-		if a.Facts[id].Reads && (op.Kind == trace.Collective) != (a.Ops[d.Op].Kind == trace.Collective) {
-			kind = workload.ReadAfterWrite
+		if of := a.Facts[id].Stated; of == 0 || a.Facts[d.Op].Stated != of {
+			a.add(id, workload.Edge{Op: d.Op, Kind: a.kindOf(id, d.Op), Evidence: workload.Guessed})
 		}
-		a.add(id, workload.Edge{Op: d.Op, Kind: kind, Evidence: workload.Guessed})
 	}
+}
+
+// kindOf is the kind of an edge of which only the order is known.
+func (a *annotator) kindOf(id, on int32) workload.EdgeKind {
+	if a.Facts[id].Reads && (a.Ops[id].Kind == trace.Collective) != (a.Ops[on].Kind == trace.Collective) {
+		return workload.ReadAfterWrite
+	}
+	return workload.StreamOnly
+}
+
+// stated appends the edges that the file states: between the nodes of a captured graph, and by
+// recorded events unless the accesses of both ops are recorded. One between streams is one that the
+// program asked for; on one stream, it may be the order of the capture alone.
+func (a *annotator) stated(id int32, found []workload.Edge) []workload.Edge {
+	first, _ := slices.BinarySearchFunc(a.Stated, id, func(s order.Stated, id int32) int { return cmp.Compare(s.Op, id) })
+	for _, s := range a.Stated[first:] {
+		if s.Op != id {
+			break
+		}
+		on := s.On
+		kind := a.kindOf(id, on)
+		switch {
+		case a.Facts[id].Uses != 0 && a.Facts[on].Uses != 0:
+			continue
+		case a.Facts[id].Queue == a.Facts[on].Queue:
+		case a.Facts[id].Reads:
+			kind = workload.ReadAfterWrite
+		default:
+			kind = workload.WriteAfterRead
+		}
+		found = append(found, workload.Edge{Op: on, Kind: kind, Evidence: workload.Exact})
+	}
+	return found
 }
 
 // add adds an edge unless there is one to the same op, or the accesses of both are recorded.

@@ -38,6 +38,7 @@ func Of(run *trace.Run, r *order.Rank, ranges []Range, found [][]workload.Edge) 
 				m.found = append(m.found, workload.Edge{Op: before, Kind: workload.ReadAfterWrite, Evidence: workload.Exact})
 			}
 		}
+		m.found = a.stated(id, m.found)
 		a.found = a.settled(id, m.found)
 		a.annotate(run, id)
 		a.guess(id)
