@@ -45,7 +45,11 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 			checks, err := Rows(rows, Inputs{
 				Machine: func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), nil },
 				Trace: func(r dataset.Row) (*trace.Run, error) {
-					run, err := format.Open(bare(t, filepath.Join(folder, r.Trace)), format.Options{})
+					alone, err := bare(t, filepath.Join(folder, r.Trace))
+					if err != nil {
+						return nil, err
+					}
+					run, err := format.Open(alone, format.Options{})
 					if err == nil && len(run.Uses) > 0 {
 						err = errors.New("an execution trace was read")
 					}
@@ -67,22 +71,15 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 }
 
 // bare is a folder with links to the profiles of another one, without the folders below.
-func bare(t *testing.T, from string) string {
-	from, err := filepath.Abs(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(from, "rank*.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
+func bare(t *testing.T, from string) (dir string, err error) {
+	from, err = filepath.Abs(from)
+	files, bad := filepath.Glob(filepath.Join(from, "rank*.json.gz"))
+	err = errors.Join(err, bad)
+	dir = t.TempDir()
 	for _, f := range files {
-		if err := os.Symlink(f, filepath.Join(dir, filepath.Base(f))); err != nil {
-			t.Error(err)
-		}
+		err = errors.Join(err, os.Symlink(f, filepath.Join(dir, filepath.Base(f))))
 	}
-	return dir
+	return dir, err
 }
 
 type stepScore struct {
