@@ -83,6 +83,7 @@ var folders = map[string]folder{
 	"engines/validate": {height: 8},
 
 	"samples/workloads":    {height: 0},
+	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
@@ -100,7 +101,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/internal/results":    {height: command + 3},
 	"cmd/overlapse/internal/difference": {height: command + 4},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text", "github.com/modelcontextprotocol/go-sdk/mcp",
 	}},
 }
 
@@ -336,7 +337,7 @@ func TestTopLevel(t *testing.T) {
 	want := map[string]bool{ // whether it must be there
 		"cmd": true, "trace": true, "replay": true, "engines": true, "viz": true, "samples": true,
 		"go.mod": true, "go.sum": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "README.md": true, "LICENSE": true,
-		".ci": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
+		".ci": true, ".github": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
 	}
 	ignored, err := os.Open(filepath.Join(root, ".gitignore"))
 	if err != nil {

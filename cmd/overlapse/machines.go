@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,8 +12,9 @@ import (
 )
 
 func (a *app) machinesCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "machines [NAME|FILE.yaml]",
+	check := ""
+	c := &cobra.Command{
+		Use:   "machines [NAME|FILE.yaml] | --check FILE.yaml [FOLDER]",
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, with the shares of their numbers that were measured on such a
 machine, taken from documents, and assumed; or print one with the source of every number.
@@ -43,10 +45,17 @@ of all matrix units, which otherwise follows cus and clock:
 Values without a source are marked as assumed. groups: [] leaves the groups of CUs
 unknown. A replay on another machine plans the strategies for that machine, but captured
 kernels keep their durations. For the effect of faster links, memory or compute, use
-replay --what-if.`,
-		Example: "  overlapse machines\n  overlapse machines h200:4 > mine.yaml",
+replay --what-if.
+
+--check says what keeps a calibrated profile from being shared: numbers without a
+measurement, paths and hosts in its text, a GPU that traces do not find, and with FOLDER,
+which capture.py wrote, numbers that its rows do not give. CONTRIBUTING.md has the steps.`,
+		Example: "  overlapse machines\n  overlapse machines h200:4 > mine.yaml\n  overlapse machines --check mine.yaml mymachine",
 		Args:    atMostOne,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if check != "" {
+				return a.checkMachine(c.Context(), check, strings.Join(args, ""))
+			}
 			if len(args) == 0 {
 				return a.listMachines()
 			}
@@ -58,6 +67,8 @@ replay --what-if.`,
 		},
 		ValidArgsFunction: completeMachines,
 	}
+	c.Flags().StringVar(&check, "check", "", "check this machine file, which is to be shared")
+	return c
 }
 
 func (a *app) listMachines() error {

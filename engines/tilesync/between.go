@@ -192,7 +192,7 @@ func noGEMMs(w *workload.Workload) string {
 	case len(last) == 0:
 		return "no GEMM in the trace"
 	case graph:
-		return "the sizes of " + without + " are not known: give a capture without the graph (--outside-graph), or its shape with --dataflow: - {op: NAME, shape: MxNxK}"
+		return "the sizes of " + without + " are not known: give a profile without the graph in a folder capture_traces beside the trace, or its shape with --dataflow: - {op: NAME, shape: MxNxK}"
 	case without != "":
 		return "the sizes of " + without + " are not known: " + give
 	case why == "":

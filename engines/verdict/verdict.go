@@ -81,6 +81,11 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)
+	if r := w.Rescaled; r != nil && r.TooGuessed() {
+		v.Kind = Withdrawn
+		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+		return v
+	}
 	if i := w.Isolation; i != nil && i.P90 > withdrawn {
 		v.Kind = Withdrawn
 		v.say("no verdict: simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
@@ -149,7 +154,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		v.say("nothing to overlap: the trace has no communication")
+		if w.Opaque() {
+			v.say("the trace shows no communication, and not what whole graphs consist of")
+		} else {
+			v.say("nothing to overlap: the trace has no communication")
+		}
 	case !applies && why != "": // else no other strategy was selected
 		v.Kind = NothingToCompare
 		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)

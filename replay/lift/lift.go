@@ -51,6 +51,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	l := lifter{Workload: w, opt: o, sources: make([]order.Rank, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
+	l.noteKernels()
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	shapes, tiles := dataflow.Sizes(o.Dataflow)
 	maps.Copy(shapes, o.Shapes)
 	maps.Copy(tiles, o.Tiles)
-	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.Ranges(run.Names)
+	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.RangesOf(run)
 	hosts := make([]order.Recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		rank := &l.sources[i]
@@ -67,7 +68,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		for k := range rank.Ops {
 			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
 		}
-		dataflow.Of(run, rank, ranges, l.flows[i])
+		dataflow.Of(run, rank, i, ranges, l.flows[i])
 		if !o.WithoutHosts {
 			hosts[i] = rank.Host(run)
 		}
@@ -79,10 +80,17 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
 		}
 	}
+	l.steps()
 	l.fill()
 	l.sources, l.flows = nil, nil // for the garbage collector
 	l.collect()
-	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
+	how := "rocprofv3 --rccl-trace records it"
+	if text := EngineOf(run).RecordShapes(false); text != "" {
+		how = text
+	}
+	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them ("+how+")")
+	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
+	l.noteUnknownSizes()
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
@@ -106,6 +114,38 @@ type lifter struct {
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
 
+// steps adds the steps that the lift found, and leaves out marked ones in which no device
+// operation was launched, such as the rest of one before the profiler began.
+func (l *lifter) steps() {
+	used := make([]bool, len(l.Steps))
+	for i := range l.sources {
+		rank := &l.sources[i]
+		for _, b := range rank.Batches[min(len(l.Steps), len(rank.Batches)):] {
+			l.Steps, used = append(l.Steps, workload.Step{Name: fmt.Sprint("step ", len(l.Steps)+1), Batch: b, Found: true}), append(used, true)
+		}
+		for k := range rank.Ops {
+			if at := rank.Ops[k].Step; at >= 0 {
+				used[at] = true
+			}
+		}
+	}
+	var steps []workload.Step
+	rows := make([]int32, len(used))
+	for at, step := range l.Steps {
+		if rows[at] = int32(len(steps)); used[at] {
+			steps = append(steps, step)
+		}
+	}
+	l.Steps = steps
+	for i := range l.sources {
+		for k := range l.sources[i].Ops {
+			if op := &l.sources[i].Ops[k]; op.Step >= 0 {
+				op.Step = rows[op.Step]
+			}
+		}
+	}
+}
+
 // noteEstimates adds a note about the estimates in a run without measurements.
 func (l *lifter) noteEstimates() {
 	if l.Run.Estimated == "" {
@@ -115,6 +155,15 @@ func (l *lifter) noteEstimates() {
 	for _, e := range l.Run.Ledger.Entries {
 		if e.Action == trace.Noted {
 			l.note("%s", e.Reason)
+		}
+	}
+}
+
+// noteKernels passes on what a reader noted about kernels, which the ledger alone would hide.
+func (l *lifter) noteKernels() {
+	for _, e := range l.Run.Ledger.Entries {
+		if e.Action == trace.Noted && e.Kernels > 0 {
+			l.noteCount(e.Kernels, "operation", "operations", e.Reason)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -48,6 +49,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points", -100*verdict.Faster, r.given()))
 		}
 	}
+	r.printPhases(con, rows)
 	printPairs(con, r)
 	if !fold || why {
 		for _, row := range refused {
@@ -78,7 +80,11 @@ func (r *Replayed) title() string {
 		parts = append(parts, ranks)
 	}
 	took := words.Micros(trace.Time(r.base))
-	if r.Iterations > 0 {
+	phases := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
+	switch {
+	case phases != nil:
+		took = words.Phases(phases)
+	case r.Iterations > 0:
 		took = fmt.Sprintf("%s of %s", words.Counted(r.Iterations, "iteration"), took)
 	}
 	parts = append(parts, took)
@@ -89,13 +95,47 @@ func (r *Replayed) title() string {
 		parts = append(parts, "clock "+r.Clock)
 	}
 	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != words.Micros(trace.Time(r.base))) {
-		profiled := "without the profiler"
+		profiled, with := "without the profiler", "it"
+		if loads := loaded(r.workload); 10*loads > trace.Time(r.Measured) {
+			profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
+		}
 		if r.Rescaled == nil {
-			profiled += " (" + was + " with it)"
+			profiled += " (" + was + " with " + with + ")"
 		}
 		parts = append(parts, profiled)
 	}
 	return strings.Join(parts, " · ")
+}
+
+// loaded is the longest time that a rank's launches took to load kernels, an iteration.
+func loaded(w *workload.Workload) (longest trace.Time) {
+	for _, h := range w.Hosts {
+		longest = max(longest, h.Loads/trace.Time(max(1, workload.Iterations(w))))
+	}
+	return longest
+}
+
+// printPhases prints the time of each phase of serving, where the trace has several.
+func (r *Replayed) printPhases(con *console.Console, rows []*replayRow) {
+	given := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
+	if len(given) < 2 || len(rows) < 2 {
+		return
+	}
+	t := console.Table{Title: "a step of each phase", Columns: []string{"strategy"}}
+	for _, p := range given {
+		t.Columns = append(t.Columns, p.Phase, "change")
+	}
+	for _, row := range rows {
+		if len(row.Phases) != len(given) {
+			continue
+		}
+		cells := []any{r.named(row)}
+		for i, p := range row.Phases {
+			cells = append(cells, words.Micros(p.Time), words.Percent(float64(p.Time)/float64(max(1, given[i].Time))-1))
+		}
+		t.Add(cells...)
+	}
+	con.Show(&t)
 }
 
 // answers are sentences on what flags asked for.
@@ -217,7 +257,7 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
-	case verdict.Guessed(r.workload):
+	case verdict.Guessed(r.workload) && !lift.EngineOf(r.workload.Run).Serves():
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}
 	return "overlapse tune " + input
@@ -259,7 +299,25 @@ func RescaledText(r *workload.Rescaling) string {
 	for _, p := range r.Parts {
 		was, is = was+p.Was, is+p.Is
 	}
-	return text + fmt.Sprintf(" (%+.1f %% in all); the host's own times are as captured", 100*(float64(is)/float64(max(1, was))-1))
+	if !r.TooGuessed() {
+		text += fmt.Sprintf(" (%+.1f %% in all)", 100*(float64(is)/float64(max(1, was))-1))
+	}
+	text += "; the host's own times are as captured"
+	if r.Same {
+		return text
+	}
+	var list []string
+	bounds, shares := r.Bounds()
+	for _, b := range bounds {
+		if share := fmt.Sprintf("%.0f %%", 100*shares[b]); share != "0 %" {
+			list = append(list, b+" "+share)
+		}
+	}
+	text += ". What bounds the captured operations: " + strings.Join(list, ", ")
+	if guessed := r.Guessed(); guessed >= 0.005 {
+		text += fmt.Sprintf("; for %.0f %% of the time this is a guess", 100*guessed)
+	}
+	return text
 }
 
 // PrintRescaled prints the laws that scale captured durations.
@@ -267,7 +325,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"scaled by", "operations", "captured", "scaled", "change"}}
+	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"bound by", "scaled by", "operations", "captured", "scaled", "change"}}
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue
@@ -276,7 +334,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.Add(law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
+		t.Add(p.Bound, law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
 }
