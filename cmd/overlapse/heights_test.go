@@ -86,6 +86,7 @@ var folders = map[string]folder{
 	"samples/workloads":    {height: 0},
 	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
+	"samples/figure11":     {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"cmd/overlapse/internal/words":  {height: command},
