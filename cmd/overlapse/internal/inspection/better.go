@@ -130,7 +130,7 @@ func (v *Inspection) Improvements() []Improvement {
 		}
 		add(of(sum.Transfer), fmt.Sprintf("%d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), "transfer and waiting, %s of the time, cannot be told apart", do)
 	}
-	if s.kineto && !s.serving {
+	if s.kineto && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
 		if training {
 			worth += ", and buckets keep their sizes"
