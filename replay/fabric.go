@@ -54,7 +54,7 @@ func (f *flows) pathTo(k pathKey) int32 {
 }
 
 func (f *flows) newPath(k pathKey) int32 {
-	id := f.NewPath(f.route(k))
+	id := f.NewPath(f.fold.crossings(f.route(k)))
 	f.keys = append(f.keys, k)
 	f.siblings = append(f.siblings, id)
 	f.uncontended = append(f.uncontended, uncontended{})

@@ -23,6 +23,8 @@ const (
 type Options struct {
 	Name      string // of the run
 	Estimated string // copied to trace.Run.Estimated
+	Solo      bool   // kernels that nothing can run alongside are one phase each (program.Coarse)
+	Unfolded  bool   // simulate every GPU, even those that a symmetry makes equal (fold.go)
 	Level     Level
 	Ranks     []int        // ranks recorded beyond kernels; nil: all
 	From, To  program.Time // window of simulated time, ns: below kernels, only spans that begin in it are recorded; To 0: no end
@@ -52,9 +54,16 @@ type Result struct {
 	Usage    []Usage   // by GPU, resource, if Options.Usage: at most 512 parts each
 	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
+	Folded   Folded
 	// Approximation is the exactness of rates in large components.
 	Approximation Approximation
 	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
+}
+
+// Folded says how many GPUs were simulated for all. The zero value means each for itself.
+type Folded struct {
+	GPUs    int `json:"gpus"`    // that work
+	Classes int `json:"classes"` // of equal ones, of which one was simulated
 }
 
 // An Approximation is the exactness of rates. Components of up to 256 paths, connected by
@@ -127,12 +136,16 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Path: s.path()}
+	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
 		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})
 		r.Idle = append(r.Idle, st.idle...)
 	}
+	if s.fold != nil {
+		r.Folded, r.Idle = s.unfold()
+	}
+	r.Traffic = s.ledger.traffics()
 	if s.meter != nil && s.makespan > 0 {
 		width := s.meter.close(s)
 		if s.record.options.Usage {

@@ -202,6 +202,7 @@ type Run struct {
 	Waits      []Wait       // in file order
 	Depends    []Dependency // that the file states, by To, then From
 	Nodes      []Node       // of captured graphs, by Span
+	Captured   []Captured   // by graph, in order of capture; a joined run has none
 	Uses       []Uses       // what operators read and write, from an execution trace
 	Accesses   []Access
 

@@ -47,7 +47,6 @@ pairs of computation and communication that a strategy can overlap; the states o
 	f.BoolVar(&o.Ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	cli.IntFlag(f, &o.Top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each table; 0: all")
 	input.DataflowFlag(c, &o.dataflow)
-	a.OutsideFlag(c)
 	f.BoolVar(&o.Explain, "explain", false, "also print the definition of every metric")
 	return c
 }

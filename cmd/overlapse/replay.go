@@ -78,7 +78,6 @@ other work in bulk.`,
 		},
 	}
 	o.AddTo(c, "strategies, with settings")
-	a.OutsideFlag(c)
 	f := c.Flags()
 	replayForms().flag(c, &o.format, "format")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")

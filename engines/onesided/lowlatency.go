@@ -58,7 +58,7 @@ func (q *lowLatency) ops() string {
 }
 
 // replicating are the GPUs whose switch hands one store to all.
-var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800"}
+var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800", "NVIDIA H20", "NVIDIA B200", "NVIDIA GB200"}
 
 func (q *lowLatency) serves(c *workload.Collective) bool {
 	if per := min(q.pl.Machine.PerNode(), q.pl.Machine.GPUs); q.proto == "multimem" && len(c.Members)%per != 0 { // it reaches whole nodes
@@ -74,8 +74,16 @@ func (q *lowLatency) refuses() string {
 	switch {
 	case q.proto == "ll128" && !nvlink:
 		return "impl=ll128 needs stores of 128 bytes that arrive whole, as NVLink has them"
-	case q.proto == "multimem" && (m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name)):
-		return "impl=multimem needs a switch that replicates stores, as that of H100 and its successors"
+	case q.proto == "multimem":
+		return noMultimem(&m)
+	}
+	return ""
+}
+
+// noMultimem is the reason why a machine has no multimem instructions, or "".
+func noMultimem(m *machine.Machine) string {
+	if m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name) {
+		return "impl=multimem needs a switch that adds and replicates, as that of H100 and its successors"
 	}
 	return ""
 }

@@ -88,7 +88,7 @@ func TestLowLatencyRefuses(t *testing.T) {
 		want string
 	}{
 		{plantest.Gathered, mi300x.Resize(4), "impl=ll128", "stores of 128 bytes that arrive whole"},
-		{plantest.Gathered, mi300x.Resize(4), "impl=multimem", "a switch that replicates"},
+		{plantest.Gathered, mi300x.Resize(4), "impl=multimem", "a switch that adds and replicates"},
 		{plantest.Scattered, plantest.H200(t, 4), "impl=ll", "no all-gather or all-to-all was found"},
 		{plantest.MoeDown, plantest.H200(t, 4), "impl=ll128", "no all-gather was found"},
 	} {

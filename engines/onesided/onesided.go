@@ -36,8 +36,18 @@ var Strategy = plan.Strategy{
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
 		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
+		{
+			Name: "norm", Default: "apart", Choices: []string{"apart", "fused"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
+			Ways: []plan.Way{
+				{With: "norm=fused", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13", Line: "--compilation-config '{\"pass_config\": {\"fuse_allreduce_rms\": true}}'", Note: "FlashInfer's kernel, for batches that fit its buffer"},
+				{With: "norm=fused", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--flashinfer-allreduce-fusion-backend auto", Note: "--enable-flashinfer-allreduce-fusion in older versions"},
+				{With: "norm=fused", Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-aiter-allreduce-fusion"},
+			},
+			Work: "an all-reduce kernel that normalises what it has added",
+		},
 		plan.GraphParam,
 	},
+	Rebuild:    withNorms,
 	Inside:     true,
 	DependsOn:  []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
 	Plan:       planOnesided,
@@ -82,6 +92,12 @@ var (
 			Line: symmetricBuffer + "torch.ops.symm_mem.two_shot_all_reduce_(buffer, \"sum\", group.group_name)",
 		}),
 		[]plan.Way{
+			{With: "impl=oneshot|twoshot", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.VLLM, Note: "on by default within a node; do not set --disable-custom-all-reduce"},
+			{With: "impl=oneshot|twoshot", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.SGLang, Note: "on by default within a node; do not set --disable-custom-all-reduce"},
+			{With: "impl=twoshot", Ops: plan.OnlySums, Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=FP", Note: "quick reduce; INT8, INT6 and INT4 send fewer bytes and round"},
+			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ALLREDUCE_USE_SYMM_MEM=1", Note: "multimem or two-shot kernels, by the number of ranks"},
+			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-torch-symm-mem", Note: "multimem or two-shot kernels, by the number of ranks"},
+			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: symmetricBuffer + "torch.ops.symm_mem.multimem_all_reduce_(buffer, \"sum\", group.group_name)"},
 			{With: "impl=ll|ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
 			{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts"},
 			{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
@@ -109,11 +125,13 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := pl.NoLinks(); why != "" && pl.Machine.Nodes() == 1 {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	if _, ok := protocols[v["impl"]]; ok {
-		return planLowLatency(pl, v)
-	}
-	if v["impl"] == "oneshot" || v["impl"] == "twoshot" {
+	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllGather && c.Bytes > 0 })
+	sums := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce })
+	switch _, ok := protocols[v["impl"]]; {
+	case v["impl"] == "oneshot", v["impl"] == "twoshot", v["impl"] == "multimem" && sums && !gathers:
 		return planAllReduce(pl, v)
+	case ok:
+		return planLowLatency(pl, v)
 	}
 	t := newOperator(pl, v)
 	if why := t.contradiction(); why != "" {

@@ -20,26 +20,29 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings // of the strategy; those of a pair replace them while it is written
-	Workload *workload.Workload
-	Machine  machine.Machine
-	Scenario Scenario
-	Lookups  machine.Questions // measured times that the plan looked up in the profile
-	Program  *program.Program
-	Done     []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
-	ranks    []*Rank
-	Pairs    []Pair // pairs that the strategy serves
-	First    map[int32]int
-	Replaced map[int32]bool // ops of those pairs
-	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	gangs    Memo[gangKey, *Gang]
-	coRuns   map[coRunKey]Piece
-	measured map[measuredKey]*program.Kernel // of copied ranks
-	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured bool                            // kernels last their measured times and hold no slots
-	Ahead    bool                            // hosts run ahead of the devices as in a loop (runAhead)
-	once     bool                            // IssueAhead: there is one iteration
-	anchored bool                            // AtCapturedStarts
+	Settings  // of the strategy; those of a pair replace them while it is written
+	Workload  *workload.Workload
+	Machine   machine.Machine
+	Scenario  Scenario
+	Lookups   machine.Questions // measured times that the plan looked up in the profile
+	Program   *program.Program
+	Done      []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
+	ranks     []*Rank
+	Pairs     []Pair // pairs that the strategy serves
+	First     map[int32]int
+	Replaced  map[int32]bool // ops of those pairs
+	Only      map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	gangs     Memo[gangKey, *Gang]
+	coRuns    map[coRunKey]Piece
+	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
+	times     Memo[timeKey, float64]
+	slowdowns Memo[slowdownKey, slowdown]
+	Fused     []string // captured kernels that the plan makes part of others, by name, each once
+	Kept      int64    // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured  bool     // kernels last their measured times and hold no slots
+	Ahead     bool     // hosts run ahead of the devices as in a loop (runAhead)
+	once      bool     // IssueAhead: there is one iteration
+	anchored  bool     // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
@@ -139,7 +142,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
-		measured: map[measuredKey]*program.Kernel{}, Done: make([]program.Flag, len(w.Ops)),
+		kernels: map[kernelKey]*program.Kernel{}, times: map[timeKey]float64{}, slowdowns: map[slowdownKey]slowdown{}, Done: make([]program.Flag, len(w.Ops)),
 	}
 	pl.countRereads()
 	type flagKey struct {
@@ -272,8 +275,11 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 			}
 		}
 	}
-	for _, r := range pl.ranks {
+	for i, r := range pl.ranks {
 		if pl.hostOrder != nil {
+			if i > 0 {
+				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.ranks[i-1].Host.Commands))
+			}
 			r.writeHost()
 		}
 		gpu := program.GPU{Streams: []program.Stream{r.Host.Stream}}
@@ -344,6 +350,9 @@ const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
 	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
+	if at := len(r.Streams); r.ID > 0 && at < len(r.Planner.ranks[r.ID-1].Streams) { // ranks are mostly alike
+		s.Commands = make([]program.Command, 0, len(r.Planner.ranks[r.ID-1].Streams[at].Commands))
+	}
 	r.Streams, r.byQueue[queue] = append(r.Streams, s), append(r.byQueue[queue], s)
 	return s
 }

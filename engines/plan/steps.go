@@ -148,7 +148,7 @@ func (c *Steps) Phases() (phases []PhaseTime) {
 	for _, p := range []workload.Phase{workload.Prefill, workload.Mixed, workload.Decode, workload.NoPhase} {
 		var times, requests, tokens []trace.Time
 		for i, is := range ran {
-			if c.phase(i) != p || len(ran) != len(c.each) {
+			if i >= len(c.steps) || c.phase(i) != p || len(ran) != len(c.each) {
 				continue
 			}
 			if i > 0 {

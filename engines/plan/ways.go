@@ -200,11 +200,12 @@ const AnyNumber = "*"
 type Changes struct {
 	Workload *workload.Workload
 	Pairs    []*workload.Pair
+	Fused    []string // captured kernels that become part of others, by name
 }
 
 // Changes returns what the plan changes.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload}
+	c := Changes{Workload: pl.Workload, Fused: pl.Fused}
 	for i := range pl.Pairs {
 		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
 	}

@@ -29,9 +29,10 @@ var Strategy = plan.Strategy{
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true,
-	Future: true,
-	Work:   needs,
-	Plan:   planTrigger,
+	Rebuild: plan.JoinChains,
+	Future:  true,
+	Work:    needs,
+	Plan:    planTrigger,
 }
 
 // needs is what no GPU has.

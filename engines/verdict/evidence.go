@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -226,7 +227,10 @@ func (v *assessment) dataflow() {
 		return
 	}
 	guessed, marked := guesses(v.w)
-	const record = "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
+	record := "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
+	if lift.EngineOf(v.w.Run).Serves() {
+		record = "profilers of serving engines record none"
+	}
 	switch n := len(v.w.Collectives); {
 	case 2*guessed > n:
 		v.addCaveat(unproven, "what %d of %d collectives depend on is guessed; %s", guessed, n, record)
@@ -263,6 +267,9 @@ func guesses(w *workload.Workload) (guessed, marked int) {
 func (v *assessment) build() {
 	if !v.out.Strategy.Rebuilds {
 		return
+	}
+	if parts := v.out.Changed.Fused; len(parts) > 0 {
+		v.addCaveat(invalid, "%s as part of another kernel needs a fused build, of which nothing was measured", plan.ShortName(parts[0]))
 	}
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {

@@ -174,3 +174,32 @@ func TestBatchOf(t *testing.T) {
 		}
 	}
 }
+
+// A marked step in which nothing was launched is no iteration, and a launch that loads a kernel is
+// told from the others.
+func TestWarmUp(t *testing.T) {
+	s := server{now: 10}
+	s.event("user_annotation", "ProfilerStep#1", 1, 5, 3, "")
+	s.event("user_annotation", "ProfilerStep#2", 8, 9000, 3, "")
+	s.eager("abcd")
+	s.now += 500
+	s.launches++
+	s.event("cuda_runtime", "cudaLaunchKernel", s.now, 6000, 3, fmt.Sprintf(`"correlation":%d`, s.launches))
+	s.event("kernel", "loaded", s.now+6001, 9, 7, fmt.Sprintf(`"correlation":%d,"stream":7,"device":0`, s.launches))
+	s.now, s.free = s.now+6020, s.now+6020
+	s.eager("efgh")
+	run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Workload(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Steps) != 1 || w.Steps[0].Name != "ProfilerStep#2" || w.Ops[0].Step != 0 {
+		t.Errorf("steps %+v, want the second", w.Steps)
+	}
+	if loads := w.Hosts[0].Loads; loads != 5_998_000 {
+		t.Errorf("%d ns of loading kernels, want 5998 µs", loads)
+	}
+}

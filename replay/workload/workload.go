@@ -166,7 +166,7 @@ func (r Reason) String() string {
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
 		"recorded accesses",
-		"stated dependency: between nodes of a captured graph, or by a recorded event",
+		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
 	}[r]
 }
 
@@ -242,6 +242,7 @@ type Pair struct {
 	Evidence   []string
 	Confidence float64 // 0..1
 	Step       int32
+	Joins      int   // captured kernels of different tables that stand as its first operation; 0: it is as captured
 	Experts    int32 // rows of the GEMM for each row that is communicated: the experts of a token; 0: one
 }
 

@@ -377,11 +377,14 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 	return run
 }
 
-// Place removes doubled spans, adds ranks and lanes, and returns the lane of each track. Finish
+// Place removes doubled spans, demangles names, adds ranks and lanes, and returns the lane of each track. Finish
 // calls it; readers that link and match by themselves call only Place and the builder's Finish.
 func (s *Session) Place() []trace.LaneID {
 	s.Builder.DropDoubled(s.Name)
 	s.describeAgents()
+	for i, name := range s.Builder.Run.Names {
+		s.Builder.Run.Names[i] = names.Demangle(name)
+	}
 	rows := s.ranks()
 	s.placeWaits(rows)
 	return s.lanes(rows)

@@ -157,6 +157,7 @@ func (d *reader) collectives() {
 		}
 	}
 	assemble.AddCollectives(&d.Builder, kernels)
+	d.captures(find, groups)
 	d.copyEngineTransfers()
 }
 

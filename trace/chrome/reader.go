@@ -100,6 +100,7 @@ type (
 	}
 	launchInfo struct {
 		call        int32
+		kernel      trace.NameID // 0 if the call does not name it
 		grid, block [3]int32
 		shared      int32
 		bytes       int64

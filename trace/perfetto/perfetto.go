@@ -342,7 +342,11 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 		case eventName:
 			e.name = string(f.Bytes)
 		case eventGPU:
-			e.submits = varints(f.Bytes, 1)
+			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+				if f.ID == 1 {
+					e.submits = wire.Varints(e.submits, &f)
+				}
+			}
 		}
 	}
 	var ok bool

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/names"
@@ -51,30 +49,6 @@ func (s *stages) submitted(ids []uint64, correlation int64) int64 {
 	return correlation
 }
 
-// varints reads a repeated number, packed or not.
-func varints(message []byte, field protowire.Number) (list []uint64) {
-	for f := (wire.Field{Rest: message}); f.Next(); {
-		if f.ID == field {
-			list = appendVarints(list, &f)
-		}
-	}
-	return list
-}
-
-func appendVarints(list []uint64, f *wire.Field) []uint64 {
-	if f.Bytes == nil {
-		return append(list, f.Number)
-	}
-	for b := f.Bytes; len(b) > 0; {
-		v, n := protowire.ConsumeVarint(b)
-		if n < 0 {
-			break
-		}
-		list, b = append(list, v), b[n:]
-	}
-	return list
-}
-
 // stage takes in a render stage: a kernel, a copy, a range above them, or an event of a graph.
 func (d *reader) stage(s *sequence, p *packet, at int64) {
 	var (
@@ -110,7 +84,7 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 		case stageLaunch:
 			launch = f.Bytes
 		case stageWaits:
-			g.waits = appendVarints(g.waits, &f)
+			g.waits = wire.Varints(g.waits, &f)
 		case stageExtra:
 			var key, value string
 			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
@@ -39,7 +40,7 @@ func ClassOf(kernel string) Class {
 		class Class
 		words []string
 	}{
-		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
+		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
 		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
 		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
 		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
@@ -58,10 +59,52 @@ func ClassOf(kernel string) Class {
 	return Unknown
 }
 
+// A Part is what of its input an element of a light kernel's output needs.
+type Part uint8
+
+// The parts.
+const (
+	Whole     Part = iota // all of it, or the name does not say
+	OfElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
+	OfRow                 // its row: norms, softmax, quantisation by row
+)
+
+// PartOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
+func PartOf(op *workload.Op) Part {
+	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
+		return Whole
+	}
+	for _, p := range [...]struct {
+		part  Part
+		words []string
+	}{
+		{OfElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
+		{Whole, []string{"batch_norm", "batchnorm", "bn_", "group_norm", "groupnorm", "gammabeta", "copy", "transpose", "permute", "cat", "clone", "embedding", "index", "scatter", "gather"}},
+		{OfRow, []string{"layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "quant"}},
+		{OfElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
+	} {
+		if NameHas(op.Name, p.words...) {
+			return p.part
+		}
+	}
+	return Whole
+}
+
+// Multiplies reports whether a kernel is a GEMM, by its shape or its name.
+func Multiplies(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || op.Shape.Kind == workload.NoShape && ClassOf(op.Name) == Matrix)
+}
+
 // OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
 // ancestors, CUTLASS, hipBLASLt and rocBLAS.
 func OfLibrary(name string) bool {
 	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_")
+}
+
+// HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
+// mixture of experts, but not attention.
+func HoldsWeights(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (ClassOf(op.Name) == Matrix || NameHas(op.Name, "fused_moe_kernel", "fmoe", "moe_gemm"))
 }
 
 // MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
@@ -101,22 +144,37 @@ const CopyEnginePart = "__amd_rocclr_"
 
 // Elements is the number of elements that a vectorized elementwise kernel covers.
 func Elements(op *workload.Op) int64 {
-	const name = "vectorized_elementwise_kernel<"
+	return vectorElements(op, "vectorized_elementwise_kernel<")
+}
+
+// NormElements is the rows times columns of one of FlashInfer's norms, which has a workgroup a row and
+// as many threads as the row has vectors, in whole warps and at most 1024, where they take turns
+// (flashinfer, include/flashinfer/norm.cuh); 0 for another kernel.
+func NormElements(op *workload.Op) int64 {
+	const most = 1024
+	if !strings.Contains(op.Name, "flashinfer::norm::") || op.Footprint.Threads >= most {
+		return 0
+	}
+	return vectorElements(op, "RMSNormKernel<")
+}
+
+// vectorElements is the elements of a kernel whose first template argument is the length of a vector.
+func vectorElements(op *workload.Op, name string) int64 {
 	_, rest, ok := strings.Cut(op.Name, name)
 	if !ok {
 		return 0
 	}
 	digits, _, _ := strings.Cut(rest, ",")
-	vector, err := strconv.Atoi(digits)
+	vector, err := strconv.Atoi(strings.TrimSuffix(digits, "u"))
 	if err != nil || vector <= 0 || vector > 16 {
 		return 0
 	}
 	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
 }
 
-// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16.
+// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16, or <__nv_bfloat16, 8>.
 func ElementSize(kernel string) int64 {
-	for name, size := range map[string]int64{"_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
+	for name, size := range map[string]int64{"<__nv_bfloat16,": 2, "<__hip_bfloat16,": 2, "<__half,": 2, "<float,": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if strings.Contains(kernel, name) {
 			return size
 		}
@@ -141,11 +199,15 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+//	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see names.Tile
 //	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
 // right behind CUTLASS 3's tile (128x256x64_2x1x1).
 func nameTile(kernel string) (t namedTile, ok bool) {
+	if m, n, k, ok := names.Tile(kernel); ok {
+		return namedTile{first: m, second: n, depth: k}, true
+	}
 	if i := strings.IndexByte(kernel, '('); i > 0 {
 		kernel = kernel[:i]
 	}

@@ -47,7 +47,6 @@ func (r *Rank) order(run *trace.Run) (refuted int) {
 		if f.before >= 0 {
 			deps = append(deps, workload.Dep{Op: f.before, Why: workload.StreamOrder})
 		}
-		known := stated
 		for ; len(stated) > 0 && stated[0].Op == op.ID; stated = stated[1:] {
 			if on := stated[0].On; r.ended(on, op.ID) {
 				deps = append(deps, workload.Dep{Op: on, Why: workload.Stated})
@@ -55,12 +54,9 @@ func (r *Rank) order(run *trace.Run) (refuted int) {
 				refuted++
 			}
 		}
-		known = known[:len(known)-len(stated)]
-		for ; len(after) > 0 && after[0].op == op.ID; after = after[1:] {
-			queue := r.Facts[after[0].dep.Op].Queue
-			if !slices.ContainsFunc(known, func(s Stated) bool { return r.Facts[s.On].Queue == queue }) {
-				deps = append(deps, after[0].dep)
-			}
+		for len(after) > 0 && after[0].op == op.ID {
+			deps = append(deps, after[0].dep)
+			after = after[1:]
 		}
 		if len(deps) == first || len(deps) == first+1 && f.before >= 0 {
 			if near[i] >= 0 && r.onlyTimeTells(op, f) {

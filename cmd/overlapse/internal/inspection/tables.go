@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -86,8 +87,8 @@ func (v *Inspection) printKernels() {
 	names := kernelNames(ks)
 	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.Top}
 	for i, k := range ks {
-		tiles := ""
-		if k.Tile != "" {
+		tiles := k.Tile
+		if k.Tiles > 0 {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
 		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
@@ -141,7 +142,11 @@ func kernelNames(ks []summary.KernelSummary) []string {
 			at = max(at, n)
 		}
 		rest := strings.ToValidUTF8(k.Name[at:], "")
-		name := words.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		name, most := layout.ShortName(k.Name), nameWidth/2
+		if strings.Contains(name, " ") { // with a tile
+			most = nameWidth * 2 / 3
+		}
+		name = words.Shorten(name, most)
 		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
 	return names
@@ -309,7 +314,8 @@ func uncertainty(t trace.Time) string {
 // dependenciesText says in a line how much of the dataflow is recorded.
 func (v *Inspection) dependenciesText() {
 	for _, e := range v.workload.Run.Ledger.Entries {
-		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+		switch {
+		case strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored"), e.Reason == assemble.NoCapture, strings.HasPrefix(e.Reason, "capture of graphs ignored"):
 			v.Labelled("note", e.File+": "+e.Reason)
 		}
 	}
@@ -336,7 +342,11 @@ func (v *Inspection) printDependencies() {
 		"operations", "exact", "annotated", "guessed", "given", "edges",
 		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
 	}}
-	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
+	total := 0
+	for _, n := range s.Operations { // of captured ranks
+		total += n
+	}
+	t.Add(total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
 	v.Show(&t)
 }

@@ -10,9 +10,11 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -94,13 +96,24 @@ func (r *Replayed) title() string {
 		parts = append(parts, "clock "+r.Clock)
 	}
 	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != words.Micros(trace.Time(r.base))) {
-		profiled := "without the profiler"
+		profiled, with := "without the profiler", "it"
+		if loads := loaded(r.workload); 10*loads > trace.Time(r.Measured) {
+			profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
+		}
 		if r.Rescaled == nil {
-			profiled += " (" + was + " with it)"
+			profiled += " (" + was + " with " + with + ")"
 		}
 		parts = append(parts, profiled)
 	}
 	return strings.Join(parts, " · ")
+}
+
+// loaded is the longest time that a rank's launches took to load kernels, an iteration.
+func loaded(w *workload.Workload) (longest trace.Time) {
+	for _, h := range w.Hosts {
+		longest = max(longest, h.Loads/trace.Time(max(1, workload.Iterations(w))))
+	}
+	return longest
 }
 
 // printPhases prints the time of each phase of serving, where the trace has several.
@@ -169,6 +182,10 @@ func (r *Replayed) why() (lines []string) {
 		}
 	}
 	for _, p := range r.Waves {
+		if f := p.Fused; f != nil {
+			lines = append(lines, fmt.Sprintf("pair %d: tilesync makes %s part of the two GEMMs (a fused build): no %s as a kernel of its own, %s less memory traffic",
+				p.Pair, strings.Join(f.Kernels, " and "), words.Micros(trace.Time(f.Time)), layout.Bytes(int64(f.Bytes))))
+		}
 		if p.Apart-p.Together < 0.01 {
 			continue
 		}
@@ -240,7 +257,7 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
-	case verdict.Guessed(r.workload):
+	case verdict.Guessed(r.workload) && !lift.EngineOf(r.workload.Run).Serves():
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}
 	return "overlapse tune " + input

@@ -159,6 +159,13 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	if err != nil {
 		return err
 	}
+	if plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
+		serving, err := engines.ParseSelection(engines.OfServing)
+		if err != nil {
+			return err
+		}
+		sel = append(sel, serving...)
+	}
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
 	bar := con.Progress(len(sel), "replaying settings")
 	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
