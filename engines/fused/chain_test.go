@@ -41,8 +41,8 @@ func TestFusedLookups(t *testing.T) {
 			t.Errorf("%s: %s, %.0f bytes sent, want %.0f", captured, c.Op, sent, want)
 		}
 		bulk := enginetest.Outcome(t, w, m, "bulk", nil)
-		if change := float64(got.Time)/float64(bulk.Time) - 1; change > -0.015 || change < -0.06 || len(got.Changed.Fused) != 1 {
-			t.Errorf("%s: %.3f of bulk, fuses %v", captured, change, got.Changed.Fused)
+		if change := float64(got.Time)/float64(bulk.Time) - 1; change > -0.015 || change < -0.06 || len(got.Changed.Never) != 1 {
+			t.Errorf("%s: %.3f of bulk, never run %v", captured, change, got.Changed.Never)
 		}
 	}
 }

@@ -59,8 +59,8 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
-		if p.Joins > 1 && !slices.Contains(pl.Fused, op.Name) {
-			pl.Fused = append(pl.Fused, op.Name)
+		if p.Joins > 1 {
+			pl.NeverRun(plan.FusedBuild(op))
 		}
 		if p.Direction == workload.CollectiveThenCompute {
 			op = &pl.Workload.Ops[p.Second[0]]

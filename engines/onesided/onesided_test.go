@@ -177,7 +177,7 @@ func TestOnesidedByHand(t *testing.T) {
 		s := plantest.Gathered
 		s.Op = c.op
 		w := s.Build(t)
-		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
 			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
 	}
@@ -199,7 +199,7 @@ func TestOnesidedByHand(t *testing.T) {
 		s := plantest.Scattered
 		s.Op = c.op
 		w := s.Build(t)
-		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
 			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
 	}
@@ -219,9 +219,9 @@ func TestSignalsTakeTime(t *testing.T) {
 	} {
 		c.s.Op = c.op
 		w, m := c.s.Build(t), plantest.Bare(t, 4, machine.Switch)
-		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:impl=pull")).Time
+		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Time
 		m.Engines.Command.Value = 2e-6
-		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:impl=pull")).Time
+		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Time
 		if compare.Abs(with-without-c.later) > 300 {
 			t.Errorf("%s: %d ns later, want %d", c.op, with-without, c.later)
 		}
@@ -258,14 +258,14 @@ func TestOnesidedCopies(t *testing.T) {
 	} {
 		c.spec.Steps = 1
 		w, m := c.spec.Build(t), plantest.Bare(t, 4, c.top)
-		if got := strings.Join(copies(enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:"+c.set))), ", "); got != c.want {
+		if got := strings.Join(copies(enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set))), ", "); got != c.want {
 			t.Errorf("%s %s %q: %s, want %s", c.spec.Op, c.top, c.set, got, c.want)
 		}
 	}
 	// 2048 rows of a shard in pieces of 256: eight pieces, each with its signal, for three peers.
 	one := plantest.Gathered
 	one.Steps = 1
-	if got := len(copies(enginetest.Outcome(t, one.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", nil))); got != 48 {
+	if got := len(copies(enginetest.Outcome(t, one.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", enginetest.Settings("gemm=whole")))); got != 48 {
 		t.Errorf("mesh: %d copies, want 48", got)
 	}
 }
@@ -298,7 +298,7 @@ func TestOnesidedStores(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllToAll} {
 		s := plantest.Scattered
 		s.Op = op
-		got := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", nil)
+		got := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", enginetest.Settings("gemm=whole"))
 		for name, bytes := range enginetest.Sent(got) {
 			want := float64(s.Steps) * 0.75 * float64(s.Bytes)
 			if name != "gemm_256x128 + "+op.String() || !plantest.Near(bytes, want) {

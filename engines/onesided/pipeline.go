@@ -150,7 +150,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	n := len(p.Coll.Members)
 	name := fmt.Sprintf("sum of %d partial results", n)
 	read, write, least := float64(p.Coll.Bytes), float64(p.Coll.Bytes)/float64(n), 0.0
-	if rate := t.pl.Machine.GPU.SumAt(n); t.chunks && rate > 0 {
+	if rate := t.pl.Machine.GPU.SumAt(n); t.inChunks(p) && rate > 0 {
 		least = write / rate
 	}
 	t.issue(r, s, name)

@@ -41,7 +41,10 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c.demand.Matrix /= per
 	c.demand.Memory /= per
 	c.demand.Link /= per
-	if r := w.Rescaled; r != nil { // the same relative clock as in the capture (rule Y1)
+	if r := w.Rescaled; r != nil { // the same relative clock as in the capture, or the steady one of another GPU (rule Y1)
+		if r.On.Profile != m.Profile {
+			sc.Clock = SettledClock
+		}
 		c.met = ClockOf(r.Of, &r.On, sc).met
 		c.demand.At = c.met
 		return c

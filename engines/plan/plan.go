@@ -37,7 +37,8 @@ type Planner struct {
 	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
 	times     Memo[timeKey, float64]
 	slowdowns Memo[slowdownKey, slowdown]
-	Fused     []string // captured kernels that the plan makes part of others, by name, each once
+	Never     []string // NeverRun
+	Notes     []string // Note
 	Kept      int64    // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Measured  bool     // kernels last their measured times and hold no slots
 	Ahead     bool     // hosts run ahead of the devices as in a loop (runAhead)
@@ -239,6 +240,28 @@ func (pl *Planner) LimitToPairs(from int) {
 	for i := from; i < len(pl.Pairs); i++ {
 		pl.Pairs[i].Settings = &own
 	}
+}
+
+// Note adds a sentence on what the plan did, or why a setting did nothing, each once, for those who
+// ask why.
+func (pl *Planner) Note(format string, args ...any) {
+	pl.Notes = once(pl.Notes, fmt.Sprintf(format, args...))
+}
+
+func once(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}
+
+// NeverRun notes a reason for which nothing like the plan has run on hardware, each once. A
+// prediction counts it as a setting that was never run.
+func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
+
+// FusedBuild is the reason of a captured kernel that becomes part of another one.
+func FusedBuild(op *workload.Op) string {
+	return ShortName(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
 }
 
 // OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy

@@ -200,12 +200,13 @@ const AnyNumber = "*"
 type Changes struct {
 	Workload *workload.Workload
 	Pairs    []*workload.Pair
-	Fused    []string // captured kernels that become part of others, by name
+	Never    []string // reasons for which nothing like it has run on hardware
+	Notes    []string // on what the plan did
 }
 
 // Changes returns what the plan changes.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Fused: pl.Fused}
+	c := Changes{Workload: pl.Workload, Never: pl.Never, Notes: pl.Notes}
 	for i := range pl.Pairs {
 		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
 	}

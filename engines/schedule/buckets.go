@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -241,7 +242,7 @@ func (s *step) copiesBack(it *item) bool {
 		}
 		from = c
 	}
-	if from < 0 || !copies(it.op) {
+	if from < 0 || !kernel.Copies(it.op) {
 		return false
 	}
 	s.moved[it.op.ID] = from

@@ -99,25 +99,20 @@ func fusionOf(w *workload.Workload, a, b *workload.Op, t between) fusion {
 	return fusion{reads: others, writes: last.Write + kept - a.Write, saved: max(0, made+reads-others-kept)}
 }
 
-// A Fusion is the kernels between two dependent GEMMs that become part of them.
-type Fusion struct {
-	Kernels []string `json:"kernels"` // in order
-	Time    int64    `json:"ns"`      // that they took as kernels
-	Bytes   float64  `json:"bytes"`   // of memory traffic that nobody moves any more
+// A saving is what fusions between GEMMs of the same shapes save.
+type saving struct {
+	pairs, kernels int // kernels of one pair
+	took           trace.Time
+	bytes          float64
 }
 
-// FusionOf is what tilesync fuses of a pair; nil: nothing.
-func FusionOf(w *workload.Workload, first, second *workload.Op) *Fusion {
-	t, why := betweenOf(w, first, second)
-	if why != "" || len(t.fused) == 0 {
-		return nil
+// noteFusions notes what becomes part of GEMMs, and what that saves, by what they are.
+func noteFusions(pl *plan.Planner, list []string, by map[string]saving) {
+	for _, what := range list {
+		s := by[what]
+		pl.Note("%d kernels between the GEMMs %s become part of them by a fused build, %d times: %.0f us of kernels and %.1f MiB of memory traffic less each time",
+			s.kernels, what, s.pairs, float64(s.took)/1e3/float64(s.pairs), s.bytes/float64(s.pairs)/(1<<20))
 	}
-	f := &Fusion{Bytes: fusionOf(w, first, second, t).saved}
-	for _, op := range t.fused {
-		f.Kernels = append(f.Kernels, plan.ShortName(op.Name))
-		f.Time += int64(op.DurAlone())
-	}
-	return f
 }
 
 // readAfter reports whether an op behind b reads what op wrote. Where no accesses are recorded, a
@@ -138,6 +133,8 @@ func readAfter(w *workload.Workload, op, b *workload.Op) bool {
 // leaveBeside takes the kernels that stay kernels out of a chain, so that they are written behind
 // it, and notes those that become part of the GEMMs.
 func leaveBeside(pl *plan.Planner) {
+	var list []string
+	by := map[string]saving{}
 	for i := range pl.Pairs {
 		for _, l := range pl.Pairs[i].Links() {
 			for k := range l.First {
@@ -146,15 +143,25 @@ func leaveBeside(pl *plan.Planner) {
 				for _, op := range t.beside {
 					delete(pl.Replaced, op.ID)
 				}
-				for _, op := range t.fused {
-					if !slices.Contains(pl.Fused, op.Name) {
-						pl.Fused = append(pl.Fused, op.Name)
-					}
-				}
 				l.Between[a.Rank] = slices.DeleteFunc(l.Between[a.Rank], func(id int32) bool { return !pl.Replaced[id] })
+				if len(t.fused) == 0 {
+					continue
+				}
+				what := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K, kernel.Short(t.fused[0].Name))
+				s := by[what]
+				if s.pairs == 0 {
+					list = append(list, what)
+				}
+				s.pairs, s.kernels, s.bytes = s.pairs+1, len(t.fused), s.bytes+fusionOf(pl.Workload, a, b, t).saved
+				for _, op := range t.fused {
+					s.took += op.DurAlone()
+					pl.NeverRun(plan.FusedBuild(op))
+				}
+				by[what] = s
 			}
 		}
 	}
+	noteFusions(pl, list, by)
 }
 
 // noGEMMs says why a workload has no two dependent GEMMs that can be seen.

@@ -43,8 +43,8 @@ func TestTilesyncFuses(t *testing.T) {
 		if got.Result == nil {
 			t.Fatalf("%s: %s", policy, got.Why)
 		}
-		if len(got.Changed.Fused) != 1 || got.Changed.Fused[0] != "vectorized_elementwise_kernel gelu" {
-			t.Errorf("%s: fuses %v", policy, got.Changed.Fused)
+		if len(got.Changed.Never) != 1 || !strings.HasPrefix(got.Changed.Never[0], "vectorized_elementwise_kernel gelu as part") {
+			t.Errorf("%s: never run %v", policy, got.Changed.Never)
 		}
 		var all, want float64
 		for name, bytes := range enginetest.Memory(got) {
@@ -55,11 +55,11 @@ func TestTilesyncFuses(t *testing.T) {
 		for i := range w.Ops {
 			want += w.Ops[i].Read + w.Ops[i].Write
 		}
-		f := tilesync.FusionOf(w, &w.Ops[0], &w.Ops[2])
-		if f == nil || f.Bytes != 2*2*1024*4096 || f.Time != 10_000 {
-			t.Fatalf("%s: %+v", policy, f)
+		const saved = 2 * 2 * 1024 * 4096 // of a pair: written, and read again
+		if got.Changed.Notes == nil || !strings.HasSuffix(got.Changed.Notes[0], "4 times: 10 us of kernels and 16.0 MiB of memory traffic less each time") {
+			t.Errorf("%s: %q", policy, got.Changed.Notes)
 		}
-		if want -= 4 * f.Bytes; !plantest.Near(all, want) {
+		if want -= 4 * saved; !plantest.Near(all, want) {
 			t.Errorf("%s: %.0f bytes, want %.0f", policy, all, want)
 		}
 		if base := enginetest.Outcome(t, w, m, "captured", nil); policy == "row" && got.Time >= base.Time-8_000 {

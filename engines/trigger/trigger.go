@@ -48,13 +48,14 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
+	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 		}
 	}
 	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"
+	t.note(v)
 	pl.Program.Arbiter = t.arbiterOf(v)
 	return t.emit, nil
 }

@@ -41,6 +41,7 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 type Inputs struct {
 	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace
 	Machine func(dataset.Row) (machine.Machine, error) // to predict for
+	Traced  func(dataset.Row) (machine.Machine, error) // where the trace was captured; nil: on the machine to predict for
 	Seeds   int                                        // number of replays whose median is the prediction; 0: the mean over race outcomes
 	Stop    func() error                               // called before each row; its error ends the run
 	Done    func()                                     // called after each row; may be nil
@@ -55,7 +56,7 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	groups := groupRows(rows)
 	err := guard.Each(len(groups), func(at int) error {
 		same := groups[at]
-		t := rowGroup{lifted: map[string]*workload.Workload{}}
+		t := rowGroup{lifted: map[string]*workload.Workload{}, traced: in.Traced}
 		var why error
 		if rows[same[0]].Trace == "" {
 			why = errors.New("the row names no trace to start from")
@@ -123,6 +124,7 @@ func groupRows(rows []dataset.Row) [][]int {
 // A rowGroup is rows that start from the same trace, one after another.
 type rowGroup struct {
 	run    *trace.Run
+	traced func(dataset.Row) (machine.Machine, error)
 	lifted map[string]*workload.Workload // with durations alone, by the information that rows add to the trace
 	warm   float64                       // the GPUs' average draw after the row before; 0 after a pause
 }
@@ -138,6 +140,9 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	if err != nil {
 		return nil, err
 	}
+	if t.traced != nil {
+		return t.retargeted(row, w, m)
+	}
 	lift.GuessSizes(w, &m)
 	if w.World < row.World {
 		return t.grown(row, w, m, given)
@@ -149,6 +154,19 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 		t.lifted[key] = w
 	}
 	return w, nil
+}
+
+// retargeted is the workload of a row that was measured on another machine than its trace.
+func (t *rowGroup) retargeted(row *dataset.Row, w *workload.Workload, m machine.Machine) (*workload.Workload, error) {
+	from, err := t.traced(*row)
+	if err != nil {
+		return nil, err
+	}
+	lift.GuessSizes(w, &from)
+	if w, err = compare.Isolate(w, from, nil); err != nil {
+		return nil, err
+	}
+	return retarget.To(w, from, m), nil
 }
 
 // grown is the workload of a row with more ranks than its trace, which are those of one

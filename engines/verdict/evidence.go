@@ -219,6 +219,9 @@ func (v *assessment) untested() {
 	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
 		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
+	if never := v.out.Changed.Never; len(never) > 0 {
+		v.addCaveat(invalid, "%s", strings.Join(never, "; "))
+	}
 }
 
 // dataflow: collectives that a schedule moves by dependencies that nobody recorded.
@@ -267,9 +270,6 @@ func guesses(w *workload.Workload) (guessed, marked int) {
 func (v *assessment) build() {
 	if !v.out.Strategy.Rebuilds {
 		return
-	}
-	if parts := v.out.Changed.Fused; len(parts) > 0 {
-		v.addCaveat(invalid, "%s as part of another kernel needs a fused build, of which nothing was measured", plan.ShortName(parts[0]))
 	}
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {

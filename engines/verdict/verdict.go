@@ -81,6 +81,11 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)
+	if r := w.Rescaled; r != nil && r.TooGuessed() {
+		v.Kind = Withdrawn
+		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+		return v
+	}
 	if i := w.Isolation; i != nil && i.P90 > withdrawn {
 		v.Kind = Withdrawn
 		v.say("no verdict: simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+

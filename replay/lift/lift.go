@@ -60,7 +60,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	shapes, tiles := dataflow.Sizes(o.Dataflow)
 	maps.Copy(shapes, o.Shapes)
 	maps.Copy(tiles, o.Tiles)
-	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.Ranges(run.Names)
+	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.RangesOf(run)
 	hosts := make([]order.Recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		rank := &l.sources[i]
@@ -68,7 +68,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		for k := range rank.Ops {
 			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
 		}
-		dataflow.Of(run, rank, ranges, l.flows[i])
+		dataflow.Of(run, rank, i, ranges, l.flows[i])
 		if !o.WithoutHosts {
 			hosts[i] = rank.Host(run)
 		}

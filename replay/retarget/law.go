@@ -6,7 +6,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -14,72 +13,117 @@ import (
 // A law is the reason for a factor. sure is false if the trace does not show what limits
 // the operation.
 type law struct {
-	name string
-	sure bool
+	bound string // what limits the operation, or the rest of a kernel's time besides launch and memory
+	name  string
+	sure  bool
 }
 
-var (
-	byMatmul    = law{"matmul law", true}
-	byOtherType = law{"matmul law of 16-bit elements", false}
-	byFlops     = law{"matrix flops", true}
-	byBytes     = law{"bytes of memory", true}
-	byWeights   = law{"bytes of weights, by the tile's narrow side", true}
-	byName      = law{"memory rate, bytes unknown", false}
-	byVectors   = law{"compute units and clock", false}
-	byLinks     = law{"link rate", true}
-	byLibrary   = law{"collective library", true}
-	bySize      = law{"unchanged: collective of unknown size", false}
-	byHost      = law{"unchanged: copies from and to the host", true}
+// What bounds operations.
+const (
+	matrixUnits = "matrix units"
+	vectorUnits = "latency and vector units"
+	theMemory   = "memory"
+	theLaunch   = "launch"
+	theLinks    = "links"
+	theHost     = "copies of the host"
 )
 
-// op is the factor on the duration of a kernel or copy (rule Y1).
-func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) {
+var (
+	byMatmul    = law{matrixUnits, "rounds of the same tiles", true}
+	byLibraries = law{matrixUnits, "matmul law", true}
+	byOtherType = law{matrixUnits, "matmul law of 16-bit elements", false}
+	byFlops     = law{matrixUnits, "matrix flops", true}
+	byUnshown   = law{matrixUnits, "matrix flops, sizes unknown", false}
+	byBytes     = law{vectorUnits, "bytes of operands", true}
+	byWeights   = law{vectorUnits, "bytes of weights, by the tile's narrow side", true}
+	byPasses    = law{vectorUnits, "passes that wait for each other", true}
+	byName      = law{vectorUnits, "moves memory by its name, bytes unknown", false}
+	byVectors   = law{vectorUnits, "nothing known", false}
+	byLinks     = law{theLinks, "link rate", true}
+	byLibrary   = law{theLinks, "collective library", true}
+	bySize      = law{theLinks, "unchanged: collective of unknown size", false}
+	byHost      = law{theHost, "unchanged: copies from and to the host", true}
+)
+
+// op is the factor on the duration of a kernel or copy (rule Y1), and what bounds its time.
+func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law, t roofed) {
 	took := float64(op.DurAlone()) / 1e9
-	switch {
-	case op.Kind == trace.Copy:
-		return s.copied(w, op)
-	case took <= 0:
-		return 1, byBytes
+	if op.Kind == trace.Copy {
+		by, of = s.copied(w, op)
+		return by, of, t
 	}
-	share, vectors := s.shard(op), s.from.GPU.VectorRatio(&s.to.GPU)
+	if took <= 0 {
+		return 1, byBytes, t
+	}
+	share, ratio := s.shard(op), s.from.GPU.VectorRatio(&s.to.GPU)
+	bytes := op.Read + op.Write
 	op.Read, op.Write = op.Read*share, op.Write*share
 	switch {
 	case op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.N > 0 && op.Shape.K > 0:
-		of = byMatmul
-		if op.Shape.ElemSize != 2 {
-			of = byOtherType
+		if !s.sameTile(op) {
+			by, of = s.libraries(op)
+			return by, of, t
 		}
-		by = s.gemm(op)
+		bytes, ratio, of = s.tiles(op), s.rounds(op), byMatmul
 	case narrow(op):
-		by, of = s.memory(took, math.Inf(1), share, vectors)/took, byWeights
+		bytes, of = math.Inf(1), byWeights
 	case op.Matrix() || op.Tiling.TileM > 0:
-		flops := s.to.GPU.Flops.Value / s.from.GPU.Flops.Value
-		by, of = s.memory(took, (op.Read+op.Write)/share, share, flops)/took, law{byFlops.name, op.Dense}
-	case op.Read+op.Write > 0:
-		by, of = s.memory(took, (op.Read+op.Write)/share, share, vectors)/took, byBytes
+		if ratio, of = s.to.GPU.Flops.Value/s.from.GPU.Flops.Value, byFlops; bytes == 0 {
+			if bytes = op.Inputs; bytes == 0 {
+				of = byUnshown
+			}
+		}
+	case bytes > 0:
+		of = byBytes
+	case kernel.OfPasses(op.Name):
+		of = byPasses
 	case op.Moves:
-		by, of = s.memory(took, math.Inf(1), share, vectors)/took, byName
+		bytes, of = s.reach(op, took), byName
 	default:
-		by, of = s.memory(took, 0, share, vectors)/took, byVectors
+		of = byVectors
 	}
-	if !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
-		return 1, law{of.name + ", unknown", false}
+	t = s.roof(took, bytes, share, ratio)
+	if by = t.seconds() / took; !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
+		return 1, law{of.bound, of.name + ", unknown", false}, roofed{}
 	}
 	if share != 1 {
-		of = law{"shard of the optimizer: " + of.name, of.sure}
+		of.name = "shard of the optimizer: " + of.name
 	}
-	return by, of
+	return by, of, t
 }
 
-// gemm is the ratio of the law's times of a GEMM on both machines (rule Y3). Of the library's
-// kernels, and those of unknown tile, it is the matrix library's. The tile is that of the
-// capture, if the machine's library has it, else the one that it prefers. The tile of a
-// what-if is the one that the library prefers without it. Times that the profiles recorded
-// count only if both did. Other kernels have compiled tiles, which do not change.
-func (s *scaler) gemm(op *workload.Op) float64 {
-	if t := op.Tiling; t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name) {
-		return compiled(s.to, op, s.kernel(op).Footprint) / compiled(s.from, op, op.Footprint)
+// sameTile reports whether a GEMM runs on both machines with the same tile: one of both libraries, or compiled.
+func (s *scaler) sameTile(op *workload.Op) bool {
+	t := op.Tiling
+	compiled := t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name)
+	return compiled || hasTile(s.from, op) && hasTile(s.to, op)
+}
+
+// rounds is how much faster the matrix units compute a GEMM with the same tile: as many rounds as there are tiles for
+// each slot, each as fast as a compute unit's matrix units (rule Y3).
+func (s *scaler) rounds(op *workload.Op) float64 {
+	ratio, t := s.to.GPU.Flops.Value/s.from.GPU.Flops.Value, op.Tiling
+	if t.Tiles <= 0 || s.from.GPU.CUs.Value < 1 || s.to.GPU.CUs.Value < 1 {
+		return ratio
 	}
+	a := int(s.from.GPU.CUs.Value) * max(1, op.Footprint.Residents(&s.from.GPU))
+	b := int(s.to.GPU.CUs.Value) * max(1, s.kernel(op).Footprint.Residents(&s.to.GPU))
+	return ratio * float64(machine.CeilDiv(t.Tiles, a)*a) / float64(machine.CeilDiv(t.Tiles, b)*b)
+}
+
+// tiles is the bytes of a GEMM's operands, each once.
+func (s *scaler) tiles(op *workload.Op) float64 {
+	sh := op.Shape
+	groups := max(1, sh.Groups)
+	seconds := float64(groups) * s.from.Moving(machine.CeilDiv(sh.M, groups), sh.N, sh.K)
+	return seconds * s.from.GPU.Memory.Value * float64(max(1, sh.ElemSize)) / 2
+}
+
+// libraries is the ratio of the law's times of a GEMM on both machines, whose libraries have different tiles or whose
+// tile is not known (rule Y3). The tile is that of the capture, if the machine's library has it, else the one that it
+// prefers. The tile of a what-if is the one that the library prefers without it. Times that the profiles recorded
+// count only if both did.
+func (s *scaler) libraries(op *workload.Op) (float64, law) {
 	from, to := tilingOn(s.from, op), tilingOn(s.to, op)
 	sh := op.Shape
 	if s.from.Profile == s.to.Profile && !hasTile(s.from, op) && sh.Groups <= 1 {
@@ -89,22 +133,13 @@ func (s *scaler) gemm(op *workload.Op) float64 {
 		from = s.from.LawWithTile(sh.M, sh.N, sh.K, from.Rows, from.Columns, from.Splits)
 		to = s.to.LawWithTile(sh.M, sh.N, sh.K, to.Rows, to.Columns, to.Splits)
 	}
-	return to.Seconds / from.Seconds
-}
-
-// compiled is the seconds of a GEMM of compiled tiles, one workgroup each: whole rounds of the
-// slots of all compute units (rule G10), and at least the memory's time for the operands.
-func compiled(m *machine.Machine, op *workload.Op, f program.Footprint) float64 {
-	t, sh := op.Tiling, op.Shape
-	cus, residents := int(m.GPU.CUs.Value), max(1, f.Residents(&m.GPU))
-	tile := 2 * float64(t.TileM) * float64(t.TileN) * float64(sh.K) * m.GPU.CUs.Value / m.Matmul.Compiled.Or(m.GPU.Flops.Value)
-	round := func(onCU int) float64 { return tile * max(float64(onCU), 1/m.LonePipe(t.Depth)) }
-	seconds := float64(t.Tiles/(cus*residents)) * round(residents)
-	if left := t.Tiles % (cus * residents); left > 0 {
-		seconds += round(machine.CeilDiv(left, cus))
+	if by := to.Seconds / from.Seconds; !(by > 0) || math.IsInf(by, 0) {
+		return 1, law{matrixUnits, byLibraries.name + ", unknown", false}
+	} else if sh.ElemSize != 2 {
+		return by, byOtherType
+	} else {
+		return by, byLibraries
 	}
-	groups := max(1, sh.Groups)
-	return max(seconds, float64(groups)*m.Moving(machine.CeilDiv(sh.M, groups), sh.N, sh.K))
 }
 
 func tilingOn(m *machine.Machine, op *workload.Op) machine.Tiling {
@@ -132,26 +167,45 @@ func narrow(op *workload.Op) bool {
 	return op.Shape.Kind != workload.GEMM && t.TileM > 0 && min(t.TileM, t.TileN) <= rows && kernel.OfLibrary(op.Name)
 }
 
-// memory is the seconds of a kernel that takes some seconds on the machine of the capture
-// and moves bytes (rule Y4). Its time has three parts: that of an empty kernel; that in which
-// it moves bytes at machine.Saturates times the rate; and the rest, which is faster by the given
-// ratio. share is the part of its work that is left.
-func (s *scaler) memory(took, bytes, share, ratio float64) float64 {
+// roofed is the seconds of a kernel on both machines, by what bounds them: its launch, memory, and the rest.
+type roofed struct{ was, is [3]float64 }
+
+func (t *roofed) seconds() float64 { return t.is[0] + t.is[1] + t.is[2] }
+
+// roof is the time of a kernel that takes some seconds on the machine of the capture and moves bytes (rule Y4). It has
+// three parts: that of an empty kernel; that in which it would move its bytes at the memory's rate; and the rest, which
+// is faster by the given ratio. Waiting for memory and the rest overlap in part: together they take the root of the sum
+// of their squares. share is the part of its work that is left.
+func (s *scaler) roof(took, bytes, share, ratio float64) (t roofed) {
 	empty, emptyTo := s.from.Launch.Graph.Value, s.to.Launch.Graph.Value
 	if empty <= 0 {
 		empty, emptyTo = 0, 0
 	}
-	floor := min(took, empty)
-	moving := min(took-floor, bytes/(machine.Saturates*s.from.GPU.Memory.Value))
-	rest := took - floor - moving
-	scaled := 0.0
-	if floor > 0 {
-		scaled = floor * emptyTo / empty
+	if t.was[0] = min(took, empty); t.was[0] > 0 {
+		t.is[0] = t.was[0] * emptyTo / empty
 	}
+	busy := took - t.was[0]
+	moving := min(busy, bytes/s.from.GPU.Memory.Value)
+	rest := math.Sqrt(busy*busy - moving*moving)
+	if busy <= 0 {
+		return t
+	}
+	t.was[1], t.was[2] = moving*moving/busy, rest*rest/busy
 	if moving > 0 {
-		scaled += share * moving * s.from.GPU.Memory.Value / s.to.GPU.Memory.Value
+		moving *= s.from.GPU.Memory.Value / s.to.GPU.Memory.Value
 	}
-	return scaled + share*rest/ratio
+	t.is[2] = share * t.was[2] / ratio
+	t.is[1] = share*math.Hypot(moving, rest/ratio) - t.is[2]
+	return t
+}
+
+// reach is the most bytes that a kernel of unknown traffic has moved: those of a streaming kernel with as many
+// workgroups.
+func (s *scaler) reach(op *workload.Op, took float64) float64 {
+	if op.Tiling.WGs <= 0 {
+		return math.Inf(1)
+	}
+	return took * s.from.GPU.StreamAt(op.Tiling.WGs)
 }
 
 // copied is the factor of a copy or fill.
@@ -164,7 +218,8 @@ func (s *scaler) copied(w *workload.Workload, op *workload.Op) (by float64, of l
 		by, of = s.from.Engines.Rate.Value/s.to.Engines.Rate.Value, byLinks
 	default:
 		took := float64(op.DurAlone()) / 1e9
-		by, of = s.memory(took, op.Read+op.Write, 1, 1)/took, byBytes
+		t := s.roof(took, op.Read+op.Write, 1, 1)
+		by, of = t.seconds()/took, law{theMemory, byBytes.name, true}
 	}
 	if !(by > 0) || math.IsInf(by, 0) {
 		return 1, byHost

@@ -45,7 +45,7 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 		c := &scaled.Collectives[i]
 		by, of := s.collective(&scaled, c)
 		for _, id := range c.Members {
-			s.count(&scaled, scaled.Ops[id].Rank, of, c.TransferAlone(), by)
+			s.count(&scaled, scaled.Ops[id].Rank, of, c.TransferAlone(), by, roofed{})
 		}
 		c.Alone, c.Scale = workload.Scaled(c.TransferAlone(), by), cmp.Or(c.Scale, 1)*by
 		c.Channels = s.channels(c)
@@ -53,8 +53,8 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	for i := range scaled.Ops {
 		op := &scaled.Ops[i]
 		if op.Collective < 0 {
-			by, of := s.op(w, op)
-			s.count(&scaled, op.Rank, of, op.DurAlone(), by)
+			by, of, t := s.op(w, op)
+			s.count(&scaled, op.Rank, of, op.DurAlone(), by, t)
 			op.Alone = workload.Scaled(op.DurAlone(), by)
 			scaled.Scale[i] *= by
 		}
@@ -76,19 +76,39 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	return &scaled
 }
 
-// count adds an operation to the sums by law. Copies of captured ranks do not count.
-func (s *scaler) count(w *workload.Workload, rank int, of law, took trace.Time, by float64) {
+// count adds an operation to the sums by what bounds it and by law. Copies of captured ranks do not count.
+func (s *scaler) count(w *workload.Workload, rank int, of law, took trace.Time, by float64, t roofed) {
 	if rank < len(w.Copies) && w.Copies[rank] {
 		return
 	}
-	p := s.parts[of]
-	if p == nil {
-		p = &workload.Rescaled{Law: of.name, Sure: of.sure}
-		s.parts[of] = p
+	add := func(of law, was, is trace.Time, ops int) {
+		if was == 0 && ops == 0 {
+			return
+		}
+		p := s.parts[of]
+		if p == nil {
+			p = &workload.Rescaled{Bound: of.bound, Law: of.name, Sure: of.sure}
+			s.parts[of] = p
+		}
+		p.Ops += ops
+		p.Was += was
+		p.Is += is
 	}
-	p.Ops++
-	p.Was += took
-	p.Is += workload.Scaled(took, by)
+	now := workload.Scaled(took, by)
+	most := 2
+	for k, bound := range [...]string{theLaunch, theMemory} {
+		was, is := trace.Time(t.was[k]*1e9+0.5), trace.Time(t.is[k]*1e9+0.5)
+		part, ops := law{bound, of.name, of.sure}, 0
+		if k == 0 {
+			part.name, part.sure = "time of an empty kernel", true
+		}
+		if t.was[k] > max(t.was[1-k], t.was[2]) {
+			most, ops = k, 1
+		}
+		add(part, was, is, ops)
+		took, now = took-was, now-is
+	}
+	add(of, took, now, most/2)
 }
 
 func (s *scaler) sorted() []workload.Rescaled {
@@ -97,7 +117,7 @@ func (s *scaler) sorted() []workload.Rescaled {
 		parts = append(parts, *p)
 	}
 	slices.SortFunc(parts, func(a, b workload.Rescaled) int {
-		return cmp.Or(cmp.Compare(b.Was, a.Was), cmp.Compare(a.Law, b.Law))
+		return cmp.Or(cmp.Compare(b.Was, a.Was), cmp.Compare(a.Bound, b.Bound), cmp.Compare(a.Law, b.Law))
 	})
 	return parts
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -54,8 +55,8 @@ func TestThereAndBack(t *testing.T) {
 			to = to.Resize(max(to.GPUs, w.World))
 			back := retarget.To(retarget.To(w, from, to), to, from)
 			for i := range w.Ops {
-				if w.Ops[i].Collective >= 0 {
-					continue
+				if op := &w.Ops[i]; op.Collective >= 0 || op.Moves && op.Read+op.Write == 0 {
+					continue // the bytes that a kernel of unknown traffic moves follow from its time
 				}
 				near(t, fmt.Sprintf("%s by %s: %s", name, other, w.Ops[i].Name), back.Ops[i].DurAlone(), w.Ops[i].DurAlone())
 			}
@@ -75,7 +76,9 @@ func near(t *testing.T, what string, got, want trace.Time) {
 
 // A workload file's kernels have the model's own times on a machine. Scaled to another
 // machine, they are those of the model there. Lookups are left out: h100 has no curve for them.
-// So are kernels below 10 us, which laws of rates do not describe.
+// So are kernels below 10 us, which laws of rates do not describe, and compiled GEMMs: matmul.compiled of the two was
+// measured with different kernels. GEMVs of the model read at gpu.read, 1.55 times as fast on h200; weights of GEMMs of
+// few rows are read 1.4 times as fast there (testdata).
 func TestScaledAsModelled(t *testing.T) {
 	files, err := filepath.Glob("../../samples/workloads/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -90,8 +93,12 @@ func TestScaledAsModelled(t *testing.T) {
 			}
 			scaled := retarget.To(a, machineOf(t, pair[0], a.World), machineOf(t, pair[1], a.World))
 			for i := range scaled.Ops {
-				if want := b.Ops[i].Dur(); want > 10_000 && scaled.Ops[i].Kind == trace.Compute && scaled.Ops[i].Shape.Kind != workload.Embedding {
-					off = append(off, math.Abs(float64(scaled.Lasts(&scaled.Ops[i]))/float64(want)-1))
+				op := &scaled.Ops[i]
+				if kind := op.Shape.Kind; op.Kind != trace.Compute || kind == workload.Embedding || kind == workload.GEMV || kind == workload.GEMM && !kernel.OfLibrary(op.Name) {
+					continue
+				}
+				if want := b.Ops[i].Dur(); want > 10_000 {
+					off = append(off, math.Abs(float64(scaled.Lasts(op))/float64(want)-1))
 				}
 			}
 		}
@@ -155,11 +162,12 @@ func TestLaws(t *testing.T) {
 	}{
 		{"GEMM: a quarter", workload.Op{Kernel: &workload.Kernel{Shape: gemm}}, 25_000},
 		{"attention: a quarter of 98 µs", workload.Op{Kernel: &workload.Kernel{Dense: true}}, 1_000 + 24_500},
-		{"attention that reads 35 of 98 µs at 70 % of the rate", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 35e6}, 1_000 + 25_000 + 12_000},
+		{"attention that reads for 35 of 98 µs: the root of 17.5 and 22.9 squared", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 35e6}, 1_000 + 28_809},
 		{"GEMM of unknown sizes, at most 8 rows: weights", workload.Op{Kernel: &workload.Kernel{Name: "nvjet_sm90_tst_64x8_64x16_2x1_v_bz_TNT", Tiling: workload.Tiling{TileM: 64, TileN: 8}}}, 1_000 + 49_000},
 		{"GEMM of unknown sizes, many rows", workload.Op{Kernel: &workload.Kernel{Name: "nvjet_sm90_tst_128x256_64x4_1x2_h_bz_TNT", Tiling: workload.Tiling{TileM: 128, TileN: 256}}}, 1_000 + 24_500},
-		{"moves all of 98 µs", workload.Op{Kernel: &workload.Kernel{}, Read: 90e6}, 1_000 + 49_000},
-		{"35 of 98 µs at 70 % of the rate, hence 50", workload.Op{Kernel: &workload.Kernel{}, Read: 35e6}, 1_000 + 25_000 + 2*48_000},
+		{"moves for all of 98 µs", workload.Op{Kernel: &workload.Kernel{}, Read: 99e6}, 1_000 + 49_000},
+		{"moves for 35 of 98 µs, the rest by the clock: the root of 17.5 and 183.1 squared", workload.Op{Kernel: &workload.Kernel{}, Read: 35e6}, 1_000 + 183_908},
+		{"passes that wait for each other", workload.Op{Kernel: &workload.Kernel{Name: "DeviceRadixSortOnesweepKernel", Moves: true}}, 1_000 + 2*98_000},
 		{"by name", workload.Op{Kernel: &workload.Kernel{Moves: true}}, 1_000 + 49_000},
 		{"nothing known", workload.Op{Kernel: &workload.Kernel{}}, 1_000 + 2*98_000},
 	} {

@@ -1,6 +1,9 @@
 package workload
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -14,19 +17,37 @@ type Rescaling struct {
 	Group string     `json:"group,omitempty"`          // group that was resized
 	Was   int        `json:"captured_ranks,omitempty"` // its captured number of ranks
 	Ranks int        `json:"ranks,omitempty"`
-	Parts []Rescaled `json:"parts"` // by law, longest captured time first
+	Parts []Rescaled `json:"parts"` // by what bounds them and by law, longest captured time first
 
 	Of *Workload       `json:"-"` // as captured
 	On machine.Machine `json:"-"` // of the capture
 }
 
-// A Rescaled is the operations that one law scales, over the captured ranks.
+// A Rescaled is a part of the operations' time that one law scales, over the captured ranks.
 type Rescaled struct {
-	Law  string     `json:"law"`
-	Sure bool       `json:"sure"`        // false: the trace does not show what limits them
-	Ops  int        `json:"operations"`  // collectives count once per rank
-	Was  trace.Time `json:"captured_ns"` // sum of durations alone
-	Is   trace.Time `json:"time_ns"`
+	Bound string     `json:"bound"` // what limits it: matrix units, memory, latency and vector units, launch, links, copies of the host
+	Law   string     `json:"law"`
+	Sure  bool       `json:"sure"`        // false: the trace does not show what limits them
+	Ops   int        `json:"operations"`  // whose largest part this is; collectives count once per rank
+	Was   trace.Time `json:"captured_ns"` // sum of durations alone
+	Is    trace.Time `json:"time_ns"`
+}
+
+// Bounds is the share of the captured time that each part of the machine bounds, 0 to 1, largest first.
+func (r *Rescaling) Bounds() (bounds []string, shares map[string]float64) {
+	shares, all := map[string]float64{}, trace.Time(0)
+	for _, p := range r.Parts {
+		if _, ok := shares[p.Bound]; !ok {
+			bounds = append(bounds, p.Bound)
+		}
+		shares[p.Bound] += float64(p.Was)
+		all += p.Was
+	}
+	for b := range shares {
+		shares[b] /= float64(max(1, all))
+	}
+	slices.SortStableFunc(bounds, func(a, b string) int { return cmp.Compare(shares[b], shares[a]) })
+	return bounds, shares
 }
 
 // Guessed is the share of the captured time that is scaled by a law that the trace does not
@@ -41,3 +62,6 @@ func (r *Rescaling) Guessed() float64 {
 	}
 	return float64(guessed) / float64(max(1, all))
 }
+
+// TooGuessed reports whether more than a third of the captured time is scaled by guesses: no change is stated then.
+func (r *Rescaling) TooGuessed() bool { return !r.Same && r.Guessed() > 1.0/3 }

@@ -94,8 +94,9 @@ type Op struct {
 // kernel, point the op to a changed copy.
 type Kernel struct {
 	Name      string
-	Dense     bool // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
-	Moves     bool // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
+	Dense     bool    // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
+	Moves     bool    // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
+	Inputs    float64 // bytes of the inputs of the operator, of attention and convolutions of unknown traffic; 0: unknown
 	Shape     Shape
 	Tiling    Tiling
 	Footprint program.Footprint
@@ -155,6 +156,7 @@ const (
 	Planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
 	Stated               // the file states it
+	Marked               // the same, as ranges of a framework or arguments of compiled kernels show
 )
 
 func (r Reason) String() string {
@@ -167,6 +169,7 @@ func (r Reason) String() string {
 		"planned",
 		"recorded accesses",
 		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
+		"ranges of the framework",
 	}[r]
 }
 

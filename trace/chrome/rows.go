@@ -148,7 +148,8 @@ func (d *reader) operands(e *event) int32 {
 	if row, ok := d.ops[string(k)]; ok {
 		return row
 	}
-	op := trace.Operator{Name: d.string(e.name), Dims: assemble.Shapes(e.args.dims)}
+	op := trace.Operator{Name: d.string(e.name)}
+	op.Dims, op.Lists = assemble.Shapes(e.args.dims)
 	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
 		op.Types = nil
 	}

@@ -176,7 +176,8 @@ func (d *reader) operator(s *slice) int32 {
 	key := s.name + "\x00" + s.notes.dims + s.notes.types
 	n, ok := d.operators[key]
 	if !ok {
-		op := trace.Operator{Name: s.name, Dims: assemble.Shapes([]byte(s.notes.dims))}
+		op := trace.Operator{Name: s.name}
+		op.Dims, op.Lists = assemble.Shapes([]byte(s.notes.dims))
 		if json.Unmarshal([]byte(s.notes.types), &op.Types) != nil {
 			op.Types = nil
 		}

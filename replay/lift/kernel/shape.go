@@ -150,6 +150,9 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		if op.Shape.Like = gemmLike(o.Name); op.Shape.Like != "" {
 			op.Read = inputs(o)
 		}
+		if r.name(op).class == dense && op.Read == 0 {
+			op.Inputs = inputs(o)
+		}
 	}
 	class := r.name(op).class
 	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup

@@ -109,7 +109,7 @@ func (f *finder) consumer(c *workload.Op) candidate {
 	if at < 0 || comm.Op != trace.AllGather && comm.Op != trace.AllToAll && comm.Op != trace.UnknownOp {
 		return candidate{}
 	}
-	t := begin(waited(&f.Ops[at], c.ID))
+	t := begin(f.waited(&f.Ops[at], c.ID))
 	brought := communicated(&comm, comm.Out)
 	gathers := comm.Op == trace.AllGather
 	return f.partner(at, c, f.after, t, brought, func(op *workload.Op) (found candidate, more bool) {

@@ -14,7 +14,6 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -172,6 +171,11 @@ func (r *Replayed) why() (lines []string) {
 	for _, x := range reasons {
 		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
 	}
+	for i := range r.Rows {
+		for _, note := range r.Rows[i].Notes {
+			lines = append(lines, r.named(&r.Rows[i])+": "+note)
+		}
+	}
 	for _, b := range r.Verdict.Below {
 		lines = append(lines, belowIdeal(b))
 	}
@@ -182,10 +186,6 @@ func (r *Replayed) why() (lines []string) {
 		}
 	}
 	for _, p := range r.Waves {
-		if f := p.Fused; f != nil {
-			lines = append(lines, fmt.Sprintf("pair %d: tilesync makes %s part of the two GEMMs (a fused build): no %s as a kernel of its own, %s less memory traffic",
-				p.Pair, strings.Join(f.Kernels, " and "), words.Micros(trace.Time(f.Time)), layout.Bytes(int64(f.Bytes))))
-		}
 		if p.Apart-p.Together < 0.01 {
 			continue
 		}
@@ -299,7 +299,25 @@ func RescaledText(r *workload.Rescaling) string {
 	for _, p := range r.Parts {
 		was, is = was+p.Was, is+p.Is
 	}
-	return text + fmt.Sprintf(" (%+.1f %% in all); the host's own times are as captured", 100*(float64(is)/float64(max(1, was))-1))
+	if !r.TooGuessed() {
+		text += fmt.Sprintf(" (%+.1f %% in all)", 100*(float64(is)/float64(max(1, was))-1))
+	}
+	text += "; the host's own times are as captured"
+	if r.Same {
+		return text
+	}
+	var list []string
+	bounds, shares := r.Bounds()
+	for _, b := range bounds {
+		if share := fmt.Sprintf("%.0f %%", 100*shares[b]); share != "0 %" {
+			list = append(list, b+" "+share)
+		}
+	}
+	text += ". What bounds the captured operations: " + strings.Join(list, ", ")
+	if guessed := r.Guessed(); guessed >= 0.005 {
+		text += fmt.Sprintf("; for %.0f %% of the time this is a guess", 100*guessed)
+	}
+	return text
 }
 
 // PrintRescaled prints the laws that scale captured durations.
@@ -307,7 +325,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"scaled by", "operations", "captured", "scaled", "change"}}
+	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"bound by", "scaled by", "operations", "captured", "scaled", "change"}}
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue
@@ -316,7 +334,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.Add(law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
+		t.Add(p.Bound, law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
 }

@@ -70,6 +70,7 @@ type replayRow struct {
 	Settings   string      `json:"settings"` // the parameters as text
 	Applies    bool        `json:"applies"`
 	Why        string      `json:"why,omitempty"`        // why it does not apply
+	Notes      []string    `json:"notes,omitempty"`      // on what it did, and settings that did nothing
 	Time       int64       `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
 	Fastest    int64       `json:"fastest_ns,omitempty"` // over dispatch orders
 	Slowest    int64       `json:"slowest_ns,omitempty"` // over dispatch orders
@@ -199,7 +200,7 @@ func Stopped(ctx context.Context, err error) error {
 func (r *Replayed) add(out compare.Outcome) {
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
-		Applies: out.Result != nil, Why: out.Why,
+		Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes,
 	}
 	p := verdict.Predict(r.workload, trace.Time(r.base), out)
 	r.predicted = append(r.predicted, p)

@@ -13,7 +13,6 @@ type pairWaves struct {
 	First  string `json:"first_kernel"`
 	Second string `json:"second_kernel"`
 	tilesync.Waves
-	Fused *tilesync.Fusion `json:"fused,omitempty"` // kernels between the two that tilesync makes part of them
 }
 
 // wavesOf counts the waves of each kind of dependent kernels.
@@ -26,7 +25,7 @@ func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 		}
 		first, second := &w.Ops[p.First[0]], &w.Ops[p.Second[0]]
 		if waves, ok := tilesync.WavesOf(m, first, second); ok {
-			all = append(all, pairWaves{i + 1, first.Name, second.Name, waves, tilesync.FusionOf(w, first, second)})
+			all = append(all, pairWaves{i + 1, first.Name, second.Name, waves})
 		}
 	}
 	return all
