@@ -59,7 +59,7 @@ func (s source) profiler(argument, vllm, sglang string) string {
 	case s.sglang:
 		return `SGLang: POST /start_profile {"output_dir": "traces", "num_steps": 5` + sglang + `}`
 	case s.serving:
-		return `the engine's profiler; vLLM: --profiler-config '{"profiler": "torch", "torch_profiler_dir": "traces"` + vllm + `}'; SGLang: POST /start_profile {"output_dir": "traces"` + sglang + `}`
+		return "record_shapes of the engine's profiler: vLLM --profiler-config, SGLang POST /start_profile"
 	case s.kineto:
 		return "torch.profiler.profile(" + argument + ")"
 	}
@@ -99,7 +99,8 @@ func (v *Inspection) Improvements() []Improvement {
 		if w.EvidenceOf(op.ID) == workload.Guessed {
 			guessed += op.Dur()
 		}
-		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && classOf(op.Name) == kernel.Matrix {
+		k := w.Run.Kernel(w.Run.Spans[op.Span])
+		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && (k == nil || k.Op == trace.None) && classOf(op.Name) == kernel.Matrix { // else its operator tells no more
 			if shapeless += op.Dur(); op.Graph {
 				inGraphs += op.Dur()
 			}
@@ -135,7 +136,7 @@ func (v *Inspection) Improvements() []Improvement {
 		}
 		add(of(sum.Transfer), fmt.Sprintf("%d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), "transfer and waiting, %s of the time, cannot be told apart", do)
 	}
-	if s.kineto && !s.serving {
+	if s.kineto && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
 		if training {
 			worth += ", and buckets keep their sizes"
