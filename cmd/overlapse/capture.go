@@ -76,7 +76,7 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 	if err != nil {
 		return files.WithoutPath(err)
 	}
-	defer os.RemoveAll(site)
+	defer func() { _ = os.RemoveAll(site) }()
 	for name, text := range map[string]string{"overlapse_capture.py": string(capture.Script), "sitecustomize.py": sitecustomize} {
 		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o666); err != nil {
 			return files.WithoutPath(err)

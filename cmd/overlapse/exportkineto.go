@@ -263,7 +263,7 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 	fmt.Fprintf(a.Out, `    import torch._inductor.config
     overlap = torch._inductor.config.aten_distributed_optimizations
     overlap.enable_overlap_scheduling = %s  # %s
-    overlap.profile_guided_estimations_profile_path = %s
+    overlap.profile_guided_estimations_profile_path = %s  # of PyTorch later than 2.11
     overlap.compute_overlap_multipler = %.2f  # beside each other here computation took %.2f and collectives %.2f of their times alone
 `, overlaps, why, strconv.Quote(path), iso.Compute/iso.Collective, iso.Compute, iso.Collective)
 }

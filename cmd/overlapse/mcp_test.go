@@ -171,9 +171,13 @@ func TestMCPHostilePaths(t *testing.T) {
 		t.Error(text)
 	}
 	for _, args := range []map[string]any{
-		{"path": "archives/slip.zip", "machine": "../outside/m.yaml"}, {"path": "archives/slip.zip", "strategy": "tilesync:/etc/passwd"},
-		{"path": "archives/slip.zip", "strategy": "tilesync:mine.yaml"}, {"path": "archives/slip.zip", "machine": "h200:2", "output": "x"}, {"path": "archives/slip.zip", "at": "show=x"},
-		{"path": 7}, {},
+		{"path": "archives/slip.zip", "machine": "../outside/m.yaml"},
+		{"path": "archives/slip.zip", "strategy": "tilesync:/etc/passwd"},
+		{"path": "archives/slip.zip", "strategy": "tilesync:mine.yaml"},
+		{"path": "archives/slip.zip", "machine": "h200:2", "output": "x"},
+		{"path": "archives/slip.zip", "at": "show=x"},
+		{"path": 7},
+		{},
 	} {
 		if text, failed := ask(t, s, "replay", args); !failed {
 			t.Errorf("%v: %s", args, text)

@@ -109,8 +109,7 @@ type (
 
 type rankWriter struct {
 	writer
-	device  int32          // its number
-	written map[int64]bool // operators of the capture, by external id
+	device int32 // its number
 }
 
 func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
