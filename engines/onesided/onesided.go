@@ -103,9 +103,9 @@ var (
 			{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
 		})
 	wholeWays = []plan.Way{
-		{With: "impl=auto|pull gemm=auto|whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
-		{With: "impl=" + pipelined + " gemm=auto|whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
-		{With: "impl=" + pipelined + " gemm=auto|whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
+		{With: "impl=auto|pull gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
+		{With: "impl=" + pipelined + " gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
+		{With: "impl=" + pipelined + " gemm=whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
 	}
 )
 
