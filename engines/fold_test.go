@@ -115,14 +115,15 @@ func sameResults(t *testing.T, name string, a, b *replay.Result) {
 	if a.Makespan != b.Makespan {
 		t.Errorf("%s: %d ns, unfolded %d ns", name, a.Makespan, b.Makespan)
 	}
+	idleA, idleB := a.Idle(), b.Idle()
 	bad := 0
 	report := func(format string, args ...any) {
 		if bad++; bad <= 3 {
 			t.Errorf(name+": "+format, args...)
 		}
 	}
-	if len(a.Run.Spans) != len(b.Run.Spans) || len(a.Idle) != len(b.Idle) || len(a.Traffic) != len(b.Traffic) {
-		report("%d spans, %d idle times, %d of traffic, unfolded %d, %d, %d", len(a.Run.Spans), len(a.Idle), len(a.Traffic), len(b.Run.Spans), len(b.Idle), len(b.Traffic))
+	if len(a.Run.Spans) != len(b.Run.Spans) || len(idleA) != len(idleB) || len(a.Traffic) != len(b.Traffic) {
+		report("%d spans, %d idle times, %d of traffic, unfolded %d, %d, %d", len(a.Run.Spans), len(idleA), len(a.Traffic), len(b.Run.Spans), len(idleB), len(b.Traffic))
 		return
 	}
 	for i := range a.Run.Spans {
@@ -130,8 +131,8 @@ func sameResults(t *testing.T, name string, a, b *replay.Result) {
 			report("span %d: %s, unfolded %s", i, x, y)
 		}
 	}
-	for i := range a.Idle {
-		x, y := a.Idle[i], b.Idle[i]
+	for i := range idleA {
+		x, y := idleA[i], idleB[i]
 		if x.Flag != program.NoFlag && x.Cause != program.HostIssue && y.Cause != program.HostIssue { // several GPUs may post at the same time
 			x.Note, y.Note, x.Cause, y.Cause = "", "", 0, 0
 		}

@@ -28,7 +28,8 @@ import (
 //   - A resource stands for its class. A flow crosses it for all images of the flow that
 //     do: its cost is that of all crossings in the class, times order / resources in the
 //     class. Max-min fair rates are unique, so the images' rates are equal.
-//   - Spans, idle intervals and traffic of the other GPUs are written when the run has ended.
+//   - Spans and traffic of the other GPUs are written when the run has ended, idle intervals when
+//     somebody asks for those of a GPU.
 //
 // Results are those without folding. Two things may differ by less than what varies between
 // runs of one program: the order of events within one instant where it crosses GPUs,
@@ -51,16 +52,16 @@ type launched struct{ gpu, stream, command int32 }
 
 // classes are things, numbered from 0, that the permutations map to each other.
 type classes struct {
-	maps   [][]int32 // by generator and thing: its image; none: it has none
-	of     []int32   // by thing: the lowest of its class
-	turn   []int32   // by thing: a permutation that maps the lowest to it
-	size   []int32   // by thing: number of things in the class
-	images map[int32][]int32
+	maps [][]int32 // by generator and thing: its image; none: it has none
+	of   []int32   // by thing: the lowest of its class
+	turn []int32   // by thing: a permutation that maps the lowest to it
+	size []int32   // by thing: number of things in the class
+	last []int32   // by thing: the last of its class
 }
 
 // newClasses follows the generators' maps.
 func (f *fold) newClasses(maps [][]int32, n int) classes {
-	c := classes{maps: maps, of: slices.Repeat([]int32{none}, n), turn: make([]int32, n), size: make([]int32, n), images: map[int32][]int32{}}
+	c := classes{maps: maps, of: slices.Repeat([]int32{none}, n), turn: make([]int32, n), size: make([]int32, n), last: make([]int32, n)}
 	var members []int32
 	for first := range int32(n) {
 		if c.of[first] != none {
@@ -79,7 +80,7 @@ func (f *fold) newClasses(maps [][]int32, n int) classes {
 			}
 		}
 		for _, x := range members {
-			c.size[x] = int32(len(members))
+			c.size[x], c.last[x] = int32(len(members)), slices.Max(members)
 		}
 	}
 	return c
@@ -105,22 +106,15 @@ func (f *fold) minus(a, b int32) int32 {
 	return f.plus(a, inverse)
 }
 
-// imagesOf lists a thing's images by permutation.
-func (f *fold) imagesOf(c *classes, x int32) []int32 {
-	if all, ok := c.images[x]; ok {
-		return all
-	}
-	all := make([]int32, f.order)
-	all[0] = x
-	unit := int32(1)
+// image is where a permutation maps a thing.
+func (f *fold) image(c *classes, x, turn int32) int32 {
 	for g, n := range f.radix {
-		for i := unit; i < unit*n; i++ {
-			all[i] = c.maps[g][all[i-unit]]
+		for range turn % n {
+			x = c.maps[g][x]
 		}
-		unit *= n
+		turn /= n
 	}
-	c.images[x] = all
-	return all
+	return x
 }
 
 // times is for how many of its images a post or crossing of a thing counts.
@@ -161,14 +155,16 @@ func (f *fold) poster(gpu int32, posted, reached program.Flag) int32 {
 	if f == nil {
 		return gpu
 	}
-	gpus := f.imagesOf(&f.gpus, gpu)
-	if f.flags.size[reached] == f.order {
-		return gpus[f.minus(f.flags.turn[reached], f.flags.turn[posted])]
+	switch f.flags.size[reached] {
+	case f.order:
+		return f.image(&f.gpus, gpu, f.minus(f.flags.turn[reached], f.flags.turn[posted]))
+	case 1:
+		return f.gpus.last[gpu]
 	}
 	last := int32(none)
-	for turn, flag := range f.imagesOf(&f.flags, int32(posted)) {
-		if flag == int32(reached) {
-			last = max(last, gpus[turn])
+	for turn := range f.order {
+		if f.image(&f.flags, int32(posted), turn) == int32(reached) {
+			last = max(last, f.image(&f.gpus, gpu, turn))
 		}
 	}
 	return last
@@ -182,7 +178,7 @@ func (s *sim) made(st *stream) {
 }
 
 // unfold makes the results those of all GPUs.
-func (s *sim) unfold() (folded Folded, idle []Idle) {
+func (s *sim) unfold() (folded Folded) {
 	for g := range s.whole.GPUs {
 		if len(s.whole.GPUs[g].Streams) > 0 {
 			folded.GPUs++
@@ -193,7 +189,7 @@ func (s *sim) unfold() (folded Folded, idle []Idle) {
 	}
 	s.unfoldRun()
 	s.ledger.unfold(s.fold)
-	return folded, s.unfoldIdle()
+	return folded
 }
 
 // unfoldRun writes the spans of all GPUs, in the order in which they begin without folding:
@@ -220,30 +216,6 @@ func (s *sim) unfoldRun() {
 			}
 		}
 	}
-}
-
-// unfoldIdle lists the idle intervals of all GPUs.
-func (s *sim) unfoldIdle() (all []Idle) {
-	f := s.fold
-	first := make([]int32, len(s.gpus)) // by GPU that runs: its first stream
-	for i := len(s.streams) - 1; i >= 0; i-- {
-		first[s.streams[i].gpu] = int32(i)
-	}
-	for g := range s.gpus {
-		turn := f.gpus.turn[g]
-		for i := range s.whole.GPUs[g].Streams {
-			st := &s.streams[first[f.gpus.of[g]]+int32(i)]
-			for n, x := range st.idle {
-				x.Rank = g
-				if x.Flag != program.NoFlag {
-					x.Flag = program.Flag(f.imagesOf(&f.flags, int32(x.Flag))[turn])
-					s.explain(&x, &st.posters[n])
-				}
-				all = append(all, x)
-			}
-		}
-	}
-	return all
 }
 
 // unfold shares the bytes counted for a class among its GPUs.

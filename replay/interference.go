@@ -64,9 +64,7 @@ func (s *sim) interfere() {
 	for _, g := range s.interfered {
 		of := &s.gpus[g]
 		of.interferenceChanged = false
-		if by := (interferers{of.occupied, of.matrix, of.collectives, of.moving}); by != of.interferers || s.flows.perLaunch > 0 {
-			of.interferers = by
-		} else { // workgroups took the places of others
+		if !of.follow() && s.flows.perLaunch == 0 { // workgroups took the places of others
 			continue
 		}
 		for _, id := range s.flows.coRun[g] {
@@ -80,6 +78,13 @@ func (s *sim) interfere() {
 type interferers struct {
 	occupied                    int64
 	matrix, collectives, moving int
+}
+
+// follow notes what interferes now, and reports whether it changed.
+func (g *gpu) follow() bool {
+	was := g.interferers
+	g.interferers = interferers{g.occupied, g.matrix, g.collectives, g.moving}
+	return g.interferers != was
 }
 
 // interference is the current co-run slowdown of a class member, caused by compute of

@@ -49,7 +49,7 @@ func (s *sim) reached(id int32, st *stream, f program.Flag) {
 	from := &s.streams[st.awaited.stream]
 	by := posted{from.gpu, from.Host, st.posted, s.named(st.awaited)}
 	why := Idle{Rank: int(st.gpu), Flag: f}
-	s.explain(&why, &by)
+	s.fold.explain(&why, &by)
 	st.recordWait(st.since, s.now, why, by)
 	s.resumed(id, st, Woken)
 }
@@ -61,8 +61,8 @@ func (s *sim) waited(id int32, st *stream, why Idle, step Step) {
 }
 
 // explain sets the cause of a wait that has ended.
-func (s *sim) explain(i *Idle, by *posted) {
-	gpu := s.fold.poster(by.gpu, by.flag, i.Flag)
+func (f *fold) explain(i *Idle, by *posted) {
+	gpu := f.poster(by.gpu, by.flag, i.Flag)
 	switch i.Cause = program.FlagWait; {
 	case by.host:
 		i.Cause = program.HostIssue

@@ -39,13 +39,14 @@ var folders = map[string]folder{
 	"trace/guard":   {height: 0, spawns: true},
 
 	"trace/lex":                {height: 1},
-	"trace/names":              {height: 1},
+	"trace/names":              {height: 1, uses: []string{"github.com/ianlancetaylor/demangle"}},
 	"trace/wire":               {height: 1, uses: []string{protowire}},
 	"trace/merge":              {height: 1},
 	"trace/assemble":           {height: 1, siblings: []string{"trace/lex", "trace/names"}},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
 	"trace/chakra":             reader(protowire),
+	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
 	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
@@ -85,6 +86,7 @@ var folders = map[string]folder{
 	"samples/workloads":    {height: 0},
 	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
+	"samples/figure11":     {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"cmd/overlapse/internal/words":  {height: command},

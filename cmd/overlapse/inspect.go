@@ -60,7 +60,6 @@ func (a *app) inspect(o inspectOptions) error {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
-	debug.SetGCPercent(10)
 	metrics := inspection.Measure(run)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
@@ -73,6 +72,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return input.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
+	debug.SetGCPercent(10)
 	on := input.KnownMachine(w)
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)

@@ -65,9 +65,10 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
 // Operations around it stay as captured.
 func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (plan.Emitter, error) {
-	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool {
-		return serves(&c) || v["norm"] == "fused" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
-	})
+	pl.ChangesOnly = func(c *workload.Collective) bool {
+		return serves(c) || v["norm"] == "fused" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
+	}
+	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return pl.ChangesOnly(&c) })
 	before := len(pl.Pairs)
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Collective >= 0 && serves(&pl.Workload.Collectives[p.Collective]) && pairs(p)

@@ -193,7 +193,7 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 		buf = append(buf, work)
 		for _, i := range x.units {
 			u := seq.units[i]
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1})
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1, Mark: "signal"})
 		}
 		return buf
 	})

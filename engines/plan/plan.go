@@ -61,6 +61,7 @@ type Settings struct {
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
 	Carrier          string                             // what moves collectives (Carriers); "": as captured
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
+	ChangesOnly      func(*workload.Collective) bool    // the collectives that a strategy without pairs changes; nil: all
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
 }
 

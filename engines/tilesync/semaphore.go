@@ -125,7 +125,7 @@ func (l *link) awaited(row, part int) (program.Flag, int64) {
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 	return append(buf,
 		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1})
+		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row

@@ -231,7 +231,7 @@ func (v *assessment) dataflow() {
 	}
 	guessed, marked := guesses(v.w)
 	record := "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
-	if lift.EngineOf(v.w.Run).Serves() {
+	if lift.EngineOf(v.w.Run) != lift.NoEngine {
 		record = "profilers of serving engines record none"
 	}
 	switch n := len(v.w.Collectives); {

@@ -378,9 +378,11 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 			busy[r] = append(busy[r], overlap.Interval{Start: s.Start, End: s.End})
 		}
 	}
-	for _, i := range out.Result.Idle {
-		if i.Cause == program.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
-			late[i.Rank] = append(late[i.Rank], overlap.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
+	for r := range from {
+		for _, i := range out.Result.IdleOf(r) {
+			if i.Cause == program.HostIssue && i.End > from[r] {
+				late[r] = append(late[r], overlap.Interval{Start: max(i.Start, from[r]), End: i.End})
+			}
 		}
 	}
 	worst := 0.0

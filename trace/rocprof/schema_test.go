@@ -150,3 +150,22 @@ func TestReadJSONEvents(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+func TestReadCSVEvents(t *testing.T) {
+	run, err := ReadCSV("1", textFile("1_kernel_trace.csv", `"Kind","Agent_Id","Queue_Id","Stream_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"
+"KERNEL_DISPATCH","Agent 4",1,1,"a",3,1000,2000
+"KERNEL_DISPATCH","Agent 4",2,2,"b",7,2100,3000
+`), textFile("1_hip_event_trace.csv", `"Kind","Operation","Agent_Id","Queue_Id","Source_Queue_Id","Stream_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
+"HIP_EVENT","HIP_EVENT_WAIT","Agent 4",2,1,2,6,1500,2050
+"HIP_EVENT","HIP_EVENT_RECORD","Agent 4",1,1,1,4,1400,2010
+"HIP_EVENT","HIP_EVENT_RECORD","Agent 4",1,1,1,4,,
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRun(t, run)
+	want := []trace.Wait{{Device: 4, Start: 500, End: 1050, Stream: 2, On: 1, Record: 4, Correlation: 6, Call: trace.None, Recorded: trace.None}}
+	if diff := cmp.Diff(want, run.Waits); diff != "" || run.Ledger.Count(trace.Skipped) != 1 {
+		t.Errorf("ledger %v; -want +got:\n%s", run.Ledger.Entries, diff)
+	}
+}

@@ -1,6 +1,7 @@
 package dataflow
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -109,10 +110,13 @@ func (a *annotator) sums(id int32, list []gradient, bytes int64) {
 		if all > 0 {
 			e.Bytes = int64(float64(bytes) * float64(g.elements) / float64(all))
 		}
-		if at, ok := edgeTo(a.found, g.op); ok && a.found[at].Evidence == workload.Annotated {
-			a.found[at].Bytes += e.Bytes
-		} else {
+		switch at, ok := edgeTo(a.found, g.op); {
+		case !ok:
 			a.add(id, e)
+		case a.found[at].Evidence == workload.Annotated:
+			a.found[at].Bytes += e.Bytes
+		case a.found[at].Evidence == workload.Guessed:
+			a.found[at] = e
 		}
 	}
 }
@@ -165,7 +169,7 @@ func (a *annotator) follows(id int32) {
 		const most = 16 // autograd adds a gradient soon after it is made
 		b.products = append(b.products[max(0, len(b.products)-most+1):], id)
 	case op.Backward:
-	case op.Matrix() || op.Dense:
+	case op.Matrix() || len(b.ready) > 0 && kernel.ClassOf(op.Name) == kernel.Matrix:
 		*b = bucket{}
 	case !kernel.Copies(op):
 		b.flat, b.back = nil, 0
@@ -246,8 +250,8 @@ func sized(ready []gradient, parts [][]int64) (which []bool) {
 
 // summing finds the gradients whose sizes make up n elements: the first ones, if they do so
 // exactly; one alone; the first ones, up to a fiftieth, since buffers are padded and grids
-// rounded up; or all without the last ones that fit into the surplus, as DDP holds a later
-// bucket back until those before it are full.
+// rounded up; or all but some, as DDP holds a bucket back until those before it are full. The
+// last one, which filled the bucket, is left out only if nothing else fits.
 func summing(ready []gradient, n int64) (which []bool) {
 	which = make([]bool, len(ready))
 	first := func(slack int64) bool {
@@ -273,17 +277,27 @@ func summing(ready []gradient, n int64) (which []bool) {
 	if first(n / 50) {
 		return which
 	}
-	surplus := -n
-	for i, g := range ready {
-		which[i], surplus = true, surplus+g.elements
-	}
-	for i := len(ready) - 1; i >= 0 && surplus > 0; i-- {
-		if e := ready[i].elements; e > 0 && e <= surplus {
-			which[i], surplus = false, surplus-e
-		}
-	}
-	if surplus != 0 {
+	if !without(ready, which, n, len(ready)-1) && !without(ready, which, n, len(ready)) {
 		return nil
 	}
 	return which
+}
+
+// without chooses all gradients but some of the first so many, the largest first that fit into
+// what all have more than n elements. It reports whether about n are left.
+func without(ready []gradient, which []bool, n int64, some int) bool {
+	surplus, bySize := -n, make([]int, 0, len(ready))
+	for i, g := range ready {
+		which[i], surplus = true, surplus+g.elements
+		if i < some && g.elements > 0 {
+			bySize = append(bySize, i)
+		}
+	}
+	slices.SortStableFunc(bySize, func(a, b int) int { return cmp.Compare(ready[b].elements, ready[a].elements) })
+	for _, i := range bySize {
+		if e := ready[i].elements; e <= surplus {
+			which[i], surplus = false, surplus-e
+		}
+	}
+	return surplus <= n/50 && surplus >= -n/50
 }

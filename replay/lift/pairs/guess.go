@@ -10,6 +10,7 @@ import (
 // their first members suggest, and returns their number (rule V10).
 func GuessOperations(w *workload.Workload) (n int) {
 	var f *finder
+	evidence := map[string]string{} // few: a string for each collective would take as much memory as all of them
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Op != trace.UnknownOp {
@@ -19,7 +20,10 @@ func GuessOperations(w *workload.Workload) (n int) {
 			f = newFinder(w)
 		}
 		c.Op, c.Guessed = f.guessOperation(&w.Ops[c.Members[0]]), true
-		c.Evidence += "; its operation is guessed from the kernel before it"
+		if evidence[c.Evidence] == "" {
+			evidence[c.Evidence] = c.Evidence + "; its operation is guessed from the kernel before it"
+		}
+		c.Evidence = evidence[c.Evidence]
 		n++
 	}
 	return n

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -24,6 +25,9 @@ type Improvement struct {
 // leastShare is the share of time below which something that is missing is not worth a line.
 const leastShare = 0.01
 
+// withoutGraph is how kernels of graphs get what a profile of the same step says of them.
+const withoutGraph = "a profile of the capture, or of the same step without a graph, in a folder capture_traces beside the trace"
+
 // A source is what captured a trace.
 type source struct{ kineto, rocm, nsys, serving, vllm, sglang, graphs bool }
 
@@ -40,9 +44,9 @@ func sourceOf(w *workload.Workload, phases bool) source {
 	s.kineto = ends(".json") && slices.ContainsFunc(w.Run.Spans, func(s trace.Span) bool { return s.Kind == trace.HostCall })
 	for _, name := range w.Run.Names {
 		s.graphs = s.graphs || strings.HasSuffix(name, "GraphLaunch")
-		s.vllm = s.vllm || strings.Contains(name, "vllm")
-		s.sglang = s.sglang || strings.Contains(name, "sglang") || strings.Contains(name, "sgl_kernel")
 	}
+	engine := lift.EngineOf(w.Run)
+	s.vllm, s.sglang = engine == lift.VLLM, engine == lift.SGLang
 	s.serving = s.serving || s.vllm || s.sglang
 	return s
 }
@@ -72,7 +76,7 @@ func (v *Inspection) Improvements() []Improvement {
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
 	s := sourceOf(w, plan.MeasuredSteps(w).Phases() != nil)
 	var whole, guessed, shapeless, inGraphs, sizeless, all trace.Time
-	training, classes := false, map[string]kernel.Class{}
+	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {
 		c, ok := classes[name]
 		if !ok {
@@ -88,6 +92,7 @@ func (v *Inspection) Improvements() []Improvement {
 		}
 		all += op.Dur()
 		training = training || op.Backward || op.Optimizer
+		captured = captured || op.Graph && op.Shape.Kind != workload.NoShape
 		if strings.HasPrefix(op.Name, "CUDA graph ") {
 			whole += op.Dur()
 		}
@@ -139,8 +144,11 @@ func (v *Inspection) Improvements() []Improvement {
 		add(work(guessed), "what operators read and write", worth,
 			"ExecutionTraceObserver in one more step: overlapse.handler of samples/capture/overlapse.py")
 	}
+	if captured {
+		shapeless, inGraphs = shapeless-inGraphs, 0 // no profile has them
+	}
 	if s.graphs && inGraphs > shapeless/2 {
-		do := "the same step launched without a graph, given with --outside-graph"
+		do := withoutGraph
 		switch {
 		case s.vllm:
 			do += "; vLLM: --enforce-eager"
@@ -159,7 +167,7 @@ func (v *Inspection) Improvements() []Improvement {
 	case s.nsys:
 		sizes = "nsys profile -t cuda,nvtx, and nsys export --type sqlite"
 	case s.graphs && slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Collective >= 0 && op.Graph }):
-		sizes = "the same step launched without a graph, given with --outside-graph"
+		sizes = withoutGraph
 	}
 	add(work(sizeless), "sizes of collectives", "%s of the work are collectives of unknown size: their bandwidth is not known, and in chunks they are estimated", sizes)
 	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Issued != trace.Infinity }) {

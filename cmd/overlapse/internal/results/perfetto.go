@@ -80,7 +80,7 @@ func (r *Replayed) reasons(runs []*trace.Run, shifts []trace.Time) []overlap.Rea
 // ReasonsOf are the idle intervals of a run whose ranks begin at a row, shifted.
 func ReasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
 	var list []overlap.Reason
-	for _, i := range r.Idle {
+	for _, i := range r.Idle() {
 		list = append(list, overlap.Reason{
 			Rank: int32(first + i.Rank), Queue: i.Queue, Start: i.Start + shift, End: i.End + shift, Cause: i.Cause.String(), Note: i.Note,
 		})

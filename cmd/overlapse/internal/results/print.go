@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -179,6 +180,7 @@ func (r *Replayed) why() (lines []string) {
 	for _, b := range r.Verdict.Below {
 		lines = append(lines, belowIdeal(b))
 	}
+	lines = append(lines, r.foldedText()...)
 	for _, row := range r.Rows {
 		if x := row.Approximation; x != nil {
 			lines = append(lines, fmt.Sprintf("%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late",
@@ -257,7 +259,7 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
-	case verdict.Guessed(r.workload) && !lift.EngineOf(r.workload.Run).Serves():
+	case verdict.Guessed(r.workload) && lift.EngineOf(r.workload.Run) == lift.NoEngine:
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}
 	return "overlapse tune " + input
@@ -337,4 +339,26 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		t.Add(p.Bound, law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
+}
+
+// foldedText says which strategies' ranks were simulated as fewer.
+func (r *Replayed) foldedText() (lines []string) {
+	var of []replay.Folded
+	var names []string
+	for i, out := range r.Outcomes {
+		if out.Result == nil || out.Result.Folded.Classes == 0 || i >= len(r.Rows) {
+			continue
+		}
+		k := slices.Index(of, out.Result.Folded)
+		if k < 0 {
+			k, of, names = len(of), append(of, out.Result.Folded), append(names, "")
+		} else {
+			names[k] += ", "
+		}
+		names[k] += r.named(&r.Rows[i])
+	}
+	for k, x := range of {
+		lines = append(lines, fmt.Sprintf("%d of %d ranks simulated: the others do the same at the same times (%s)", x.Classes, x.GPUs, names[k]))
+	}
+	return lines
 }
