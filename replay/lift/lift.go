@@ -12,6 +12,7 @@ package lift
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -113,7 +114,7 @@ type lifter struct {
 // steps adds the steps that the lift found, and leaves out marked ones in which no device
 // operation was launched, such as the rest of one before the profiler began.
 func (l *lifter) steps() {
-	used := make([]bool, len(l.Steps))
+	used := slices.Repeat([]bool{false}, len(l.Steps))
 	for i := range l.sources {
 		rank := &l.sources[i]
 		for _, b := range rank.Batches[min(len(l.Steps), len(rank.Batches)):] {
