@@ -94,7 +94,7 @@ func matrixRows(t *testing.T) (rows []matrixRow) {
 
 // matrixColumns are every strategy, and behind it those settings of it that serve other pairs.
 func matrixColumns(t *testing.T) (columns []plan.Selection) {
-	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll")
+	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll:blocks=128")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +125,9 @@ var refusals = []struct{ cell, meaning, contains string }{
 	{"-", "the workload has no pair of operations that the strategy serves", " found"},
 	{"-", "", "needs an all-gather before a GEMM or a reduce-scatter behind one"},
 	{"-", "", "the collectives here come first"},
+	{"-", "", "each rank runs one GEMM"},
+	{"-", "", "no GEMM"},
+	{"small", "the messages are too large for the protocol", "is for small messages"},
 	{"ring", "an all-to-all has nothing to pass around a ring", "nothing to pass around a ring"},
 	{"nodes", "the strategy serves this pair within a node only", "several nodes"},
 	{"nodes", "", "between nodes is for impl=ll"},

@@ -50,6 +50,10 @@ func Cheap() ([]plan.Selection, error) {
 	return ParseSelection("multistream:keep_gathered=on,multistream:prefetch=1,multistream:bucket_mb=100,multistream:channels=16,multistream:priority=on,captured:graph=on")
 }
 
+// OfServing are what serving engines can switch on for a step, which a comparison of all strategies
+// tries for traces of them.
+const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=fused"
+
 // item is a strategy and the settings that a user gave it.
 type item struct {
 	engine plan.Strategy

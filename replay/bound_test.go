@@ -149,12 +149,12 @@ func (b *bounds) command(gpu int, c *program.Command, at float64) (end float64) 
 		end = at
 		for w := range k.WGs {
 			if k.Tiles == 0 {
-				end = max(end, b.phases(gpu, k, k.Recipe(w, nil), at))
+				end = max(end, b.phases(gpu, k, k.Phases(w, nil), at))
 				continue
 			}
 			now := b.phases(gpu, k, k.Prologue(w, nil), at)
 			for tile := w; tile < k.Tiles; tile += k.WGs {
-				now = b.phases(gpu, k, k.Recipe(tile, nil), now)
+				now = b.phases(gpu, k, k.Phases(tile, nil), now)
 			}
 			end = max(end, b.phases(gpu, k, k.Epilogue(w, nil), now))
 		}

@@ -187,7 +187,7 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 			seen[fmt.Sprintf("%s %d %q %d-%d", s.Kind, r.Run.RankOf(s), name, s.Start, s.End)] = true
 		}
 		idle := func(g Segment) bool {
-			return slices.ContainsFunc(r.Idle, func(i Idle) bool {
+			return slices.ContainsFunc(r.Idle(), func(i Idle) bool {
 				return i.Rank == g.Rank && i.Stream == g.Stream && i.Cause == program.LaunchGap && i.Start <= g.Start && i.End >= g.End
 			})
 		}
@@ -214,7 +214,7 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 				}
 			case Launching:
 				if g.End > g.Start && !st.Host && !idle(g) {
-					t.Fatalf("%s, but the stream was not idle for it: %v", what, r.Idle)
+					t.Fatalf("%s, but the stream was not idle for it: %v", what, r.Idle())
 				}
 			case Woken:
 				if i > 0 && !couldPost(p, r.Path[i-1], g.Flag) {

@@ -77,10 +77,18 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 
 // clusterSlots reports whether the CUs of the set have free resources for n workgroups.
 func (g *gpu) clusterSlots(set []uint64, need program.CUResources, n int) bool {
-	for c := range each(set) {
-		n -= int(g.cus[c].free.Times(need))
-		if n <= 0 {
-			return true
+	for w, word := range set { // most CUs hold none or one: division is slow
+		for ; word != 0; word &= word - 1 {
+			free := &g.cus[w*64+bits.TrailingZeros64(word)].free
+			if !free.Holds(need) {
+				continue
+			}
+			if n--; n > 0 {
+				n -= int(free.Times(need)) - 1
+			}
+			if n <= 0 {
+				return true
+			}
 		}
 	}
 	return false

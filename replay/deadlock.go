@@ -183,7 +183,7 @@ func (f flagSet) unplaced(k *program.Kernel, from, ticket int) {
 	owned, next := k.TilesOwned()
 	for w := from; w < k.WGs; w++ {
 		if k.Tiles == 0 {
-			f.add(k.Recipe(w, nil))
+			f.add(k.Phases(w, nil))
 		} else if k.Prologue != nil {
 			f.add(k.Prologue(w, nil))
 		}
@@ -198,7 +198,7 @@ func (f flagSet) unplaced(k *program.Kernel, from, ticket int) {
 // and of its epilogue.
 func (f flagSet) tiles(k *program.Kernel, w, round, owned int, epilogue bool) {
 	for ; round < owned && w+round*k.WGs < k.Tiles; round++ {
-		f.add(k.Recipe(w+round*k.WGs, nil))
+		f.add(k.Phases(w+round*k.WGs, nil))
 	}
 	if epilogue && k.Tiles > 0 && k.Epilogue != nil {
 		f.add(k.Epilogue(w, nil))
@@ -207,7 +207,7 @@ func (f flagSet) tiles(k *program.Kernel, w, round, owned int, epilogue bool) {
 
 func (f flagSet) tickets(k *program.Kernel, ticket int) {
 	for tile := ticket; tile < k.Tiles; tile++ {
-		f.add(k.Recipe(tile, nil))
+		f.add(k.Phases(tile, nil))
 	}
 }
 

@@ -33,6 +33,7 @@ type gpu struct {
 	matrix              int     // workgroups of Matrix kernels in a Work or Store phase
 	busy                gauge   // CUs with a workgroup in a Work or Store phase
 	interferenceChanged bool    // is in sim.interfered
+	interferers         interferers
 
 	dirty       bool // is in sim.dirty
 	cus         []cu

@@ -54,7 +54,7 @@ func (f *flows) pathTo(k pathKey) int32 {
 }
 
 func (f *flows) newPath(k pathKey) int32 {
-	id := f.NewPath(f.route(k))
+	id := f.NewPath(f.fold.crossings(f.route(k)))
 	f.keys = append(f.keys, k)
 	f.siblings = append(f.siblings, id)
 	f.uncontended = append(f.uncontended, uncontended{})
@@ -115,10 +115,7 @@ func newFabric(m *machine.Machine, p *program.Program) fabric {
 	nodes, per, nics := all.Nodes(), min(all.PerNode(), max(1, all.GPUs)), max(1, int(m.Network.NICs.Value))
 	f := fabric{
 		message: nanoseconds(m.Network.Message.Value), flag: nanoseconds(m.Fabric.Message.Value), homes: make([]home, all.GPUs),
-		caches: none, sides: none, update: m.GPU.Update.Value,
-	}
-	if f.update == 0 {
-		f.update = 1
+		caches: none, sides: none, update: m.GPU.UpdateCost(),
 	}
 	add := func(count int, rate machine.Quantity) int32 {
 		at := int32(len(f.capacities))

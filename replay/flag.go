@@ -41,6 +41,7 @@ type post struct {
 // await reports whether the flag has reached the count. If not, the actor is queued when
 // it does.
 func (s *sim) await(f program.Flag, count int64, who actor) bool {
+	f, _ = s.flagOf(f)
 	fl := &s.flags[f]
 	if f == program.NoFlag || fl.value >= count {
 		return true
@@ -58,15 +59,17 @@ func (s *sim) post(f program.Flag, count int64, from poster) {
 	if f == program.NoFlag {
 		return
 	}
+	posted := f
+	f, times := s.flagOf(f)
 	fl := &s.flags[f]
-	if count > math.MaxInt64-fl.value {
+	if count > (math.MaxInt64-fl.value)/times {
 		s.fail(fmt.Errorf("replay: flag %q: count runs beyond %d", s.program.Flags[f], int64(math.MaxInt64)))
 		return
 	}
-	fl.value += count
+	fl.value += count * times
 	for ; fl.head < len(fl.waiters) && fl.waiters[fl.head].count <= fl.value; fl.head++ {
 		who := fl.waiters[fl.head].who
-		s.flagReached(who, from)
+		s.flagReached(who, from, posted)
 		s.queue = append(s.queue, who)
 	}
 }
@@ -78,14 +81,15 @@ func (s *sim) postAfter(delay program.Time, f program.Flag, count int64, from po
 		return
 	}
 	at := s.now + delay
-	if id := s.flags[f].coming; id != none {
-		if p := s.posts.at(id); p.at == at && p.from == from && count <= math.MaxInt64-p.count {
+	by, _ := s.flagOf(f)
+	if id := s.flags[by].coming; id != none {
+		if p := s.posts.at(id); p.at == at && p.from == from && p.flag == f && count <= math.MaxInt64-p.count {
 			p.count += count
 			return
 		}
 	}
 	id := s.posts.add()
-	s.flags[f].coming = id
+	s.flags[by].coming = id
 	*s.posts.at(id) = post{flag: f, count: count, from: from, moment: s.causes.current()}
 	s.wakeAt(&s.posts.at(id).at, at, actor{duePost, id})
 }
@@ -107,8 +111,8 @@ func (s *sim) sendFlag(from, to int32) program.Time {
 // arrive ends a post's flight.
 func (s *sim) arrive(id int32) {
 	p := *s.posts.at(id)
-	if s.flags[p.flag].coming == id {
-		s.flags[p.flag].coming = none
+	if by, _ := s.flagOf(p.flag); s.flags[by].coming == id {
+		s.flags[by].coming = none
 	}
 	s.posts.drop(id)
 	s.causes.landed(s.now, &p)

@@ -88,7 +88,7 @@ func TestPostsArrive(t *testing.T) {
 			slices.SortStableFunc(arrivals, func(a, b arrival) int { return int(a.at - b.at) })
 			last := arrivals[c.Count-1]
 			var got Idle
-			for _, idle := range r.Idle {
+			for _, idle := range r.Idle() {
 				if idle.Stream == s && idle.Cause == program.FlagWait {
 					got = idle
 				}
@@ -117,7 +117,7 @@ func TestWhoBringsAFlagToItsCount(t *testing.T) {
 	}
 	p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{post("A")}}, wait(1), wait(2)}}, {Streams: []program.Stream{{Commands: []program.Command{post("B")}}}}}
 	r := mustSimulate(t, small(2, 1), p, Options{})
-	for _, idle := range r.Idle {
+	for _, idle := range r.Idle() {
 		want := map[int]string{1: `posted by GPU 0 "A"`, 2: `posted by GPU 1 "B"`}[idle.Stream]
 		if idle.End == 9 && idle.Note != want {
 			t.Errorf("stream %d: %s, want %s", idle.Stream, idle.Note, want)

@@ -21,7 +21,7 @@ func TestEveryIdleIntervalHasACause(t *testing.T) {
 		for g := range p.GPUs {
 			for i := range p.GPUs[g].Streams {
 				at := map[program.Time]interval{}
-				for _, idle := range r.Idle {
+				for _, idle := range r.Idle() {
 					if idle.Rank == g && idle.Stream == i {
 						checkCause(t, p, r.Run, &idle)
 						at[idle.Start] = interval{idle.Start, idle.End}

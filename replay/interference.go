@@ -62,12 +62,29 @@ func (s *sim) interferes(gpu int32) {
 // interfere updates the co-run slowdowns that changed in this instant.
 func (s *sim) interfere() {
 	for _, g := range s.interfered {
-		s.gpus[g].interferenceChanged = false
+		of := &s.gpus[g]
+		of.interferenceChanged = false
+		if !of.follow() && s.flows.perLaunch == 0 { // workgroups took the places of others
+			continue
+		}
 		for _, id := range s.flows.coRun[g] {
 			s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
 		}
 	}
 	s.interfered = s.interfered[:0]
+}
+
+// interferers is what co-run slowdowns on a GPU depend on, except for a launch's own work.
+type interferers struct {
+	occupied                    int64
+	matrix, collectives, moving int
+}
+
+// follow notes what interferes now, and reports whether it changed.
+func (g *gpu) follow() bool {
+	was := g.interferers
+	g.interferers = interferers{g.occupied, g.matrix, g.collectives, g.moving}
+	return g.interferers != was
 }
 
 // interference is the current co-run slowdown of a class member, caused by compute of

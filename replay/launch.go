@@ -35,6 +35,7 @@ type launch struct {
 	placed       int          // workgroups that have started
 	gone         int          // workgroups that have left
 	fresh        bool
+	checked      bool    // Kernel.Each
 	cluster      int     // workgroups placed together; 0: no clusters
 	clusterOrder []int32 // order in which clusters start; nil: by number
 	laneSet      int32   // of a persistent kernel: index of its lanes among those running on the GPU

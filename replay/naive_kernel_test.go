@@ -199,7 +199,7 @@ func (n *naive) workgroup(w *nactor) {
 		}
 		if w.stage == 1 {
 			if w.tile = n.tile(w); w.tile >= 0 {
-				w.phases = k.k.Recipe(w.tile, nil)
+				w.phases = k.k.Phases(w.tile, nil)
 				continue
 			}
 			w.stage = 2

@@ -9,8 +9,8 @@ import (
 )
 
 func (n *naive) written(update bool) float64 {
-	if update && n.m.GPU.Update.Value > 0 {
-		return n.m.GPU.Update.Value
+	if update {
+		return n.m.GPU.UpdateCost()
 	}
 	return 1
 }

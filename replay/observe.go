@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/overlapse/overlapse/replay/program"
 )
@@ -12,6 +13,11 @@ import (
 
 // recordIdle records that nothing ran on the stream from start to end.
 func (st *stream) recordIdle(start, end program.Time, why Idle) {
+	st.recordWait(start, end, why, posted{})
+}
+
+// recordWait is recordIdle of a wait for a post.
+func (st *stream) recordWait(start, end program.Time, why Idle, by posted) {
 	if start >= end || st.Host {
 		return
 	}
@@ -25,7 +31,7 @@ func (st *stream) recordIdle(start, end program.Time, why Idle) {
 			return
 		}
 	}
-	st.idle = append(st.idle, why)
+	st.idle, st.posters = append(st.idle, why), append(st.posters, by)
 }
 
 // paused is emitted when a delay or gap of the stream has passed.
@@ -38,34 +44,53 @@ func (s *sim) paused(id int32, st *stream, why program.Cause, step Step) {
 	s.passed(id, st, step, arg)
 }
 
+// reached is emitted when a flag lets the stream continue.
+func (s *sim) reached(id int32, st *stream, f program.Flag) {
+	from := &s.streams[st.awaited.stream]
+	by := posted{from.gpu, from.Host, st.posted, s.named(st.awaited)}
+	why := Idle{Rank: int(st.gpu), Flag: f}
+	s.fold.explain(&why, &by)
+	st.recordWait(st.since, s.now, why, by)
+	s.resumed(id, st, Woken)
+}
+
 // waited is emitted when another actor lets the stream continue.
 func (s *sim) waited(id int32, st *stream, why Idle, step Step) {
 	st.recordIdle(st.since, s.now, why)
 	s.resumed(id, st, step)
 }
 
-// explain is the cause of a wait that has ended.
-func (s *sim) explain(st *stream, f program.Flag) Idle {
-	from := &s.streams[st.awaited.stream]
-	idle := Idle{Cause: program.FlagWait, Flag: f}
-	switch {
-	case from.Host:
-		idle.Cause = program.HostIssue
-	case from.gpu != st.gpu:
-		idle.Cause = program.PeerSkew
+// explain sets the cause of a wait that has ended.
+func (f *fold) explain(i *Idle, by *posted) {
+	gpu := f.poster(by.gpu, by.flag, i.Flag)
+	switch i.Cause = program.FlagWait; {
+	case by.host:
+		i.Cause = program.HostIssue
+	case gpu != int32(i.Rank):
+		i.Cause = program.PeerSkew
 	}
-	idle.Note = s.postedBy(st.awaited)
-	return idle
+	i.Note = fmt.Sprintf("posted by GPU %d %s", gpu, by.what)
+}
+
+// posted is who posted a flag: a stream or kernel of a GPU.
+type posted struct {
+	gpu  int32
+	host bool
+	flag program.Flag // as the poster names it
+	what string
+}
+
+// named is the name of a poster within its GPU.
+func (s *sim) named(p poster) string {
+	if p.kernel != nil {
+		return strconv.Quote(p.kernel.Name)
+	}
+	return "stream " + strconv.Quote(s.streams[p.stream].Name)
 }
 
 // postedBy is the name of a poster.
 func (s *sim) postedBy(p poster) string {
-	from := &s.streams[p.stream]
-	what := fmt.Sprintf("stream %q", from.Name)
-	if p.kernel != nil {
-		what = fmt.Sprintf("%q", p.kernel.Name)
-	}
-	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
+	return fmt.Sprintf("posted by GPU %d %s", s.streams[p.stream].gpu, s.named(p))
 }
 
 // passed adds the end of the stream's activity since its last event.
@@ -91,7 +116,11 @@ func (s *sim) resumed(id int32, st *stream, step Step) {
 // copyBegan is emitted when a copy has its engine.
 func (s *sim) copyBegan(id int32, st *stream, cmd *program.Command) {
 	s.waited(id, st, Idle{Cause: program.NoSlot, Note: "copy engines taken"}, Served)
-	s.record.copy(st, cmd, s.now)
+	st.span, st.moves = s.record.command(st.gpu, st.Stream, cmd, 0, s.now), none
+	if st.engine != none {
+		st.moves = s.record.moves(st, s.now)
+	}
+	s.made(st)
 }
 
 // copyEnded is emitted when a copy has moved its bytes.
@@ -106,7 +135,8 @@ func (s *sim) copyEnded(id int32, st *stream, c *program.Copy) {
 func (s *sim) kernelBegan(l *launch) {
 	st := &s.streams[l.stream]
 	st.recordIdle(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
-	l.span = s.record.kernel(l, st, s.now)
+	l.span = s.record.command(st.gpu, st.Stream, l.command, l.kernel.WGs, s.now)
+	s.made(st)
 }
 
 // kernelEnded is emitted when the last workgroup of a kernel has left.
@@ -193,9 +223,9 @@ func (s *sim) departed(id int32, w *workgroup, l *launch) {
 }
 
 // flagReached is emitted when a post completes the count that an actor waits for.
-func (s *sim) flagReached(who actor, from poster) {
+func (s *sim) flagReached(who actor, from poster, f program.Flag) {
 	if who.kind == dueStream {
-		s.streams[who.id].awaited = from
+		s.streams[who.id].awaited, s.streams[who.id].posted = from, f
 	} else if s.record.options.Level == Phases {
 		s.record.released(who.id, from)
 	}

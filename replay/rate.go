@@ -177,6 +177,9 @@ func (s *sim) classFor(who actor, k *classKey) int32 {
 	}
 	if isNew {
 		s.flows.SetLimit(id, s.limit(k))
+		if k.coRun > 1 && len(s.flows.coRun[k.gpu]) == 1 { // what interferes is followed from now on
+			s.gpus[k.gpu].follow()
+		}
 		if k.cu != none {
 			u := &s.gpus[k.gpu].cus[k.cu]
 			u.classes = append(u.classes, id)

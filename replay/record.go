@@ -61,29 +61,29 @@ func (r *recorder) lane(l trace.Lane) trace.LaneID {
 	return r.Lane(l)
 }
 
-func (r *recorder) queueLane(st *stream) trace.LaneID {
-	return r.lane(trace.Lane{Kind: trace.Queue, Rank: st.gpu, ID: st.Queue, Name: st.Name})
-}
-
-// kernel opens the span of a launch.
-func (r *recorder) kernel(l *launch, st *stream, now program.Time) spanRef {
-	k := l.kernel
+// command opens the span of a launch of wgs workgroups, or of a copy.
+func (r *recorder) command(gpu int32, st *program.Stream, c *program.Command, wgs int, now program.Time) spanRef {
+	on := r.lane(trace.Lane{Kind: trace.Queue, Rank: gpu, ID: st.Queue, Name: st.Name})
+	if c.Copy != nil {
+		return r.copy(gpu, st, c, on, now)
+	}
+	k := c.Kernel
 	row := k.Attr
 	row.Stream = st.Queue
 	row.Priority = -int32(st.Priority)
-	row.Origin = l.command.Origin
+	row.Origin = c.Origin
 	row.Op, row.Comm = trace.None, trace.None
 	if row.Grid == [3]int32{} {
-		row.Grid = [3]int32{int32(k.WGs), 1, 1}
+		row.Grid = [3]int32{int32(wgs), 1, 1}
 	}
 	if k.Comm != nil {
 		comm := *k.Comm
-		comm.Group, comm.Seq = r.group, r.seqs[l.gpu]
-		r.seqs[l.gpu]++
+		comm.Group, comm.Seq = r.group, r.seqs[gpu]
+		r.seqs[gpu]++
 		row.Comm = r.AddComm(comm)
 	}
-	if n := r.shown(k); n < k.WGs && r.deep[l.gpu] {
-		r.Note(trace.Noted, "", fmt.Sprintf("%s: the first %d of %d workgroups are recorded", k.Name, n, k.WGs), "rank", int64(l.gpu))
+	if n := r.shown(k); n < k.WGs && r.deep[gpu] {
+		r.Note(trace.Noted, "", fmt.Sprintf("%s: the first %d of %d workgroups are recorded", k.Name, n, k.WGs), "rank", int64(gpu))
 	}
 	kind := trace.Compute
 	if k.Kind == trace.Collective {
@@ -91,7 +91,7 @@ func (r *recorder) kernel(l *launch, st *stream, now program.Time) spanRef {
 	}
 	return r.Add(trace.Span{
 		Start: now, End: now, Kind: kind, Name: r.Intern(k.Name),
-		Lane: r.queueLane(st), Parent: trace.None, Attr: r.AddKernel(row),
+		Lane: on, Parent: trace.None, Attr: r.AddKernel(row),
 	})
 }
 
@@ -102,8 +102,8 @@ func (r *recorder) end(id spanRef, now program.Time) {
 	}
 }
 
-// copy opens the spans of a stream's copy.
-func (r *recorder) copy(st *stream, cmd *program.Command, now program.Time) {
+// copy opens the span of a stream's copy.
+func (r *recorder) copy(gpu int32, st *program.Stream, cmd *program.Command, on trace.LaneID, now program.Time) spanRef {
 	c := cmd.Copy
 	row := c.Attr
 	row.Stream, row.Origin, row.Op = st.Queue, cmd.Origin, trace.None
@@ -113,7 +113,7 @@ func (r *recorder) copy(st *stream, cmd *program.Command, now program.Time) {
 	}
 	if c.Peer != c.From {
 		row.Peer = c.Peer
-		if c.Peer == st.gpu {
+		if c.Peer == gpu {
 			row.Peer = c.From
 		}
 	}
@@ -123,16 +123,21 @@ func (r *recorder) copy(st *stream, cmd *program.Command, now program.Time) {
 			row.Dir = trace.DeviceToDevice
 		}
 	}
-	span := trace.Span{
+	return r.Add(trace.Span{
 		Start: now, End: now, Kind: trace.Copy, Name: r.Intern(c.Name),
-		Lane: r.queueLane(st), Parent: trace.None, Attr: r.AddCopy(row),
+		Lane: on, Parent: trace.None, Attr: r.AddCopy(row),
+	})
+}
+
+// moves opens the span of a copy on its engine, if it is recorded.
+func (r *recorder) moves(st *stream, now program.Time) spanRef {
+	if !r.watched(st.gpu, now) {
+		return none
 	}
-	st.span, st.moves = r.Add(span), none
-	if st.engine != none && r.watched(st.gpu, now) {
-		span.Kind = trace.Transfer
-		span.Lane = r.lane(trace.Lane{Kind: trace.Engine, Rank: st.gpu, ID: int64(st.engine)})
-		st.moves = r.Add(span)
-	}
+	span := *r.Span(st.span)
+	span.Kind = trace.Transfer
+	span.Lane = r.lane(trace.Lane{Kind: trace.Engine, Rank: st.gpu, ID: int64(st.engine)})
+	return r.Add(span)
 }
 
 // transfer opens the span of a put's bytes.

@@ -226,8 +226,8 @@ func TestIdleCauses(t *testing.T) {
 		{0, 1, 1, 25, 35, program.FlagWait, ready, `posted by GPU 0 "C"`},
 		{0, 1, 1, 35, 50, program.PeerSkew, remote, `posted by GPU 1 stream "main"`},
 	}
-	if !slices.Equal(want, r.Idle) {
-		t.Error(cmp.Diff(want, r.Idle))
+	if !slices.Equal(want, r.Idle()) {
+		t.Error(cmp.Diff(want, r.Idle()))
 	}
 }
 

@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/program"
@@ -23,6 +24,8 @@ const (
 type Options struct {
 	Name      string // of the run
 	Estimated string // copied to trace.Run.Estimated
+	Solo      bool   // kernels that nothing can run alongside are one phase each (program.Coarse)
+	Unfolded  bool   // simulate every GPU, even those that a symmetry makes equal (fold.go)
 	Level     Level
 	Ranks     []int        // ranks recorded beyond kernels; nil: all
 	From, To  program.Time // window of simulated time, ns: below kernels, only spans that begin in it are recorded; To 0: no end
@@ -50,11 +53,18 @@ type Result struct {
 	Coarse   bool      // recorded below Options.Level because of Options.Most
 	Traffic  []Traffic // by GPU, resource, kernel name
 	Usage    []Usage   // by GPU, resource, if Options.Usage: at most 512 parts each
-	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
+	Folded   Folded
+	idle     idleTimes
 	// Approximation is the exactness of rates in large components.
 	Approximation Approximation
 	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
+}
+
+// Folded says how many GPUs were simulated for all. The zero value means each for itself.
+type Folded struct {
+	GPUs    int `json:"gpus"`    // that work
+	Classes int `json:"classes"` // of equal ones, of which one was simulated
 }
 
 // An Approximation is the exactness of rates. Components of up to 256 paths, connected by
@@ -111,6 +121,39 @@ type Idle struct {
 	Note         string       // the poster of the flag, or the kernel that held the slots
 }
 
+// idleTimes are the idle intervals of the GPUs that were simulated.
+type idleTimes struct {
+	fold    *fold
+	of      [][]Idle   // by GPU
+	posters [][]posted // of each
+}
+
+// IdleOf lists the idle intervals of a rank, by stream and start.
+func (r *Result) IdleOf(rank int) []Idle {
+	f := r.idle.fold
+	if f == nil {
+		return r.idle.of[rank]
+	}
+	one, turn := f.gpus.of[rank], f.gpus.turn[rank]
+	all := slices.Clone(r.idle.of[one])
+	for i := range all {
+		x := &all[i]
+		if x.Rank = rank; x.Flag != program.NoFlag {
+			x.Flag = program.Flag(f.image(&f.flags, int32(x.Flag), turn))
+			f.explain(x, &r.idle.posters[one][i])
+		}
+	}
+	return all
+}
+
+// Idle lists the idle intervals of all ranks, by rank, stream and start.
+func (r *Result) Idle() (all []Idle) {
+	for rank := range r.idle.of {
+		all = append(all, r.IdleOf(rank)...)
+	}
+	return all
+}
+
 // ErrStopped is the error of a simulation that Options.Stop ended.
 var ErrStopped = errors.New("stopped")
 
@@ -127,19 +170,25 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Path: s.path()}
+	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Path: s.path()}
+	r.idle = idleTimes{fold: s.fold, of: make([][]Idle, len(s.gpus)), posters: make([][]posted, len(s.gpus))}
 	for i := range s.streams {
 		st := &s.streams[i]
 		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})
-		r.Idle = append(r.Idle, st.idle...)
+		r.idle.of[st.gpu] = append(r.idle.of[st.gpu], st.idle...)
+		r.idle.posters[st.gpu] = append(r.idle.posters[st.gpu], st.posters...)
 	}
+	if s.fold != nil {
+		r.Folded = s.unfold()
+	}
+	r.Traffic = s.ledger.traffics()
 	if s.meter != nil && s.makespan > 0 {
 		width := s.meter.close(s)
 		if s.record.options.Usage {
 			r.Usage = s.usages(width)
 		}
 		if s.record.options.Limits {
-			r.Limits = s.limitsOf(r.Idle, width)
+			r.Limits = s.limitsOf(r.Idle(), width)
 			s.recordLimits(r.Limits)
 		}
 	}

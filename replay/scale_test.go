@@ -187,7 +187,7 @@ func drawChain(t *rapid.T) (p *program.Program, things program.Time) {
 		if k := c.Kernel; k != nil {
 			k.WGs, k.Tiles, k.Cluster, k.Footprint = 1, 0, 0, program.Footprint{Threads: 1}
 			var phases []program.Phase
-			for _, x := range k.Recipe(rapid.IntRange(0, 3).Draw(t, "tile"), nil) {
+			for _, x := range k.Phases(rapid.IntRange(0, 3).Draw(t, "tile"), nil) {
 				switch x.Last = 0; x.Op {
 				case program.WaitFor:
 					continue

@@ -60,7 +60,13 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	w.tile = int32(tile)
 	phases := s.phases(id, w, l)
 	w.n = int32(len(phases))
-	for i := range phases {
+	unchecked := phases
+	if alike := l.kernel.Recipe == nil && tile != none; alike && l.checked {
+		unchecked = nil
+	} else {
+		l.checked = alike
+	}
+	for i := range unchecked {
 		if err := s.program.CheckPhase(&phases[i], s.flows.inner.topology); err != nil {
 			where := fmt.Sprintf("tile %d", tile)
 			if tile == none {
@@ -115,6 +121,9 @@ func (s *sim) phases(id int32, w *workgroup, l *launch) []program.Phase {
 		return s.kept[id]
 	}
 	k := l.kernel
+	if k.Recipe == nil && w.tile != none {
+		return k.Each
+	}
 	x := &s.script
 	if x.kernel == k && x.tile == w.tile && (w.tile != none || x.index == w.index && x.stage == w.stage) {
 		return x.phases

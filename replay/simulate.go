@@ -58,13 +58,22 @@ type alarm = program.Time
 //	 5. Settle: solve the rates of the flows that changed, once per instant,
 //	    and set the timers of their completions.
 func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error) {
-	if err := program.Check(&m, p); err != nil {
+	err := program.Check(&m, p)
+	if err != nil && o.Solo { // a kernel that fits on no CU may be one that needs none
+		p, o.Solo = p.Coarse(func(int) bool { return true }), false
+		err = program.Check(&m, p)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s := newSim(&m, p, o)
 	s.run(o)
 	if s.err == nil {
 		s.err = s.deadlock()
+	}
+	if s.err != nil && s.fold != nil && !errors.Is(s.err, ErrStopped) { // the error names GPUs
+		o.Unfolded = true
+		return Simulate(m, p, o)
 	}
 	if s.err != nil && !errors.Is(s.err, errTooMany) {
 		return nil, s.err
@@ -141,7 +150,9 @@ func actorOf(number int64) actor { return actor{actorKind(number >> 32), int32(n
 // A sim is the state of one simulation.
 type sim struct {
 	machine *machine.Machine
-	program *program.Program
+	program *program.Program // as simulated: the commands of GPUs that run
+	whole   *program.Program
+	fold    *fold // nil: every GPU runs
 	now     program.Time
 	events  *event.Queue
 	flows   flows
@@ -178,7 +189,7 @@ type sim struct {
 }
 
 func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
-	s := &sim{machine: m, program: p, events: &event.Queue{}}
+	s := &sim{machine: m, program: p, whole: p, events: &event.Queue{}}
 	s.newFlows()
 	s.flags = make([]flag, max(1, len(p.Flags)))
 	for i := range s.flags {
@@ -193,7 +204,16 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s.causes = newCauses(o)
 	s.groups = newGroups(&m.GPU)
 	s.gpus = make([]gpu, len(p.GPUs))
+	s.fold = s.findFold(o)
+	s.flows.fold = s.fold
+	if o.Solo {
+		s.program = p.Coarse(s.fold.runs)
+		p = s.program
+	}
 	for g := range p.GPUs {
+		if !s.fold.runs(g) {
+			continue
+		}
 		s.gpus[g] = newGPU(m, p)
 		for i := range p.GPUs[g].Streams {
 			id := int32(len(s.streams))

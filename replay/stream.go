@@ -17,12 +17,14 @@ type stream struct {
 	since      program.Time // time at which the current step began
 	launch     int32        // of the running kernel, or none
 	awaited    poster       // poster of the flag that released it
+	posted     program.Flag // the flag that it posted, as the poster names it
 	engine     int32        // of the running copy, or none
 	span       spanRef
 	moves      spanRef // the copy's span on its engine's lane
 	copied     bool    // a copy ended last, and nothing was launched or waited for since
 	idle       []Idle
-	causeEvent int32 // event that put it in its current state, if causes are recorded
+	posters    []posted // by idle interval, if GPUs are folded
+	causeEvent int32    // event that put it in its current state, if causes are recorded
 }
 
 // The steps of a command. Launches and copies use all of them.
@@ -103,6 +105,6 @@ func (s *sim) stepWait(id int32, st *stream, c *program.Command) bool {
 		st.copied = st.copied && there
 		return there
 	}
-	s.waited(id, st, s.explain(st, c.Flag), Woken)
+	s.reached(id, st, c.Flag)
 	return true
 }

@@ -137,7 +137,7 @@ func TestLatencyByPath(t *testing.T) {
 		{far, 0, 1, 700},
 		{far, 0, 15, 700},            // the other way round
 		{far, 0, 16*4 + 8, 12 * 700}, // the far corner of 16 by 8: 8 and 4 links
-		{cluster, 0, 7, 1500},
+		{cluster, 0, 7, 730},
 		{cluster, 0, 8, 2000},
 	} {
 		f := newFabric(&c.m, &program.Program{GPUs: make([]program.GPU, c.m.GPUs)})

@@ -127,7 +127,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *program.Phase) bo
 			delay = s.sendFlag(l.gpu, int32(w.far))
 		}
 		s.postAfter(delay, p.Flag, p.Count, poster{l.stream, l.kernel})
-		if p.Last != 0 && s.flags[p.Flag].value != p.Last {
+		if by, _ := s.flagOf(p.Flag); p.Last != 0 && s.flags[by].value != p.Last {
 			w.next = w.n - 1
 		}
 	case program.Put:

@@ -181,4 +181,5 @@ type Operator struct {
 	Name  string
 	Dims  [][]int64 // one shape per input; nil for an input that is not a tensor
 	Types []string
+	Lists [][][]int64 `json:",omitempty"` // of the inputs that are lists of several tensors: their shapes
 }

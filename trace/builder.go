@@ -305,6 +305,7 @@ func (b *Builder) Finish(o Options) *Run {
 		}
 		r.End = max(r.End, s.End)
 	}
+	r.SortNodes()
 	b.sort()
 	if b.subLanes() {
 		b.sort() // by the new lanes

@@ -67,8 +67,9 @@ func (b *Builder) removeDropped() {
 	at := make([]SpanID, len(r.Spans))
 	kept := r.Spans[:0]
 	for i, s := range r.Spans {
-		at[i] = SpanID(len(kept))
+		at[i] = None
 		if s.Kind != dropped {
+			at[i] = SpanID(len(kept))
 			kept = append(kept, s)
 		}
 	}
@@ -77,7 +78,7 @@ func (b *Builder) removeDropped() {
 			kept[i].Parent = at[p]
 		}
 	}
-	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.Move(at)
 	r.Spans, b.keys = kept, nil
 }
 

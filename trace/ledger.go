@@ -41,6 +41,9 @@ type Entry struct {
 // EndsEarly is the reason of an Entry for a span that ended before it started.
 const EndsEarly = "ends before it starts: clamped to zero duration"
 
+// WholeGraph is a part of the reason of an Entry for kernels of a graph that the profiler recorded only as a whole.
+const WholeGraph = "a whole CUDA graph"
+
 // MaxPositions is the number of positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000
 

@@ -76,7 +76,7 @@ func (b *Builder) sort() {
 			sorted[i].Parent = at[p]
 		}
 	}
-	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.Move(at)
 	r.Spans, b.keys = sorted, nil
 }
 

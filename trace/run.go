@@ -199,8 +199,11 @@ type Run struct {
 	Calls      []Call
 	Operators  []Operator
 	Groups     []Group
-	Waits      []Wait // in file order
-	Uses       []Uses // what operators read and write, from an execution trace
+	Waits      []Wait       // in file order
+	Depends    []Dependency // that the file states, by To, then From
+	Nodes      []Node       // of captured graphs, by Span
+	Captured   []Captured   // by graph, in order of capture; a joined run has none
+	Uses       []Uses       // what operators read and write, from an execution trace
 	Accesses   []Access
 
 	Collectives []MatchedCollective // over all ranks, by arrival of the first member

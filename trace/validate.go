@@ -22,7 +22,7 @@ func ValidTime(ns int64) bool { return ns >= -MaxTime && ns <= MaxTime }
 // It takes time linear in the size of the run and allocates per lane only.
 func Validate(r *Run) error {
 	v := validator{r}
-	for _, check := range [...]func() error{v.ranks, v.lanes, v.tables, v.accesses, v.communication, v.waits, v.spans, v.collectives} {
+	for _, check := range [...]func() error{v.ranks, v.lanes, v.tables, v.accesses, v.communication, v.waits, v.spans, v.nodes, v.captured, v.collectives} {
 		if err := check(); err != nil {
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace/merge"
@@ -37,8 +36,13 @@ Times are per step if both traces mark steps, and means over ranks.
 
 A and B are traces, or both folders written by replay -o, whose strategies are compared
 by name. With one trace, --strategy names the two strategies to replay and compare; with
-one such folder, two that it holds.`,
-		Example: `  overlapse diff before/ after/ --fail-above 0.02
+one such folder, two that it holds.
+
+--fail-above 3% exits with 3 if the time of a step, exposed communication or waiting for
+ranks grew by more than 3 % of A's step, and by more than twice the standard error over the
+steps of both traces. For CI: --format junit or markdown, and the action in
+.github/actions/overlapse.`,
+		Example: `  overlapse diff before/ after/ --fail-above 3% --format junit -o diff.xml
   overlapse diff samples/moe-ep4 --strategy bulk,fused
   overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
@@ -54,7 +58,7 @@ one such folder, two that it holds.`,
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	o.forms().flag(c, &o.format, "format")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
-	cli.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
+	cli.FractionFlag(f, &o.above, "fail-above", -1, "exit with 3 if step time, exposed communication or waiting grew by more than this part of A's time (0.03 or 3%), beyond noise; negative: never")
 	cli.IntFlag(f, &o.top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each group; 0: all")
 	return c
 }
@@ -64,13 +68,17 @@ func (o *diffOptions) forms() forms[*difference.Difference] {
 		{name: "table"},
 		{name: "json", write: asJSON[*difference.Difference]},
 		{name: "markdown", note: "a comment on a pull request", write: func(w io.Writer, d *difference.Difference) error { return d.WriteMarkdown(w, o.top) }},
+		{name: "junit", note: "the checks of --fail-above", write: func(w io.Writer, d *difference.Difference) error { return d.WriteJUnit(w) }},
 		{name: "html", note: "with timelines of traces and strategies", write: func(w io.Writer, d *difference.Difference) error { return d.WriteHTML(w, o.top) }},
 	}
 }
 
 func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.output != "" && o.format == "table" {
-		return cli.Errorf("-o needs --format json, html or markdown (see overlapse diff --help)")
+		return cli.Errorf("-o needs --format json, junit, html or markdown (see overlapse diff --help)")
+	}
+	if o.format == "junit" && o.above < 0 {
+		return cli.Errorf("--format junit needs --fail-above, such as 3%% (see overlapse diff --help)")
 	}
 	var x, y difference.Side
 	var err error
@@ -90,13 +98,17 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		return err
 	}
 	d := difference.Of(x, y)
+	a.shown = &d
+	if o.above >= 0 {
+		d.Check(o.above)
+	}
 	if f := o.forms().named(o.format); f.write != nil {
 		err = a.writeOut(o.output, func(w io.Writer) error { return f.write(w, &d) })
 	} else {
 		d.Print(a.Console, o.top)
 	}
-	if err == nil && o.above >= 0 && d.Change > o.above {
-		return cli.Exit(cli.Threshold, "%s takes %s longer than %s, more than %s", d.B.Name, words.Percent(d.Change), d.A.Name, words.Percent(o.above))
+	if failed := d.Failed(); err == nil && failed != "" {
+		return cli.Exit(cli.Threshold, "%s", failed)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -26,8 +27,12 @@ type exportOptions struct {
 	to      string
 	output  string
 
-	// of a picture
 	strategy string
+	isolated bool // of kineto
+
+	operators *chrome.Operators // of the schedule that is written; nil: unknown
+
+	// of a picture
 	rank     int
 	kernel   string
 	window   string
@@ -39,14 +44,22 @@ func (a *app) exportCommand() *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export PATH --to FORM",
-		Short: "Write a measured trace as a Perfetto timeline, a pprof profile, an HTML report, a table or a picture",
-		Long: `Converts a trace without replaying it. All ranks are aligned to one clock. For the
-files of predicted strategies, use overlapse replay -o.
+		Short: "Write a trace or a strategy of it as a timeline, PyTorch profiles, a pprof profile, an HTML report, a table or a picture",
+		Long: `Converts a trace; with --strategy, the predicted schedule of a strategy. All ranks are
+aligned to one clock. For the files of several strategies, use overlapse replay -o.
+
+--to kineto writes a folder with a file for each rank, as PyTorch's profiler does, for
+Holistic Trace Analysis and PyTorch's own readers. --isolated instead copies the profiles of
+a capture, byte by byte but for the durations of kernels: those that they would take alone,
+without interference and without waits for peers. Inductor's profile-guided estimation reads
+such a file; the settings of its overlap scheduling that the prediction favours are printed.
 
 --to svg draws the timeline of a trace, of a folder written by replay -o, or with --strategy
 of a trace and its replays. --kernel draws the workgroups of one kernel or pair under every
 strategy, from the start of its first kernel, with the largest gaps of each.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
+  overlapse export samples/fsdp-step --to kineto --isolated -o alone
+  overlapse export samples/fsdp-step --to kineto --strategy multistream:prefetch=2 -o predicted
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
   overlapse export samples/moe-ep4 --to parquet -o spans.parquet
   overlapse export samples/moe-down-fused-wg --to html -o fused.html
@@ -61,8 +74,9 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 	f := c.Flags()
 	o.forms().flag(c, &o.to, "to")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
-	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
-	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
+	f.StringVarP(&o.output, "output", "o", "", "file to write, a folder for kineto; default: standard output")
+	f.StringVar(&o.strategy, "strategy", "", "write the predicted schedule of this strategy, or of a folder written by replay -o the one of this name; svg: of these strategies, and the trace's above")
+	f.BoolVar(&o.isolated, "isolated", false, "kineto: the captured profiles with the durations that kernels take alone")
 	cli.IntFlag(f, &o.rank, "rank", -1, cli.Range[int]{Least: -1, Most: machine.MaxGPUs - 1}, "svg: the rank to draw; default: all, of --kernel the first")
 	f.StringVar(&o.kernel, "kernel", "", "svg: the kernel or pair to compare, a part of its name")
 	f.StringVar(&o.window, "window", "", "svg: the time range to draw, such as 1.2ms-3ms; default: all")
@@ -76,8 +90,9 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
 	return append(forms[*trace.Run]{
 		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
-			return results.WritePerfetto(plain.JSON(w), run, nil, nil)
+			return results.WritePerfetto(plain.JSON(w), run, o.operators, nil, nil)
 		}},
+		{name: "kineto", note: "a folder of PyTorch profiles"},
 		{name: "pprof", binary: true, write: func(w io.Writer, run *trace.Run) error { return pprof.Write(w, run, nil) }},
 		{name: "html", write: func(w io.Writer, run *trace.Run) error {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
@@ -90,6 +105,9 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) error {
+	if o.isolated && (o.to != "kineto" || o.strategy != "") {
+		return cli.Errorf("--isolated needs --to kineto, and no --strategy: it copies captured profiles (see overlapse export --help)")
+	}
 	if o.to == "svg" {
 		write, err := a.svgDrawing(ctx, o)
 		if err != nil {
@@ -97,16 +115,20 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		}
 		return a.writeOut(o.output, write)
 	}
-	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
-		return cli.Errorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
+	if o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
+		return cli.Errorf("--rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
-	if o.machine != "" && !input.IsYAML(o.path) {
-		return cli.Errorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
+	if o.machine != "" && o.strategy == "" && !o.isolated && !input.IsYAML(o.path) {
+		return cli.Errorf("--machine needs --strategy, --isolated or a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
-	run, err := a.Open(o.path, o.machine)
+	if o.to == "kineto" {
+		return a.exportKineto(ctx, o)
+	}
+	run, operators, err := a.exported(ctx, o)
 	if err != nil {
 		return err
 	}
+	o.operators = operators
 	f := o.forms().named(o.to)
 	if o.output == "" {
 		if err := f.notOnTerminal(a, "give -o FILE, or a pipe"); err != nil {

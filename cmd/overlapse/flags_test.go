@@ -54,6 +54,7 @@ func tinyFiles(t *testing.T) {
 // tinyLines are a quick and complete line of every command.
 var tinyLines = map[string]string{
 	"overlapse":  "",
+	"capture":    "-o captured -- cp -r tiny captured",
 	"inspect":    "tiny",
 	"replay":     "tiny --strategy bulk",
 	"tune":       "tiny --strategy multistream",
@@ -68,6 +69,7 @@ var tinyLines = map[string]string{
 	"machines":   "h200",
 	"strategies": "bulk",
 	"doctor":     "",
+	"mcp":        ".",
 	"man":        "manual",
 	"help":       "view",
 	"completion": "bash",

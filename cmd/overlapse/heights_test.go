@@ -39,13 +39,14 @@ var folders = map[string]folder{
 	"trace/guard":   {height: 0, spawns: true},
 
 	"trace/lex":                {height: 1},
-	"trace/names":              {height: 1},
+	"trace/names":              {height: 1, uses: []string{"github.com/ianlancetaylor/demangle"}},
 	"trace/wire":               {height: 1, uses: []string{protowire}},
 	"trace/merge":              {height: 1},
 	"trace/assemble":           {height: 1, siblings: []string{"trace/lex", "trace/names"}},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
 	"trace/chakra":             reader(protowire),
+	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
 	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
@@ -83,7 +84,9 @@ var folders = map[string]folder{
 	"engines/validate": {height: 8},
 
 	"samples/workloads":    {height: 0},
+	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
+	"samples/figure11":     {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"cmd/overlapse/internal/words":  {height: command},
@@ -100,7 +103,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/internal/results":    {height: command + 3},
 	"cmd/overlapse/internal/difference": {height: command + 4},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text", "github.com/modelcontextprotocol/go-sdk/mcp",
 	}},
 }
 
@@ -336,7 +339,7 @@ func TestTopLevel(t *testing.T) {
 	want := map[string]bool{ // whether it must be there
 		"cmd": true, "trace": true, "replay": true, "engines": true, "viz": true, "samples": true,
 		"go.mod": true, "go.sum": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "README.md": true, "LICENSE": true,
-		".ci": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
+		".ci": true, ".github": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
 	}
 	ignored, err := os.Open(filepath.Join(root, ".gitignore"))
 	if err != nil {

@@ -47,7 +47,6 @@ pairs of computation and communication that a strategy can overlap; the states o
 	f.BoolVar(&o.Ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	cli.IntFlag(f, &o.Top, "top", 10, cli.Range[int]{Most: cli.MaxRows}, "rows of each table; 0: all")
 	input.DataflowFlag(c, &o.dataflow)
-	a.OutsideFlag(c)
 	f.BoolVar(&o.Explain, "explain", false, "also print the definition of every metric")
 	return c
 }
@@ -61,7 +60,6 @@ func (a *app) inspect(o inspectOptions) error {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
-	debug.SetGCPercent(10)
 	metrics := inspection.Measure(run)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
@@ -74,6 +72,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return input.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
+	debug.SetGCPercent(10)
 	on := input.KnownMachine(w)
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
@@ -86,6 +85,7 @@ func (a *app) inspect(o inspectOptions) error {
 		on = &m
 	}
 	v := inspection.Of(w, metrics, on)
+	a.shown = v
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, v.JSON())
 	}

@@ -26,9 +26,9 @@ import (
 )
 
 func (a *app) machinesCommand() *cobra.Command {
-	var costs bool
+	check, costs := "", false
 	c := &cobra.Command{
-		Use:   "machines [NAME|FILE.yaml]",
+		Use:   "machines [NAME|FILE.yaml] | --check FILE.yaml [FOLDER]",
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, with the shares of their numbers that were measured on such a
 machine, taken from documents, and assumed; or print one with the source of every number.
@@ -62,10 +62,17 @@ kernels keep their durations. For the effect of faster links, memory or compute,
 replay --what-if.
 
 --costs lists what the assumed numbers of a machine cost: how far the gain of the best strategy of
-some sample workloads moves if the number is half or twice as large, and where another strategy wins.`,
-		Example: "  overlapse machines\n  overlapse machines h200:4 > mine.yaml\n  overlapse machines h100 --costs",
+some sample workloads moves if the number is half or twice as large, and where another strategy wins.
+
+--check says what keeps a calibrated profile from being shared: numbers without a
+measurement, paths and hosts in its text, a GPU that traces do not find, and with FOLDER,
+which capture.py wrote, numbers that its rows do not give. CONTRIBUTING.md has the steps.`,
+		Example: "  overlapse machines\n  overlapse machines h200:4 > mine.yaml\n  overlapse machines h100 --costs\n  overlapse machines --check mine.yaml mymachine",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
+			if check != "" {
+				return a.checkMachine(c.Context(), check, strings.Join(args, ""))
+			}
 			if len(args) == 0 && costs {
 				return cli.Errorf("--costs needs a machine: overlapse machines h100 --costs")
 			}
@@ -84,6 +91,7 @@ some sample workloads moves if the number is half or twice as large, and where a
 		},
 		ValidArgsFunction: completeMachines,
 	}
+	c.Flags().StringVar(&check, "check", "", "check this machine file, which is to be shared")
 	c.Flags().BoolVar(&costs, "costs", false, "list what each assumed number costs: how far gains of sample workloads move with it")
 	return c
 }
@@ -117,7 +125,7 @@ func originText(name string, m machine.Machine) string {
 func percentOf(n, all int) float64 { return 100 * float64(n) / float64(max(1, all)) }
 
 // costed are the workload files that the cost of an assumption is read off: a gather before and a
-// reduction behind a GEMM, an all-to-all behind one, and layers of experts.
+// reduction behind a GEMM, and an all-to-all behind one.
 var costed = []string{"td-ag-gemm.yaml", "td-gemm-rs.yaml", "sc24-gemm-a2a.yaml"}
 
 // A cost is what an assumed number moves.

@@ -14,6 +14,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv("OVERLAPSE_TEST_MAIN") != "" { // of programs that tests start
+		os.Exit(run(os.Args[1:], newApp(console.Terminal())))
+	}
 	testscript.Main(m, map[string]func(){
 		"overlapse": func() { os.Exit(run(os.Args[1:], newApp(console.Terminal()))) },
 	})

@@ -144,6 +144,42 @@ func inPython(t *testing.T, dir string, lines []string) {
 	t.Skip(why)
 }
 
+// The notebook runs and draws three pictures: by jupyter, with Parquet or CSV, as that
+// Python's pandas has it.
+func TestNotebookRuns(t *testing.T) {
+	jupyter, err := exec.LookPath("jupyter")
+	if err != nil {
+		t.Skip("no jupyter: apt-get install jupyter-nbconvert python3-ipykernel python3-matplotlib python3-pandas")
+	}
+	if text, err := exec.Command("/usr/bin/python3", "-c", "import pandas, matplotlib, ipykernel").CombinedOutput(); err != nil {
+		t.Skipf("%s", text)
+	}
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "overlapse"), []byte("#!/bin/sh\nOVERLAPSE_TEST_MAIN=1 exec "+self+" \"$@\"\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	sample, err := filepath.Abs("../../samples/moe-ep4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(jupyter, "nbconvert", "--to", "notebook", "--execute", "--output-dir", dir, "--output", "ran", "../../samples/notebooks/overlap.ipynb")
+	c.Env = append(os.Environ(), "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"), "TRACE="+sample)
+	if text, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "ran.ipynb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte(`"image/png"`)); n != 3 || !bytes.Contains(text, []byte("decompose")) {
+		t.Errorf("%d pictures in %d bytes", n, len(text))
+	}
+}
+
 // The spans in JSON, Parquet and CSV are the same.
 func TestSpanTables(t *testing.T) {
 	const sample = "../../samples/moe-ep4"

@@ -17,7 +17,7 @@ import (
 // part of one.
 func checkOutputs(c *cobra.Command, args []string) error {
 	out := value(c, "output")
-	if out == "" || strings.HasPrefix(out, "s3://") {
+	if out == "" || strings.HasPrefix(out, "s3://") || c.Name() == "capture" { // whose arguments are a command
 		return nil
 	}
 	for _, in := range inputPaths(c, args) {
@@ -43,7 +43,7 @@ func value(c *cobra.Command, flag string) string {
 // them; those that do not exist harm nothing.
 func inputPaths(c *cobra.Command, args []string) (paths []string) {
 	named := strings.FieldsFunc(value(c, "strategy"), func(r rune) bool { return r == ':' || r == ',' })
-	for _, flag := range []string{"machine", "dataflow", "outside-graph", "retarget", "base", "plan", "traces"} {
+	for _, flag := range []string{"machine", "dataflow", "retarget", "base", "plan", "traces"} {
 		named = append(named, value(c, flag))
 	}
 	for _, name := range append(named, args...) {

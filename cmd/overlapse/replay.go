@@ -78,7 +78,6 @@ other work in bulk.`,
 		},
 	}
 	o.AddTo(c, "strategies, with settings")
-	a.OutsideFlag(c)
 	f := c.Flags()
 	replayForms().flag(c, &o.format, "format")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
@@ -181,6 +180,7 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replay
 
 // writeReplayed prints the result in the format of the flags.
 func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
+	a.shown = r
 	switch f := replayForms().named(o.format); {
 	case f.binary:
 		return f.write(a.Data, r)

@@ -30,7 +30,6 @@ timeline, the pprof profiles and the results as JSON.`,
 		},
 	}
 	o.AddTo(c, "strategies, with settings")
-	a.OutsideFlag(c)
 	c.Flags().StringVarP(&output, "output", "o", "report.html", "file to write")
 	return c
 }

@@ -141,8 +141,11 @@ func claimTables(found []reproduce.ClaimResult) (all, each, byPaper *console.Tab
 		all.Add(r.ID, string(r.Status), inside, sign, r.Says, r.Why)
 		for _, p := range r.Points {
 			here, in, same := p.As.Format(p.Here), yes(p.Within), yes(p.SameSign)
-			if p.Why != "" {
+			switch {
+			case p.Why != "":
 				here, in, same = p.Why, "", ""
+			case !p.As.Signed(p.Published):
+				same = ""
 			}
 			each.Add(r.ID, p.Label, string(p.As), p.As.Format(p.Published), here, in, same, p.Apart)
 		}

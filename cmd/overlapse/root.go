@@ -29,6 +29,7 @@ type app struct {
 	input.Reader
 	files     files.Set
 	noCommand error // of a line that asks for the help of no command
+	shown     any   // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
 
 // newApp is an app on a console.
@@ -38,6 +39,10 @@ func newApp(c *console.Console) *app { return &app{Reader: input.Reader{Console:
 func run(args []string, a *app) int {
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
+	return a.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
 	out := &kept{Writer: a.Out}
 	data := &kept{Writer: a.Data}
 	a.Out, a.Data = out, data
@@ -142,6 +147,7 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 }
 
 func (a *app) root() *cobra.Command {
+	ofVersion := false
 	root := &cobra.Command{
 		Use:   "overlapse",
 		Short: "Predict which overlap of computation and communication pays off, by how much, and why",
@@ -152,9 +158,14 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Version:           version(),
-		Args:              cli.UnknownCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cli.UnknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if ofVersion { // cobra's own flag prints with a template, for which the linker keeps the methods of all types
+				_, err := fmt.Fprintf(a.Out, "overlapse %s\n", version())
+				return err
+			}
+			return c.Help()
+		},
 		PersistentPreRunE: checkOutputs,
 
 		SilenceErrors: true,
@@ -168,10 +179,10 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.SetVersionTemplate("overlapse {{.Version}}\n")
+	root.Flags().BoolVarP(&ofVersion, "version", "v", false, "version for overlapse")
 	for _, c := range []*cobra.Command{
-		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.doctorCommand(), a.manCommand(),
+		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
+		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.doctorCommand(), a.mcpCommand(), a.manCommand(),
 	} {
 		root.AddCommand(c)
 	}

@@ -35,6 +35,9 @@ type tuneOptions struct {
 	whatIf string
 	emit   string // folder of the recommended settings; "": none
 	why    bool
+
+	threshold string // "batch", or ""
+	tokens    int    // of a captured step, for threshold; 0: as the trace tells
 }
 
 func (a *app) tuneCommand() *cobra.Command {
@@ -47,23 +50,32 @@ settings after the other. Each step takes the fastest of the changes that are li
 gain at least 1 %, and the last is the one after which nothing likely is left. Prints
 the ladder with the gain, the probability and the memory of every step, then the other
 settings that were tried, fastest first. Settings that you give are kept. If dispatch
-order varies between runs, the time is the mean over the orders.`,
+order varies between runs, the time is the mean over the orders.
+
+--threshold batch answers another question: from which batch of a serving step on does a
+strategy pay? It replays prefill and decode with batches of 1/8 to 64 times the captured one.
+Without --strategy it tries two batches in turn, and one-shot and two-shot all-reduces.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
   overlapse tune samples/fsdp-step
-  overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
+  overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3
+  overlapse tune samples/llama70b-prefill --threshold batch --tokens 4096`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Path = a.Input(args)
+			if o.threshold != "" {
+				return a.threshold(c.Context(), o)
+			}
 			return a.tune(c.Context(), o)
 		},
 	}
 	o.AddTo(c, "strategies to tune, with the settings to keep")
-	a.OutsideFlag(c)
 	f := c.Flags()
 	cli.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	cli.IntFlag(f, &o.top, "top", 5, cli.Range[int]{Most: cli.MaxRows}, "number of the other settings to list; 0: all")
 	input.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
+	cli.ChoiceFlag(c, &o.threshold, "threshold", "", "batch: instead, from which batch of a serving step on a strategy pays, with the flag's value to set", "batch")
+	cli.IntFlag(f, &o.tokens, "tokens", 0, cli.Range[int]{Most: 1 << 24}, "with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
 	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
@@ -141,6 +153,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
 		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled,
 	}
+	a.shown = &found
 	tried := 0
 	for _, s := range ladder.Strategies {
 		tried += s.Tried

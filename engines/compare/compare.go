@@ -155,11 +155,8 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	}
 	o.Kept, o.Changed = pl.Kept, pl.Changes()
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteRank != nil && len(pl.Pairs) == 0
-	p := pl.Program
-	if opts.Level == replay.Kernels && !opts.Causes {
-		p = p.Coarse()
-	}
-	o.Result, o.Err = replay.Simulate(o.Machine, p, opts)
+	opts.Solo = opts.Level == replay.Kernels && !opts.Causes
+	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
 	if errors.Is(o.Err, replay.ErrStopped) {
 		return nil, o.Err
 	}

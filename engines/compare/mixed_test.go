@@ -146,7 +146,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 							continue
 						}
 						about := fmt.Sprintf("%d: %d waits for the host, %d workgroups", c.Origin, hosts, c.Kernel.WGs)
-						for _, ph := range c.Kernel.Recipe(0, nil) {
+						for _, ph := range c.Kernel.Phases(0, nil) {
 							about += fmt.Sprint(", ", ph.Op, ph.Peer, ph.Time, ph.Bytes, ph.Read)
 						}
 						hosts = 0

@@ -67,9 +67,8 @@ func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	g := groupsOf(r.Planner, compute, n)
 
 	k := r.Planner.KernelOf(compute, g.Grid)
-	work := k.Recipe
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		return append(work(i, buf), program.Phase{Op: program.PostTo, Flag: g.counted[i/g.size], Count: 1})
+		return append(append(buf, k.Each...), program.Phase{Op: program.PostTo, Flag: g.counted[i/g.size], Count: 1})
 	}
 	gap := r.Start(p, onCompute)
 	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")

@@ -81,7 +81,7 @@ func Explain(w *workload.Workload, out compare.Outcome) Explanation {
 			e.Limits = append(e.Limits, Limited{l.GPU, start, end, l.By})
 		}
 	}
-	e.Idle = idleByCause(idleIn(out.Result.Idle, is))
+	e.Idle = idleByCause(idleIn(out.Result.Idle(), is))
 	return e
 }
 
@@ -100,9 +100,9 @@ func idleIn(idle []replay.Idle, is plan.Interval) []replay.Idle {
 // window of the options or else in the whole run.
 func IdleByCause(o *compare.Outcome) []IdleSum {
 	if o.Window.End > 0 {
-		return idleByCause(idleIn(o.Result.Idle, o.Window))
+		return idleByCause(idleIn(o.Result.Idle(), o.Window))
 	}
-	return idleByCause(o.Result.Idle)
+	return idleByCause(o.Result.Idle())
 }
 
 // within clips the path to a window.

@@ -88,11 +88,7 @@ func waits(r *replay.Result, from []trace.Time, idle bool) string {
 	var whole program.Time
 	for rank, f := range from {
 		whole += r.Makespan - f
-		for _, i := range idleIn(r.Idle, plan.Interval{Start: f, End: r.Makespan}) {
-			if i.Rank == rank {
-				late = append(late, i)
-			}
-		}
+		late = append(late, idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan})...)
 	}
 	for _, s := range idleByCause(late) {
 		switch {

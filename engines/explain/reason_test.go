@@ -31,7 +31,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 				if out.Result == nil {
 					continue
 				}
-				for _, i := range out.Result.Idle {
+				for _, i := range out.Result.Idle() {
 					if i.Cause == program.Unexplained {
 						t.Errorf("%s: stream %d of rank %d stands still from %d to %d", e.Name, i.Queue, i.Rank, i.Start, i.End)
 					}

@@ -30,13 +30,14 @@ var Strategy = plan.Strategy{
 		plan.GraphParam.Ran("off", "on"),
 	},
 	Inside: true, Rebuilds: true,
+	Rebuild:   plan.JoinChains,
 	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
 	Ways: []plan.Way{
 		{Ops: plan.OnlySums, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_allreduce.py; it has kernels for both vendors"},
 		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
 	},
 	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
-		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
+		"puts of a SHMEM library between nodes), of several embeddings one over all tables, as FBGEMM's table-batched lookups; samples/capture/strategies.py has such a Triton kernel",
 	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
 	Plan:       planFused,
 }
@@ -58,6 +59,9 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
+		if p.Joins > 1 {
+			pl.NeverRun(plan.FusedBuild(op))
+		}
 		if p.Direction == workload.CollectiveThenCompute {
 			op = &pl.Workload.Ops[p.Second[0]]
 		}

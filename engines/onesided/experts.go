@@ -41,13 +41,13 @@ func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
 		can = kernel.SumsRows
 	}
 	switch {
-	case scatters && t.chunks:
+	case scatters && t.gemm == "chunks":
 		return false, "gemm=chunks sends what a GEMM makes, not sums over the experts of a token"
 	case scatters && t.impl != "auto" && t.impl != "push":
 		return false, fmt.Sprintf("impl=%s sends what a GEMM makes; sums over the experts of a token are stored by the kernel that adds: impl=push", t.impl)
 	case scatters && t.blocksOf(p) >= int(t.pl.Machine.GPU.CUs.Value):
 		return false, fmt.Sprintf("blocks=%d leaves the GEMM none of %.0f compute units", t.blocksOf(p), t.pl.Machine.GPU.CUs.Value)
-	case t.chunks:
+	case t.gemm == "chunks":
 		can = func(*workload.Op) bool { return false }
 	}
 	why = t.pl.Between(p, can)

@@ -172,7 +172,7 @@ func (t *operator) acrossNodes(p *workload.Pair) string {
 		return "an all-to-all between nodes is for impl=ll"
 	case addsRows(p):
 		return "sums over the experts of a token are stored within a node"
-	case t.impl != "auto" && t.impl != "push" || t.chunks:
+	case t.impl != "auto" && t.impl != "push" || t.gemm == "chunks":
 		return "between nodes shards are put: impl=push, gemm=whole"
 	}
 	return ""

@@ -22,6 +22,7 @@ type lowLatency struct {
 	per   int // workgroups for every rank
 	pack  bool
 	calls plan.Memo[*workload.Collective, [][]program.Flag]
+	slow  plan.Memo[*workload.Collective, string] // tooSlow
 }
 
 // protocols is bytes on the wire per byte of data, by protocol. LL stores 4
@@ -31,14 +32,41 @@ type lowLatency struct {
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, pack: v["pack"] == "on", calls: plan.Memo[*workload.Collective, [][]program.Flag]{}}
+	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, pack: v["pack"] == "on", calls: plan.Memo[*workload.Collective, [][]program.Flag]{}, slow: plan.Memo[*workload.Collective, string]{}}
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	if blocks := v.Int("blocks"); blocks > 0 {
 		q.per = plan.CeilDiv(blocks, pl.Workload.World)
 	}
-	return replaceCollectives(pl, v, q.ops(), q.serves, q.replace, func(*workload.Pair) bool { return true })
+	emit, err := replaceCollectives(pl, v, q.ops(), q.serves, q.replace, func(*workload.Pair) bool { return true })
+	for i := range pl.Workload.Collectives {
+		if c := &pl.Workload.Collectives[i]; err != nil && q.matches(c) && q.tooSlow(c) != "" {
+			err = &plan.NotApplicable{Strategy: "onesided", Why: q.tooSlow(c)}
+		}
+	}
+	return emit, err
+}
+
+// tooSlow is the reason why a collective is too large for the protocol: a lower bound of its time,
+// the stores and copies of one workgroup, is longer than the library's whole time. "" if it is not.
+func (q *lowLatency) tooSlow(c *workload.Collective) string {
+	return q.slow.Of(c, func() string {
+		k := q.replace(&q.pl.Workload.Ops[c.Members[0]], c)
+		var least trace.Time
+		for i := range k.WGs {
+			var sum trace.Time
+			for _, p := range k.Recipe(i, nil) {
+				sum += p.Time
+			}
+			least = max(least, sum)
+		}
+		if library := c.TransferAlone(); least > library {
+			return fmt.Sprintf("impl=%s is for small messages: one of its %d workgroups needs %.1f us for its part of the %s of %.3g MiB, the library %.1f us for all (at least blocks=%d)",
+				q.proto, k.WGs, float64(least)/1e3, c.Op, float64(c.Bytes)/(1<<20), float64(library)/1e3, plan.CeilDiv(k.WGs*int(least), int(max(1, library))))
+		}
+		return ""
+	})
 }
 
 // replace is the kernel in place of a collective.
@@ -58,9 +86,12 @@ func (q *lowLatency) ops() string {
 }
 
 // replicating are the GPUs whose switch hands one store to all.
-var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800"}
+var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800", "NVIDIA H20", "NVIDIA B200", "NVIDIA GB200"}
 
-func (q *lowLatency) serves(c *workload.Collective) bool {
+func (q *lowLatency) serves(c *workload.Collective) bool { return q.matches(c) && q.tooSlow(c) == "" }
+
+// matches reports whether a collective is one that the protocol has.
+func (q *lowLatency) matches(c *workload.Collective) bool {
 	if per := min(q.pl.Machine.PerNode(), q.pl.Machine.GPUs); q.proto == "multimem" && len(c.Members)%per != 0 { // it reaches whole nodes
 		return false
 	}
@@ -74,8 +105,16 @@ func (q *lowLatency) refuses() string {
 	switch {
 	case q.proto == "ll128" && !nvlink:
 		return "impl=ll128 needs stores of 128 bytes that arrive whole, as NVLink has them"
-	case q.proto == "multimem" && (m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name)):
-		return "impl=multimem needs a switch that replicates stores, as that of H100 and its successors"
+	case q.proto == "multimem":
+		return noMultimem(&m)
+	}
+	return ""
+}
+
+// noMultimem is the reason why a machine has no multimem instructions, or "".
+func noMultimem(m *machine.Machine) string {
+	if m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name) {
+		return "impl=multimem needs a switch that adds and replicates, as that of H100 and its successors"
 	}
 	return ""
 }

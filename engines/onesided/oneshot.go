@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -19,6 +20,10 @@ import (
 //
 //	one-shot  |flags|read all of every peer, add, ...|flags|
 //	two-shot  |flags|read own share of every peer, add, store it to every peer, ...|fence|flags|copy|
+//	multimem  |flags|read own share, added by the switch, store it once for all, ...|fence|flags|
+//
+// The one-shot and two-shot kernels of vLLM, SGLang (custom_all_reduce.cuh), aiter and quick reduce
+// on AMD have the same rounds.
 const (
 	bytesPerThread = 16
 	mostBlocks     = 24
@@ -31,14 +36,18 @@ const (
 type allReduce struct {
 	pl     *plan.Planner
 	shares bool // two-shot: every rank adds a share and stores it to the others
+	inside bool // multimem: the switch adds and replicates
 	flags  plan.Memo[*workload.Collective, []program.Flag]
 	sizes  plan.Memo[*workload.Collective, int64] // guessed
 }
 
 // planAllReduce serves all-reduces of known and guessed size, in pairs or not.
 func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
-	if t.shares {
+	if why := noMultimem(&pl.Machine); why != "" && v["impl"] == "multimem" {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+	}
+	t := &allReduce{pl: pl, shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
+	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
 			if !t.serves(c) {
@@ -56,7 +65,10 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
 // Operations around it stay as captured.
 func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (plan.Emitter, error) {
-	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return serves(&c) })
+	pl.ChangesOnly = func(c *workload.Collective) bool {
+		return serves(c) || v["norm"] == "fused" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
+	}
+	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return pl.ChangesOnly(&c) })
 	before := len(pl.Pairs)
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Collective >= 0 && serves(&pl.Workload.Collectives[p.Collective]) && pairs(p)
@@ -72,6 +84,41 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		return nil
 	}
 	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+}
+
+// withNorms has the norm behind every all-reduce in the kernel of the all-reduce: it takes an empty
+// kernel's time less (rule O19).
+func withNorms(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
+	if v["norm"] != "fused" {
+		return w
+	}
+	fused := *w
+	fused.Ops = slices.Clone(w.Ops)
+	saved := plan.Duration(m.Launch.Graph.Or(0))
+	for i := range w.Collectives {
+		for _, id := range w.Collectives[i].Members {
+			if norm := normBehind(w, id); norm >= 0 && w.Collectives[i].Op == trace.AllReduce {
+				op := &fused.Ops[norm]
+				op.Alone = max(1, op.DurAlone()-saved)
+			}
+		}
+	}
+	return &fused
+}
+
+// normBehind is the norm that is next on the stream behind a collective, or -1.
+func normBehind(w *workload.Workload, id int32) int32 {
+	op := &w.Ops[id]
+	ids := w.Ranks[op.Rank]
+	for _, next := range ids[id-ids[0]+1:] {
+		if n := &w.Ops[next]; n.Queue == op.Queue || slices.ContainsFunc(n.After, func(d workload.Dep) bool { return d.Op == id }) {
+			if n.Kind == trace.Compute && kernel.NameHas(n.Name, "norm") {
+				return next
+			}
+			return -1
+		}
+	}
+	return -1
 }
 
 func (t *allReduce) serves(c *workload.Collective) bool {
@@ -135,9 +182,15 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 	if t.shares {
 		sent *= 2 // read by a peer, and stored to it
 	}
+	if t.inside { // a rank's buffer is read once in all, and its share is stored once
+		sent = part * float64(n+1) / float64(n-1)
+	}
 	all := int64(n * blocks)
 	name := "one-shot all-reduce"
-	if t.shares {
+	switch {
+	case t.inside:
+		name = "multimem all-reduce"
+	case t.shares:
 		name = "two-shot all-reduce"
 	}
 	if c.Bytes == 0 {

@@ -30,14 +30,24 @@ var Strategy = plan.Strategy{
 			Measured: []string{"auto", "pull", "oneshot", "twoshot"}, Ways: implWays, Work: "signals, copies or stores of that kernel",
 		},
 		{
-			Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, For: "impl=" + pipelined, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams",
-			Measured: []string{"chunks"}, Ways: chunksWays, Work: pipelineWork,
+			Name: "gemm", Default: "auto", Choices: []string{"auto", "whole", "chunks"}, For: "impl=" + pipelined, Doc: "whole: one kernel whose tiles wait for and post signals; chunks: as in PyTorch, one launch per shard, alternating between two streams; auto: chunks of captured kernels where PyTorch has that operator, else whole",
+			Measured: []string{"auto", "chunks"}, Ways: chunksWays, Work: pipelineWork,
 		},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
 		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
+		{
+			Name: "norm", Default: "apart", Choices: []string{"apart", "fused"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
+			Ways: []plan.Way{
+				{With: "norm=fused", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13", Line: "--compilation-config '{\"pass_config\": {\"fuse_allreduce_rms\": true}}'", Note: "FlashInfer's kernel, for batches that fit its buffer"},
+				{With: "norm=fused", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--flashinfer-allreduce-fusion-backend auto", Note: "--enable-flashinfer-allreduce-fusion in older versions"},
+				{With: "norm=fused", Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-aiter-allreduce-fusion"},
+			},
+			Work: "an all-reduce kernel that normalises what it has added",
+		},
 		plan.GraphParam,
 	},
+	Rebuild:    withNorms,
 	Inside:     true,
 	DependsOn:  []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
 	Plan:       planOnesided,
@@ -64,17 +74,17 @@ var (
 	chunksOps  = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}
 	chunksWays = append(
 		bothVendors(plan.Way{
-			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Effort: plan.ByFlag, Library: "PyTorch inductor",
+			With: "impl=auto|pull gemm=auto|chunks", Ops: chunksOps, Effort: plan.ByFlag, Library: "PyTorch inductor",
 			Line: "import torch._inductor.config\nfrom torch.distributed._symmetric_memory import enable_symm_mem_for_group\nenable_symm_mem_for_group(group.group_name)\ntorch._inductor.config._micro_pipeline_tp = True\nmodel = torch.compile(model)",
 			Note: "group is that of tensor parallelism; rewrites all-gather with matrix multiplication and matrix multiplication with reduce-scatter, nothing else",
 		}),
 		plan.Way{
-			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13",
+			With: "impl=auto|pull gemm=auto|chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13",
 			Line: "--compilation-config '{\"pass_config\": {\"fuse_gemm_comms\": true}}'", Note: "enable_async_tp from 0.9.1 on; read in the log that it stays on: it goes off with sequence parallelism",
 		})
 	implWays = slices.Concat(
 		bothVendors(plan.Way{
-			With: "impl=oneshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Note: "make the buffer once",
+			With: "impl=oneshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Note: "make the buffer once; PyTorch's own all-reduce takes it up to 256 KiB, and two-shot up to 10 MiB",
 			Line: symmetricBuffer + "out = torch.ops.symm_mem.one_shot_all_reduce(buffer, \"sum\", group.group_name)",
 		}),
 		bothVendors(plan.Way{
@@ -82,14 +92,20 @@ var (
 			Line: symmetricBuffer + "torch.ops.symm_mem.two_shot_all_reduce_(buffer, \"sum\", group.group_name)",
 		}),
 		[]plan.Way{
-			{With: "impl=ll|ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
-			{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts"},
+			{With: "impl=oneshot|twoshot", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.VLLM, Note: "on by default within a node; do not set --disable-custom-all-reduce"},
+			{With: "impl=oneshot|twoshot", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.SGLang, Note: "on by default within a node; do not set --disable-custom-all-reduce"},
+			{With: "impl=twoshot", Ops: plan.OnlySums, Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=FP", Note: "quick reduce; INT8, INT6 and INT4 send fewer bytes and round"},
+			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ALLREDUCE_USE_SYMM_MEM=1", Note: "multimem or two-shot kernels, by the number of ranks"},
+			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-torch-symm-mem", Note: "multimem or two-shot kernels, by the number of ranks"},
+			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: symmetricBuffer + "torch.ops.symm_mem.multimem_all_reduce_(buffer, \"sum\", group.group_name)"},
+			{With: "impl=ll|ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py, for small messages: its buffers hold 32 MiB of data; needs NVSHMEM"},
+			{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts, for fewer than 256 tokens a rank; needs NVSHMEM and RDMA"},
 			{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
 		})
 	wholeWays = []plan.Way{
-		{With: "impl=auto|pull gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
-		{With: "impl=" + pipelined + " gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
-		{With: "impl=" + pipelined + " gemm=whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
+		{With: "impl=auto|pull gemm=auto|whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
+		{With: "impl=" + pipelined + " gemm=auto|whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
+		{With: "impl=" + pipelined + " gemm=auto|whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
 	}
 )
 
@@ -109,11 +125,13 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := pl.NoLinks(); why != "" && pl.Machine.Nodes() == 1 {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	if _, ok := protocols[v["impl"]]; ok {
-		return planLowLatency(pl, v)
-	}
-	if v["impl"] == "oneshot" || v["impl"] == "twoshot" {
+	gathers := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllGather && c.Bytes > 0 })
+	sums := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce })
+	switch _, ok := protocols[v["impl"]]; {
+	case v["impl"] == "oneshot", v["impl"] == "twoshot", v["impl"] == "multimem" && sums && !gathers:
 		return planAllReduce(pl, v)
+	case ok:
+		return planLowLatency(pl, v)
 	}
 	t := newOperator(pl, v)
 	if why := t.contradiction(); why != "" {
@@ -131,10 +149,18 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	pl.Graph = v["graph"] == "on"
-	if t.chunks {
-		return t.alternating, nil
+	for i := range pl.Pairs {
+		if p := &pl.Pairs[i]; t.gemm == "auto" && !t.inChunks(p) {
+			pl.NeverRun("gemm=whole was never run on hardware")
+		}
 	}
-	return t.pipeline, nil
+	return func(r *plan.Rank, p *plan.Pair) {
+		if t.inChunks(p) {
+			t.alternating(r, p)
+		} else {
+			t.pipeline(r, p)
+		}
+	}, nil
 }
 
 // pipelines reports whether the strategy serves a pair; why is the reason if the operation
@@ -169,7 +195,7 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name))
 	}
 	if grouped { // only fills lie between
-		return !t.chunks, "a group of GEMMs is one kernel: gemm=whole"
+		return t.gemm != "chunks", "a group of GEMMs is one kernel: gemm=whole"
 	}
 	if p.Experts > 1 {
 		return t.servesExperts(p)

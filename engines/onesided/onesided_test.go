@@ -10,6 +10,8 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -175,7 +177,7 @@ func TestOnesidedByHand(t *testing.T) {
 		s := plantest.Gathered
 		s.Op = c.op
 		w := s.Build(t)
-		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
 			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
 	}
@@ -197,7 +199,7 @@ func TestOnesidedByHand(t *testing.T) {
 		s := plantest.Scattered
 		s.Op = c.op
 		w := s.Build(t)
-		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
 			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
 	}
@@ -217,9 +219,9 @@ func TestSignalsTakeTime(t *testing.T) {
 	} {
 		c.s.Op = c.op
 		w, m := c.s.Build(t), plantest.Bare(t, 4, machine.Switch)
-		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:impl=pull")).Time
+		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Time
 		m.Engines.Command.Value = 2e-6
-		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:impl=pull")).Time
+		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Time
 		if compare.Abs(with-without-c.later) > 300 {
 			t.Errorf("%s: %d ns later, want %d", c.op, with-without, c.later)
 		}
@@ -256,14 +258,14 @@ func TestOnesidedCopies(t *testing.T) {
 	} {
 		c.spec.Steps = 1
 		w, m := c.spec.Build(t), plantest.Bare(t, 4, c.top)
-		if got := strings.Join(copies(enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:"+c.set))), ", "); got != c.want {
+		if got := strings.Join(copies(enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set))), ", "); got != c.want {
 			t.Errorf("%s %s %q: %s, want %s", c.spec.Op, c.top, c.set, got, c.want)
 		}
 	}
 	// 2048 rows of a shard in pieces of 256: eight pieces, each with its signal, for three peers.
 	one := plantest.Gathered
 	one.Steps = 1
-	if got := len(copies(enginetest.Outcome(t, one.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", nil))); got != 48 {
+	if got := len(copies(enginetest.Outcome(t, one.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", enginetest.Settings("gemm=whole")))); got != 48 {
 		t.Errorf("mesh: %d copies, want 48", got)
 	}
 }
@@ -296,7 +298,7 @@ func TestOnesidedStores(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllToAll} {
 		s := plantest.Scattered
 		s.Op = op
-		got := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", nil)
+		got := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", enginetest.Settings("gemm=whole"))
 		for name, bytes := range enginetest.Sent(got) {
 			want := float64(s.Steps) * 0.75 * float64(s.Bytes)
 			if name != "gemm_256x128 + "+op.String() || !plantest.Near(bytes, want) {
@@ -326,5 +328,56 @@ func TestOnesidedRefuses(t *testing.T) {
 		if out.Result != nil || !strings.Contains(out.Why, c.want) {
 			t.Errorf("%s %q: %q, want %q", c.spec.Op, c.set, out.Why, c.want)
 		}
+	}
+}
+
+// A norm in the kernel of the all-reduce before it saves an empty kernel's time, also behind a kernel
+// that is one-shot already; a norm elsewhere stays.
+func TestNormInAllReduce(t *testing.T) {
+	m := plantest.H200(t, 2)
+	build := func(own bool) *workload.Workload {
+		w := plantest.Step(t, 2, `
+7 G0    100
+7 AR1=1 12 G0
+7 norm1 8 AR1
+7 G1    100 norm1
+7 norm2 8 G1`)
+		for i := range w.Ops {
+			if op := &w.Ops[i]; strings.HasPrefix(op.Name, "norm") {
+				op.Kind = trace.Compute
+			}
+		}
+		for i := range w.Collectives {
+			if w.Collectives[i].Own = own; own {
+				w.Collectives[i].Bytes = 0
+			}
+		}
+		return w
+	}
+	for _, own := range []bool{false, true} {
+		out := enginetest.Outcome(t, build(own), m, "onesided", map[string]string{"impl": "oneshot", "norm": "fused"})
+		if out.Result == nil {
+			t.Fatal(out.Why)
+		}
+		for _, s := range out.Result.Run.Spans {
+			want := map[string]trace.Time{"norm1": 8000 - plan.Duration(m.Launch.Graph.Value), "norm2": 8000}[out.Result.Run.NameOf(s)]
+			if s.Kind == trace.Compute && want > 0 && compare.Abs(s.Dur()-want) > 10 {
+				t.Errorf("own %t: %s takes %d ns, want %d", own, out.Result.Run.NameOf(s), s.Dur(), want)
+			}
+		}
+	}
+}
+
+// On more than two GPUs a switch that adds sends fewer bytes than the two-shot kernel does.
+func TestMultimemAllReduce(t *testing.T) {
+	m := plantest.H200(t, 4)
+	step := "7 G0 100\n7 AR1=64 400 G0\n7 G1 100 AR1"
+	two := enginetest.Outcome(t, plantest.Step(t, 4, step), m, "onesided", map[string]string{"impl": "twoshot"})
+	switched := enginetest.Outcome(t, plantest.Step(t, 4, step), m, "onesided", map[string]string{"impl": "multimem"})
+	if two.Result == nil || switched.Result == nil || switched.Time >= two.Time {
+		t.Errorf("multimem takes %d ns (%s), two-shot %d (%s)", switched.Time, switched.Why, two.Time, two.Why)
+	}
+	if out := enginetest.Outcome(t, plantest.Step(t, 4, step), machinetest.Load(t, "mi300x:4"), "onesided", map[string]string{"impl": "multimem"}); !strings.Contains(out.Why, "a switch that adds") {
+		t.Errorf("without such a switch: %q", out.Why)
 	}
 }

@@ -150,7 +150,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	n := len(p.Coll.Members)
 	name := fmt.Sprintf("sum of %d partial results", n)
 	read, write, least := float64(p.Coll.Bytes), float64(p.Coll.Bytes)/float64(n), 0.0
-	if rate := t.pl.Machine.GPU.SumAt(n); t.chunks && rate > 0 {
+	if rate := t.pl.Machine.GPU.SumAt(n); t.inChunks(p) && rate > 0 {
 		least = write / rate
 	}
 	t.issue(r, s, name)
@@ -193,7 +193,7 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 		buf = append(buf, work)
 		for _, i := range x.units {
 			u := seq.units[i]
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1})
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1, Mark: "signal"})
 		}
 		return buf
 	})

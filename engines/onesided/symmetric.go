@@ -16,7 +16,8 @@ type operator struct {
 	pl      *plan.Planner
 	impl    string                 // as given by the user; see implOf
 	swizzle string                 // never auto
-	chunks  bool                   // one launch per shard
+	ordered bool                   // the user gave the swizzle
+	gemm    string                 // as given by the user; see inChunks
 	blocks  int                    // workgroups of the communication kernel, as given by the user; see blocksOf
 	relays  plan.Memo[int, *relay] // by index of pair
 	states  plan.Memo[int, *state] // by index of pair
@@ -24,7 +25,7 @@ type operator struct {
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
-		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["gemm"] == "chunks",
+		pl: pl, impl: v["impl"], swizzle: v["swizzle"], gemm: v["gemm"], ordered: v["swizzle"] != "auto",
 		blocks: v.Int("blocks"), relays: plan.Memo[int, *relay]{}, states: plan.Memo[int, *state]{},
 	}
 	if t.swizzle == "auto" {
@@ -38,7 +39,7 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 
 // contradiction is the reason why settings cannot be combined; "" if they can.
 func (t *operator) contradiction() string {
-	if t.chunks && t.impl != "auto" && t.impl != "pull" {
+	if t.gemm == "chunks" && t.impl != "auto" && t.impl != "pull" {
 		return "gemm=chunks is for copy engines that read: impl=pull"
 	}
 	return ""
@@ -52,7 +53,7 @@ func (t *operator) implOf(p *plan.Pair) string {
 		return t.impl
 	case addsRows(p.Pair):
 		return "push"
-	case t.chunks:
+	case t.inChunks(p):
 		return "pull"
 	case top == machine.Ring && gather && p.Coll.Op == trace.AllGather:
 		return "ring"
@@ -62,6 +63,19 @@ func (t *operator) implOf(p *plan.Pair) string {
 		return "pull"
 	}
 	return "push"
+}
+
+// inChunks reports whether a pair is written with a launch per shard. By default it is where
+// PyTorch has the operator, whose runs on hardware this project has, and the kernels are captured
+// ones: an all-gather before, or a reduce-scatter behind, one GEMM within a node. Workload files
+// have the one kernel of Triton-distributed.
+func (t *operator) inChunks(p *plan.Pair) bool {
+	if t.gemm != "auto" {
+		return t.gemm == "chunks"
+	}
+	cluster, _ := t.pl.Cluster(t.pl.RanksOf(p.Coll), 0)
+	return t.pl.Workload.Run.Estimated == "" && !t.ordered && (t.impl == "auto" || t.impl == "pull") && slices.Contains(chunksOps, p.Coll.Op) && !p.Grouped && p.Experts <= 1 &&
+		cluster.Nodes == 1
 }
 
 // pieceRows is the height of the pieces in which a mesh's shards travel (rule O8).
@@ -98,7 +112,7 @@ func (t *operator) newState(p *plan.Pair) *state {
 	if p.Direction == workload.CollectiveThenCompute {
 		compute = &pl.Workload.Ops[p.Second[0]]
 	}
-	if t.swizzle == "mesh" && !t.chunks {
+	if t.swizzle == "mesh" && !t.inChunks(p) {
 		b.cuts = max(1, int(compute.Shape.M)/(n*pieceRows*int(max(1, p.Experts))))
 	}
 	if addsRows(p.Pair) {
@@ -203,7 +217,7 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 	t.issue(r, s, "copy")
 	s.Launch(0, plan.CopyTo(comm, "copy", from, to, bytes))
 	switch {
-	case from == to || t.chunks:
+	case from == to || len(done) == 0: // barriers tell
 	case t.swizzle == "mesh":
 		t.issue(r, s, "signal")
 		s.Launch(0, plan.CopyTo(comm, "signal", from, to, signalBytes))

@@ -46,7 +46,7 @@ func TestCarriers(t *testing.T) {
 		}
 		var moved float64
 		var to []int32
-		for _, p := range k.Recipe(0, nil) {
+		for _, p := range k.Phases(0, nil) {
 			if p.Op == program.Put {
 				moved += p.Bytes
 				to = append(to, p.Peer)
@@ -78,7 +78,7 @@ func TestEngineTime(t *testing.T) {
 	}
 	c := &w.Collectives[0]
 	var took trace.Time
-	for _, p := range pl.Carried(&w.Ops[c.Members[0]], pl.Chunks(c, 1, 0, nil)).Recipe(0, nil) {
+	for _, p := range pl.Carried(&w.Ops[c.Members[0]], pl.Chunks(c, 1, 0, nil)).Phases(0, nil) {
 		if p.Op == program.Sleep || p.Op == program.Put && p.Peer == 1 {
 			took += p.Time
 		}

@@ -22,7 +22,7 @@ func TestChunkOfStreamingKernel(t *testing.T) {
 	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
 	pl.Workload = &workload.Workload{Run: b.Finish(trace.Options{})}
 	whole, part := pl.kernel(&op), pl.chunkOf(&op, 0, 4)
-	time := func(k *program.Kernel) float64 { return float64(k.Recipe(0, nil)[0].Time) }
+	time := func(k *program.Kernel) float64 { return float64(k.Phases(0, nil)[0].Time) }
 	if want := (4124.0 / 1056) / (3388.0 / 264); part.WGs != 264 || math.Abs(time(part)/time(whole)-want) > 0.01 {
 		t.Errorf("%d workgroups, %.3f of the time; want 264 and %.3f", part.WGs, time(part)/time(whole), want)
 	}
@@ -66,7 +66,7 @@ func TestChunksAreTheWhole(t *testing.T) {
 			count := max(part.Tiles, part.WGs)
 			tiles += count
 			for i := range count {
-				read += part.Recipe(i, nil)[0].Read
+				read += part.Phases(i, nil)[0].Read
 			}
 		}
 		if math.Abs(read/op.Read-1) > 1e-9 {
@@ -100,7 +100,7 @@ func TestChunksOfGroups(t *testing.T) {
 			count := max(part.Tiles, part.WGs)
 			tiles += count
 			for j := range count {
-				p := part.Recipe(j, nil)[0]
+				p := part.Phases(j, nil)[0]
 				read, write = read+p.Read, write+p.Write
 			}
 		}

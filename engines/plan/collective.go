@@ -146,8 +146,8 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
 	}
-	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Time(c.Op, bytes, n, channels) / from)
+	if from := pl.timeOf(c, c.Bytes, captured); from > 0 {
+		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.timeOf(c, bytes, channels) / from)
 	}
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
@@ -165,7 +165,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
 	schedules := pl.channelSchedules(op, p)
-	alpha := min(p.DurAlone, Duration(pl.libraryFor(c).Time(c.Op, 0, n, 0)))
+	alpha := min(p.DurAlone, Duration(pl.timeOf(c, 0, 0)))
 	algoProto := pl.algoProtoOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
 	k := &program.Kernel{
@@ -222,6 +222,18 @@ type channelSchedule struct {
 // libraryFor is the library for the collective's ranks, as they are on nodes.
 func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library {
 	return pl.Machine.LibraryFor(pl.Workload.RanksOf(c))
+}
+
+// timeOf is the library's time of a collective with other bytes and channels, seconds. Its ranks
+// ask for the same.
+func (pl *Planner) timeOf(c *workload.Collective, bytes int64, channels int) float64 {
+	return pl.times.Of(timeKey{c, bytes, channels}, func() float64 { return pl.libraryFor(c).Time(c.Op, bytes, len(c.Members), channels) })
+}
+
+type timeKey struct {
+	coll     *workload.Collective
+	bytes    int64
+	channels int
 }
 
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's

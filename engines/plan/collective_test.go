@@ -25,7 +25,7 @@ func TestChannelsGoOnByThemselves(t *testing.T) {
 	cut := pl.Chunks(c, 2, 0, nil)
 	cut.Index = 0
 	waits := func(op *workload.Op, channel int) (flags []program.Flag) {
-		for _, p := range pl.Collective(op, cut).Recipe(channel, nil) {
+		for _, p := range pl.Collective(op, cut).Phases(channel, nil) {
 			if p.Op == program.WaitFor {
 				flags = append(flags, p.Flag)
 				if p.Count != int64(s.Ranks) {
@@ -69,7 +69,7 @@ func TestAllToAllServesPairs(t *testing.T) {
 			sent[r] = map[int32]float64{}
 			k := pl.Collective(&w.Ops[id], pl.Chunks(coll, 1, 0, nil))
 			for ch := range k.WGs {
-				for _, p := range k.Recipe(ch, nil) {
+				for _, p := range k.Phases(ch, nil) {
 					switch p.Op {
 					case program.PostTo:
 						posted[p.Flag] += p.Count
@@ -140,7 +140,7 @@ func TestRingsGoBothWays(t *testing.T) {
 		k := pl.Collective(&w.Ops[coll.Members[1]], pl.Chunks(coll, 1, 0, nil))
 		for ch := range k.WGs {
 			sent := 0
-			for _, p := range k.Recipe(ch, nil) {
+			for _, p := range k.Phases(ch, nil) {
 				if (p.Op == program.Store || p.Op == program.Put) && p.Peer != 1 {
 					sent++
 					if p.Peer != c.want[ch%2] {

@@ -45,8 +45,13 @@ func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
 		q.M, q.N, q.K, q.DType = rowsOf(coRunner, 0, parts), sh.N, sh.K, sh.DType
 	}
 	pl.Lookups.Add(q)
-	factor, onset, latency := pl.Machine.Library.CoRun(p.Coll.Op, bytes, ranks, p.Channels, with)
-	p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
+	by := pl.slowdowns.Of(slowdownKey{p.Coll.Op, bytes, ranks, p.Channels, with}, func() (s slowdown) {
+		var latency float64
+		s.factor, s.onset, latency = pl.Machine.Library.CoRun(p.Coll.Op, bytes, ranks, p.Channels, with)
+		s.late = Duration(latency)
+		return s
+	})
+	p.Slowdown, p.onset, p.late = by.factor, by.onset, by.late
 }
 
 // slowAsCaptured sets the co-run slowdown of a captured collective that keeps its place:
@@ -70,6 +75,19 @@ func (pl *Planner) slowBeside(p *Piece, runners []workload.CoRun) {
 	if len(runners) > 0 {
 		*p = pl.meanCoRun(*p, runners)
 	}
+}
+
+// A slowdown is what machine.Library.CoRun says of a slowdownKey.
+type slowdown struct {
+	factor, onset float64
+	late          trace.Time
+}
+
+type slowdownKey struct {
+	op              trace.CollectiveOp
+	bytes           int64
+	ranks, channels int
+	with            machine.CoRunner
 }
 
 // A coRunKey is a captured collective on a number of channels.

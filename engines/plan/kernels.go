@@ -9,32 +9,33 @@ import (
 // MeasuredKernel is a kernel that lasts the given time and holds no slots. Copies of a rank
 // share it: a caller must not change it.
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
-	w := pl.Workload
-	copied := op.Rank < len(w.Copies) && w.Copies[op.Rank]
-	key := measuredKey{op.Kernel, op.Span, took}
-	if k := pl.measured[key]; copied && k != nil {
+	return pl.shared(kernelKey{op.Kernel, op.Span, true, took, 0, 0}, func() *program.Kernel {
+		k := &program.Kernel{
+			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
+			Each: []program.Phase{{Op: program.Work, Time: took}},
+		}
+		if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
+			k.Attr = *a
+		}
 		return k
-	}
-	k := &program.Kernel{
-		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf, program.Phase{Op: program.Work, Time: took})
-		},
-	}
-	if a := w.Run.Kernel(w.Run.Spans[op.Span]); a != nil {
-		k.Attr = *a
-	}
-	if copied {
-		pl.measured[key] = k
-	}
-	return k
+	})
 }
 
-// A measuredKey is what a MeasuredKernel depends on.
-type measuredKey struct {
-	kernel *workload.Kernel
-	span   trace.SpanID
-	took   trace.Time
+// shared is the kernel that a rank and its copies have in common.
+func (pl *Planner) shared(key kernelKey, of func() *program.Kernel) *program.Kernel {
+	if pl.Workload.World == pl.Workload.Captured {
+		return of()
+	}
+	return pl.kernels.Of(key, of)
+}
+
+// A kernelKey is what the kernel of a whole compute operation depends on.
+type kernelKey struct {
+	kernel      *workload.Kernel
+	span        trace.SpanID
+	measured    bool
+	took        trace.Time
+	read, write float64
 }
 
 // MaxWaves bounds the waves of a plain kernel. A kernel with more is simulated more
@@ -134,8 +135,12 @@ func (pl *Planner) clusterOf(g Grid) int {
 // Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
 func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Residents(&pl.Machine.GPU)) }
 
-// kernel is a compute operation with its captured workgroups.
+// kernel is a compute operation with its captured workgroups. Copies of a rank share it.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
+	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write}, func() *program.Kernel { return pl.whole(op) })
+}
+
+func (pl *Planner) whole(op *workload.Op) *program.Kernel {
 	if pl.streams(op) {
 		k := pl.streaming(op, 0, 1)
 		k.Solo = program.Phase{Op: program.Work, Time: op.DurAlone(), Read: op.Read, Write: op.Write}
@@ -187,9 +192,7 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
 		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Pipe: g.Pipe, Merged: g.Merged,
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
-		},
+		Each: []program.Phase{{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write}},
 	}
 	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
 		k.Attr = *a

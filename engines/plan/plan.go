@@ -20,26 +20,30 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings // of the strategy; those of a pair replace them while it is written
-	Workload *workload.Workload
-	Machine  machine.Machine
-	Scenario Scenario
-	Lookups  machine.Questions // measured times that the plan looked up in the profile
-	Program  *program.Program
-	Done     []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
-	ranks    []*Rank
-	Pairs    []Pair // pairs that the strategy serves
-	First    map[int32]int
-	Replaced map[int32]bool // ops of those pairs
-	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
-	gangs    Memo[gangKey, *Gang]
-	coRuns   map[coRunKey]Piece
-	measured map[measuredKey]*program.Kernel // of copied ranks
-	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured bool                            // kernels last their measured times and hold no slots
-	Ahead    bool                            // hosts run ahead of the devices as in a loop (runAhead)
-	once     bool                            // IssueAhead: there is one iteration
-	anchored bool                            // AtCapturedStarts
+	Settings  // of the strategy; those of a pair replace them while it is written
+	Workload  *workload.Workload
+	Machine   machine.Machine
+	Scenario  Scenario
+	Lookups   machine.Questions // measured times that the plan looked up in the profile
+	Program   *program.Program
+	Done      []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
+	ranks     []*Rank
+	Pairs     []Pair // pairs that the strategy serves
+	First     map[int32]int
+	Replaced  map[int32]bool // ops of those pairs
+	Only      map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	gangs     Memo[gangKey, *Gang]
+	coRuns    map[coRunKey]Piece
+	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
+	times     Memo[timeKey, float64]
+	slowdowns Memo[slowdownKey, slowdown]
+	Never     []string // NeverRun
+	Notes     []string // Note
+	Kept      int64    // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured  bool     // kernels last their measured times and hold no slots
+	Ahead     bool     // hosts run ahead of the devices as in a loop (runAhead)
+	once      bool     // IssueAhead: there is one iteration
+	anchored  bool     // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
@@ -57,6 +61,7 @@ type Settings struct {
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
 	Carrier          string                             // what moves collectives (Carriers); "": as captured
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
+	ChangesOnly      func(*workload.Collective) bool    // the collectives that a strategy without pairs changes; nil: all
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
 }
 
@@ -139,7 +144,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
-		measured: map[measuredKey]*program.Kernel{}, Done: make([]program.Flag, len(w.Ops)),
+		kernels: map[kernelKey]*program.Kernel{}, times: map[timeKey]float64{}, slowdowns: map[slowdownKey]slowdown{}, Done: make([]program.Flag, len(w.Ops)),
 	}
 	pl.countRereads()
 	type flagKey struct {
@@ -238,6 +243,28 @@ func (pl *Planner) LimitToPairs(from int) {
 	}
 }
 
+// Note adds a sentence on what the plan did, or why a setting did nothing, each once, for those who
+// ask why.
+func (pl *Planner) Note(format string, args ...any) {
+	pl.Notes = once(pl.Notes, fmt.Sprintf(format, args...))
+}
+
+func once(list []string, text string) []string {
+	if slices.Contains(list, text) {
+		return list
+	}
+	return append(list, text)
+}
+
+// NeverRun notes a reason for which nothing like the plan has run on hardware, each once. A
+// prediction counts it as a setting that was never run.
+func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
+
+// FusedBuild is the reason of a captured kernel that becomes part of another one.
+func FusedBuild(op *workload.Op) string {
+	return ShortName(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
+}
+
 // OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy
 // serves: a benchmark's loop, which the host issues at the profile's pace (rules H1 and H2).
 func (pl *Planner) OnlyPairs() bool {
@@ -272,8 +299,11 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 			}
 		}
 	}
-	for _, r := range pl.ranks {
+	for i, r := range pl.ranks {
 		if pl.hostOrder != nil {
+			if i > 0 {
+				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.ranks[i-1].Host.Commands))
+			}
 			r.writeHost()
 		}
 		gpu := program.GPU{Streams: []program.Stream{r.Host.Stream}}
@@ -344,6 +374,9 @@ const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
 	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
+	if at := len(r.Streams); r.ID > 0 && at < len(r.Planner.ranks[r.ID-1].Streams) { // ranks are mostly alike
+		s.Commands = make([]program.Command, 0, len(r.Planner.ranks[r.ID-1].Streams[at].Commands))
+	}
 	r.Streams, r.byQueue[queue] = append(r.Streams, s), append(r.byQueue[queue], s)
 	return s
 }

@@ -110,7 +110,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 		beside := pl.Chunks(&w.Collectives[0], 1, 0, compute)
 		took := func(p Piece) (all float64) {
 			k := pl.Collective(&w.Ops[w.Collectives[0].Members[0]], p)
-			for _, x := range k.Recipe(0, nil) {
+			for _, x := range k.Phases(0, nil) {
 				all += float64(x.Time) * max(1, x.Slowdown)
 			}
 			return all

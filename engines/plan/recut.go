@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/recut"
@@ -33,6 +34,16 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 	return recut.Chains(w, chains, n, cutter(w, m, sc, channels)), ""
 }
 
+// JoinChains is the Strategy.Rebuild of strategies that serve a kernel and its collective: the
+// workload with each of its chains as such a pair (rule V20); the workload itself if it has none.
+func JoinChains(w *workload.Workload, m machine.Machine, _ Values, sc Scenario) *workload.Workload {
+	chains := pairs.Chains(w)
+	if len(chains) == 0 {
+		return w
+	}
+	return recut.Joined(w, chains, cutter(w, m, sc, 0))
+}
+
 // Undecomposed is the workload with its chains in one part each and its pipelined collectives
 // (async tensor parallelism) as the library's; the workload itself if it has neither.
 func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels int) *workload.Workload {
@@ -41,6 +52,16 @@ func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels
 		w = recut.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
 	}
 	return w
+}
+
+// Batched is the workload with up/down times the tokens of every iteration, in n batches that do
+// not depend on each other, as two-batch overlap splits them (rule V24).
+func Batched(w *workload.Workload, m machine.Machine, sc Scenario, up, down, n int) *workload.Workload {
+	b := recut.Batch(w, up, down, n, cutter(w, m, sc, 0))
+	if b.Rescaled == nil { // its clock is that of the capture
+		b.Rescaled = &workload.Rescaling{From: m.Name, To: m.Name, Same: true, Of: w, On: m}
+	}
+	return b
 }
 
 // cutter gives the parts of a workload their times on the machine.
@@ -104,7 +125,7 @@ func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 	if kernel.Shape.M > 0 {
 		kernel.Shape.M = portion(kernel.Shape.M*int64(len(captured)), k, n)
 	}
-	if kernel.Tiling.WGs > 0 && !fixedGrid(&op) {
+	if kernel.Tiling.WGs > 0 && !fixedGrid(&op) && pl.byWeights(&op, share) == 0 {
 		kernel.Tiling.WGs = max(1, portion(kernel.Tiling.WGs*len(captured), k, n))
 		kernel.Tiling.Tiles = kernel.Tiling.WGs
 	}
@@ -141,8 +162,30 @@ func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) t
 		}
 	}
 	once := Seconds(alone)
+	if by := pl.byWeights(op, share); by > 0 {
+		return trace.Time(float64(alone)*by + 0.5)
+	}
 	once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
 	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
+}
+
+// byWeights is the factor on the time of a matrix kernel of unknown size in a step of decoding
+// that has share times the rows: such a step has one row for each request, and the kernel reads
+// all of its weights for any number of rows below those that keep the matrix units as busy as the
+// memory (rule V24). It is 0 for other kernels.
+func (pl *Planner) byWeights(op *workload.Op, share float64) float64 {
+	if op.Step < 0 || int(op.Step) >= len(pl.Workload.Steps) || op.Shape.Kind != workload.NoShape || !kernel.HoldsWeights(op) {
+		return 0
+	}
+	b := pl.Workload.Steps[op.Step].Batch
+	if b.Phase != workload.Decode {
+		return 0
+	}
+	const elem = 2 // bytes
+	g := &pl.Machine.GPU
+	balanced := g.Flops.Value * elem / (2 * g.Memory.Value)
+	rows := max(1, float64(b.Tokens))
+	return max(1, rows*share/balanced) / max(1, rows/balanced)
 }
 
 // lastVectors is the time at the end of a lookup in which workgroups run out of vectors,

@@ -50,10 +50,12 @@ func MeasuredStepTime(w *workload.Workload) trace.Time { return MeasuredSteps(w)
 
 // Steps holds the start and end of each iteration on every rank.
 type Steps struct {
-	of    []int32      // by op: its iteration, or -1
+	of    []int32 // by op: its iteration, or -1
+	steps []workload.Step
 	each  [][]Interval // by iteration and rank
 	whole Interval
 	ranks int
+	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
 	captured []int // of the captured run: the rank of each row
 }
@@ -67,34 +69,99 @@ func extend(i *Interval, start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
+	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
+	}
+	if slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Found || s.Batch.Phase != workload.NoPhase }) {
+		c.main = busiest(w)
 	}
 	return c
 }
 
+// busiest is, by rank, the queue with the most compute kernels.
+func busiest(w *workload.Workload) []int64 {
+	queues := make([]int64, w.World)
+	for rank, ids := range w.Ranks {
+		count := map[int64]int{}
+		for _, id := range ids {
+			op := &w.Ops[id]
+			if op.Kind != trace.Compute {
+				continue
+			}
+			if count[op.Queue]++; count[op.Queue] > count[queues[rank]] {
+				queues[rank] = op.Queue
+			}
+		}
+	}
+	return queues
+}
+
 func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 	extend(&c.whole, start, end)
+	if c.main != nil && op.Kind != trace.Collective && op.Queue != c.main[op.Rank] {
+		return
+	}
 	if i := c.of[op.ID]; i >= 0 {
 		extend(&c.each[i][op.Rank], start, end)
 	}
 }
 
 // Ran lists the iterations that ran, over all ranks. It reports whether one began on a
-// rank before the previous one had ended there.
+// rank before the previous one had ended there, or whether they are of several phases: no
+// iteration stands for the others then.
 func (c *Steps) Ran() (all []Interval, overlap bool) {
 	for i, ranks := range c.each {
 		x := Interval{Start: trace.Infinity}
 		for r, y := range ranks {
 			extend(&x, y.Start, y.End)
-			overlap = overlap || i > 0 && y.Start < c.each[i-1][r].End
+			overlap = overlap || c.phase(i) != c.phase(0) || i > 0 && y.Start < c.each[i-1][r].End
 		}
 		if x.Start != trace.Infinity {
 			all = append(all, x)
 		}
 	}
 	return all, overlap
+}
+
+// phase is what an iteration of a serving engine computes.
+func (c *Steps) phase(i int) workload.Phase {
+	if i >= len(c.steps) {
+		return workload.NoPhase
+	}
+	return c.steps[i].Batch.Phase
+}
+
+// A PhaseTime is the iterations of one phase of serving.
+type PhaseTime struct {
+	Phase    string     `json:"phase"`
+	Steps    int        `json:"steps"`
+	Requests int64      `json:"requests,omitempty"` // of a step, median; 0: unknown
+	Tokens   int64      `json:"tokens,omitempty"`   // likewise
+	Time     trace.Time `json:"time_ns"`            // median from the end of the step before to its end
+}
+
+// Phases are the phases of serving that the iterations belong to; nil if
+// they are not known.
+func (c *Steps) Phases() (phases []PhaseTime) {
+	ran, _ := c.Ran()
+	for _, p := range []workload.Phase{workload.Prefill, workload.Mixed, workload.Decode, workload.NoPhase} {
+		var times, requests, tokens []trace.Time
+		for i, is := range ran {
+			if i >= len(c.steps) || c.phase(i) != p || len(ran) != len(c.each) {
+				continue
+			}
+			if i > 0 {
+				is.Start = ran[i-1].End
+			}
+			b := c.steps[i].Batch
+			times, requests, tokens = append(times, is.End-is.Start), append(requests, trace.Time(b.Requests)), append(tokens, trace.Time(b.Tokens))
+		}
+		if len(times) > 0 && (p != workload.NoPhase || phases != nil) {
+			phases = append(phases, PhaseTime{p.String(), len(times), int64(overlap.Median(requests)), int64(overlap.Median(tokens)), overlap.Median(times)})
+		}
+	}
+	return phases
 }
 
 func (c *Steps) time() trace.Time {

@@ -116,9 +116,7 @@ func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *pr
 	n := float64(wgs)
 	return &program.Kernel{
 		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint, Pipe: 1 / float64(max(1, CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
-		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf, program.Phase{Op: program.Work, Time: Duration(time), Read: read / n, Write: write / n})
-		},
+		Each: []program.Phase{{Op: program.Work, Time: Duration(time), Read: read / n, Write: write / n}},
 		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Block: [3]int32{512, 1, 1}},
 	}
 }

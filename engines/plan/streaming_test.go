@@ -73,12 +73,12 @@ func TestPartOfStreamingKernel(t *testing.T) {
 	op, w := streamer(4224)
 	k := (&Planner{Machine: plantest.H200(t, 1), Workload: w}).chunkOf(op, 0, 4)
 	want := 100_000 * (4058.0 / 2112) / (4124.0 / 1056)
-	if got := float64(k.Recipe(0, nil)[0].Time); k.WGs != 1056 || math.Abs(got-want) > 1 {
+	if got := float64(k.Phases(0, nil)[0].Time); k.WGs != 1056 || math.Abs(got-want) > 1 {
 		t.Errorf("%d workgroups of %.0f ns, want 1056 of %.0f", k.WGs, got, want)
 	}
 	var bytes float64
 	for i := range k.WGs {
-		bytes += k.Recipe(i, nil)[0].Read
+		bytes += k.Phases(i, nil)[0].Read
 	}
 	if math.Abs(4*bytes-op.Read) > 1 {
 		t.Errorf("four parts read %.0f bytes, the whole %.0f", 4*bytes, op.Read)

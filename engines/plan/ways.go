@@ -200,11 +200,14 @@ const AnyNumber = "*"
 type Changes struct {
 	Workload *workload.Workload
 	Pairs    []*workload.Pair
+	Never    []string                        // reasons for which nothing like it has run on hardware
+	Notes    []string                        // on what the plan did
+	Only     func(*workload.Collective) bool // without pairs: the collectives that it changes; nil: all
 }
 
 // Changes returns what the plan changes.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload}
+	c := Changes{Workload: pl.Workload, Only: pl.ChangesOnly, Never: pl.Never, Notes: pl.Notes}
 	for i := range pl.Pairs {
 		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
 	}
@@ -227,7 +230,7 @@ func (c Changes) Ops() (ops []trace.CollectiveOp) {
 		}
 	}
 	for i := range c.Workload.Collectives {
-		if len(c.Pairs) == 0 {
+		if len(c.Pairs) == 0 && (c.Only == nil || c.Only(&c.Workload.Collectives[i])) {
 			add(c.Workload.Collectives[i].Op)
 		}
 	}

@@ -64,8 +64,8 @@ func (q Quantity) within(published, here float64) bool {
 	return published*here > 0 && math.Abs(here) >= least
 }
 
-// signed reports whether a published number has a sign to miss: an effect above the least one.
-func (q Quantity) signed(published float64) bool {
+// Signed reports whether a published number has a sign to miss: an effect above the least one.
+func (q Quantity) Signed(published float64) bool {
 	e, ok := q.effect(published)
 	return ok && math.Abs(e) > leastEffect
 }
@@ -74,7 +74,7 @@ func (q Quantity) signed(published float64) bool {
 func (q Quantity) sameSign(published, here float64) bool {
 	e, _ := q.effect(published)
 	h, _ := q.effect(here)
-	return !q.signed(published) || e*h > 0
+	return !q.Signed(published) || e*h > 0
 }
 
 // A Status is the result of a claim.
@@ -171,7 +171,7 @@ func (s *Score) add(p *PointResult, constant float64) {
 	s.Error, s.NothingError, s.ConstantError = s.Error+math.Abs(here-e), s.NothingError+math.Abs(e), s.ConstantError+math.Abs(constant-e)
 	count(&s.EffectsWithin, p.Within)
 	count(&s.NothingWithin, Gain.within(e, 0))
-	if !p.As.signed(p.Published) {
+	if !p.As.Signed(p.Published) {
 		return
 	}
 	s.Signed++

@@ -85,7 +85,7 @@ func Run(
 		case Reproduced:
 			r.Why = ""
 		case NotScored:
-			r.Why = r.Apart
+			r.Why = r.Points[0].Apart
 		}
 	}
 	return results, nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -60,7 +61,7 @@ func (s *step) gradients() ([][]gradient, string) {
 	byStep := map[int32][]gradient{}
 	var steps []int32
 	forward := 0 // sums of activations, which the next operation reads
-	const unknown = "which gradients a bucket holds is not known (record an execution trace beside the profile)"
+	const unknown = "which gradients a bucket holds is not known (record shapes, record_shapes=True, or an execution trace beside the profile)"
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		if c.Op != trace.AllReduce {
@@ -241,7 +242,7 @@ func (s *step) copiesBack(it *item) bool {
 		}
 		from = c
 	}
-	if from < 0 || !copies(it.op) {
+	if from < 0 || !kernel.Copies(it.op) {
 		return false
 	}
 	s.moved[it.op.ID] = from

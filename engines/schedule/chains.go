@@ -44,6 +44,31 @@ func (s *step) interleave(n int) string {
 	return ""
 }
 
+// chainsOf is the number of independent chains with a collective in an iteration, the least of all.
+func chainsOf(w *workload.Workload) int {
+	if w.Flow == nil {
+		return 1
+	}
+	type key struct {
+		rank  int
+		step  int32
+		chain int32
+	}
+	chains, found, count := (&step{w: w}).chains(), map[key]bool{}, map[[2]int32]int{}
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if k := (key{op.Rank, op.Step, chains.find(op.ID)}); op.Collective >= 0 && !found[k] {
+			found[k] = true
+			count[[2]int32{int32(op.Rank), op.Step}]++
+		}
+	}
+	least := len(w.Ops)
+	for _, n := range count {
+		least = min(least, n)
+	}
+	return least
+}
+
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return one

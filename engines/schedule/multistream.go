@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -29,7 +30,7 @@ var Multistream = plan.Strategy{
 		},
 		keepParam,
 		{
-			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; 0: as captured",
+			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; a step of inference that is one chain is split into so many batches; 0: as captured",
 			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains",
 			Ways: []plan.Way{
 				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.SGLang, Version: "0.4.7", Line: "--enable-two-batch-overlap"},
@@ -63,8 +64,20 @@ var Multistream = plan.Strategy{
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
 	Base:      &inPlace,
-	Plan:      planMultistream,
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+		n := v.Int("interleave")
+		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
+		serves := slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })
+		if n < 2 || n > mostBatches || trains || !serves && chainsOf(w) > 1 {
+			return w
+		}
+		return plan.Batched(w, m, sc, 1, 1, n)
+	},
+	Plan: planMultistream,
 }
+
+// mostBatches is more than any engine splits a batch into.
+const mostBatches = 8
 
 // experts is what moves tokens between experts.
 var experts = []trace.CollectiveOp{trace.AllToAll}
@@ -111,6 +124,9 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 				return nil, refuse(why)
 			}
 		}
+	}
+	for i := range pl.Pairs {
+		o.note(pl, &pl.Pairs[i], v)
 	}
 	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true, paced: pl.OnlyPairs()})
 }

@@ -41,6 +41,27 @@ func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 	return ""
 }
 
+// note says why settings that shape a GEMM's room on the device can do nothing for a pair.
+func (o occupancy) note(pl *plan.Planner, p *plan.Pair, v plan.Values) {
+	gpu := &pl.Machine.GPU
+	compute, comm := &pl.Workload.Ops[p.First[0]], &pl.Workload.Ops[p.Second[0]]
+	g := shaped(pl, compute, o)
+	slots := int(gpu.CUs.Value) * pl.Residents(g.Footprint)
+	channel := pl.ChannelFootprint(comm)
+	fits := float64(g.Footprint.Shared*pl.Residents(g.Footprint)+channel.Shared)+float64(pl.Residents(g.Footprint)+1)*gpu.SharedSpare.Value <= gpu.Shared.Value
+	if v["priority"] == "on" && g.WGs <= slots {
+		pl.Note("priority=on orders workgroups that wait for a slot: all %d of %s are resident at once, so it decides only who is placed first where two kernels become ready together",
+			g.WGs, plan.ShortName(compute.Name))
+	}
+	if o.shared > 0 && pl.Residents(g.Footprint) == pl.Residents(compute.Footprint) {
+		room := "and a channel of the collective needs more than the rest"
+		if fits {
+			room = "and a channel of the collective fits beside them"
+		}
+		pl.Note("lds=%d leaves as many workgroups of %s on a compute unit as captured, %d, %s", o.shared>>10, plan.ShortName(compute.Name), pl.Residents(g.Footprint), room)
+	}
+}
+
 // refusesAll is the reason why no compute of the workload can run with the settings, or "".
 func (o occupancy) refusesAll(pl *plan.Planner) string {
 	why := "no compute was found"

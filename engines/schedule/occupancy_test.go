@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
@@ -156,6 +157,18 @@ func TestOccupancyRefusals(t *testing.T) {
 	} {
 		if got := enginetest.Outcome(t, w, m, "multistream", map[string]string{set[0]: set[1]}).Why; got != want {
 			t.Errorf("%v: %q, want %q", set, got, want)
+		}
+	}
+}
+
+// Where settings that shape a captured GEMM's room on the device can do nothing, they say why.
+func TestOccupancyNotes(t *testing.T) {
+	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
+	m := plantest.H200(t, 4)
+	for set, want := range map[string]string{"priority=on": "are resident at once", "lds=200": "leaves as many workgroups", "buffers=2": ""} {
+		got := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings(set))
+		if notes := strings.Join(got.Changed.Notes, "; "); got.Result == nil || !strings.Contains(notes, want) || want == "" && notes != "" {
+			t.Errorf("%s: %q %s", set, notes, got.Why)
 		}
 	}
 }

@@ -2,10 +2,8 @@ package schedule
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 )
 
 // findPreps finds the copies that do nothing but prepare a collective's input, of data that
@@ -35,17 +33,8 @@ func (s *step) copiesFor(id int32) []int32 {
 // onlyFor reports whether an operation is a copy of which only a collective, or the group,
 // reads the result.
 func (s *step) onlyFor(id, collective int32, group []int32) bool {
-	return s.at[id] >= 0 && copies(&s.w.Ops[id]) &&
+	return s.at[id] >= 0 && kernel.Copies(&s.w.Ops[id]) &&
 		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
-}
-
-// copies reports whether an operation moves data and computes nothing, by its name.
-func copies(op *workload.Op) bool {
-	if op.Kind == trace.Copy {
-		return true
-	}
-	name := strings.ToLower(op.Name)
-	return !op.Matrix() && slices.ContainsFunc([]string{"copy", "chunk_cat", "concat", "memcpy"}, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // waited reports whether other work was issued between an operation and the last one that

@@ -261,3 +261,79 @@ func TestBucketsAsCaptured(t *testing.T) {
 		t.Errorf("bulk takes %d ns, %d with buckets of 25 MiB as captured", bulk.Time, same.Time)
 	}
 }
+
+// layers are a chain: each operation needs the one before.
+const layers = `
+7 D0   500
+7 A2A0 400 D0
+7 E0   500 A2A0
+7 A2A1 400 E0
+7 F0   500 A2A1`
+
+// serving makes the one step of a workload one of serving.
+func serving(w *workload.Workload, phase workload.Phase, name string) *workload.Workload {
+	w.Steps = []workload.Step{{Name: "step", Batch: workload.Batch{Phase: phase, Tokens: 32}}}
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		op.Step = 0
+		if op.Collective < 0 {
+			k := *op.Kernel
+			k.Name, k.Shape, k.Dense = name+k.Name, workload.Shape{}, false
+			op.Kernel = &k
+		}
+	}
+	w.TimeSteps()
+	return w
+}
+
+// A batch in two halves hides the collectives of one behind the other; where the GEMMs read weights
+// for few rows, each half reads them all, and splitting loses.
+func TestBatchInTwo(t *testing.T) {
+	m := plantest.H200(t, 2)
+	for _, c := range []struct {
+		phase workload.Phase
+		gains bool
+	}{{workload.Prefill, true}, {workload.Decode, false}} {
+		w := serving(plantest.Step(t, 2, layers), c.phase, "nvjet_")
+		whole, half := enginetest.Outcome(t, w, m, "captured", nil), enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("interleave=2"))
+		if whole.Result == nil || half.Result == nil {
+			t.Fatalf("%s: captured %q, in two %q", c.phase, whole.Why, half.Why)
+		}
+		change := float64(half.Time)/float64(whole.Time) - 1
+		if c.gains != (change < -0.1) || !c.gains && change < 0.2 {
+			t.Errorf("%s: %+.1f %% in two batches", c.phase, 100*change)
+		}
+		kernels := 0
+		for _, s := range half.Result.Run.Spans {
+			if s.Kind == trace.Compute {
+				kernels++
+			}
+		}
+		if kernels != 2*3*2 {
+			t.Errorf("%s: %d kernels, want 3 in two batches on 2 ranks", c.phase, kernels)
+		}
+	}
+}
+
+// A larger batch and back is the captured one, for what is in proportion to it.
+func TestBatched(t *testing.T) {
+	m := plantest.H200(t, 2)
+	w, err := compare.Isolate(serving(plantest.Step(t, 2, layers), workload.Prefill, "nvjet_"), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := trace.Time(0)
+	for _, eighths := range []int{1, 4, 8, 16, 64} {
+		b := plan.Batched(w, m, plan.Scenario{}, eighths, 8, 1)
+		if len(b.Ops) != len(w.Ops) || b.Steps[0].Batch.Tokens != int64(4*eighths) {
+			t.Fatalf("%d/8: %d operations of %d tokens", eighths, len(b.Ops), b.Steps[0].Batch.Tokens)
+		}
+		out := enginetest.Outcome(t, b, m, "captured", nil)
+		if out.Result == nil || out.Time <= last {
+			t.Fatalf("%d/8: %d ns, a smaller batch %d; %s", eighths, out.Time, last, out.Why)
+		}
+		if last = out.Time; eighths == 8 && compare.Abs(last-enginetest.Outcome(t, w, m, "captured", nil).Time) > last/200 {
+			t.Errorf("the captured batch takes %d ns", last)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func (l *link) awaited(row, part int) (program.Flag, int64) {
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 	return append(buf,
 		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1})
+		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
@@ -206,19 +206,22 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 		if i+1 < len(sides) {
 			out = newLink(pl, op, sides[i+1].op, v)
 		}
-		sides[i].kernel = synchronisedKernel(pl, op, in, out, begun, v)
+		sides[i].kernel = synchronisedKernel(pl, &sides[i], in, out, begun, v)
 		in = out
 	}
 	return started
 }
 
 // synchronisedKernel waits for the incoming link and posts the outgoing one; nil: none.
-func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
+func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
+	op := s.op
 	c, _ := plan.CoverOf(op, v["order"] == "column")
 	if out != nil {
 		c = out.cover
 	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
+	each := float64(c.Tiles() * c.Splits)
+	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
 	k := pl.KernelOf(op, g)
 	var early program.Phase // loads before the first wait
 	if in != nil && v["reorder"] == "on" {

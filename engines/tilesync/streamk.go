@@ -26,6 +26,10 @@ func streamK(r *plan.Rank, p *plan.Pair) {
 			s.Launch(gap, plan.LaunchOf(x.op, k))
 		}
 		r.Written(s, x.op)
+		for _, op := range x.parts { // kernels of their own
+			s.Launch(r.WaitUntilReady(s, op, op.After, x.within...), r.Planner.CommandOf(op))
+			r.Written(s, op)
+		}
 	}
 	r.EndPair(p.Last())
 }

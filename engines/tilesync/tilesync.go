@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -40,6 +41,7 @@ var Strategy = plan.Strategy{
 		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: cuSync("+R"), Work: "loads of that kernel"},
 		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles", Ways: cuSync("the order of tiles is a template argument"), Work: "the order of tiles in both kernels"},
 		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter", Ways: cuSync("the default; without +T"), Work: "a counter in both kernels"},
+		{Name: "fuse", Default: "on", Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on", "off"}, Ways: cuSync("its semaphores between GEMMs with nothing between them"), Work: "semaphores in those GEMMs alone"},
 		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
 	},
 	Inside: true, Rebuilds: true,
@@ -57,7 +59,7 @@ func cuSync(note string) []plan.Way {
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	why, policy, served := "no two dependent GEMMs were found (give their shapes)", v["policy"], false
+	why, policy, served := "", v["policy"], false
 	pl.TakeChains(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCompute {
 			return false
@@ -75,8 +77,12 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return true
 	})
 	if !served {
+		if why == "" {
+			why = noGEMMs(pl.Workload)
+		}
 		return nil, &plan.NotApplicable{Strategy: "tilesync", Why: why}
 	}
+	leaveBeside(pl)
 	if v["policy"] == "streamk" {
 		return streamK, nil
 	}
@@ -87,15 +93,21 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // reason if it is not the selected one.
 func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values) (own, why string) {
 	policy := v["policy"]
-	if name := pl.OpBetween(first, second); name != "" {
-		return "", fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(name))
+	t, why := betweenOf(pl.Workload, first, second)
+	switch {
+	case why != "":
+		return "", why
+	case len(t.fused) > 0 && v["fuse"] == "off":
+		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", plan.ShortName(t.fused[0].Name))
+	case t.rows != nil && policy != "row" && policy != "streamk":
+		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", plan.ShortName(t.rows.Name))
 	}
 	for _, op := range []*workload.Op{first, second} {
 		if s, h := op.Shape, int64(op.Tiling.TileM); s.Groups > 1 && h > 0 && s.M%(s.Groups*h) != 0 {
 			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", plan.ShortName(op.Name))
 		}
 		if _, ok := plan.CoverOf(op, false); !ok {
-			return "", fmt.Sprintf("the tiles of %s are not known (give them)", op.Name)
+			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})", kernel.Short(op.Name))
 		}
 	}
 	c, _ := plan.CoverOf(first, false)
@@ -120,10 +132,12 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 
 	r.BeginPair(p)
 	if v["waitkernel"] == "on" {
-		cleared := lead(r, &sides[0], reset)
+		reached := lead(r, &sides[0], reset)
 		for i := range sides[1:] {
 			if reset {
-				sides[i+1].on.Wait(cleared, 1, "semaphores cleared")
+				sides[i+1].on.Wait(reached, 1, "semaphores cleared")
+			} else if !r.Planner.OnlyPairs() {
+				sides[i+1].on.Wait(reached, 1, "event")
 			}
 			behindStart(r, &sides[i+1], started[i])
 		}
@@ -142,7 +156,9 @@ type side struct {
 	on     *plan.Stream
 	fills  []int32        // the library's fills before it
 	after  []workload.Dep // its dependencies
-	within []*workload.Op // operations that the chain replaces; it does not wait for them
+	within []*workload.Op // operations that the chain replaces, or that run beside it; it does not wait for them
+	parts  []*workload.Op // kernels behind it that are part of it: their results are there when it ends
+	fuses  fusion         // what they make of its traffic
 	kernel *program.Kernel
 }
 
@@ -157,8 +173,17 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 		if i > 0 && second.Queue == first.Queue {
 			on = r.Added(fmt.Sprintf("kernel %d of a chain on stream %d", i+2, second.Queue))
 		}
-		sides = append(sides, side{op: second, on: on, fills: l.Between[r.ID], after: r.Dependencies(l, second)})
-		within = append(within, r.ReplacedOps(l)...)
+		a := &sides[i]
+		t, _ := betweenOf(r.Planner.Workload, a.op, second)
+		a.parts, a.fuses = t.fused, fusionOf(r.Planner.Workload, a.op, second, t)
+		var fills []int32
+		for _, id := range l.Between[r.ID] {
+			if r.Planner.Workload.IsFill(&r.Planner.Workload.Ops[id]) {
+				fills = append(fills, id)
+			}
+		}
+		sides = append(sides, side{op: second, on: on, fills: fills, after: r.Dependencies(l, second)})
+		within = append(append(within, r.ReplacedOps(l)...), t.beside...)
 	}
 	for i := range sides {
 		sides[i].within = within
@@ -189,8 +214,9 @@ func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 }
 
 // behindStart launches the consumer after a kernel of one thread that waits for the
-// producer's first workgroup (rule T1). The streams share no event, so the wait kernel
-// can start, and hold its slot, long before the producer.
+// producer's first workgroup (rule T1). In the paper's loop of one chain the streams share no
+// event, so the wait kernel can start, and hold its slot, long before the producer. In a step, an
+// event behind what precedes the producer keeps it from running beside that.
 func behindStart(r *plan.Rank, s *side, started program.Flag) {
 	l := r.Planner.Machine.Launch
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
@@ -205,6 +231,8 @@ func start(r *plan.Rank, s *side, gap trace.Time) program.Flag {
 	next := r.Planner.Program.NewFlag(s.op.Name + " next on its stream")
 	s.on.Post(next, 1)
 	s.on.Launch(r.WriteFills(s.on, s.fills, gap), plan.LaunchOf(s.op, s.kernel))
-	r.Written(s.on, s.op)
+	for _, op := range append([]*workload.Op{s.op}, s.parts...) {
+		r.Written(s.on, op)
+	}
 	return next
 }

@@ -10,7 +10,7 @@ import (
 // Waves are how often two dependent kernels fill a GPU, as in cuSync's Tables I, IV and V: the
 // unit is a wave, all slots of the GPU.
 type Waves struct {
-	First    float64 `json:"first"`    // workgroups of the producer over slots
+	First    float64 `json:"first"`    // workgroups of the producer, or the tiles of persistent ones, over slots
 	Second   float64 `json:"second"`   // those of the consumer
 	Apart    float64 `json:"apart"`    // whole waves one after the other
 	Together float64 `json:"together"` // side by side; rounded up, the whole waves
@@ -25,6 +25,9 @@ func WavesOf(m machine.Machine, first, second *workload.Op) (Waves, bool) {
 			return Waves{}, false
 		}
 		n[i] = float64(op.Tiling.WGs) / slots
+		if op.Tiling.Persistent {
+			n[i] = float64(op.Tiling.Tiles) / slots
+		}
 	}
 	return Waves{n[0], n[1], math.Ceil(n[0]) + math.Ceil(n[1]), n[0] + n[1]}, true
 }

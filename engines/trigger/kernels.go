@@ -21,7 +21,7 @@ func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.
 	}
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		work := program.Phase{Op: program.Work, Time: shape.Time, Read: read}
-		post := program.Phase{Op: program.PostTo, Flag: g.left[me], Count: 1}
+		post := program.Phase{Op: program.PostTo, Flag: g.left[me], Count: 1, Mark: "tracked"}
 		if i >= g.remote || g.gather {
 			work.Write, work.Update = g.bytes(p, i), t.adds(p, g)
 		}

@@ -1,17 +1,15 @@
 package trigger
 
 import (
+	"fmt"
+
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// queueEntries is the assumed length of a memory channel's queue on machines whose profile
-// has none (gpu.memory_queue). T3 gives the thresholds (section 4.5), not the length.
-const queueEntries = 64
-
-// unlimited means no threshold: transfers and compute alternate.
-const unlimited = queueEntries / 2
+// unlimited means no threshold: half of the queue, so that transfers and compute alternate.
+const unlimited = 32
 
 // arbiterOf is the arbitration of memory. With compute first, the threshold is the share
 // of the queue that transfers may fill regardless of compute's demand. queue=auto sets it
@@ -33,7 +31,7 @@ func (t *tracker) arbiterOf(v plan.Values) program.Arbiter {
 
 // queueShare is the share of the queue that a number of entries is.
 func (t *tracker) queueShare(entries int) float64 {
-	return min(1, float64(entries)/t.pl.Machine.GPU.MemoryQueue.Or(queueEntries))
+	return min(1, float64(entries)/t.pl.Machine.GPU.QueueEntries())
 }
 
 // intensity is the share of the memory's rate that a GEMM uses when it runs alone. All
@@ -66,4 +64,26 @@ func bypass(pl *plan.Planner, op *workload.Op) float64 {
 		return pl.GEMMReads(op, true) / cached
 	}
 	return 1
+}
+
+// note says what arbitration and queue do with each GEMM, and what of it is assumed.
+func (t *tracker) note(v plan.Values) {
+	g := &t.pl.Machine.GPU
+	for i := range t.pl.Pairs {
+		op := &t.pl.Workload.Ops[t.pl.Pairs[i].First[0]]
+		share, entries := intensity(t.pl, op), threshold(intensity(t.pl, op))
+		does := "transfers may fill the queue, and their bursts stall it (arbitration=mca limits them)"
+		if v["arbitration"] == "mca" {
+			if !t.auto && v["queue"] != "none" {
+				entries = v.Int("queue")
+			} else if !t.auto {
+				entries = unlimited
+			}
+			does = fmt.Sprintf("transfers fill %d of %.0f entries of the queue, and what it leaves", entries, g.QueueEntries())
+		}
+		t.pl.Note("%s takes %.0f %% of the memory's rate: %s", plan.ShortName(op.Name), 100*share, does)
+	}
+	if g.MemoryQueue.Value == 0 || g.Update.Value == 0 {
+		t.pl.Note("assumed for %s: a queue of %.0f entries (gpu.memory_queue), additions that take memory %.3g times as long (gpu.update)", t.pl.Machine.Profile, g.QueueEntries(), g.UpdateCost())
+	}
 }

@@ -29,9 +29,10 @@ var Strategy = plan.Strategy{
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true,
-	Future: true,
-	Work:   needs,
-	Plan:   planTrigger,
+	Rebuild: plan.JoinChains,
+	Future:  true,
+	Work:    needs,
+	Plan:    planTrigger,
 }
 
 // needs is what no GPU has.
@@ -47,13 +48,14 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
+	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 		}
 	}
 	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"
+	t.note(v)
 	pl.Program.Arbiter = t.arbiterOf(v)
 	return t.emit, nil
 }

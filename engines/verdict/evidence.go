@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -218,6 +219,9 @@ func (v *assessment) untested() {
 	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
 		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
+	if never := v.out.Changed.Never; len(never) > 0 {
+		v.addCaveat(invalid, "%s", strings.Join(never, "; "))
+	}
 }
 
 // dataflow: collectives that a schedule moves by dependencies that nobody recorded.
@@ -226,7 +230,10 @@ func (v *assessment) dataflow() {
 		return
 	}
 	guessed, marked := guesses(v.w)
-	const record = "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
+	record := "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
+	if lift.EngineOf(v.w.Run) != lift.NoEngine {
+		record = "profilers of serving engines record none"
+	}
 	switch n := len(v.w.Collectives); {
 	case 2*guessed > n:
 		v.addCaveat(unproven, "what %d of %d collectives depend on is guessed; %s", guessed, n, record)

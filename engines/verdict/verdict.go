@@ -154,7 +154,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		v.say("nothing to overlap: the trace has no communication")
+		if w.Opaque() {
+			v.say("the trace shows no communication, and not what whole graphs consist of")
+		} else {
+			v.say("nothing to overlap: the trace has no communication")
+		}
 	case !applies && why != "": // else no other strategy was selected
 		v.Kind = NothingToCompare
 		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
@@ -374,9 +378,11 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 			busy[r] = append(busy[r], overlap.Interval{Start: s.Start, End: s.End})
 		}
 	}
-	for _, i := range out.Result.Idle {
-		if i.Cause == program.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
-			late[i.Rank] = append(late[i.Rank], overlap.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
+	for r := range from {
+		for _, i := range out.Result.IdleOf(r) {
+			if i.Cause == program.HostIssue && i.End > from[r] {
+				late[r] = append(late[r], overlap.Interval{Start: max(i.Start, from[r]), End: i.End})
+			}
 		}
 	}
 	worst := 0.0

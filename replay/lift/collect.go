@@ -195,7 +195,7 @@ func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, co
 
 // check completes the evidence and splits matches that cannot be one collective.
 func (m *matcher) check() {
-	var unmatched, partial, unknown int
+	var unmatched, partial int
 	whole, n := m.Collectives, 0
 	for i := range whole {
 		if n++; whole[i].Depart < whole[i].Arrive {
@@ -211,8 +211,6 @@ func (m *matcher) check() {
 		if m.early[int32(i)] {
 			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
-		} else if c.Bytes == 0 && c.Op != trace.Barrier {
-			unknown++
 		}
 		if c.Depart < c.Arrive {
 			unmatched++
@@ -235,7 +233,6 @@ func (m *matcher) check() {
 	}
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
-	m.noteCount(unknown, "collective", "collectives", "of unknown size")
 }
 
 // otherSide computes the size that the trace does not give, of a kernel whose group it does

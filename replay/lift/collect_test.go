@@ -151,8 +151,8 @@ func TestCollect(t *testing.T) {
 				parts: map[byte]part{'C': {kind: trace.Collective}},
 			},
 			want: `all_gather: 0C 1C; arrive 1, depart 3; 0 bytes`,
-			notes: `1 collective of unknown size
-			        1 collective without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)`,
+			notes: `1 collective without a name of the operation: guessed from the kernels before them
+			        1 collective of unknown size`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

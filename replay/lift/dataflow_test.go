@@ -223,6 +223,16 @@ func TestCorrections(t *testing.T) {
 		{"- B", 1},
 		{"op: B", 1},
 		{"- {op: B", 1},
+		{"- {op: A, shape: 4x4}", 1},
+		{"- {op: A, shape: 4x-4x4}", 1},
+		{"- {op: A, shape: 4x4x99999999999999999999}", 1},
+		{"- {op: A, shape: 2147483647x2147483647x2147483647}", 1},
+		{"- {op: A, shape: 4x4x4, groups: 8}", 1},
+		{"- {op: A, shape: 4x4x4, type: bf17}", 1},
+		{"- {op: A, shape: 4x4x4, tile: 0x4}", 1},
+		{"- {op: A, tile: 4x4}", 1},
+		{"- {op: A, reads: B, shape: 4x4x4}", 1},
+		{"- {op: A, shape: 4x4x4}\n- {op: C, shape: 4x4x4}", 2},
 	} {
 		_, err := lift(c.text)
 		var syntax *trace.SyntaxError
@@ -232,17 +242,36 @@ func TestCorrections(t *testing.T) {
 	}
 }
 
+// Sizes that the user gives are those of the kernels, and make pairs of GEMMs.
+func TestGivenSizes(t *testing.T) {
+	list, err := dataflow.ParseCorrections(strings.NewReader("- {op: A, shape: 256 x 512 x 64, tile: 128x128}\n- {op: B, shape: 256×64×512, type: f32}"), "flow.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Workload(drawing{text: "0 7 |A B A B |"}.run(t), Options{Dataflow: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := w.Ops[0].Shape.String(), w.Ops[1].Shape.String(); a != "gemm 256x512x64 bf16" || b != "gemm 256x64x512 f32" {
+		t.Errorf("%s; %s", a, b)
+	}
+	if n := len(w.Pairs); n != 3 || w.Pairs[0].Direction != workload.ComputeThenCompute || w.Ops[0].Tiling.TileM != 128 {
+		t.Errorf("%d pairs, %+v", n, w.Ops[0].Tiling)
+	}
+}
+
 // FuzzCorrections: any text is a list or an error with a line.
 func FuzzCorrections(f *testing.F) {
 	f.Add("- {op: A#2, reads: B}\n- {op: A, independent: B}")
 	f.Add("- &a [*a]")
+	f.Add("- {op: A, shape: 4x4x4, groups: 2, tile: 8x8}")
 	f.Fuzz(func(t *testing.T, text string) {
 		list, err := dataflow.ParseCorrections(strings.NewReader(text), "f")
 		if err != nil {
 			return
 		}
 		for _, c := range list {
-			if c.Op == "" || c.Line < 1 {
+			if c.Op == "" || c.Line < 1 || c.Shape.M < 0 || c.Tile.TileM < 0 {
 				t.Errorf("%+v", c)
 			}
 		}

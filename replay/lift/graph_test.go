@@ -2,12 +2,13 @@ package lift
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/merge"
 )
 
 // A captured graph has no operators; the same step launched kernel by kernel gives its
@@ -21,9 +22,10 @@ func TestGraphFromOutside(t *testing.T) {
 		return run
 	}
 	graph, outside := read("decode_tp_b32_allreducenccl_graphTrue"), read("decode_tp_b32_allreducenccl_graphFalse")
-	named, n, of := merge.NameGraphs(graph, outside)
-	if of != 2*208 || n != of {
-		t.Errorf("%d of %d kernels found, want all of 416", n, of)
+	named := assemble.NameGraphs(graph, []*trace.Run{outside})
+	want := "of the 416 " + assemble.FromCaptures + ": 416 take an operator, 0 a grid, 64 the size of a collective"
+	if !slices.ContainsFunc(named.Ledger.Entries, func(e trace.Entry) bool { return e.Reason == want }) {
+		t.Errorf("no entry %s", want)
 	}
 	w, err := Workload(named, Options{})
 	if err != nil {
@@ -49,7 +51,7 @@ func TestGraphFromOutside(t *testing.T) {
 	if gemms != 2*2*8*4 || pairs < 16 {
 		t.Errorf("%d GEMMs of 32 rows and %d pairs with an all-reduce, want 128 and at least the 16 without a kernel between", gemms, pairs)
 	}
-	if again, n, of := merge.NameGraphs(outside, graph); n != 0 || of != 0 || len(again.Kernels) != len(outside.Kernels) {
-		t.Errorf("%d of %d kernels of no graph named", n, of)
+	if again := assemble.NameGraphs(outside, []*trace.Run{graph}); again != outside {
+		t.Error("kernels of no graph named")
 	}
 }

@@ -11,6 +11,7 @@ package lift
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -30,12 +31,12 @@ type Options struct {
 
 	WithoutHosts bool // leave out what the hosts did, which only a replay needs: Workload.Hosts
 
-	// Sizes and tiles given by the user, by kernel: its name, whole or up to its arguments, or
-	// name@workgroups for launches with that number of workgroups.
+	// Sizes and tiles of kernels, beside those of Dataflow, by kernel: its name, whole or up to its
+	// arguments, or name@workgroups for launches with that number of workgroups.
 	Shapes map[string]workload.Shape
 	Tiles  map[string]workload.Tiling // Tiles alone, or TileM and TileN; the rest is derived
 
-	Dataflow []dataflow.Correction // of what depends on what, by the user
+	Dataflow []dataflow.Correction // of what depends on what, and of the sizes of kernels, by the user
 }
 
 // NoDeviceOperation is the note of a workload without operations.
@@ -50,12 +51,16 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	l := lifter{Workload: w, opt: o, sources: make([]order.Rank, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
+	l.noteKernels()
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
 	order.Gather(run, l.sources)
 	w.Steps = order.Steps(l.sources)
-	kernels, ranges := kernel.NewReader(run, o.Shapes, o.Tiles), dataflow.Ranges(run.Names)
+	shapes, tiles := dataflow.Sizes(o.Dataflow)
+	maps.Copy(shapes, o.Shapes)
+	maps.Copy(tiles, o.Tiles)
+	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.RangesOf(run)
 	hosts := make([]order.Recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		rank := &l.sources[i]
@@ -63,7 +68,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		for k := range rank.Ops {
 			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
 		}
-		dataflow.Of(run, rank, ranges, l.flows[i])
+		dataflow.Of(run, rank, i, ranges, l.flows[i])
 		if !o.WithoutHosts {
 			hosts[i] = rank.Host(run)
 		}
@@ -75,10 +80,13 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
 		}
 	}
+	l.steps()
 	l.fill()
 	l.sources, l.flows = nil, nil // for the garbage collector
 	l.collect()
-	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
+	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them")
+	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
+	l.noteUnknownSizes()
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
@@ -102,6 +110,38 @@ type lifter struct {
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
 
+// steps adds the steps that the lift found, and leaves out marked ones in which no device
+// operation was launched, such as the rest of one before the profiler began.
+func (l *lifter) steps() {
+	used := make([]bool, len(l.Steps))
+	for i := range l.sources {
+		rank := &l.sources[i]
+		for _, b := range rank.Batches[min(len(l.Steps), len(rank.Batches)):] {
+			l.Steps, used = append(l.Steps, workload.Step{Name: fmt.Sprint("step ", len(l.Steps)+1), Batch: b, Found: true}), append(used, true)
+		}
+		for k := range rank.Ops {
+			if at := rank.Ops[k].Step; at >= 0 {
+				used[at] = true
+			}
+		}
+	}
+	var steps []workload.Step
+	rows := make([]int32, len(used))
+	for at, step := range l.Steps {
+		if rows[at] = int32(len(steps)); used[at] {
+			steps = append(steps, step)
+		}
+	}
+	l.Steps = steps
+	for i := range l.sources {
+		for k := range l.sources[i].Ops {
+			if op := &l.sources[i].Ops[k]; op.Step >= 0 {
+				op.Step = rows[op.Step]
+			}
+		}
+	}
+}
+
 // noteEstimates adds a note about the estimates in a run without measurements.
 func (l *lifter) noteEstimates() {
 	if l.Run.Estimated == "" {
@@ -111,6 +151,15 @@ func (l *lifter) noteEstimates() {
 	for _, e := range l.Run.Ledger.Entries {
 		if e.Action == trace.Noted {
 			l.note("%s", e.Reason)
+		}
+	}
+}
+
+// noteKernels passes on what a reader noted about kernels, which the ledger alone would hide.
+func (l *lifter) noteKernels() {
+	for _, e := range l.Run.Ledger.Entries {
+		if e.Action == trace.Noted && e.Kernels > 0 {
+			l.noteCount(e.Kernels, "operation", "operations", e.Reason)
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package lift
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -188,5 +190,48 @@ func TestQueuesOfTwoDevices(t *testing.T) {
 	}
 	if a, b := w.Ops[0].Queue, w.Ops[1].Queue; a != 7 || b != 8 {
 		t.Errorf("queues %d and %d, want 7 and 8", a, b)
+	}
+}
+
+// What a file says of events is exact: an operation waits for what the other stream had been given
+// when the event was recorded, not for what ended last.
+func TestOrderOfRecordedEvents(t *testing.T) {
+	const text = `
+		0 7    | AAA BBB     EEE |
+		0 9    |         CCC     |
+		0 11   |  XX             |`
+	run := drawing{text: text}.run(t)
+	wait := func(stream, on int64, record, correlation byte) trace.Wait {
+		return trace.Wait{Stream: stream, On: on, Record: correlationOf(record), Correlation: correlationOf(correlation), Call: trace.None, Recorded: trace.None}
+	}
+	run.Waits = []trace.Wait{
+		wait(9, 7, 'B', 'C'),  // recorded before B was issued
+		wait(7, 9, 'D', 'E'),  // after C
+		wait(11, 7, 'B', 'X'), // denied by the times: A had not ended
+		wait(9, 8, 'B', 'C'),  // for a stream without work
+		wait(7, 11, 'A', 'E'), // for what was not issued yet
+		wait(-1, 7, 'B', 'C'), // of the host
+		wait(9, 7, 'B', 'z'),  // nothing came behind it
+		{Stream: 9, On: 7},    // without calls
+		{Stream: 9, On: 7, Record: correlationOf('B'), Correlation: correlationOf('C'), Device: 1},
+	}
+	w, err := Workload(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkInvariants(t, w)
+	sameText(t, "after", after(w, 0), `
+		A: -; gap 1
+		X: -; gap 2
+		B: A stream; gap 1
+		C: A event; gap 5
+		E: B stream, C event; gap 1`)
+	for id, want := range map[int32]workload.Edge{
+		3: {Op: 0, Kind: workload.ReadAfterWrite, Evidence: workload.Exact},
+		4: {Op: 3, Kind: workload.ReadAfterWrite, Evidence: workload.Exact},
+	} {
+		if !slices.Contains(w.Edges(id), want) {
+			t.Errorf("op %d: edges %+v, want one that is %+v", id, w.Edges(id), want)
+		}
 	}
 }

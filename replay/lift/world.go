@@ -59,7 +59,7 @@ func (l *lifter) fill() {
 		}
 	}
 	l.TimeSteps()
-	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest: left out, as a kernel started before the one that it would wait for had ended")
+	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls or captured graphs suggest: left out, as a kernel started before the one that it would wait for had ended")
 }
 
 // number gives a rank the ops and edges of a captured one, which count from its own first op.
@@ -174,11 +174,17 @@ func whyLost(r trace.Rank, world int) string {
 }
 
 // copyMissing lets each rank that nobody captured copy the captured one with
-// which it shares the smallest group, else the first.
+// which it shares the smallest group, else one of all in turn.
 func (l *lifter) copyMissing() {
-	first := int32(slices.IndexFunc(l.Rows, func(row int32) bool { return row >= 0 }))
 	captured := slices.Clone(l.Rows)
 	mates := l.smallestGroups(captured)
+	var ranks []int // captured
+	for rank, row := range captured {
+		if row >= 0 {
+			ranks = append(ranks, rank)
+		}
+	}
+	first := ranks[0]
 	var missing []int
 	for rank, row := range captured {
 		if row >= 0 {
@@ -186,7 +192,7 @@ func (l *lifter) copyMissing() {
 		}
 		missing = append(missing, rank)
 		l.Copies[rank] = true
-		l.Rows[rank] = captured[first]
+		l.Rows[rank] = captured[inTurn(ranks, rank)]
 		if mate, ok := mates[rank]; ok {
 			l.Rows[rank] = captured[mate]
 		}
@@ -199,6 +205,23 @@ func (l *lifter) copyMissing() {
 		l.note("%d of %d ranks captured: the others are copies of these (rank %d of rank %d, for one)",
 			l.Captured, l.World, missing[0], l.ids[l.Rows[missing[0]]])
 	}
+}
+
+// inTurn is the captured rank that stands for another one: the captured ones, each with those
+// up to the next, repeat.
+//
+//	captured 0 1 of 8    0 1 0 1 0 1 0 1
+//	captured 0 4 of 16   0 0 0 0 4 4 4 4 0 0 0 0 4 4 4 4
+func inTurn(ranks []int, rank int) int {
+	n := len(ranks)
+	if n == 1 {
+		return ranks[0]
+	}
+	at, found := slices.BinarySearch(ranks, rank%(ranks[n-1]+ranks[1]-ranks[0]))
+	if !found {
+		at = max(0, at-1)
+	}
+	return ranks[at]
 }
 
 // smallestGroups maps uncaptured ranks to the lowest captured rank in the

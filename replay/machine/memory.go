@@ -81,3 +81,27 @@ func (f Fabric) StoreCost(p Pattern) float64 {
 	}
 	return f.Egress.Value / f.StoreRing.Or(f.Egress.Value)
 }
+
+// What the memory of a GPU is assumed to be where its profile does not say, for hardware that
+// tracks stores (T3). The queue is that of Accel-Sim's SM7_QV100 (gpgpu_frfcfs_dram_sched_queue_size),
+// with which T3 simulates; an addition takes twice the column-to-column delay (T3, section 5.1).
+const (
+	assumedQueue  = 64
+	assumedUpdate = 2
+)
+
+// QueueEntries is the number of commands that the queue of a memory channel holds.
+func (g *GPU) QueueEntries() float64 {
+	if g.MemoryQueue.Value > 0 {
+		return g.MemoryQueue.Value
+	}
+	return assumedQueue
+}
+
+// UpdateCost is how many times as long a byte takes that memory adds to what is stored there.
+func (g *GPU) UpdateCost() float64 {
+	if g.Update.Value > 0 {
+		return g.Update.Value
+	}
+	return assumedUpdate
+}

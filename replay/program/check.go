@@ -148,7 +148,7 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return fmt.Errorf("%d workgroups (want 0 to %d)", k.WGs, maxWGs)
 	case k.Tiles < 0 || k.Tiles > maxTiles:
 		return fmt.Errorf("%d tiles (want 0 to %d)", k.Tiles, maxTiles)
-	case k.Recipe == nil:
+	case k.Recipe == nil && k.Each == nil:
 		return errors.New("no recipe")
 	case !(k.Pipe >= 0 && k.Pipe <= 1024):
 		return fmt.Errorf("pipe share %g (want 0 to 1024)", k.Pipe)

@@ -9,8 +9,8 @@ import (
 // maxClocks bounds the memory of Coarse: 32 MiB.
 const maxClocks = 1 << 23
 
-// Coarse (rule D14) returns a program with the same kernel times in which every compute kernel with a
-// Solo phase that nothing can run alongside is that one phase. It is for simulations of
+// Coarse (rule D14) returns a program with the same kernel times in which every compute kernel of some
+// GPUs with a Solo phase that nothing can run alongside is that one phase. It is for simulations of
 // which only kernels are looked at: the phase holds no compute units, and moves the
 // kernel's bytes.
 //
@@ -22,11 +22,14 @@ const maxClocks = 1 << 23
 //
 //	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
 //	stream 20 |wait 1  |D post 2|
-func (p *Program) Coarse() *Program {
+func (p *Program) Coarse(of func(gpu int) bool) *Program {
 	posts := p.streamPosts()
 	coarse := *p
 	coarse.GPUs = slices.Clone(p.GPUs)
 	for g := range p.GPUs {
+		if !of(g) {
+			continue
+		}
 		commands := 0
 		for s := range p.GPUs[g].Streams {
 			commands += len(p.GPUs[g].Streams[s].Commands)
@@ -168,7 +171,7 @@ func (o *ordering) coarse(s int) []Command {
 		solo := *k
 		solo.WGs, solo.Tiles, solo.Owned, solo.Cluster, solo.Free, solo.Merged = 1, 0, 0, 0, true, true
 		solo.Prologue, solo.Epilogue = nil, nil
-		solo.Recipe = func(_ int, buf []Phase) []Phase { return append(buf, k.Solo) }
+		solo.Recipe, solo.Each = nil, []Phase{k.Solo}
 		commands[i].Kernel = &solo
 	}
 	return commands

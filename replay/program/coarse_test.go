@@ -40,7 +40,7 @@ func TestCoarse(t *testing.T) {
 				}
 				if c.Kernel.Free {
 					free += c.Name
-					if x := c.Kernel.Recipe(0, nil); len(x) != 1 || x[0].Time != 10 || x[0].Read != 80 {
+					if x := c.Kernel.Phases(0, nil); len(x) != 1 || x[0].Time != 10 || x[0].Read != 80 {
 						t.Errorf("%s: %v", c.Name, x)
 					}
 				}
@@ -49,7 +49,7 @@ func TestCoarse(t *testing.T) {
 		return free
 	}
 	p := streams()
-	if got := of(p.Coarse()); got != "AC" {
+	if got := of(p.Coarse(all)); got != "AC" {
 		t.Errorf("alone: %q, want A and C", got)
 	}
 	if got := of(p); got != "" {
@@ -57,23 +57,23 @@ func TestCoarse(t *testing.T) {
 	}
 	p = streams() // D no longer waits for A
 	p.GPUs[0].Streams[1].Commands = p.GPUs[0].Streams[1].Commands[1:]
-	if got := of(p.Coarse()); got != "C" {
+	if got := of(p.Coarse(all)); got != "C" {
 		t.Errorf("D waits for nothing; alone: %q, want C", got)
 	}
 	p = streams() // C waits for nothing
 	p.GPUs[0].Streams[0].Commands[3].Flag = NoFlag
-	if got := of(p.Coarse()); got != "A" {
+	if got := of(p.Coarse(all)); got != "A" {
 		t.Errorf("C waits for nothing; alone: %q, want A", got)
 	}
 	p = streams() // two streams post the flag
 	p.GPUs[0].Streams[1].Commands = append(p.GPUs[0].Streams[1].Commands, Command{Op: Post, Flag: 1, Count: 1})
-	if got := of(p.Coarse()); got != "C" {
+	if got := of(p.Coarse(all)); got != "C" {
 		t.Errorf("two streams post; alone: %q, want C", got)
 	}
 	p = streams() // a deadlock
 	c := p.GPUs[0].Streams[0].Commands
 	p.GPUs[0].Streams[0].Commands = []Command{c[3], c[0], c[1]}
-	if got := of(p.Coarse()); got != "" {
+	if got := of(p.Coarse(all)); got != "" {
 		t.Errorf("streams wait for each other; alone: %q", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestCoarseBoundsMemory(t *testing.T) {
 	p.GPUs = append(p.GPUs, streams().GPUs...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c := p.Coarse()
+	c := p.Coarse(all)
 	runtime.ReadMemStats(&after)
 	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 8 {
 		t.Errorf("%d MiB for 6000 streams of one kernel", mib)
@@ -97,3 +97,5 @@ func TestCoarseBoundsMemory(t *testing.T) {
 		t.Error("want the first GPU as it is and the second one coarse")
 	}
 }
+
+func all(int) bool { return true }

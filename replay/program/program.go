@@ -109,14 +109,16 @@ type Footprint struct {
 // others are handed out in order to the first free workgroup. Owned < 0 fixes all of them.
 //
 // Recipe, Prologue and Epilogue are called whenever phases are needed, several times for
-// one tile. They must depend on their argument alone.
+// one tile. They must depend on their argument alone. A kernel whose tiles are all alike has
+// Each instead of a Recipe: ranks with such kernels are compared without generating tiles.
 type Kernel struct {
 	Name      string
 	Kind      trace.Kind // Compute or Collective
 	WGs       int
 	Tiles     int
 	Owned     int
-	Recipe    func(tile int, buf []Phase) []Phase // phases of a tile; appends to buf
+	Recipe    func(tile int, buf []Phase) []Phase // phases of a tile; appends to buf; nil: Each
+	Each      []Phase                             // phases of every tile without a Recipe
 	Prologue  func(wg int, buf []Phase) []Phase   // before a persistent workgroup's first tile; may be nil
 	Epilogue  func(wg int, buf []Phase) []Phase   // after its last tile; may be nil
 	Footprint Footprint
@@ -140,6 +142,14 @@ type Kernel struct {
 	// 1. Work on a CU slows when the shares of its resident workgroups exceed 1: k workgroups
 	// take k·Pipe times as long.
 	Pipe float64
+}
+
+// Phases appends the phases of a tile to buf.
+func (k *Kernel) Phases(tile int, buf []Phase) []Phase {
+	if k.Recipe == nil {
+		return append(buf, k.Each...)
+	}
+	return k.Recipe(tile, buf)
 }
 
 // A PhaseOp is the kind of a Phase.

@@ -91,6 +91,9 @@ func (r *recut) carryOver(w *workload.Workload, id []int32) {
 		}
 		w.Pairs = append(w.Pairs, p)
 	}
+	if r.joined {
+		w.Pairs = append(w.Pairs, r.pairs(w, id)...)
+	}
 	if r.w.Flow != nil {
 		w.Flow = make([][]workload.Edge, len(w.Ops))
 		for row := range r.ops {
@@ -105,6 +108,38 @@ func (r *recut) carryOver(w *workload.Workload, id []int32) {
 	w.Steps = slices.Clone(r.w.Steps)
 	w.TimeSteps()
 	r.carryHosts(w, id)
+}
+
+// pairs are the chains as pairs: what computes last of what is sent, and the collective.
+func (r *recut) pairs(w *workload.Workload, id []int32) (list []workload.Pair) {
+	heavy := pairs.Heavy(r.w)
+	for i := range r.chains {
+		c := &r.chains[i]
+		p := workload.Pair{Direction: workload.ComputeThenCollective, Evidence: c.Evidence, Confidence: 1}
+		for _, member := range r.w.Collectives[c.Collectives[0]].Members {
+			before := c.Before[r.w.Ops[member].Rank][0]
+			for _, op := range before {
+				if heavy(&r.w.Ops[op]) {
+					p.First = append(p.First[:len(p.Second)], id[r.now[op][0]])
+				}
+			}
+			p.Second = append(p.Second, id[r.now[member][0]])
+			p.Step, p.Joins = r.w.Ops[member].Step, lookupsOf(r.w, before)
+		}
+		p.Collective = w.Ops[p.Second[0]].Collective
+		list = append(list, p)
+	}
+	return list
+}
+
+// lookupsOf counts the lookups among ops.
+func lookupsOf(w *workload.Workload, ids []int32) (n int) {
+	for _, id := range ids {
+		if w.Ops[id].Shape.Kind == workload.Embedding {
+			n++
+		}
+	}
+	return n
 }
 
 // carryHosts brings what the host did for each op to the new ops: each part of a chain

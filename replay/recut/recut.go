@@ -35,6 +35,13 @@ func Chains(w *workload.Workload, chains []pairs.Chain, n int, c Cutter) *worklo
 	return (&recut{w: w, n: n, c: c, chains: chains}).run()
 }
 
+// Joined returns a copy of a workload in which each of the given chains is in one part, and its
+// lookups are one operation behind what prepares them. Each chain is a pair there: the lookups, or
+// what else computes, and the collective.
+func Joined(w *workload.Workload, chains []pairs.Chain, c Cutter) *workload.Workload {
+	return (&recut{w: w, n: 1, c: c, chains: chains, joined: true}).run()
+}
+
 // Unpipelined returns a copy of a workload in which the given collectives and their GEMMs
 // are whole: a collective of the library and one GEMM (rule V22). Operations around them
 // move to new times as in Chains.
@@ -64,6 +71,7 @@ type recut struct {
 	n      int
 	c      Cutter
 	chains []pairs.Chain
+	joined bool      // lookups of a chain are one op
 	at     []place   // by captured op
 	now    [][]int32 // by captured op: rows of ops that replace it
 	ops    []planned // by rank, in order of writing
@@ -210,11 +218,19 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 	if at.role == receiving {
 		side = c.After[rank]
 	}
+	var lookups []int32
+	left := lookupsOf(r.w, side[0])
 	for x, first := range side[0] {
 		var captured []*workload.Op
 		var replaces []int32
 		for p := range side {
 			captured, replaces = append(captured, &r.w.Ops[side[p][x]]), append(replaces, side[p][x])
+		}
+		if r.joined && captured[0].Shape.Kind == workload.Embedding {
+			if lookups, left = append(lookups, replaces...), left-1; left == 0 {
+				add(r.lookups(lookups, at), lookups...)
+			}
+			continue
 		}
 		p := planned{op: r.c.Part(captured, k, r.n), from: first, place: place{at.chain, k, x, at.role}, coll: -1, delay: r.c.Gap}
 		if k == 0 && x == 0 && at.role == sending {
@@ -239,6 +255,19 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 		op.Queue = r.freeQueue(rank)
 	}
 	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.first[at.chain] + int32(k), delay: r.c.Event}, own...)
+}
+
+// lookups is the lookups of a chain as one op, with the tiles of all of them.
+func (r *recut) lookups(ids []int32, at place) planned {
+	var captured []*workload.Op
+	tiles := 0
+	for _, id := range ids {
+		captured = append(captured, &r.w.Ops[id])
+		tiles += r.w.Ops[id].Tiling.Tiles
+	}
+	p := planned{op: r.c.Part(captured, 0, 1), from: ids[0], place: place{at.chain, 0, len(ids), at.role}, coll: -1, delay: r.c.Gap}
+	p.op.Tiling.WGs, p.op.Tiling.Tiles = tiles, tiles // Part has made the kernel its own
+	return p
 }
 
 // freeQueue is the number of a queue that a rank does not use.

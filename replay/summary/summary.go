@@ -98,9 +98,12 @@ type PairSummary struct {
 // A StepSummary is one iteration.
 type StepSummary struct {
 	Name     string     `json:"name"`
-	Ops      int        `json:"ops"`       // of all ranks
-	StartNs  trace.Time `json:"start_ns"`  // of the first rank
-	MedianNs trace.Time `json:"median_ns"` // over ranks: from its first start to its last end
+	Ops      int        `json:"ops"`             // of all ranks
+	StartNs  trace.Time `json:"start_ns"`        // of the first rank
+	MedianNs trace.Time `json:"median_ns"`       // over ranks: from its first start to its last end
+	Phase    string     `json:"phase,omitempty"` // of serving: prefill, decode or mixed; absent: unknown
+	Requests int64      `json:"requests,omitempty"`
+	Tokens   int64      `json:"tokens,omitempty"`
 }
 
 // Of describes a workload.
@@ -309,7 +312,7 @@ func summarizeSteps(w *workload.Workload) []StepSummary {
 	}
 	rows := make([]StepSummary, 0, len(w.Steps))
 	for i, s := range w.Steps {
-		row := StepSummary{Name: s.Name, Ops: ops[i]}
+		row := StepSummary{Name: s.Name, Ops: ops[i], Phase: s.Batch.Phase.String(), Requests: s.Batch.Requests, Tokens: s.Batch.Tokens}
 		var spans []trace.Time
 		for rank := range s.Start {
 			if s.Start[rank] == trace.Infinity {

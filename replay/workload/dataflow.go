@@ -23,7 +23,7 @@ type Evidence uint8
 const (
 	Guessed   Evidence = iota // streams, events, sizes and names
 	Annotated                 // ranges that a framework marks; arguments of Inductor's kernels, by their order
-	Exact                     // tensors in an execution trace
+	Exact                     // tensors in an execution trace; dependencies that the file states
 	Given                     // the user's corrections
 )
 

@@ -15,6 +15,10 @@ type Host struct {
 	// Latency is the time from the start of a launch call to the start of its op on an idle
 	// device, ns: the median of up to 1000 after the first op; 0 if none found the device idle.
 	Latency trace.Time
+
+	// Loads is what launches took to load kernels, ns: several times longer than others, with
+	// nothing queued. Later iterations do not repeat it.
+	Loads trace.Time
 }
 
 // An Issue is the host's work to issue one op: from the start of the call that issued the

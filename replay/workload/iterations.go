@@ -135,24 +135,30 @@ func repeats(w *Workload, of []int32) int {
 
 // repetitions is how often the shortest sequence that makes up all ops of a queue comes.
 func (w *Workload) repetitions(ids []int32) int {
+	n := len(ids)
+	if period := Period(n, func(i, j int) bool { return w.Alike(ids[i], ids[j]) }); n%period == 0 {
+		return n / period
+	}
+	return 1
+}
+
+// Period is the length of the shortest sequence of which n > 0 things are repetitions, the last
+// perhaps cut short; alike compares things i and j. It is 0 for nothing.
+func Period(n int, alike func(i, j int) bool) int {
 	// The failure function of Knuth, Morris and Pratt: border[i] is the length of the longest
-	// proper prefix of the first i+1 ops that also ends them.
-	border := make([]int, len(ids))
-	for i := 1; i < len(ids); i++ {
+	// proper prefix of the first i+1 things that also ends them.
+	border := make([]int, n+1)
+	for i := 1; i < n; i++ {
 		k := border[i-1]
-		for k > 0 && !w.Alike(ids[i], ids[k]) {
+		for k > 0 && !alike(i, k) {
 			k = border[k-1]
 		}
-		if w.Alike(ids[i], ids[k]) {
+		if alike(i, k) {
 			k++
 		}
 		border[i] = k
 	}
-	n := len(ids)
-	if period := n - border[n-1]; n%period == 0 {
-		return n / period
-	}
-	return 1
+	return n - border[max(0, n-1)]
 }
 
 // Alike reports whether two ops are the same kernel, or collectives of the same operation,

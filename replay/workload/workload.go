@@ -79,6 +79,7 @@ type Op struct {
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
 	Graph      bool       // launched by a call that launched other ops too: a captured graph
+	Stated     bool       // of a captured graph for which the file states what each node waits for
 	Backward   bool       // launched by autograd, in the backward pass
 	Optimizer  bool       // launched in an optimizer's step
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
@@ -154,6 +155,8 @@ const (
 	Timing               // inferred from times
 	Planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
+	Stated               // the file states it
+	Marked               // the same, as ranges of a framework or arguments of compiled kernels show
 )
 
 func (r Reason) String() string {
@@ -165,6 +168,8 @@ func (r Reason) String() string {
 		"time: it starts as that ends, and its own stream had long been idle",
 		"planned",
 		"recorded accesses",
+		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
+		"ranges of the framework",
 	}[r]
 }
 
@@ -240,14 +245,38 @@ type Pair struct {
 	Evidence   []string
 	Confidence float64 // 0..1
 	Step       int32
+	Joins      int   // captured kernels of different tables that stand as its first operation; 0: it is as captured
 	Experts    int32 // rows of the GEMM for each row that is communicated: the experts of a token; 0: one
 }
 
-// A Step is one iteration marked by the program (ProfilerStep#3, name#3).
+// A Step is one iteration: marked by the program (ProfilerStep#3, name#3, or the range of a
+// serving engine), or one forward pass that the lift found.
 type Step struct {
 	Name       string
+	Found      bool // not marked
+	Batch      Batch
 	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Infinity: none
 }
+
+// A Batch is what an iteration of a serving engine computes. The zero value is unknown.
+type Batch struct {
+	Phase    Phase
+	Requests int64 // in prefill and in decode; 0: unknown
+	Tokens   int64 // rows of its GEMMs: of the prompts, and one or more for each decoded request; 0: unknown
+}
+
+// A Phase is the part of serving that an iteration belongs to.
+type Phase uint8
+
+// The phases.
+const (
+	NoPhase Phase = iota // training, or unknown
+	Prefill              // the tokens of prompts
+	Decode               // the next token of every request
+	Mixed                // both in one batch
+)
+
+func (p Phase) String() string { return [...]string{"", "prefill", "decode", "mixed"}[p] }
 
 // RanksOf are the ranks of a collective, ascending.
 func (w *Workload) RanksOf(c *Collective) []int {

@@ -33,7 +33,9 @@ type Session struct {
 	last      [numTrackKinds]int32  // the last used track of each kind
 	collects  map[trace.NameID]bool // names of kernels: whether they are of a collective library
 	kernels   []processSpan
-	commCalls []commCall // calls of collective libraries
+	commCalls []commCall                  // calls of collective libraries
+	stated    map[trace.SpanID]trace.Comm // of kernels whose collective the file states
+	waits     []gpuWait
 	first     trace.Time // earliest
 
 	descriptions map[int32][]Description // of agents, by process
@@ -116,7 +118,7 @@ type communicator struct {
 func New(name string) *Session {
 	s := &Session{
 		Name: name, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
-		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
+		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{}, stated: map[trace.SpanID]trace.Comm{},
 	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
@@ -199,6 +201,7 @@ type Dispatch struct {
 	Name       trace.NameID
 	Start, End trace.Time
 	Kernel     trace.Kernel // without Comm, Op and Origin
+	Comm       *trace.Comm  // if the file states it: with Group, a row of the builder or trace.None; else nil
 }
 
 // AddKernel adds a kernel. It reports false if its times had to be repaired.
@@ -206,11 +209,14 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 	k := d.Kernel
 	k.Comm, k.Op, k.Origin = trace.None, trace.None, trace.None
 	span := trace.Span{Start: d.Start, End: d.End, Name: d.Name, Kind: trace.Compute, Attr: s.Builder.AddKernel(k)}
-	if s.IsCollective(d.Name) {
+	if d.Comm != nil || s.IsCollective(d.Name) {
 		span.Kind = trace.Collective
 	}
 	id, good := s.add(span, Track{Kind: QueueTrack, Process: process, Agent: d.Agent, other: trace.None, ID: d.Queue})
 	s.kernels = append(s.kernels, processSpan{id, process})
+	if d.Comm != nil {
+		s.stated[id] = *d.Comm
+	}
 	return good
 }
 
@@ -234,6 +240,7 @@ type Copy struct {
 	Correlation int64
 	Bytes       int64
 	Start, End  trace.Time
+	OnQueue     bool // it is shown on the queue Stream of agent From, not on an engine
 }
 
 // AddCopy adds a copy. It reports false if its times had to be repaired.
@@ -253,12 +260,16 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 			dir = trace.PeerToPeer
 		}
 	}
+	t := Track{Kind: engineTrack, Process: process, Agent: near, other: far, ID: int64(dir)}
+	if c.OnQueue {
+		t = Track{Kind: QueueTrack, Process: process, Agent: c.From, other: trace.None, ID: c.Stream}
+	}
 	_, good := s.add(trace.Span{
 		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,
 		Attr: s.Builder.AddCopy(trace.CopyAttr{
 			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None, Op: trace.None, Origin: trace.None,
 		}),
-	}, Track{Kind: engineTrack, Process: process, Agent: near, other: far, ID: int64(dir)})
+	}, t)
 	return good
 }
 
@@ -291,6 +302,8 @@ type Call struct {
 	Thread      int64
 	ThreadName  string // may be ""
 	Correlation int64
+	External    int64 // the framework's number
+	Op          int32 // number of a row of the builder's operators, from 1; 0: none
 	Start, End  trace.Time
 	Marker      bool
 	Collective  bool       // of a collective library
@@ -312,7 +325,7 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 	span := trace.Span{Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Marker, Attr: trace.None}
 	if !c.Marker {
 		span.Kind = trace.HostCall
-		span.Attr = s.Builder.AddCall(trace.Call{Correlation: c.Correlation, Op: trace.None})
+		span.Attr = s.Builder.AddCall(trace.Call{Correlation: c.Correlation, External: c.External, Op: c.Op - 1})
 	}
 	t := Track{Kind: ThreadTrack, Process: process, Agent: trace.None, other: trace.None, ID: c.Thread, Name: c.ThreadName}
 	id, good := s.add(span, t)
@@ -337,6 +350,12 @@ func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Ti
 	return good
 }
 
+// AddMark adds a range above a queue of an agent.
+func (s *Session) AddMark(process, agent int32, queue int64, name trace.NameID, start, end trace.Time) {
+	s.add(trace.Span{Start: start, End: end, Name: name, Kind: trace.Marker, Attr: trace.None},
+		Track{Kind: AnnotationTrack, Process: process, Agent: agent, other: trace.None, ID: queue})
+}
+
 // Finish adds ranks and lanes, links calls and matches collectives. Epoch is time 0 in
 // nanoseconds since 1970, if times have another origin. Times from 2001 on count from
 // 1970, others from the boot of the machine: that clock would have to run for 31 years
@@ -358,10 +377,15 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 	return run
 }
 
-// Place removes doubled spans, adds ranks and lanes, and returns the lane of each track. Finish
+// Place removes doubled spans, demangles names, adds ranks and lanes, and returns the lane of each track. Finish
 // calls it; readers that link and match by themselves call only Place and the builder's Finish.
 func (s *Session) Place() []trace.LaneID {
 	s.Builder.DropDoubled(s.Name)
 	s.describeAgents()
-	return s.lanes(s.ranks())
+	for i, name := range s.Builder.Run.Names {
+		s.Builder.Run.Names[i] = names.Demangle(name)
+	}
+	rows := s.ranks()
+	s.placeWaits(rows)
+	return s.lanes(rows)
 }

@@ -37,6 +37,10 @@ func (s *Session) collectives() {
 	for i, u := range s.operations(kernels) {
 		span := s.Builder.Span(kernels[i].span)
 		all[i] = CollectiveKernel{Row: span.Attr, Span: kernels[i].span, Seq: trace.None, Same: trace.None, Comm: trace.Comm{Group: trace.None, Peer: trace.None}}
+		if c, ok := s.stated[kernels[i].span]; ok {
+			all[i].Comm = c
+			continue
+		}
 		if u == nil {
 			continue
 		}
@@ -79,7 +83,7 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 		if u == nil {
 			continue
 		}
-		if op := names.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op {
+		if op := names.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op || op == trace.SendRecv && u.comm.Op == trace.AllToAll {
 			ops[i] = u
 			launched = launched || op == trace.UnknownOp
 		}
@@ -168,6 +172,9 @@ func (s *Session) commUnits() []commUnit {
 		case name == "ncclGroupEnd" && depth > 0:
 			if depth--; depth == 0 && count > 0 {
 				group.end = span.End
+				if n := len(units); n > 0 && units[n-1].thread == group.thread {
+					group.within(&units[n-1])
+				}
 				units = append(units, group)
 			}
 		case u.comm.Op == trace.UnknownOp:
@@ -179,6 +186,14 @@ func (s *Session) commUnits() []commUnit {
 		}
 	}
 	return units
+}
+
+// within tells what sends and receives of a group are if a call or range around them says: an
+// all-to-all, each byte of which is sent and received.
+func (g *commUnit) within(around *commUnit) {
+	if g.comm.Op == trace.SendRecv && around.comm.Op == trace.AllToAll && around.end >= g.end {
+		g.comm.Op, g.comm.In, g.comm.Out, g.comm.Peer = trace.AllToAll, g.comm.In/2, g.comm.Out/2, trace.None
+	}
 }
 
 // join adds the count-th operation of a group, which one kernel executes together.

@@ -73,7 +73,8 @@ func executionRank(file string) int {
 // Add adds the call of an operator.
 func (x *Execution) Add(n Node) {
 	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton, declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::")}
-	r.Operator = trace.Operator{Name: n.Name, Dims: Shapes(n.Inputs.Shapes)}
+	r.Operator.Name = n.Name
+	r.Operator.Dims, r.Operator.Lists = Shapes(n.Inputs.Shapes)
 	if json.Unmarshal(n.Inputs.Types, &r.Operator.Types) != nil {
 		r.Operator.Types = nil
 	}
@@ -106,24 +107,27 @@ func (x *Execution) Finish() {
 }
 
 // Shapes reads "Input Dims": a list with one shape per input. A list of one tensor has
-// that tensor's shape; longer lists and other values have none.
-func Shapes(b []byte) [][]int64 {
+// that tensor's shape; longer ones are in lists, other values have none.
+func Shapes(b []byte) (dims [][]int64, lists [][][]int64) {
 	var inputs []json.RawMessage
 	if json.Unmarshal(b, &inputs) != nil {
-		return nil
+		return nil, nil
 	}
-	dims := make([][]int64, len(inputs))
+	dims = make([][]int64, len(inputs))
 	for i, in := range inputs {
 		var shape []int64
 		var list [][]int64
 		switch {
 		case json.Unmarshal(in, &shape) == nil && len(shape) > 0:
 			dims[i] = shape
-		case json.Unmarshal(in, &list) == nil && len(list) == 1:
+		case json.Unmarshal(in, &list) != nil:
+		case len(list) == 1:
 			dims[i] = list[0]
+		case len(list) > 1:
+			lists = append(lists, list)
 		}
 	}
-	return dims
+	return dims, lists
 }
 
 // ErrNoTimes is the cause of an error about an execution trace without a Kineto file.

@@ -1,6 +1,7 @@
 // Package chakra reads Chakra's execution traces (.et): protobuf messages, each
-// after its length, first one of metadata, then a node each. They have no
-// times of a device, only what a Kineto file may lack: the shapes of operators.
+// after its length, first one of metadata, then a node each. Beside a Kineto file
+// they have what it may lack, the shapes of operators. Alone they are a run if
+// their nodes have durations.
 package chakra
 
 import (
@@ -30,6 +31,9 @@ const (
 	attrInt32, attrInt64, attrU32, attrU64   = 7, 9, 11, 13
 	attrSint32, attrSint64                   = 15, 17
 	attrFixed64, attrSfixed64, attrFixed32   = 21, 25, 19
+	attrBool, attrString                     = 27, 29
+	attrInt32List, attrInt64List             = 8, 10
+	attrU32List, attrU64List                 = 12, 14
 	metadataAttr, metadataAttrBeforeVersions = 2, 1
 )
 

@@ -20,6 +20,9 @@ type arrow struct {
 
 // flow adds an arrow.
 func (d *reader) flow(e *event) {
+	if d.graphFlow(e) {
+		return
+	}
 	switch string(e.cat) {
 	case `"ac2g"`, `"fwdbwd"`, `"async"`, `"async_cpu_to_gpu"`:
 		d.note(trace.Noted, "flow arrow: launches are joined by correlation instead", e.pos)

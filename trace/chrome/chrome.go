@@ -37,9 +37,21 @@ type Options struct {
 	Events *atomic.Int64  // if not nil: events read are added while Read works
 	Part   func() float64 // if not nil: the part of the file that r has given, from 0 to 1
 
+	// Kernel, if not nil, is called for every kernel, in the order of the file.
+	Kernel func(Timing)
+
 	// Companion, if not nil, returns the execution trace of a rank, which may be
 	// trace.None, or of a process of the file; or nil if there is none.
 	Companion func(rank int, hasProcess func(pid int64) bool) *assemble.Execution
+}
+
+// A Timing is a kernel of a file, and where the file has its duration.
+type Timing struct {
+	Name        string
+	Correlation int64
+	Start, Dur  trace.Time // by the file's clock
+	At          int64      // position of the text of the duration
+	Len         int        // bytes of this text
 }
 
 // Read reads one uncompressed trace. An error is a *trace.SyntaxError or, if r fails,

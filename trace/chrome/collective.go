@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A param has the parameters of a collective, from a kernel or from record_param_comms on the host.
@@ -23,8 +22,8 @@ type param struct {
 // comm reads the collective's arguments, and its number in the file, or None.
 func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	c = d.kindOfComm(a)
-	c.In = elements(a.inElems) * int64(c.ElemSize)
-	c.Out = elements(a.outElems) * int64(c.ElemSize)
+	c.In = assemble.Elements(a.inElems) * int64(c.ElemSize)
+	c.Out = assemble.Elements(a.outElems) * int64(c.ElemSize)
 	seq = trace.None
 	if n, ok := lex.Integer(a.seq); ok && n >= 0 {
 		seq = n
@@ -43,40 +42,19 @@ func (d *reader) kindOfComm(a *args) trace.Comm {
 	if c, ok := d.comms[string(k)]; ok {
 		return c
 	}
-	c := trace.Comm{
-		Op:    names.CollectiveOpIn(d.string(a.collective)),
-		Group: d.group(a),
-		DType: d.string(a.dtype),
-		Peer:  trace.None,
-	}
-	c.ElemSize = assemble.ElemSize(c.DType)
-	switch string(a.collective) {
-	case `"send"`:
-		c.Peer = peer(a.dst)
-	case `"recv"`, `"broadcast"`:
-		c.Peer = peer(a.src)
-	}
+	c, group := assemble.Collective(func(key string) string {
+		if v := *a.field([]byte(`"` + key + `"`)); v != nil {
+			return d.string(v)
+		}
+		return ""
+	})
+	c.Group = d.group(a, group)
 	d.comms[string(k)] = c
 	return c
 }
 
-// elements reads a number of elements; 0 if it exceeds any memory.
-func elements(b []byte) int64 {
-	if n := number(b); n > 0 && n < assemble.MaxBytes {
-		return n
-	}
-	return 0
-}
-
-func peer(b []byte) int32 {
-	if n, ok := lex.Integer(b); ok && n >= 0 && n < maxRanks {
-		return int32(n)
-	}
-	return trace.None
-}
-
 // group returns the row in d.groups of the process group, or None.
-func (d *reader) group(a *args) int32 {
+func (d *reader) group(a *args, g trace.Group) int32 {
 	if a.group == nil && a.groupSize == nil {
 		size, ok := worldOf(a.concrete)
 		if !ok {
@@ -84,8 +62,6 @@ func (d *reader) group(a *args) int32 {
 		}
 		return d.groupRow(trace.Group{Size: size})
 	}
-	g := trace.Group{Name: d.string(a.group), Doc: groupDoc(a.groupDesc), Ranks: rankList(a.groupRanks)}
-	g.Size = min(max(int(small(a.groupSize)), len(g.Ranks)), maxRanks)
 	return d.groupRow(g)
 }
 
@@ -181,6 +157,7 @@ func (d *reader) collectives() {
 		}
 	}
 	assemble.AddCollectives(&d.Builder, kernels)
+	d.captures(find, groups)
 	d.copyEngineTransfers()
 }
 

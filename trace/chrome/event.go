@@ -53,6 +53,9 @@ type args struct {
 
 	waitOn, waitRecord []byte // of cuda_sync
 
+	graph, node, original, annotation []byte // of work in captured graphs
+	kernel                            []byte // that a call of roctracer launches
+
 	rank, pidRaw []byte // of TraceLens' fused files
 	begin, end   []byte // of rocprof: nanoseconds
 
@@ -190,8 +193,18 @@ func (a *args) field(key []byte) *[]byte {
 		return &a.bytes
 	case `"size"`:
 		return &a.size
-	case `"kind"`:
+	case `"kind"`, `"copy kind"`:
 		return &a.kind
+	case `"graph id"`:
+		return &a.graph
+	case `"graph node id"`:
+		return &a.node
+	case `"original_stream"`:
+		return &a.original
+	case `"annotation"`:
+		return &a.annotation
+	case `"kernel"`:
+		return &a.kernel
 	case `"Input Dims"`, `"Input dims"`:
 		return &a.dims
 	case `"Input type"`:

@@ -24,7 +24,7 @@ func TestReadExecution(t *testing.T) {
 	want := &assemble.Execution{File: "d/pytorch_et_3.json", Rank: 3, Process: 42, Operators: []assemble.Recorded{
 		{ID: 3, Record: 6, Operator: trace.Operator{Name: "sooner!", Dims: [][]int64{{5}}, Types: []string{"c10::Half"}}},
 		{ID: 4, Operator: trace.Operator{Name: "odd"}},
-		{ID: 9, Record: 77, Operator: trace.Operator{Name: "later", Dims: [][]int64{{2, 3}, nil, nil}, Types: []string{"float", "long", "Int"}}},
+		{ID: 9, Record: 77, Operator: trace.Operator{Name: "later", Dims: [][]int64{{2, 3}, nil, nil}, Lists: [][][]int64{{{1}, {4}}}, Types: []string{"float", "long", "Int"}}},
 	}}
 	if d := cmp.Diff(want, x, cmpopts.IgnoreUnexported(assemble.Execution{}, assemble.Recorded{})); d != "" {
 		t.Error(d)

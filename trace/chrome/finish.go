@@ -12,11 +12,15 @@ import (
 
 // finish resolves references between parts of the file.
 func (d *reader) finish() *trace.Run {
+	if d.header.annotated {
+		d.note(trace.Noted, "kernels of captured graphs have what the program recorded during the capture", 0)
+	}
 	d.pair()
 	d.recognise()
 	d.place()
 	d.Builder.Nest()
 	d.follow()
+	d.graphEdges()
 	d.addWaits()
 	d.complement()
 	d.link()
@@ -114,7 +118,7 @@ func (d *reader) processName(t *track) string {
 }
 
 // processes adds a process for each rank, and returns them by rank. A file has one rank, except
-// for TraceLens' fused files, where what has no rank belongs to the first.
+// for TraceLens' fused files and those that SGLang merged, where what has no rank belongs to the first.
 func (d *reader) processes() map[int32]int32 {
 	processes := map[int32]int32{trace.None: 0}
 	var ids []int32
@@ -126,10 +130,13 @@ func (d *reader) processes() map[int32]int32 {
 	}
 	slices.Sort(ids)
 	h := &d.header
-	for _, id := range ids {
+	for i, id := range ids {
 		processes[id] = d.Process(strconv.Itoa(int(id)), 0, d.o.File)
 		p := &d.Processes[processes[id]]
 		p.Rank, p.World, p.Device = int(id), max(h.world, int(ids[len(ids)-1])+1), h.device
+		if h.world > 0 && p.World > h.world { // blocks of mergedPid
+			p.Rank, p.World = i, max(h.world, len(ids))
+		}
 	}
 	if len(ids) == 0 {
 		p := &d.Processes[d.Process("", 0, d.o.File)]

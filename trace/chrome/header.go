@@ -3,14 +3,14 @@ package chrome
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // maxRanks is larger than any job.
-const maxRanks = 1 << 20
+const maxRanks = assemble.MaxRanks
 
 // A header has the top-level values of a Kineto file.
 type header struct {
@@ -26,30 +26,31 @@ type header struct {
 	amd       bool
 	sdk1      bool // rocprofiler-sdk 1.0, which swaps grid and block
 	roctracer bool // counts CPUs in its device numbers
+	annotated bool // kernels of captured graphs have what the program recorded during the capture
 }
 
 type deviceProperties struct {
-	ID                int
-	Name              string
-	TotalGlobalMem    int64
-	ComputeMajor      int
-	ComputeMinor      int
-	ThreadsPerCU      int `json:"maxThreadsPerMultiprocessor"`
-	RegsPerBlock      int
-	RegsPerCU         int `json:"regsPerMultiprocessor"`
-	WarpSize          int
-	SharedMemPerBlock int
-	SharedPerWG       int `json:"sharedMemPerBlockOptin"`
-	SharedPerCU       int `json:"sharedMemPerMultiprocessor"`
-	SharedPerCUOfAMD  int `json:"maxSharedMemoryPerMultiProcessor"`
-	NumSms            int
+	ID                int    `json:"id"`
+	Name              string `json:"name"`
+	TotalGlobalMem    int64  `json:"totalGlobalMem"`
+	ComputeMajor      int    `json:"computeMajor"`
+	ComputeMinor      int    `json:"computeMinor"`
+	ThreadsPerCU      int    `json:"maxThreadsPerMultiprocessor"`
+	RegsPerBlock      int    `json:"regsPerBlock"`
+	RegsPerCU         int    `json:"regsPerMultiprocessor"`
+	WarpSize          int    `json:"warpSize"`
+	SharedMemPerBlock int    `json:"sharedMemPerBlock"`
+	SharedPerWG       int    `json:"sharedMemPerBlockOptin"`
+	SharedPerCU       int    `json:"sharedMemPerMultiprocessor"`
+	SharedPerCUOfAMD  int    `json:"maxSharedMemoryPerMultiProcessor,omitempty"`
+	NumSms            int    `json:"numSms"`
 }
 
 // wants reports whether set uses the key.
 func (h *header) wants(key string) bool {
 	switch key {
 	case "deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "host_name",
-		"cuda_runtime_version", "hip_runtime_version", "cupti_version", "roctracer_version", "rocprofiler-sdk_version":
+		"cuda_runtime_version", "hip_runtime_version", "cupti_version", "roctracer_version", "rocprofiler-sdk_version", "cudaGraphInlineAnnotated":
 		return true
 	}
 	return false
@@ -74,6 +75,8 @@ func (h *header) set(key string, v []byte) (ok bool) {
 		n, ok := lex.Integer(v)
 		h.runtime = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
 		return ok
+	case "cudaGraphInlineAnnotated":
+		return json.Unmarshal(v, &h.annotated) == nil
 	case "hip_runtime_version":
 		n, ok := lex.Integer(v)
 		h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
@@ -113,39 +116,16 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 	}
 	h.library = info.Library
 	for _, g := range info.Groups {
-		ranks := rankList(g.Ranks)
+		ranks := assemble.RankList(g.Ranks)
 		size, _ := lex.Integer(g.Size)
 		h.groups = append(h.groups, trace.Group{
 			Name:  g.Name,
-			Doc:   groupDoc(g.Doc),
+			Doc:   assemble.GroupDoc(string(lex.Unquote(g.Doc))),
 			Ranks: ranks,
 			Size:  max(int(size), len(ranks)),
 		})
 	}
 	return true
-}
-
-// groupDoc is what the program calls a group; "" if it has no word for it.
-func groupDoc(b []byte) string {
-	if doc := string(lex.Unquote(b)); doc != "undefined" { // PyTorch's default
-		return doc
-	}
-	return ""
-}
-
-// rankList reads [0, 1], or the same in quotes, ascending. It returns nil for a
-// truncated list.
-func rankList(b []byte) []int {
-	var ranks []int
-	for _, e := range lex.Elements(lex.Unquote(b)) {
-		n, ok := lex.Integer(e)
-		if !ok || n < 0 {
-			return nil
-		}
-		ranks = append(ranks, int(n))
-	}
-	slices.Sort(ranks)
-	return ranks
 }
 
 // device returns the properties of the device with this number in GPU rows.

@@ -30,6 +30,9 @@ func (d *reader) link() {
 		info, c := &d.copies[row], &d.Builder.Run.Copies[row]
 		d.setIssuer(info, c.Launch, c.Correlation, operators)
 		c.Op, c.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
+		if c.Launch != trace.None && (c.Dir == trace.DeviceToDevice || c.Dir == trace.UnknownDir) && strings.Contains(d.Builder.NameOf(d.Builder.Span(c.Launch).Name), "MemcpyPeer") {
+			c.Dir = trace.PeerToPeer // the profilers of AMD do not say so
+		}
 		if l := described[c.Launch]; l != nil && c.Bytes == 0 && l.bytes > 0 && l.bytes < 1<<50 {
 			c.Bytes = l.bytes
 			d.note(trace.Repaired, "copy without its size: taken from the call that launched it", info.pos)

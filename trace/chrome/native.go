@@ -152,6 +152,9 @@ func (d *reader) nativeParent(id trace.SpanID, s *trace.Span, pos int64) trace.S
 func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 	a, head := &e.args, &d.native.head
 	kind := trace.Marker
+	if string(lex.Unquote(e.cat)) == callCategory {
+		kind = trace.HostCall
+	}
 	for k, c := range categories {
 		if string(lex.Unquote(e.cat)) == c {
 			kind = trace.Kind(k)
@@ -233,5 +236,22 @@ func nativeDirection(kind []byte) trace.CopyDir {
 // finishNative returns the run that was written.
 func (d *reader) finishNative() *trace.Run {
 	h := &d.native.head
+	at := func(id trace.SpanID) trace.SpanID {
+		if !within(int32(id), len(d.native.spans)) || d.native.spans[id] == trace.None || !d.Builder.Span(d.native.spans[id]).Kind.OnDevice() {
+			d.note(trace.Repaired, "dangling index", 0)
+			return trace.None
+		}
+		return d.native.spans[id]
+	}
+	for _, p := range h.Depends {
+		if to, from := at(p.To), at(p.From); to != trace.None && from != trace.None {
+			d.Builder.Run.Depends = append(d.Builder.Run.Depends, trace.Dependency{To: to, From: from})
+		}
+	}
+	for _, n := range h.Nodes {
+		if n.Span = at(n.Span); n.Span != trace.None {
+			d.Builder.Run.Nodes = append(d.Builder.Run.Nodes, n)
+		}
+	}
 	return d.Builder.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})
 }

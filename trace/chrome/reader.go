@@ -51,7 +51,8 @@ type rows struct {
 type deferred struct {
 	boundaries []boundary // B, E and asynchronous events, to be paired
 	arrows     []arrow    // to be resolved
-	unread     []unread   // to be noted
+	graphs     graphs
+	unread     []unread // to be noted
 
 	operatorCalls []operatorCall // if there is an execution trace
 	recorded      *recorded      // the same
@@ -99,6 +100,7 @@ type (
 	}
 	launchInfo struct {
 		call        int32
+		kernel      trace.NameID // 0 if the call does not name it
 		grid, block [3]int32
 		shared      int32
 		bytes       int64
@@ -118,6 +120,7 @@ const (
 	annotation
 	deviceAnnotation
 	deviceWait
+	graphMarker // an event or a call of the host in a captured graph
 	pythonFrame
 	profilerWindow
 )
@@ -140,6 +143,8 @@ func categoryOf(cat []byte) category {
 		return deviceAnnotation
 	case "cuda_sync":
 		return deviceWait
+	case "graph_event_node", "graph_host_node":
+		return graphMarker
 	case "python_function":
 		return pythonFrame
 	case "Trace":
@@ -284,6 +289,9 @@ func (d *reader) complete(e *event) {
 	if !ok {
 		return
 	}
+	if e.args.annotation != nil {
+		e.args.spread()
+	}
 	name := d.name(e.name)
 	s := trace.Span{
 		Start:  start,
@@ -300,6 +308,9 @@ func (d *reader) complete(e *event) {
 		if e.args.collective != nil || d.IsCollective(name) {
 			s.Kind = trace.Collective
 		}
+		if d.o.Kernel != nil && e.dur != nil { // which is a part of the window
+			d.o.Kernel(Timing{d.Builder.NameOf(name), number(e.args.correlation), start, end - start, d.w.At(cap(d.w.B) - cap(e.dur)), len(e.dur)})
+		}
 	case memcpy, memset:
 		s.Kind, s.Lane = trace.Copy, d.track(e, onDevice)
 		s.Attr = d.copy(e, id, c, d.tracks[s.Lane].stream)
@@ -315,7 +326,7 @@ func (d *reader) complete(e *event) {
 		if e.args.dims != nil {
 			d.markerOp[id] = d.operands(e)
 		}
-	case deviceAnnotation:
+	case deviceAnnotation, graphMarker:
 		s.Lane = d.track(e, aboveDevice)
 	case deviceWait:
 		s.Lane = d.track(e, aboveDevice)
@@ -324,6 +335,9 @@ func (d *reader) complete(e *event) {
 		s.Lane = d.track(e, ofProfiler)
 	case foreign:
 		s.Lane = d.track(e, elsewhere)
+	}
+	if e.args.node != nil && (c == kernel || c == memcpy || c == memset || c == graphMarker) {
+		d.graphNode(e, id)
 	}
 	d.Builder.Add(s)
 }

@@ -104,11 +104,16 @@ func (d *reader) call(e *event, span trace.SpanID) int32 {
 // launch stores the geometry of a call: on AMD, the kernel's event may lack it.
 func (d *reader) launch(e *event, call int32) {
 	a := &e.args
-	if a.grid == nil && a.size == nil && a.bytes == nil {
+	if a.grid == nil && a.size == nil && a.bytes == nil && a.kernel == nil {
 		return
+	}
+	kernel := trace.NameID(0)
+	if a.kernel != nil {
+		kernel = d.name(a.kernel)
 	}
 	d.launches = trace.Append(&d.Builder, d.launches, launchInfo{
 		call:   call,
+		kernel: kernel,
 		grid:   triple(a.grid),
 		block:  triple(a.block),
 		shared: count(a.shared),
@@ -143,7 +148,8 @@ func (d *reader) operands(e *event) int32 {
 	if row, ok := d.ops[string(k)]; ok {
 		return row
 	}
-	op := trace.Operator{Name: d.string(e.name), Dims: assemble.Shapes(e.args.dims)}
+	op := trace.Operator{Name: d.string(e.name)}
+	op.Dims, op.Lists = assemble.Shapes(e.args.dims)
 	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
 		op.Types = nil
 	}

@@ -3,6 +3,8 @@ package chrome
 import (
 	"bytes"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
@@ -43,6 +45,9 @@ func (d *reader) track(e *event, p place) trace.LaneID {
 	k = append(k, pid...)
 	k = append(k, 0)
 	k = append(k, tid...)
+	if e.args.original != nil { // the row is for display, and joins work of several streams
+		k = append(append(k, 0, 0), e.args.original...)
+	}
 	if e.args.pidRaw != nil { // pids of a fused file may collide
 		k = append(k, 0)
 		k = append(k, e.args.rank...)
@@ -66,6 +71,9 @@ func newTrack(e *event, p place) track {
 			t.rank = int32(n)
 		}
 	}
+	if rank, pid, ok := mergedPid(t.pid); ok {
+		t.rank, device = rank, pid
+	}
 	if e.args.device != nil {
 		device = e.args.device
 	}
@@ -73,11 +81,41 @@ func newTrack(e *event, p place) track {
 		t.device = small(device)
 	}
 	var ok bool
+	if t.stream, ok = lex.Integer(e.args.original); ok {
+		return t
+	}
 	if t.stream, ok = lex.Integer(e.args.stream); !ok {
 		t.stream, _ = trailing(t.tid)
 	}
 	return t
 }
+
+// mergedPid splits a process of a file that SGLang merged of all ranks' profiles (its
+// --merge-profiles): "[TP03-DP00-PP00-EP03] 65212" is process 65212 of rank 3. The ranks of a
+// pipeline's stages follow each other in blocks of a thousand, which processes closes up.
+func mergedPid(pid string) (rank int32, in []byte, ok bool) {
+	label, process, ok := strings.Cut(pid, "] ")
+	if label, ok = strings.CutPrefix(label, "["); !ok || process == "" {
+		return 0, nil, false
+	}
+	ok = false // until its rank among those that split a layer
+	for _, part := range strings.Split(label, "-") {
+		n, err := strconv.ParseUint(part[min(2, len(part)):], 10, 31)
+		if err != nil || n >= maxMerged {
+			return 0, nil, false
+		}
+		switch part[:2] {
+		case "TP":
+			rank, ok = rank+int32(n), true
+		case "PP":
+			rank += int32(n) * maxMerged
+		}
+	}
+	return rank, []byte(process), ok
+}
+
+// maxMerged is more ranks than a stage of a merged file has.
+const maxMerged = 1000
 
 // trailing reads the number at the end of a text: 7 of "stream 7".
 func trailing(s string) (n int64, ok bool) {

@@ -34,6 +34,9 @@ type nativeHeader struct {
 	Waits     []trace.Wait   `json:",omitempty"`
 	Uses      []trace.Uses   `json:",omitempty"`
 	Accesses  []trace.Access `json:",omitempty"`
+
+	Depends []trace.Dependency `json:",omitempty"` // by numbers of X events
+	Nodes   []trace.Node       `json:",omitempty"`
 }
 
 // categories are the values of cat, by kind: Kineto's words if there are any. The
@@ -55,6 +58,9 @@ var categories = [...]string{
 
 const fillCategory = "gpu_memset"
 
+// callCategory is that of a call of the runtime that launches nothing.
+const callCategory = "cuda_driver"
+
 // A Flow is a further arrow between two spans, such as from a put to the wait that it ends.
 type Flow struct {
 	From, To   trace.SpanID
@@ -75,6 +81,17 @@ type Counter struct {
 // launched work. Times are exact. Read returns the same run, except for its ledger, and
 // skips the further arrows and the counters.
 func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
+	return WriteOf(w, run, nil, flows, counters)
+}
+
+// WriteOf is Write of a simulated run whose operators are known. Other tools find in it what
+// PyTorch's profiler writes: devices, process groups, the number of each kernel's operator. A
+// file of several ranks goes by the first of them.
+func WriteOf(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []Counter) error {
+	foreign, err := json.Marshal(newKinetoHeader(run, 0, of))
+	if err != nil {
+		return err
+	}
 	head, err := json.Marshal(nativeHeader{
 		Version:   nativeVersion,
 		Name:      run.Name,
@@ -89,18 +106,26 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 		Waits:     run.Waits,
 		Uses:      run.Uses,
 		Accesses:  run.Accesses,
+		Depends:   run.Depends,
+		Nodes:     run.Nodes,
 	})
 	if err != nil {
 		return err
 	}
-	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10)}
-	out.b = append(out.b, `{"schemaVersion":1,"displayTimeUnit":"ns","overlapse":`...)
+	out := writer{run: run, of: of, w: bufio.NewWriterSize(w, 64<<10), operators: operatorsOf(run, 0)}
+	out.b = append(out.b, foreign[:len(foreign)-1]...)
+	out.b = append(out.b, `,"displayTimeUnit":"ns","overlapse":`...)
 	out.b = append(out.b, head...)
 	out.b = append(out.b, `,"traceEvents":[`...)
 	out.rows()
 	for i := range run.Spans {
 		out.span(trace.SpanID(i))
 		out.arrow(trace.SpanID(i))
+	}
+	for i, d := range run.Depends {
+		from, to := run.Spans[d.From], run.Spans[d.To]
+		out.end("s", "ac2g", "ac2g", firstGraphFlow+i, from, from.End)
+		out.end("f", "ac2g", "ac2g", firstGraphFlow+i, to, to.Start)
 	}
 	for i, f := range flows {
 		out.end("s", "overlapse", f.Name, len(run.Spans)+i, run.Spans[f.From], f.Left)
@@ -118,9 +143,14 @@ func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error 
 
 type writer struct {
 	run   *trace.Run
+	of    *Operators // of a simulated run; nil: none, or the run's own
 	w     *bufio.Writer
 	b     []byte
 	comma bool
+	at    func(trace.Span) (pid, tid int64) // nil: rows of the run, from 1
+
+	row       int32          // of the rank whose operators other tools see
+	operators map[int64]bool // of it, by number: PyTorch's readers want one event for each that a kernel names
 }
 
 func (w *writer) flush() {
@@ -240,17 +270,17 @@ func (w *writer) span(id trace.SpanID) {
 	w.raw(`","name":`)
 	w.str(w.run.NameOf(s))
 	w.place(s)
-	w.raw(`,"ts":`)
-	w.b = lex.AppendMicros(w.b, s.Start)
-	w.raw(`,"dur":`)
-	w.b = lex.AppendMicros(w.b, s.Dur())
+	w.times(s)
 	w.raw(`,"args":{"device":`)
 	w.int(int64(w.run.Lanes[s.Lane].Device))
 	w.optional("parent", int32(s.Parent))
+	if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+		w.external(s, w.launched(id, s))
+	}
 	if s.Attr != trace.None {
 		switch {
 		case s.Kind == trace.HostCall || s.Kind == trace.Launch:
-			w.call(&w.run.Calls[s.Attr])
+			w.call(s, &w.run.Calls[s.Attr])
 		case s.Kind == trace.Compute || s.Kind == trace.Collective:
 			w.kernel(&w.run.Kernels[s.Attr])
 		case s.Kind == trace.Copy || s.Kind == trace.Transfer:
@@ -269,13 +299,27 @@ func categoryFor(run *trace.Run, s trace.Span) string {
 	if c := run.Copy(s); c != nil && s.Kind == trace.Copy && c.Dir == trace.Fill {
 		return fillCategory
 	}
+	if s.Kind == trace.HostCall && s.Attr != trace.None && run.Calls[s.Attr].Correlation != 0 {
+		return callCategory
+	}
 	return categories[s.Kind]
 }
 
 // place writes process and thread.
 func (w *writer) place(s trace.Span) {
-	w.field("pid", int64(w.run.RankOf(s)+1))
-	w.field("tid", int64(s.Lane)+1)
+	pid, tid := int64(w.run.RankOf(s)+1), int64(s.Lane)+1
+	if w.at != nil {
+		pid, tid = w.at(s)
+	}
+	w.field("pid", pid)
+	w.field("tid", tid)
+}
+
+func (w *writer) times(s trace.Span) {
+	w.raw(`,"ts":`)
+	w.b = lex.AppendMicros(w.b, s.Start)
+	w.raw(`,"dur":`)
+	w.b = lex.AppendMicros(w.b, s.Dur())
 }
 
 // arrow links device work to the call that launched it.

@@ -99,10 +99,12 @@ func sameRun(a, b *trace.Run) string {
 		Simulated bool
 		Uses      []trace.Uses
 		Accesses  []trace.Access
+		Depends   []trace.Dependency
+		Nodes     []trace.Node
 	}
 	return cmp.Diff(
-		rest{a.Name, a.Ranks, a.Lanes, a.Groups, a.Epoch, a.End, a.Simulated, a.Uses, a.Accesses},
-		rest{b.Name, b.Ranks, b.Lanes, b.Groups, b.Epoch, b.End, b.Simulated, b.Uses, b.Accesses})
+		rest{a.Name, a.Ranks, a.Lanes, a.Groups, a.Epoch, a.End, a.Simulated, a.Uses, a.Accesses, a.Depends, a.Nodes},
+		rest{b.Name, b.Ranks, b.Lanes, b.Groups, b.Epoch, b.End, b.Simulated, b.Uses, b.Accesses, b.Depends, b.Nodes})
 }
 
 func writeRead(t interface {

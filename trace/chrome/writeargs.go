@@ -1,9 +1,17 @@
 package chrome
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"cmp"
 
-func (w *writer) call(c *trace.Call) {
-	w.field("External id", c.External)
+	"github.com/overlapse/overlapse/trace"
+)
+
+func (w *writer) call(s trace.Span, c *trace.Call) {
+	if w.run.Lanes[s.Lane].Rank == w.row {
+		w.field("External id", c.External)
+	} else {
+		w.field("external id", c.External) // as Read takes it too: numbers repeat on each rank
+	}
 	w.field("correlation", c.Correlation)
 	w.optional("op", c.Op)
 }
@@ -37,11 +45,16 @@ func (w *writer) triple(name string, t [3]int32) {
 	w.raw("]")
 }
 
+// kinetoOps are PyTorch's names of collectives, as ProcessGroupNCCL.cpp records them.
+var kinetoOps = map[trace.CollectiveOp]string{
+	trace.AllReduce: "allreduce", trace.AllGather: "_allgather_base", trace.ReduceScatter: "_reduce_scatter_base",
+}
+
 // comm writes a collective's arguments under Kineto's names, for other tools; Read uses
 // the header's row.
 func (w *writer) comm(c *trace.Comm) {
 	w.raw(`,"Collective name":`)
-	w.str(c.Op.String())
+	w.str(cmp.Or(kinetoOps[c.Op], c.Op.String()))
 	w.field("Seq", c.Seq)
 	w.raw(`,"dtype":`)
 	w.str(c.DType)

@@ -25,8 +25,12 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 		return all, nil, nil
 	}
 	c = &companions{used: map[*assemble.Execution]bool{}}
+	alone := 0 // execution traces that may be read without a profile
 	for _, p := range all {
-		x, err := o.openExecution(p)
+		x, readable, err := o.openExecution(p)
+		if readable {
+			alone++
+		}
 		switch {
 		case err != nil && o.SkipBad != nil:
 			c.bad = append(c.bad, err)
@@ -43,6 +47,8 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 		return rest, nil, nil
 	case len(rest) == 0 && len(c.bad) > 0:
 		return nil, nil, c.bad[0]
+	case len(rest) == 0 && alone == len(c.all):
+		return all, nil, nil
 	case len(rest) == 0:
 		return nil, nil, assemble.Alone(c.all[0].File)
 	}
@@ -50,31 +56,33 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 	return rest, c, nil
 }
 
-// openExecution reads the part if it is an execution trace; else it returns nil.
-func (o Options) openExecution(p part) (*assemble.Execution, error) {
+// openExecution reads the part if it is an execution trace; else it returns nil. alone reports whether
+// its format may also be read without a profile.
+func (o Options) openExecution(p part) (x *assemble.Execution, alone bool, err error) {
 	if len(p.paths) != 1 {
-		return nil, nil
+		return nil, false, nil
 	}
 	o.Progress = nil // what is no execution trace is read again
 	f, err := o.open(p.paths[0])
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer f.Close()
 	in, err := o.input(f, o.nameOf(p.paths[0]))
 	if err != nil {
-		return nil, nil // its reader says so
+		return nil, false, nil // its reader says so
 	}
 	defer in.close()
 	for _, row := range o.formats {
 		if row.sniff(in.head, in.name) {
 			if row.execution == nil {
-				return nil, nil
+				return nil, false, nil
 			}
-			return row.execution(in.text(), in.name, o.budget.limit)
+			x, err = row.execution(in.text(), in.name, o.budget.limit)
+			return x, row.read != nil, err
 		}
 	}
-	return nil, nil
+	return nil, false, nil
 }
 
 // of returns the execution trace of a rank: the one whose file is named so, of

@@ -107,6 +107,7 @@ func (o Options) find(path string) (*reading, error) {
 		}
 		if !slices.ContainsFunc(r.files, func(f string) bool { return filepath.Dir(f) != dir }) {
 			r.execution = o.executionBelow(dir)
+			r.files = append(r.files, o.capturesBelow(dir)...)
 		}
 		return r, nil
 	default:
@@ -127,6 +128,7 @@ func (o Options) find(path string) (*reading, error) {
 	r.files = r.traces
 	if len(r.files) > 0 {
 		r.execution = o.executionBelow(path)
+		r.files = append(r.files, o.capturesBelow(path)...)
 	}
 	return r, nil
 }
@@ -147,7 +149,7 @@ func (r *reading) openFolder(o Options) (*trace.Run, error) {
 			run, execution = r.withExecution(run, o)
 			for _, name := range r.folders {
 				below := filepath.Join(r.path, name)
-				if slices.Contains(execution, below) {
+				if slices.Contains(execution, below) || name == captureFolder {
 					continue
 				}
 				run.Ledger.Add(trace.Noted, below, "folder ignored: open it separately", "", 0)

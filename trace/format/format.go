@@ -62,7 +62,7 @@ type format struct {
 	sniff      func(head []byte, file string) bool // by the first bytes, without compression, or by the name
 
 	read      func(in *input) (*trace.Run, error)                                      // nil where there is only a cure or execution
-	execution func(r io.Reader, file string, limit int64) (*assemble.Execution, error) // of an execution trace, which has no times
+	execution func(r io.Reader, file string, limit int64) (*assemble.Execution, error) // of an execution trace, beside a profile
 	noTrace   error                                                                    // cause of read's errors about a file that is of the format but no trace
 
 	cure  string // where read is nil; FILE is replaced with the name of the file
@@ -82,8 +82,9 @@ func table() []format {
 		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: readRocprofJSON, noTrace: rocprof.ErrNoTimes},
 		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution, noTrace: assemble.ErrNoTimes},
 		{
-			name: "execution trace of Chakra beside its Kineto file (.et)", extensions: []string{".et"}, sniff: func(head []byte, _ string) bool { return chakra.IsTrace(head) },
+			name: "execution trace of Chakra, with durations or beside its Kineto file (.et)", extensions: []string{".et"}, sniff: func(head []byte, _ string) bool { return chakra.IsTrace(head) },
 			execution: func(r io.Reader, file string, _ int64) (*assemble.Execution, error) { return chakra.Read(r, file) },
+			read:      func(in *input) (*trace.Run, error) { return chakra.ReadRun(in.text(), in.name) }, noTrace: assemble.ErrNoTimes,
 		},
 		{
 			name:       "Chrome trace events or PyTorch profiler (.json, .json.gz)",

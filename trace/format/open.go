@@ -118,10 +118,12 @@ const manySpans = 1 << 17
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is ignored and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
+	paths, captureFiles := splitCaptures(paths)
 	all := parts(paths)
 	for _, p := range all {
 		o.expect(p.paths)
 	}
+	o.expect(captureFiles)
 	all, companions, err := o.takeCompanions(all)
 	if err != nil {
 		return nil, err
@@ -151,10 +153,15 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		return nil, err
 	}
 	clear(read)
+	var captures []*trace.Run
+	found.runs, captures = capturesAmong(found.runs)
 	o.nameHosts(found.runs)
 	run, err := join(found.runs, name)
 	if err != nil {
 		return nil, err
+	}
+	if len(captures)+len(captureFiles) > 0 {
+		run = o.withCaptures(run, captures, captureFiles)
 	}
 	companions.noteUnused(run, o.SkipBad)
 	for _, err := range found.bad {

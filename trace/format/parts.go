@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
@@ -73,6 +74,9 @@ func (p part) open(o Options) (*trace.Run, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if len(run.Captured) > 0 {
+		run = assemble.NameGraphs(run, []*trace.Run{run})
 	}
 	for _, path := range p.twice {
 		run.Ledger.Add(trace.Noted, path, "ignored: the same as "+filepath.Base(p.paths[0]), "", 0)

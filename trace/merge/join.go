@@ -77,6 +77,7 @@ type source struct {
 	at     []trace.SpanID // by span: its id in the merged run, for its children and the work it launched
 
 	kernels, copies, waits int     // rows of the side tables
+	depends, nodes         int     // the same
 	order                  int     // among the sources
 	head                   nextKey // of the next span
 }
@@ -146,6 +147,8 @@ func (m *merger) add(r *trace.Run, index int) {
 		t.Waits = append(t.Waits, w)
 	}
 	s.kernels, s.copies, s.waits = len(r.Kernels), len(r.Copies), len(r.Waits)
+	s.depends, s.nodes = len(r.Depends), len(r.Nodes)
+	t.Depends, t.Nodes = append(t.Depends, r.Depends...), append(t.Nodes, r.Nodes...)
 	s.rows = m.addTables(r, groups, m.lags(r, firstRow))
 	t.Ledger.Entries = append(t.Ledger.Entries, r.Ledger.Entries...)
 	m.sources = append(m.sources, s)
@@ -175,12 +178,13 @@ func (m *merger) interleave() {
 		copy(heads, rest[:i])
 		heads[i] = s
 	}
-	t, firstWait := &m.b.Run, 0
+	t := &m.b.Run
+	waits, depends, nodes := t.Waits, t.Depends, t.Nodes
 	for _, s := range m.sources {
 		kernels, copies := t.Kernels[s.rows[trace.Compute]:], t.Copies[s.rows[trace.Copy]:]
-		waits := t.Waits[firstWait:]
-		firstWait += s.waits
 		trace.MapLaunches(kernels[:s.kernels], copies[:s.copies], waits[:s.waits], s.at)
+		trace.MapNodes(depends[:s.depends], nodes[:s.nodes], s.at)
+		waits, depends, nodes = waits[s.waits:], depends[s.depends:], nodes[s.nodes:]
 	}
 	m.sources = nil
 }

@@ -231,7 +231,7 @@ func oneMachine(runs []*trace.Run) bool {
 // only returns the result for a merge of a single run. It shares the run's tables.
 func (m *merger) only(r *trace.Run) *trace.Run {
 	run := *r
-	run.Name = m.name
+	run.Name, run.Captured = m.name, nil
 	run.Ledger.Entries = slices.Clone(r.Ledger.Entries)
 	m.noteMissing(&run)
 	run.Ledger.Sort()

@@ -102,6 +102,7 @@ func only(r *trace.Run, name string) *trace.Run {
 // of the whole run to its new id, or None.
 func refer(r *trace.Run, at []trace.SpanID) {
 	r.Kernels, r.Copies, r.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
-	trace.MapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.Depends, r.Nodes = slices.Clone(r.Depends), slices.Clone(r.Nodes)
+	r.Move(at)
 	r.MatchCollectives()
 }

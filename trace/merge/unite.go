@@ -42,7 +42,11 @@ func parts(r *trace.Run) (has [numParts]bool) {
 // unite joins runs that are parts of one rank: those with the same rank id, and a run
 // of only host calls with the single other run without rank id. The parts must share a
 // clock, and no two may be of the same kind.
+//
+// Runs that are profiles of several stages of the same ranks, as SGLang writes them, are joined
+// one after another.
 func unite(runs []*trace.Run) ([]*trace.Run, error) {
+	runs = closeGaps(runs)
 	var whole []*trace.Run
 	for _, r := range joinHostSide(runs) {
 		at := slices.IndexFunc(whole, func(w *trace.Run) bool { return sameRank(w, r) })
@@ -103,17 +107,20 @@ func joinParts(a, b *trace.Run) (*trace.Run, error) {
 		return &trace.SyntaxError{File: b.Ranks[0].Source, Msg: fmt.Sprintf(msg, b.Ranks[0].ID, a.Ranks[0].Source), Cure: cure}
 	}
 	hasA, hasB := parts(a), parts(b)
+	stages := ofStages(a, b)
 	for p := range numParts {
-		if hasA[p] && hasB[p] {
+		if hasA[p] && hasB[p] && !stages {
 			return nil, fail("rank %d is also in %s, and both have "+p.String(), "give one file per rank, all of the same profiled window")
 		}
 	}
 	switch {
 	case hasA == [numParts]bool{} && hasB == [numParts]bool{}:
 		return nil, fail("rank %d is also in %s", "give one file per rank, all of the same profiled window")
+	case stages && !consecutive(a, b):
+		return nil, fail("rank %d is also in %s, and both stages were profiled at the same time", "give the file of one stage")
 	case !oneClock(a, b):
 		return nil, fail("rank %d is also in %s, and the relation of their clocks is unknown", "give one of them, or parts on one clock")
-	case apart(a, b) > 0:
+	case apart(a, b) > 0 && !stages:
 		return nil, fail("rank %d is also in %s, "+trace.Roughly(apart(a, b))+" apart", "give the files of one profiled window")
 	}
 	m := merger{name: a.Name, ranks: []alignment{{known: true}}, parts: true, simulated: a.Simulated}
@@ -129,7 +136,7 @@ func joinParts(a, b *trace.Run) (*trace.Run, error) {
 	m.interleave()
 	t := &m.b.Run
 	m.b.Note(trace.Noted, b.Ranks[0].Source, "joined with "+a.Ranks[0].Source+": parts of one rank", "", 0)
-	if !linkParts(t) {
+	if !stages && !linkParts(t) {
 		for i := calls; i < len(t.Calls); i++ {
 			t.Calls[i].Correlation = 0
 		}

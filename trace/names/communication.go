@@ -27,13 +27,28 @@ var communicationKernels = [...]communicationKernel{
 	{"deep_ep clean_low_latency_buffer", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
 	{"deep_ep dispatch", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
 	{"deep_ep combine", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
-	{"dpsk::ep notify", trace.Barrier, "deepseek-ai/profile-data, a version before the public one"},
-	{"dpsk::ep dispatch", trace.AllToAll, "deepseek-ai/profile-data, a version before the public one"},
-	{"dpsk::ep combine", trace.AllToAll, "deepseek-ai/profile-data, a version before the public one"},
+	{"dpsk notify", trace.Barrier, "deepseek-ai/profile-data, DeepEP before it was public"},
+	{"dpsk dispatch", trace.AllToAll, "deepseek-ai/profile-data, DeepEP before it was public"},
+	{"dpsk combine", trace.AllToAll, "deepseek-ai/profile-data, DeepEP before it was public"},
+	{"hybrid_ep sync", trace.Barrier, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
+	{"hybrid_ep dispatch", trace.AllToAll, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
+	{"hybrid_ep combine", trace.AllToAll, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
+	{"nccl_ep dispatch", trace.AllToAll, "NVIDIA/nccl contrib/nccl_ep/device"},
+	{"nccl_ep combine", trace.AllToAll, "NVIDIA/nccl contrib/nccl_ep/device"},
+	{"mooncake_ep dispatch", trace.AllToAll, "kvcache-ai/Mooncake mooncake-ep"},
+	{"mooncake_ep combine", trace.AllToAll, "kvcache-ai/Mooncake mooncake-ep"},
+	{"uccl notify", trace.Barrier, "uccl-project/uccl ep/src"},
+	{"uccl clean_low_latency_buffer", trace.Barrier, "uccl-project/uccl ep/src"},
+	{"uccl dispatch", trace.AllToAll, "uccl-project/uccl ep/src"},
+	{"uccl combine", trace.AllToAll, "uccl-project/uccl ep/src"},
 	{"epdispatch barrier", trace.Barrier, "ROCm/mori src/ops/dispatch_combine"},
 	{"epcombinesync", trace.Barrier, "ROCm/mori src/ops/dispatch_combine"},
 	{"epdispatch", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
 	{"epcombine", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"allgather sdma", trace.AllGather, "ROCm/mori include/mori/collective/allgather"},
+	{"all2all sdma", trace.AllToAll, "ROCm/mori include/mori/collective/all2all"},
+	{"allreduce sdma", trace.AllReduce, "ROCm/mori include/mori/collective/allreduce"},
+	{"moealltoallkernel", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/fusedMoeCommKernels.cu; flashinfer comm/trtllm_alltoall.cuh"},
 	{"moea2adispatch", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
 	{"moea2acombine", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
 	{"a2a_dispatch_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
@@ -64,6 +79,8 @@ var communicationKernels = [...]communicationKernel{
 	{"_shot_all_reduce", trace.AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
 	{"all_reduce_ _shot", trace.AllReduce, "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
 	{"_all_reduce_kernel", trace.AllReduce, "meta-pytorch/kraken"},
+	{"persistent_all_", trace.UnknownOp, "ROCm/iris iris/ccl"},
+	{"persistent_reduce_scatter", trace.ReduceScatter, "ROCm/iris iris/ccl"},
 	{"mscclpp", trace.UnknownOp, "microsoft/mscclpp src/ext/collectives, src/core/executor"},
 	{"rocshmem barrier", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
 	{"rocshmem quiet", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
@@ -80,10 +97,12 @@ var communicationKernels = [...]communicationKernel{
 
 // computeDespiteName are words of compute kernels whose names also hold words of
 // communication kernels: Inductor names a fused kernel after the operators whose outputs it
-// reads, DeepEP counts tokens by rank before it sends them, and buffers are cleared.
+// reads, DeepEP counts tokens by rank before it sends them and copies them out of its buffer
+// behind, and buffers are cleared.
 var computeDespiteName = [...]string{
 	"triton_poi_", "triton_per_", "triton_red_", "triton_for_", "triton_tem_", "triton_fused_", "triton__",
-	"get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
+	"triton_mm_", "triton_unk_", "get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
+	"dispatch_copy_epilogue", "combine_reduce_epilogue", "moealltoallmemset",
 }
 
 // communicationOf returns the row that matches a kernel's name, or nil.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -25,6 +26,9 @@ const (
 	fillTable    = "CUPTI_ACTIVITY_KIND_MEMSET"
 	runtimeTable = "CUPTI_ACTIVITY_KIND_RUNTIME"
 	rangeTable   = "NVTX_EVENTS"
+	graphTable   = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" // whole CUDA graphs, where their nodes are not traced
+	waitTable    = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+	recordTable  = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 )
 
 // HasTables reports whether a database with these tables is one of Nsight Systems.
@@ -38,12 +42,14 @@ func HasTables(tables []string) bool {
 type reader struct {
 	*assemble.Session
 	sqldb.Scan
-	texts sqldb.Texts   // StringIds
-	ranks map[int32]int // that ranges named, by process row
+	texts    sqldb.Texts   // StringIds
+	ranks    map[int32]int // that ranges named, by process row
+	graphs   []launch      // calls that launch a CUDA graph
+	payloads schemas       // of NVTX
 }
 
-// ReadDB reads a database: kernels, copies, fills, calls of the CUDA runtime
-// and NVTX ranges. Times are nanoseconds from the start of the session, which
+// ReadDB reads a database: kernels, CUDA graphs, copies, fills, waits, calls of the CUDA
+// runtime and NVTX ranges. Times are nanoseconds from the start of the session, which
 // the file dates; grids are in blocks.
 func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	if !slices.Contains(db.Tables(), "StringIds") {
@@ -56,6 +62,8 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	d.kernels()
 	d.copies()
 	d.calls()
+	d.wholeGraphs()
+	d.waits()
 	d.ranges()
 	if d.Err != nil {
 		return nil, d.Err
@@ -87,7 +95,9 @@ func (d *reader) processes() {
 	// Only processes that have records become rows; of all others on the
 	// machine a table may tell, too.
 	d.Each(kernelTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
-	d.Each(copyTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	for _, t := range [...]string{graphTable, copyTable} {
+		d.Each(t, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	}
 	d.Each(runtimeTable, []string{"globaltid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
 	for i := range d.Processes {
 		d.Processes[i].Host = host
@@ -182,7 +192,11 @@ func (d *reader) calls() {
 			name = d.Builder.Intern(callVersion.ReplaceAllString(d.texts.Of[r.Int(4)], ""))
 			plain[r.Int(4)] = name
 		}
-		d.AddCall(d.process(r.Int(2)), &assemble.Call{
+		process := d.process(r.Int(2))
+		if strings.HasPrefix(d.Builder.NameOf(name), "cudaGraphLaunch") {
+			d.graphs = append(d.graphs, launch{process, r.Int(3), r.Number})
+		}
+		d.AddCall(process, &assemble.Call{
 			Name: name, Thread: r.Int(2) & 0xffffff, Correlation: r.Int(3), Start: start, End: end,
 		})
 	})
@@ -201,7 +215,8 @@ var mpiRank = regexp.MustCompile(`^MPI Rank (\d{1,6})$`)
 
 // ranges reads NVTX. Ranges of NCCL are calls of a collective library.
 func (d *reader) ranges() {
-	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid", "jsontext", "jsontextid"}, func(r sqldb.Row) {
+	d.payloads = d.readSchemas()
+	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid", "jsontext", "jsontextid", "binarydata"}, func(r sqldb.Row) {
 		text := r.Text(4)
 		if r.Null(4) {
 			text = d.texts.Of[r.Int(5)]
@@ -231,48 +246,25 @@ func (d *reader) ranges() {
 			Name: d.Builder.Intern(text), Thread: r.Int(3) & 0xffffff, Start: trace.Time(start), End: trace.Time(end), Marker: !nccl, Collective: nccl,
 		}
 		if nccl {
-			payload := r.Text(6)
+			object := r.Text(6)
 			if r.Null(6) {
-				payload = d.texts.Of[r.Int(7)]
+				object = d.texts.Of[r.Int(7)]
 			}
-			c.Arguments = arguments(payload)
+			p, ok := d.payloads.decode(r.Text(8))
+			if object != "" {
+				ok = json.Unmarshal([]byte(object), &p) == nil
+			}
+			switch {
+			case ok:
+				c.Arguments = p.arguments()
+			case names.CollectiveOpIn(text) != trace.UnknownOp && !strings.HasPrefix(text, "nccl:"): // PyTorch's ranges have none
+				d.Builder.NoteKernel(trace.Noted, d.Name, "of NCCL without a size: this export has no NVTX payloads (nsys export --type sqlite --include-json true has them)", "row", r.Number)
+			}
 		}
 		if !d.AddCall(process, &c) {
 			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
 		}
 	})
-}
-
-// A payload is that of a range of NCCL, a JSON object with the names of
-// nvtx_payload_schemas.h. Versions write numbers or strings.
-type payload struct {
-	Communicator json.Number `json:"NCCL communicator ID"`
-	Bytes        json.Number `json:"Message size [bytes]"`
-	Ranks        json.Number `json:"No. of ranks"`
-	Root         json.Number `json:"Root"`
-	Peer         json.Number `json:"Peer rank"`
-}
-
-// arguments reads a payload, or returns nil where there is none.
-func arguments(text string) *assemble.Arguments {
-	var p payload
-	if text == "" || json.Unmarshal([]byte(text), &p) != nil {
-		return nil
-	}
-	a := &assemble.Arguments{Peer: trace.None}
-	a.Bytes, _ = p.Bytes.Int64()
-	if n, err := p.Ranks.Int64(); err == nil {
-		a.Ranks = int(assemble.Narrow(n))
-	}
-	if p.Communicator != "" {
-		a.Communicator = "NCCL " + p.Communicator.String()
-	}
-	for _, peer := range [...]json.Number{p.Root, p.Peer} {
-		if n, err := peer.Int64(); err == nil && n >= 0 {
-			a.Peer = assemble.Narrow(n)
-		}
-	}
-	return a
 }
 
 // devices reads the properties of GPUs.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,10 +51,28 @@ CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);
 INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'node1');
 `, global7, thread8)
 
+// graphs adds what versions from 2025.5 on have: CUDA graphs as a whole, recorded events and waits, and NVTX payloads.
+var graphs = fmt.Sprintf(`
+INSERT INTO StringIds VALUES (6, 'cudaGraphLaunch_v10000'), (7, 'cudaStreamWaitEvent_v3020'), (8, 'cudaEventRecord_v3020');
+CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INTEGER, "end" INTEGER, deviceId INTEGER, contextId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, graphId INTEGER, graphExecId INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (400, 450, 1, 1, NULL, 9, 30, %[1]d, 1, 2);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (310, 312, %[2]d, 20, 8), (320, 322, %[2]d, 21, 7), (350, 360, %[2]d, 30, 6), (370, 380, %[2]d, 31, 6);
+CREATE TABLE CUPTI_ACTIVITY_KIND_CUDA_EVENT (timestamp INTEGER, deviceId INTEGER, contextId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, eventId INTEGER, eventSyncId INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_CUDA_EVENT VALUES (0, 1, 1, NULL, 8, 20, %[1]d, 5, 77);
+CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER, "end" INTEGER, deviceId INTEGER, contextId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, deprecatedSyncType INTEGER, syncType INTEGER, eventId INTEGER, eventSyncId INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (320, 322, 1, 1, NULL, 9, 21, %[1]d, NULL, 2, 5, 77), (330, 335, 1, 1, NULL, 7, 22, %[1]d, NULL, 3, 0, 0),
+	(340, 341, 1, 1, NULL, 9, 23, %[1]d, NULL, 2, 4294967295, 4294967295), (345, 346, 1, 1, NULL, 4294967295, 24, %[1]d, NULL, 1, 5, 77), (345, 346, 1, 1, NULL, 0, 24, %[1]d, NULL, 0, 0, 0);
+CREATE TABLE NVTX_PAYLOAD_SCHEMA_ENTRIES (domainId INTEGER, schemaId INTEGER, idx INTEGER, flags INTEGER, type INTEGER, name TEXT, description TEXT, arrayOrUnionDetail INTEGER, offset INTEGER);
+INSERT INTO NVTX_PAYLOAD_SCHEMA_ENTRIES VALUES (1, 9, 0, NULL, 18, 'NCCL communicator ID', NULL, NULL, NULL), (1, 9, 1, NULL, 22, 'Message size [bytes]', NULL, NULL, 8), (1, 9, 2, NULL, 5, 'Peer rank', NULL, NULL, 16), (1, 9, 3, NULL, 5, 'Other', NULL, NULL, 20), (1, 9, 3, NULL, 18, 'Root', NULL, NULL, 24);
+ALTER TABLE NVTX_EVENTS ADD COLUMN binaryData TEXT;
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (201, 205, %[2]d, 12, 2);
+INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid, binaryData) VALUES (200, 206, 59, 'ncclAllReduce', %[2]d, X'0100000000000000090000000000000018000000000000003800000000000000EFBEADDE00000000000400000000000003000000FFFFFFFF'), (400, 401, 59, 'ncclSend', %[2]d, NULL);
+`, global7, thread8)
+
 // TestDamagedTables damages every table and column. The reader never panics: it returns an
 // error about the file, or a valid run.
 func TestDamagedTables(t *testing.T) {
-	sqldbtest.Damage(t, script, func(t *testing.T, data []byte, did string) {
+	sqldbtest.Damage(t, script+graphs, func(t *testing.T, data []byte, did string) {
 		t.Helper()
 		db, err := sqldb.Load(bytes.NewReader(data), "damaged")
 		if err != nil {
@@ -130,6 +149,68 @@ INSERT INTO NVTX_EVENTS VALUES (200, 206, 59, 'ncclAllReduce', %[1]d, NULL, '{"N
 	}
 	if g := run.Groups; len(g) != 1 || g[0].Name != "NCCL 10159970886766084423" || g[0].Size != 4 {
 		t.Errorf("groups %+v", g)
+	}
+}
+
+// Graphs that are traced as a whole are one kernel each; a stream's wait names the recording of its event.
+func TestReadDBGraphs(t *testing.T) {
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+graphs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(run.Spans, func(s trace.Span) bool { return run.NameOf(s) == "CUDA graph 2" })
+	if i < 0 {
+		t.Fatal("no graph")
+	}
+	if s := run.Spans[i]; s.Kind != trace.Compute || s.Start != 395 || s.End != 445 || run.Lanes[s.Lane].ID != 9 || run.NameOf(run.Spans[run.LaunchOf(s)]) != "cudaGraphLaunch" {
+		t.Errorf("graph %+v", s)
+	}
+	call := func(correlation int64) trace.SpanID {
+		return trace.SpanID(slices.IndexFunc(run.Spans, func(s trace.Span) bool {
+			return (s.Kind == trace.HostCall || s.Kind == trace.Launch) && run.Calls[s.Attr].Correlation == correlation
+		}))
+	}
+	want := []trace.Wait{
+		{Device: 1, Start: 315, End: 317, Stream: 9, On: 8, Record: 20, Correlation: 21, Call: call(21), Recorded: call(20)},
+		{Device: 1, Start: 325, End: 330, Stream: trace.None, On: 7, Correlation: 22, Call: trace.None, Recorded: trace.None},
+		{Device: 1, Start: 335, End: 336, Stream: 9, On: trace.None, Correlation: 23, Call: trace.None, Recorded: trace.None},
+		{Device: 1, Start: 340, End: 341, Stream: trace.None, On: 8, Record: 20, Correlation: 24, Call: trace.None, Recorded: call(20)},
+	}
+	if diff := cmp.Diff(want, run.Waits); diff != "" {
+		t.Errorf("waits, -want +got:\n%s", diff)
+	}
+	if c := run.Comms; len(c) != 1 || c[0].In != 1024 || c[0].Peer != 3 || len(run.Groups) != 1 || run.Groups[0].Name != "NCCL 3735928559" {
+		t.Errorf("collectives %+v, groups %+v", c, run.Groups)
+	}
+	noted := map[string]int{}
+	for _, e := range run.Ledger.Entries {
+		if e.Action == trace.Noted {
+			noted[e.Reason[:20]] = e.Kernels
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"recorded as a whole ": 1, "known only by the la": 1, "of NCCL without a si": 1}, noted); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Sends and receives in PyTorch's range of an all-to-all are one.
+func TestReadDBAllToAll(t *testing.T) {
+	object := func(peer int) string {
+		return fmt.Sprintf(`'{"NCCL communicator ID":7,"Message size [bytes]":512,"Peer rank":%d}'`, peer)
+	}
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+fmt.Sprintf(`
+UPDATE StringIds SET value = 'ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096>)' WHERE id = 4;
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (206, 207, %[1]d, 12, 2);
+ALTER TABLE NVTX_EVENTS ADD COLUMN jsonText TEXT;
+INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid, jsonText) VALUES (200, 209, 59, 'nccl:all_to_all, op_id = 9', %[1]d, NULL),
+	(201, 202, 59, 'ncclGroupStart', %[1]d, NULL), (202, 203, 59, 'ncclSend', %[1]d, %[2]s), (203, 204, 59, 'ncclRecv', %[1]d, %[2]s),
+	(204, 205, 59, 'ncclSend', %[1]d, %[3]s), (205, 205, 59, 'ncclRecv', %[1]d, %[3]s), (205, 208, 59, 'ncclGroupEnd', %[1]d, NULL);
+`, thread8, object(0), object(1))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := run.Comms; len(c) != 1 || c[0].Op != trace.AllToAll || c[0].In != 1024 || c[0].Out != 1024 || c[0].Peer != trace.None {
+		t.Errorf("collectives %+v", c)
 	}
 }
 

@@ -38,9 +38,15 @@ func unionOf(all []Interval) set {
 	return u
 }
 
+// after is the number of intervals that end at a time or before.
+func (s set) after(t trace.Time) int {
+	n, _ := slices.BinarySearchFunc(s, t+1, func(i Interval, t trace.Time) int { return cmp.Compare(i.End, t) })
+	return n
+}
+
 // within returns the part of s from one time to another.
 func (s set) within(from, to trace.Time) set {
-	first, _ := slices.BinarySearchFunc(s, from+1, func(i Interval, t trace.Time) int { return cmp.Compare(i.End, t) })
+	first := s.after(from)
 	after, _ := slices.BinarySearchFunc(s, to, func(i Interval, t trace.Time) int { return cmp.Compare(i.Start, t) })
 	if from >= to || first >= after {
 		return nil
@@ -76,6 +82,9 @@ func (s set) union(t set) set {
 
 // shared is |s ∩ t|.
 func (s set) shared(t set) (sum trace.Time) {
+	if len(s) > 0 { // the sets of a whole run are long
+		t = t[t.after(s[0].Start):]
+	}
 	for len(s) > 0 && len(t) > 0 {
 		sum += Interval{max(s[0].Start, t[0].Start), min(s[0].End, t[0].End)}.Length()
 		if s[0].End < t[0].End {

@@ -15,6 +15,7 @@ const (
 	packetTimestampClock = 58
 	packetDefaults       = 59
 	packetTrack          = 60
+	packetStage          = 53
 
 	// TracePacketDefaults, TrackEventDefaults
 	defaultsTimestampClock = 58
@@ -26,8 +27,36 @@ const (
 	internedEvents     = 2
 	internedKeys       = 3
 	internedValues     = 29
+	internedContexts   = 23
+	internedStages     = 24
+	internedKernels    = 1000
+	internedArguments  = 1001
 	entryID            = 1
 	entryText          = 2
+	entryDemangled     = 3 // of a kernel
+	entryCategory      = 4 // of a stage; 2: compute
+
+	// GpuRenderStageEvent, and its parts
+	stageID       = 1
+	stageDuration = 2
+	stageContext  = 5
+	stageExtra    = 6
+	stageGPU      = 11
+	stageQueue    = 13
+	stageKind     = 14
+	stageMask     = 15
+	stageName     = 17
+	stageWaits    = 18
+	stageKernel   = 19
+	stageNameID   = 20
+	stageLaunch   = 21
+	launchGrid    = 1
+	launchBlock   = 2
+	launchArg     = 3
+	argNameID     = 1
+	argName       = 2
+	argInt        = 3
+	argUint       = 4
 
 	// TrackDescriptor, ProcessDescriptor, ThreadDescriptor
 	trackUUID       = 1
@@ -49,4 +78,5 @@ const (
 	eventTrack       = 11
 	eventCategory    = 22
 	eventName        = 23
+	eventGPU         = 3000 // GpuCorrelation: 1 is ids of stages that the event launched
 )

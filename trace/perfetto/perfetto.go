@@ -1,12 +1,15 @@
 // Package perfetto reads Perfetto's protobuf traces (.pftrace,
 // .perfetto-trace): those of rocprofv3, whose slices become kernels, copies and
-// calls, and any other, whose slices become markers on the tracks they have.
+// calls, those of PyTorch, whose render stages of GPUs do, and any other, whose slices become
+// markers on the tracks they have.
 //
 //	bytes ── packets ──▶ interned names, tracks, clocks ──▶ begin and end ──▶ slices ──▶ session ──▶ trace.Run
+//	                                                    └──────────────────▶ stages ──┘
 package perfetto
 
 import (
 	"bytes"
+	"cmp"
 	"compress/zlib"
 	"errors"
 	"io"
@@ -36,14 +39,15 @@ const (
 func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader) (*trace.Run, error) {
 	d := &reader{
 		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
-		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{},
+		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{}, operators: map[string]int32{},
 	}
 	if err := wire.Messages(r, file, "packet", maxPacket, packetField, d.packet); err != nil {
 		return nil, err
 	}
 	d.closeAll()
+	d.joinStages()
 	if d.Builder.Len() == 0 {
-		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: ErrNoSlices, Cure: "record track events: with rocprofv3, --kernel-trace or --sys-trace"}
+		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: ErrNoSlices, Cure: "record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace"}
 	}
 	return d.Finish(0), nil
 }
@@ -56,7 +60,9 @@ type reader struct {
 	tracks    map[uint64]*track
 	order     []uint64           // of tracks, as they were described
 	open      map[uint64][]slice // by track: begun and not ended
-	processes map[int64]int32    // by process id
+	stages    stages
+	operators map[string]int32 // numbers of rows of the builder's, from 1
+	processes map[int64]int32  // by process id
 	last      trace.Time
 	depth     int // of compressed packets in each other
 }
@@ -64,8 +70,11 @@ type reader struct {
 // A sequence is a writer of packets, which interns its strings.
 type sequence struct {
 	events, categories, keys, values map[uint64]string
-	clock                            uint64 // of timestamps that name none; 0: boot time
-	track                            uint64 // of events that name none
+	kinds, kernels, arguments        map[uint64]string // of stages and queues, kernels, arguments of launches
+	compute                          map[uint64]bool   // kinds of stages that are kernels
+	pids                             map[uint64]int64  // by context
+	clock                            uint64            // of timestamps that name none; 0: boot time
+	track                            uint64            // of events that name none
 }
 
 // A track is where events happen: a thread, or what the writer made up.
@@ -84,7 +93,8 @@ type slice struct {
 	category string
 	start    trace.Time
 	notes    notes
-	at       int64 // in the file
+	submits  []uint64 // stages of a GPU that it launched
+	at       int64    // in the file
 }
 
 func (d *reader) sequence(id uint64) *sequence {
@@ -98,7 +108,10 @@ func (d *reader) sequence(id uint64) *sequence {
 }
 
 func (s *sequence) clear() {
-	s.events, s.categories, s.keys, s.values = map[uint64]string{}, map[uint64]string{}, map[uint64]string{}, map[uint64]string{}
+	for _, table := range []*map[uint64]string{&s.events, &s.categories, &s.keys, &s.values, &s.kinds, &s.kernels, &s.arguments} {
+		*table = map[uint64]string{}
+	}
+	s.compute, s.pids = map[uint64]bool{}, map[uint64]int64{}
 }
 
 // A packet is what its fields say, gathered before any of it is acted on: the
@@ -107,6 +120,7 @@ type packet struct {
 	time, clock, sequence                             uint64
 	hasTime, hasClock, cleared, dropped               bool
 	event, interned, defaults, track, clocks, squeeze []byte
+	stage                                             []byte
 }
 
 func (d *reader) packet(message []byte, at int64) error {
@@ -138,6 +152,8 @@ func (d *reader) packet(message []byte, at int64) error {
 			p.defaults = f.Bytes
 		case packetTrack:
 			p.track = f.Bytes
+		case packetStage:
+			p.stage = f.Bytes
 		}
 	}
 	if len(f.Rest) > 0 {
@@ -163,6 +179,9 @@ func (d *reader) packet(message []byte, at int64) error {
 	}
 	if p.event != nil {
 		d.event(s, &p, at)
+	}
+	if p.stage != nil {
+		d.stage(s, &p, at)
 	}
 	return nil
 }
@@ -212,18 +231,39 @@ func (s *sequence) intern(message []byte) {
 			table = s.keys
 		case internedValues:
 			table = s.values
+		case internedStages:
+			table = s.kinds
+		case internedKernels:
+			table = s.kernels
+		case internedArguments:
+			table = s.arguments
+		case internedContexts:
 		default:
 			continue
 		}
-		var id uint64
-		var text string
+		var id, number, category uint64
+		var text, demangled string
 		for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
 			switch f.ID {
 			case entryID:
 				id = f.Number
 			case entryText:
-				text = string(f.Bytes)
+				text, number = string(f.Bytes), f.Number
+			case entryDemangled:
+				demangled = string(f.Bytes)
+			case entryCategory:
+				category = f.Number
 			}
+		}
+		const compute = 2
+		switch f.ID {
+		case internedContexts:
+			s.pids[id] = int64(int32(number))
+			continue
+		case internedStages:
+			s.compute[id] = category == compute
+		case internedKernels:
+			text = cmp.Or(demangled, text)
 		}
 		table[id] = text
 	}
@@ -301,18 +341,18 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 			e.category = string(f.Bytes)
 		case eventName:
 			e.name = string(f.Bytes)
+		case eventGPU:
+			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+				if f.ID == 1 {
+					e.submits = wire.Varints(e.submits, &f)
+				}
+			}
 		}
 	}
-	number := s.clock
-	if p.hasClock {
-		number = p.clock
-	}
-	ns, ok := d.clocks.boot(p.sequence, number, p.time)
-	if !p.hasTime || !ok {
-		d.Builder.Note(trace.Skipped, d.Name, "an event without a time", "byte", at)
+	var ok bool
+	if e.start, ok = d.time(s, p, at); !ok {
 		return
 	}
-	e.start = trace.Time(ns)
 	d.last = max(d.last, e.start)
 	switch kind {
 	case begin:
@@ -332,6 +372,20 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 	default:
 		d.Builder.Note(trace.Skipped, d.Name, "counters and other events that are no slices", "byte", at)
 	}
+}
+
+// time is the time of a packet; a packet without one is noted.
+func (d *reader) time(s *sequence, p *packet, at int64) (t trace.Time, ok bool) {
+	number := s.clock
+	if p.hasClock {
+		number = p.clock
+	}
+	ns, ok := d.clocks.boot(p.sequence, number, p.time)
+	if !p.hasTime || !ok {
+		d.Builder.Note(trace.Skipped, d.Name, "an event without a time", "byte", at)
+		return 0, false
+	}
+	return trace.Time(ns), true
 }
 
 // closeAll ends what never ended at the end of the trace.

@@ -179,7 +179,7 @@ func TestReadErrors(t *testing.T) {
 		{"no packet", []byte("\x08\x01"), "t:byte 0: no packet begins here: field 1 of type 0"},
 		{"too large", []byte("\x0a\xff\xff\xff\xff\x7f"), "t:byte 0: a packet of 34359738367 bytes: the most is 268435456"},
 		{"no message", traceOf(message("\x0a\x05a")), "t:byte 0: a packet is not a protobuf message (is this a Perfetto trace?)"},
-		{"nothing", traceOf(trackOf(1, 0, "x", 0, nil)), "t: nothing to show: no slices (record track events: with rocprofv3, --kernel-trace or --sys-trace)"},
+		{"nothing", traceOf(trackOf(1, 0, "x", 0, nil)), "t: nothing to show: no slices (record track events or render stages: with rocprofv3, --kernel-trace or --sys-trace)"},
 	} {
 		_, err := Read(bytes.NewReader(c.data), "t", unbounded)
 		var syntax *trace.SyntaxError
@@ -211,6 +211,7 @@ func TestReadBoundsCompressedPackets(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	f.Add(rocprofTrace())
+	f.Add(stagesTrace())
 	f.Add(traceOf(message{}.n(10, 3).m(6, message{}.m(1, message{}.n(1, 64).n(2, 1<<62).n(3, 1).n(4, 1<<40))), event(1<<63, 1, 5, "a", "b")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		run, err := Read(bytes.NewReader(data), "fuzz", unbounded)

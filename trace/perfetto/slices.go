@@ -1,11 +1,13 @@
 package perfetto
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/wire"
 )
@@ -16,12 +18,15 @@ type notes struct {
 	lds, vgprs, accumVGPRs             int64
 	workgroup, grid, bytes             int64
 	agent, from, to, operation         string
+	external                           int64  // of PyTorch's operators, as are dims and types
+	dims, types                        string // lists in JSON
 }
 
 // add takes in one annotation.
 func (n *notes) add(s *sequence, message []byte) {
 	var key, text string
 	var number int64
+	whole := message
 	for f := (wire.Field{Rest: message}); f.Next(); {
 		switch f.ID {
 		case 1:
@@ -42,8 +47,14 @@ func (n *notes) add(s *sequence, message []byte) {
 		}
 	}
 	switch strings.ToLower(key) {
-	case "corr_id":
+	case "corr_id", "correlation":
 		n.correlation = number
+	case "external id":
+		n.external = number
+	case "input dims":
+		n.dims = string(appendJSON(nil, s, whole, 0))
+	case "input type":
+		n.types = string(appendJSON(nil, s, whole, 0))
 	case "queue":
 		n.queue = number
 	case "stream_id", "stream":
@@ -73,6 +84,34 @@ func (n *notes) add(s *sequence, message []byte) {
 	}
 }
 
+// appendJSON appends the value of an annotation in JSON.
+func appendJSON(b []byte, s *sequence, message []byte, depth int) []byte {
+	const deep = 8
+	before, list := len(b), false
+	for f := (wire.Field{Rest: message}); f.Next() && depth < deep; {
+		switch f.ID {
+		case 2, 3, 4:
+			return strconv.AppendInt(b, int64(f.Number), 10)
+		case 6:
+			return lex.AppendString(b, string(f.Bytes))
+		case 17:
+			return lex.AppendString(b, s.values[f.Number])
+		case 12:
+			if !list {
+				b = append(b, '[')
+			} else {
+				b = append(b, ',')
+			}
+			list = true
+			b = appendJSON(b, s, f.Bytes, depth+1)
+		}
+	}
+	if !list {
+		return append(b[:before], "[]"...)
+	}
+	return append(b, ']')
+}
+
 // word is a value that some versions write as a number.
 func word(text string, number int64) string {
 	if text == "" {
@@ -96,12 +135,7 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		d.tracks[uuid] = t
 		d.order = append(d.order, uuid)
 	}
-	pid := d.pid(t)
-	process, ok := d.processes[pid]
-	if !ok {
-		process = d.Process(strconv.FormatInt(pid, 10), pid, d.Name)
-		d.processes[pid] = process
-	}
+	process := d.process(d.pid(t))
 	name := d.Builder.Intern(s.name)
 	var good bool
 	switch category := s.category; category {
@@ -114,9 +148,16 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		}
 		good = d.AddCopy(process, &c)
 	default:
-		c := assemble.Call{Name: name, Thread: t.tid, Correlation: s.notes.correlation, Start: s.start, End: end}
+		c := assemble.Call{Name: name, Thread: t.tid, Correlation: s.notes.correlation, External: s.notes.external, Start: s.start, End: end}
 		c.Collective = category == "rccl_api"
 		c.Marker = category == "marker_api" || !strings.HasSuffix(category, "_api")
+		switch category { // of PyTorch
+		case "cpu_op":
+			c.Marker, c.Op = false, d.operator(s)
+		case "cuda_runtime", "cuda_driver":
+			c.Marker = false
+			c.Correlation = d.stages.submitted(s.submits, c.Correlation)
+		}
 		if !t.thread {
 			c.Thread, c.ThreadName = t.number, t.name
 		}
@@ -125,6 +166,25 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 	if !good {
 		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()-1), trace.Repaired, d.Name, trace.EndsEarly, "byte", s.at)
 	}
+}
+
+// operator is the number of the operator with a slice's name and inputs; 0 without inputs.
+func (d *reader) operator(s *slice) int32 {
+	if s.notes.dims == "" {
+		return 0
+	}
+	key := s.name + "\x00" + s.notes.dims + s.notes.types
+	n, ok := d.operators[key]
+	if !ok {
+		op := trace.Operator{Name: s.name}
+		op.Dims, op.Lists = assemble.Shapes([]byte(s.notes.dims))
+		if json.Unmarshal([]byte(s.notes.types), &op.Types) != nil {
+			op.Types = nil
+		}
+		n = d.Builder.AddOperator(op) + 1
+		d.operators[key] = n
+	}
+	return n
 }
 
 func (d *reader) kernel(process int32, name trace.NameID, s *slice, end trace.Time) *assemble.Dispatch {
@@ -151,6 +211,16 @@ func (d *reader) agent(process int32, name string) int32 {
 		return trace.None
 	}
 	return d.Agent(process, "Agent "+name)
+}
+
+// process is the row of a process.
+func (d *reader) process(pid int64) int32 {
+	row, ok := d.processes[pid]
+	if !ok {
+		row = d.Process(strconv.FormatInt(pid, 10), pid, d.Name)
+		d.processes[pid] = row
+	}
+	return row
 }
 
 // pid is the process of a track, which one of its ancestors may name.

@@ -59,6 +59,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		if err := t.each(&s.Builder, func() { k.read(&r) }); err != nil {
 			return nil, err
 		}
+		addHIPEvents(s, r.events)
 		if err := spans.add(&s.Builder, first, f.Name); err != nil {
 			return nil, err
 		}
@@ -120,6 +121,7 @@ func csvKinds() []csvKind {
 		{"kernels", []string{"kernel_name", "start_timestamp", "end_timestamp"}, (*csvReader).kernel, ""},
 		{"kernels of rocprofv2's HCC operations", []string{"kernel_name", "start_timestamp", "stop_timestamp"}, (*csvReader).kernel, ""},
 		{"kernels of rocprof v1", []string{"kernelname", "beginns", "endns"}, (*csvReader).kernel, ""},
+		{"HIP events", []string{"source_queue_id", "start_timestamp", "end_timestamp"}, (*csvReader).event, ""},
 		{"copies", []string{"direction", "start_timestamp", "end_timestamp"}, (*csvReader).copied, ""},
 		{"copies of rocprofv2", []string{"operation", "start_timestamp", "stop_timestamp"}, (*csvReader).copied, ""},
 		{"API calls", []string{"function", "start_timestamp", "end_timestamp"}, (*csvReader).called, ""},
@@ -175,7 +177,7 @@ func Stem(file string) (stem string, ok bool) {
 	for _, suffix := range [...]string{
 		"results", "kernel_trace", "memory_copy_trace", "memory_allocation_trace", "scratch_memory_trace",
 		"hip_api_trace", "hsa_api_trace", "marker_api_trace", "rccl_api_trace", "rocdecode_api_trace", "rocjpeg_api_trace",
-		"hip_trace", "hsa_trace", "marker_trace", "rccl_trace",
+		"hip_trace", "hip_event_trace", "hsa_trace", "marker_trace", "rccl_trace",
 		"counter_collection", "agent_info", "domain_stats",
 		"kernel_stats", "memory_copy_stats", "hip_api_stats", "hsa_api_stats", "marker_api_stats", "rccl_api_stats",
 	} {

@@ -17,6 +17,7 @@ type csvReader struct {
 	agents  map[agentKey]int32 // rows that agentOf has looked up
 	seen    map[int64]bool     // counters: dispatches that are in
 	domain  domain             // of the last call
+	events  []hipEvent
 }
 
 type agentKey struct {
@@ -245,6 +246,19 @@ func (r *csvReader) marked() {
 	if ok {
 		r.checked(r.AddCall(r.process(), &assemble.Call{Name: r.Builder.Intern(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
 	}
+}
+
+// event reads a barrier of a HIP event.
+func (r *csvReader) event() {
+	start, end, ok := r.startEnd()
+	if !ok {
+		return
+	}
+	p, c := r.process(), &r.columns
+	r.events = append(r.events, hipEvent{
+		p, r.agentOf(p, c.agent), r.count(c.queue), r.count(r.t.column("source_queue_id")), r.count(c.stream), r.count(r.t.column("hip_event_handle")), r.count(c.correlation),
+		start, max(start, end),
+	})
 }
 
 // memory reads allocations of memory and of scratch memory.

@@ -153,7 +153,7 @@ repaired ` + path + `: rocpd_op: ends before it starts: clamped to zero duration
 // TestDamagedTables damages every table and column. The reader never panics: it returns an
 // error about the file, or a valid run.
 func TestDamagedTables(t *testing.T) {
-	for name, script := range map[string]string{"rocpd": rocpdScript("_a", "{}", 80, 1000), "rpd": rpdScript, "v1": v1Script} {
+	for name, script := range map[string]string{"rocpd": rocpdScript("_a", "{}", 80, 1000) + hipEvents, "rocpd 4.1": script41(t), "rpd": rpdScript, "v1": v1Script} {
 		t.Run(name, func(t *testing.T) { sqldbtest.Damage(t, script, checkDamaged) })
 	}
 }
@@ -251,7 +251,7 @@ func TestReadDBCaptured(t *testing.T) {
 }
 
 func FuzzReadDB(f *testing.F) {
-	for i, script := range []string{rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000), rpdScript, v1Script} {
+	for i, script := range []string{rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000) + hipEvents, script41(f), rpdScript, v1Script} {
 		data, err := os.ReadFile(sqldbtest.Create(f, fmt.Sprint(i), script))
 		if err != nil {
 			f.Fatal(err)

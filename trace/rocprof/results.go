@@ -42,6 +42,7 @@ type resultsReader struct {
 	kinds   [][]string       // names of operations, by kind
 	ranges  map[int64]string // messages of markers, by correlation id
 	unnamed []unnamed
+	events  []hipEvent
 
 	handle                int64 // the agent that was looked up last
 	handleOf, handleAgent int32
@@ -70,11 +71,12 @@ type record struct {
 	grid, workgroup                      [3]int64 // work-items
 	kernel                               int64
 	agent, source, to, bytes             int64
+	queue, sourceQueue, event            int64 // of a barrier
 }
 
 func (j *resultsReader) readProcess() {
 	j.process = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
-	j.symbols, j.ranges, j.kinds, j.unnamed = map[int64]symbol{}, map[int64]string{}, nil, nil
+	j.symbols, j.ranges, j.kinds, j.unnamed, j.events = map[int64]symbol{}, map[int64]string{}, nil, nil, nil
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
 		case "metadata":
@@ -106,6 +108,7 @@ func (j *resultsReader) readProcess() {
 		}
 	}
 	j.nameAll()
+	addHIPEvents(j.Session, j.events)
 }
 
 func (j *resultsReader) metadata() {
@@ -292,6 +295,12 @@ func (j *resultsReader) record(r *record) {
 			r.to = j.s.handle()
 		case "bytes":
 			r.bytes = j.s.number()
+		case "queue_id":
+			r.queue = j.s.handle()
+		case "source_queue_id":
+			r.sourceQueue = j.s.handle()
+		case "hip_event_handle":
+			r.event = j.s.number()
 		default:
 			j.s.skip()
 		}
@@ -340,6 +349,9 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		}
 		c.Dir = j.Between(c.From, c.To)
 		good = j.AddCopy(j.process, &c)
+	case "hip_event":
+		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.queue, r.sourceQueue, r.dispatch.Kernel.Stream, r.event, r.correlation, start, max(start, end)})
+		return true
 	case "memory_allocation", "scratch_memory":
 		good = j.AddRange(j.process, 0, start, end)
 	default:

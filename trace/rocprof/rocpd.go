@@ -2,6 +2,7 @@ package rocprof
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,16 +14,18 @@ import (
 // dispatchTable is how the table of kernels of a rocpd database begins.
 const dispatchTable = "rocpd_kernel_dispatch"
 
-// rocpd reads schema 3 of rocpd. Its tables end in a GUID; a database that was
+// rocpd reads schemas 3 and 4 of rocpd. Its tables end in a GUID; a database that was
 // merged has several of each, and ids mean something only within one GUID.
 func (d *dbReader) rocpd() {
 	for _, t := range d.DB.Tables() {
-		if suffix, ok := strings.CutPrefix(t, dispatchTable); ok {
+		if suffix, ok := strings.CutPrefix(t, dispatchTable); ok && d.Err == nil {
 			g := rocpdReader{
-				dbReader: d, suffix: suffix, agents: map[int64]int32{}, symbols: map[int64]symbol{},
+				dbReader: d, suffix: suffix, agents: map[int64]int32{}, symbols: map[int64]symbol{}, tracks: map[int64]rocpdTrack{},
 				processes: map[int64]int32{}, threads: map[int64]int64{}, events: map[int64]rocpdEvent{},
 			}
-			g.read()
+			if d.Err = g.check(); d.Err == nil {
+				g.read()
+			}
 		}
 	}
 }
@@ -34,6 +37,7 @@ type rocpdReader struct {
 	names     sqldb.Texts
 	symbols   map[int64]symbol
 	agents    map[int64]int32
+	tracks    map[int64]rocpdTrack
 	processes map[int64]int32
 	threads   map[int64]int64      // operating system's number
 	events    map[int64]rocpdEvent // by id
@@ -51,6 +55,7 @@ func (g *rocpdReader) read() {
 	g.readProcesses()
 	g.readAgents()
 	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
+	g.readTracks()
 	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
 		g.symbols[r.Int(0)] = symbol{cmp.Or(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
 	})
@@ -59,6 +64,7 @@ func (g *rocpdReader) read() {
 	g.readCopies()
 	g.readRegions()
 	g.readMemory()
+	g.readHIPEvents()
 	for _, t := range []string{"rocpd_sample", "rocpd_pmc_event"} {
 		g.Each(t+g.suffix, []string{"id"}, func(r sqldb.Row) { g.Builder.Note(trace.Skipped, g.Name, t+": no timeline", "row", r.Number) })
 	}
@@ -105,7 +111,7 @@ func (g *rocpdReader) readAgents() {
 		row := g.Agent(process, "agent "+r.Text(0))
 		a := &g.Agents[row]
 		a.GPU, a.Ordinal = r.Text(2) == "GPU", assemble.Narrow(r.Int(3))
-		a.Device = sizeIn(r.Text(6)).device(r.Text(5), r.Text(4))
+		a.Device = sizeIn(plain(r.Text(6))).device(r.Text(5), r.Text(4))
 		g.agents[r.Int(0)] = row
 	})
 }
@@ -150,7 +156,7 @@ func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
 // readEvents reads what joins calls and kernels. Without calls there is nothing to join.
 func (g *rocpdReader) readEvents() {
 	calls := false
-	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate"} {
+	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate", hipEventTable} {
 		g.Each(t+g.suffix, []string{"id"}, func(sqldb.Row) { calls = true })
 	}
 	if !calls {
@@ -163,71 +169,76 @@ func (g *rocpdReader) readEvents() {
 
 func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}
-	g.Kernels(dispatchTable+g.suffix, []string{
-		"start", "end", "pid", "agent_id", "queue_id", "stream_id", "kernel_id", "event_id", "group_segment_size",
+	g.Kernels(dispatchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{
+		"kernel_id", "event_id", "group_segment_size",
 		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
-	}, func(r sqldb.Row, start, end trace.Time) {
-		process := g.processOf(r.Int(2))
-		kernel := g.symbols[r.Int(6)]
-		name, ok := names[r.Int(6)]
+	}), func(r sqldb.Row, start, end trace.Time) {
+		on := g.trackOf(r)
+		const kernel = 8
+		symbol := g.symbols[r.Int(kernel)]
+		name, ok := names[r.Int(kernel)]
 		if !ok {
-			name = g.Builder.Intern(cmp.Or(kernel.name, "kernel "+r.Text(6)))
-			names[r.Int(6)] = name
+			name = g.Builder.Intern(cmp.Or(symbol.name, "kernel "+r.Text(kernel)))
+			names[r.Int(kernel)] = name
 		}
 		d := assemble.Dispatch{
-			Agent: g.agentOf(r, 3, process), Queue: r.Int(4), Name: name, Start: start, End: end,
+			Agent: on.agent, Queue: on.queue, Name: name, Start: start, End: end,
 			Kernel: trace.Kernel{
-				Stream: r.Int(5), Correlation: g.events[r.Int(7)].stack, Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(kernel.vgprs),
+				Stream: on.stream, Correlation: g.events[r.Int(9)].stack, Shared: assemble.Narrow(r.Int(10)), Registers: assemble.Narrow(symbol.vgprs),
 			},
 		}
-		setGrid(&d.Kernel, [3]int64{r.Int(12), r.Int(13), r.Int(14)}, [3]int64{r.Int(9), r.Int(10), r.Int(11)})
-		g.AddKernel(process, &d)
+		setGrid(&d.Kernel, [3]int64{r.Int(14), r.Int(15), r.Int(16)}, [3]int64{r.Int(11), r.Int(12), r.Int(13)})
+		g.AddKernel(on.process, &d)
 	})
 }
 
 func (g *rocpdReader) readCopies() {
-	g.Kernels("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
+	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id"}),
 		func(r sqldb.Row, start, end trace.Time) {
-			process := g.processOf(r.Int(2))
+			on := g.trackOf(r)
 			c := assemble.Copy{
-				Name: g.names.Name(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
-				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.events[r.Int(8)].stack, Start: start, End: end,
+				Name: g.names.Name(r.Int(8)), From: g.agentOf(r, 9, on.process), To: g.agentOf(r, 10, on.process),
+				Bytes: r.Int(11), Stream: on.stream, Correlation: g.events[r.Int(12)].stack, Start: start, End: end,
 			}
 			c.Dir = g.Between(c.From, c.To)
-			g.AddCopy(process, &c)
+			g.AddCopy(on.process, &c)
 		})
 }
 
 // readRegions reads calls and markers. A marker's name is in its message.
 func (g *rocpdReader) readRegions() {
+	categories := map[int64]string{} // schema 4 has a table of them
+	g.Each("rocpd_info_category"+g.suffix, []string{"id", "name"}, func(r sqldb.Row) { categories[r.Int(0)] = r.Text(1) })
+	domainOf := func(category int64) domain { return domainOf(cmp.Or(categories[category], g.names.Of[category])) }
 	messages := map[int64]string{} // by event id
 	g.Each("rocpd_event"+g.suffix, []string{"id", "category_id", "extdata"}, func(r sqldb.Row) {
-		if domainOf(g.names.Of[r.Int(1)]).marker {
-			if m := messageIn(r.Text(2)); m != "" {
+		if domainOf(r.Int(1)).marker {
+			if m := messageIn(plain(r.Text(2))); m != "" {
 				messages[r.Int(0)] = m
 			}
 		}
 	})
 	arguments := g.readArguments()
 	domains := map[int32]domain{}
-	g.Timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
-		e := g.events[r.Int(5)]
+	g.Timed("rocpd_region"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "event_id"}), func(r sqldb.Row, start, end trace.Time) {
+		on, event := g.trackOf(r), r.Int(9)
+		e := g.events[event]
 		in, ok := domains[e.category]
 		if !ok {
-			in = domainOf(g.names.Of[int64(e.category)])
+			in = domainOf(int64(e.category))
 			domains[e.category] = in
 		}
 		c := assemble.Call{
-			Name: g.names.Name(r.Int(4)), Thread: g.threads[r.Int(3)], Correlation: e.stack, Start: start, End: end,
+			Name: g.names.Name(r.Int(8)), Thread: g.threads[on.thread], Correlation: e.stack, Start: start, End: end,
 			Marker: in.marker, Collective: in.rccl,
 		}
 		if in.rccl {
-			c.Arguments = arguments[r.Int(5)].arguments()
+			c.Arguments = arguments[event].arguments()
 		}
-		if m, ok := messages[r.Int(5)]; ok {
+		if m, ok := messages[event]; ok {
 			c.Name = g.Builder.Intern(m)
 		}
-		g.AddCall(g.processOf(r.Int(2)), &c)
+		g.AddCall(on.process, &c)
 	})
 }
 
@@ -291,7 +302,7 @@ func messageIn(extdata string) (message string) {
 }
 
 func (g *rocpdReader) readMemory() {
-	g.Timed("rocpd_memory_allocate"+g.suffix, []string{"start", "end", "pid", "type", "level"}, func(r sqldb.Row, start, end trace.Time) {
-		g.AddRange(g.processOf(r.Int(2)), g.Builder.Intern(strings.TrimSpace(r.Text(3)+" "+r.Text(4))), start, end)
+	g.Timed("rocpd_memory_allocate"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"type", "level"}), func(r sqldb.Row, start, end trace.Time) {
+		g.AddRange(g.trackOf(r).process, g.Builder.Intern(strings.TrimSpace(r.Text(8)+" "+r.Text(9))), start, end)
 	})
 }

@@ -119,3 +119,18 @@ func (f *Field) Next() bool {
 	f.Rest = value[m:]
 	return true
 }
+
+// Varints appends the numbers of a repeated field, packed or not.
+func Varints(list []uint64, f *Field) []uint64 {
+	if f.Bytes == nil {
+		return append(list, f.Number)
+	}
+	for b := f.Bytes; len(b) > 0; {
+		v, n := protowire.ConsumeVarint(b)
+		if n < 0 {
+			break
+		}
+		list, b = append(list, v), b[n:]
+	}
+	return list
+}

@@ -224,7 +224,7 @@ return {Title: t.picked.querySelector("b").textContent, Rows: [...t.picked.query
 	}
 }
 
-// Defect 14: marks that would hide the bars are left out on all rows, and the legend says so.
+// Defect 14: bars count marks that would hide what they mark, on all rows, and the legend says so.
 func TestBrowserCrowdedMarks(t *testing.T) {
 	t.Parallel()
 	type look struct {
@@ -251,7 +251,7 @@ t.zoomTo(0, 20000);
 await frame();
 out.Close = look();
 return out;`, &got)
-	if want := (look{0, "zoom in for: put issued"}); got.Far != want {
+	if want := (look{0, "bars count: put issued"}); got.Far != want {
 		t.Errorf("from afar %+v, want %+v", got.Far, want)
 	}
 	if want := (look{1 + 11, ""}); got.Close != want {

@@ -182,7 +182,7 @@ func (w *drawer) heading(s *section, top, width float64) {
 }
 
 // crowded finds the kinds of marks of which some row has too many: on all rows alike, or a
-// reader would take rows without marks for rows without puts.
+// reader would take rows without marks for rows without puts. Bars count them.
 func (w *drawer) crowded(rows []*row) []bool {
 	hidden, most := make([]bool, len(w.kinds)), max(1, int((w.axis.Right-w.axis.Left)/markEvery))
 	for _, r := range rows {
@@ -225,12 +225,27 @@ func (w *drawer) row(r *row, top, height float64, hidden []bool) {
 		}
 		w.texts = append(w.texts, func() { w.Text(x0+3, top+height/2+3.5, style, text, width-6) })
 	}
+	counts, most := map[[2]int]int{}, 0
 	for _, m := range r.marks {
-		if !hidden[m.kind] && m.start >= w.axis.From && m.start < w.axis.To {
+		switch {
+		case m.start < w.axis.From || m.start >= w.axis.To:
+		case hidden[m.kind]:
+			at := [2]int{int(m.kind), int(w.axis.X(m.start) / markBin)}
+			counts[at]++
+			most = max(most, counts[at])
+		default:
 			w.mark(m.kind, w.axis.X(m.start), top+height/2, min(height*0.46, 6))
 		}
 	}
+	for _, at := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }) {
+		h := height / 2 * float64(counts[at]) / float64(most)
+		w.seen[at[0]] = true
+		svg.Box(&w.boxes[at[0]], float64(at[1])*markBin, top+height-h, markBin-1, h)
+	}
 }
+
+// markBin is the px of a bar that counts crowded marks.
+const markBin = 4.0
 
 // mark adds a triangle or a diamond.
 func (w *drawer) mark(kind uint8, x, y, r float64) {

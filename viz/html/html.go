@@ -184,11 +184,7 @@ func Write(w io.Writer, rep Report) error {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	v.Data = template.JS(text.String())
-	t, err := template.ParseFS(page, "page/page.html")
-	if err != nil {
-		return err
-	}
-	if err := t.Execute(plain.Writer(w), v); err != nil {
+	if err := fill(plain.Writer(w), "page.html", v); err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	return nil

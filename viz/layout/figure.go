@@ -30,7 +30,7 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	if f.Rank < 0 || int(f.Rank) >= len(r.Ranks) {
 		return nil, fmt.Errorf("rank row %d: the run has %d", f.Rank, len(r.Ranks))
 	}
-	k, of, err := f.pick(r)
+	k, at, of, err := f.pick(r)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	}
 	t.Title = fmt.Sprintf("%s on rank %d", k.name, r.RankID(f.Rank))
 	if of > 1 {
-		t.Title += fmt.Sprintf(", launch %d of %d", f.Launch+1, of)
+		t.Title += fmt.Sprintf(", launch %d of %d", at+1, of)
 	}
 	rows := k.rows(r, sortedLanes(r))
 	if f.Rows > 0 {
@@ -55,6 +55,7 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	for i := 0; i < len(rows); i += f.Cluster {
 		t.addCluster(rows[i:min(i+f.Cluster, len(rows))])
 	}
+	t.addBeside(f, k)
 	t.Start, t.End = k.start+v.Offset, max(k.end, k.start+1)+v.Offset
 	return t, nil
 }
@@ -65,10 +66,52 @@ func (t *Timeline) addCluster(rows []Row) {
 	if r := t.Views[0].Run; r.Lanes[rows[0].Lane].Kind == trace.Slot {
 		label = fmt.Sprintf("%d CU slots", len(rows))
 	}
-	top := t.open(Row{Label: label, Kind: GroupHeading, Rank: rows[0].Rank, Parent: trace.None})
 	if !hasMarks(rows, SliceDone) {
 		markSlices(t.Views[0].Run, t.classes[0], rows)
 	}
+	t.addGroup(label, rows)
+}
+
+// mostBeside is how many rows of each other kernel, and of transfers, a figure shows at most.
+const mostBeside = 8
+
+// addBeside adds what ran on the rank beside the figure's kernel: the workgroups of kernels that
+// share its time, such as the consumer of its tiles or a collective, collectives without workgroups,
+// and what copy engines and links move. Only their spans within its time are on the rows.
+func (t *Timeline) addBeside(f Figure, k *launch) {
+	r := t.Views[0].Run
+	during := func(s *trace.Span) bool { return s.Start < k.end && s.End > k.start }
+	lanes, shown := sortedLanes(r), map[trace.SpanID]bool{k.parent: true}
+	for _, l := range launches(r)[f.Rank] {
+		shown[l.parent] = true
+		if l.parent == k.parent && l.name == k.name || !k.meets(l) {
+			continue
+		}
+		l.spans = slices.DeleteFunc(l.spans, func(id trace.SpanID) bool { return !during(&r.Spans[id]) })
+		if rows := l.rows(r, lanes); len(rows) > 0 {
+			t.addGroup(fmt.Sprintf("%s, %d of %d rows", ShortName(l.name), min(mostBeside, len(rows)), len(rows)), rows[:min(mostBeside, len(rows))])
+		}
+	}
+	var rows []Row
+	by := map[trace.LaneID][]trace.SpanID{}
+	for i := range r.Spans {
+		if s := &r.Spans[i]; (s.Kind == trace.Transfer || s.Kind == trace.Collective && !shown[trace.SpanID(i)]) && s.Start < s.End && during(s) && r.Lanes[s.Lane].Rank == f.Rank {
+			by[s.Lane] = append(by[s.Lane], trace.SpanID(i))
+		}
+	}
+	for _, lane := range lanes {
+		if spans := by[lane]; len(spans) > 0 && len(rows) < mostBeside {
+			rows = append(rows, Row{Label: r.LaneLabel(lane), Kind: LaneRow, Rank: f.Rank, Lane: lane, Spans: spans})
+		}
+	}
+	if len(rows) > 0 {
+		t.addGroup("transfers", rows)
+	}
+}
+
+// addGroup adds rows below a heading.
+func (t *Timeline) addGroup(label string, rows []Row) {
+	top := t.open(Row{Label: label, Kind: GroupHeading, Rank: rows[0].Rank, Parent: trace.None})
 	for _, row := range rows {
 		row.Depth, row.Parent = 1, top
 		t.add(row)
@@ -87,8 +130,8 @@ type launch struct {
 	senders    int // workgroups whose result goes to a peer
 }
 
-// pick finds the launch that the figure shows, and how many of its name there are.
-func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
+// pick finds the launch that the figure shows, its number, and how many of its name there are.
+func (f Figure) pick(r *trace.Run) (k *launch, at, of int, err error) {
 	all := launches(r)[f.Rank]
 	var fit []*launch
 	for _, l := range all {
@@ -98,9 +141,9 @@ func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", r.RankID(f.Rank))
+		return nil, 0, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", r.RankID(f.Rank))
 	case len(fit) == 0:
-		return nil, 0, fmt.Errorf("kernel %q: no workgroups of that name; there are those of %q", f.Kernel, all[0].name)
+		return nil, 0, 0, fmt.Errorf("kernel %q: no workgroups of that name; there are those of %q", f.Kernel, all[0].name)
 	}
 	if f.Kernel == "" {
 		most := slices.MaxFunc(fit, func(a, b *launch) int {
@@ -109,9 +152,19 @@ func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
 		fit = slices.DeleteFunc(fit, func(l *launch) bool { return l.name != most.name })
 	}
 	if f.Launch < 0 || f.Launch >= len(fit) {
-		return nil, 0, fmt.Errorf("launch %d of kernel %q: there are %d", f.Launch, fit[0].name, len(fit))
+		return nil, 0, 0, fmt.Errorf("launch %d of kernel %q: there are %d", f.Launch, fit[0].name, len(fit))
 	}
-	return fit[f.Launch], len(fit), nil
+	if f.Launch == 0 { // the first with something beside it, if there is one
+		if i := slices.IndexFunc(fit, func(l *launch) bool { return slices.ContainsFunc(all, l.meets) }); i > 0 {
+			f.Launch = i
+		}
+	}
+	return fit[f.Launch], f.Launch, len(fit), nil
+}
+
+// meets reports whether another launch ran at the same time.
+func (l *launch) meets(other *launch) bool {
+	return l != other && l.start < other.end && l.end > other.start
 }
 
 // launches gathers the workgroups by rank row and kernel, in order of their starts.

@@ -2,11 +2,13 @@ package layout
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Caption is what to write on a span that is drawn long enough: a kernel's name
@@ -44,23 +46,39 @@ func (t *Timeline) Caption(row int, id trace.SpanID) string {
 
 // wrappers are kernels of libraries that run the type they are instantiated with: it,
 // not they, says which kernel it is.
-var wrappers = []string{"device_kernel", "Kernel", "Kernel2", "kernel", "enable_3x_kernel_for_sm9x", "enable_sm90_or_later", "enable_2x_kernel_for_sm89"}
+var wrappers = []string{"device_kernel", "Kernel", "Kernel2", "kernel", "enable_3x_kernel_for_sm9x", "enable_sm90_or_later", "enable_2x_kernel_for_sm89", "kentry"}
 
-// ShortName is the identifier in a C++ signature; of a wrapper of CUTLASS the type
-// that it runs, with its tile: "GemmUniversal 128x256x64".
+// tensile is a name of rocBLAS or hipBLASLt: layouts and types, and the tile among dozens of parameters.
+var tensile = regexp.MustCompile(`^(Cijk_[A-Za-z]+_[A-Za-z]+(?:_[A-Z0-9]{2,6})?)_.*?MT(\d+x\d+x\d+)(?:_|$)`)
+
+// ShortName is the identifier in a C++ signature; of a wrapper of CUTLASS or CK Tile the type
+// that it runs, and of a GEMM of these or of Composable Kernel the tile: "GemmUniversal 128x256x64",
+// "ck gemm 16x128x256"; of Tensile what it multiplies, and the tile: "Cijk_Alik_Bljk_BBS 256x192x64".
 func ShortName(s string) string {
 	short := strings.TrimPrefix(strings.TrimPrefix(s, `"`), "void ") // some exporters quote names
 	short = strings.ReplaceAll(short, "(anonymous namespace)::", "")
+	if t := tensile.FindStringSubmatch(short); t != nil {
+		return t[1] + " " + t[2]
+	}
 	name, inner := identifier(short)
 	wrapped := false
 	for slices.Contains(wrappers, name) && inner != "" {
+		if first, rest, ok := strings.Cut(inner, ", "); ok && strings.Trim(first, "0123456789") == "" {
+			inner = rest // of kentry: how many blocks share a compute unit
+		}
 		within, rest := identifier(inner)
 		if within == "" {
 			break
 		}
 		name, inner, wrapped = within, rest, true
 	}
-	if tile := tileOf(inner); wrapped && tile != "" {
+	if m, n, k, ok := names.Tile(short); ok {
+		if kernel, ok := strings.CutPrefix(name, "kernel_"); ok {
+			family, _, _ := strings.Cut(kernel, "_xdl")
+			name = "ck " + family
+		}
+		name += fmt.Sprintf(" %dx%dx%d", m, n, k)
+	} else if tile := tileOf(inner); wrapped && tile != "" {
 		name += " " + tile
 	}
 	if name == "" {

@@ -140,8 +140,8 @@ const (
 	PutIssued   MarkKind = iota // a non-blocking put was issued
 	StoreIssued                 // a store to a peer began; the store itself is drawn too
 	SliceDone                   // a slice that stays on this rank was complete
-	OtherMark
-	NumMarks // how many kinds there are
+	OtherMark                   // a flag, a semaphore, a tracked tile
+	NumMarks                    // how many kinds there are
 )
 
 // Glyph is the mark in Unicode, Letter in ASCII.
@@ -151,7 +151,7 @@ func (k MarkKind) Glyph() rune { return [...]rune{'▲', '△', '◆', '•'}[k]
 func (k MarkKind) Letter() byte { return "^'*!"[k] }
 
 func (k MarkKind) String() string {
-	return [...]string{"put issued", "store to a peer", "local slice complete", "mark"}[k]
+	return [...]string{"put issued", "store to a peer", "local slice complete", "flag or signal"}[k]
 }
 
 // Run is the run that holds the row's spans.

@@ -59,7 +59,7 @@ func TestHeaderKeepsTheRange(t *testing.T) {
 	}
 }
 
-// Defect 14: marks are drawn on all rows or on none, and the legend says how to see them.
+// Defect 14: marks are drawn one by one on all rows or on none; digits count those that are not.
 func TestMarksOnAllRowsOrNone(t *testing.T) {
 	var b trace.Builder
 	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
@@ -75,12 +75,12 @@ func TestMarksOnAllRowsOrNone(t *testing.T) {
 	}
 	m := NewModel([]layout.View{{Run: b.Finish(trace.Options{KeepZero: true})}}, Options{Colors: 256})
 	screen := strings.Join(drawnAt(m, 100, 20), "\n")
-	if !strings.Contains(screen, "put issued (zoom in)") || strings.Count(screen, "▲") != 1 {
+	if !strings.Contains(screen, "put issued: digits count them") || strings.Count(screen, "▲") != 1 || strings.Count(screen, "1→1") != 3 || !strings.Contains(screen, "11111 1") {
 		t.Errorf("crowded marks:\n%s", screen)
 	}
 	m.window.To = 10_000
 	screen = strings.Join(drawnAt(m, 100, 20), "\n")
-	if strings.Contains(screen, "zoom in)") || strings.Count(screen, "▲") != 1+3+7 {
+	if strings.Contains(screen, "digits") || strings.Count(screen, "▲") != 1+3+7 {
 		t.Errorf("%d marks:\n%s", strings.Count(screen, "▲"), screen)
 	}
 }

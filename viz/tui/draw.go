@@ -433,7 +433,7 @@ func (c canvas) legend(p *page, y, width, lines int, marks [layout.NumMarks]bool
 	for _, k := range p.marks {
 		name := k.String()
 		if !marks[k] {
-			name += " (zoom in)"
+			name += ": digits count them, 9 for more"
 		}
 		entry(c.mark(k), name, c.strong())
 	}

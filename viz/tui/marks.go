@@ -2,12 +2,13 @@ package tui
 
 import (
 	"sort"
+	"strconv"
 
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // crowded is how many cells a row must have for each of its marks of a kind; more
-// marks would hide what they mark.
+// marks would hide what they mark, and a digit counts those of a cell.
 const crowded = 6
 
 // marksInView are a row's marks in the window.
@@ -18,8 +19,8 @@ func (p *page) marksInView(row int) []layout.Mark {
 	return all[first:last]
 }
 
-// shownMarks decides which kinds of marks are drawn, on all rows alike: those that
-// are not crowded on any row of the screen.
+// shownMarks decides which kinds of marks are drawn one by one, on all rows alike: those that
+// are not crowded on any row of the screen. Of the others, digits count those of each cell.
 func (m *Model) shownMarks(p *page, r regions) (shown [layout.NumMarks]bool) {
 	if !m.marks {
 		return shown
@@ -40,12 +41,21 @@ func (m *Model) shownMarks(p *page, r regions) (shown [layout.NumMarks]bool) {
 }
 
 func (m *Model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell) {
+	if !m.marks {
+		return
+	}
 	w, shift := len(cells), p.t.Offset(row)
+	at, n := -1, 0 // the cell that is being counted
 	for _, k := range p.marksInView(row) {
-		if !m.markKinds[k.Kind] {
+		i := p.window.Cell(k.At+shift, w)
+		if m.markKinds[k.Kind] {
+			c.Put(x+i, y, c.mark(k.Kind), c.over(cells[i]).Bold(true))
 			continue
 		}
-		i := p.window.Cell(k.At+shift, w)
-		c.Put(x+i, y, c.mark(k.Kind), c.over(cells[i]).Bold(true))
+		if i != at {
+			at, n = i, 0
+		}
+		n++
+		c.Put(x+i, y, strconv.Itoa(min(n, 9)), c.over(cells[i]))
 	}
 }

@@ -1,9 +1,11 @@
 package dataflow
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/order"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -20,6 +22,8 @@ const (
 	gatherOut            // FSDP copies what was gathered into parameters
 	reduceOut            // FSDP copies gradients into a buffer, scatters sums, and adds them to gradients
 	accumulate           // autograd adds to a parameter's gradient; DDP's hook reduces a bucket that is full
+	copyOut              // DDP copies a gradient out of its bucket
+	useAgain             // FSDP: the backward pass reaches a module, whose parameters it uses
 	optimize             // an optimizer changes parameters
 )
 
@@ -30,6 +34,8 @@ var rangeKinds = map[string]rangeKind{
 	"FSDP::post_backward_reduce":      reduceOut,
 	"torch::autograd::AccumulateGrad": accumulate,
 	"autograd::engine::evaluate_function: torch::autograd::AccumulateGrad": accumulate,
+	"torch.distributed.ddp.reducer::copy_bucket_to_grad":                   copyOut,
+	"FSDP::pre_backward": useAgain,
 }
 
 // backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
@@ -42,19 +48,30 @@ type Range struct {
 	backward bool
 }
 
-// Ranges reads the names of a run: ranges, by name.
-func Ranges(names []string) []Range {
-	ranges := make([]Range, len(names))
-	for i, name := range names {
+// Ranges are the ranges of a run.
+type Ranges struct {
+	names []Range          // by name
+	marks [][]trace.SpanID // by row of Run.Ranks: those that count even without an op in them, by start
+}
+
+// RangesOf reads the names of a run's ranges.
+func RangesOf(run *trace.Run) Ranges {
+	r := Ranges{names: make([]Range, len(run.Names)), marks: make([][]trace.SpanID, len(run.Ranks))}
+	for i, name := range run.Names {
 		word, rest, _ := strings.Cut(name, " (")
-		r := Range{kind: rangeKinds[word], module: strings.TrimSuffix(rest, ")")}
+		m := Range{kind: rangeKinds[word], module: strings.TrimSuffix(rest, ")")}
 		if strings.HasPrefix(name, "Optimizer.step#") {
-			r.kind = optimize
+			m.kind = optimize
 		}
-		r.backward = slices.ContainsFunc(backwardRanges, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-		ranges[i] = r
+		m.backward = slices.ContainsFunc(backwardRanges, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		r.names[i] = m
 	}
-	return ranges
+	for i, s := range run.Spans {
+		if k := r.names[s.Name].kind; (k == accumulate || k == useAgain) && run.Lanes[s.Lane].Kind == trace.HostThread {
+			r.marks[run.RankOf(s)] = append(r.marks[run.RankOf(s)], trace.SpanID(i))
+		}
+	}
+	return r
 }
 
 // around returns the innermost range of a framework around the launch of each op, or None, and notes
@@ -66,7 +83,7 @@ func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
 		within[i] = trace.None
 		for id := r.Facts[i].Launch; id != trace.None; id = run.Spans[id].Parent {
 			r := &ranges[run.Spans[id].Name]
-			if within[i] == trace.None && r.kind != noRange {
+			if within[i] == trace.None && r.kind != noRange && r.kind != useAgain {
 				within[i] = id
 			}
 			if !op.Backward && !op.Optimizer {
@@ -83,47 +100,105 @@ func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
 // An annotator follows a rank's ops in the order of their issue and finds what each reads.
 type annotator struct {
 	*order.Rank
-	ranges    []Range          // by name
-	within    []trace.SpanID   // by op: its range
-	found     []workload.Edge  // of the present op
-	gathers   map[string]int32 // by module: its last gather
-	gathered  []int32          // copies of gathered parameters that no op has used yet
-	inRange   trace.SpanID     // the present range
-	copies    []int32          // kernels in it before its collective
-	reduced   []int32          // sums of gradients since the optimizer's last step
-	bucket    []int32          // gradients since the last bucket was reduced
-	compute   int32            // the last op outside of ranges, or -1
-	optimizer int32            // the last op of an optimizer whose result no op has used yet, or -1
-	sum       int32            // the collective of the present range, or -1
+	ranges    []Range            // by name
+	marks     []trace.SpanID     // that no op has passed yet
+	within    []trace.SpanID     // by op: its range
+	all       [][]workload.Edge  // by op before the present one
+	found     []workload.Edge    // of the present op
+	known     bool               // and they are all that it reads
+	gathers   map[string]int32   // by module: its last gather
+	gathered  []int32            // copies of gathered parameters that no op has used yet
+	copied    map[string][]int32 // by module: the copies of its parameters since the last gather
+	again     []string           // modules that the backward pass has reached, and no op since
+	inRange   trace.SpanID       // the present range
+	copies    []int32            // kernels in it before its collective
+	reduced   []int32            // sums of gradients since the optimizer's last step
+	bucket    bucket
+	compute   int32 // the last op outside of ranges, or -1
+	optimizer int32 // the last op of an optimizer whose result no op has used yet, or -1
+	sum       int32 // the collective of the present range, or -1
+}
+
+// pass handles the marks until the issue of an op.
+func (a *annotator) pass(run *trace.Run, until trace.Time) {
+	for len(a.marks) > 0 && run.Spans[a.marks[0]].Start <= until {
+		s := run.Spans[a.marks[0]]
+		a.marks = a.marks[1:]
+		if a.ranges[s.Name].kind == useAgain {
+			a.again = append(a.again, a.ranges[s.Name].module)
+			continue
+		}
+		if s.Parent == trace.None || a.ranges[run.Spans[s.Parent].Name].kind != accumulate {
+			a.open()
+		}
+		if s.Kind == trace.HostCall && s.Attr != trace.None && run.Calls[s.Attr].Op != trace.None {
+			if o := &run.Operators[run.Calls[s.Attr].Op]; len(o.Dims) > 0 {
+				n, _ := kernel.Volume(o.Dims[0])
+				a.size(n)
+			}
+		}
+	}
 }
 
 // annotate adds the edges that a framework's range shows (rule V8).
 func (a *annotator) annotate(run *trace.Run, id int32) {
 	at := a.within[id]
+	a.known = false
 	switch {
 	case !a.Facts[id].Reads:
 	case at == trace.None:
-		a.outside(id)
+		a.outside(run, id)
 	default:
 		if at != a.inRange {
 			a.inRange, a.copies, a.sum = at, nil, -1
 		}
-		a.inside(id, &a.ranges[run.Spans[at].Name])
+		a.inside(run, id, &a.ranges[run.Spans[at].Name])
 	}
 }
 
-// guess adds what streams and events say about ops without accesses (rule V8). A collective reads
-// what the op before its issue wrote, and an op that waited for a collective reads what
+// guess adds what streams and events say about ops without accesses (rule V8). A collective whose
+// input is not known reads what the op before its issue wrote, and an op that waited for a collective reads what
 // that received; other orders may mean nothing.
 func (a *annotator) guess(id int32) {
 	op := &a.Ops[id]
 	for _, d := range op.After {
-		kind := workload.StreamOnly
-		if a.Facts[id].Reads && (op.Kind == trace.Collective) != (a.Ops[d.Op].Kind == trace.Collective) {
-			kind = workload.ReadAfterWrite
+		if of := a.Facts[id].Stated; of == 0 || a.Facts[d.Op].Stated != of {
+			a.add(id, workload.Edge{Op: d.Op, Kind: a.kindOf(id, d.Op), Evidence: workload.Guessed})
 		}
-		a.add(id, workload.Edge{Op: d.Op, Kind: kind, Evidence: workload.Guessed})
 	}
+}
+
+// kindOf is the kind of an edge of which only the order is known.
+func (a *annotator) kindOf(id, on int32) workload.EdgeKind {
+	if a.Facts[id].Reads && !a.known && (a.Ops[id].Kind == trace.Collective) != (a.Ops[on].Kind == trace.Collective) {
+		return workload.ReadAfterWrite
+	}
+	return workload.StreamOnly
+}
+
+// stated appends the edges that the file states: between the nodes of a captured graph, and by
+// recorded events unless the accesses of both ops are recorded. One between streams is one that the
+// program asked for; on one stream, it may be the order of the capture alone.
+func (a *annotator) stated(id int32, found []workload.Edge) []workload.Edge {
+	first, _ := slices.BinarySearchFunc(a.Stated, id, func(s order.Stated, id int32) int { return cmp.Compare(s.Op, id) })
+	for _, s := range a.Stated[first:] {
+		if s.Op != id {
+			break
+		}
+		on := s.On
+		kind := a.kindOf(id, on)
+		switch {
+		case a.Facts[id].Uses != 0 && a.Facts[on].Uses != 0:
+			continue
+		case a.Facts[id].Queue == a.Facts[on].Queue:
+		case a.Facts[id].Reads:
+			kind = workload.ReadAfterWrite
+		default:
+			kind = workload.WriteAfterRead
+		}
+		found = append(found, workload.Edge{Op: on, Kind: kind, Evidence: workload.Exact})
+	}
+	return found
 }
 
 // add adds an edge unless there is one to the same op, or the accesses of both are recorded.
@@ -142,46 +217,52 @@ func (a *annotator) reads(id int32, from ...int32) {
 	}
 }
 
-func (a *annotator) outside(id int32) {
+func (a *annotator) outside(run *trace.Run, id int32) {
 	if a.Ops[id].Kind == trace.Collective {
-		return // what it communicates is not marked
+		a.outsideSums(run, id) // what others communicate is not marked
+		return
+	}
+	for _, module := range a.again {
+		a.reads(id, a.copied[module]...)
 	}
 	a.reads(id, a.gathered...)
 	a.reads(id, a.optimizer)
-	a.gathered, a.optimizer, a.compute = nil, -1, id
+	a.follows(id)
+	a.gathered, a.again, a.optimizer, a.compute = nil, nil, -1, id
 }
 
 // inside handles an op of a range.
 //
 //	all_gather            |copy-in  gather|           gather reads what the copies wrote
 //	all_gather_copy_out   |copy-out|                  reads the module's last gather; the next op reads it
+//	pre_backward          ||                          the next op reads what was copied out for the module
 //	post_backward_reduce  |copy-in  reduce-scatter|   copies read what the last op computed
 //	AccumulateGrad        |add  all-reduce|           the bucket's additions, which read the last op's output
+//	copy_bucket_to_grad   |copy|                      reads the next bucket's all-reduce
 //	Optimizer.step        |step|                      reads all sums of gradients
-func (a *annotator) inside(id int32, m *Range) {
+func (a *annotator) inside(run *trace.Run, id int32, m *Range) {
 	collective := a.Ops[id].Kind == trace.Collective
 	switch {
 	case m.kind == optimize:
 		a.reads(id, a.reduced...)
 		a.reads(id, a.compute)
-		a.reduced, a.bucket, a.compute, a.optimizer = nil, nil, -1, id
+		a.reduced, a.bucket, a.compute, a.optimizer = nil, bucket{}, -1, id
 	case m.kind == gatherOut:
 		if g, ok := a.gathers[m.module]; ok {
 			a.reads(id, g)
 		}
 		a.gathered = append(a.gathered, id)
+		a.copied[m.module] = append(a.copied[m.module], id)
 	case m.kind == gatherIn && collective:
 		a.reads(id, a.copies...)
 		a.gathers[m.module] = id
+		delete(a.copied, m.module)
 	case m.kind == accumulate && collective:
-		a.reads(id, a.bucket...)
-		if len(a.bucket) == 0 {
-			a.reads(id, a.compute)
-		}
-		a.bucket, a.reduced = nil, append(a.reduced, id)
+		a.hooked(run, id)
 	case m.kind == accumulate:
-		a.reads(id, a.compute)
-		a.bucket = append(a.bucket, id)
+		a.makes(id)
+	case m.kind == copyOut:
+		a.copiedOut(id)
 	case collective:
 		a.reads(id, a.copies...)
 		a.sum, a.reduced = id, append(a.reduced, id)

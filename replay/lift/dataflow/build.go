@@ -19,13 +19,14 @@ import (
 //
 //	host order |A writes x  B reads x  C writes x|   B read after write of A, C write after read of B
 //
-// found is its result, by op.
-func Of(run *trace.Run, r *order.Rank, ranges []Range, found [][]workload.Edge) {
+// row is the rank's in Run.Ranks; found is its result, by op.
+func Of(run *trace.Run, r *order.Rank, row int, ranges Ranges, found [][]workload.Edge) {
 	var room Arena[workload.Edge]
 	m := memory{storages: map[int32]*storage{}}
 	last := map[int32]int32{} // by number in Run.Uses: the last kernel of the operator
-	a := annotator{Rank: r, ranges: ranges, within: around(run, r, ranges), gathers: map[string]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
+	a := annotator{Rank: r, ranges: ranges.names, marks: ranges.marks[row], within: around(run, r, ranges.names), all: found, gathers: map[string]int32{}, copied: map[string][]int32{}, inRange: trace.None, compute: -1, optimizer: -1, sum: -1}
 	for _, id := range a.hostOrder() {
+		a.pass(run, issued(&r.Ops[id]))
 		m.found = m.found[:0]
 		if uses := r.Facts[id].Uses; uses != 0 {
 			before, several := last[uses]
@@ -38,6 +39,7 @@ func Of(run *trace.Run, r *order.Rank, ranges []Range, found [][]workload.Edge) 
 				m.found = append(m.found, workload.Edge{Op: before, Kind: workload.ReadAfterWrite, Evidence: workload.Exact})
 			}
 		}
+		m.found = a.stated(id, m.found)
 		a.found = a.settled(id, m.found)
 		a.annotate(run, id)
 		a.guess(id)
@@ -54,17 +56,19 @@ func (a *annotator) hostOrder() []int32 {
 	for i := range ids {
 		ids[i] = int32(i)
 	}
-	if !slices.ContainsFunc(a.Facts, func(f order.Fact) bool { return f.Uses != 0 }) && !slices.ContainsFunc(a.within, func(id trace.SpanID) bool { return id != trace.None }) {
+	if !slices.ContainsFunc(a.Facts, func(f order.Fact) bool { return f.Uses != 0 }) && len(a.marks) == 0 && !slices.ContainsFunc(a.within, func(id trace.SpanID) bool { return id != trace.None }) {
 		return ids
 	}
-	at := func(i int32) trace.Time {
-		if op := &a.Ops[i]; op.Issued != trace.Infinity {
-			return op.Issued
-		}
-		return a.Ops[i].Start
-	}
-	slices.SortStableFunc(ids, func(x, y int32) int { return cmp.Compare(at(x), at(y)) })
+	slices.SortStableFunc(ids, func(x, y int32) int { return cmp.Compare(issued(&a.Ops[x]), issued(&a.Ops[y])) })
 	return ids
+}
+
+// issued is when the host issued an op or, if that is unknown, when it started.
+func issued(op *workload.Op) trace.Time {
+	if op.Issued != trace.Infinity {
+		return op.Issued
+	}
+	return op.Start
 }
 
 // precedes reports whether times allow that an op waited for an earlier one: it ended

@@ -16,21 +16,24 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Correction is the user's word on the dependency of an op on an earlier one.
+// A Correction is the user's word on the dependency of an op on an earlier one, or on the sizes of
+// a kernel.
 //
 // Ops are named by kernel, whole or up to its arguments, or by a collective's operation
 // (all_reduce). NAME#2 is the second one of each rank. Without a number all are meant;
 // what is read is then the last one before.
 type Correction struct {
 	Op          string
-	Reads       string // it reads what this one wrote
-	Independent string // no data pass between the two
+	Reads       string          // it reads what this one wrote
+	Independent string          // no data pass between the two
+	Shape       workload.Shape  // of the kernels Op, or Op@workgroups for those of that grid; M 0: not given
+	Tile        workload.Tiling // their tile; TileM 0: not given
 	File        string
 	Line        int
 }
 
-// ParseCorrections reads a YAML list of {op: NAME, reads: NAME} and {op: NAME,
-// independent: NAME}. Errors are *trace.SyntaxError with a line.
+// ParseCorrections reads a YAML list of {op: NAME, reads: NAME}, {op: NAME, independent: NAME} and
+// {op: NAME, shape: MxNxK}. Errors are *trace.SyntaxError with a line.
 func ParseCorrections(r io.Reader, file string) ([]Correction, error) {
 	body, errs, err := keyed.Read(r, file, 1<<20, "a list of dependencies")
 	if err = cmp.Or(err, errs.Err()); err != nil || body == nil {
@@ -51,7 +54,7 @@ func ParseCorrections(r io.Reader, file string) ([]Correction, error) {
 	return list, nil
 }
 
-const cureCorrection = "write - {op: NAME, reads: NAME} or - {op: NAME, independent: NAME}, NAME as overlapse inspect lists kernels, NAME#2 for the second of a rank"
+const cureCorrection = "write - {op: NAME, reads: NAME}, - {op: NAME, independent: NAME} or - {op: NAME, shape: MxNxK, groups: 1, type: bf16, tile: 128x128}, of which the last three may be left out; NAME as overlapse inspect lists kernels, NAME#2 for the second of a rank"
 
 func badCorrection(file string, line int, msg string) error {
 	return &trace.SyntaxError{File: file, Pos: int64(line), Unit: "line", Msg: msg, Cure: cureCorrection}
@@ -64,18 +67,30 @@ func parseCorrection(item ast.Node, file string) (c Correction, err error) {
 	if values == nil {
 		return c, badCorrection(file, c.Line, "no keys and values")
 	}
+	var shape, groups, dtype, tile string
 	for _, v := range values {
 		key, line := keyed.Key(v), v.Key.GetToken().Position.Line
-		to := map[string]*string{"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent}[key]
+		to := map[string]*string{"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent, "shape": &shape, "groups": &groups, "type": &dtype, "tile": &tile}[key]
 		if to == nil {
 			return c, badCorrection(file, line, fmt.Sprintf("unknown key %q", key))
 		}
 		if *to, _ = keyed.Word(v.Value); *to == "" {
-			return c, badCorrection(file, line, key+" has no name")
+			return c, badCorrection(file, line, key+" has no value")
 		}
 	}
-	if c.Op == "" || (c.Reads == "") == (c.Independent == "") {
-		return c, badCorrection(file, c.Line, "give op, and one of reads and independent")
+	given := 0
+	for _, of := range []string{c.Reads, c.Independent, shape} {
+		if of != "" {
+			given++
+		}
+	}
+	if c.Op == "" || given != 1 || shape == "" && groups+dtype+tile != "" {
+		return c, badCorrection(file, c.Line, "give op, and one of reads, independent and shape")
+	}
+	if shape != "" {
+		if why := c.sizes(shape, groups, dtype, tile); why != "" {
+			return c, badCorrection(file, c.Line, why)
+		}
 	}
 	return c, nil
 }
@@ -121,6 +136,12 @@ func find(w *workload.Workload, p opPattern, ids []int32) []int32 {
 // of any rank.
 func Correct(w *workload.Workload, list []Correction) error {
 	for _, c := range list {
+		if c.Shape.M > 0 {
+			if !sizedOps(w, &c) {
+				return badCorrection(c.File, c.Line, fmt.Sprintf("no kernel %s, or another entry gives its shape", c.Op))
+			}
+			continue
+		}
 		op, other := parsePattern(c.Op), parsePattern(c.Reads+c.Independent)
 		fits := false
 		for _, ids := range w.Ranks {

@@ -4,6 +4,8 @@
 package kernel
 
 import (
+	"cmp"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
@@ -37,7 +40,7 @@ func ClassOf(kernel string) Class {
 		class Class
 		words []string
 	}{
-		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
+		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
 		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
 		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
 		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
@@ -56,10 +59,57 @@ func ClassOf(kernel string) Class {
 	return Unknown
 }
 
+// A Part is what of its input an element of a light kernel's output needs.
+type Part uint8
+
+// The parts.
+const (
+	Whole     Part = iota // all of it, or the name does not say
+	OfElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
+	OfRow                 // its row: norms, softmax, quantisation by row
+)
+
+// PartOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
+func PartOf(op *workload.Op) Part {
+	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
+		return Whole
+	}
+	for _, p := range [...]struct {
+		part  Part
+		words []string
+	}{
+		{OfElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
+		{Whole, []string{"batch_norm", "batchnorm", "bn_", "group_norm", "groupnorm", "gammabeta", "copy", "transpose", "permute", "cat", "clone", "embedding", "index", "scatter", "gather"}},
+		{OfRow, []string{"layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "quant"}},
+		{OfElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
+	} {
+		if NameHas(op.Name, p.words...) {
+			return p.part
+		}
+	}
+	return Whole
+}
+
+// Multiplies reports whether a kernel is a GEMM, by its shape or its name.
+func Multiplies(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || op.Shape.Kind == workload.NoShape && ClassOf(op.Name) == Matrix)
+}
+
 // OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
 // ancestors, CUTLASS, hipBLASLt and rocBLAS.
 func OfLibrary(name string) bool {
 	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_")
+}
+
+// HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
+// mixture of experts, but not attention.
+func HoldsWeights(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (ClassOf(op.Name) == Matrix || NameHas(op.Name, "fused_moe_kernel", "fmoe", "moe_gemm"))
+}
+
+// Copies reports whether an op moves data and computes nothing, by its name.
+func Copies(op *workload.Op) bool {
+	return op.Kind == trace.Copy || !op.Matrix() && NameHas(op.Name, "copy", "chunk_cat", "concat", "memcpy")
 }
 
 // OfPasses reports whether a kernel's passes over its data wait for each other, by its name: sorts,
@@ -105,22 +155,37 @@ const CopyEnginePart = "__amd_rocclr_"
 
 // Elements is the number of elements that a vectorized elementwise kernel covers.
 func Elements(op *workload.Op) int64 {
-	const name = "vectorized_elementwise_kernel<"
+	return vectorElements(op, "vectorized_elementwise_kernel<")
+}
+
+// NormElements is the rows times columns of one of FlashInfer's norms, which has a workgroup a row and
+// as many threads as the row has vectors, in whole warps and at most 1024, where they take turns
+// (flashinfer, include/flashinfer/norm.cuh); 0 for another kernel.
+func NormElements(op *workload.Op) int64 {
+	const most = 1024
+	if !strings.Contains(op.Name, "flashinfer::norm::") || op.Footprint.Threads >= most {
+		return 0
+	}
+	return vectorElements(op, "RMSNormKernel<")
+}
+
+// vectorElements is the elements of a kernel whose first template argument is the length of a vector.
+func vectorElements(op *workload.Op, name string) int64 {
 	_, rest, ok := strings.Cut(op.Name, name)
 	if !ok {
 		return 0
 	}
 	digits, _, _ := strings.Cut(rest, ",")
-	vector, err := strconv.Atoi(digits)
+	vector, err := strconv.Atoi(strings.TrimSuffix(digits, "u"))
 	if err != nil || vector <= 0 || vector > 16 {
 		return 0
 	}
 	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
 }
 
-// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16.
+// ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16, or <__nv_bfloat16, 8>.
 func ElementSize(kernel string) int64 {
-	for name, size := range map[string]int64{"_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
+	for name, size := range map[string]int64{"<__nv_bfloat16,": 2, "<__hip_bfloat16,": 2, "<__half,": 2, "<float,": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if strings.Contains(kernel, name) {
 			return size
 		}
@@ -145,11 +210,15 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+//	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see names.Tile
 //	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
 // right behind CUTLASS 3's tile (128x256x64_2x1x1).
 func nameTile(kernel string) (t namedTile, ok bool) {
+	if m, n, k, ok := names.Tile(kernel); ok {
+		return namedTile{first: m, second: n, depth: k}, true
+	}
 	if i := strings.IndexByte(kernel, '('); i > 0 {
 		kernel = kernel[:i]
 	}
@@ -288,7 +357,10 @@ type Call struct {
 	Enqueues bool   // a kernel, copy or fill
 	Kernel   bool   // a kernel
 	Waits    bool   // a stream was made to wait for an event
+	Results  bool   // the host waits for an event, such as the copy of results
 	Step     string // the base of a marked iteration: "train" of "train#3"
+
+	Attention, Prefill, Decode bool // of a kernel: attention, over a prompt, of one token a sequence
 }
 
 // Calls reads the names of a run: host calls, by name.
@@ -303,14 +375,20 @@ func Calls(names []string) []Call {
 			Waits:  name == "cudaStreamWaitEvent" || name == "hipStreamWaitEvent" || name == "cuStreamWaitEvent",
 			Step:   stepBase(name),
 		}
+		c.Results = c.Call && strings.HasSuffix(name, "EventSynchronize")
+		c.Attention, c.Prefill, c.Decode = attention(name)
 		c.Enqueues = c.Kernel || strings.Contains(name, "Memcpy") || strings.Contains(name, "Memset")
 		calls[i] = c
 	}
 	return calls
 }
 
-// stepBase is "train" for "train#3"; "" if the name marks no iteration.
+// stepBase is "train" for "train#3", ForwardBatch for the range of a serving engine; "" if the
+// name marks no iteration.
 func stepBase(name string) string {
+	if BatchOf(name).Phase != workload.NoPhase {
+		return ForwardBatch
+	}
 	i := strings.LastIndexByte(name, '#')
 	if i <= 0 || i == len(name)-1 {
 		return ""
@@ -321,4 +399,84 @@ func stepBase(name string) string {
 		}
 	}
 	return name[:i]
+}
+
+// ForwardBatch is the base of the ranges in which serving engines run a batch.
+const ForwardBatch = "forward batch"
+
+// The ranges of serving engines: vLLM's worker names what is scheduled, requests and, in
+// parentheses, their tokens ("sq": queries); its version of 2025 names requests only. SGLang's
+// model runner names its forward mode, TensorRT-LLM's executor the requests of an iteration.
+var (
+	vllmBatch   = regexp.MustCompile(`^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)`)
+	vllmOld     = regexp.MustCompile(`^execute_new_(\d+)_cached_(\d+)$`)
+	sglangBatch = regexp.MustCompile(`^step\[([A-Z_0-9]+) bs=(\d+)(?: toks=(\d+))?(?:.* c_sq=(\d+))?(?:.* g_sq=(\d+))?`)
+	tensorRTLLM = regexp.MustCompile(`^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs`)
+)
+
+// BatchOf reads the name of a serving engine's range; the zero value for other names.
+func BatchOf(name string) workload.Batch {
+	switch {
+	case strings.HasPrefix(name, "execute_"):
+		if m := vllmBatch.FindStringSubmatch(name); m != nil {
+			return batch(m[1], m[3], m[2], m[4])
+		}
+		if m := vllmOld.FindStringSubmatch(name); m != nil {
+			return batch(m[1], m[2], "", "")
+		}
+	case strings.HasPrefix(name, "[Executor]"):
+		if m := tensorRTLLM.FindStringSubmatch(name); m != nil {
+			return batch(m[1], m[2], "", "")
+		}
+	case strings.HasPrefix(name, "step["):
+		m := sglangBatch.FindStringSubmatch(name)
+		switch {
+		case m == nil:
+		case m[1] == "EXTEND" || m[1] == "SPLIT_PREFILL":
+			return batch(m[2], "", cmp.Or(m[3], m[4]), "")
+		case m[1] == "MIXED":
+			b := batch(m[2], "", m[4], m[5])
+			b.Phase = workload.Mixed
+			return b
+		case m[1] == "DECODE":
+			return batch("", m[2], "", m[2])
+		case m[1] == "TARGET_VERIFY", strings.HasPrefix(m[1], "DRAFT_"): // several tokens a request
+			return batch("", m[2], "", m[5])
+		}
+	}
+	return workload.Batch{}
+}
+
+// batch is a batch of so many requests and tokens of prefill and of decode; "" is none, or unknown.
+func batch(prefills, decodes, promptTokens, decodeTokens string) workload.Batch {
+	number := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 10, 40)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	p, d := number(prefills), number(decodes)
+	b := workload.Batch{Requests: p + d, Tokens: number(promptTokens) + number(decodeTokens)}
+	switch {
+	case p > 0 && d > 0:
+		b.Phase = workload.Mixed
+	case p > 0:
+		b.Phase = workload.Prefill
+	case d > 0:
+		b.Phase = workload.Decode
+	}
+	return b
+}
+
+// attention reports whether a kernel's name is of attention, over prompts or of one token a
+// sequence. Many kernels do both.
+func attention(name string) (is, prefill, decode bool) {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
+	}
+	name = strings.ToLower(name)
+	prefill = has("prefill", "context_attention", "fmhafwd", "fmha_fwd")
+	decode = has("decode", "pageattention", "pagedattention", "paged_attention", "splitkv", "mla_dec")
+	return prefill || decode || has("attention", "attn", "fmha", "flash_fwd"), prefill, decode && !prefill
 }

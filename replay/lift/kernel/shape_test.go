@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -84,3 +85,26 @@ func TestCopyTraffic(t *testing.T) {
 }
 
 // Older traces number operators and launches apart; then only nesting joins them.
+
+// FlashInfer's norms show the rows and columns that they read by their grids.
+func TestNormElements(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		wgs, threads int
+		want         int64
+	}{
+		{"void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)", 1021, 896, 1021 * 7168},
+		{"void flashinfer::norm::RMSNormKernel<4u, float>(float*)", 2, 128, 2 * 512},
+		{"void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>(__nv_bfloat16*)", 4, 1024, 0}, // threads take turns
+		{"void vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*)", 4, 512, 0},
+	} {
+		op := workload.Op{Kernel: &workload.Kernel{Name: c.name}}
+		op.Tiling.WGs, op.Footprint.Threads = c.wgs, c.threads
+		if got := NormElements(&op); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+	if ElementSize("void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(x)") != 2 || ElementSize("void vllm::cross_device_reduce_2stage<float, 4>(x)") != 4 {
+		t.Error("sizes of elements")
+	}
+}

@@ -116,7 +116,14 @@ func (h *hostOrder) issues() []issue {
 			}
 		}
 	}
+	known := map[trace.SpanID]bool{}
+	for _, w := range h.events {
+		known[w.Call] = true
+	}
 	for _, id := range h.waits {
+		if known[id] {
+			continue
+		}
 		c := h.commCall(id)
 		if c != trace.None && h.comms[c] || h.external[external(h.run, id)] {
 			continue // part of enqueueing a collective
@@ -212,10 +219,25 @@ func (r *Rank) ended(a, b int32) bool {
 	return a < b && r.Ops[a].End <= r.Ops[b].Start
 }
 
-// depend adds an edge unless stream order implies it or times contradict it.
+// statesFor reports whether the file states what an op waits for on a queue.
+func (r *Rank) statesFor(id, queue int32) bool {
+	at, _ := slices.BinarySearchFunc(r.Stated, Stated{Op: id, On: -1}, compareStated)
+	for _, s := range r.Stated[at:] {
+		if s.Op != id {
+			break
+		}
+		if r.Facts[s.On].Queue == queue {
+			return true
+		}
+	}
+	return false
+}
+
+// depend adds an edge unless stream order implies it, the file states another one between the two
+// queues, or times contradict it.
 func (h *hostOrder) depend(id, on int32, why workload.Reason) {
 	switch {
-	case h.Facts[id].Queue == h.Facts[on].Queue:
+	case h.Facts[id].Queue == h.Facts[on].Queue, h.statesFor(id, h.Facts[on].Queue):
 	case !h.ended(on, id):
 		h.refuted++
 	default:

@@ -13,12 +13,18 @@ import (
 // op.
 type Rank struct {
 	Ops    []workload.Op
-	Facts  []Fact // by op
-	*room         // for one rank at a time
+	Facts  []Fact   // by op
+	Stated []Stated // by op, then by the earlier op
+	*room           // for one rank at a time
 	queues int
 	waits  []trace.SpanID // host calls that made a stream wait, by start
+	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
 	calls  []trace.Time   // driver time of kernel launches
+
+	unmarked bool             // the program marked no iteration
+	results  []trace.Time     // when the host began to wait for an event, as for the tokens of a pass
+	Batches  []workload.Batch // by iteration that cutSteps found
 }
 
 // A room is memory that the ranks use one after another.
@@ -29,6 +35,8 @@ type room struct {
 	running  []int32
 	issues   []issue
 	issued   []int32
+	opAt     []int32       // by span
+	names    []kernel.Call // by name
 }
 
 // again is a list of n zeros in memory that was used before.
@@ -46,13 +54,14 @@ type Fact struct {
 	shared   bool         // other ops have the same launch (a graph)
 	Reads    bool         // it reads memory of a device: no fill, no copy from the host
 	before   int32        // previous op of its queue, or -1
+	Stated   int64        // correlation of the graph launch that it is of, if the file states what the graph's nodes wait for; else 0
 	Uses     int32        // number in Run.Uses; 0: its accesses are not recorded
 }
 
 // Gather collects every rank's device operations and the host calls for them.
 func Gather(run *trace.Run, ranks []Rank) {
 	names := kernel.Calls(run.Names)
-	shared := &room{launched: make([]uint8, len(run.Spans))}
+	shared := &room{launched: make([]uint8, len(run.Spans)), names: names}
 	for i := range ranks {
 		ranks[i].room = shared
 	}
@@ -76,6 +85,14 @@ func Gather(run *trace.Run, ranks []Rank) {
 				r.calls = make([]trace.Time, 0, cap(r.Ops))
 			}
 			r.calls = append(r.calls, s.Dur())
+		case names[s.Name].Results:
+			r.results = append(r.results, s.Start)
+		}
+	}
+	for _, w := range run.Waits {
+		if w.Stream != trace.None && w.On != trace.None && w.Record != 0 && w.Correlation != 0 {
+			r := &ranks[w.Rank]
+			r.events = append(r.events, w)
 		}
 	}
 }
@@ -133,6 +150,8 @@ func (r *Rank) settle(run *trace.Run) {
 		}
 		operators = operators || f.Operator != trace.None
 	}
+	r.findStated(run)
+	r.findEvents(run)
 	for i := range r.Facts {
 		f := &r.Facts[i]
 		r.Ops[i].Own = operators && f.Operator == trace.None && f.Launch != trace.None && !f.shared && r.Ops[i].Kind == trace.Compute

@@ -18,11 +18,14 @@ func (r *Rank) Resolve(run *trace.Run) (refuted int) {
 	r.settle(run)
 	refuted = r.order(run)
 	r.assignSteps()
+	r.cutSteps(run)
 	return refuted
 }
 
 // Free frees what no later stage needs.
-func (r *Rank) Free() { r.Facts, r.waits, r.marks, r.calls = nil, nil, nil, nil }
+func (r *Rank) Free() {
+	r.Facts, r.Stated, r.waits, r.events, r.marks, r.calls, r.results = nil, nil, nil, nil, nil, nil, nil
+}
 
 // order finds what every op waited for. All of it are assumptions that the
 // measured times may refute: what had not ended when an op started, the op did
@@ -30,18 +33,26 @@ func (r *Rank) Free() { r.Facts, r.waits, r.marks, r.calls = nil, nil, nil, nil 
 //
 //	queue 7  |AAAA  BBBB      DD|   B after A: stream order
 //	queue 19 |          CCCC    |   C after B: launched behind B on its own stream
-//	host     |a b c   w d       |   D after C: the host made queue 7 wait (w)
+//	host     |a b c   w d       |   D after C: the host made queue 7 wait (w), or the file says for what
 //
 // It returns the number of dependencies that host calls suggest and times contradict.
 func (r *Rank) order(run *trace.Run) (refuted int) {
 	near := r.followQueues()
 	after, refuted := r.followHost(run)
-	deps := make([]workload.Dep, 0, len(r.Ops)+len(after)) // one array, for speed
+	stated := r.Stated
+	deps := make([]workload.Dep, 0, len(r.Ops)+len(after)+len(stated)) // one array, for speed
 	for i := range r.Ops {
 		op, f := &r.Ops[i], &r.Facts[i]
 		first := len(deps)
 		if f.before >= 0 {
 			deps = append(deps, workload.Dep{Op: f.before, Why: workload.StreamOrder})
+		}
+		for ; len(stated) > 0 && stated[0].Op == op.ID; stated = stated[1:] {
+			if on := stated[0].On; r.ended(on, op.ID) {
+				deps = append(deps, workload.Dep{Op: on, Why: workload.Stated})
+			} else if r.Facts[on].Queue != f.Queue { // of one queue, kernels may be launched to overlap
+				refuted++
+			}
 		}
 		for len(after) > 0 && after[0].op == op.ID {
 			deps = append(deps, after[0].dep)
@@ -88,6 +99,9 @@ func (r *Rank) latestByQueue(deps []workload.Dep) []workload.Dep {
 // onlyTimeTells reports whether the trace lacks the host calls that would show
 // what the op waited for on other streams.
 func (r *Rank) onlyTimeTells(op *workload.Op, f *Fact) bool {
+	if f.Stated != 0 {
+		return false
+	}
 	return f.Launch == trace.None || f.shared || op.Kind != trace.Collective && len(r.waits) == 0
 }
 

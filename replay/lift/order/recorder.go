@@ -89,6 +89,9 @@ func RecordHosts(run *trace.Run, hosts []Recorder, ranks []Rank) {
 			is.Work -= min(is.Work, s.Dur())
 		case s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call:
 			is.Work -= min(is.Work, s.Dur()-h.Call)
+			if h.next < 2 || ops[h.Order[h.next-2]].End <= s.Start { // the device had nothing queued before its own op
+				h.Loads += s.Dur() - h.Call
+			}
 		}
 	}
 	for i := range hosts {

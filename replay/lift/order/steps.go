@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -31,10 +32,14 @@ func (r *Rank) addMark(run *trace.Run, s trace.Span, base string) {
 	})
 }
 
-// Steps finds the iterations.
+// Steps finds the iterations that the program marked. Ranks of a run without marks are cut by
+// Resolve instead.
 func Steps(ranks []Rank) (steps []workload.Step) {
 	base := stepsBase(ranks)
 	if base == "" {
+		for i := range ranks {
+			ranks[i].unmarked = true
+		}
 		return nil
 	}
 	type use struct {
@@ -58,7 +63,7 @@ func Steps(ranks []Rank) (steps []workload.Step) {
 			if !ok {
 				row = int32(len(rows))
 				rows[u] = row
-				steps = append(steps, workload.Step{Name: m.name})
+				steps = append(steps, workload.Step{Name: m.name, Batch: kernel.BatchOf(m.name)})
 			}
 			m.step = row
 		}
@@ -66,18 +71,19 @@ func Steps(ranks []Rank) (steps []workload.Step) {
 	return steps
 }
 
-// stepsBase is the mark that stands for iterations: the profiler's own, or the
-// one under which most time passes.
+// stepsBase is the mark that stands for iterations: those of serving engines, which say what a
+// batch holds, else the profiler's own, else the one under which most time passes.
 func stepsBase(ranks []Rank) string {
-	const profiler = "ProfilerStep"
 	spent := map[string]trace.Time{}
 	for i := range ranks {
 		for _, m := range ranks[i].marks {
 			spent[m.base] += m.end - m.start
 		}
 	}
-	if _, ok := spent[profiler]; ok {
-		return profiler
+	for _, base := range []string{kernel.ForwardBatch, "ProfilerStep"} {
+		if _, ok := spent[base]; ok {
+			return base
+		}
 	}
 	best := ""
 	for b, t := range spent {

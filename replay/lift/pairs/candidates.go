@@ -23,12 +23,13 @@ type search struct {
 	evidence   []string
 	confidence float64
 	between    []int32 // light ops on the way
+	light      int     // the most of them
 	heavy      int
 }
 
 // begin starts a search with what shows that one op waited for the other.
 func begin(why workload.Reason) *search {
-	t := &search{confidence: 1, evidence: []string{why.String()}}
+	t := &search{confidence: 1, light: maxLight, evidence: []string{why.String()}}
 	if why == workload.Timing {
 		t.confidence = onlyByTime
 	}
@@ -55,7 +56,7 @@ func (f *finder) partner(at int32, of *workload.Op, to func(int32) int32, t *sea
 		switch r {
 		case transparent:
 			t.passLight(op, want)
-			more = len(t.between) <= maxLight
+			more = len(t.between) <= t.light
 		case heavy:
 			found, more = judge(op)
 		}
@@ -108,7 +109,7 @@ func (f *finder) consumer(c *workload.Op) candidate {
 	if at < 0 || comm.Op != trace.AllGather && comm.Op != trace.AllToAll && comm.Op != trace.UnknownOp {
 		return candidate{}
 	}
-	t := begin(waited(&f.Ops[at], c.ID))
+	t := begin(f.waited(&f.Ops[at], c.ID))
 	brought := communicated(&comm, comm.Out)
 	gathers := comm.Op == trace.AllGather
 	return f.partner(at, c, f.after, t, brought, func(op *workload.Op) (found candidate, more bool) {
@@ -123,30 +124,42 @@ func (f *finder) consumer(c *workload.Op) candidate {
 	})
 }
 
-// gemmBefore finds the GEMM whose output is another one's first input:
-// the last heavy kernel before it on its stream, with no collective between.
+// gemmBefore finds the GEMM whose output is another one's first input: the last heavy kernel
+// before it on its stream, with no collective between. Any number of light kernels may lie between
+// two GEMMs that recorded accesses connect.
 func (f *finder) gemmBefore(g *workload.Op) candidate {
 	t := begin(workload.StreamOrder)
+	t.light = maxSteps
 	in, _ := operands(g)
 	return f.partner(f.beforeAlone(g.ID), g, f.beforeAlone, t, in, func(op *workload.Op) (candidate, bool) {
 		s := op.Shape
-		if (s.Kind != workload.GEMM && s.Kind != workload.GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups || !feeds(s, g.Shape) {
+		if (s.Kind != workload.GEMM && s.Kind != workload.GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups || !feeds(s, g.Shape, len(t.between) > 0) {
 			return candidate{}, false
 		}
-		return t.pair(op.ID, g.ID, sizesAgree, fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)), false
+		if len(t.between) > 0 && f.flows(op.ID, g.ID, t.between) {
+			t.evidence, t.confidence = []string{"recorded accesses"}, 1
+		} else if len(t.between) > maxLight+1 {
+			return candidate{}, false
+		}
+		why := fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)
+		if s.N != g.Shape.K && g.Shape.Like == "" {
+			why = fmt.Sprintf("half of the columns of its %d×%d output, times the other half, have the shape of the other's first input", s.M, s.N)
+		}
+		return t.pair(op.ID, g.ID, sizesAgree, why), false
 	})
 }
 
-// feeds reports whether a GEMM's columns are what another one sums over:
-// themselves, once a filter position, or three times as many: queries, keys and values.
-func feeds(s, g workload.Shape) bool {
+// feeds reports whether a GEMM's columns are what another one sums over: themselves, once a filter
+// position, three times as many: queries, keys and values, or twice as many, through a gated
+// activation.
+func feeds(s, g workload.Shape, through bool) bool {
 	switch g.Like {
 	case kernel.Convolution:
 		return g.K%s.N == 0
 	case kernel.Attention:
 		return s.N == 3*g.K
 	}
-	return s.N == g.K
+	return s.N == g.K || through && s.N == 2*g.K
 }
 
 // shareEvidence lets candidates with the same evidence have it in common: a training step

@@ -10,6 +10,7 @@ import (
 // their first members suggest, and returns their number (rule V10).
 func GuessOperations(w *workload.Workload) (n int) {
 	var f *finder
+	evidence := map[string]string{} // few: a string for each collective would take as much memory as all of them
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Op != trace.UnknownOp {
@@ -19,7 +20,10 @@ func GuessOperations(w *workload.Workload) (n int) {
 			f = newFinder(w)
 		}
 		c.Op, c.Guessed = f.guessOperation(&w.Ops[c.Members[0]]), true
-		c.Evidence += "; its operation is guessed from the kernel before it"
+		if evidence[c.Evidence] == "" {
+			evidence[c.Evidence] = c.Evidence + "; its operation is guessed from the kernel before it"
+		}
+		c.Evidence = evidence[c.Evidence]
 		n++
 	}
 	return n
@@ -44,19 +48,46 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	return trace.AllGather
 }
 
+// SizesByNorms gives an all-reduce whose size the trace does not show, and which a norm of known rows and
+// columns follows on its stream, the bytes that the norm reads, and returns their number (rule V10).
+func SizesByNorms(w *workload.Workload) (n int) {
+	var size func(*workload.Collective) int64
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Bytes > 0 || c.Op != trace.AllReduce || c.Part {
+			continue
+		}
+		if size == nil {
+			size = sizesBehind(w, kernel.NormElements)
+		}
+		if bytes := size(c); bytes > 0 {
+			c.Bytes, c.In, c.Out = bytes, bytes, bytes
+			c.Evidence += "; its size is that of the norm behind it"
+			n++
+		}
+	}
+	return n
+}
+
 // SizesBehind returns the bytes of an all-reduce whose size the trace does not show, by the grid
 // of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
 // PyTorch's kernels of that name cover threads × vector elements a workgroup
 // (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
 // workgroups. NCCL's kernels have the type of their elements in their names.
 func SizesBehind(w *workload.Workload) func(c *workload.Collective) int64 {
+	return sizesBehind(w, kernel.Elements)
+}
+
+// sizesBehind returns the bytes of a collective by the elements of the kernel that follows it on its stream; 0
+// where that shows none.
+func sizesBehind(w *workload.Workload, elements func(*workload.Op) int64) func(c *workload.Collective) int64 {
 	f := newFinder(w)
 	return func(c *workload.Collective) (bytes int64) {
 		for _, id := range c.Members {
 			op, found := &w.Ops[id], false
 			f.walk(f.after(id), op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
 				if found = behind.Kind == trace.Compute; found {
-					bytes = kernel.Elements(behind) * kernel.ElementSize(op.Name)
+					bytes = elements(behind) * kernel.ElementSize(op.Name)
 				}
 				return r == ignored
 			})

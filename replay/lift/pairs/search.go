@@ -136,14 +136,19 @@ func (f *finder) sent(c *workload.Op) (at int32, why workload.Reason) {
 			last(d.Op)
 		}
 	}
-	return at, waited(c, at)
+	return at, f.waited(c, at)
 }
 
 // waited is what shows that an op waited for another one.
-func waited(op *workload.Op, on int32) workload.Reason {
+func (f *finder) waited(op *workload.Op, on int32) workload.Reason {
 	for _, d := range op.After {
 		if d.Op == on {
 			return d.Why
+		}
+	}
+	for _, e := range f.Edges(op.ID) {
+		if e.Op == on && e.Evidence == workload.Annotated {
+			return workload.Marked
 		}
 	}
 	return workload.Recorded

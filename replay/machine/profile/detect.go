@@ -147,7 +147,7 @@ func VendorOf(kernel string) (gpu, vendor string) {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 	}
 	switch {
-	case strings.HasPrefix(name, "cijk_"), tells("tensile", "rccl", "nccldevkernel_generic", "hip", "miopen", "ck_tile", "ck::", "rocblas", "rocprim", "gfx9", "_gfx", "aiter"):
+	case strings.HasPrefix(name, "cijk_"), strings.HasSuffix(strings.TrimSuffix(name, "]"), ".kd"), tells("tensile", "rccl", "nccldevkernel_generic", "hip", "miopen", "ck_tile", "ck::", "rocblas", "rocprim", "gfx9", "_gfx", "aiter"):
 		return "mi300x", "AMD"
 	case tells("cutlass", "cublas", "cudnn", "nvjet", "sm80_", "sm90_", "sm100_", "ampere_", "hopper_", "volta_", "turing_", "nvidia"):
 		return "h100", "NVIDIA"

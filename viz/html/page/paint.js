@@ -4,8 +4,10 @@ const gap = 0.6; // px left free after a wide span, so that equal neighbours can
 const markEvery = 24; // px that a row has for each mark of a kind at least, or no row shows them
 const faint = 0; // the kind of spans that a search did not find
 
+const bin = 4; // px of a bar that counts marks
+
 // crowded finds the kinds of marks of which some row has too many between two times: on all
-// rows alike, or a reader would take rows without marks for rows without puts.
+// rows alike, or a reader would take rows without marks for rows without puts. Bars count them.
 function crowded(kinds, spans, rows, start, end, width) {
   const hidden = kinds.map(() => false), most = Math.max(1, width / markEvery);
   for (const row of rows) {
@@ -19,13 +21,14 @@ function crowded(kinds, spans, rows, start, end, width) {
 
 // A Painter gathers the rectangles of one frame.
 class Painter {
-  // hidden are the kinds of marks that are left out.
+  // hidden are the kinds of marks that bars count instead.
   constructor(kinds, spans, hidden) {
     this.kinds = kinds;
     this.spans = spans;
     this.hidden = hidden;
     this.rects = kinds.map(() => []); // x, y, width, height, ...
     this.marks = kinds.map(() => []); // x, y, size, ...
+    this.bars = kinds.map(() => []); // x, y, width, height, ...
     this.texts = []; // {x, y, width, name, kind}
     this.cover = new Float64Array(kinds.length);
     this.seen = 0;
@@ -49,9 +52,14 @@ class Painter {
       }
     }
     this.flush(top, height);
+    const counts = this.kinds.map(() => new Map());
     for (let i = firstEnding(spans, row.to, row.last, (left - origin) / scale - 1); i < row.last && spans.start[i] <= until; i++) {
-      this.mark(spans.kind[i], origin + spans.start[i] * scale, top, height);
+      this.mark(spans.kind[i], origin + spans.start[i] * scale, top, height, counts);
     }
+    counts.forEach((bins, kind) => {
+      const most = Math.max(...bins.values());
+      for (const [at, n] of bins) this.bars[kind].push(at * bin, top + height - (height / 2) * (n / most), bin - 1, (height / 2) * (n / most));
+    });
   }
 
   wide(i, kind, x0, x1, top, height) {
@@ -104,9 +112,11 @@ class Painter {
     this.flushRun(top, height);
   }
 
-  mark(kind, x, top, height) {
+  mark(kind, x, top, height, counts) {
     this.seen++;
-    if (!this.hidden[kind]) this.marks[kind].push(x, top + height / 2, Math.min(height * 0.46, 6));
+    const at = Math.floor(x / bin);
+    if (this.hidden[kind]) counts[kind].set(at, (counts[kind].get(at) || 0) + 1);
+    else this.marks[kind].push(x, top + height / 2, Math.min(height * 0.46, 6));
   }
 }
 

@@ -147,6 +147,7 @@ class Timeline {
     }
     painter.rects.forEach((parts, kind) => this.rects(parts, this.kinds[kind].color));
     for (const t of painter.texts) this.caption(t);
+    painter.bars.forEach((parts, kind) => this.rects(parts, this.kinds[kind].color || this.ink("ink")));
     painter.marks.forEach((parts, kind) => {
       const k = this.kinds[kind], color = k.color || this.ink("ink"), paper = this.ink("paper");
       if (parts.length) shapes(this.pen, k.mark, parts, k.hollow ? paper : color, k.hollow ? color : paper, k.hollow ? 1.2 : 0.8);
@@ -230,10 +231,10 @@ class Timeline {
     for (const hops of this.hops) hops.sort((a, b) => a.start - b.start);
   }
 
-  // hint says in the legend which marks are shown only closer up.
+  // hint says in the legend which marks are single ones only closer up.
   hint(hidden) {
     const text = this.kinds.filter((_, k) => hidden[k]).map((kind) => kind.label).join(", ");
-    if (this.hinted && this.hinted.textContent !== (text && `zoom in for: ${text}`)) this.hinted.textContent = text && `zoom in for: ${text}`;
+    if (this.hinted && this.hinted.textContent !== (text && `bars count: ${text}`)) this.hinted.textContent = text && `bars count: ${text}`;
   }
 
   // header names a run above a line as long as the run, which a post ends.

@@ -3,6 +3,7 @@ package cli
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -53,13 +54,17 @@ func IntFlag[T int | int64](f *pflag.FlagSet, to *T, name string, initial T, in 
 	}}, name, usage)
 }
 
-// FractionFlag adds a flag whose value is a finite number.
+// FractionFlag adds a flag whose value is a finite number, or one of percent: 0.03 or 3%.
 func FractionFlag(f *pflag.FlagSet, to *float64, name string, initial float64, usage string) {
 	*to = initial
 	f.Var(&value{"float", func() string { return strconv.FormatFloat(*to, 'g', -1, 64) }, func(s string) error {
-		x, err := strconv.ParseFloat(s, 64)
+		number, percent := strings.CutSuffix(s, "%")
+		x, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if percent {
+			x /= 100
+		}
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return Errorf("--%s %s: give a number, such as 0.1 for 10 %%", name, s)
+			return Errorf("--%s %s: give a number, such as 0.1 or 10%%", name, s)
 		}
 		*to = x
 		return nil

@@ -40,8 +40,10 @@ type Difference struct {
 	Explanation string           `json:"explanation"`
 	Causes      []Cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
+	Checks      []Check          `json:"checks,omitempty"`
 
-	under string // of results: the strategy whose times are compared
+	under string  // of results: the strategy whose times are compared
+	above float64 // of Checks: what they allow
 }
 
 // byStrategy is the group of the times of results.
@@ -54,9 +56,10 @@ type Side struct {
 	steps int
 	items []overlap.Item
 
-	run   *trace.Run // nil for results
-	start trace.Time // of its first iteration
-	gaps  []overlap.Reason
+	samples []sample   // of its iterations; nil: too few
+	run     *trace.Run // nil for results
+	start   trace.Time // of its first iteration
+	gaps    []overlap.Reason
 }
 
 // Print prints at most top rows of each group; 0: all.
@@ -64,6 +67,9 @@ func (d *Difference) Print(con *console.Console, top int) {
 	con.Say(d.Explanation)
 	con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, words.Micros(d.A.Time), d.unit()))
 	con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, words.Micros(d.B.Time), d.unit(), words.Percent(d.Change)))
+	if t := d.checked(); t != nil {
+		con.Show(t)
+	}
 	for group := range d.groups() {
 		t, _ := d.table(group, top, false)
 		con.Show(t)
@@ -74,6 +80,9 @@ func (d *Difference) Print(con *console.Console, top int) {
 func (d *Difference) WriteMarkdown(w io.Writer, top int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### overlapse: %s and %s\n\n**%s**\n", words.Markdown(d.A.Name), words.Markdown(d.B.Name), words.Markdown(d.Explanation))
+	if t := d.checked(); t != nil {
+		fmt.Fprintf(&b, "\n%s:\n\n%s\n", words.Markdown(t.Title), t.Markdown())
+	}
 	for group := range d.groups() {
 		t, _ := d.table(group, top, false)
 		fmt.Fprintf(&b, "\n%s:\n\n%s\n", words.Markdown(t.Title), t.Markdown())
@@ -160,6 +169,7 @@ func Measured(r *input.Reader, path string) (Side, error) {
 	s := Side{Name: path, Time: run.End, run: run}
 	if w, err := r.Workload(run, path, lift.Options{}); err == nil {
 		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), results.MeasuredStart(w)
+		s.samples = samplesOf(w)
 		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
 	}
 	s.items = append(overlap.Items(run, nil, s.steps), s.items...)

@@ -18,7 +18,7 @@ import (
 
 // gpus checks that there is a profile for each kind of GPU of this machine.
 func (s *Environment) gpus(ctx context.Context) []finding {
-	devices, from := s.devices(ctx)
+	devices, from := s.Devices(ctx)
 	if len(devices) == 0 {
 		return []finding{checked("GPU", "none found", "traces of other machines can be replayed; nothing can be captured here",
 			"nothing, or install the driver; check: nvidia-smi or rocm-smi")}
@@ -48,8 +48,8 @@ func (s *Environment) gpus(ctx context.Context) []finding {
 	return list
 }
 
-// devices are the GPUs, and what told of them.
-func (s *Environment) devices(ctx context.Context) (list []trace.Device, from string) {
+// Devices are the GPUs, and what told of them.
+func (s *Environment) Devices(ctx context.Context) (list []trace.Device, from string) {
 	if text, err := s.output(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader"); err == nil {
 		for _, name := range lines(text) {
 			list = append(list, trace.Device{Name: name})

@@ -96,7 +96,7 @@ func KnownMachine(w *workload.Workload) *machine.Machine {
 
 // Likely is the value of --machine that suits a trace whose device matches no profile, with as
 // many GPUs as the job has ranks, and why: the profiles with the device's properties, else a
-// common GPU of the vendor that a kernel's name tells.
+// common GPU of the vendor that the name of a kernel or call tells.
 func Likely(w *workload.Workload) (name, why string) {
 	if alike := profile.Alike(deviceOf(w)); len(alike) > 0 {
 		return sizedNames(alike, w.World)[0], "a GPU with the properties in the trace"
@@ -104,6 +104,14 @@ func Likely(w *workload.Workload) (name, why string) {
 	for i := range w.Ops {
 		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
 			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + words.Shorten(layout.ShortName(w.Ops[i].Name), 24)
+		}
+	}
+	for _, name := range w.Run.Names {
+		for prefix, kernel := range map[string]string{"hip": "rccl", "cuda": "cutlass"} {
+			if call, ok := strings.CutPrefix(name, prefix); ok && call != "" && call[0] >= 'A' && call[0] <= 'Z' {
+				gpu, vendor := profile.VendorOf(kernel)
+				return machine.NameOf(gpu, max(1, w.World)), vendor + ", by call " + words.Shorten(name, 24)
+			}
 		}
 	}
 	why = "a guess: nothing in the trace tells the GPU"

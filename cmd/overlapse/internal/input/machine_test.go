@@ -84,6 +84,7 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel Cijk_Ailk_Bljk_HHS;", []string{"copy", "Cijk_Ailk_Bljk_HHS"}},
 		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel ncclDevKernel_Generic_4;", []string{"ncclDevKernel_Generic_4"}},
 		{trace.Device{}, "", "nothing to overlap (no communication and no dependent GEMMs), and the trace does not name its GPU: try overlapse replay 'a b' --machine h100:8 (NVIDIA, by kernel gemm;", []string{"cutlass::gemm"}},
+		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel elementwise;", []string{"void elementwise<int>(int) [clone .kd]"}},
 		{trace.Device{Name: "Other GPU"}, "", `and no profile matches the trace's device "Other GPU": try overlapse`, nil},
 	} {
 		var notes strings.Builder

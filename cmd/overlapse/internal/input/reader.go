@@ -41,7 +41,6 @@ type Reader struct {
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
 	Read    *format.Progress    // of the trace that is opened; nil: only Waiting shows it
 	Command string              // the command line, to suggest another
-	outside string              // capture of the same step without graphs; "": none
 }
 
 // Open reads a trace from a file, a folder of ranks, a glob, an archive or "-",
@@ -154,21 +153,7 @@ func (r *Reader) One(path, machineName string) (*trace.Run, error) {
 		}
 		return nil, fmt.Errorf("%s: contains %d runs side by side: %s (overlapse view shows them; give the trace that they were predicted from)", path, len(runs), strings.Join(names, ", "))
 	}
-	if r.outside == "" {
-		return run, nil
-	}
-	outside, err := r.Open(r.outside, "")
-	if err != nil {
-		return nil, err
-	}
-	named, n, of := merge.NameGraphs(run, outside)
-	r.Notef("%d of %d kernels of captured graphs take operators and sizes from %s", n, of, r.outside)
-	return named, nil
-}
-
-// OutsideFlag adds the flag for a capture without graphs.
-func (r *Reader) OutsideFlag(c *cobra.Command) {
-	c.Flags().StringVar(&r.outside, "outside-graph", "", "capture of the same step launched without a graph, as of decoding: profilers record no operators and sizes for kernels of graphs, which take them from it")
+	return run, nil
 }
 
 // subject loads the workload that a command replays and its machine. The workload
@@ -255,7 +240,7 @@ func (r *Reader) Workload(run *trace.Run, path string, o lift.Options) (*workloa
 
 // DataflowFlag adds the flag for a file of corrections.
 func DataflowFlag(c *cobra.Command, path *string) {
-	c.Flags().StringVar(path, "dataflow", "", "YAML file that corrects which operations depend on each other: a list of {op: NAME, reads: NAME} and {op: NAME, independent: NAME}; NAME#2 is the second one of a rank")
+	c.Flags().StringVar(path, "dataflow", "", "YAML file with what the trace does not say: a list of {op: NAME, reads: NAME} and {op: NAME, independent: NAME}, NAME#2 for the second one of a rank, and of {op: NAME, shape: MxNxK} for a GEMM's rows, columns and depth, with tile: 128x128, groups: 8, type: bf16 where it is not that; NAME@132 for its launches with 132 workgroups")
 }
 
 // ReadCorrections reads the file of the flag; none for "".

@@ -69,7 +69,7 @@ func Of(w *workload.Workload, metrics Measured, on *machine.Machine) *Inspection
 // JSON is the JSON form.
 func (v *Inspection) JSON() Inspected {
 	m, run := v.metrics.Metrics, v.workload.Run
-	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: v.metrics.left}
+	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Better: v.Improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: v.metrics.left}
 	for _, sp := range run.Spans {
 		r.Spans[sp.Kind.String()]++
 	}
@@ -86,6 +86,7 @@ type Inspected struct {
 	Metrics  overlap.Metrics     `json:"metrics"`
 	Times    []overlap.Times     `json:"iteration"`            // what one consists of, by rank row
 	Late     *overlap.LateRank   `json:"waited_for,omitempty"` // by the other ranks
+	Better   []Improvement       `json:"better"`               // captures: what this one lacks, best first
 	Flows    summary.FlowSummary `json:"dependencies"`
 	Spans    map[string]int      `json:"spans"` // by kind
 	Ledger   []ledgerEntry       `json:"ledger"`
@@ -120,6 +121,14 @@ type ledgerEntry struct {
 	Positions []int64 `json:"positions"` // of the first
 }
 
+// RankLabels name the rows of the ranks in timelines.
+func (v *Inspection) RankLabels() (list []string) {
+	for row := range v.workload.Run.Ranks {
+		list = append(list, v.workload.Run.RankLabel(int32(row)))
+	}
+	return list
+}
+
 // Print prints the answer, then the tables behind it.
 func (v *Inspection) Print(con *console.Console) {
 	v.Console = con
@@ -144,6 +153,9 @@ func (v *Inspection) Print(con *console.Console) {
 	v.printLedger(v.workload.Run, v.Ledger)
 }
 
+// mostImprovements is how many are printed without --all.
+const mostImprovements = 2
+
 // printAnswer prints what bounds the step, who is waited for, and what to do next.
 func (v *Inspection) printAnswer() {
 	s := &v.summary
@@ -160,6 +172,15 @@ func (v *Inspection) printAnswer() {
 			v.Labelled("waiting", waits)
 		}
 		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
+	}
+	list := v.Improvements()
+	for i, x := range list {
+		if i == mostImprovements && !v.All {
+			v.Labelled("", fmt.Sprintf("and %d more (--all)", len(list)-i))
+			break
+		}
+		v.Labelled("better", fmt.Sprintf("with %s: %s", x.Lacks, x.Worth))
+		v.Labelled("", x.Do)
 	}
 	for _, n := range s.Notes {
 		if len(v.workload.Ops) > 0 || n != lift.NoDeviceOperation {
@@ -186,12 +207,16 @@ func (v *Inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *Inspection) iterationsText() string {
+	measured := plan.MeasuredSteps(v.workload)
 	took := words.Micros(plan.MeasuredStepTime(v.workload))
+	if phases := measured.Phases(); phases != nil {
+		return words.Phases(phases)
+	}
 	switch n := workload.Iterations(v.workload); {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
-		return took + " in all, no step is marked"
+		return took + " in all, no step found"
 	default:
 		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
 	}
@@ -234,6 +259,8 @@ func (v *Inspection) boundText() string {
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
+	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
+		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}
@@ -266,7 +293,7 @@ func (v *Inspection) waitingText() string {
 	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
 	switch {
 	case v.blind():
-		return "unknown, as the other ranks were not captured: capture all ranks of one step"
+		return "unknown, as the other ranks were not captured"
 	case unaligned && len(v.summary.Collectives) > 0:
 		return "unknown, as the clocks of the ranks cannot be aligned: no collective that all of them join was matched"
 	case v.late == nil || v.late.Share < leastWaiting:

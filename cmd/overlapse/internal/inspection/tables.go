@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -86,8 +87,8 @@ func (v *Inspection) printKernels() {
 	names := kernelNames(ks)
 	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.Top}
 	for i, k := range ks {
-		tiles := ""
-		if k.Tile != "" {
+		tiles := k.Tile
+		if k.Tiles > 0 {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
 		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
@@ -141,7 +142,11 @@ func kernelNames(ks []summary.KernelSummary) []string {
 			at = max(at, n)
 		}
 		rest := strings.ToValidUTF8(k.Name[at:], "")
-		name := words.Shorten(layout.ShortName(k.Name), nameWidth/2)
+		name, most := layout.ShortName(k.Name), nameWidth/2
+		if strings.Contains(name, " ") { // with a tile
+			most = nameWidth * 2 / 3
+		}
+		name = words.Shorten(name, most)
 		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
 	return names
@@ -216,11 +221,19 @@ func (v *Inspection) printSteps() {
 	if !v.All || len(v.summary.Steps) == 0 {
 		return
 	}
-	t := console.Table{Title: "steps", Columns: []string{"step", "operations", "from", "median over ranks"}, Top: v.Top}
+	t := console.Table{Title: "steps", Columns: []string{"step", "phase", "requests", "tokens", "operations", "from", "median over ranks"}, Top: v.Top}
 	for _, st := range v.summary.Steps {
-		t.Add(st.Name, st.Ops, st.StartNs, st.MedianNs)
+		t.Add(st.Name, st.Phase, known(st.Requests), known(st.Tokens), st.Ops, st.StartNs, st.MedianNs)
 	}
 	v.Show(&t)
+}
+
+// known is a number; "" for 0, which stands for unknown.
+func known(n int64) any {
+	if n == 0 {
+		return ""
+	}
+	return n
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -301,15 +314,19 @@ func uncertainty(t trace.Time) string {
 // dependenciesText says in a line how much of the dataflow is recorded.
 func (v *Inspection) dependenciesText() {
 	for _, e := range v.workload.Run.Ledger.Entries {
-		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+		switch {
+		case strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored"), e.Reason == assemble.NoCapture, strings.HasPrefix(e.Reason, "capture of graphs ignored"):
 			v.Labelled("note", e.File+": "+e.Reason)
 		}
 	}
 	s := summary.Flows(v.workload)
-	total, guessed := len(v.workload.Ops), s.Operations["guessed"]
+	total, guessed := 0, s.Operations["guessed"]
+	for _, n := range s.Operations { // of captured ranks
+		total += n
+	}
 	n, how := total-guessed, "recorded (--all counts them)"
 	if 2*guessed > total {
-		n, how = guessed, "guessed (--all says how to record them)"
+		n, how = guessed, "guessed"
 	}
 	v.Labelled("depends", fmt.Sprintf("dependencies of %d of %s are %s", n, words.Counted(total, "operation"), how))
 }
@@ -325,15 +342,11 @@ func (v *Inspection) printDependencies() {
 		"operations", "exact", "annotated", "guessed", "given", "edges",
 		"of these by stream order only", "more by reused memory", "longest chain", "its operations",
 	}}
-	guessed := s.Operations["guessed"]
-	t.Add(len(v.workload.Ops), s.Operations["exact"], s.Operations["annotated"], guessed, s.Operations["given"],
+	total := 0
+	for _, n := range s.Operations { // of captured ranks
+		total += n
+	}
+	t.Add(total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, s.ChainNs, s.ChainOps)
 	v.Show(&t)
-	if 2*guessed > len(v.workload.Ops) {
-		fmt.Fprintln(v.Out, strings.Join([]string{
-			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
-			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
-			"export its trace to et/rank0.json, and keep the folder et beside these files.",
-		}, "\n"))
-	}
 }

@@ -103,7 +103,7 @@ func profileName(runs []*trace.Run, i int) string {
 func (r *Replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
 	z := gzip.NewWriter(w)
 	shifted, shifts := aligned(r.workload, runs)
-	if err := WritePerfetto(z, merge.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
+	if err := WritePerfetto(z, merge.SideBySide(shifted, r.Path), nil, r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
 		return err
 	}
 	return z.Close()

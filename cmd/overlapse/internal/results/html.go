@@ -181,7 +181,7 @@ func (r *Replayed) idleTable() *console.Table {
 func streamTime(r *replay.Result) trace.Time {
 	type stream struct{ rank, stream int }
 	all := map[stream]bool{}
-	for _, i := range r.Idle {
+	for _, i := range r.Idle() {
 		all[stream{i.Rank, i.Stream}] = true
 	}
 	return trace.Time(len(all)) * r.Makespan

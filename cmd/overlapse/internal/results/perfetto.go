@@ -20,9 +20,9 @@ const (
 )
 
 // WritePerfetto writes a run with arrows from launches, flags and puts to what waited for
-// them, and with counters, of which shares are further ones. reasons, of the idle time of
-// streams, may be nil.
-func WritePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares []chrome.Counter) error {
+// them, and with counters, of which shares are further ones. of, the operators of a simulated
+// run, and reasons, of the idle time of streams, may be nil.
+func WritePerfetto(w io.Writer, run *trace.Run, of *chrome.Operators, reasons []overlap.Reason, shares []chrome.Counter) error {
 	var flows []chrome.Flow
 	for _, e := range overlap.Edges(run, reasons, mostFlows) {
 		if e.Kind != overlap.Launched { // the writer has these
@@ -37,7 +37,7 @@ func WritePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares
 		}
 		counters = append(counters, x)
 	}
-	return chrome.Write(w, run, flows, append(counters, shares...))
+	return chrome.WriteOf(w, run, of, flows, append(counters, shares...))
 }
 
 // shares are what runs side by side, whose times were shifted, use over time, in percent.
@@ -80,7 +80,7 @@ func (r *Replayed) reasons(runs []*trace.Run, shifts []trace.Time) []overlap.Rea
 // ReasonsOf are the idle intervals of a run whose ranks begin at a row, shifted.
 func ReasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
 	var list []overlap.Reason
-	for _, i := range r.Idle {
+	for _, i := range r.Idle() {
 		list = append(list, overlap.Reason{
 			Rank: int32(first + i.Rank), Queue: i.Queue, Start: i.Start + shift, End: i.End + shift, Cause: i.Cause.String(), Note: i.Note,
 		})

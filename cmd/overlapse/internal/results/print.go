@@ -10,6 +10,8 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -48,6 +50,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points", -100*verdict.Faster, r.given()))
 		}
 	}
+	r.printPhases(con, rows)
 	printPairs(con, r)
 	if !fold || why {
 		for _, row := range refused {
@@ -78,7 +81,11 @@ func (r *Replayed) title() string {
 		parts = append(parts, ranks)
 	}
 	took := words.Micros(trace.Time(r.base))
-	if r.Iterations > 0 {
+	phases := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
+	switch {
+	case phases != nil:
+		took = words.Phases(phases)
+	case r.Iterations > 0:
 		took = fmt.Sprintf("%s of %s", words.Counted(r.Iterations, "iteration"), took)
 	}
 	parts = append(parts, took)
@@ -89,13 +96,47 @@ func (r *Replayed) title() string {
 		parts = append(parts, "clock "+r.Clock)
 	}
 	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != words.Micros(trace.Time(r.base))) {
-		profiled := "without the profiler"
+		profiled, with := "without the profiler", "it"
+		if loads := loaded(r.workload); 10*loads > trace.Time(r.Measured) {
+			profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
+		}
 		if r.Rescaled == nil {
-			profiled += " (" + was + " with it)"
+			profiled += " (" + was + " with " + with + ")"
 		}
 		parts = append(parts, profiled)
 	}
 	return strings.Join(parts, " · ")
+}
+
+// loaded is the longest time that a rank's launches took to load kernels, an iteration.
+func loaded(w *workload.Workload) (longest trace.Time) {
+	for _, h := range w.Hosts {
+		longest = max(longest, h.Loads/trace.Time(max(1, workload.Iterations(w))))
+	}
+	return longest
+}
+
+// printPhases prints the time of each phase of serving, where the trace has several.
+func (r *Replayed) printPhases(con *console.Console, rows []*replayRow) {
+	given := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
+	if len(given) < 2 || len(rows) < 2 {
+		return
+	}
+	t := console.Table{Title: "a step of each phase", Columns: []string{"strategy"}}
+	for _, p := range given {
+		t.Columns = append(t.Columns, p.Phase, "change")
+	}
+	for _, row := range rows {
+		if len(row.Phases) != len(given) {
+			continue
+		}
+		cells := []any{r.named(row)}
+		for i, p := range row.Phases {
+			cells = append(cells, words.Micros(p.Time), words.Percent(float64(p.Time)/float64(max(1, given[i].Time))-1))
+		}
+		t.Add(cells...)
+	}
+	con.Show(&t)
 }
 
 // answers are sentences on what flags asked for.
@@ -131,9 +172,15 @@ func (r *Replayed) why() (lines []string) {
 	for _, x := range reasons {
 		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
 	}
+	for i := range r.Rows {
+		for _, note := range r.Rows[i].Notes {
+			lines = append(lines, r.named(&r.Rows[i])+": "+note)
+		}
+	}
 	for _, b := range r.Verdict.Below {
 		lines = append(lines, belowIdeal(b))
 	}
+	lines = append(lines, r.foldedText()...)
 	for _, row := range r.Rows {
 		if x := row.Approximation; x != nil {
 			lines = append(lines, fmt.Sprintf("%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late",
@@ -212,7 +259,7 @@ func (r *Replayed) next(input string) string {
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
-	case verdict.Guessed(r.workload):
+	case verdict.Guessed(r.workload) && lift.EngineOf(r.workload.Run) == lift.NoEngine:
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
 	}
 	return "overlapse tune " + input
@@ -292,4 +339,26 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		t.Add(p.Bound, law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
+}
+
+// foldedText says which strategies' ranks were simulated as fewer.
+func (r *Replayed) foldedText() (lines []string) {
+	var of []replay.Folded
+	var names []string
+	for i, out := range r.Outcomes {
+		if out.Result == nil || out.Result.Folded.Classes == 0 || i >= len(r.Rows) {
+			continue
+		}
+		k := slices.Index(of, out.Result.Folded)
+		if k < 0 {
+			k, of, names = len(of), append(of, out.Result.Folded), append(names, "")
+		} else {
+			names[k] += ", "
+		}
+		names[k] += r.named(&r.Rows[i])
+	}
+	for k, x := range of {
+		lines = append(lines, fmt.Sprintf("%d of %d ranks simulated: the others do the same at the same times (%s)", x.Classes, x.GPUs, names[k]))
+	}
+	return lines
 }

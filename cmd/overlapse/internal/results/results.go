@@ -70,6 +70,7 @@ type replayRow struct {
 	Settings   string      `json:"settings"` // the parameters as text
 	Applies    bool        `json:"applies"`
 	Why        string      `json:"why,omitempty"`        // why it does not apply
+	Notes      []string    `json:"notes,omitempty"`      // on what it did, and settings that did nothing
 	Time       int64       `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
 	Fastest    int64       `json:"fastest_ns,omitempty"` // over dispatch orders
 	Slowest    int64       `json:"slowest_ns,omitempty"` // over dispatch orders
@@ -77,10 +78,12 @@ type replayRow struct {
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
-	Effort   plan.Effort `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
-	Kept     int64       `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
-	Limit    string      `json:"limited_by,omitempty"`
-	RankEnds []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	// Phases are the steps of prefill and of decode; absent if the trace does not tell them apart.
+	Phases   []plan.PhaseTime `json:"phases,omitempty"`
+	Effort   plan.Effort      `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
+	Kept     int64            `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
+	Limit    string           `json:"limited_by,omitempty"`
+	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
@@ -157,6 +160,13 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	if err != nil {
 		return err
 	}
+	if plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
+		serving, err := engines.ParseSelection(engines.OfServing)
+		if err != nil {
+			return err
+		}
+		sel = append(sel, serving...)
+	}
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
 	bar := con.Progress(len(sel), "replaying settings")
 	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
@@ -190,13 +200,14 @@ func Stopped(ctx context.Context, err error) error {
 func (r *Replayed) add(out compare.Outcome) {
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
-		Applies: out.Result != nil, Why: out.Why,
+		Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes,
 	}
 	p := verdict.Predict(r.workload, trace.Time(r.base), out)
 	r.predicted = append(r.predicted, p)
 	if out.Result != nil {
 		row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
 		row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
+		row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
 		row.Limit = explain.LimitOf(r.workload, out, row.Times)
 		row.Memory = explain.MemoryByCause(r.workload, out)
 		row.Change, row.Confidence, row.Chance, row.Kept = p.Change, p.Confidence, p.Confidence.Chance, out.Kept

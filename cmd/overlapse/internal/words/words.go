@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -83,6 +84,23 @@ func Counted(n int, thing string) string {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Phases writes how many steps of each phase of serving there are, and how long one takes:
+// "10 decode steps of 9.80 ms, 32 tokens each".
+func Phases(phases []plan.PhaseTime) string {
+	var list []string
+	for _, p := range phases {
+		text := fmt.Sprintf("%s of %s", Counted(p.Steps, p.Phase+" step"), Micros(p.Time))
+		if p.Phase == "" {
+			text = fmt.Sprintf("%s of %s", Counted(p.Steps, "other step"), Micros(p.Time))
+		}
+		if p.Tokens > 0 {
+			text += fmt.Sprintf(" (%s)", Counted(int(p.Tokens), "token"))
+		}
+		list = append(list, text)
+	}
+	return strings.Join(list, ", ")
 }
 
 // Percent formats a change with its sign: "+12.3 %".

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/lex"
+	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/viz/tui"
+)
+
+// exported is the run to write: the trace, one strategy of it, or a run of a folder written by
+// replay -o; and the operators behind a simulated run, where they are known.
+func (a *app) exported(ctx context.Context, o exportOptions) (*trace.Run, *chrome.Operators, error) {
+	shown := viewOptions{Flags: input.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}}
+	switch {
+	case o.strategy == "" && shown.timeline() == o.path:
+		run, err := a.Open(o.path, o.machine)
+		return run, nil, err
+	case shown.timeline() != o.path:
+		views, _, err := a.views(ctx, shown, new(tui.Options))
+		if err == nil && len(views) != 1 {
+			err = cli.Errorf("%s holds %d runs: name one with --strategy", o.path, len(views))
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return views[0].Run, nil, nil
+	}
+	sel, w, m, err := input.Prepare(&a.Reader, shown.Flags, engines.ParseSelection)
+	if err == nil && len(sel) != 1 {
+		err = cli.Errorf("--strategy %q: give one strategy to write, not %d", o.strategy, len(sel))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := compare.Run(w, m, sel[0], shown.Scenario(), replay.Options{To: trace.Infinity, Stop: input.StopFunc(ctx)})
+	if err == nil && out.Result == nil {
+		err = cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
+	}
+	if err != nil {
+		return nil, nil, results.Stopped(ctx, err)
+	}
+	return out.Result.Run, &chrome.Operators{Run: w.Run, SpanOf: func(s trace.Span) trace.SpanID {
+		if id := w.Origin(plan.OriginOf(out.Result.Run, s)); id >= 0 {
+			return w.Ops[id].Span
+		}
+		return trace.None
+	}}, nil
+}
+
+// exportKineto writes a folder with a file a rank.
+func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
+	if o.output == "" {
+		return cli.Errorf("--to kineto writes a file for each rank: give -o FOLDER")
+	}
+	if o.isolated {
+		return a.exportIsolated(ctx, o)
+	}
+	run, operators, err := a.exported(ctx, o)
+	if err != nil {
+		return err
+	}
+	for i := range run.Ranks {
+		if run.Ranks[i].Run != run.Ranks[0].Run {
+			return cli.Errorf("%s holds several runs: name one with --strategy", o.path)
+		}
+	}
+	if err := os.MkdirAll(o.output, 0o777); err != nil {
+		return err
+	}
+	for i := range run.Ranks {
+		err := a.files.Write(filepath.Join(o.output, fmt.Sprintf("rank%d.json.gz", max(i, run.RankID(int32(i))))), func(w io.Writer) error {
+			z := gzip.NewWriter(w)
+			return cmp.Or(chrome.WriteRank(z, run, int32(i), operators), z.Close())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	a.Notef("wrote a file for each of %s into %s", words.Counted(len(run.Ranks), "rank"), o.output)
+	return nil
+}
+
+// A kernelKey finds a kernel of a workload in the file of its rank.
+type kernelKey struct {
+	name        string
+	correlation int64
+	dur         trace.Time
+}
+
+// isolated are the sums of a profile's kernels, before and after.
+type isolated struct {
+	kernels, changed         int
+	compute, computeAlone    trace.Time
+	transfer, transfersAlone trace.Time
+}
+
+// exportIsolated copies the profile of every rank with the durations that kernels take alone,
+// and prints the settings of inductor's overlap scheduling that the prediction favours.
+func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
+	flags := input.Flags{Path: o.path, Machine: o.machine, Strategy: "captured,bulk,multistream"}
+	sel, w, m, err := input.Prepare(&a.Reader, flags, engines.ParseSelection)
+	if err != nil {
+		return err
+	}
+	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: input.StopFunc(ctx)})
+	if err != nil {
+		return err
+	}
+	if why := r.Isolation.Why; why != "" {
+		return fmt.Errorf("%s: durations alone are not known: %s", o.path, why)
+	}
+	type copied struct{ from, to string }
+	var list []copied
+	for i := range w.Run.Ranks {
+		source := w.Run.Ranks[i].Source
+		if !input.IsFile(source) {
+			return fmt.Errorf("%s: is no file that can be copied (give the profiles themselves, not an archive or standard input)", cmp.Or(source, o.path))
+		}
+		to := filepath.Join(o.output, strings.TrimSuffix(filepath.Base(source), ".gz"))
+		if slices.ContainsFunc(list, func(c copied) bool { return c.to == to }) {
+			return fmt.Errorf("%s: two ranks would be written as %s (rename the files)", source, to)
+		}
+		list = append(list, copied{source, to})
+	}
+	if err := os.MkdirAll(o.output, 0o777); err != nil {
+		return err
+	}
+	var sums isolated
+	for i, c := range list {
+		err := a.files.Write(c.to, func(out io.Writer) error { return a.isolate(out, w, int32(i), c.from, &sums) })
+		if err != nil {
+			return err
+		}
+	}
+	a.printIsolated(r, sums, list[0].to)
+	return nil
+}
+
+// isolate copies the profile of a rank, with the durations that its kernels take alone.
+func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source string, sums *isolated) error {
+	alone := map[kernelKey][]trace.Time{} // in the order of their starts
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		k := w.Run.Kernel(w.Run.Spans[op.Span])
+		if w.Rows[op.Rank] != row || w.Copies[op.Rank] || k == nil {
+			continue
+		}
+		key := kernelKey{op.Name, k.Correlation, op.Dur()}
+		took := op.DurAlone()
+		if op.Collective >= 0 && !w.Collectives[op.Collective].Part {
+			took = min(op.Dur(), w.Collectives[op.Collective].TransferAlone())
+			sums.transfer, sums.transfersAlone = sums.transfer+op.Dur(), sums.transfersAlone+took
+		} else {
+			sums.compute, sums.computeAlone = sums.compute+op.Dur(), sums.computeAlone+took
+		}
+		alone[key] = append(alone[key], took)
+	}
+	var kernels []chrome.Timing
+	err := withProfile(source, func(in io.Reader) error {
+		_, err := chrome.Read(in, chrome.Options{File: source, Limit: a.Reading().Limit, Kernel: func(t chrome.Timing) { kernels = append(kernels, t) }})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(kernels) == 0 {
+		return fmt.Errorf("has no kernel with a duration (--isolated copies what PyTorch's profiler wrote: export_chrome_trace)")
+	}
+	slices.SortStableFunc(kernels, func(x, y chrome.Timing) int { return cmp.Compare(x.Start, y.Start) })
+	edits := kernels[:0]
+	for _, t := range kernels {
+		key := kernelKey{t.Name, t.Correlation, t.Dur}
+		sums.kernels++
+		if list := alone[key]; len(list) > 0 {
+			alone[key] = list[1:]
+			if list[0] != t.Dur {
+				t.Dur = list[0]
+				edits = append(edits, t)
+			}
+		}
+	}
+	sums.changed += len(edits)
+	slices.SortFunc(edits, func(x, y chrome.Timing) int { return cmp.Compare(x.At, y.At) })
+	return withProfile(source, func(in io.Reader) error {
+		at := int64(0)
+		for _, t := range edits {
+			if _, err := io.CopyN(out, in, t.At-at); err != nil {
+				return err
+			}
+			if _, err := out.Write(lex.AppendMicros(nil, t.Dur)); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(io.Discard, in, int64(t.Len)); err != nil {
+				return err
+			}
+			at = t.At + int64(t.Len)
+		}
+		_, err := io.Copy(out, in)
+		return err
+	})
+}
+
+// withProfile opens a file, without its compression.
+func withProfile(path string, read func(io.Reader) error) error {
+	f, err := regular.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReader(f)
+	if head, _ := in.Peek(2); !bytes.Equal(head, []byte("\x1f\x8b")) {
+		return read(in)
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, files.WithoutPath(err))
+	}
+	return cmp.Or(read(z), z.Close())
+}
+
+// printIsolated says what is in the profiles, and how inductor reads one.
+func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
+	change := func(before, after trace.Time) string {
+		return words.Percent(float64(after)/float64(max(1, before)) - 1)
+	}
+	a.Labelled("wrote", fmt.Sprintf("the profile of %s into %s: %d of %d kernels have another duration; in sum computation %s, collectives %s",
+		words.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, change(s.compute, s.computeAlone), change(s.transfer, s.transfersAlone)))
+	if r.Captured < r.Ranks {
+		a.Labelled("note", fmt.Sprintf("waits for the %d ranks that were not captured stay in the durations of collectives", r.Ranks-r.Captured))
+	}
+	overlaps, why := overlapPays(r)
+	iso := r.Isolation
+	path, err := filepath.Abs(profile)
+	if err != nil {
+		path = profile
+	}
+	a.Labelled("settings", "of torch.compile's overlap scheduling, before the first compilation; every rank reads the same file, or schedules differ and the job hangs:")
+	fmt.Fprintf(a.Out, `    import torch._inductor.config
+    overlap = torch._inductor.config.aten_distributed_optimizations
+    overlap.enable_overlap_scheduling = %s  # %s
+    overlap.profile_guided_estimations_profile_path = %s  # of PyTorch later than 2.11
+    overlap.compute_overlap_multipler = %.2f  # beside each other here computation took %.2f and collectives %.2f of their times alone
+`, overlaps, why, strconv.Quote(path), iso.Compute/iso.Collective, iso.Compute, iso.Collective)
+}
+
+// overlapPays says whether a schedule that overlaps, captured or with collectives as early as
+// their data allow, is predicted to take at least 1 % less than one that runs all in order, as
+// Python's literal, and why.
+func overlapPays(r *results.Replayed) (literal, why string) {
+	times := map[string]int64{}
+	for i := range r.Rows {
+		if r.Rows[i].Applies {
+			times[r.Rows[i].Strategy] = r.Rows[i].Time
+		}
+	}
+	bulk, captured, moved := times["bulk"], times["captured"], times["multistream"]
+	if bulk == 0 || moved == 0 {
+		return "False", "no collective of this trace can be moved"
+	}
+	less := func(t int64) float64 { return float64(t)/float64(bulk) - 1 }
+	why = fmt.Sprintf("against collectives in the order of the program: captured %s, as early as their data allow %s", words.Percent(less(captured)), words.Percent(less(moved)))
+	if min(less(captured), less(moved)) <= verdict.Faster {
+		return "True", why
+	}
+	return "False", why
+}

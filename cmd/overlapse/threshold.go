@@ -1,0 +1,319 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Batches are tried in factors of four from the captured one, and refined where a strategy begins
+// or ceases to pay, all in eighths of the captured batch.
+const (
+	eighths     = 8
+	refinements = 2
+)
+
+var firstBatches = []int{1, eighths / 2, eighths, 4 * eighths, 16 * eighths, 64 * eighths}
+
+// A threshold is what `tune --threshold batch --format json` prints.
+type threshold struct {
+	Schema int         `json:"schema"`
+	Phases []phaseFrom `json:"phases"`
+}
+
+// A phaseFrom is one phase of serving.
+type phaseFrom struct {
+	Phase      string       `json:"phase,omitempty"`  // absent: unknown, or no serving
+	Tokens     int64        `json:"tokens,omitempty"` // of a captured step; absent: unknown
+	Strategies []batchRange `json:"strategies"`
+}
+
+// A batchRange is the batches for which a strategy pays, as multiples of the captured one.
+type batchRange struct {
+	Strategy string      `json:"strategy"`
+	Pays     [][]float64 `json:"pays"` // least and largest batch tried of each range in which it takes at least 1 % less time
+	Tried    []batchTime `json:"tried"`
+	Why      string      `json:"why,omitempty"` // why it does not apply
+	outcome  compare.Outcome
+}
+
+// A batchTime is the time of a step with a batch.
+type batchTime struct {
+	Batch    float64    `json:"batch"` // times the captured one
+	Captured trace.Time `json:"captured_ns"`
+	Time     trace.Time `json:"time_ns"`
+	Change   float64    `json:"change"`
+}
+
+// A batchSearch replays one workload with other batches.
+type batchSearch struct {
+	w    *workload.Workload
+	m    machine.Machine
+	sc   plan.Scenario
+	opts replay.Options
+	sel  []plan.Selection
+	by   map[int][]compare.Outcome // by eighths: the captured schedule, and every selection
+}
+
+// threshold prints from which batch on strategies pay.
+func (a *app) threshold(ctx context.Context, o tuneOptions) error {
+	if o.Strategy == "all" {
+		o.Strategy = engines.OfServing
+	}
+	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+	if err != nil {
+		return err
+	}
+	if len(w.Collectives) == 0 {
+		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
+	}
+	w = withTokens(w, int64(o.tokens))
+	s := &batchSearch{w, m, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, sel, map[int][]compare.Outcome{}}
+	bar := a.Progress(-1, "replaying batches")
+	found := threshold{Schema: schema.Version}
+	tried := slices.Clone(firstBatches)
+	for range refinements + 1 {
+		for _, batch := range tried {
+			if err := s.replay(batch); err != nil {
+				bar.Finish()
+				return results.Stopped(ctx, err)
+			}
+			bar.Add(1)
+		}
+		found.Phases = s.phases()
+		tried = between(found.Phases)
+	}
+	bar.Finish()
+	if o.format == "json" {
+		return schema.WriteJSON(a.Out, found)
+	}
+	a.Say(fmt.Sprintf("%s · %s · other batches than the captured one", o.Path, m.Name))
+	for i := range found.Phases {
+		a.printThreshold(w, &found.Phases[i])
+	}
+	fmt.Fprintln(a.Out)
+	a.Say("times of other batches follow from laws: GEMMs by their rows, decoding's GEMMs of unknown size by their weights, other kernels by their tokens, collectives by their bytes")
+	return nil
+}
+
+// withTokens gives the steps of unknown batch the tokens that the user knows, or the commonest rows
+// of their GEMMs.
+func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
+	rows := make([]map[int64]int, len(w.Steps))
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Step >= 0 && op.Shape.Kind == workload.GEMM && op.Shape.Groups <= 1 {
+			if rows[op.Step] == nil {
+				rows[op.Step] = map[int64]int{}
+			}
+			rows[op.Step][op.Shape.M]++
+		}
+	}
+	known := *w
+	known.Steps = slices.Clone(w.Steps)
+	for i := range known.Steps {
+		b := &known.Steps[i].Batch
+		if b.Tokens == 0 || tokens > 0 {
+			b.Tokens = tokens
+		}
+		most := 0
+		for m, n := range rows[i] {
+			if b.Tokens == 0 && (n > most || n == most && m < b.Tokens) {
+				most, b.Tokens = n, m
+			}
+		}
+	}
+	return &known
+}
+
+// replay replays the captured schedule and all strategies with a batch, in eighths.
+func (s *batchSearch) replay(batch int) error {
+	w := plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
+	for _, sel := range append([]plan.Selection{engines.CapturedSelection()}, s.sel...) {
+		out, err := compare.Run(w, s.m, sel, s.sc, s.opts)
+		if err != nil {
+			return err
+		}
+		s.by[batch] = append(s.by[batch], out)
+	}
+	return nil
+}
+
+// phases are what is known so far.
+func (s *batchSearch) phases() []phaseFrom {
+	var list []phaseFrom
+	given := plan.StepsOf(s.w, s.by[eighths][0].Result.Run).Phases()
+	if given == nil {
+		given = []plan.PhaseTime{{}}
+		if len(s.w.Steps) > 0 {
+			given[0].Tokens = s.w.Steps[0].Batch.Tokens
+		}
+	}
+	for at, p := range given {
+		from := phaseFrom{Phase: p.Phase, Tokens: p.Tokens}
+		timeOf := func(out compare.Outcome) trace.Time {
+			if phases := plan.StepsOf(s.w, out.Result.Run).Phases(); at < len(phases) && len(given) > 1 {
+				return phases[at].Time
+			}
+			return out.Expected
+		}
+		for i, sel := range s.sel {
+			r := batchRange{Strategy: sel.String(), outcome: s.by[eighths][i+1], Pays: [][]float64{}}
+			last := false
+			for _, batch := range slices.Sorted(maps.Keys(s.by)) {
+				base, out := s.by[batch][0], s.by[batch][i+1]
+				if base.Result == nil || out.Result == nil {
+					r.Why = cmp.Or(r.Why, out.Why, base.Why)
+					continue
+				}
+				t := batchTime{Batch: float64(batch) / eighths, Captured: timeOf(base), Time: timeOf(out)}
+				t.Change = float64(t.Time)/float64(max(1, t.Captured)) - 1
+				pays := t.Change <= verdict.Faster
+				switch {
+				case pays && !last:
+					r.Pays = append(r.Pays, []float64{t.Batch, t.Batch})
+				case pays:
+					r.Pays[len(r.Pays)-1][1] = t.Batch
+				}
+				last = pays
+				r.Tried = append(r.Tried, t)
+			}
+			from.Strategies = append(from.Strategies, r)
+		}
+		list = append(list, from)
+	}
+	return list
+}
+
+// between are the batches halfway, as a ratio, between two of which a strategy pays for one.
+func between(phases []phaseFrom) (batches []int) {
+	for _, p := range phases {
+		for _, r := range p.Strategies {
+			for i := 1; i < len(r.Tried); i++ {
+				a, b := r.Tried[i-1], r.Tried[i]
+				middle := int(eighths*math.Sqrt(a.Batch*b.Batch) + 0.5)
+				if (a.Change <= verdict.Faster) != (b.Change <= verdict.Faster) && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths {
+					batches = append(batches, middle)
+				}
+			}
+		}
+	}
+	slices.Sort(batches)
+	return slices.Compact(batches)
+}
+
+// batchText is a batch in tokens, else as a multiple of the captured one.
+func (p *phaseFrom) batchText(batch float64) string {
+	if p.Tokens == 0 {
+		return fmt.Sprintf("%g × captured", batch)
+	}
+	return fmt.Sprint(max(1, int64(batch*float64(p.Tokens)+0.5)))
+}
+
+// printThreshold prints the answer for one phase, and what was tried.
+func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
+	fmt.Fprintln(a.Out)
+	title := strings.TrimSpace(p.Phase + " steps")
+	if p.Tokens > 0 {
+		title += fmt.Sprintf(" (captured: %s)", words.Counted(int(p.Tokens), "token"))
+	}
+	t := console.Table{Title: title, Columns: []string{"tokens"}}
+	if p.Tokens == 0 {
+		t.Columns[0] = "batch"
+	}
+	t.Columns = append(t.Columns, "captured")
+	rows := map[float64][]any{}
+	for i := range p.Strategies {
+		r := &p.Strategies[i]
+		if len(r.Tried) == 0 {
+			a.Say(fmt.Sprintf("%s does not apply: %s", r.Strategy, r.Why))
+			continue
+		}
+		a.Say(p.answer(w, r))
+		t.Columns = append(t.Columns, r.Strategy)
+		for _, b := range r.Tried {
+			if rows[b.Batch] == nil {
+				rows[b.Batch] = []any{p.batchText(b.Batch), words.Micros(b.Captured)}
+			}
+			rows[b.Batch] = append(rows[b.Batch], words.Percent(b.Change))
+		}
+	}
+	for _, r := range p.Strategies {
+		if len(r.Tried) > 0 && r.Why != "" {
+			a.Say(fmt.Sprintf("%s: batches that are not in the table: %s", r.Strategy, r.Why))
+			break
+		}
+	}
+	for _, batch := range slices.Sorted(maps.Keys(rows)) {
+		t.Add(rows[batch]...)
+	}
+	if len(rows) > 0 {
+		a.Show(&t)
+	}
+}
+
+// answer is the sentence for a strategy.
+func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
+	first, last := r.Tried[0].Batch, r.Tried[len(r.Tried)-1].Batch
+	if len(r.Pays) == 0 {
+		return fmt.Sprintf("%s does not pay for any batch from %s to %s tokens: leave it off", r.Strategy, p.batchText(first), p.batchText(last))
+	}
+	var ranges []string
+	for _, x := range r.Pays {
+		switch least, most := p.batchText(x[0]), p.batchText(x[1]); {
+		case x[0] == first && x[1] == last:
+			ranges = append(ranges, "for every batch tried")
+		case x[0] == first:
+			ranges = append(ranges, "up to a batch of about "+most)
+		case x[1] == last:
+			ranges = append(ranges, "from a batch of about "+least+" on")
+		default:
+			ranges = append(ranges, "between batches of about "+least+" and "+most)
+		}
+	}
+	text := r.Strategy + " pays " + strings.Join(ranges, " and ")
+	if p.Tokens > 0 {
+		text += " (tokens)"
+	}
+	ways, _ := verdict.HowTo(w, r.outcome)
+	var lines []string
+	for _, way := range ways {
+		if flag := p.flag(&way); flag != "" && r.Pays[0][0] > first && p.Tokens > 0 {
+			way.Line += " " + flag + " " + p.batchText(r.Pays[0][0])
+		}
+		lines = append(lines, way.String())
+	}
+	if len(lines) > 0 {
+		text += "; " + strings.Join(lines, "; or ")
+	}
+	return text
+}
+
+// flag is the option of vLLM (vllm/config/parallel.py) that sets from which number of tokens of a
+// rank's batch on it is split; SGLang has none, and splits all.
+func (p *phaseFrom) flag(way *plan.Way) string {
+	switch {
+	case way.Library != plan.VLLM || !strings.HasPrefix(way.Line, "--enable-dbo"):
+		return ""
+	case p.Phase == workload.Decode.String():
+		return "--dbo-decode-token-threshold"
+	}
+	return "--dbo-prefill-token-threshold"
+}

@@ -1,0 +1,169 @@
+package engines_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// TestFoldedAsUnfolded simulates every strategy on the samples with equal ranks folded and
+// with every rank for itself: spans, idle times and bytes are the same. Rates of large components
+// are approximate, and more exact when they are folded: there the makespans differ by less than
+// Approximation.Error.
+func TestFoldedAsUnfolded(t *testing.T) {
+	type sample struct {
+		name string
+		w    *workload.Workload
+		m    machine.Machine
+	}
+	var samples []sample
+	for _, name := range plantest.SampleOperators(t) {
+		w, m := plantest.SampleOperator(t, name)
+		samples = append(samples, sample{name, w, m})
+	}
+	for _, of := range []struct {
+		name  string
+		ranks int
+	}{{"ddp-step", 4}, {"ddp-step", 16}, {"fsdp-step", 4}, {"fsdp-step", 16}, {"moe-ep4", 8}, {"llama70b-prefill", 8}} {
+		if of.ranks > 8 && testing.Short() {
+			continue
+		}
+		w, m := copied(t, of.name, of.ranks)
+		samples = append(samples, sample{fmt.Sprintf("%s:%d", of.name, of.ranks), w, m})
+	}
+	all, err := engines.ParseSelection("all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folds := 0
+	for _, x := range samples {
+		for _, s := range all {
+			pl, err := s.Strategy.Planned(x.w, x.m, s.Values, plan.Scenario{})
+			if err != nil {
+				continue
+			}
+			name := x.name + " " + s.String()
+			a, errA := replay.Simulate(x.m, pl.Program, replay.Options{Solo: true})
+			b, errB := replay.Simulate(x.m, pl.Program, replay.Options{Solo: true, Unfolded: true})
+			if fmt.Sprint(errA) != fmt.Sprint(errB) {
+				t.Errorf("%s: %v, unfolded %v", name, errA, errB)
+			}
+			if errA != nil || a.Folded.Classes == 0 {
+				continue
+			}
+			folds++
+			t.Logf("%s: %d ranks as %d", name, a.Folded.GPUs, a.Folded.Classes)
+			if b.Approximation.Paths == 0 {
+				sameResults(t, name, a, b)
+			} else if off := math.Abs(float64(a.Makespan)/float64(b.Makespan) - 1); off > b.Approximation.Error+1e-9 {
+				t.Errorf("%s: %d ns, unfolded %d ns, of which up to %.4f are approximate", name, a.Makespan, b.Makespan, b.Approximation.Error)
+			}
+		}
+	}
+	if folds < 100 {
+		t.Errorf("%d simulations were folded", folds)
+	}
+}
+
+// copied is a sample with copies of its ranks, and a machine for them.
+func copied(t testing.TB, name string, ranks int) (*workload.Workload, machine.Machine) {
+	t.Helper()
+	w, err := lift.Workload(plantest.LiftSample(t, name).Run, lift.Options{World: ranks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := profile.Load(fmt.Sprintf("h200:%d", ranks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, m
+}
+
+// BenchmarkFold plans and simulates 64 ranks of a step of two captured ones under all strategies, on as
+// many cores as there are.
+func BenchmarkFold(b *testing.B) {
+	all, err := engines.ParseSelection("all")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range []string{"ddp-step", "fsdp-step"} {
+		w, m := copied(b, name, 64)
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func sameResults(t *testing.T, name string, a, b *replay.Result) {
+	t.Helper()
+	if a.Makespan != b.Makespan {
+		t.Errorf("%s: %d ns, unfolded %d ns", name, a.Makespan, b.Makespan)
+	}
+	idleA, idleB := a.Idle(), b.Idle()
+	bad := 0
+	report := func(format string, args ...any) {
+		if bad++; bad <= 3 {
+			t.Errorf(name+": "+format, args...)
+		}
+	}
+	if len(a.Run.Spans) != len(b.Run.Spans) || len(idleA) != len(idleB) || len(a.Traffic) != len(b.Traffic) {
+		report("%d spans, %d idle times, %d of traffic, unfolded %d, %d, %d", len(a.Run.Spans), len(idleA), len(a.Traffic), len(b.Run.Spans), len(idleB), len(b.Traffic))
+		return
+	}
+	for i := range a.Run.Spans {
+		if x, y := spanText(a.Run, i), spanText(b.Run, i); x != y {
+			report("span %d: %s, unfolded %s", i, x, y)
+		}
+	}
+	for i := range idleA {
+		x, y := idleA[i], idleB[i]
+		if x.Flag != program.NoFlag && x.Cause != program.HostIssue && y.Cause != program.HostIssue { // several GPUs may post at the same time
+			x.Note, y.Note, x.Cause, y.Cause = "", "", 0, 0
+		}
+		if x != y {
+			report("idle %d: %v, unfolded %v", i, x, y)
+		}
+	}
+	for i := range a.Traffic {
+		x, y := a.Traffic[i], b.Traffic[i]
+		if math.Abs(x.Bytes-y.Bytes) > 1e-9*y.Bytes || math.Abs(x.Written-y.Written) > 1e-9*y.Bytes {
+			report("traffic %v, unfolded %v", x, y)
+		}
+	}
+}
+
+// spanText is all that a run says of a span.
+func spanText(r *trace.Run, i int) string {
+	s := r.Spans[i]
+	lane := r.Lanes[s.Lane]
+	lane.Name = "" // of the last stream on the lane that began something, of several at the same time
+	text := fmt.Sprintf("%d to %d %s %q lane %d %v", s.Start, s.End, s.Kind, r.Names[s.Name], s.Lane, lane)
+	if k := r.Kernel(s); k != nil {
+		row := *k
+		row.Comm = 0
+		text += fmt.Sprintf(" %+v", row)
+	}
+	if c := r.Comm(s); c != nil {
+		text += fmt.Sprintf(" %+v", *c)
+	}
+	if c := r.Copy(s); c != nil {
+		text += fmt.Sprintf(" %+v", *c)
+	}
+	return text
+}

@@ -1,0 +1,205 @@
+package lift
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/chrome"
+)
+
+// A server writes the trace of a serving engine: its host launches, the device follows.
+type server struct {
+	events    []string
+	now       int // of the host, µs
+	free      int // of queue 7, µs
+	launches  int
+	withoutIt bool // the host is not traced
+}
+
+func (s *server) event(cat, name string, ts, dur, tid int, args string) {
+	s.events = append(s.events, fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":%d,"tid":%d,"ts":%d,"dur":%d,"args":{%s}}`, cat, name, map[bool]int{true: 0, false: 1}[cat == "kernel"], tid, ts, dur, args))
+}
+
+// launch has the host launch kernels, one letter each, by one call.
+func (s *server) launch(call, kernels string) {
+	s.launches++
+	correlation := fmt.Sprintf(`"correlation":%d,"stream":7,"device":0`, s.launches)
+	if !s.withoutIt {
+		s.event("cuda_runtime", call, s.now, 2, 3, correlation)
+	}
+	names := map[rune]string{'A': "BatchMLAPageAttentionKernel", 'P': "PrefillWithKVCacheKernel", 'U': "kernel_unified_attention_2d"}
+	s.free = max(s.free, s.now+5)
+	for _, k := range kernels {
+		name, ok := names[k]
+		if !ok {
+			name = string(k)
+		}
+		s.event("kernel", name, s.free, 9, 7, correlation)
+		s.free += 10
+	}
+	s.now += 4
+}
+
+func (s *server) eager(kernels string) {
+	for _, k := range kernels {
+		s.launch("cudaLaunchKernel", string(k))
+	}
+}
+
+func (s *server) graph(kernels string) { s.launch("cudaGraphLaunch", kernels) }
+
+// wait has the host take in the results of what ends by now.
+func (s *server) wait() {
+	s.event("cuda_runtime", "cudaEventSynchronize", s.now, 3, 3, "")
+	s.now += 4
+}
+
+// decode and prefill are passes of five layers: embedding, layers, head.
+const decode, prefill = "E" + "NQAOM" + "NQAOM" + "NQAOM" + "NQAOM" + "NQAOM" + "H", "E" + "NQPOM" + "NQPOM" + "NQPOM" + "NQPOM" + "NQPOM" + "H"
+
+func TestForwardPasses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		does func(s *server)
+		want string // phases and number of operations
+	}{
+		{"a graph launch and what follows", func(s *server) {
+			for range 10 {
+				s.eager("xy")
+				s.graph(decode)
+				s.eager("s")
+				s.wait()
+			}
+		}, "decode 32" + strings.Repeat(", decode 30", 8) + ", decode 28"},
+		{"graphs without a wait", func(s *server) {
+			s.graph(decode)
+			s.graph(decode)
+		}, "decode 27, decode 27"},
+		{"one eager pass between waits", func(s *server) {
+			s.eager("x")
+			s.wait()
+			s.eager(prefill)
+			s.wait()
+		}, "prefill 28"},
+		{"a prompt between decodes", func(s *server) {
+			s.graph(decode)
+			s.wait()
+			s.eager(prefill + "s")
+			s.wait()
+			s.graph(decode)
+			s.wait()
+		}, "decode 27, prefill 28, decode 27"},
+		{"graphs of pieces, with attention between", func(s *server) {
+			for range 2 {
+				s.graph("ENQ")
+				for range 4 {
+					s.eager("U")
+					s.graph("OMNQ")
+				}
+				s.eager("U")
+				s.graph("OMH")
+				s.wait()
+			}
+		}, " 27,  27"},
+		{"kernels alone, which repeat with their layers", func(s *server) {
+			s.withoutIt = true
+			for range 3 {
+				s.eager(prefill)
+			}
+		}, "prefill 27, prefill 27, prefill 27"},
+		{"layers alone", func(s *server) {
+			s.withoutIt = true
+			s.eager("NQPOMNQPOMNQPOMNQPOM")
+		}, ""},
+		{"nothing repeats", func(s *server) {
+			s.eager("abcdefgh")
+			s.wait()
+			s.eager("ijklmnop")
+		}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := server{now: 10}
+			c.does(&s)
+			run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := Workload(run, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkInvariants(t, w)
+			ops := make([]int, len(w.Steps))
+			for i := range w.Ops {
+				if at := w.Ops[i].Step; at >= 0 {
+					ops[at]++
+				}
+			}
+			var got []string
+			for i, step := range w.Steps {
+				got = append(got, fmt.Sprintf("%s %d", step.Batch.Phase, ops[i]))
+			}
+			if text := strings.Join(got, ", "); text != c.want {
+				t.Errorf("steps %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// The names are of vLLM (gpu_worker.py), SGLang (profile_utils.py) and TensorRT-LLM (py_executor.py).
+func TestBatchOf(t *testing.T) {
+	for name, want := range map[string]workload.Batch{
+		"execute_context_3(128)_generation_2(50)":                                                              {Phase: workload.Mixed, Requests: 5, Tokens: 178},
+		"execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37(sq37sk34489sqsq37sqsk34489)": {Phase: workload.Mixed, Requests: 46, Tokens: 8192},
+		"execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)":                     {Phase: workload.Decode, Requests: 32, Tokens: 32},
+		"execute_context_1(512)_generation_0(0)":                                                               {Phase: workload.Prefill, Requests: 1, Tokens: 512},
+		"execute_context_0(0)_generation_0(0)":                                                                 {},
+		"execute_new_3_cached_0":                                                                               {Phase: workload.Prefill, Requests: 3},
+		"step[DECODE bs=16]":                                                                                   {Phase: workload.Decode, Requests: 16, Tokens: 16},
+		"step[EXTEND bs=2 toks=107]":                                                                           {Phase: workload.Prefill, Requests: 2, Tokens: 107},
+		"step[EXTEND bs=2 toks=107 c_sqsq=1 c_sqsk=2 c_sk=3]":                                                  {Phase: workload.Prefill, Requests: 2, Tokens: 107},
+		"step[MIXED bs=3 c=1 g=2 c_sq=100 c_sk=100 c_sqsq=1 c_sqsk=1 g_sq=2 g_sk=9 g_sqsq=2 g_sqsk=9]":         {Phase: workload.Mixed, Requests: 3, Tokens: 102},
+		"step[TARGET_VERIFY bs=8]":                                                                             {Phase: workload.Decode, Requests: 8},
+		"step[IDLE bs=0]":                                                                                      {},
+		"step[SOMETHING_NEW bs=4]":                                                                             {},
+		"[Executor] _forward_step 12: 3 ctx reqs, 0 gen reqs":                                                  {Phase: workload.Prefill, Requests: 3},
+		"execute_context_99999999999999999999(1)_generation_1(1)":                                              {Phase: workload.Decode, Requests: 1, Tokens: 2},
+		"ProfilerStep#3": {}, "": {}, "step[": {}, "execute_model": {},
+	} {
+		if got := kernel.BatchOf(name); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// A marked step in which nothing was launched is no iteration, and a launch that loads a kernel is
+// told from the others.
+func TestWarmUp(t *testing.T) {
+	s := server{now: 10}
+	s.event("user_annotation", "ProfilerStep#1", 1, 5, 3, "")
+	s.event("user_annotation", "ProfilerStep#2", 8, 9000, 3, "")
+	s.eager("abcd")
+	s.now += 500
+	s.launches++
+	s.event("cuda_runtime", "cudaLaunchKernel", s.now, 6000, 3, fmt.Sprintf(`"correlation":%d`, s.launches))
+	s.event("kernel", "loaded", s.now+6001, 9, 7, fmt.Sprintf(`"correlation":%d,"stream":7,"device":0`, s.launches))
+	s.now, s.free = s.now+6020, s.now+6020
+	s.eager("efgh")
+	run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Workload(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Steps) != 1 || w.Steps[0].Name != "ProfilerStep#2" || w.Ops[0].Step != 0 {
+		t.Errorf("steps %+v, want the second", w.Steps)
+	}
+	if loads := w.Hosts[0].Loads; loads != 5_998_000 {
+		t.Errorf("%d ns of loading kernels, want 5998 µs", loads)
+	}
+}

@@ -1,0 +1,191 @@
+package order
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A part is launches between two waits of the host, or from a graph that holds the layers of a
+// model to the next one: positions in the order of launch.
+type part struct {
+	from, to int
+	graph    bool // it has such a graph
+	layers   bool
+}
+
+// cutSteps cuts a rank whose program marked no iteration into forward passes, as of a serving
+// engine. A pass runs the layers of a model, a sequence of kernels that repeats. It is a graph
+// launch and what follows, or what the host launched between two waits for results: the engine
+// takes in the tokens of one pass between the launches of two others.
+//
+//	host  |prepare GRAPH sample wait prepare GRAPH sample wait kernels wait|
+//	steps |0                                |1                |2           |
+//
+// Pieces of a pass that are graphs each, with attention between them, are no passes. Where no
+// host call tells, the passes are the smallest repetition of kernels that holds such layers.
+func (r *Rank) cutSteps(run *trace.Run) {
+	if !r.unmarked {
+		return
+	}
+	var ids []int32 // in order of launch
+	for i := range r.Ops {
+		if r.Facts[i].Launch != trace.None {
+			ids = append(ids, int32(i))
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(r.Ops[a].Issued, r.Ops[b].Issued) })
+	parts := r.passes(run, ids)
+	if len(parts) == 0 || len(parts) == 1 && !parts[0].graph && len(r.results) == 0 {
+		ids, parts = r.repetition(run)
+	}
+	// On the device a pass begins with its first kernel on the busiest queue: engines prepare the
+	// next batch on another queue, alongside.
+	var starts []trace.Time
+	for _, p := range parts {
+		main := r.kernels(run, ids[p.from:p.to])
+		if start := r.Ops[main[0].op].Start; len(starts) == 0 || start > starts[len(starts)-1] {
+			starts = append(starts, start)
+			r.Batches = append(r.Batches, r.batchOf(run, ids[p.from:p.to], p.graph))
+		}
+	}
+	if starts == nil {
+		return
+	}
+	for i := range r.Ops {
+		after, found := slices.BinarySearch(starts, r.Ops[i].Start)
+		if !found {
+			after--
+		}
+		r.Ops[i].Step = int32(max(0, after))
+	}
+}
+
+// passes are the forward passes among launches in order.
+func (r *Rank) passes(run *trace.Run, ids []int32) (passes []part) {
+	waits := r.results
+	for i := 0; i < len(ids); {
+		f, to := &r.Facts[ids[i]], i+1
+		for f.shared && to < len(ids) && r.Facts[ids[to]].Launch == f.Launch {
+			to++
+		}
+		graph := f.shared && r.layered(run, ids[i:to])
+		cut := len(passes) == 0 || graph
+		for len(waits) > 0 && waits[0] <= r.Ops[ids[i]].Issued {
+			waits, cut = waits[1:], true
+		}
+		if cut {
+			passes = append(passes, part{from: i, to: i})
+		}
+		p := &passes[len(passes)-1]
+		p.to, p.graph = to, p.graph || graph
+		i = to
+	}
+	kept := passes[:0]
+	for _, p := range passes {
+		p.layers = p.graph || r.layered(run, ids[p.from:p.to])
+		switch {
+		case len(kept) > 0 && !kept[len(kept)-1].layers, len(kept) > 0 && !p.layers: // what comes before the first pass is part of it, what follows a pass of that
+			last := &kept[len(kept)-1]
+			last.to, last.graph, last.layers = p.to, last.graph || p.graph, last.layers || p.layers
+		default:
+			kept = append(kept, p)
+		}
+	}
+	if len(kept) == 1 && !kept[0].layers {
+		return nil
+	}
+	return kept
+}
+
+// repetition cuts the rank's busiest queue into the smallest sequence of kernels that makes up all
+// of it, from its first to its last kernel, if that holds layers.
+func (r *Rank) repetition(run *trace.Run) (ids []int32, passes []part) {
+	for i := range r.Ops {
+		ids = append(ids, int32(i))
+	}
+	names := r.kernels(run, ids)
+	period := workload.Period(len(names), func(i, j int) bool { return names[i].name == names[j].name })
+	if period == 0 || len(names) < 2*period || !holdsLayers(names[:period]) {
+		return nil, nil
+	}
+	for i := 0; i < len(names); i += period {
+		passes = append(passes, part{from: int(names[i].op), to: int(names[min(i+period, len(names))-1].op) + 1})
+	}
+	return ids, passes
+}
+
+// A named kernel is a kernel of the busiest queue.
+type named struct {
+	op   int32
+	name trace.NameID
+}
+
+// kernels are those of the queue that runs most of some ops' kernels, in the order of ids.
+func (r *Rank) kernels(run *trace.Run, ids []int32) []named {
+	count := make([]int, r.queues)
+	busiest := int32(0)
+	for _, id := range ids {
+		if q := r.Facts[id].Queue; r.Ops[id].Kind != trace.Copy {
+			if count[q]++; count[q] > count[busiest] {
+				busiest = q
+			}
+		}
+	}
+	var list []named
+	for _, id := range ids {
+		if r.Facts[id].Queue == busiest && r.Ops[id].Kind != trace.Copy {
+			list = append(list, named{id, run.Spans[r.Ops[id].Span].Name})
+		}
+	}
+	return list
+}
+
+// layered reports whether ops hold the layers of a model.
+func (r *Rank) layered(run *trace.Run, ids []int32) bool { return holdsLayers(r.kernels(run, ids)) }
+
+// holdsLayers reports whether most of a sequence is repetitions of a shorter one of several
+// kernels, as the layers of a model are between its embedding and its head. A layer has at least
+// the four kernels of its two halves: attention and what projects its output, and two GEMMs.
+func holdsLayers(names []named) bool {
+	const kernels, layers, candidates = 4, 3, 64
+	n := len(names)
+	tried := 0
+	for p := kernels; p*layers <= n && tried < candidates; p++ {
+		if middle := n / 2; middle+p >= n || names[middle].name != names[middle+p].name {
+			continue
+		}
+		tried++
+		same := 0
+		for i := p; i < n; i++ {
+			if names[i].name == names[i-p].name {
+				same++
+			}
+		}
+		if 2*same > n {
+			return true
+		}
+	}
+	return false
+}
+
+// batchOf is what a forward pass without a mark computes, by its attention kernels. A captured
+// graph with others is of decoding: engines capture passes of one token a sequence.
+func (r *Rank) batchOf(run *trace.Run, ids []int32, graph bool) workload.Batch {
+	var prefill, decode, attention bool
+	for _, id := range ids {
+		is := r.names[run.Spans[r.Ops[id].Span].Name]
+		prefill, decode, attention = prefill || is.Prefill, decode || is.Decode, attention || is.Attention
+	}
+	switch {
+	case prefill && decode:
+		return workload.Batch{Phase: workload.Mixed}
+	case prefill:
+		return workload.Batch{Phase: workload.Prefill}
+	case decode, attention && graph:
+		return workload.Batch{Phase: workload.Decode}
+	}
+	return workload.Batch{}
+}

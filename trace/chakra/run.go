@@ -1,0 +1,308 @@
+package chakra
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/wire"
+)
+
+// Types of nodes, NodeType of et_def.proto, and their fields.
+const (
+	computation = 4
+	sending     = 5
+	receiving   = 6
+	collective  = 7
+
+	nodeType, nodeControl, nodeData, nodeStart, nodeDuration = 3, 4, 5, 6, 7
+)
+
+// collectives are the operations by CollectiveCommType of et_def.proto.
+var collectives = [...]trace.CollectiveOp{
+	trace.AllReduce, trace.Reduce, trace.AllGather, trace.Gather, trace.Scatter, trace.Broadcast, trace.AllToAll,
+	trace.ReduceScatter, trace.ReduceScatter, trace.Barrier,
+}
+
+// A work is a node: work of a device, or a call of the host between such work.
+type work struct {
+	id          uint64
+	name        string
+	kind        uint64
+	host        bool
+	start, took uint64 // microseconds
+	after       []uint64
+	comm        trace.Comm
+	group       trace.Group
+	stream      int64
+	at          int64 // in the file
+}
+
+// mostMicros is the latest time, and the longest duration.
+const mostMicros = trace.MaxTime / 1000
+
+// ReadRun reads the trace of one rank as a run: nodes of devices with their durations and what each
+// depends on, which is exact. Where nodes have no start times, each starts when all that it depends on,
+// and the one before it on its queue, have ended; computation is on one queue and communication on
+// another. The error of a trace without durations has the cause assemble.ErrNoTimes.
+func ReadRun(in io.Reader, file string) (*trace.Run, error) {
+	var all []work
+	first := true
+	err := wire.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
+		if first {
+			first = false
+			return nil // metadata
+		}
+		w, ok := workOf(b, at)
+		if !ok {
+			return &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: "no valid message of a Chakra trace"}
+		}
+		all = append(all, w)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all, func(w work) bool { return !w.host && w.took > 0 }) {
+		return nil, assemble.Alone(file)
+	}
+	r := reader{Session: assemble.New(file), all: all, index: map[uint64]int32{}}
+	for i := range all {
+		r.index[all[i].id] = int32(i)
+	}
+	r.schedule()
+	r.addAll()
+	return r.Finish(0), nil
+}
+
+// workOf reads a node.
+func workOf(b []byte, at int64) (w work, ok bool) {
+	w = work{at: at, comm: trace.Comm{Group: trace.None, Peer: trace.None}, stream: trace.None}
+	hosted := false
+	var size, src, dst int64 = 0, trace.None, trace.None
+	f := wire.Field{Rest: b}
+	for f.Next() {
+		switch f.ID {
+		case nodeID:
+			w.id = f.Number
+		case nodeName:
+			w.name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd")))
+		case nodeType:
+			w.kind = f.Number
+		case nodeControl, nodeData:
+			w.after = wire.Varints(w.after, &f)
+		case nodeStart:
+			w.start = min(f.Number, uint64(mostMicros))
+		case nodeDuration:
+			w.took = min(f.Number, uint64(mostMicros))
+		case nodeAttr:
+			a, valid := valueOf(f.Bytes)
+			if !valid {
+				return w, false
+			}
+			switch a.name {
+			case "is_cpu_op":
+				w.host, hosted = a.number != 0, true
+			case "comm_type":
+				if a.number >= 0 && a.number < int64(len(collectives)) {
+					w.comm.Op = collectives[a.number]
+				}
+			case "comm_size":
+				size = a.number
+			case "comm_src":
+				src = a.number
+			case "comm_dst":
+				dst = a.number
+			case "pg_name", "comm_group":
+				w.group.Name = a.text
+			case "group_size":
+				w.group.Size = int(min(max(a.number, 0), assemble.MaxRanks))
+			case "ranks":
+				for _, rank := range a.list {
+					if rank < assemble.MaxRanks {
+						w.group.Ranks = append(w.group.Ranks, int(rank))
+					}
+				}
+			case "stream":
+				w.stream = a.number
+			}
+		}
+	}
+	device := w.kind >= computation && w.kind <= collective
+	w.host = w.host && hosted || !device
+	slices.Sort(w.group.Ranks)
+	w.group.Size = max(w.group.Size, len(w.group.Ranks))
+	if size > 0 && size < assemble.MaxBytes {
+		w.comm.In = size
+	}
+	for _, end := range [...]struct {
+		kind uint64
+		rank int64
+	}{{sending, dst}, {receiving, src}} {
+		if w.kind == end.kind {
+			w.comm.Op, w.comm.Out = trace.SendRecv, w.comm.In
+			if end.rank >= 0 && end.rank < assemble.MaxRanks {
+				w.comm.Peer = int32(end.rank)
+			}
+		}
+	}
+	return w, len(f.Rest) == 0
+}
+
+type reader struct {
+	*assemble.Session
+	all   []work
+	index map[uint64]int32 // by id
+}
+
+// queue is the number of a node's queue.
+func (w *work) queue() int64 {
+	switch {
+	case w.stream != trace.None:
+		return w.stream
+	case w.kind == computation:
+		return 0
+	}
+	return 1
+}
+
+// schedule gives nodes start times, unless all of a device have one.
+func (r *reader) schedule() {
+	if !slices.ContainsFunc(r.all, func(w work) bool { return !w.host && w.start == 0 }) {
+		return
+	}
+	for i := range r.all {
+		if w := &r.all[i]; !w.host {
+			r.Builder.NoteKernel(trace.Noted, r.Name, "of a trace without start times: they follow from durations, dependencies and the order of nodes on one queue of computation and one of communication", "byte", w.at)
+		}
+	}
+	waits, next := make([]int32, len(r.all)), make([][]int32, len(r.all))
+	for i := range r.all {
+		for _, id := range r.all[i].after {
+			if p, ok := r.index[id]; ok && p != int32(i) {
+				waits[i]++
+				next[p] = append(next[p], int32(i))
+			}
+		}
+	}
+	starts := make([]uint64, len(r.all)) // when all that they depend on have ended
+	ready := &readyNodes{starts: starts}
+	for i, n := range waits {
+		if n == 0 {
+			heap.Push(ready, int32(i))
+		}
+	}
+	free := map[int64]uint64{} // by queue
+	done := 0
+	for ; ready.Len() > 0; done++ {
+		i := heap.Pop(ready).(int32)
+		w := &r.all[i]
+		w.start = starts[i]
+		if !w.host {
+			w.start = max(w.start, free[w.queue()])
+			free[w.queue()] = min(w.start+w.took, uint64(mostMicros))
+		}
+		for _, k := range next[i] {
+			starts[k] = max(starts[k], min(w.start+w.took, uint64(mostMicros)))
+			if waits[k]--; waits[k] == 0 {
+				heap.Push(ready, k)
+			}
+		}
+	}
+	if done < len(r.all) {
+		r.Builder.Note(trace.Repaired, r.Name, "nodes that depend on each other in a circle: placed at the start", "", 0)
+	}
+}
+
+// readyNodes is a heap of nodes that wait for no other: the first is the one that can start first, on a tie
+// the first of the file.
+type readyNodes struct {
+	starts []uint64
+	nodes  []int32
+}
+
+func (h *readyNodes) Len() int { return len(h.nodes) }
+func (h *readyNodes) Less(i, j int) bool {
+	a, b := h.nodes[i], h.nodes[j]
+	return cmp.Or(cmp.Compare(h.starts[a], h.starts[b]), cmp.Compare(a, b)) < 0
+}
+func (h *readyNodes) Swap(i, j int) { h.nodes[i], h.nodes[j] = h.nodes[j], h.nodes[i] }
+func (h *readyNodes) Push(x any)    { h.nodes = append(h.nodes, x.(int32)) }
+func (h *readyNodes) Pop() any {
+	n := len(h.nodes) - 1
+	x := h.nodes[n]
+	h.nodes = h.nodes[:n]
+	return x
+}
+
+// addAll adds the nodes of the device, and what they depend on.
+func (r *reader) addAll() {
+	process := r.Process("", 0, r.Name)
+	r.Processes[process].Rank = assemble.NewExecution(r.Name).Rank
+	agent := r.Agent(process, "GPU 0")
+	var graph assemble.Graph
+	for i := range r.all {
+		w := &r.all[i]
+		if w.host {
+			graph.Add(trace.None, true)
+			continue
+		}
+		if w.took == 0 {
+			r.Builder.Note(trace.Noted, r.Name, "node of a device without a duration: taken as 0", "byte", w.at)
+		}
+		const whole = 1 // all nodes are of one graph, of which the trace states every dependency
+		k := assemble.Dispatch{
+			Agent: agent, Queue: w.queue(), Name: r.Builder.Intern(w.name), Start: trace.Time(w.start) * 1000, End: trace.Time(min(w.start+w.took, uint64(mostMicros))) * 1000,
+			Kernel: trace.Kernel{Stream: w.queue(), Correlation: whole},
+		}
+		if w.kind != computation {
+			if w.group.Size > 0 || w.group.Name != "" {
+				w.comm.Group = r.Builder.AddGroup(w.group)
+			}
+			k.Comm = &w.comm
+		}
+		r.AddKernel(process, &k)
+		graph.Add(trace.SpanID(r.Builder.Len()-1), false)
+	}
+	for i := range r.all {
+		for _, id := range r.all[i].after {
+			if p, ok := r.index[id]; ok && p != int32(i) {
+				graph.Depend(int32(i), p)
+			}
+		}
+	}
+	graph.State(&r.Builder)
+}
+
+// A value is an attribute of a node.
+type value struct {
+	name, text string
+	number     int64
+	list       []int64
+}
+
+func valueOf(b []byte) (v value, ok bool) {
+	if v.name, v.number, ok = attribute(b); !ok {
+		return v, false
+	}
+	for f := (wire.Field{Rest: b}); f.Next(); {
+		switch f.ID {
+		case attrBool:
+			v.number = int64(f.Number)
+		case attrString:
+			v.text = string(f.Bytes)
+		case attrInt32List, attrInt64List, attrU32List, attrU64List:
+			for l := (wire.Field{Rest: f.Bytes}); l.Next(); {
+				for _, n := range wire.Varints(nil, &l) {
+					v.list = append(v.list, int64(min(n, math.MaxInt64)))
+				}
+			}
+		}
+	}
+	return v, true
+}

@@ -1,0 +1,93 @@
+package format
+
+import (
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/guard"
+)
+
+// captureFolder is where engines leave what they profiled while they captured graphs: vLLM in files
+// graph_capture_rank_0.*, SGLang in files bs_32_rank0.*. Beside it are the profiles of the replays. A
+// profile of the same step without a graph may be put there too.
+const captureFolder = "capture_traces"
+
+var captureFile = regexp.MustCompile(`^(?:graph_capture|bs_\d+_rank\d+)`)
+
+// splitCaptures separates profiles of the capture of graphs by their names, if there are others.
+func splitCaptures(paths []string) (rest, captures []string) {
+	for _, p := range paths {
+		if captureFile.MatchString(filepath.Base(p)) || filepath.Base(filepath.Dir(p)) == captureFolder {
+			captures = append(captures, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	if len(rest) == 0 {
+		return paths, nil
+	}
+	return rest, captures
+}
+
+// capturesBelow lists the files of the folder of captures below.
+func (o Options) capturesBelow(dir string) []string {
+	if filepath.Base(dir) == captureFolder {
+		return nil
+	}
+	l, err := o.listFolder(filepath.Join(dir, captureFolder))
+	if err != nil {
+		return nil
+	}
+	return l.traces
+}
+
+// capturesAmong separates runs that recorded the capture of graphs from those of the same rank
+// that replay them.
+func capturesAmong(runs []*trace.Run) (rest, captures []*trace.Run) {
+	for i, r := range runs {
+		replayed := len(r.Captured) > 0 && slices.ContainsFunc(runs, func(q *trace.Run) bool {
+			return q != runs[i] && len(q.Captured) == 0 && len(r.Ranks) > 0 && len(q.Ranks) > 0 && q.Ranks[0].ID == r.Ranks[0].ID
+		})
+		if replayed {
+			captures = append(captures, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return rest, captures
+}
+
+// withCaptures gives the kernels of graphs what captures say of them. A capture that cannot be read is noted.
+func (o Options) withCaptures(run *trace.Run, captures []*trace.Run, files []string) *trace.Run {
+	read, failed := make([]*trace.Run, len(files)), make([]error, len(files))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	o.companions = nil
+	for i, file := range files {
+		group.Go(guard.Func(func() error {
+			read[i], failed[i] = part{paths: []string{file}}.open(o)
+			return nil
+		}))
+	}
+	if broken := group.Wait(); broken != nil {
+		panic(broken) // a defect, which is no bad file to skip
+	}
+	for i, r := range read {
+		switch {
+		case failed[i] == nil:
+			captures = append(captures, r)
+		case !o.isNoTrace(failed[i]): // a list of the captures lies beside them
+			run.Ledger.Add(trace.Noted, files[i], "capture of graphs ignored: "+failed[i].Error(), "", 0)
+		}
+	}
+	if len(captures) == 0 {
+		return run
+	}
+	return assemble.NameGraphs(run, captures)
+}
