@@ -140,8 +140,9 @@ func TestHow(t *testing.T) {
 		{"decompose:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "a.chunk(8)", ""},
 		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "--tp-comm-overlap", ""},
 		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.OwnKernel, "signals by tile", "micro_pipeline|Triton-distributed"},
-		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ThirdParty, "FLUX|allgather_gemm.py", "micro_pipeline"},
-		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.AMD}, plan.OwnKernel, "", "FLUX"},
+		{"onesided", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "_micro_pipeline_tp = True", "FLUX"},
+		{"onesided:gemm=whole", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ThirdParty, "FLUX|allgather_gemm.py", "micro_pipeline"},
+		{"onesided:gemm=whole", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.AMD}, plan.OwnKernel, "", "FLUX"},
 		{"onesided:gemm=chunks", plan.Target{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA}, plan.ByFlag, "_micro_pipeline_tp = True|fuse_gemm_comms", "FLUX"},
 		{"onesided:impl=oneshot", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.ByCode, "one_shot_all_reduce(", "micro_pipeline"},
 		{"fused", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.OwnKernel, "samples/capture/strategies.py", "ROCm|FLUX"},
@@ -183,7 +184,8 @@ func TestUnmeasured(t *testing.T) {
 		ops       []trace.CollectiveOp
 		want      string
 	}{
-		{"onesided", exchange, "gemm=whole all_to_all"},
+		{"onesided", exchange, "all_to_all"},
+		{"onesided:gemm=whole", exchange, "gemm=whole all_to_all"},
 		{"onesided:impl=oneshot", sums, ""},
 		{"onesided:gemm=chunks", []trace.CollectiveOp{trace.AllGather}, ""},
 		{"onesided:impl=ll", exchange, "impl=ll all_to_all"},
@@ -215,7 +217,7 @@ func TestHowOfMix(t *testing.T) {
 			t.Errorf("offers work for a collective of the other part: %+v", w)
 		}
 	}
-	if effort != plan.ThirdParty || len(ways) < 3 {
+	if effort != plan.ByCode || len(ways) < 3 {
 		t.Errorf("%s: %+v", effort, ways)
 	}
 }

@@ -27,7 +27,6 @@ type kernelDraw struct {
 	delay              program.Time
 	free               bool
 	phases             []program.Phase // Peer: distance; Flag: index of kinds
-	each               bool
 }
 
 func (x *turned) flag(name string) program.Flag {

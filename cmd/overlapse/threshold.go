@@ -24,14 +24,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Batches are tried in factors of four from the captured one, and refined where a strategy begins
+// Batches are tried in factors of eight from the captured one, and refined where a strategy begins
 // or ceases to pay, all in eighths of the captured batch.
 const (
 	eighths     = 8
 	refinements = 2
 )
 
-var firstBatches = []int{1, eighths / 2, eighths, 4 * eighths, 16 * eighths, 64 * eighths}
+var firstBatches = []int{1, eighths, 8 * eighths, 64 * eighths}
 
 // A threshold is what `tune --threshold batch --format json` prints.
 type threshold struct {
@@ -70,7 +70,7 @@ type batchSearch struct {
 	sc   plan.Scenario
 	opts replay.Options
 	sel  []plan.Selection
-	by   map[int][]compare.Outcome // by eighths: the captured schedule, and every selection
+	by   map[int][]compare.Outcome // by eighths: the captured schedule, and every selection; without a strategy: not tried
 }
 
 // threshold prints from which batch on strategies pay.
@@ -89,10 +89,15 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	s := &batchSearch{w, m, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, sel, map[int][]compare.Outcome{}}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: schema.Version}
-	tried := slices.Clone(firstBatches)
+	tried := map[int][]int{}
+	for _, batch := range firstBatches {
+		for i := range sel {
+			tried[batch] = append(tried[batch], i)
+		}
+	}
 	for range refinements + 1 {
-		for _, batch := range tried {
-			if err := s.replay(batch); err != nil {
+		for _, batch := range slices.Sorted(maps.Keys(tried)) {
+			if err := s.replay(batch, tried[batch]); err != nil {
 				bar.Finish()
 				return results.Stopped(ctx, err)
 			}
@@ -114,8 +119,12 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	return nil
 }
 
+// fewRows is the most rows of a GEMM of a step that is taken for decoding where the trace does not
+// tell its phase.
+const fewRows = 256
+
 // withTokens gives the steps of unknown batch the tokens that the user knows, or the commonest rows
-// of their GEMMs.
+// of their GEMMs, and those of unknown phase the one that so many rows suggest.
 func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
 	rows := make([]map[int64]int, len(w.Steps))
 	for i := range w.Ops {
@@ -139,19 +148,34 @@ func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
 				most, b.Tokens = n, m
 			}
 		}
+		switch {
+		case b.Phase != workload.NoPhase || b.Tokens == 0 || slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+		case b.Tokens > fewRows:
+			b.Phase = workload.Prefill
+		default:
+			b.Phase = workload.Decode
+		}
 	}
 	return &known
 }
 
-// replay replays the captured schedule and all strategies with a batch, in eighths.
-func (s *batchSearch) replay(batch int) error {
+// replay replays the captured schedule and some strategies with a batch, in eighths.
+func (s *batchSearch) replay(batch int, strategies []int) error {
 	w := plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
-	for _, sel := range append([]plan.Selection{engines.CapturedSelection()}, s.sel...) {
+	s.by[batch] = make([]compare.Outcome, len(s.sel)+1)
+	for _, i := range append([]int{-1}, strategies...) {
+		sel := engines.CapturedSelection()
+		if i >= 0 {
+			sel = s.sel[i]
+		}
 		out, err := compare.Run(w, s.m, sel, s.sc, s.opts)
 		if err != nil {
 			return err
 		}
-		s.by[batch] = append(s.by[batch], out)
+		s.by[batch][i+1] = out
+		if i < 0 && out.Result == nil { // too large to simulate
+			return nil
+		}
 	}
 	return nil
 }
@@ -202,21 +226,22 @@ func (s *batchSearch) phases() []phaseFrom {
 	return list
 }
 
-// between are the batches halfway, as a ratio, between two of which a strategy pays for one.
-func between(phases []phaseFrom) (batches []int) {
+// between are the batches halfway, as a ratio, between two of which a strategy pays for one, and
+// those strategies.
+func between(phases []phaseFrom) map[int][]int {
+	batches := map[int][]int{}
 	for _, p := range phases {
-		for _, r := range p.Strategies {
+		for at, r := range p.Strategies {
 			for i := 1; i < len(r.Tried); i++ {
 				a, b := r.Tried[i-1], r.Tried[i]
 				middle := int(eighths*math.Sqrt(a.Batch*b.Batch) + 0.5)
-				if (a.Change <= verdict.Faster) != (b.Change <= verdict.Faster) && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths {
-					batches = append(batches, middle)
+				if (a.Change <= verdict.Faster) != (b.Change <= verdict.Faster) && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths && !slices.Contains(batches[middle], at) {
+					batches[middle] = append(batches[middle], at)
 				}
 			}
 		}
 	}
-	slices.Sort(batches)
-	return slices.Compact(batches)
+	return batches
 }
 
 // batchText is a batch in tokens, else as a multiple of the captured one.
@@ -224,7 +249,17 @@ func (p *phaseFrom) batchText(batch float64) string {
 	if p.Tokens == 0 {
 		return fmt.Sprintf("%g × captured", batch)
 	}
-	return fmt.Sprint(max(1, int64(batch*float64(p.Tokens)+0.5)))
+	return fmt.Sprint(p.tokens(batch))
+}
+
+func (p *phaseFrom) tokens(batch float64) int64 { return max(1, int64(batch*float64(p.Tokens)+0.5)) }
+
+// sizeText is batchText with its unit.
+func (p *phaseFrom) sizeText(batch float64) string {
+	if p.Tokens == 0 {
+		return p.batchText(batch)
+	}
+	return words.Counted(int(p.tokens(batch)), "token")
 }
 
 // printThreshold prints the answer for one phase, and what was tried.
@@ -249,10 +284,14 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 		a.Say(p.answer(w, r))
 		t.Columns = append(t.Columns, r.Strategy)
 		for _, b := range r.Tried {
-			if rows[b.Batch] == nil {
-				rows[b.Batch] = []any{p.batchText(b.Batch), words.Micros(b.Captured)}
+			row := rows[b.Batch]
+			if row == nil {
+				row = []any{p.batchText(b.Batch), words.Micros(b.Captured)}
 			}
-			rows[b.Batch] = append(rows[b.Batch], words.Percent(b.Change))
+			for len(row) < len(t.Columns)-1 {
+				row = append(row, "")
+			}
+			rows[b.Batch] = append(row, words.Percent(b.Change))
 		}
 	}
 	for _, r := range p.Strategies {
@@ -262,7 +301,11 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 		}
 	}
 	for _, batch := range slices.Sorted(maps.Keys(rows)) {
-		t.Add(rows[batch]...)
+		row := rows[batch]
+		for len(row) < len(t.Columns) {
+			row = append(row, "")
+		}
+		t.Add(row...)
 	}
 	if len(rows) > 0 {
 		a.Show(&t)
@@ -273,11 +316,11 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	first, last := r.Tried[0].Batch, r.Tried[len(r.Tried)-1].Batch
 	if len(r.Pays) == 0 {
-		return fmt.Sprintf("%s does not pay for any batch from %s to %s tokens: leave it off", r.Strategy, p.batchText(first), p.batchText(last))
+		return fmt.Sprintf("%s does not pay for any batch from %s to %s: leave it off", r.Strategy, p.sizeText(first), p.sizeText(last))
 	}
 	var ranges []string
 	for _, x := range r.Pays {
-		switch least, most := p.batchText(x[0]), p.batchText(x[1]); {
+		switch least, most := p.sizeText(x[0]), p.sizeText(x[1]); {
 		case x[0] == first && x[1] == last:
 			ranges = append(ranges, "for every batch tried")
 		case x[0] == first:
@@ -289,12 +332,12 @@ func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 		}
 	}
 	text := r.Strategy + " pays " + strings.Join(ranges, " and ")
-	if p.Tokens > 0 {
-		text += " (tokens)"
-	}
 	ways, _ := verdict.HowTo(w, r.outcome)
 	var lines []string
 	for _, way := range ways {
+		if !strings.Contains(way.For, "=") { // of the strategy without the setting
+			continue
+		}
 		if flag := p.flag(&way); flag != "" && r.Pays[0][0] > first && p.Tokens > 0 {
 			way.Line += " " + flag + " " + p.batchText(r.Pays[0][0])
 		}

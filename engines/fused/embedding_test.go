@@ -34,9 +34,10 @@ func TestFigure11(t *testing.T) {
 			clusters[len(clusters)-1] = append(clusters[len(clusters)-1], row)
 		}
 	}
-	if len(clusters) != 2 || len(clusters[0]) != 16 || len(clusters[1]) != 16 {
-		t.Fatalf("%d clusters, want two of 16", len(clusters))
+	if len(clusters) != 3 || len(clusters[0]) != 16 || len(clusters[1]) != 16 || len(clusters[2]) != 1 {
+		t.Fatalf("%d groups, want two clusters of 16, and the link to the other node", len(clusters))
 	}
+	clusters = clusters[:2]
 	waits := map[trace.Time]bool{}
 	for i, rows := range clusters {
 		if !slices.IsSortedFunc(rows, func(a, b layout.Row) int { return int(a.ComputeEnd - b.ComputeEnd) }) {

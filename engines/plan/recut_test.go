@@ -15,7 +15,7 @@ import (
 // vectors in samples/measurements/2026-11-22-h200x2-steps, dlrm_d256_b32768. Its grid is
 // the same.
 func TestShareTime(t *testing.T) {
-	pl := &Planner{Machine: plantest.H200(t, 2)}
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
 	bag := func(rows int64, dur trace.Time) *workload.Op {
 		return &workload.Op{End: dur, Kind: trace.Compute, Kernel: &workload.Kernel{
 			Name:   "void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel_sum_mean<c10::BFloat16>",
@@ -42,7 +42,7 @@ func TestShareTime(t *testing.T) {
 // A lookup that waits for single reads leaves a collective alone; one that saturates the
 // memory, and copies, do not.
 func TestDisturbs(t *testing.T) {
-	pl := &Planner{Machine: plantest.H200(t, 2)}
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
 	for _, c := range []struct {
 		kind  workload.ShapeKind
 		bytes float64 // in a millisecond, of 4.1 GB

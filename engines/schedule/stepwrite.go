@@ -104,30 +104,44 @@ func (sw *stepWriter) beside() {
 		name string
 	}
 	busy := map[stream]trace.Time{}
-	starts := make([][]trace.Time, len(sw.items)) // by rank and item
-	for rank, items := range sw.items {
-		at := trace.Time(0)
-		for _, it := range items {
-			starts[rank] = append(starts[rank], at)
-			at += it.op.DurAlone()
-		}
-		starts[rank] = append(starts[rank], at)
-	}
+	type during struct{ from, to trace.Time }
+	placed := make([]map[int32][]*exchange, len(sw.items)) // by rank and item that the host issues it before
 	for _, x := range sw.exchanges {
-		alone := sw.pl.AloneAt(x.coll, sw.channels)
 		for k := range x.members {
 			m := &x.members[k]
-			on := stream{m.rank, x.name + x.coll.Op.String()}
-			from := max(starts[m.rank][m.place+1], busy[on])
-			busy[on] = from + alone
-			i, _ := slices.BinarySearch(starts[m.rank], from+1)
-			for i = max(0, i-1); i < len(sw.items[m.rank]) && starts[m.rank][i] < from+alone; i++ {
-				it := sw.items[m.rank][i]
+			if placed[m.rank] == nil {
+				placed[m.rank] = map[int32][]*exchange{}
+			}
+			placed[m.rank][m.place+1] = append(placed[m.rank][m.place+1], x)
+		}
+	}
+	for rank, items := range sw.items { // compute starts behind what it waits for, collectives behind those of their stream
+		starts, runs, at := make([]trace.Time, len(items)), map[*exchange]during{}, trace.Time(0)
+		for i := range len(items) + 1 {
+			for _, x := range placed[rank][int32(i)] {
+				on := stream{rank, x.name + x.coll.Op.String()}
+				from := max(at, busy[on])
+				busy[on] = from + sw.pl.AloneAt(x.coll, sw.channels)
+				runs[x] = during{from, busy[on]}
+			}
+			if i < len(items) {
+				for _, x := range items[i].waits {
+					at = max(at, runs[x].to)
+				}
+				starts[i] = at
+				at += items[i].op.DurAlone()
+			}
+		}
+		for x, r := range runs {
+			m := x.member(rank)
+			i, _ := slices.BinarySearch(starts, r.from+1)
+			for i = max(0, i-1); i < len(items) && starts[i] < r.to; i++ {
+				it := items[i]
 				if slices.Contains(it.waits, x) {
 					break
 				}
-				if it.op.Kind == trace.Compute {
-					m.runners = append(m.runners, workload.CoRun{Op: it.op.ID, Time: min(starts[m.rank][i+1], from+alone) - max(starts[m.rank][i], from)})
+				if t := min(starts[i]+it.op.DurAlone(), r.to) - max(starts[i], r.from); it.op.Kind == trace.Compute && t > 0 {
+					m.runners = append(m.runners, workload.CoRun{Op: it.op.ID, Time: t})
 				}
 			}
 		}

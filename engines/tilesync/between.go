@@ -110,8 +110,12 @@ type saving struct {
 func noteFusions(pl *plan.Planner, list []string, by map[string]saving) {
 	for _, what := range list {
 		s := by[what]
-		pl.Note("%d kernels between the GEMMs %s become part of them by a fused build, %d times: %.0f us of kernels and %.1f MiB of memory traffic less each time",
-			s.kernels, what, s.pairs, float64(s.took)/1e3/float64(s.pairs), s.bytes/float64(s.pairs)/(1<<20))
+		kernels := fmt.Sprintf("%d kernels between the GEMMs %s become", s.kernels, what)
+		if s.kernels == 1 {
+			kernels = fmt.Sprintf("1 kernel between the GEMMs %s becomes", what)
+		}
+		pl.Note("%s part of them by a fused build, %d times: %.0f us of kernels and %.1f MiB of memory traffic less each time",
+			kernels, s.pairs, float64(s.took)/1e3/float64(s.pairs), s.bytes/float64(s.pairs)/(1<<20))
 	}
 }
 

@@ -61,6 +61,10 @@ func frameworkOf(run *trace.Run) string {
 			return plan.FSDP
 		case strings.HasPrefix(name, "DistributedDataParallel."):
 			return plan.DDP
+		case strings.HasPrefix(name, "step[DECODE"), strings.HasPrefix(name, "step[EXTEND"), strings.Contains(name, "sglang::"):
+			return plan.SGLang
+		case strings.HasPrefix(name, "execute_context_"), strings.Contains(name, "_generation_"), strings.HasPrefix(name, "vllm::"), strings.HasPrefix(name, "void vllm::"):
+			return plan.VLLM
 		}
 	}
 	return ""

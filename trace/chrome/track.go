@@ -94,7 +94,7 @@ func newTrack(e *event, p place) track {
 // --merge-profiles): "[TP03-DP00-PP00-EP03] 65212" is process 65212 of rank 3. The ranks of a
 // pipeline's stages follow each other in blocks of a thousand, which processes closes up.
 func mergedPid(pid string) (rank int32, in []byte, ok bool) {
-	label, process, ok := strings.Cut(pid, "] ")
+	label, process, _ := strings.Cut(pid, "] ")
 	if label, ok = strings.CutPrefix(label, "["); !ok || process == "" {
 		return 0, nil, false
 	}

@@ -48,7 +48,7 @@ func TestRefused(t *testing.T) {
 		"ranks.tar":  "ranks.tar: the tar archive is truncated or damaged: unexpected EOF (copy it again)",
 		"ranks.tgz":  "ranks.tgz: the tar archive is truncated or damaged: unexpected EOF (copy it again)",
 		"none.json":  "none.json: keys none: no traceEvents (",
-		"a.nsys-rep": "a.nsys-rep: this is a report of Nsight Systems (.nsys-rep, .qdrep), which is not supported: unrecognized format (nsys export --type sqlite a.nsys-rep; overlapse reads",
+		"a.nsys-rep": "a.nsys-rep: this is a report of Nsight Systems (.nsys-rep, .qdrep), which is not supported: unrecognized format (nsys export --type sqlite --include-json true a.nsys-rep; overlapse reads",
 	} {
 		_, err := Open(filepath.Join(dir, path), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -101,7 +101,7 @@ func table() []format {
 			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase, noTrace: nsys.ErrNoWork,
 		},
 		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto, noTrace: perfetto.ErrNoSlices},
-		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite FILE", cause: errUnknown},
+		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown},
 	}
 }
 

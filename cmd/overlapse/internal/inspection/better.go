@@ -165,7 +165,7 @@ func (v *Inspection) Improvements() []Improvement {
 	case s.rocm && !s.kineto:
 		sizes = "rocprofv3 --rccl-trace --output-format json"
 	case s.nsys:
-		sizes = "nsys profile -t cuda,nvtx, and nsys export --type sqlite"
+		sizes = "nsys profile -t cuda,nvtx, and nsys export --type sqlite --include-json true"
 	case s.graphs && slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Collective >= 0 && op.Graph }):
 		sizes = withoutGraph
 	}
