@@ -129,6 +129,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 		}
 	}
 	a.printCalibration(res)
+	a.printInherited(rows, base, &res.Machine, o.output)
 	if o.output == "" {
 		return nil
 	}
@@ -222,6 +223,26 @@ func (a *app) printCalibration(res calibrate.Result) {
 		t.Add(f.Key, f.Value, len(f.Rows), residual, rule)
 	}
 	a.Show(&t)
+}
+
+// printInherited marks what stays of the profile of another machine as assumed, and says how much that is.
+func (a *app) printInherited(rows []dataset.Row, base machine.Machine, m *machine.Machine, output string) {
+	several := false
+	for i := range rows {
+		if len(profile.Readings(rows[i].Machine, []string{base.Profile})) > 0 {
+			return
+		}
+		several = several || rows[i].World > 1
+	}
+	n := profile.Inherit(m, base)
+	if n == 0 {
+		return
+	}
+	what := fmt.Sprintf("%d numbers and tables stay those of %s, another machine, and count as assumed", n, base.Profile)
+	if !several {
+		what += "; no row is of several GPUs, so that links, copies between GPUs and collectives are among them"
+	}
+	fmt.Fprintf(a.Out, "\n%s (overlapse machines %s --costs: what each costs)\n", what, cmp.Or(output, "FILE.yaml"))
 }
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions

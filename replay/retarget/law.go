@@ -64,7 +64,7 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law, 
 			by, of = s.libraries(op)
 			return by, of, t
 		}
-		bytes, ratio, of = s.tiles(op), s.rounds(op), byMatmul
+		bytes, ratio, of = s.operands(op), s.rounds(op), byMatmul
 	case narrow(op):
 		bytes, of = math.Inf(1), byWeights
 	case op.Matrix() || op.Tiling.TileM > 0:
@@ -111,8 +111,8 @@ func (s *scaler) rounds(op *workload.Op) float64 {
 	return ratio * float64(machine.CeilDiv(t.Tiles, a)*a) / float64(machine.CeilDiv(t.Tiles, b)*b)
 }
 
-// tiles is the bytes of a GEMM's operands, each once.
-func (s *scaler) tiles(op *workload.Op) float64 {
+// operands is the bytes of a GEMM's operands, each once.
+func (s *scaler) operands(op *workload.Op) float64 {
 	sh := op.Shape
 	groups := max(1, sh.Groups)
 	seconds := float64(groups) * s.from.Moving(machine.CeilDiv(sh.M, groups), sh.N, sh.K)
@@ -133,13 +133,14 @@ func (s *scaler) libraries(op *workload.Op) (float64, law) {
 		from = s.from.LawWithTile(sh.M, sh.N, sh.K, from.Rows, from.Columns, from.Splits)
 		to = s.to.LawWithTile(sh.M, sh.N, sh.K, to.Rows, to.Columns, to.Splits)
 	}
-	if by := to.Seconds / from.Seconds; !(by > 0) || math.IsInf(by, 0) {
+	by := to.Seconds / from.Seconds
+	switch {
+	case !(by > 0) || math.IsInf(by, 0):
 		return 1, law{matrixUnits, byLibraries.name + ", unknown", false}
-	} else if sh.ElemSize != 2 {
+	case sh.ElemSize != 2:
 		return by, byOtherType
-	} else {
-		return by, byLibraries
 	}
+	return by, byLibraries
 }
 
 func tilingOn(m *machine.Machine, op *workload.Op) machine.Tiling {

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"math"
 	"regexp"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -26,6 +27,48 @@ func Assumptions(m machine.Machine) []Assumption {
 	return list
 }
 
+// Times is a machine with another value of one number: of a table, its last column.
+func Times(m machine.Machine, key string, by float64) machine.Machine {
+	for _, e := range Entries(&m) {
+		switch {
+		case e.Key != key:
+		case e.Table != nil:
+			*e.Table = e.Table.Copy()
+			for _, row := range e.Table.Rows {
+				row[len(row)-1] *= by
+			}
+		case e.Dims[0] == machine.Count:
+			e.Quantity.Value = max(1, math.Round(e.Quantity.Value*by))
+		default:
+			e.Quantity.Value *= by
+		}
+	}
+	return m
+}
+
+// Inherit marks numbers that a machine has from a base of another machine, by their source, as assumed, and returns how
+// many it has from there.
+func Inherit(m *machine.Machine, base machine.Machine) (n int) {
+	of := Entries(&base)
+	for i, e := range Entries(m) {
+		was, source := of[i].mark()
+		if mark, now := e.mark(); e.omitted() || mark == machine.Unknown || mark != was || now != source {
+			continue
+		}
+		n++
+		if was != machine.Sourced {
+			continue
+		}
+		text := "as " + base.Profile + ": " + source
+		if e.Table != nil {
+			e.Table.Mark, e.Table.Source = machine.Assumed, text
+		} else {
+			e.Quantity.Mark, e.Quantity.Source = machine.Assumed, text
+		}
+	}
+	return n
+}
+
 // An Origin counts the numbers and tables of a profile by where they are from.
 type Origin struct {
 	Measured  int // on this machine: the source names rows of a data set or traces
@@ -34,7 +77,7 @@ type Origin struct {
 }
 
 // rows are the ids of rows of a data set in a source: c0522, m3100, hl017.
-var rows = regexp.MustCompile(`\b([chkm]\d{4}|hl\d{3})\b|^traces of `)
+var rows = regexp.MustCompile(`\b(\w*[chkm]\d{4}|hl\d{3})\b|^traces of `)
 
 // OriginOf counts the numbers of a machine.
 func OriginOf(m machine.Machine) (o Origin) {

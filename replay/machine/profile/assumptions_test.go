@@ -1,0 +1,48 @@
+package profile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// What a profile has from a base of another machine is assumed, with the base's source; what was
+// measured stays measured. The base itself does not change.
+func TestInherit(t *testing.T) {
+	base, err := Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := base
+	m.GPU.Memory = machine.Quantity{Value: 3e12, Unit: "TB/s", Source: "bytes read and written by a large copy: x2c0000"}
+	before := OriginOf(m)
+	n := Inherit(&m, base)
+	o := OriginOf(m)
+	if o.Measured != 1 || o.Published != 0 || o.Measured+o.Assumed != before.Measured+before.Published+before.Assumed {
+		t.Errorf("%+v of %+v", o, before)
+	}
+	if n == 0 || m.GPU.CUs.Mark != machine.Assumed || !strings.HasPrefix(m.GPU.CUs.Source, "as h200: ") || base.GPU.CUs.Mark != machine.Sourced {
+		t.Errorf("%d: %+v, base %+v", n, m.GPU.CUs, base.GPU.CUs)
+	}
+	if again := Inherit(&m, base); OriginOf(m) != o || again > n {
+		t.Errorf("%d again, %+v", again, OriginOf(m))
+	}
+}
+
+func TestTimes(t *testing.T) {
+	m, err := Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := Times(m, "fabric.egress", 2); got.Fabric.Egress.Value != 2*m.Fabric.Egress.Value {
+		t.Error(got.Fabric.Egress)
+	}
+	got := Times(m, "gpu.stream", 0.5)
+	if a, b := got.GPU.Stream.Rows[0], m.GPU.Stream.Rows[0]; a[0] != b[0] || a[1] != b[1]/2 {
+		t.Errorf("%v of %v", a, b)
+	}
+	if got := Times(m, "library.all_reduce.channels", 0.01); got.Library.AllReduce.Channels.Value != 1 {
+		t.Error(got.Library.AllReduce.Channels)
+	}
+}
