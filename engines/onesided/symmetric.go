@@ -70,7 +70,7 @@ func (t *operator) implOf(p *plan.Pair) string {
 // ones: an all-gather before, or a reduce-scatter behind, one GEMM within a node. Workload files
 // have the one kernel of Triton-distributed.
 func (t *operator) inChunks(p *plan.Pair) bool {
-	if t.gemm != "auto" {
+	if t.gemm != "auto" || p.Coll == nil {
 		return t.gemm == "chunks"
 	}
 	cluster, _ := t.pl.Cluster(t.pl.RanksOf(p.Coll), 0)

@@ -45,6 +45,9 @@ func (a *annotator) open() {
 // size sets how many elements the gradient has that was opened last.
 func (a *annotator) size(elements int64) {
 	b := &a.bucket
+	if len(b.ready) == 0 {
+		return // the range around it is not in the trace
+	}
 	g := &b.ready[len(b.ready)-1]
 	g.elements = elements
 	for i, id := range slices.Backward(b.products) {
