@@ -123,7 +123,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 	reduce := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 64 << 20, Gemm: 304_000, Comm: 353_000, Channels: 24}
 	gather := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllGather, Bytes: 1 << 20, Gemm: 30_000, Comm: 25_000, Channels: 8, Reverse: true}
 	for strategy, s := range map[string]plantest.Spec{
-		"bulk:graph=on": reduce, "bulk:algorithm=tree": reduce, "bulk:protocol=ll": reduce, "onesided:impl=ll": gather, "onesided:impl=ll:graph=on": gather,
+		"bulk:graph=on": reduce, "bulk:algorithm=tree": reduce, "bulk:protocol=ll": reduce, "onesided:impl=ll:blocks=16": gather, "onesided:impl=ll:blocks=16:graph=on": gather,
 	} {
 		w, m := s.Build(t), plantest.H200(t, s.Ranks)
 		mine := map[int32]bool{}
