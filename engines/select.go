@@ -52,7 +52,7 @@ func Cheap() ([]plan.Selection, error) {
 
 // OfServing are what serving engines can switch on for a step, which a comparison of all strategies
 // tries for traces of them.
-const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=fused"
+const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=inside"
 
 // item is a strategy and the settings that a user gave it.
 type item struct {

@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -278,7 +279,7 @@ func overlapPays(r *results.Replayed) (literal, why string) {
 			times[r.Rows[i].Strategy] = r.Rows[i].Time
 		}
 	}
-	bulk, captured, moved := times["bulk"], times["captured"], times["multistream"]
+	bulk, captured, moved := times[schedule.Bulk.Name], times[schedule.Captured.Name], times[schedule.Multistream.Name]
 	if bulk == 0 || moved == 0 {
 		return "False", "no collective of this trace can be moved"
 	}

@@ -48,15 +48,18 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return emit, err
 }
 
-// tooSlow is the reason why a collective is too large for the protocol: a lower bound of its time,
+// tooSlow, of captures, is the reason why a collective is too large for the protocol: a lower bound of its time,
 // the stores and copies of one workgroup, is longer than the library's whole time. "" if it is not.
 func (q *lowLatency) tooSlow(c *workload.Collective) string {
+	if q.pl.Workload.Run.Estimated != "" {
+		return ""
+	}
 	return q.slow.Of(c, func() string {
 		k := q.replace(&q.pl.Workload.Ops[c.Members[0]], c)
 		var least trace.Time
 		for i := range k.WGs {
 			var sum trace.Time
-			for _, p := range k.Recipe(i, nil) {
+			for _, p := range k.Phases(i, nil) {
 				sum += p.Time
 			}
 			least = max(least, sum)

@@ -66,7 +66,7 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // Operations around it stay as captured.
 func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func(*workload.Collective) bool, kernel func(*workload.Op, *workload.Collective) *program.Kernel, pairs func(*workload.Pair) bool) (plan.Emitter, error) {
 	pl.ChangesOnly = func(c *workload.Collective) bool {
-		return serves(c) || v["norm"] == "fused" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
+		return serves(c) || v["norm"] == "inside" && c.Op == trace.AllReduce && c.Own && normBehind(pl.Workload, c.Members[0]) >= 0
 	}
 	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return pl.ChangesOnly(&c) })
 	before := len(pl.Pairs)
@@ -89,7 +89,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 // withNorms has the norm behind every all-reduce in the kernel of the all-reduce: it takes an empty
 // kernel's time less (rule O19).
 func withNorms(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
-	if v["norm"] != "fused" {
+	if v["norm"] != "inside" {
 		return w
 	}
 	fused := *w

@@ -37,11 +37,11 @@ var Strategy = plan.Strategy{
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
 		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
 		{
-			Name: "norm", Default: "apart", Choices: []string{"apart", "fused"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
+			Name: "norm", Default: "apart", Choices: []string{"apart", "inside"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
 			Ways: []plan.Way{
-				{With: "norm=fused", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13", Line: "--compilation-config '{\"pass_config\": {\"fuse_allreduce_rms\": true}}'", Note: "FlashInfer's kernel, for batches that fit its buffer"},
-				{With: "norm=fused", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--flashinfer-allreduce-fusion-backend auto", Note: "--enable-flashinfer-allreduce-fusion in older versions"},
-				{With: "norm=fused", Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-aiter-allreduce-fusion"},
+				{With: "norm=inside", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13", Line: "--compilation-config '{\"pass_config\": {\"fuse_allreduce_rms\": true}}'", Note: "FlashInfer's kernel, for batches that fit its buffer"},
+				{With: "norm=inside", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--flashinfer-allreduce-fusion-backend auto", Note: "--enable-flashinfer-allreduce-fusion in older versions"},
+				{With: "norm=inside", Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-aiter-allreduce-fusion"},
 			},
 			Work: "an all-reduce kernel that normalises what it has added",
 		},

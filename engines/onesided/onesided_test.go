@@ -355,7 +355,7 @@ func TestNormInAllReduce(t *testing.T) {
 		return w
 	}
 	for _, own := range []bool{false, true} {
-		out := enginetest.Outcome(t, build(own), m, "onesided", map[string]string{"impl": "oneshot", "norm": "fused"})
+		out := enginetest.Outcome(t, build(own), m, "onesided", map[string]string{"impl": "oneshot", "norm": "inside"})
 		if out.Result == nil {
 			t.Fatal(out.Why)
 		}

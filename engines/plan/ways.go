@@ -126,7 +126,11 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		if len(found) == 0 {
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
 		}
-		least := slices.MinFunc(found, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort
+		of := found // an option of a serving engine is none of a program that may be anything
+		if others := slices.DeleteFunc(slices.Clone(found), func(w Way) bool { return w.Library == VLLM || w.Library == SGLang }); t.Framework == "" && len(others) > 0 {
+			of = others
+		}
+		least := slices.MinFunc(of, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort
 		effort = slices.MaxFunc([]Effort{effort, least}, CompareEfforts)
 		for _, w := range found {
 			w.For, w.Line, w.Note = what, s.fill(w.Line), s.fill(w.Note)
