@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
@@ -85,7 +86,11 @@ func holds(t *testing.T, name, gpu string, w *workload.Workload) {
 			first, last = min(first, s.Start), max(last, s.End)
 		}
 	}
-	if took := last - first; took > most+most/50 {
+	off := most / 50
+	if slices.ContainsFunc(w.Collectives, func(c workload.Collective) bool { return c.Guessed }) {
+		off = most / 20 // the library's law at a guessed size is not the measured time
+	}
+	if took := last - first; took > most+off {
 		t.Errorf("%s: bulk takes %d ns, all operations and pauses of a rank one after another %d", name, took, most)
 	}
 	if off := compare.Abs(bulk.Time - captured.Time); !overlaps && off*100 > captured.Time {
