@@ -16,7 +16,7 @@ func TestMeasuredIsWhatRowsHave(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := map[string]bool{"onesided impl=auto": true} // pull, with gemm=chunks
+	ran := map[string]bool{"onesided impl=auto": true, "onesided gemm=auto": true} // of captures: pull, and chunks
 	for i := range d.Sets {
 		for _, row := range d.Sets[i].Rows {
 			if !slices.Contains(engines.Names(), row.Strategy) {
