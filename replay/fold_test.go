@@ -134,8 +134,9 @@ func rapidKind(k int) trace.Kind {
 // TestFoldedRandomPrograms: programs of GPUs that do the same end at the same times when they are
 // folded, with the same spans and bytes, on switches, meshes and rings, in one node and two.
 func TestFoldedRandomPrograms(t *testing.T) {
-	folds, rounded := 0, 0
+	drawn, folds, rounded := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		drawn++
 		x := drawTurned(t)
 		m := drawMachine(t, x.ranks)
 		a, errA := Simulate(m, &x.p, Options{})
@@ -167,8 +168,8 @@ func TestFoldedRandomPrograms(t *testing.T) {
 			}
 		}
 	})
-	if folds < 20 || rounded > folds/5 {
-		t.Errorf("%d programs were folded; in %d GPUs that do the same differ by rounding without folding", folds, rounded)
+	if folds < drawn/2 || rounded > folds/5 {
+		t.Errorf("%d of %d programs were folded; in %d GPUs that do the same differ by rounding without folding", folds, drawn, rounded)
 	}
 }
 

@@ -212,6 +212,7 @@ func (b *bench) move(s step, bytes float64) {
 
 // graphOf reads the list below graph:.
 func (p *reader) graphOf(n ast.Node) graph {
+	p.file.dataflow = true
 	list, ok := n.(*ast.SequenceNode)
 	if !ok || len(list.Values) == 0 {
 		p.Fail(n, "write a list of {op: NAME, ...}", "no list of operators")
@@ -320,7 +321,6 @@ func (p *reader) whole(n ast.Node, x *node) {
 func (p *reader) orderOf(x *node, take func(string) (ast.Node, bool)) {
 	if v, ok := take("stream"); ok {
 		x.Stream = v.GetToken().Value
-		p.file.dataflow = true
 	}
 	if v, ok := take("after"); ok {
 		names := []ast.Node{v}
@@ -335,7 +335,6 @@ func (p *reader) orderOf(x *node, take func(string) (ast.Node, bool)) {
 			}
 			x.After = append(x.After, name)
 		}
-		p.file.dataflow = true
 	}
 	if v, ok := take("name"); ok {
 		x.Name = v.GetToken().Value

@@ -32,7 +32,7 @@ type File struct {
 	groups map[string]int // of a graph: number of neighbouring ranks, by name
 	lines  map[string]int // of the file, by key
 
-	dataflow bool // the graph has streams, or names what operators read
+	dataflow bool // it is a graph, which says what operators read
 }
 
 // A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix
