@@ -368,6 +368,38 @@ func TestNormInAllReduce(t *testing.T) {
 	}
 }
 
+// An all-reduce that is one-shot already is not replaced by one; the other ways are, and its norm
+// is still taken in.
+func TestOneShotAlready(t *testing.T) {
+	m := plantest.H200(t, 2)
+	build := func() *workload.Workload {
+		w := plantest.Step(t, 2, "7 G0 100\n7 AR1=1 12 G0\n7 norm1 8 AR1\n7 G1 100 norm1")
+		for i := range w.Ops {
+			switch op := &w.Ops[i]; {
+			case op.Collective >= 0:
+				k := *op.Kernel
+				k.Name = "void vllm::cross_device_reduce_1stage<__half, 2>(vllm::RankData*)"
+				op.Kernel = &k
+			case strings.HasPrefix(op.Name, "norm"):
+				op.Kind = trace.Compute
+			}
+		}
+		w.Collectives[0].Own = true
+		return w
+	}
+	for impl, why := range map[string]string{"oneshot": "work that way already: vllm::cross_device_reduce_1stage", "twoshot": "", "multimem": ""} {
+		out := enginetest.Outcome(t, build(), m, "onesided", map[string]string{"impl": impl})
+		if out.Why != why && (why == "" || !strings.Contains(out.Why, why)) {
+			t.Errorf("%s: %q", impl, out.Why)
+		}
+	}
+	bulk := enginetest.Outcome(t, build(), m, "bulk", nil)
+	inside := enginetest.Outcome(t, build(), m, "onesided", map[string]string{"impl": "oneshot", "norm": "inside"})
+	if inside.Result == nil || compare.Abs(bulk.Time-inside.Time-plan.Duration(m.Launch.Graph.Value)) > 10 {
+		t.Errorf("with the norm inside %d ns (%s), without %d", inside.Time, inside.Why, bulk.Time)
+	}
+}
+
 // On more than two GPUs a switch that adds sends fewer bytes than the two-shot kernel does.
 func TestMultimemAllReduce(t *testing.T) {
 	m := plantest.H200(t, 4)

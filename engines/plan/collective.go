@@ -192,7 +192,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 				})
 			}
 			return append(buf,
-				program.Phase{Op: program.PostTo, Flag: l.depart, Count: 1},
+				program.Phase{Op: program.PostTo, Flag: l.depart, Count: 1, Time: 1}, // the flag's way is part of DurAlone
 				program.Phase{Op: program.WaitFor, Flag: l.depart, Count: l.members})
 		},
 	}

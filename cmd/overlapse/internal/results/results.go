@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -150,6 +151,10 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	return r, nil
 }
 
+// leastShown is the least change against its strategy's defaults for which a single setting has a
+// row: the resolution of the printed changes.
+const leastShown = 0.001
+
 // Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
 // where the host bounds the captured schedule.
 func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Machine, opts replay.Options) error {
@@ -176,7 +181,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	}
 	for _, out := range outcomes {
 		i := strategyIn(r.Outcomes, out.Strategy.Name)
-		if out.Why == "" && (i < 0 || out.Expected != r.Outcomes[i].Expected) {
+		if out.Why == "" && (i < 0 || math.Abs(out.ChangeFrom(r.Outcomes[i].Expected)) >= leastShown) {
 			r.Outcomes = append(r.Outcomes, out)
 			r.add(out)
 		}
