@@ -316,6 +316,9 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
 	pl.nameOrigins()
+	if pl.Graph {
+		pl.notOneGraph()
+	}
 	return pl.Program
 }
 

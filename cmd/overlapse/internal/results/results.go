@@ -158,13 +158,11 @@ const leastShown = 0.001
 // Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
 // where the host bounds the captured schedule.
 func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Machine, opts replay.Options) error {
-	if len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) { // one a round: a loop
-		return nil
-	}
 	sel, err := engines.Cheap()
 	if err != nil {
 		return err
 	}
+	loop := len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) // one a round, or none
 	if plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
 		serving, err := engines.ParseSelection(engines.OfServing)
 		if err != nil {
@@ -172,7 +170,12 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 		}
 		sel = append(sel, serving...)
 	}
-	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
+	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
+		return loop && !s.Strategy.Exact || s.Strategy.Exact && !r.Verdict.HostBound
+	})
+	if len(sel) == 0 {
+		return nil
+	}
 	bar := con.Progress(len(sel), "replaying settings")
 	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
 	bar.Finish()
