@@ -3,6 +3,7 @@ package engines_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -166,4 +167,26 @@ func spanText(r *trace.Run, i int) string {
 		text += fmt.Sprintf(" %+v", *c)
 	}
 	return text
+}
+
+// TestCopiesFold holds that copies between GPUs, which the run shows with both of them, are those of
+// one GPU for all that are alike.
+func TestCopiesFold(t *testing.T) {
+	w, m := copied(t, "fsdp-step", 8)
+	all, err := engines.ParseSelection("onesided")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, err := all[0].Strategy.Planned(w, m, all[0].Values, plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Simulate(m, pl.Program, replay.Options{Solo: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := slices.IndexFunc(r.Run.Spans, func(s trace.Span) bool { return r.Run.NameOf(s) == "copy 5→4" })
+	if r.Folded.GPUs != 8 || r.Folded.Classes != 2 || named < 0 {
+		t.Errorf("%d GPUs as %d; span of a copy: %d", r.Folded.GPUs, r.Folded.Classes, named)
+	}
 }

@@ -124,7 +124,7 @@ func (r *recorder) copy(gpu int32, st *program.Stream, cmd *program.Command, on 
 		}
 	}
 	return r.Add(trace.Span{
-		Start: now, End: now, Kind: trace.Copy, Name: r.Intern(c.Name),
+		Start: now, End: now, Kind: trace.Copy, Name: r.Intern(c.Label()),
 		Lane: on, Parent: trace.None, Attr: r.AddCopy(row),
 	})
 }

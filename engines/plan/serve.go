@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -134,7 +133,7 @@ func Standing(op *workload.Op, k *program.Kernel) program.Command {
 // CopyTo starts a copy between GPUs that stands for an operation.
 func CopyTo(op *workload.Op, name string, from, to int32, bytes float64) program.Command {
 	return program.Command{Op: program.Start, Name: op.Name, Origin: op.ID, Copy: &program.Copy{
-		Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes,
+		Name: name, Named: true, From: from, Peer: to, Bytes: bytes,
 	}}
 }
 

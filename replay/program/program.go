@@ -209,7 +209,16 @@ type Copy struct {
 	Time   Time // least duration; for a captured copy, the measured one
 	Free   bool // uses no engine, link or memory: a captured copy
 	Update bool // as in Phase
+	Named  bool // the simulated run shows both GPUs behind the name
 	Attr   trace.CopyAttr
+}
+
+// Label is the copy's name in the simulated run.
+func (c *Copy) Label() string {
+	if c.Named {
+		return fmt.Sprintf("%s %d→%d", c.Name, c.From, c.Peer)
+	}
+	return c.Name
 }
 
 // A Cause is why a stream was idle. A saturated link is not a cause: it slows workgroups
@@ -285,7 +294,7 @@ func (c *Command) Label() string {
 	case c.Kernel != nil:
 		return c.Kernel.Name
 	case c.Copy != nil:
-		return c.Copy.Name
+		return c.Copy.Label()
 	}
 	if c.Op <= Delay {
 		return [...]string{"launch", "start", "wait", "post", "delay"}[c.Op]
