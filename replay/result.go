@@ -128,6 +128,11 @@ type idleTimes struct {
 	posters [][]posted // of each
 }
 
+// Brief is the result without spans, traffic and idle times.
+func (r *Result) Brief() *Result {
+	return &Result{Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded, Approximation: r.Approximation}
+}
+
 // IdleOf lists the idle intervals of a rank, by stream and start.
 func (r *Result) IdleOf(rank int) []Idle {
 	f := r.idle.fold

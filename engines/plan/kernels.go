@@ -241,15 +241,6 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	return g
 }
 
-// RanksOf are the ranks of a collective's members, in order.
-func (pl *Planner) RanksOf(c *workload.Collective) []int32 {
-	var ranks []int32
-	for _, m := range c.Members {
-		ranks = append(ranks, int32(pl.Workload.Ops[m].Rank))
-	}
-	return ranks
-}
-
 // WaitKernel is one thread that polls a flag until it reaches a count and thereby delays
 // its stream. It holds its slot while it waits. nap is the time between polls, and so its
 // maximum delay (rule S13).

@@ -30,8 +30,9 @@ type Planner struct {
 	ranks     []*Rank
 	Pairs     []Pair // pairs that the strategy serves
 	First     map[int32]int
-	Replaced  map[int32]bool // ops of those pairs
-	Only      map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	Replaced  map[int32]bool       // ops of those pairs
+	Only      map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
+	groups    Memo[*int32, *group] // by the first of the members
 	gangs     Memo[gangKey, *Gang]
 	coRuns    map[coRunKey]Piece
 	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
@@ -46,6 +47,7 @@ type Planner struct {
 	anchored  bool     // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
+	WholeStep   bool          // WriteRank wrote all
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
 	endedBefore []int32       // result of TimeOrder, once it is asked for
 	busy        []bool
@@ -143,7 +145,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
+		First: map[int32]int{}, Replaced: map[int32]bool{}, groups: map[*int32]*group{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
 		kernels: map[kernelKey]*program.Kernel{}, times: map[timeKey]float64{}, slowdowns: map[slowdownKey]slowdown{}, Done: make([]program.Flag, len(w.Ops)),
 	}
 	pl.countRereads()
@@ -274,7 +276,8 @@ func (pl *Planner) OnlyPairs() bool {
 	})
 }
 
-// Write writes all ranks and returns the program.
+// Write writes all ranks and returns the program. Afterwards the planner does not hold what only
+// writing needs: kernels refer to it for as long as the program is simulated.
 func (pl *Planner) Write(emit Emitter) *program.Program {
 	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
 		pl.runAhead()
@@ -312,6 +315,12 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		}
 		pl.Program.GPUs = append(pl.Program.GPUs, gpu)
 	}
+	for _, r := range pl.ranks {
+		*r = Rank{Planner: pl, ID: r.ID, HostIssued: r.HostIssued}
+	}
+	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
+	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
+	pl.gangs, pl.kernels, pl.times, pl.coRuns = nil, nil, nil, nil
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}

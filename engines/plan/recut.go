@@ -66,7 +66,7 @@ func Batched(w *workload.Workload, m machine.Machine, sc Scenario, up, down, n i
 
 // cutter gives the parts of a workload their times on the machine.
 func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
-	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
+	pl := &Planner{Workload: w, Machine: m, Scenario: sc, groups: map[*int32]*group{}}
 	return recut.Cutter{
 		Part: pl.partOf,
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {

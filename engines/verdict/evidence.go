@@ -216,7 +216,7 @@ func (v *assessment) untested() {
 	case v.out.Strategy.Future:
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
-	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
+	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
 		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
 	if never := v.out.Changed.Never; len(never) > 0 {
