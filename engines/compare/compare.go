@@ -62,12 +62,19 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 		return nil, err
 	}
 	out := make([]Outcome, len(sel))
-	return out, guard.Each(len(sel), func(i int) (err error) {
+	return out, sideBySide(w, len(sel), func(i int) (err error) {
 		if out[i], err = Run(w, m, sel[i], sc, o); err == nil && done != nil {
 			done(i, &out[i])
 		}
 		return err
 	})
+}
+
+// sideBySide is guard.Each for plans of a workload: of a large one fewer at a time, so that they
+// together take no more than about a gibibyte.
+func sideBySide(w *workload.Workload, n int, f func(i int) error) error {
+	const most, each = 1 << 30, 1500 // bytes: of all, of an operation
+	return guard.AtMost(most/(each*max(1, len(w.Ops))), n, f)
 }
 
 // Run plans and simulates one selection. Workgroups are recorded for one iteration unless
@@ -109,7 +116,13 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if is, rounds := plan.StepsOf(w, out.Result.Run).Typical(); o.To == 0 && rounds == 1 {
 		o.From, o.To = is.Start, max(1, is.End)
 	}
-	out.Result, err = replay.Simulate(m, p, o)
+	o.MostWGs = plan.MostWorkgroups(w)
+	result, err := replay.Simulate(m, p, o)
+	var many *replay.TooManyError
+	if out.Result.Coarse = errors.As(err, &many); many != nil { // equal ranks were simulated once
+		return out, nil
+	}
+	out.Result = result
 	return out, err
 }
 
@@ -163,10 +176,15 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	}
 	o.Kept, o.Changed = pl.Kept, pl.Changes()
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
-	opts.Solo = opts.Level == replay.Kernels && !opts.Causes
+	opts.Solo, opts.MostWGs = opts.Level == replay.Kernels && !opts.Causes, plan.MostWorkgroups(w)
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
-	if errors.Is(o.Err, replay.ErrStopped) {
+	var many *replay.TooManyError
+	switch {
+	case errors.Is(o.Err, replay.ErrStopped):
 		return nil, o.Err
+	case errors.As(o.Err, &many):
+		o.Why, o.Result = many.Error(), nil
+		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	if o.Err != nil {
 		// A deadlock, or a workgroup that fits on no compute unit of this machine, is the outcome

@@ -33,6 +33,9 @@ type Planner struct {
 	Replaced  map[int32]bool       // ops of those pairs
 	Only      map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
 	groups    Memo[*int32, *group] // by the first of the members
+	clusters  Memo[int, float64]   // clustered
+	weights   Memo[string, bool]   // by name: byWeights
+	parts     Memo[partKey, *workload.Kernel]
 	gangs     Memo[gangKey, *Gang]
 	coRuns    map[coRunKey]Piece
 	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
@@ -145,8 +148,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, groups: map[*int32]*group{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
-		kernels: map[kernelKey]*program.Kernel{}, times: map[timeKey]float64{}, slowdowns: map[slowdownKey]slowdown{}, Done: make([]program.Flag, len(w.Ops)),
+		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, Done: make([]program.Flag, len(w.Ops)),
 	}
 	pl.countRereads()
 	type flagKey struct {
@@ -282,30 +284,11 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
 		pl.runAhead()
 	}
-	for _, r := range pl.ranks {
-		if pl.WriteRank != nil {
-			pl.WriteRank(r)
-			continue
-		}
-		for _, id := range pl.Workload.Ranks[r.ID] {
-			if i, ok := pl.First[id]; ok {
-				around := pl.Settings
-				if own := pl.Pairs[i].Settings; own != nil {
-					pl.Settings = *own
-				}
-				emit(r, &pl.Pairs[i])
-				pl.Settings = around
-				continue
-			}
-			if !pl.Replaced[id] {
-				r.WriteWhole(&pl.Workload.Ops[id])
-			}
-		}
-	}
 	for i, r := range pl.ranks {
+		r.write(emit)
 		if pl.hostOrder != nil {
 			if i > 0 {
-				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.ranks[i-1].Host.Commands))
+				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.Program.GPUs[i-1].Streams[0].Commands))
 			}
 			r.writeHost()
 		}
@@ -314,8 +297,6 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 			gpu.Streams = append(gpu.Streams, s.Stream)
 		}
 		pl.Program.GPUs = append(pl.Program.GPUs, gpu)
-	}
-	for _, r := range pl.ranks {
 		*r = Rank{Planner: pl, ID: r.ID, HostIssued: r.HostIssued}
 	}
 	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
@@ -326,6 +307,29 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	}
 	pl.nameOrigins()
 	return pl.Program
+}
+
+// write writes a rank's operations.
+func (r *Rank) write(emit Emitter) {
+	pl := r.Planner
+	if pl.WriteRank != nil {
+		pl.WriteRank(r)
+		return
+	}
+	for _, id := range pl.Workload.Ranks[r.ID] {
+		if i, ok := pl.First[id]; ok {
+			around := pl.Settings
+			if own := pl.Pairs[i].Settings; own != nil {
+				pl.Settings = *own
+			}
+			emit(r, &pl.Pairs[i])
+			pl.Settings = around
+			continue
+		}
+		if !pl.Replaced[id] {
+			r.WriteWhole(&pl.Workload.Ops[id])
+		}
+	}
 }
 
 // nameOrigins lets commands stand for captured operations if the workload was changed
@@ -383,8 +387,8 @@ const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
 	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
-	if at := len(r.Streams); r.ID > 0 && at < len(r.Planner.ranks[r.ID-1].Streams) { // ranks are mostly alike
-		s.Commands = make([]program.Command, 0, len(r.Planner.ranks[r.ID-1].Streams[at].Commands))
+	if all := r.Planner.Program.GPUs; len(all) > 0 && len(r.Streams)+1 < len(all[len(all)-1].Streams) { // ranks are mostly alike
+		s.Commands = make([]program.Command, 0, len(all[len(all)-1].Streams[len(r.Streams)+1].Commands))
 	}
 	r.Streams, r.byQueue[queue] = append(r.Streams, s), append(r.byQueue[queue], s)
 	return s

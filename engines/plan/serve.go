@@ -76,11 +76,14 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 type Memo[K comparable, T any] map[K]T
 
 // Of is the value of a key, built when it is first asked for.
-func (m Memo[K, T]) Of(key K, build func() T) T {
-	x, ok := m[key]
+func (m *Memo[K, T]) Of(key K, build func() T) T {
+	x, ok := (*m)[key]
 	if !ok {
 		x = build()
-		m[key] = x
+		if *m == nil {
+			*m = Memo[K, T]{}
+		}
+		(*m)[key] = x
 	}
 	return x
 }
