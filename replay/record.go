@@ -254,7 +254,7 @@ func (r *recorder) waitName(id int32, f program.Flag) trace.NameID {
 	if name, ok := r.waits[w]; ok {
 		return name
 	}
-	name := r.Intern(fmt.Sprintf("%s, %s", program.FlagName(r.program, f), r.whose(w.from)))
+	name := r.Intern(fmt.Sprintf("%s, %s", r.program.Flags.Name(f), r.whose(w.from)))
 	r.waits[w] = name
 	return name
 }

@@ -214,7 +214,7 @@ type sim struct {
 func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s := &sim{machine: m, program: p, whole: p, events: &event.Queue{}}
 	s.newFlows()
-	s.flags = make([]flag, max(1, len(p.Flags)))
+	s.flags = make([]flag, p.Flags.Len())
 	for i := range s.flags {
 		s.flags[i].coming = none
 	}

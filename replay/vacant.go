@@ -244,7 +244,7 @@ func (s *sim) streamReasons(all []reason, from, to program.Time, next *presence)
 func (s *sim) idleReason(i *Idle, by *posted, next *presence) string {
 	text := fmt.Sprintf("%s before %s", i.Cause, next.name)
 	if i.Flag != program.NoFlag {
-		text = fmt.Sprintf("%s: %s", i.Cause, program.FlagName(s.program, i.Flag))
+		text = fmt.Sprintf("%s: %s", i.Cause, s.program.Flags.Name(i.Flag))
 	}
 	switch {
 	case by.flag != program.NoFlag:

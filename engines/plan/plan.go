@@ -148,22 +148,10 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, Done: make([]program.Flag, len(w.Ops)),
+		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{},
 	}
 	pl.countRereads()
-	type flagKey struct {
-		name string
-		rank int
-	}
-	names := map[flagKey]string{} // ops of one name on a rank share the text
-	pl.Program.Flags = make([]string, 1, 1+len(w.Ops)+w.World)
-	for i := range w.Ops {
-		key := flagKey{w.Ops[i].Name, w.Ops[i].Rank}
-		if names[key] == "" {
-			names[key] = fmt.Sprintf("%s done on rank %d", key.name, key.rank)
-		}
-		pl.Done[i] = pl.Program.NewFlag(names[key])
-	}
+	pl.Done = pl.Program.NewFlagsNamed(len(w.Ops), func(i int) string { return fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank) })
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}

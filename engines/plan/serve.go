@@ -93,11 +93,10 @@ func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int3
 
 // FlagsOf are n flags for each of some ranks; name is that of the i-th flag of a rank.
 func (pl *Planner) FlagsOf(ranks []int32, n int, name func(rank int32, i int) string) [][]program.Flag {
+	all := pl.Program.NewFlagsNamed(len(ranks)*n, func(i int) string { return name(ranks[i/n], i%n) })
 	flags := make([][]program.Flag, len(ranks))
-	for k, rank := range ranks {
-		for i := range n {
-			flags[k] = append(flags[k], pl.Program.NewFlag(name(rank, i)))
-		}
+	for k := range flags {
+		flags[k] = all[k*n : (k+1)*n : (k+1)*n]
 	}
 	return flags
 }

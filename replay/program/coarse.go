@@ -59,7 +59,7 @@ type postAt struct {
 // streamPosts lists, by flag, its posts by the one stream that posts it; none if several
 // streams do. Of other GPUs than those asked for it lists one post.
 func (p *Program) streamPosts(of func(gpu int) bool) [][]postAt {
-	posts := make([][]postAt, max(1, len(p.Flags)))
+	posts := make([][]postAt, p.Flags.Len())
 	several := make([]bool, len(posts))
 	for g := range p.GPUs {
 		listed := of(g)
