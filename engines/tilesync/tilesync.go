@@ -4,6 +4,7 @@ package tilesync
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -86,7 +87,8 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if v["policy"] == "streamk" {
 		return streamK, nil
 	}
-	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
+	alone := sync.OnceValue(pl.OnlyPairs)
+	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v, alone) }, nil
 }
 
 // unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
@@ -124,8 +126,8 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 	return own, why
 }
 
-// synchronised writes a chain, each kernel on its own stream.
-func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
+// synchronised writes a chain, each kernel on its own stream. alone is Planner.OnlyPairs.
+func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) {
 	sides := sides(r, p)
 	started := synchronisedKernels(r.Planner, sides, v)
 	reset := v["reset"] == "on"
@@ -136,7 +138,7 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 		for i := range sides[1:] {
 			if reset {
 				sides[i+1].on.Wait(reached, 1, "semaphores cleared")
-			} else if !r.Planner.OnlyPairs() {
+			} else if !alone() {
 				sides[i+1].on.Wait(reached, 1, "event")
 			}
 			behindStart(r, &sides[i+1], started[i])

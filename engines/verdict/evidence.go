@@ -51,7 +51,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 			ask()
 		}
 	}
-	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop, Rest: rest(w, out), none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
+	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop, Rest: out.Changed.Rest, none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
 	if out.Best > 0 {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
 	}
@@ -79,34 +79,6 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		e.Why = "kernels as captured, parts as measured on this machine"
 	}
 	return e
-}
-
-// rest is the share of the captured device time, summed over operations, that is neither of
-// operations that a schedule changes nor beside collectives that it moves; 0 where it changes
-// all, or that is not known.
-func rest(w *workload.Workload, out compare.Outcome) float64 {
-	changed, loop := out.Changed.Workload, len(out.Changed.Pairs) == 0
-	if !plan.WasMeasured(w) || changed == nil || loop && changed.Origins != nil || out.Values["graph"] == "on" {
-		return 0
-	}
-	touched := make([]bool, len(changed.Ops))
-	for _, p := range out.Changed.Pairs {
-		for _, id := range slices.Concat(p.First, p.Second) {
-			touched[id] = true
-		}
-	}
-	var all, moved trace.Time
-	for id := range changed.Ops {
-		op := &changed.Ops[id]
-		all += changed.Lasts(op)
-		switch c := op.Collective; {
-		case touched[id]:
-			moved += changed.Lasts(op)
-		case loop && c >= 0 && (out.Changed.Only == nil || out.Changed.Only(&changed.Collectives[c])):
-			moved += 2 * changed.Lasts(op) // its own and that of what runs beside it
-		}
-	}
-	return max(0, 1-float64(moved)/float64(max(1, all)))
 }
 
 // An assessment collects the caveats of one prediction.
@@ -244,7 +216,7 @@ func (v *assessment) untested() {
 	case v.out.Strategy.Future:
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
-	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
+	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
 		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
 	if never := v.out.Changed.Never; len(never) > 0 {

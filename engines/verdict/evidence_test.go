@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,34 +128,6 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		}
 		if got := EvidenceOf(c.w, out); got.Poor != c.poor || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
 			t.Errorf("%s: %+v, want %d: ...%s...", c.name, got, c.poor, c.why)
-		}
-	}
-}
-
-// A schedule leaves alone what is neither of its pairs nor a collective that it moves or beside
-// one: a round is a GEMM of 304 us and a collective of 153 us, and one of four rounds is a pair.
-func TestRest(t *testing.T) {
-	w := plantest.MoeDown.Build(t)
-	some := plan.Changes{Workload: w, Pairs: []*workload.Pair{&w.Pairs[0]}}
-	one := func(c *workload.Collective) bool { return c == &w.Collectives[0] }
-	graph := compare.Outcome{Changed: plan.Changes{Workload: w, Only: one}}
-	graph.Values = plan.Values{"graph": "on"}
-	cut := *w
-	cut.Origins = make([]int32, len(w.Ops))
-	for _, c := range []struct {
-		name string
-		out  compare.Outcome
-		want float64
-	}{
-		{"one pair of four", compare.Outcome{Changed: some}, 0.75},
-		{"all collectives", compare.Outcome{Changed: plan.Changes{Workload: w}}, 1 - 2*153.0/457},
-		{"one collective of four", compare.Outcome{Changed: plan.Changes{Workload: w, Only: one}}, 1 - 2*153.0/457/4},
-		{"other launches", graph, 0},
-		{"all cut anew", compare.Outcome{Changed: plan.Changes{Workload: &cut}}, 0},
-		{"nothing known", compare.Outcome{}, 0},
-	} {
-		if got := rest(w, c.out); math.Abs(got-c.want) > 1e-3 {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
