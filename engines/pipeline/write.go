@@ -12,8 +12,9 @@ import (
 
 // A writer writes the program of a schedule. A rank runs its steps one after another on the
 // captured streams. What a chunk makes for the next stage leaves on a stream of its own beside
-// the step behind it; the receiver is ready from the start of the step in front of the one that
-// needs it:
+// the step behind it. A receive holds its workgroups' slots until the message comes. It is
+// posted when the step before has ended or, if that costs compute less than the message takes,
+// when it begins:
 //
 //	stage 0  compute   |F0    |F1    |
 //	         messages         |send0 |
@@ -30,6 +31,7 @@ type writer struct {
 	streams    map[program.Flag]int64
 	messagesOf map[messageKey]*message
 	indexes    map[pieceKey]int
+	early      bool // receives are posted a step ahead
 }
 
 // A listKey is a chunk of an iteration with the layers of a rank.
@@ -93,9 +95,14 @@ func (wr *writer) list() string {
 			}
 		}
 	}
+	chunk := trace.Time(0)
 	for stage := range wr.stages {
 		wr.times = append(wr.times, wr.timesOf(stage))
+		chunk = max(chunk, wr.times[stage][forward])
 	}
+	row := wr.w.Ops[wr.reading.messages[0][0]].Collective
+	held := float64(wr.pl.Channels(&wr.w.Collectives[row])) / wr.pl.Machine.GPU.CUs.Value
+	wr.early = held*float64(chunk) < float64(wr.alone)
 	return ""
 }
 
@@ -504,8 +511,14 @@ func (rw *rankWriter) send(round int, c chunk, done program.Flag) {
 func (rw *rankWriter) receive(round, step, from int, sent chunk) *message {
 	m := rw.message(round, from, sent)
 	s := rw.Added(fmt.Sprintf("messages of rank %d, %s", from, wayOf(sent)))
-	if step > 1 {
-		f := rw.done[round][rw.ID][step-2]
+	f := rw.gate
+	if rw.early {
+		f = program.NoFlag
+		if step > 1 {
+			f = rw.done[round][rw.ID][step-2]
+		}
+	}
+	if f != program.NoFlag {
 		s.Wait(f, rw.streams[f], "chunk")
 	}
 	rw.exchange(s, round, m)
