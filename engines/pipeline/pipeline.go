@@ -46,6 +46,8 @@ func Write(pl *plan.Planner, schedule string, micros, groups int) string {
 	}
 	wr.orders = orders
 	wr.flags()
+	wr.hold()
+	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
 	if schedule == "dualpipe" {
 		pl.Note("dualpipe: every rank has the parameters of two stages, twice those of the captured pipeline")
 	}
@@ -59,10 +61,50 @@ func Write(pl *plan.Planner, schedule string, micros, groups int) string {
 	return ""
 }
 
-// Applies reports whether a capture has a pipeline that can be planned anew.
-func Applies(w *workload.Workload) bool {
-	_, why := read(w)
-	return why == ""
+// Settings are those of the schedules that a capture's pipeline may have, then the same with more
+// micro-batches; nil: it has no pipeline that can be planned anew.
+func Settings(w *workload.Workload) (list, more []string) {
+	rd, why := read(w)
+	if why != "" {
+		return nil, nil
+	}
+	for _, schedule := range Schedules[1:] {
+		list = append(list, "schedule="+schedule)
+		for _, by := range []int{2, 4} {
+			more = append(more, fmt.Sprintf("schedule=%s:microbatches=%d", schedule, by*rd.micros))
+		}
+	}
+	return list, more
+}
+
+// hold counts the activations of the micro-batches between forward and backward, on the rank with
+// most, and in DualPipe the parameters of a second stage.
+func (wr *writer) hold() {
+	captured, now, parameters := 0.0, 0.0, 0.0
+	for rank := range wr.w.World {
+		x := &wr.rounds[0][rank]
+		if !wr.reading.forwardOnly {
+			bytes, all := wr.pl.Saved(x.chunks[forward][0], x.chunks[backward][0])
+			if !all { // the input of a stage is kept at least
+				bytes = max(bytes, wr.bytes)
+				wr.pl.Memory.Lack("activations of unknown size")
+			}
+			captured = max(captured, float64(bytes)*float64(x.inFlight()))
+			now = max(now, float64(bytes)*float64(wr.orders[wr.stage[rank]].inFlight())*float64(wr.reading.micros)/float64(wr.shape.micros*wr.shape.groups))
+		}
+		held := 0.0
+		for _, id := range x.chunks[forward][0] {
+			if s := wr.w.Ops[id].Shape; s.Kind == workload.GEMM {
+				held += float64(s.N*s.K*max(1, s.Groups)) * float64(s.ElemSize)
+			}
+		}
+		parameters = max(parameters, held)
+	}
+	if wr.schedule == "dualpipe" {
+		now += parameters
+		wr.pl.Memory.Lack("gradients and states of the optimizer of a second stage, and its parameters that no GEMM reads")
+	}
+	wr.pl.Memory.Bytes += int64(now - captured)
 }
 
 // timesOf are those of a stage's parts of one micro-batch, by rank of the first pipeline.

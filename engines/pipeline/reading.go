@@ -32,6 +32,7 @@ type reading struct {
 
 // A work is an iteration of a rank. Operations are in order of issue.
 type work struct {
+	order                   // of the chunks, as captured
 	head, tail []int32      // in front of the first micro-batch and behind the last
 	chunks     [2][][]int32 // forward and backward of each micro-batch
 }
@@ -163,6 +164,7 @@ func (rd *reading) workOf(ids []int32) (x work) {
 				k = backward
 			}
 			chunks = &x.chunks[k]
+			x.add(chunk{part: k, micro: len(*chunks)})
 			*chunks = append(*chunks, now)
 		case chunks == nil:
 			x.head = append(x.head, now...)

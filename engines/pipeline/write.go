@@ -538,5 +538,6 @@ func (rw *rankWriter) exchange(s *plan.Stream, round int, m *message) {
 		rw.IssueOne(s, rw.pl.Machine.Launch.HostCollective.Value, op.Name)
 	}
 	k := rw.pl.Regrouped(op, m.coll, 0, nil)
+	k.Comm.Group, k.Comm.Seq, k.Comm.Peer = trace.None, m.coll.Seq, trace.None // matched by its number: the captured one may be another's
 	s.Launch(rw.pl.EventGap(op), plan.LaunchOf(op, k))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -60,6 +61,7 @@ type Replayed struct {
 	predicted  []verdict.Prediction
 	workload   *workload.Workload
 	scenario   plan.Scenario
+	pipeline   bool // the trace has one that can be planned anew
 	most       int // spans recorded of one strategy; 0: no bound
 }
 
@@ -81,7 +83,11 @@ type replayRow struct {
 	// Phases are the steps of prefill and of decode; absent if the trace does not tell them apart.
 	Phases   []plan.PhaseTime `json:"phases,omitempty"`
 	Effort   plan.Effort      `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
-	Kept     int64            `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
+	// PeakMemory is the most memory that a rank holds at a time, as a difference to the captured schedule;
+	// a lower bound without what MemoryLacks names.
+	PeakMemory  int64    `json:"peak_memory_bytes"`
+	MemoryLacks []string `json:"peak_memory_lacks,omitempty"`
+	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks wait or have nothing to do, their mean
 	Limit    string           `json:"limited_by,omitempty"`
 	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
@@ -143,6 +149,8 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
 	}
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
+	schedules, _ := pipeline.Settings(w)
+	r.pipeline = schedules != nil
 	for _, out := range r.Outcomes {
 		r.add(out)
 	}
@@ -167,6 +175,11 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 		}
 		sel = append(sel, serving...)
 	}
+	schedules, err := engines.OfPipelines(r.workload, false)
+	if err != nil {
+		return err
+	}
+	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
 	bar := con.Progress(len(sel), "replaying settings")
 	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
@@ -210,7 +223,11 @@ func (r *Replayed) add(out compare.Outcome) {
 		row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
 		row.Limit = explain.LimitOf(r.workload, out, row.Times)
 		row.Memory = explain.MemoryByCause(r.workload, out)
-		row.Change, row.Confidence, row.Chance, row.Kept = p.Change, p.Confidence, p.Confidence.Chance, out.Kept
+		row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
+		if total := row.Total(); r.pipeline && total > 0 {
+			row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
+		}
+		row.PeakMemory, row.MemoryLacks = out.Memory.Bytes, out.Memory.Lacks
 		switch {
 		case out.Strategy.Future:
 			row.bound = "no hardware yet"
