@@ -23,6 +23,7 @@ import (
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // tuneOptions are the flags of `overlapse tune`.
@@ -51,6 +52,9 @@ gain at least 1 %, and the last is the one after which nothing likely is left. P
 the ladder with the gain, the probability and the memory of every step, then the other
 settings that were tried, fastest first. Settings that you give are kept. If dispatch
 order varies between runs, the time is the mean over the orders.
+
+--memory GIB refuses schedules that take more memory than the captured one and do not fit.
+On the trace of a pipeline, its schedules are tried too, with more micro-batches.
 
 --threshold batch answers another question: from which batch of a serving step on does a
 strategy pay? It replays prefill and decode with batches of 1/8 to 64 times the captured one.
@@ -192,6 +196,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if found.Rescaled != nil {
 		a.Say(results.RescaledText(found.Rescaled))
 	}
+	if o.memory > 0 {
+		a.Say(refusedText(w, sc.MemoryLimit, found.Strategies))
+	}
 	a.printLadder(found.Ladder, base.Time)
 	a.printTried(found, o.top)
 	if o.why {
@@ -241,6 +248,25 @@ func (t *tunedTime) added(before *tunedTime) string {
 		}
 	}
 	return ""
+}
+
+// refusedText says what a limit of memory refuses and from where it counts.
+func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) string {
+	from := "the capture does not record its own memory (profile_memory=True): only what a setting takes more is compared"
+	if captured := plan.CapturedPeak(w); captured > 0 {
+		from = "the captured schedule takes " + layout.Bytes(captured)
+	}
+	var list []string
+	for _, s := range tallies {
+		if s.TooLarge > 0 {
+			list = append(list, fmt.Sprintf("%s of %s", words.Counted(s.TooLarge, "setting"), s.Strategy))
+		}
+	}
+	refused := "no setting is refused"
+	if len(list) > 0 {
+		refused = "refused: " + strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("memory of %s: %s; %s", layout.Bytes(limit), refused, from)
 }
 
 // printLadder prints one likely change after the other.

@@ -30,6 +30,7 @@ type Outcome struct {
 	Races    plan.Races         // races in the plan
 	Changed  plan.Changes       // what the plan changes
 	Memory   plan.Memory        // against the captured schedule
+	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
 	Program  *program.Program   // set if causes were recorded
 	Window   plan.Interval      // window of the options; {}: none
@@ -155,7 +156,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	}
 	o.Memory, o.Changed = pl.Memory, pl.Changes()
 	if why := pl.Memory.TooMuch(w, sc.MemoryLimit); why != "" {
-		o.Why, o.Result = why, nil
+		o.Why, o.Result, o.TooLarge = why, nil, true
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteRank != nil && len(pl.Pairs) == 0

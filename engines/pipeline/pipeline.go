@@ -1,6 +1,6 @@
 // Package pipeline plans the schedule of a pipeline anew: GPipe, 1F1B, interleaved, zero bubble
 // and DualPipe, from the forward and backward chunks of a capture, with their messages beside
-// compute.
+// compute (rules W18 to W20).
 //
 //	reading.go  which rank has which stage, and what each micro-batch consists of
 //	order.go    the order in which every rank runs them
@@ -80,13 +80,13 @@ func Settings(w *workload.Workload) (list, more []string) {
 // hold counts the activations of the micro-batches between forward and backward, on the rank with
 // most, and in DualPipe the parameters of a second stage.
 func (wr *writer) hold() {
-	captured, now, parameters := 0.0, 0.0, 0.0
+	captured, now, parameters, sized := 0.0, 0.0, 0.0, true
 	for rank := range wr.w.World {
 		x := &wr.rounds[0][rank]
 		if !wr.reading.forwardOnly {
 			bytes, all := wr.pl.Saved(x.chunks[forward][0], x.chunks[backward][0])
 			if !all { // the input of a stage is kept at least
-				bytes = max(bytes, wr.bytes)
+				bytes, sized = max(bytes, wr.bytes), false
 				wr.pl.Memory.Lack("activations of unknown size")
 			}
 			captured = max(captured, float64(bytes)*float64(x.inFlight()))
@@ -99,6 +99,9 @@ func (wr *writer) hold() {
 			}
 		}
 		parameters = max(parameters, held)
+	}
+	if !sized { // fewer of them are less memory, but not how much
+		now = max(now, captured)
 	}
 	if wr.schedule == "dualpipe" {
 		now += parameters

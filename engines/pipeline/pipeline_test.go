@@ -19,7 +19,7 @@ import (
 type made struct {
 	stages, micros, layers int
 	us                     trace.Time
-	inference, ring        bool
+	inference, ring, data  bool  // data: what operations read is recorded
 	rows                   int64 // of a micro-batch; 0: 1024
 }
 
@@ -46,7 +46,7 @@ func (s made) build(t *testing.T) *workload.Workload {
 	for range s.stages {
 		ops = append(ops, nil)
 	}
-	add := func(r int, name string, kind trace.Kind, took trace.Time, peer int, shape workload.Shape, back bool, coll int32) {
+	add := func(r int, name string, kind trace.Kind, took trace.Time, shape workload.Shape, back bool, coll int32) {
 		op := workload.Op{
 			Rank: r, Kind: kind, Queue: 7, Collective: coll, Issued: trace.Infinity, Step: -1, Start: now[r], End: now[r] + took, Backward: back,
 			Kernel: &workload.Kernel{Name: name, Shape: shape, Tiling: workload.Tiling{WGs: 120}, Footprint: program.Footprint{Threads: 256, Registers: 32}},
@@ -56,7 +56,6 @@ func (s made) build(t *testing.T) *workload.Workload {
 		}
 		now[r] = op.End
 		ops[r] = append(ops[r], op)
-		_ = peer
 	}
 	message := func(r, peer int, key [3]int, receives bool) {
 		row, ok := messages[key]
@@ -71,10 +70,10 @@ func (s made) build(t *testing.T) *workload.Workload {
 		} else {
 			arrived[key] = now[r] + messageTime
 		}
-		add(r, fmt.Sprintf("SendRecv peer %d", peer), trace.Collective, took, peer, workload.Shape{}, false, row)
+		add(r, fmt.Sprintf("SendRecv peer %d", peer), trace.Collective, took, workload.Shape{}, false, row)
 	}
 	gemm := func(r int, name string, m, n, k int64, back bool) {
-		add(r, name, trace.Compute, s.us*1000, -1, workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, back, -1)
+		add(r, name, trace.Compute, s.us*1000, workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, back, -1)
 	}
 	for i := range s.micros {
 		for r := range s.stages {
@@ -104,11 +103,44 @@ func (s made) build(t *testing.T) *workload.Workload {
 		}
 	}
 	at := map[string]int32{}
+	reads := func(from int32) workload.Edge {
+		return workload.Edge{Op: from, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 2 << 20}
+	}
 	for r := range ops {
+		var forward []int32
+		grad, backs := int32(-1), 0
 		for i, op := range ops[r] {
 			op.ID = int32(len(w.Ops))
 			if i > 0 {
 				op.After = []workload.Dep{{Op: last[r], Why: workload.HostWait}}
+			}
+			var flow []workload.Edge
+			switch {
+			case op.Name == "forward":
+				if len(forward)%s.layers > 0 {
+					flow = append(flow, reads(last[r]))
+				}
+				forward = append(forward, op.ID)
+			case op.Name == "inputs":
+				if grad >= 0 {
+					flow = append(flow, reads(grad))
+				}
+			case op.Name == "weights":
+				layer := backs/s.layers*s.layers + s.layers - 1 - backs%s.layers
+				flow = append(flow, reads(forward[layer]))
+				if grad >= 0 {
+					flow = append(flow, reads(grad))
+				}
+				backs++
+				grad = last[r]
+			case len(forward) == s.micros*s.layers: // a message of backward
+				if backs > 0 && grad >= 0 {
+					flow = append(flow, reads(grad))
+				}
+				grad = op.ID
+			}
+			if s.data {
+				w.Flow = append(w.Flow, flow)
 			}
 			last[r] = op.ID
 			row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None, Stream: op.Queue})
@@ -209,5 +241,32 @@ func TestRefusals(t *testing.T) {
 	}
 	if out := outcome(t, silent, "schedule=1f1b"); !strings.Contains(out.Why, "does not say which rank") {
 		t.Errorf("unknown peers: %q", out.Why)
+	}
+}
+
+// A micro-batch keeps 8 MiB on each stage; GPipe, as captured, holds eight of them.
+func TestMemoryOfPipelines(t *testing.T) {
+	const p, n, layers, act = 4, 8, 4, 4 * 2
+	data := made{stages: p, micros: n, layers: layers, us: 100, rows: 4096, data: true}.build(t) // sizes do not tell the halves of backward
+	sizes := made{stages: p, micros: n, layers: layers, us: 100}.build(t)
+	for settings, want := range map[string]float64{
+		"schedule=gpipe":                0,
+		"schedule=1f1b":                 p*act - n*act,
+		"schedule=1f1b:microbatches=16": p*act/2 - n*act,
+		"schedule=interleaved":          (3*p-1)*act/2 - n*act, // groups of two layers
+		"schedule=zb":                   p*act - n*act,
+		"schedule=zb2":                  (2*p-1)*act - n*act,
+		"schedule=dualpipe":             (p+1)*act - n*act + layers*16, // and the weights of a second stage
+	} {
+		out := outcome(t, data, settings)
+		if got := float64(out.Memory.Bytes) / (1 << 20); out.Why != "" || got != want || (out.Memory.Lacks != nil) != strings.Contains(settings, "dualpipe") {
+			t.Errorf("%s: %.1f MiB, lacks %q, not %.1f %s", settings, got, out.Memory.Lacks, want, out.Why)
+		}
+		// Without data, what a stage receives is kept at least; what fewer save is not known.
+		if out := outcome(t, sizes, settings); out.Memory.Lacks == nil || out.Why != "" {
+			t.Errorf("%s from sizes: lacks %q %s", settings, out.Memory.Lacks, out.Why)
+		} else if got := float64(out.Memory.Bytes) / (1 << 20); settings == "schedule=1f1b" && got != 0 || settings == "schedule=dualpipe" && got != layers*16 {
+			t.Errorf("%s from sizes: %.1f MiB", settings, got)
+		}
 	}
 }

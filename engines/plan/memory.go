@@ -10,7 +10,7 @@ import (
 )
 
 // A Memory is the most memory that a rank holds at a time, as a difference to that of the captured
-// schedule.
+// schedule (rule W20).
 type Memory struct {
 	Bytes  int64    // may be negative
 	Lacks  []string // what it does not count, since the trace does not tell: it is a lower bound then

@@ -73,6 +73,9 @@ func TestMemoryOfSchedules(t *testing.T) {
 		{loop, "decompose:chunks=1", 0, false},
 		{sum.Build(t), "decompose:chunks=4", 0, false},
 		{loop, "bulk:graph=on", 0, true},
+		{loop, "multistream", 64, true},
+		{loop, "multistream:buffers=2", 64, false},
+		{loop, "multistream:buffers=1", 0, false},
 	} {
 		name, settings, _ := strings.Cut(c.strategy, ":")
 		out := enginetest.Outcome(t, c.w, plantest.H200(t, 4), name, enginetest.Settings(settings))

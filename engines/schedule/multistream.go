@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -158,6 +159,12 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			if why := o.refuses(pl, &pl.Workload.Ops[id]); why != "" {
 				return nil, refuse(why)
 			}
+		}
+	}
+	if n := v.Int("buffers"); n != 1 { // outputs that wait for their collective
+		pl.Stage(&workload.Collective{Bytes: int64(max(1, n-1)) * slices.MaxFunc(pl.Pairs, func(a, b plan.Pair) int { return cmp.Compare(a.Coll.Bytes, b.Coll.Bytes) }).Coll.Bytes})
+		if n == 0 {
+			pl.Memory.Lack("more than two outputs in flight")
 		}
 	}
 	for i := range pl.Pairs {

@@ -62,7 +62,7 @@ type Replayed struct {
 	workload   *workload.Workload
 	scenario   plan.Scenario
 	pipeline   bool // the trace has one that can be planned anew
-	most       int // spans recorded of one strategy; 0: no bound
+	most       int  // spans recorded of one strategy; 0: no bound
 }
 
 // A replayRow is one strategy's line. Times are nanoseconds.
@@ -81,15 +81,15 @@ type replayRow struct {
 	// for the median dispatch order.
 	overlap.Times
 	// Phases are the steps of prefill and of decode; absent if the trace does not tell them apart.
-	Phases   []plan.PhaseTime `json:"phases,omitempty"`
-	Effort   plan.Effort      `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
+	Phases []plan.PhaseTime `json:"phases,omitempty"`
+	Effort plan.Effort      `json:"effort,omitempty"` // of getting it; "" for the captured schedule and bounds
 	// PeakMemory is the most memory that a rank holds at a time, as a difference to the captured schedule;
 	// a lower bound without what MemoryLacks names.
 	PeakMemory  int64    `json:"peak_memory_bytes"`
 	MemoryLacks []string `json:"peak_memory_lacks,omitempty"`
-	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks wait or have nothing to do, their mean
-	Limit    string           `json:"limited_by,omitempty"`
-	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	Bubble      float64  `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks wait or have nothing to do, their mean
+	Limit       string   `json:"limited_by,omitempty"`
+	RankEnds    []int64  `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.

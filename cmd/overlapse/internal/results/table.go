@@ -90,16 +90,16 @@ func unless(empty bool, cell string) any {
 	return cell
 }
 
-// MemoryText is a difference of the most memory that a rank holds; "≥" before a lower bound, "" for
+// MemoryText is a difference of the most memory that a rank holds, "≥" before a lower bound; "" for
 // none.
 func MemoryText(bytes int64, lacks []string) string {
-	least := ""
-	if len(lacks) > 0 {
-		least = "≥ "
-	}
 	switch {
-	case bytes > 0 || least != "":
-		return least + "+" + layout.Bytes(bytes)
+	case bytes > 0 && len(lacks) > 0:
+		return "≥ +" + layout.Bytes(bytes)
+	case bytes > 0:
+		return "+" + layout.Bytes(bytes)
+	case len(lacks) > 0:
+		return "unknown"
 	case bytes < 0:
 		return "-" + layout.Bytes(-bytes)
 	}
