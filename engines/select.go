@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
 )
 
 // ParseSelection parses the value of --strategy: names separated by commas, each with
@@ -53,6 +55,19 @@ func Cheap() ([]plan.Selection, error) {
 // OfServing are what serving engines can switch on for a step, which a comparison of all strategies
 // tries for traces of them.
 const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=inside"
+
+// OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if
+// deep; nil: it has none.
+func OfPipelines(w *workload.Workload, deep bool) ([]plan.Selection, error) {
+	list, more := pipeline.Settings(w)
+	if deep {
+		list = append(list, more...)
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return ParseSelection("multistream:" + strings.Join(list, ",multistream:"))
+}
 
 // item is a strategy and the settings that a user gave it.
 type item struct {

@@ -288,6 +288,11 @@ func (b *Builder) Finish(o Options) *Run {
 			r.Spans[i].Start -= first
 			r.Spans[i].End -= first
 		}
+		for i := range r.Ranks {
+			for k := range r.Ranks[i].Memory {
+				r.Ranks[i].Memory[k].At -= first
+			}
+		}
 		for i := range r.Waits {
 			r.Waits[i].Start -= first
 			r.Waits[i].End -= first

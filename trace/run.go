@@ -159,11 +159,20 @@ type Rank struct {
 	// a process, each with a GPU, the first has its host threads.
 	Process int64 `json:",omitempty"`
 
+	// Memory is what the framework's allocator held on the device, by time; nil: not recorded.
+	Memory []MemoryLevel `json:",omitempty"`
+
 	// Shift was added to every time of this rank to align it with rank row 0.
 	// Uncertainty is the median absolute difference that remains between the ends of
 	// common collectives; None if nothing relates the rank's clock to that of row 0.
 	// Both are zero for a run of one rank.
 	Shift, Uncertainty Time
+}
+
+// A MemoryLevel is the bytes that were allocated from a time on.
+type MemoryLevel struct {
+	At    Time
+	Bytes int64
 }
 
 // A Device has the properties of a GPU; zero fields are unknown.

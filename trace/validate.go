@@ -149,6 +149,13 @@ func (v validator) communication() error {
 }
 
 func (v validator) waits() error {
+	for i := range v.Ranks {
+		for _, x := range v.Ranks[i].Memory {
+			if x.Bytes < 0 || x.At < -2*MaxTime || x.At > 2*MaxTime {
+				return fmt.Errorf("rank row %d: %d bytes of memory at %d", i, x.Bytes, x.At)
+			}
+		}
+	}
 	for i := range v.Waits {
 		w := &v.Waits[i]
 		if !row(w.Rank, len(v.Ranks)) || w.Rank == None || w.Start > w.End || w.Start < -2*MaxTime || w.End > 2*MaxTime || !v.call(w.Call) || !v.call(w.Recorded) {

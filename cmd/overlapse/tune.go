@@ -35,6 +35,7 @@ type tuneOptions struct {
 	whatIf string
 	emit   string // folder of the recommended settings; "": none
 	why    bool
+	memory float64 // GiB that a rank has; 0: any
 
 	threshold string // "batch", or ""
 	tokens    int    // of a captured step, for threshold; 0: as the trace tells
@@ -51,6 +52,9 @@ gain at least 1 %, and the last is the one after which nothing likely is left. P
 the ladder with the gain, the probability and the memory of every step, then the other
 settings that were tried, fastest first. Settings that you give are kept. If dispatch
 order varies between runs, the time is the mean over the orders.
+
+--memory GIB refuses schedules that take more memory than the captured one and do not fit.
+On the trace of a pipeline, its schedules are tried too, with more micro-batches.
 
 --threshold batch answers another question: from which batch of a serving step on does a
 strategy pay? It replays prefill and decode with batches of 1/8 to 64 times the captured one.
@@ -76,6 +80,7 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	cli.ChoiceFlag(c, &o.threshold, "threshold", "", "batch: instead, from which batch of a serving step on a strategy pays, with the flag's value to set", "batch")
 	cli.IntFlag(f, &o.tokens, "tokens", 0, cli.Range[int]{Most: 1 << 24}, "with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
+	f.Float64Var(&o.memory, "memory", 0, "GiB that a rank has: schedules that take more than the captured one and do not fit are refused; 0: any. Needs the capture's own memory (profile_memory=True), else only what a schedule takes more counts")
 	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
@@ -98,8 +103,9 @@ type tunedTime struct {
 	Settings   string      `json:"settings"`
 	Parameters plan.Values `json:"parameters"`
 	Time       int64       `json:"time_ns"`
-	Kept       int64       `json:"kept_bytes"` // of parameters that a rank keeps beyond the captured schedule; may be negative
-	Change     float64     `json:"change"`     // relative to the captured schedule's replay
+	PeakMemory int64       `json:"peak_memory_bytes"`           // as a difference to the captured schedule
+	Lacks      []string    `json:"peak_memory_lacks,omitempty"` // what it does not count: it is a lower bound
+	Change     float64     `json:"change"`                      // relative to the captured schedule's replay
 	verdict.Chance
 	Step       float64            `json:"step_change"`   // of a ladder's step, relative to the step before
 	StepChance float64            `json:"step_p_faster"` // that it takes at least 1 % less than the step before
@@ -119,7 +125,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		w, m = retarget.WhatIf(w, m, altered)
 	}
 	opts := replay.Options{Stop: input.StopFunc(ctx)}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), o.Scenario(), opts)
+	sc := o.Scenario()
+	if sc.MemoryLimit = int64(o.memory * (1 << 30)); o.memory < 0 || o.memory > 0 && sc.MemoryLimit <= 0 || o.memory > 1<<20 {
+		return cli.Exit(cli.Usage, "--memory %v: GiB of a rank are between 0 and %d", o.memory, 1<<20)
+	}
+	base, err := compare.Run(w, m, engines.CapturedSelection(), sc, opts)
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
@@ -136,6 +146,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		candidates = append(candidates, graph)
 	}
+	if schedules, err := engines.OfPipelines(w, true); err != nil {
+		return err
+	} else if o.Strategy == "all" && schedules != nil {
+		candidates = append(candidates, schedules)
+	}
 	for i := range candidates {
 		if o.pair != "" {
 			if candidates[i], err = input.SelectedPairs(w, o.pair, candidates[i]); err != nil {
@@ -144,7 +159,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 	}
 	bar := a.Progress(-1, "tuning")
-	ladder, err := verdict.Climb(w, m, base, candidates, o.Scenario(), opts, func() { bar.Add(1) })
+	ladder, err := verdict.Climb(w, m, base, candidates, sc, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return results.Stopped(ctx, err)
@@ -181,6 +196,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if found.Rescaled != nil {
 		a.Say(results.RescaledText(found.Rescaled))
 	}
+	if o.memory > 0 {
+		a.Say(refusedText(w, sc.MemoryLimit, found.Strategies))
+	}
 	a.printLadder(found.Ladder, base.Time)
 	a.printTried(found, o.top)
 	if o.why {
@@ -212,7 +230,7 @@ func tunedTimes(rungs []verdict.Rung) []tunedTime {
 	list := []tunedTime{}
 	for _, r := range rungs {
 		list = append(list, tunedTime{
-			r.Strategy.Name, r.Strategy.String(r.Values), r.Values, int64(r.Expected), r.Kept, r.Change, r.Confidence.Chance,
+			r.Strategy.Name, r.Strategy.String(r.Values), r.Values, int64(r.Expected), r.Memory.Bytes, r.Memory.Lacks, r.Change, r.Confidence.Chance,
 			r.Step, r.StepChance.PFaster, r.Confidence,
 		})
 	}
@@ -232,6 +250,25 @@ func (t *tunedTime) added(before *tunedTime) string {
 	return ""
 }
 
+// refusedText says what a limit of memory refuses and from where it counts.
+func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) string {
+	from := "the capture does not record its own memory (profile_memory=True): only what a setting takes more is compared"
+	if captured := plan.CapturedPeak(w); captured > 0 {
+		from = "the captured schedule takes " + layout.Bytes(captured)
+	}
+	var list []string
+	for _, s := range tallies {
+		if s.TooLarge > 0 {
+			list = append(list, fmt.Sprintf("%s of %s", words.Counted(s.TooLarge, "setting"), s.Strategy))
+		}
+	}
+	refused := "no setting is refused"
+	if len(list) > 0 {
+		refused = "refused: " + strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("memory of %s: %s; %s", layout.Bytes(limit), refused, from)
+}
+
 // printLadder prints one likely change after the other.
 func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 	if len(ladder) == 0 {
@@ -242,22 +279,11 @@ func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		t.Add(r.added(before), trace.Time(r.Time), words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change), memory(r.Kept))
+		t.Add(r.added(before), trace.Time(r.Time), words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change), results.MemoryText(r.PeakMemory, r.Lacks))
 		before = r
 	}
 	a.Show(&t)
 	a.Say("change, likely: against the line above, and the probability of a gain of 1 %; no further change has 80 %")
-}
-
-// memory is what a rank keeps more than in the captured schedule, or less.
-func memory(kept int64) string {
-	switch {
-	case kept > 0:
-		return "+" + layout.Bytes(kept)
-	case kept < 0:
-		return "-" + layout.Bytes(-kept)
-	}
-	return ""
 }
 
 // printTried prints the fastest settings that are not steps of the ladder.
@@ -273,7 +299,7 @@ func (a *app) printTried(found tuning, top int) {
 			break
 		}
 		last = r.Time
-		t.Add(r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), words.Percent(r.Change), verdict.PercentOf(r.PFaster), memory(r.Kept))
+		t.Add(r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), words.Percent(r.Change), verdict.PercentOf(r.PFaster), results.MemoryText(r.PeakMemory, r.Lacks))
 	}
 	a.Show(&t)
 }

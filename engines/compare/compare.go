@@ -30,7 +30,8 @@ type Outcome struct {
 
 	Races    plan.Races         // races in the plan
 	Changed  plan.Changes       // what the plan changes
-	Kept     int64              // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Memory   plan.Memory        // against the captured schedule
+	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
 	Program  *program.Program   // set if causes were recorded
 	Window   plan.Interval      // window of the options; {}: none
@@ -174,7 +175,11 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if err != nil {
 		return nil, err
 	}
-	o.Kept, o.Changed = pl.Kept, pl.Changes()
+	o.Memory, o.Changed = pl.Memory, pl.Changes()
+	if why := pl.Memory.TooMuch(w, sc.MemoryLimit); why != "" {
+		o.Why, o.Result, o.TooLarge = why, nil, true
+		return nil, nil //nolint:nilnil // the outcome has the reason
+	}
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
 	opts.Solo, opts.MostWGs = opts.Level == replay.Kernels && !opts.Causes, plan.MostWorkgroups(w)
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)

@@ -91,6 +91,9 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if err != nil && pl.Workload.Origins == nil {
 		return nil, err
 	}
+	if n > 1 { // what arrives in parts is put together behind them; sums and messages stay in place
+		pl.Staged(from, trace.AllReduce, trace.SendRecv)
+	}
 	switch v["variant"] {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil

@@ -79,6 +79,11 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 	if !found || pl.Only != nil && len(pl.Pairs) == before {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: cmp.Or(asCaptured(pl.Workload, v["impl"]), fmt.Sprintf("impl=%s: no %s was found", v["impl"], ops))}
 	}
+	for i := range pl.Workload.Collectives { // kernels read what peers have put into symmetric memory
+		if c := &pl.Workload.Collectives[i]; serves(c) {
+			pl.Stage(c)
+		}
+	}
 	pl.Graph = v["graph"] == "on"
 	pl.CollectiveKernel = func(op *workload.Op) *program.Kernel {
 		if c := &pl.Workload.Collectives[op.Collective]; serves(c) {

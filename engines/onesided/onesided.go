@@ -143,11 +143,13 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		why = cmp.Or(no, why)
 		return ok
 	}
+	from := len(pl.Pairs)
 	pl.Take(func(p *workload.Pair) bool { return serves(p, false) })
 	takeGroups(pl, func(p *workload.Pair) bool { return serves(p, true) })
 	if len(pl.Pairs) == 0 {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
+	pl.Staged(from) // symmetric memory that peers read or write
 	pl.Graph = v["graph"] == "on"
 	for i := range pl.Pairs {
 		if p := &pl.Pairs[i]; t.gemm == "auto" && !t.inChunks(p) {

@@ -43,7 +43,7 @@ type Planner struct {
 	slowdowns Memo[slowdownKey, slowdown]
 	Never     []string // NeverRun
 	Notes     []string // Note
-	Kept      int64    // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Memory    Memory   // against the captured schedule
 	Measured  bool     // kernels last their measured times and hold no slots
 	Ahead     bool     // hosts run ahead of the devices as in a loop (runAhead)
 	once      bool     // IssueAhead: there is one iteration

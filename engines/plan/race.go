@@ -198,6 +198,8 @@ type Scenario struct {
 	Clock ClockRegime
 	Rest  float64 // idle time of the GPUs between two iterations, seconds
 
+	MemoryLimit int64 // bytes that a rank has; 0: enough for any schedule
+
 	// HostBound is set if the hosts take longer to issue an iteration than the devices to run
 	// it, so that they never run ahead. Package compare finds it.
 	HostBound bool

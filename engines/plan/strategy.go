@@ -90,6 +90,7 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 	if err != nil {
 		return nil, err
 	}
+	pl.pool()
 	pl.Write(emit)
 	return pl, nil
 }

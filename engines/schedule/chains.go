@@ -18,7 +18,7 @@ func (s *step) interleave(n int) string {
 		return "interleave=1: one chain has none to alternate with"
 	}
 	asCaptured := !slices.Contains(s.async, false) // all ran alongside compute and keep their places
-	chains := s.chains()
+	chains, captured := s.chains(), s.items[0]
 	for rank := range s.items {
 		var order []*item
 		for from := 0; from < len(s.items[rank]); {
@@ -41,7 +41,68 @@ func (s *step) interleave(n int) string {
 		s.items[rank] = order
 	}
 	s.number()
+	s.holdChains(captured, chains, n)
 	return ""
+}
+
+// holdChains counts the activations of chains of an iteration that wait for their backward at a time,
+// against the captured order.
+func (s *step) holdChains(captured []*item, chains *chainSet, n int) {
+	to := 0
+	for to < len(captured) && captured[to].op.Step == captured[0].op.Step {
+		to++
+	}
+	groups, largest, all := chains.of(captured[:to], n), int64(0), true
+	group, roots := map[int32]int{}, map[int32]int{} // by op
+	for g, items := range groups {
+		for _, it := range items {
+			group[it.op.ID], roots[chains.find(it.op.ID)] = g, g
+		}
+	}
+	halves := make([][2][]int32, len(groups)) // forward and backward, with their collectives
+	for _, id := range s.order[0] {
+		op := &s.w.Ops[id]
+		if g, ok := roots[chains.find(id)]; ok && op.Step == captured[0].op.Step && op.Backward {
+			halves[g][1] = append(halves[g][1], id)
+		} else if ok && op.Step == captured[0].op.Step {
+			halves[g][0] = append(halves[g][0], id)
+		}
+	}
+	for _, h := range halves {
+		if len(h[0]) == 0 || len(h[1]) == 0 {
+			return
+		}
+		bytes, known := s.pl.Saved(h[0], h[1])
+		largest, all = max(largest, bytes), all && known
+	}
+	held := func(order []*item) (most int) {
+		first, last := slices.Repeat([]int{-1}, len(groups)), make([]int, len(groups))
+		for i, it := range order {
+			g, ok := group[it.op.ID]
+			if ok && first[g] < 0 {
+				first[g] = i
+			}
+			if ok && it.op.Backward {
+				last[g] = i
+			}
+		}
+		for _, at := range first {
+			n := 0
+			for g := range groups {
+				if first[g] <= at && at <= last[g] {
+					n++
+				}
+			}
+			most = max(most, n)
+		}
+		return most
+	}
+	if more := held(s.items[0]) - held(captured); more != 0 {
+		s.pl.Memory.Bytes += int64(more) * largest
+		if !all {
+			s.pl.Memory.Lack("activations of unknown size")
+		}
+	}
 }
 
 // chainsOf is the number of independent chains with a collective in an iteration, the least of all.

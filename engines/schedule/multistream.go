@@ -1,8 +1,11 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -38,6 +41,29 @@ var Multistream = plan.Strategy{
 				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.Megatron, Version: "0.14", Line: "--overlap-moe-expert-parallel-comm", Note: "forward of one micro-batch beside backward of another; without pipeline parallelism, or with its virtual stages"},
 				{Effort: plan.ByCode, Library: "PyTorch", Note: "run %interleave micro-batches alternately: issue the collective of one with async_op=True, compute on the next, then wait"},
 			},
+		},
+		{
+			Name: "schedule", Default: pipeline.Schedules[0], Choices: pipeline.Schedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
+			Doc:   "pipelines: order of the micro-batches on each stage, with messages beside compute; zb and zb2 are zero bubble with the memory of 1f1b and with twice that; dualpipe has two directions",
+			Costs: "gpipe: activations of all micro-batches; interleaved: more messages; zb2: twice the activations of 1f1b; dualpipe: twice the parameters",
+			Work:  "a schedule that splits backward: gradients of weights as a call of their own",
+			Ways: []plan.Way{
+				{With: "schedule=gpipe", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleGPipe(stage, n_microbatches, loss_fn)"},
+				{With: "schedule=1f1b", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.Schedule1F1B(stage, n_microbatches, loss_fn)", Note: "Megatron's default"},
+				{With: "schedule=interleaved", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleInterleaved1F1B(stages, n_microbatches, loss_fn)"},
+				{With: "schedule=interleaved", Effort: plan.ByFlag, Library: plan.Megatron, Line: "--num-virtual-stages-per-pipeline-rank %groups", Note: "with --overlap-p2p-communication, its default there"},
+				{With: "schedule=zb", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn)"},
+				{With: "schedule=dualpipe", Effort: plan.ByCode, Library: "DualPipe", Line: "model = dualpipe.DualPipe((stage, stage_from_the_end))", Note: "stages implement overlapped_forward_backward"},
+			},
+		},
+		{
+			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipeline.Schedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
+			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations",
+			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Note: "n_microbatches=%microbatches of the schedule"}},
+		},
+		{
+			Name: "groups", Default: "2", Keep: true, Least: 2, Most: 64, For: "schedule=interleaved", Ops: []trace.CollectiveOp{trace.SendRecv},
+			Doc: "pipelines: groups of layers on each rank (virtual stages)", Work: "stages of fewer layers",
 		},
 		plan.GraphParam,
 		plan.CarrierParam,
@@ -103,6 +129,16 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
 	}
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }
+	if schedule := v["schedule"]; schedule != pipeline.Schedules[0] && schedule != "" {
+		pl.Pairs = nil
+		if name := ofStep(v); name != "" {
+			return nil, refuse(name + " and a schedule of a pipeline are not planned together")
+		}
+		if why := pipeline.Write(pl, schedule, v.Int("microbatches"), v.Int("groups")); why != "" {
+			return nil, refuse(why)
+		}
+		return nil, nil
+	}
 	pl.Graph = v["graph"] == "on"
 	if why := independent(pl); why != "" {
 		if pl.Only != nil {
@@ -123,6 +159,12 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			if why := o.refuses(pl, &pl.Workload.Ops[id]); why != "" {
 				return nil, refuse(why)
 			}
+		}
+	}
+	if n := v.Int("buffers"); n != 1 { // outputs that wait for their collective
+		pl.Stage(&workload.Collective{Bytes: int64(max(1, n-1)) * slices.MaxFunc(pl.Pairs, func(a, b plan.Pair) int { return cmp.Compare(a.Coll.Bytes, b.Coll.Bytes) }).Coll.Bytes})
+		if n == 0 {
+			pl.Memory.Lack("more than two outputs in flight")
 		}
 	}
 	for i := range pl.Pairs {

@@ -70,7 +70,12 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	if ahead := v.Int("prefetch"); !s.settle(ahead) && ahead > 0 {
 		return refuse("prefetch moves nothing: no parameters are gathered")
 	}
-	pl.Kept = s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead
+	pl.Memory.Bytes += s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead + s.flattened()
+	for _, c := range s.gathers() {
+		if (v["keep_gathered"] == "on" || v.Int("prefetch") > 0) && (c.Guessed || c.Bytes == 0) {
+			pl.Memory.Lack("gathered parameters of unknown size")
+		}
+	}
 	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", leaves: occupancyOf(v)}
 	if why := sw.leaves.refusesAll(pl); sw.leaves != (occupancy{}) && why != "" {
 		return refuse(why)
@@ -119,6 +124,26 @@ func (s *step) settle(prefetch int) (prefetched bool) {
 	s.limitReductions()
 	s.limitBuffers(s.values.Int("buffers"))
 	return prefetched
+}
+
+// flattened is how much larger the buffer is that gradients are copied into for a bucket than the
+// captured one. Buckets that gradients are views of have as many bytes in all, whatever their size.
+func (s *step) flattened() int64 {
+	var captured, now int64
+	for _, x := range s.exchanges {
+		if !x.copied {
+			continue
+		}
+		if x.members[0].back > 0 {
+			now = max(now, x.coll.Bytes)
+		}
+		for _, row := range x.carries {
+			if len(s.preps[row]) > 0 {
+				captured = max(captured, s.w.Collectives[row].Bytes)
+			}
+		}
+	}
+	return now - captured
 }
 
 // limitBuffers has compute of a loop wait for the collective so many iterations back (rule W6).

@@ -16,7 +16,7 @@ import (
 // An Advice is what a strategy changes and how a user gets it.
 type Advice struct {
 	Exposed [2]int64    `json:"exposed_ns"`   // exposed communication of the captured schedule and of the strategy, per rank and iteration
-	Memory  int64       `json:"memory_bytes"` // of parameters that a rank keeps beyond the captured schedule
+	Memory  int64       `json:"memory_bytes"` // the most that a rank holds at a time, as a difference to the captured schedule
 	Effort  plan.Effort `json:"effort"`       // of all that is needed
 	Ways    []plan.Way  `json:"ways"`         // alternatives for the strategy and for each setting, in that order
 	Where   []string    `json:"where"`        // operators, collectives and streams to change, those with most communication first
@@ -26,7 +26,7 @@ type Advice struct {
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	a := Advice{
 		Exposed: [2]int64{int64(explain.TimesOf(w, captured).Exposed()), int64(explain.TimesOf(w, out).Exposed())},
-		Memory:  out.Kept,
+		Memory:  out.Memory.Bytes,
 		Where:   whereOf(out.Changed),
 	}
 	a.Ways, a.Effort = HowTo(w, out)

@@ -27,7 +27,8 @@ type Tally struct {
 	Strategy string `json:"strategy"`
 	Tried    int    `json:"tried"`
 	Ran      int    `json:"ran"`
-	Why      string `json:"why,omitempty"` // why the first that does not run does not
+	TooLarge int    `json:"too_large,omitempty"` // do not fit into the memory limit
+	Why      string `json:"why,omitempty"`       // why the first that does not run does not
 }
 
 // A Rung is an outcome, without its result, against the captured schedule and against the rung
@@ -150,6 +151,9 @@ func (c *climber) finish() error {
 		of.Tried++
 		if r.Why != "" {
 			of.Why = cmp.Or(of.Why, r.Why)
+			if r.TooLarge {
+				of.TooLarge++
+			}
 			continue
 		}
 		of.Ran++

@@ -212,7 +212,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
 	if gib := float64(a.Memory) / (1 << 30); math.Abs(gib) >= 0.005 {
 		more := map[bool]string{true: "more", false: "less"}[gib > 0]
-		said += fmt.Sprintf("; keeps %.2f GiB %s of parameters on each rank", math.Abs(gib), more)
+		said += fmt.Sprintf("; takes%s %.2f GiB %s memory on a rank", atLeast(c.Memory), math.Abs(gib), more)
 	}
 	var changes []string
 	for _, other := range list {
@@ -233,6 +233,14 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 		said += fmt.Sprintf("; with less work (%s): %s, %s", effort, list[easier].Selection, signed(list[easier].Change))
 	}
 	v.say("%s", said)
+}
+
+// atLeast says that a difference of memory is a lower bound.
+func atLeast(m plan.Memory) string {
+	if len(m.Lacks) > 0 {
+		return " at least"
+	}
+	return ""
 }
 
 // And is the evidence of a comparison of two predictions.

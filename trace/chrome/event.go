@@ -51,7 +51,8 @@ type args struct {
 	group, groupDesc, groupRanks                    []byte
 	src, dst, seq                                   []byte
 
-	waitOn, waitRecord []byte // of cuda_sync
+	waitOn, waitRecord    []byte // of cuda_sync
+	allocated, deviceType []byte // of [memory]
 
 	graph, node, original, annotation []byte // of work in captured graphs
 	kernel                            []byte // that a call of roctracer launches
@@ -237,6 +238,10 @@ func (a *args) field(key []byte) *[]byte {
 		return &a.dst
 	case `"Seq"`:
 		return &a.seq
+	case `"Total Allocated"`:
+		return &a.allocated
+	case `"Device Type"`:
+		return &a.deviceType
 	case `"wait_on_stream"`:
 		return &a.waitOn
 	case `"wait_on_cuda_event_record_corr_id"`:

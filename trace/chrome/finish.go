@@ -1,6 +1,7 @@
 package chrome
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ func (d *reader) finish() *trace.Run {
 	d.pair()
 	d.recognise()
 	d.place()
+	d.placeMemory()
 	d.Builder.Nest()
 	d.follow()
 	d.graphEdges()
@@ -27,6 +29,23 @@ func (d *reader) finish() *trace.Run {
 	d.groupUses()
 	d.collectives()
 	return d.Builder.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})
+}
+
+// A memoryLevel is a level of the allocator's memory, on the track of the thread that allocated.
+type memoryLevel struct {
+	on trace.LaneID
+	trace.MemoryLevel
+}
+
+// placeMemory hands levels of memory to the ranks of their tracks.
+func (d *reader) placeMemory() {
+	for _, x := range d.memory {
+		rank := &d.Builder.Run.Ranks[d.Builder.Run.Lanes[d.tracks[x.on].lane].Rank]
+		rank.Memory = append(rank.Memory, x.MemoryLevel)
+	}
+	for i := range d.Builder.Run.Ranks {
+		slices.SortStableFunc(d.Builder.Run.Ranks[i].Memory, func(a, b trace.MemoryLevel) int { return cmp.Compare(a.At, b.At) })
+	}
 }
 
 // epoch returns the builder's time 0 in nanoseconds since 1970, or 0. Kineto writes

@@ -19,6 +19,8 @@ type reader struct {
 	native *nativeReader // for a trace that Write wrote, else nil
 	keys   []string      // of the top-level object, for an error
 
+	memory []memoryLevel
+
 	sawEvents bool
 	events    int64 // read
 
@@ -358,6 +360,9 @@ func (d *reader) instant(e *event) {
 		on = d.track(e, ofProfiler)
 	default:
 		on = d.track(e, elsewhere)
+	}
+	if bytes, ok := lex.Integer(e.args.allocated); ok && bytes >= 0 && string(e.args.deviceType) != "0" {
+		d.memory = append(d.memory, memoryLevel{on, trace.MemoryLevel{At: at, Bytes: bytes}})
 	}
 	d.Builder.Add(trace.Span{
 		Start: at, End: at,

@@ -140,6 +140,13 @@ func (m *merger) add(r *trace.Run, index int) {
 		s.offset[i] = m.start[index] + m.ranks[l.Rank].shift
 		s.lanes[i] = m.b.Lane(l)
 	}
+	for i := range r.Ranks {
+		to := &t.Ranks[firstRow+int32(i)]
+		for _, x := range r.Ranks[i].Memory {
+			x.At += m.start[index] + m.ranks[firstRow+int32(i)].shift
+			to.Memory = append(to.Memory, x)
+		}
+	}
 	for _, w := range r.Waits {
 		w.Rank += firstRow
 		w.Start += m.start[index] + m.ranks[w.Rank].shift
@@ -209,7 +216,7 @@ func (m *merger) take(s *source) {
 func (m *merger) addRanks(r *trace.Run, index int) {
 	for _, k := range r.Ranks {
 		a := &m.ranks[len(m.b.Run.Ranks)]
-		k.Shift += a.shift
+		k.Shift, k.Memory = k.Shift+a.shift, nil
 		k.Uncertainty = max(k.Uncertainty, a.uncertainty)
 		if !a.known && a.run != m.ranks[0].run {
 			k.Uncertainty = trace.None

@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -61,6 +62,7 @@ type Replayed struct {
 	predicted  []verdict.Prediction
 	workload   *workload.Workload
 	scenario   plan.Scenario
+	pipeline   bool // the trace has one that can be planned anew
 	most       int  // spans recorded of one strategy; 0: no bound
 	keep       bool // outcomes keep their runs
 }
@@ -81,11 +83,15 @@ type replayRow struct {
 	// for the median dispatch order.
 	overlap.Times
 	// Phases are the steps of prefill and of decode; absent if the trace does not tell them apart.
-	Phases   []plan.PhaseTime `json:"phases,omitempty"`
-	Effort   plan.Effort      `json:"effort,omitempty"`     // of getting it; "" for the captured schedule and bounds
-	Kept     int64            `json:"kept_bytes,omitempty"` // of parameters that a rank keeps beyond the captured schedule; may be negative
-	Limit    string           `json:"limited_by,omitempty"`
-	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	Phases []plan.PhaseTime `json:"phases,omitempty"`
+	Effort plan.Effort      `json:"effort,omitempty"` // of getting it; "" for the captured schedule and bounds
+	// PeakMemory is the most memory that a rank holds at a time, as a difference to the captured schedule;
+	// a lower bound without what MemoryLacks names.
+	PeakMemory  int64    `json:"peak_memory_bytes"`
+	MemoryLacks []string `json:"peak_memory_lacks,omitempty"`
+	Bubble      float64  `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks wait or have nothing to do, their mean
+	Limit       string   `json:"limited_by,omitempty"`
+	RankEnds    []int64  `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
@@ -142,6 +148,8 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
 	}
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
+	schedules, _ := pipeline.Settings(w)
+	r.pipeline = schedules != nil
 	rest := slices.Clone(sel)
 	if first >= 0 {
 		rest = slices.Delete(rest, first, first+1)
@@ -183,6 +191,11 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 		}
 		sel = append(sel, serving...)
 	}
+	schedules, err := engines.OfPipelines(r.workload, false)
+	if err != nil {
+		return err
+	}
+	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		return loop && !s.Strategy.Exact || s.Strategy.Exact && !r.Verdict.HostBound
 	})
@@ -254,7 +267,11 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 	row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
 	row.Limit = explain.LimitOf(r.workload, out, row.Times)
 	row.Memory = explain.MemoryByCause(r.workload, out)
-	row.Change, row.Confidence, row.Chance, row.Kept = p.Change, p.Confidence, p.Confidence.Chance, out.Kept
+	row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
+	if total := row.Total(); r.pipeline && total > 0 {
+		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
+	}
+	row.PeakMemory, row.MemoryLacks = out.Memory.Bytes, out.Memory.Lacks
 	switch {
 	case out.Strategy.Future:
 		row.bound = "no hardware yet"

@@ -27,6 +27,9 @@ type Row struct {
 	Copies      int64   `parquet:"copies_ns"`
 	Idle        int64   `parquet:"idle_ns"`
 	Hidden      int64   `parquet:"hidden_ns"`
+	PeakMemory  int64   `parquet:"peak_memory_bytes"` // difference to the captured schedule
+	MemoryLeast bool    `parquet:"peak_memory_least"` // it is a lower bound
+	Bubble      float64 `parquet:"bubble_share"`      // of a pipeline
 	Limit       string  `parquet:"limited_by,dict"`
 	PFaster     float64 `parquet:"p_faster"` // probability of at least 1 % less time than the captured schedule
 	Error       float64 `parquet:"error"`    // half the 80 % interval of change
@@ -52,7 +55,7 @@ func (r *Replayed) Table() iter.Seq[Row] {
 			}
 			if !yield(Row{
 				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
-				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
+				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
 				plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
 			}) {
 				return

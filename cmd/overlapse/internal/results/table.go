@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A column is one of a result's table, which the terminal and Markdown show. Columns without a
@@ -34,6 +35,12 @@ func (r *Replayed) columns(page bool) []column {
 		{"faster", func(row *replayRow) any { return unless(row.Error == 0, verdict.PercentOf(row.PFaster)) }},
 		{"effort", func(row *replayRow) any { return string(row.Effort) }},
 	}
+	if r.pipeline {
+		list = append(list,
+			column{"bubble", func(row *replayRow) any { return unless(!row.Applies, fmt.Sprintf("%.1f %%", 100*row.Bubble)) }},
+			column{"sends", func(row *replayRow) any { return unless(!row.Applies, words.Micros(row.Transfer)) }})
+	}
+	list = append(list, column{"memory", func(row *replayRow) any { return MemoryText(row.PeakMemory, row.MemoryLacks) }})
 	for _, row := range r.Rows {
 		if x := row.WhatIf; x != nil {
 			list = append(list, column{x.Name, func(row *replayRow) any {
@@ -81,6 +88,22 @@ func unless(empty bool, cell string) any {
 		return ""
 	}
 	return cell
+}
+
+// MemoryText is a difference of the most memory that a rank holds, "≥" before a lower bound; "" for
+// none.
+func MemoryText(bytes int64, lacks []string) string {
+	switch {
+	case bytes > 0 && len(lacks) > 0:
+		return "≥ +" + layout.Bytes(bytes)
+	case bytes > 0:
+		return "+" + layout.Bytes(bytes)
+	case len(lacks) > 0:
+		return "unknown"
+	case bytes < 0:
+		return "-" + layout.Bytes(-bytes)
+	}
+	return ""
 }
 
 // given reports whether a row is the captured schedule, without settings.

@@ -22,7 +22,7 @@ import (
 
 // Version is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
 // is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
-const Version = 2
+const Version = 3
 
 // VersionKey has the version in the metadata of a Parquet file.
 const VersionKey = "overlapse.schema"

@@ -1,0 +1,288 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The orders of a pipeline's schedules, for p stages and n micro-batches. Stage numbers begin at
+// the stage that reads the input.
+
+// A part is what a stage computes for a micro-batch.
+type part uint8
+
+const (
+	forward part = iota
+	backward
+	weights // gradients of weights, where backward makes only those of inputs
+)
+
+// A chunk is one part of one micro-batch on one rank.
+type chunk struct {
+	part  part
+	micro int
+	layer int  // interleaved: which of the rank's groups of layers, from the input on
+	way   int  // dualpipe: 1 for micro-batches that begin at the last rank
+	split bool // backward: without the gradients of weights, which are a chunk of their own
+}
+
+// An order is what a rank runs, one after another; two chunks of one step alternate.
+type order [][]chunk
+
+func (o *order) add(c ...chunk) { *o = append(*o, c) }
+
+// A shape is what orders depend on.
+type shape struct {
+	stages, micros, groups int
+	forwardOnly            bool
+	times                  [][3]trace.Time // by stage: forward, gradients of inputs, gradients of weights
+}
+
+// inOrder is GPipe's and 1F1B's order on a stage (PipeDream-Flush; Megatron-LM, section 2.2):
+// ahead micro-batches go forward before the first comes back.
+func (s *shape) inOrder(ahead int) (o order) {
+	for i := range s.micros + ahead {
+		if i < s.micros {
+			o.add(chunk{part: forward, micro: i})
+		}
+		if i >= ahead && !s.forwardOnly {
+			o.add(chunk{part: backward, micro: i - ahead})
+		}
+	}
+	return o
+}
+
+// interleaved is Megatron-LM's order with several groups of layers on each rank (section 2.2.2):
+// micro-batches pass a group in sets of as many as there are stages.
+func (s *shape) interleaved(stage int) (o order) {
+	p, v := s.stages, s.groups
+	all := s.micros * v
+	at := func(k int, c chunk) chunk {
+		c.micro, c.layer = k/(p*v)*p+k%p, k%(p*v)/p
+		if c.part == backward {
+			c.layer = v - 1 - c.layer
+		}
+		return c
+	}
+	ahead := min(all, 2*(p-stage-1)+(v-1)*p)
+	for i := range all + ahead {
+		if i < all {
+			o.add(at(i, chunk{part: forward}))
+		}
+		if i >= ahead && !s.forwardOnly {
+			o.add(at(i-ahead, chunk{part: backward}))
+		}
+	}
+	return o
+}
+
+// zeroBubble is an order in which the gradients of weights, which nothing waits for, fill the
+// pauses (Zero Bubble Pipeline Parallelism, sections 2 and 3): of what is ready a stage runs
+// gradients of inputs first, then forward as far as most micro-batches may be in memory, then
+// gradients of weights. With most = p and equal times it is ZB-H1, with 2p-1 ZB-H2.
+func (s *shape) zeroBubble(most int) []order {
+	type state struct {
+		order
+		free   trace.Time
+		next   [3]int
+		ready  [2][]trace.Time // by micro-batch: when the input of forward, or of backward, is there
+		isLast bool
+		last   part // but weights
+	}
+	stages := make([]state, s.stages)
+	for i := range stages {
+		x := &stages[i]
+		x.isLast = i == s.stages-1
+		for part := range x.ready {
+			x.ready[part] = slices.Repeat([]trace.Time{trace.Infinity}, s.micros)
+		}
+	}
+	stages[0].ready[forward] = make([]trace.Time, s.micros)
+	starts := func(x *state) (what part, at trace.Time) {
+		wanted := []part{backward, forward, weights}
+		full := x.next[forward] < s.micros && x.next[forward]-x.next[weights] >= most
+		switch {
+		case x.last != backward:
+		case full && x.next[weights] < x.next[backward]:
+			wanted = []part{weights, backward, forward}
+		default:
+			wanted = []part{forward, backward, weights}
+		}
+		what, at = weights, trace.Infinity
+		for _, k := range wanted {
+			n, t := x.next[k], trace.Infinity
+			switch {
+			case n == s.micros || k == forward && full:
+			case k == weights && n < x.next[backward]:
+				t = x.free
+			case k != weights:
+				t = max(x.free, x.ready[k][n])
+			}
+			if t < at {
+				what, at = k, t
+			}
+		}
+		return what, at
+	}
+	for range 3 * s.micros * s.stages {
+		best, what, at := 0, weights, trace.Infinity
+		for i := range stages {
+			if k, t := starts(&stages[i]); t < at {
+				best, what, at = i, k, t
+			}
+		}
+		x, n := &stages[best], stages[best].next[what]
+		x.next[what], x.free = n+1, at+s.times[best][what]
+		if what != weights {
+			x.last = what
+		}
+		x.add(chunk{part: what, micro: n, split: what == backward})
+		switch {
+		case what == forward && x.isLast:
+			x.ready[backward][n] = x.free
+		case what == forward:
+			stages[best+1].ready[forward][n] = x.free
+		case what == backward && best > 0:
+			stages[best-1].ready[backward][n] = x.free
+		}
+	}
+	orders := make([]order, s.stages)
+	for i := range stages {
+		orders[i] = stages[i].order
+	}
+	return orders
+}
+
+// dualPipe is DeepSeek-V3's order (section 3.2.1 and Table 2; deepseek-ai/DualPipe): micro-batches
+// enter at both ends, so that every rank has two stages, and forward of one direction runs with
+// backward of the other.
+func (s *shape) dualPipe(rank int) (o order) {
+	half, fromEnd := s.stages/2, min(rank, s.stages-1-rank)
+	swap := 0
+	if rank >= half { // its own direction 0 is the one that begins nearer to it
+		swap = 1
+	}
+	next := map[chunk]int{} // by part and way: the next micro-batch
+	take := func(k part, way int) chunk {
+		c := chunk{part: k, way: way ^ swap}
+		n := next[c]
+		next[c]++
+		c.micro = n
+		return c
+	}
+	var late []chunk // gradients of weights that are left for later
+	split := func(way int) {
+		b := take(backward, way)
+		b.split = true
+		o.add(b)
+		late = append(late, chunk{part: weights, micro: b.micro, way: b.way})
+	}
+	leftover := func() {
+		o.add(late[0])
+		late = late[1:]
+	}
+	whole := func(way int) { o.add(take(backward, way)) }
+	both := func(f, b int) { o.add(take(forward, f), take(backward, b)) }
+	middle := fromEnd == half-1
+	for range 2 * (half - fromEnd - 1) {
+		o.add(take(forward, 0))
+	}
+	for range fromEnd + 1 {
+		o.add(take(forward, 0))
+		o.add(take(forward, 1))
+	}
+	for range half - fromEnd - 1 {
+		split(1)
+		leftover()
+		o.add(take(forward, 1))
+	}
+	for i := range s.micros/2 - s.stages + fromEnd + 1 {
+		if i == 0 && middle { // the other end waits for this forward
+			o.add(take(forward, 0))
+			whole(1)
+		} else {
+			both(0, 1)
+		}
+		both(1, 0)
+	}
+	for range half - fromEnd - 1 {
+		whole(1)
+		both(1, 0)
+	}
+	zero := false
+	for i := range fromEnd + 1 {
+		for way := 1; way >= 0; way-- {
+			zero = zero || i == (fromEnd+1)/2 && fromEnd%2 == way
+			if zero {
+				split(way)
+			} else {
+				whole(way)
+			}
+		}
+	}
+	for range half - fromEnd - 1 {
+		leftover()
+		split(0)
+	}
+	for len(late) > 0 {
+		leftover()
+	}
+	return o
+}
+
+// orders are those of a schedule, by stage, and the reason why there are none.
+func (s *shape) orders(schedule string) (list []order, why string) {
+	p, n := s.stages, s.micros
+	if s.forwardOnly && (schedule == "zb" || schedule == "zb2" || schedule == "dualpipe") {
+		return nil, fmt.Sprintf("schedule=%s moves gradients, and the trace has no backward", schedule)
+	}
+	switch schedule {
+	case "zb":
+		return s.zeroBubble(p), ""
+	case "zb2":
+		return s.zeroBubble(2*p - 1), ""
+	case "interleaved":
+		if n%p != 0 {
+			return nil, fmt.Sprintf("schedule=interleaved runs micro-batches in sets of %d, one for each stage, and there are %d", p, n)
+		}
+	case "dualpipe":
+		if p%2 != 0 || n%2 != 0 || n < 2*p {
+			return nil, fmt.Sprintf("schedule=dualpipe needs an even number of stages and of micro-batches, at least two for each stage: there are %d and %d", p, n)
+		}
+	}
+	for stage := range p {
+		switch schedule {
+		case "gpipe":
+			list = append(list, s.inOrder(n-1))
+		case "1f1b":
+			list = append(list, s.inOrder(min(p-1-stage, n)))
+		case "interleaved":
+			list = append(list, s.interleaved(stage))
+		case "dualpipe":
+			list = append(list, s.dualPipe(stage))
+		}
+	}
+	return list, ""
+}
+
+// inFlight is the most micro-batches' groups of layers of which a rank holds activations at a
+// time: from their forward until their gradients are made.
+func (o order) inFlight() (most int) {
+	n := 0
+	for _, step := range o {
+		done := 0
+		for _, c := range step {
+			switch {
+			case c.part == forward:
+				n++
+			case c.part == weights || !c.split:
+				done++
+			}
+		}
+		most = max(most, n)
+		n -= done
+	}
+	return most
+}

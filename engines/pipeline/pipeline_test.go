@@ -1,0 +1,272 @@
+package pipeline_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A made is a pipeline of equal stages in GPipe's order: layers of a stage are a GEMM of us µs in
+// forward and, in backward, one for the input and one for the weights.
+type made struct {
+	stages, micros, layers int
+	us                     trace.Time
+	inference, ring, data  bool  // data: what operations read is recorded
+	rows                   int64 // of a micro-batch; 0: 1024
+}
+
+const messageTime = 1000 // ns
+
+func (s made) build(t *testing.T) *workload.Workload {
+	t.Helper()
+	var b trace.Builder
+	w := &workload.Workload{World: s.stages, Captured: s.stages}
+	group := b.AddGroup(trace.Group{Name: "0", Size: s.stages})
+	for r := range s.stages {
+		b.AddRank(trace.Rank{ID: r, World: s.stages})
+		w.Ranks, w.Rows, w.Copies = append(w.Ranks, nil), append(w.Rows, int32(r)), append(w.Copies, false)
+	}
+	rows := s.rows
+	if rows == 0 {
+		rows = 1024
+	}
+	now := make([]trace.Time, s.stages)
+	last := make([]int32, s.stages)
+	arrived := map[[3]int]trace.Time{} // part, micro-batch, stage
+	messages := map[[3]int]int32{}
+	var ops [][]workload.Op
+	for range s.stages {
+		ops = append(ops, nil)
+	}
+	add := func(r int, name string, kind trace.Kind, took trace.Time, shape workload.Shape, back bool, coll int32) {
+		op := workload.Op{
+			Rank: r, Kind: kind, Queue: 7, Collective: coll, Issued: trace.Infinity, Step: -1, Start: now[r], End: now[r] + took, Backward: back,
+			Kernel: &workload.Kernel{Name: name, Shape: shape, Tiling: workload.Tiling{WGs: 120}, Footprint: program.Footprint{Threads: 256, Registers: 32}},
+		}
+		if kind == trace.Collective {
+			op.Queue, op.Tiling.WGs = 19, 1
+		}
+		now[r] = op.End
+		ops[r] = append(ops[r], op)
+	}
+	message := func(r, peer int, key [3]int, receives bool) {
+		row, ok := messages[key]
+		if !ok {
+			row = int32(len(w.Collectives))
+			messages[key] = row
+			w.Collectives = append(w.Collectives, workload.Collective{Op: trace.SendRecv, Group: group, Bytes: 1 << 20, In: 1 << 20, Out: 1 << 20, Channels: 1})
+		}
+		took := trace.Time(messageTime)
+		if receives {
+			took = max(took, arrived[key]-now[r])
+		} else {
+			arrived[key] = now[r] + messageTime
+		}
+		add(r, fmt.Sprintf("SendRecv peer %d", peer), trace.Collective, took, workload.Shape{}, false, row)
+	}
+	gemm := func(r int, name string, m, n, k int64, back bool) {
+		add(r, name, trace.Compute, s.us*1000, workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, back, -1)
+	}
+	for i := range s.micros {
+		for r := range s.stages {
+			if r > 0 || s.ring {
+				message(r, (r+s.stages-1)%s.stages, [3]int{0, i, r}, true)
+			}
+			for range s.layers {
+				gemm(r, "forward", rows, 4096, 2048, false)
+			}
+			if r < s.stages-1 || s.ring {
+				message(r, (r+1)%s.stages, [3]int{0, i, (r + 1) % s.stages}, false)
+			}
+		}
+	}
+	for i := range s.micros {
+		for r := s.stages - 1; r >= 0 && !s.inference; r-- {
+			if r < s.stages-1 {
+				message(r, r+1, [3]int{1, i, r}, true)
+			}
+			for range s.layers {
+				gemm(r, "inputs", rows, 2048, 4096, true)
+				gemm(r, "weights", 4096, 2048, rows, true)
+			}
+			if r > 0 {
+				message(r, r-1, [3]int{1, i, r - 1}, false)
+			}
+		}
+	}
+	at := map[string]int32{}
+	reads := func(from int32) workload.Edge {
+		return workload.Edge{Op: from, Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: 2 << 20}
+	}
+	for r := range ops {
+		var forward []int32
+		grad, backs := int32(-1), 0
+		for i, op := range ops[r] {
+			op.ID = int32(len(w.Ops))
+			if i > 0 {
+				op.After = []workload.Dep{{Op: last[r], Why: workload.HostWait}}
+			}
+			var flow []workload.Edge
+			switch {
+			case op.Name == "forward":
+				if len(forward)%s.layers > 0 {
+					flow = append(flow, reads(last[r]))
+				}
+				forward = append(forward, op.ID)
+			case op.Name == "inputs":
+				if grad >= 0 {
+					flow = append(flow, reads(grad))
+				}
+			case op.Name == "weights":
+				layer := backs/s.layers*s.layers + s.layers - 1 - backs%s.layers
+				flow = append(flow, reads(forward[layer]))
+				if grad >= 0 {
+					flow = append(flow, reads(grad))
+				}
+				backs++
+				grad = last[r]
+			case len(forward) == s.micros*s.layers: // a message of backward
+				if backs > 0 && grad >= 0 {
+					flow = append(flow, reads(grad))
+				}
+				grad = op.ID
+			}
+			if s.data {
+				w.Flow = append(w.Flow, flow)
+			}
+			last[r] = op.ID
+			row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None, Stream: op.Queue})
+			if op.Collective >= 0 {
+				peer := int32(-1)
+				fmt.Sscanf(op.Name, "SendRecv peer %d", &peer)
+				b.Run.Kernels[row].Comm = b.AddComm(trace.Comm{Op: trace.SendRecv, Group: group, In: 1 << 20, Out: 1 << 20, Peer: peer})
+				c := &w.Collectives[op.Collective]
+				c.Members = append(c.Members, op.ID)
+			}
+			b.Add(trace.Span{
+				Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
+				Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(r), ID: op.Queue, Peer: trace.None}),
+			})
+			at[fmt.Sprint(r, op.Start, op.Kind)] = op.ID
+			w.Ops, w.Ranks[r] = append(w.Ops, op), append(w.Ranks[r], op.ID)
+		}
+	}
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		for _, id := range c.Members {
+			c.Arrive, c.Depart = max(c.Arrive, w.Ops[id].Start), w.Ops[id].End
+		}
+		c.Shortest = messageTime
+	}
+	w.Run = b.Finish(trace.Options{Name: "pipeline", KeepZero: true})
+	for i, sp := range w.Run.Spans {
+		w.Ops[at[fmt.Sprint(w.Run.RankOf(sp), sp.Start, sp.Kind)]].Span = trace.SpanID(i)
+	}
+	return w
+}
+
+func outcome(t *testing.T, w *workload.Workload, settings string) compare.Outcome {
+	t.Helper()
+	return enginetest.Outcome(t, w, plantest.H200(t, max(2, w.World)), "multistream", enginetest.Settings(settings))
+}
+
+// Simulated, stages of equal times have the published bubbles; messages, gaps and events add less
+// than one in a hundred.
+func TestStepsHaveThePublishedBubbles(t *testing.T) {
+	const p, n, layers, us = 4, 8, 4, 1000
+	w := made{stages: p, micros: n, layers: layers, us: us}.build(t)
+	chunk := float64(layers * us)
+	for settings, want := range map[string]float64{
+		"schedule=gpipe":                  (n + p - 1) * 3 * chunk,
+		"schedule=1f1b":                   (n + p - 1) * 3 * chunk,
+		"schedule=interleaved":            n*3*chunk + (p-1)*3*chunk/2,
+		"schedule=interleaved:groups=4":   n*3*chunk + (p-1)*3*chunk/4,
+		"schedule=zb":                     n*3*chunk + (p-1)*chunk,
+		"schedule=zb2":                    n*3*chunk + (p-1)*chunk, // of one iteration: the last stage begins p-1 chunks late
+		"schedule=dualpipe":               n*3*chunk + (p/2-1)*(3+2-3)*chunk,
+		"schedule=1f1b:microbatches=4":    (4 + p - 1) * 3 * 2 * chunk,
+		"schedule=1f1b:microbatches=16":   (16 + p - 1) * 2.5 * chunk, // half the rows are half the workgroups and take as long; half the rows to sum over, half
+		"schedule=gpipe:microbatches=100": 0,
+	} {
+		out := outcome(t, w, settings)
+		if want == 0 {
+			if !strings.Contains(out.Why, "multiple") {
+				t.Errorf("%s: %q", settings, out.Why)
+			}
+			continue
+		}
+		if out.Why != "" {
+			t.Errorf("%s: %s", settings, out.Why)
+			continue
+		}
+		if got := float64(out.Time) / 1000; math.Abs(got/want-1) > 0.01 {
+			t.Errorf("%s: %.0f µs, not %.0f", settings, got, want)
+		}
+	}
+}
+
+// What a capture does not show is refused with the reason.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		made
+		settings, why string
+	}{
+		{made{stages: 4, micros: 4, layers: 2, us: 100, inference: true}, "schedule=zb", "no backward"},
+		{made{stages: 4, micros: 8, layers: 3, us: 100}, "schedule=interleaved", "3 layers"},
+		{made{stages: 4, micros: 8, layers: 2, us: 100, rows: 4096}, "schedule=zb", "as many rows (4096)"},
+		{made{stages: 4, micros: 4, layers: 2, us: 100}, "schedule=dualpipe", "at least two for each stage"},
+		{made{stages: 4, micros: 4, layers: 2, us: 100, inference: true, ring: true}, "schedule=1f1b", "in a ring"},
+		{made{stages: 4, micros: 6, layers: 2, us: 100}, "schedule=interleaved", "sets of 4"},
+		{made{stages: 4, micros: 4, layers: 2, us: 100}, "schedule=1f1b:bucket_mb=25", "not planned together"},
+	} {
+		if out := outcome(t, c.build(t), c.settings); !strings.Contains(out.Why, c.why) {
+			t.Errorf("%+v %s: %q lacks %q", c.made, c.settings, out.Why, c.why)
+		}
+	}
+	none := plantest.MoeDown.Build(t)
+	if out := outcome(t, none, "schedule=1f1b"); !strings.Contains(out.Why, "no pipeline") {
+		t.Errorf("a loop: %q", out.Why)
+	}
+	silent := made{stages: 2, micros: 2, layers: 1, us: 100}.build(t)
+	for i := range silent.Run.Comms {
+		silent.Run.Comms[i].Peer = trace.None
+	}
+	if out := outcome(t, silent, "schedule=1f1b"); !strings.Contains(out.Why, "does not say which rank") {
+		t.Errorf("unknown peers: %q", out.Why)
+	}
+}
+
+// A micro-batch keeps 8 MiB on each stage; GPipe, as captured, holds eight of them.
+func TestMemoryOfPipelines(t *testing.T) {
+	const p, n, layers, act = 4, 8, 4, 4 * 2
+	data := made{stages: p, micros: n, layers: layers, us: 100, rows: 4096, data: true}.build(t) // sizes do not tell the halves of backward
+	sizes := made{stages: p, micros: n, layers: layers, us: 100}.build(t)
+	for settings, want := range map[string]float64{
+		"schedule=gpipe":                0,
+		"schedule=1f1b":                 p*act - n*act,
+		"schedule=1f1b:microbatches=16": p*act/2 - n*act,
+		"schedule=interleaved":          (3*p-1)*act/2 - n*act, // groups of two layers
+		"schedule=zb":                   p*act - n*act,
+		"schedule=zb2":                  (2*p-1)*act - n*act,
+		"schedule=dualpipe":             (p+1)*act - n*act + layers*16, // and the weights of a second stage
+	} {
+		out := outcome(t, data, settings)
+		if got := float64(out.Memory.Bytes) / (1 << 20); out.Why != "" || got != want || (out.Memory.Lacks != nil) != strings.Contains(settings, "dualpipe") {
+			t.Errorf("%s: %.1f MiB, lacks %q, not %.1f %s", settings, got, out.Memory.Lacks, want, out.Why)
+		}
+		// Without data, what a stage receives is kept at least; what fewer save is not known.
+		if out := outcome(t, sizes, settings); out.Memory.Lacks == nil || out.Why != "" {
+			t.Errorf("%s from sizes: lacks %q %s", settings, out.Memory.Lacks, out.Why)
+		} else if got := float64(out.Memory.Bytes) / (1 << 20); settings == "schedule=1f1b" && got != 0 || settings == "schedule=dualpipe" && got != layers*16 {
+			t.Errorf("%s from sizes: %.1f MiB", settings, got)
+		}
+	}
+}

@@ -1,0 +1,344 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A reading is what a capture shows of its pipeline: which rank has which stage, and which
+// operations are forward and backward of which micro-batch. Messages between stages, and
+// changes between forward and backward, end a micro-batch's chunk:
+//
+//	stage 0 |F0|send|F1|send|  recv|B0|F2|send|recv|B1|...
+//	stage 1 |recv|F0|B0|send|recv|F1|B1|send|...
+type reading struct {
+	w      *workload.Workload
+	stage  []int    // by rank
+	chain  []int    // by rank: which of several pipelines beside each other, of data or tensor parallelism
+	ranks  [][]int  // by chain and stage
+	rounds [][]work // by iteration and rank
+
+	messages    [][]int32 // by rank: sends and receives
+	micros      int
+	forwardOnly bool
+	named       bool       // the names of kernels tell which multiply matrices
+	bytes       int64      // of a message
+	alone       trace.Time // of a message
+}
+
+// A work is an iteration of a rank. Operations are in order of issue.
+type work struct {
+	order                   // of the chunks, as captured
+	head, tail []int32      // in front of the first micro-batch and behind the last
+	chunks     [2][][]int32 // forward and backward of each micro-batch
+}
+
+// read finds the pipeline of a capture. It returns the reason why there is none that can be
+// planned anew, or "".
+func read(w *workload.Workload) (rd *reading, why string) {
+	rd = &reading{w: w, named: slices.ContainsFunc(w.Ops, func(o workload.Op) bool { return o.Matrix() }), messages: make([][]int32, w.World), stage: slices.Repeat([]int{-1}, w.World), chain: make([]int, w.World)}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; rd.isMessage(op) {
+			rd.messages[op.Rank] = append(rd.messages[op.Rank], op.ID)
+		}
+	}
+	switch without := slices.IndexFunc(rd.messages, func(ids []int32) bool { return len(ids) == 0 }); {
+	case !slices.ContainsFunc(rd.messages, func(ids []int32) bool { return len(ids) > 0 }):
+		return nil, "no stage sends to another: the trace has no pipeline"
+	case w.Captured < w.World || without >= 0:
+		return nil, fmt.Sprintf("a rank of every stage is needed, and rank %d was not captured or sends nothing", max(0, without, slices.Index(w.Copies, true)))
+	}
+	if why := rd.findStages(); why != "" {
+		return nil, why
+	}
+	if why := rd.findChunks(); why != "" {
+		return nil, why
+	}
+	rd.measure()
+	return rd, ""
+}
+
+// isMessage reports whether an operation is a send or a receive.
+func (rd *reading) isMessage(op *workload.Op) bool {
+	return op.Collective >= 0 && rd.w.Collectives[op.Collective].Op == trace.SendRecv
+}
+
+// computes reports whether an operation is one of those that a stage consists of: GEMMs and
+// attention or, where the names show none, any kernel.
+func (rd *reading) computes(op *workload.Op) bool {
+	return op.Kind == trace.Compute && (op.Matrix() || !rd.named)
+}
+
+// findStages orders the ranks: what a rank runs first is behind the first message of the stage
+// before it; the first stage computes in front of its first message.
+func (rd *reading) findStages() string {
+	next, before := map[int]int{}, slices.Repeat([]int{-1}, rd.w.World)
+	for rank := range before {
+		for _, id := range plan.IssueOrder(rd.w, rank) {
+			op := &rd.w.Ops[id]
+			if rd.computes(op) {
+				break
+			}
+			if !rd.isMessage(op) {
+				continue
+			}
+			c := rd.w.Run.Comm(rd.w.Run.Spans[op.Span])
+			if c == nil || c.Peer < 0 || int(c.Peer) >= rd.w.World {
+				return fmt.Sprintf("the trace does not say which rank the first message of rank %d comes from", rank)
+			}
+			if other, ok := next[int(c.Peer)]; ok {
+				return fmt.Sprintf("ranks %d and %d both begin with a message of rank %d, which no pipeline does", other, rank, c.Peer)
+			}
+			before[rank], next[int(c.Peer)] = int(c.Peer), rank
+			break
+		}
+	}
+	for rank, b := range before {
+		if b >= 0 {
+			continue
+		}
+		chain := []int{rank}
+		for at, ok := next[rank]; ok; at, ok = next[at] {
+			chain = append(chain, at)
+		}
+		for stage, r := range chain {
+			rd.stage[r], rd.chain[r] = stage, len(rd.ranks)
+		}
+		rd.ranks = append(rd.ranks, chain)
+	}
+	for rank, stage := range rd.stage {
+		switch {
+		case stage < 0:
+			return fmt.Sprintf("every rank receives before it computes, in a ring with rank %d: messages of a ring, or of a pipeline that is interleaved already, are not planned anew", rank)
+		case len(rd.ranks[rd.chain[rank]]) < 2 || len(rd.ranks[rd.chain[rank]]) != len(rd.ranks[0]):
+			return fmt.Sprintf("the pipeline of rank %d has %d stages, that of rank %d has %d", rank, len(rd.ranks[rd.chain[rank]]), rd.ranks[0][0], len(rd.ranks[0]))
+		}
+	}
+	return ""
+}
+
+// findChunks finds the micro-batches of every iteration and rank.
+func (rd *reading) findChunks() string {
+	of, n := workload.IterationsOf(rd.w)
+	rd.rounds = make([][]work, max(1, n))
+	for i := range rd.rounds {
+		rd.rounds[i] = make([]work, rd.w.World)
+	}
+	for rank := range rd.w.World {
+		parts, at := make([][]int32, len(rd.rounds)), 0
+		for _, id := range plan.IssueOrder(rd.w, rank) {
+			at = max(at, int(of[id]))
+			parts[at] = append(parts[at], id)
+		}
+		for i, ids := range parts {
+			rd.rounds[i][rank] = rd.workOf(ids)
+		}
+	}
+	first := &rd.rounds[0][0]
+	rd.micros, rd.forwardOnly = len(first.chunks[forward]), len(first.chunks[backward]) == 0
+	for i := range rd.rounds {
+		for rank := range rd.rounds[i] {
+			x := &rd.rounds[i][rank]
+			if f, b := len(x.chunks[forward]), len(x.chunks[backward]); f == 0 || f != rd.micros || b != f && !rd.forwardOnly || b > 0 && rd.forwardOnly {
+				return fmt.Sprintf("rank %d runs %d forward and %d backward between its messages in an iteration, and rank 0 runs %d and %d: micro-batches cannot be told apart",
+					rank, f, b, rd.micros, len(first.chunks[backward]))
+			}
+		}
+	}
+	return ""
+}
+
+// workOf divides a rank's operations of an iteration.
+func (rd *reading) workOf(ids []int32) (x work) {
+	var now []int32 // of the current chunk
+	computes, back, chunks := false, false, (*[][]int32)(nil)
+	end := func() {
+		switch {
+		case computes:
+			k := forward
+			if back {
+				k = backward
+			}
+			chunks = &x.chunks[k]
+			x.add(chunk{part: k, micro: len(*chunks)})
+			*chunks = append(*chunks, now)
+		case chunks == nil:
+			x.head = append(x.head, now...)
+		default: // a few operations between messages
+			last := len(*chunks) - 1
+			(*chunks)[last] = append((*chunks)[last], now...)
+		}
+		now, computes = nil, false
+	}
+	for i, id := range ids {
+		op := &rd.w.Ops[id]
+		switch {
+		case rd.isMessage(op):
+			end()
+			continue
+		case op.Optimizer:
+			end()
+			x.tail = append(x.tail, slices.DeleteFunc(slices.Clone(ids[i:]), func(id int32) bool { return rd.isMessage(&rd.w.Ops[id]) })...)
+			return x
+		case rd.computes(op):
+			if computes && op.Backward != back {
+				end()
+			}
+			computes, back = true, op.Backward
+		}
+		now = append(now, id)
+	}
+	if computes {
+		end()
+	}
+	x.tail = now
+	return x
+}
+
+// measure finds what a message carries and how long it takes: the shortest stay of any of its
+// kernels, since the others waited.
+func (rd *reading) measure() {
+	for i := range rd.w.Collectives {
+		c := &rd.w.Collectives[i]
+		if c.Op != trace.SendRecv || c.Bytes < rd.bytes {
+			continue
+		}
+		if c.Bytes > rd.bytes {
+			rd.bytes, rd.alone = c.Bytes, trace.Infinity
+		}
+		for _, id := range c.Members {
+			rd.alone = min(rd.alone, rd.w.Ops[id].Dur())
+		}
+	}
+}
+
+// split divides backward of a micro-batch into what the gradient that is sent on depends on, and
+// the gradients of weights. Recorded data tell: nothing that multiplies matrices, and no message,
+// reads a gradient of weights. Else shapes do: it sums over the rows of the activations.
+func (rd *reading) split(round, rank, micro int) (inputs, grads []int32, why string) {
+	ids := rd.rounds[round][rank].chunks[backward][micro]
+	late := rd.unread(ids)
+	if late == nil {
+		if late, why = rd.sumsOverRows(ids, rd.rounds[round][rank].chunks[forward][micro]); why != "" {
+			return nil, nil, why
+		}
+	}
+	for _, id := range ids {
+		if late[id] {
+			grads = append(grads, id)
+		} else {
+			inputs = append(inputs, id)
+		}
+	}
+	if len(grads) == 0 || !slices.ContainsFunc(inputs, func(id int32) bool { return rd.computes(&rd.w.Ops[id]) }) {
+		return nil, nil, fmt.Sprintf("rank %d: no kernel of backward is known to make gradients of weights only", rank)
+	}
+	return inputs, grads, ""
+}
+
+// unread are the kernels of a chunk that no later GEMM or attention of it, and no message, depends
+// on; nil: the data that they access are not recorded.
+func (rd *reading) unread(ids []int32) map[int32]bool {
+	if rd.w.Flow == nil {
+		return nil
+	}
+	needed, recorded := map[int32]bool{}, false
+	need := func(id int32) {
+		for _, e := range rd.w.Flow[id] {
+			if e.Recorded() && !e.Reused {
+				needed[e.Op] = true
+			}
+		}
+	}
+	for _, id := range rd.messages[rd.w.Ops[ids[0]].Rank] {
+		need(id)
+	}
+	for i := len(ids) - 1; i >= 0; i-- {
+		op := &rd.w.Ops[ids[i]]
+		if rd.computes(op) {
+			recorded = recorded || rd.w.EvidenceOf(op.ID) > workload.Guessed
+		}
+		if needed[op.ID] || rd.computes(op) || op.Collective >= 0 {
+			need(op.ID)
+		}
+	}
+	if !recorded {
+		return nil
+	}
+	late := map[int32]bool{}
+	for _, id := range ids {
+		late[id] = !needed[id] && rd.w.Ops[id].Collective < 0
+	}
+	return late
+}
+
+// sumsOverRows are the GEMMs of backward that sum over as many rows as the GEMMs of forward have.
+func (rd *reading) sumsOverRows(back, ahead []int32) (late map[int32]bool, why string) {
+	counts, rows := map[int64]int{}, int64(0)
+	for _, id := range ahead {
+		if x := rd.w.Ops[id].Shape; x.Kind == workload.GEMM {
+			if counts[x.M]++; counts[x.M] > counts[rows] {
+				rows = x.M
+			}
+		}
+	}
+	late = map[int32]bool{}
+	for _, id := range back {
+		op := &rd.w.Ops[id]
+		switch x := op.Shape; {
+		case !op.Matrix() || op.Dense && x.Kind != workload.GEMM:
+		case x.Kind != workload.GEMM || rows == 0:
+			return nil, fmt.Sprintf("neither data nor shapes tell whether %s makes a gradient of weights: record an execution trace or shapes (record_shapes=True)", plan.ShortName(op.Name))
+		case x.K == rows && (x.M == rows || x.N == rows):
+			return nil, fmt.Sprintf("whether %s makes a gradient of weights cannot be told from its sizes, since a micro-batch has as many rows (%d) as a layer is wide: record an execution trace", x, rows)
+		case x.K == rows:
+			late[id] = true
+		}
+	}
+	return late, ""
+}
+
+// groups divides a chunk into n parts at the borders of its layers, which are a sequence of
+// kernels that repeats.
+func (rd *reading) groups(ids []int32, n int) (parts [][]int32, why string) {
+	if n < 2 {
+		return [][]int32{ids}, ""
+	}
+	from, period, layers := rd.repeats(ids)
+	if layers < n || layers%n != 0 {
+		return nil, fmt.Sprintf("%d groups of layers: rank %d has %d layers a stage that its kernels show to be equal", n, rd.w.Ops[ids[0]].Rank, layers)
+	}
+	cut := 0
+	for k := range n {
+		to := from + (k+1)*layers/n*period
+		if k == n-1 {
+			to = len(ids)
+		}
+		parts = append(parts, ids[cut:to])
+		cut = to
+	}
+	return parts, ""
+}
+
+// repeats finds the longest part of a chunk that repeats a sequence of kernels, of those of equal
+// length the shortest sequence.
+func (rd *reading) repeats(ids []int32) (from, period, times int) {
+	longest := 0
+	for p := 1; p <= len(ids)/2; p++ {
+		for start, i := 0, 0; i+p < len(ids); i++ {
+			if !rd.w.Alike(ids[i], ids[i+p]) {
+				start = i + 1
+				continue
+			}
+			n := (i - start + 1 + p) / p
+			if hasWork := slices.ContainsFunc(ids[start:start+p], func(id int32) bool { return rd.computes(&rd.w.Ops[id]) }); n > 1 && n*p > longest && hasWork {
+				from, period, times, longest = start, p, n, n*p
+			}
+		}
+	}
+	return from, period, times
+}

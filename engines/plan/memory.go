@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Memory is the most memory that a rank holds at a time, as a difference to that of the captured
+// schedule (rule W20).
+type Memory struct {
+	Bytes  int64    // may be negative
+	Lacks  []string // what it does not count, since the trace does not tell: it is a lower bound then
+	staged int64    // the part of Bytes for buffers (Stage)
+}
+
+// Lack notes something that is not counted, once.
+func (m *Memory) Lack(what string) { m.Lacks = once(m.Lacks, what) }
+
+// Staged counts a buffer for the largest collective of the pairs from the given one on, except for
+// operations that need none.
+func (pl *Planner) Staged(from int, without ...trace.CollectiveOp) {
+	for _, p := range pl.Pairs[from:] {
+		for _, link := range p.Links() {
+			if link.Coll != nil && !slices.Contains(without, link.Coll.Op) {
+				pl.Stage(link.Coll)
+			}
+		}
+	}
+}
+
+// Stage counts a buffer as large as a collective, which all that need one use one after another.
+func (pl *Planner) Stage(c *workload.Collective) {
+	if c.Guessed || c.Bytes == 0 {
+		pl.Memory.Lack("buffers of collectives of unknown size")
+		return
+	}
+	more := max(0, c.Bytes-pl.Memory.staged)
+	pl.Memory.Bytes, pl.Memory.staged = pl.Memory.Bytes+more, pl.Memory.staged+more
+}
+
+// pool counts the memory of a graph that a strategy captures: what a step allocates beyond what it
+// begins with stays the graph's own, beside what the steps before it took.
+func (pl *Planner) pool() {
+	if !pl.Graph || !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return !op.Graph && op.Kind == trace.Compute }) {
+		return
+	}
+	grows := int64(-1)
+	for _, ids := range pl.Workload.Ranks {
+		if from, _, ok := pl.levels(ids); ok {
+			grows = max(grows, CapturedPeak(pl.Workload)-from)
+		}
+	}
+	if grows < 0 {
+		pl.Memory.Lack("the graph's pool")
+		return
+	}
+	pl.Memory.Bytes += grows
+}
+
+// CapturedPeak is the most memory that a captured rank held, as its framework's allocator recorded;
+// 0: not recorded.
+func CapturedPeak(w *workload.Workload) (most int64) {
+	for i := range w.Run.Ranks {
+		for _, x := range w.Run.Ranks[i].Memory {
+			most = max(most, x.Bytes)
+		}
+	}
+	return most
+}
+
+// TooMuch says that a schedule does not fit into a limit, or "". Without records of the capture's own
+// memory only what it takes more counts.
+func (m *Memory) TooMuch(w *workload.Workload, limit int64) string {
+	captured := CapturedPeak(w)
+	if limit == 0 || m.Bytes <= 0 || captured+m.Bytes <= limit {
+		return ""
+	}
+	gib := func(n int64) float64 { return float64(n) / (1 << 30) }
+	if captured == 0 {
+		return fmt.Sprintf("takes %.2f GiB more than the captured schedule, whose own memory is not recorded: more than the limit of %.2f GiB", gib(m.Bytes), gib(limit))
+	}
+	return fmt.Sprintf("takes %.2f GiB, %.2f more than the captured schedule: more than the limit of %.2f GiB", gib(captured+m.Bytes), gib(m.Bytes), gib(limit))
+}
+
+// levels are the recorded memory of a rank when its host issues the first and the last of some
+// operations.
+func (pl *Planner) levels(ids []int32) (from, to int64, ok bool) {
+	if len(ids) == 0 || len(pl.Workload.Rows) <= pl.Workload.Ops[ids[0]].Rank {
+		return 0, 0, false
+	}
+	op, last := &pl.Workload.Ops[ids[0]], &pl.Workload.Ops[ids[len(ids)-1]]
+	all := pl.Workload.Run.Ranks[pl.Workload.Rows[op.Rank]].Memory
+	if len(all) == 0 || op.Issued == trace.Infinity || last.Issued == trace.Infinity {
+		return 0, 0, false
+	}
+	at := func(t trace.Time) int64 {
+		i, found := slices.BinarySearchFunc(all, t, func(x trace.MemoryLevel, t trace.Time) int { return cmp.Compare(x.At, t) })
+		if !found {
+			i--
+		}
+		return all[max(0, i)].Bytes
+	}
+	return at(op.Issued), at(last.Issued), true
+}
+
+// Saved is what forward of a micro-batch keeps for its backward, by what is read of each operation
+// or, where sizes are not recorded, by the memory that grows meanwhile; in order of issue. It is not
+// all where all is false.
+func (pl *Planner) Saved(ahead, back []int32) (bytes int64, all bool) {
+	w, largest, all := pl.Workload, map[int32]int64{}, true
+	known := false
+	for _, id := range back {
+		if w.Flow == nil {
+			break
+		}
+		for _, e := range w.Flow[id] {
+			if !e.Recorded() || e.Reused || !slices.Contains(ahead, e.Op) {
+				continue
+			}
+			largest[e.Op] = max(largest[e.Op], e.Bytes)
+			known = true
+		}
+	}
+	for _, n := range largest {
+		bytes, all = bytes+n, all && n > 0
+	}
+	if known && all {
+		return bytes, true
+	}
+	if from, to, ok := pl.levels(ahead); ok && len(ahead) > 1 {
+		return max(0, to-from), true
+	}
+	return bytes, false
+}
