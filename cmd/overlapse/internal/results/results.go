@@ -58,6 +58,7 @@ type Replayed struct {
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	predicted  []verdict.Prediction
+	late       *overlap.LateRank // in the capture
 	workload   *workload.Workload
 	scenario   plan.Scenario
 	most       int // spans recorded of one strategy; 0: no bound
@@ -146,6 +147,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	for _, out := range r.Outcomes {
 		r.add(out)
 	}
+	r.late = verdict.LateRank(w, base)
 	r.Judge()
 	return r, nil
 }
@@ -186,7 +188,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 }
 
 // Judge forms the verdict on all rows.
-func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted) }
+func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
 
 // Stopped is the context's error if it ended the replay, else the error itself.
 func Stopped(ctx context.Context, err error) error {
