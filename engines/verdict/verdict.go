@@ -125,7 +125,15 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 		if err != nil || out.Result == nil {
 			return math.NaN()
 		}
-		return float64(plan.StepsOf(changed, out.Result.Run).Mean())
+		ran, _ := plan.StepsOf(changed, out.Result.Run).Ran()
+		switch n := len(ran); n {
+		case 0:
+			return float64(out.Time)
+		case 1:
+			return float64(ran[0].Length())
+		default: // the first has the start of the ranks and a cold host
+			return float64(ran[n-1].End-ran[0].End) / float64(n-1)
+		}
 	}
 	if by := mean(profile.WhatIf{{Name: profile.Balanced, By: profile.ByMedian}})/mean(nil) - 1; !math.IsNaN(by) {
 		late.Balanced = by
