@@ -60,6 +60,7 @@ type Replayed struct {
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	predicted  []verdict.Prediction
+	late       *overlap.LateRank // in the capture
 	workload   *workload.Workload
 	scenario   plan.Scenario
 	pipeline   bool // the trace has one that can be planned anew
@@ -168,6 +169,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	for _, x := range judged {
 		r.add(x)
 	}
+	r.late = verdict.LateRank(w, base)
 	r.Judge()
 	return r, nil
 }
@@ -237,7 +239,7 @@ func (r *Replayed) compare(m machine.Machine, sel []plan.Selection, opts replay.
 }
 
 // Judge forms the verdict on all rows.
-func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted) }
+func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
 
 // Stopped is the context's error if it ended the replay, else the error itself.
 func Stopped(ctx context.Context, err error) error {
