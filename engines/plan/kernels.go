@@ -102,11 +102,13 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
 	}
 	g.Pipe = 1 / together
-	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
+	if op.Shape.Kind == workload.GEMM && (g.rounds == 1 || g.rounds > 1 && pl.Machine.Matmul.Lone.Known()) && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
-		// tiles that share a CU, so CUs with fewer tiles come free earlier (rule G10).
+		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
+		// wave, of which each CU has its share (rules D5 and G10).
 		g.Pipe = max(pl.Machine.LonePipe(t.Depth), g.Pipe)
-		g.Time = trace.Time(float64(g.Time) / (together * g.Pipe))
+		last := float64(CeilDiv(g.WGs-(g.rounds-1)*cus*perCU, cus))
+		g.Time = trace.Time(float64(dur) / (float64(g.rounds-1)*together*g.Pipe + max(1, last*g.Pipe)))
 	}
 	n := float64(max(g.Tiles, g.WGs))
 	g.Read, g.Write = op.Read/n, op.Write/n

@@ -206,13 +206,18 @@ func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	return start(r, s, plan.Duration(l.Gap.Value))
 }
 
-// follow launches a side one event after the previous side's stream has reached that side.
+// follow launches a side one event after the previous side's stream has reached that side. In the
+// paper's loop of one chain the order of the launches is enough: the streams share no event.
 func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 	l := r.Planner.Machine.Launch
-	r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
+	gap := l.Gap
+	if !r.Planner.OnlyPairs() {
+		r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
+		gap = l.Event
+	}
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Wait(after, 1, "event")
-	return start(r, s, plan.Duration(l.Event.Value))
+	return start(r, s, plan.Duration(gap.Value))
 }
 
 // behindStart launches the consumer after a kernel of one thread that waits for the

@@ -142,6 +142,8 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return fmt.Errorf("%d tiles (want 0 to %d)", k.Tiles, maxTiles)
 	case k.Recipe == nil && k.Each == nil:
 		return errors.New("no recipe")
+	case !(k.Lag >= 0 && k.Lag <= 1):
+		return fmt.Errorf("lag %g (want 0 to 1)", k.Lag)
 	case !(k.Pipe >= 0 && k.Pipe <= 1024):
 		return fmt.Errorf("pipe share %g (want 0 to 1024)", k.Pipe)
 	case !(k.CommShare >= 0 && k.CommShare <= 1):

@@ -180,6 +180,10 @@ type Kernel struct {
 	// 1. Work on a CU slows when the shares of its resident workgroups exceed 1: k workgroups
 	// take k·Pipe times as long.
 	Pipe float64
+
+	// Lag is how much longer the Work of every second workgroup on a CU takes, as a share: of those
+	// that share a CU, the pipes serve the older one first (rule D16). 0: they end together.
+	Lag float64
 }
 
 // Phases appends the phases of a tile to buf.
