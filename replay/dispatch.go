@@ -24,7 +24,8 @@ import (
 // Kernels with unplaced workgroups wait in a queue, by priority, then by the time at which
 // they became ready. A free slot goes to the first kernel in the queue whose next
 // workgroup fits. A later kernel gets only what earlier ones cannot use (leftover policy,
-// rule D4).
+// rule D4). While workgroups of a kernel wait, kernels of lower priority start none on as many
+// CUs: those empty until one fits (rule D10).
 
 // A gpu is the state of one device. Fields that every phase reads come first.
 type gpu struct {
@@ -40,6 +41,7 @@ type gpu struct {
 	load        [][]uint64 // bit c of load[n]: CU c has n resident workgroups
 	line        []int32    // dispatch queue: launches with unplaced workgroups
 	freed       []uint64   // bit c: workgroups left CU c in this instant
+	held        []uint64   // bit c: CU c empties for a workgroup of higher priority (rule D10)
 	mask        []uint64   // scratch: candidate CUs
 	laneSets    []bool     // lane sets in use by running persistent kernels
 	engines     engines
@@ -49,6 +51,7 @@ type gpu struct {
 
 type cu struct {
 	free        program.CUResources
+	kept        program.CUResources // free, while the GPU holds the CU from kernels of lower priority
 	freed       int32   // workgroups that left in this instant and were not replaced
 	collectives int32   // resident workgroups of collectives
 	left        int32   // cause event of the last one that left, if causes are recorded
@@ -73,7 +76,7 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	words := (n + 63) / 64
 	g := gpu{
 		cus: make([]cu, n), pipes: make([]pipes, n),
-		mask: make([]uint64, words), freed: make([]uint64, words), engines: newEngines(m),
+		mask: make([]uint64, words), freed: make([]uint64, words), held: make([]uint64, words), engines: newEngines(m),
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {
@@ -138,10 +141,17 @@ func (s *sim) dispatch() bool {
 func (s *sim) dispatchGPU(id int32) {
 	g := &s.gpus[id]
 	g.dirty = false
-	waiting := g.line[:0]
+	for i, held := range g.held { // kernels that were kept off these CUs look at them again
+		g.freed[i], g.held[i] = g.freed[i]|held, 0
+	}
+	waiting, kept := g.line[:0], 0 // kept: so many of waiting have CUs held for them
 	for _, l := range g.line {
+		k := s.kernels.at(l)
+		for ; kept < len(waiting) && s.kernels.at(waiting[kept]).priority > k.priority; kept++ {
+			s.hold(g, s.kernels.at(waiting[kept]))
+		}
 		s.place(g, l)
-		if k := s.kernels.at(l); k.placed < k.kernel.WGs {
+		if k.placed < k.kernel.WGs {
 			s.starve(k)
 			waiting = append(waiting, l)
 		} else {
@@ -149,10 +159,37 @@ func (s *sim) dispatchGPU(id int32) {
 		}
 	}
 	g.line = waiting
+	for c := range each(g.held) {
+		g.cus[c].free = g.cus[c].kept
+	}
 	for c := range each(g.freed) {
 		g.cus[c].freed = 0
 	}
 	clear(g.freed)
+}
+
+// hold keeps a CU for each waiting workgroup of a kernel: of those that would hold one without the
+// workgroups of lower priority, the ones with the fewest residents.
+func (s *sim) hold(g *gpu, l *launch) {
+	n := l.kernel.WGs - l.placed
+	for load := 0; load < len(g.load) && n > 0; load++ {
+		for w, set := range g.load[load] {
+			for set &^= g.held[w]; set != 0 && n > 0; set &= set - 1 {
+				u := &g.cus[w*64+bits.TrailingZeros64(set)]
+				empty := u.free
+				for _, wg := range u.wgs {
+					if r := s.kernels.at(s.wgs.at(wg).launch); r.priority < l.priority {
+						empty = empty.Plus(r.need)
+					}
+				}
+				if empty.Holds(l.need) {
+					u.kept, u.free = u.free, program.CUResources{}
+					g.held[w] |= set & -set
+					n--
+				}
+			}
+		}
+	}
 }
 
 // place gives the kernel the slots that it can use. A kernel that was already waiting

@@ -30,8 +30,15 @@ func (n *naive) launch(a *nactor, c *program.Command) {
 
 func (n *naive) dispatch() bool {
 	for _, g := range n.gpus {
-		for _, k := range g.line {
+		held := map[*ncu]program.CUResources{}
+		for i, k := range g.line {
+			if i > 0 && g.line[i-1].prio > k.prio {
+				n.hold(g, g.line[:i], held)
+			}
 			n.place(g, k)
+		}
+		for c, free := range held {
+			c.free = free
 		}
 		g.line = slices.DeleteFunc(g.line, func(k *nkernel) bool { return k.placed == k.k.WGs })
 		for _, c := range g.cus {
@@ -39,6 +46,35 @@ func (n *naive) dispatch() bool {
 		}
 	}
 	return len(n.queue) > 0
+}
+
+// hold keeps a CU for each workgroup that kernels of higher priority have left, where one would fit
+// without workgroups of lower priority.
+func (n *naive) hold(g *ngpu, waiting []*nkernel, held map[*ncu]program.CUResources) {
+	for c, free := range held {
+		c.free = free
+	}
+	clear(held)
+	for _, k := range waiting {
+		need := n.need(&k.k.Footprint)
+		for range k.k.WGs - k.placed {
+			var best *ncu
+			for _, c := range g.cus {
+				empty := c.free
+				for _, wg := range c.wgs {
+					if wg.kernel.prio < k.prio {
+						empty = empty.Plus(n.need(&wg.kernel.k.Footprint))
+					}
+				}
+				if _, is := held[c]; !is && empty.Holds(need) && (best == nil || len(c.wgs) < len(best.wgs)) {
+					best = c
+				}
+			}
+			if best != nil {
+				held[best], best.free = best.free, program.CUResources{}
+			}
+		}
+	}
 }
 
 func (n *naive) place(g *ngpu, k *nkernel) {
