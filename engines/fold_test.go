@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -223,5 +224,37 @@ func TestTooManyWorkgroups(t *testing.T) {
 	}
 	if _, err := replay.Simulate(m, pl.Program, replay.Options{MostWGs: folded.WGs}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPlansGrowWithRanks bounds the memory that a plan of many copies takes: four times the ranks take
+// little more than four times as much, and 3.5 KB for each operation.
+func TestPlansGrowWithRanks(t *testing.T) {
+	all, err := engines.ParseSelection("bulk,decompose,multistream,tilesync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type job struct {
+		w *workload.Workload
+		m machine.Machine
+	}
+	var jobs [2]job
+	for i, ranks := range []int{16, 64} {
+		jobs[i].w, jobs[i].m = copied(t, "ddp-step", ranks)
+	}
+	for _, s := range all {
+		var took [2]float64
+		for i, j := range jobs {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := s.Strategy.Planned(j.w, j.m, s.Values, plan.Scenario{}); err != nil {
+				t.Fatal(err)
+			}
+			runtime.ReadMemStats(&after)
+			took[i] = float64(after.TotalAlloc - before.TotalAlloc)
+		}
+		if each := took[1] / float64(len(jobs[1].w.Ops)); took[1] > 5*took[0] || each > 3500 {
+			t.Errorf("%s: %.0f bytes for 16 ranks, %.0f for 64, %.0f for each operation", s, took[0], took[1], each)
+		}
 	}
 }

@@ -80,8 +80,9 @@ func (f *fold) newClasses(maps [][]int32, n int) classes {
 				unit *= f.radix[g]
 			}
 		}
+		last := slices.Max(members)
 		for _, x := range members {
-			c.size[x], c.last[x] = int32(len(members)), slices.Max(members)
+			c.size[x], c.last[x] = int32(len(members)), last
 		}
 	}
 	return c
@@ -202,7 +203,9 @@ func (s *sim) unfoldRun() {
 		return a.Start == b.Start && (a.Kind == trace.Copy) == (b.Kind == trace.Copy)
 	}
 	s.record = newRecorder(s.machine, s.whole, s.record.options)
-	for from := 0; from < len(folded); {
+	from := 0
+	s.record.Read = func() float64 { return float64(from) / float64(len(folded)) }
+	for from < len(folded) {
 		to := from + 1
 		for to < len(folded) && together(&folded[from], &folded[to]) {
 			to++

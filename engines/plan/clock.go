@@ -129,6 +129,7 @@ func streaming(op *workload.Op, m *machine.Machine) float64 {
 // StepTime.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	of, n := workload.IterationsOf(w)
+	var tilings Memo[[3]int64, machine.Tiling]
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Shape.Kind != workload.GEMM || n > 1 && of[i] < 1 {
@@ -136,7 +137,7 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 		}
 		all += Seconds(op.DurAlone())
 		sh := op.Shape
-		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
+		if t := tilings.Of([3]int64{sh.M, sh.N, sh.K}, func() machine.Tiling { return m.Tiling(sh.M, sh.N, sh.K) }); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}

@@ -317,7 +317,11 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 // that all NICs carry an equal share (rule C12). On a ring or torus every second channel goes
 // the other way round, since links carry as much each way (rule C12).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
-	g, me := pl.groupOf(c), max(0, slices.Index(c.Members, op.ID))
+	g := pl.groupOf(c)
+	me, member := slices.BinarySearch(c.Members, op.ID)
+	if !member { // of what stands for the collective
+		me = 0
+	}
 	ids, joined, n := g.ranks, g.joined, len(g.ranks)
 	if n < 2 {
 		return []int32{int32(op.Rank)}

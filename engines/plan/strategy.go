@@ -21,6 +21,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -92,8 +93,16 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 	}
 	pl.pool()
 	pl.Write(emit)
+	if n := pl.Program.Flags.Len(); n > mostFlags {
+		ranks := max(1, int(float64(w.World)*math.Sqrt(mostFlags/float64(n))))
+		return nil, &NotApplicable{e.Name, fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, w.World, ranks)}
+	}
 	return pl, nil
 }
+
+// mostFlags bounds the flags of a program, of which one takes about 100 bytes: where every rank has
+// one for each of its peers, a large job has many.
+const mostFlags = 1 << 24
 
 // MostWorkgroups bounds what is simulated of a workload: copies of captured ranks make many
 // workgroups out of a small trace; a million takes about a second.

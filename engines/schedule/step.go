@@ -54,14 +54,14 @@ type item struct {
 // several or of a part.
 type exchange struct {
 	coll    *workload.Collective
-	carries []int32 // rows of Collectives
-	name    string  // of its stream, where the captured one is compute's; "": the captured stream
-	members []member
-	index   int   // in exchanges
-	repeats bool  // added: what it carries is carried before, too
-	placed  bool  // its members' places are known
-	turn    int32 // serial: place in the order of all ranks
-	copied  bool  // its gradients are copied into the bucket anew
+	carries []int32  // rows of Collectives
+	name    string   // of its stream, where the captured one is compute's; "": the captured stream
+	members []member // by rank
+	index   int      // in exchanges
+	repeats bool     // added: what it carries is carried before, too
+	placed  bool     // its members' places are known
+	turn    int32    // serial: place in the order of all ranks
+	copied  bool     // its gradients are copied into the bucket anew
 }
 
 // A member is one rank's part of an exchange.

@@ -172,12 +172,11 @@ func (sw *stepWriter) rank(r *plan.Rank) {
 }
 
 func (x *exchange) member(rank int) *member {
-	for k := range x.members {
-		if x.members[k].rank == rank {
-			return &x.members[k]
-		}
+	at, ok := slices.BinarySearchFunc(x.members, rank, func(m member, rank int) int { return cmp.Compare(m.rank, rank) })
+	if !ok {
+		return nil
 	}
-	return nil
+	return &x.members[at]
 }
 
 // captured finds, for every operation, the one before it on its queue, and on which of the

@@ -140,7 +140,7 @@ func TestWorldErrors(t *testing.T) {
 		want  string
 	}{
 		{"too small", drawing{text: two}, 1, "world 1: the trace holds 2 ranks (ask for at least as many)"},
-		{"too many copies", drawing{text: `0 7 |` + strings.Repeat("AB", 100) + `|`, ranks: []trace.Rank{{World: 1 << 16}}}, 0, "13107200 operations on 65536 ranks take about 3.7 GiB of memory, more than 1.0 GiB (capture fewer steps, or a job of at most 17895 ranks)"},
+		{"too many copies", drawing{text: `0 7 |` + strings.Repeat("AB", 100) + `|`, ranks: []trace.Rank{{World: 1 << 16}}}, 0, "13107200 operations on 65536 ranks take about 3.7 GiB of memory, more than 2.0 GiB (capture fewer steps, or a job of at most 35791 ranks)"},
 		{"a rank beyond reason", drawing{text: two, ranks: []trace.Rank{{ID: 0}, {ID: 1 << 30}}}, 0, "a world of 1073741825 ranks is more than 65536 (ask for fewer ranks)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
