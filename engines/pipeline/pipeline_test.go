@@ -179,7 +179,7 @@ func outcome(t *testing.T, w *workload.Workload, settings string) compare.Outcom
 }
 
 // Simulated, stages of equal times have the published bubbles; messages, gaps and events add less
-// than one in a hundred.
+// than 1.5 %.
 func TestStepsHaveThePublishedBubbles(t *testing.T) {
 	const p, n, layers, us = 4, 8, 4, 1000
 	w := made{stages: p, micros: n, layers: layers, us: us}.build(t)
@@ -207,7 +207,7 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 			t.Errorf("%s: %s", settings, out.Why)
 			continue
 		}
-		if got := float64(out.Time) / 1000; math.Abs(got/want-1) > 0.01 {
+		if got := float64(out.Time) / 1000; math.Abs(got/want-1) > 0.015 {
 			t.Errorf("%s: %.0f µs, not %.0f", settings, got, want)
 		}
 	}

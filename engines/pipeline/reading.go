@@ -25,14 +25,12 @@ type reading struct {
 	messages    [][]int32 // by rank: sends and receives
 	micros      int
 	forwardOnly bool
-	named       bool       // the names of kernels tell which multiply matrices
-	bytes       int64      // of a message
-	alone       trace.Time // of a message
+	named       bool // the names of kernels tell which multiply matrices
 }
 
 // A work is an iteration of a rank. Operations are in order of issue.
 type work struct {
-	order                   // of the chunks, as captured
+	Order                   // of the chunks, as captured
 	head, tail []int32      // in front of the first micro-batch and behind the last
 	chunks     [2][][]int32 // forward and backward of each micro-batch
 }
@@ -55,11 +53,7 @@ func read(w *workload.Workload) (rd *reading, why string) {
 	if why := rd.findStages(); why != "" {
 		return nil, why
 	}
-	if why := rd.findChunks(); why != "" {
-		return nil, why
-	}
-	rd.measure()
-	return rd, ""
+	return rd, rd.findChunks()
 }
 
 // isMessage reports whether an operation is a send or a receive.
@@ -139,13 +133,13 @@ func (rd *reading) findChunks() string {
 		}
 	}
 	first := &rd.rounds[0][0]
-	rd.micros, rd.forwardOnly = len(first.chunks[forward]), len(first.chunks[backward]) == 0
+	rd.micros, rd.forwardOnly = len(first.chunks[Forward]), len(first.chunks[Backward]) == 0
 	for i := range rd.rounds {
 		for rank := range rd.rounds[i] {
 			x := &rd.rounds[i][rank]
-			if f, b := len(x.chunks[forward]), len(x.chunks[backward]); f == 0 || f != rd.micros || b != f && !rd.forwardOnly || b > 0 && rd.forwardOnly {
+			if f, b := len(x.chunks[Forward]), len(x.chunks[Backward]); f == 0 || f != rd.micros || b != f && !rd.forwardOnly || b > 0 && rd.forwardOnly {
 				return fmt.Sprintf("rank %d runs %d forward and %d backward between its messages in an iteration, and rank 0 runs %d and %d: micro-batches cannot be told apart",
-					rank, f, b, rd.micros, len(first.chunks[backward]))
+					rank, f, b, rd.micros, len(first.chunks[Backward]))
 			}
 		}
 	}
@@ -159,12 +153,12 @@ func (rd *reading) workOf(ids []int32) (x work) {
 	end := func() {
 		switch {
 		case computes:
-			k := forward
+			k := Forward
 			if back {
-				k = backward
+				k = Backward
 			}
 			chunks = &x.chunks[k]
-			x.add(chunk{part: k, micro: len(*chunks)})
+			x.add(Chunk{Part: k, Micro: len(*chunks)})
 			*chunks = append(*chunks, now)
 		case chunks == nil:
 			x.head = append(x.head, now...)
@@ -199,31 +193,14 @@ func (rd *reading) workOf(ids []int32) (x work) {
 	return x
 }
 
-// measure finds what a message carries and how long it takes: the shortest stay of any of its
-// kernels, since the others waited.
-func (rd *reading) measure() {
-	for i := range rd.w.Collectives {
-		c := &rd.w.Collectives[i]
-		if c.Op != trace.SendRecv || c.Bytes < rd.bytes {
-			continue
-		}
-		if c.Bytes > rd.bytes {
-			rd.bytes, rd.alone = c.Bytes, trace.Infinity
-		}
-		for _, id := range c.Members {
-			rd.alone = min(rd.alone, rd.w.Ops[id].Dur())
-		}
-	}
-}
-
 // split divides backward of a micro-batch into what the gradient that is sent on depends on, and
 // the gradients of weights. Recorded data tell: nothing that multiplies matrices, and no message,
 // reads a gradient of weights. Else shapes do: it sums over the rows of the activations.
 func (rd *reading) split(round, rank, micro int) (inputs, grads []int32, why string) {
-	ids := rd.rounds[round][rank].chunks[backward][micro]
+	ids := rd.rounds[round][rank].chunks[Backward][micro]
 	late := rd.unread(ids)
 	if late == nil {
-		if late, why = rd.sumsOverRows(ids, rd.rounds[round][rank].chunks[forward][micro]); why != "" {
+		if late, why = rd.sumsOverRows(ids, rd.rounds[round][rank].chunks[Forward][micro]); why != "" {
 			return nil, nil, why
 		}
 	}

@@ -134,10 +134,11 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		if name := ofStep(v); name != "" {
 			return nil, refuse(name + " and a schedule of a pipeline are not planned together")
 		}
-		if why := pipeline.Write(pl, schedule, v.Int("microbatches"), v.Int("groups")); why != "" {
+		p, why := pipeline.New(pl, schedule, v.Int("microbatches"), v.Int("groups"))
+		if why != "" {
 			return nil, refuse(why)
 		}
-		return nil, nil
+		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true, pipe: p})
 	}
 	pl.Graph = v["graph"] == "on"
 	if why := independent(pl); why != "" {
