@@ -41,39 +41,21 @@ type shape struct {
 	times                  [][3]trace.Time // by stage: forward, gradients of inputs, gradients of weights
 }
 
-// inOrder is GPipe's and 1F1B's order on a stage (PipeDream-Flush; Megatron-LM, section 2.2):
-// ahead micro-batches go forward before the first comes back.
-func (s *shape) inOrder(ahead int) (o Order) {
-	for i := range s.micros + ahead {
-		if i < s.micros {
-			o.add(Chunk{Part: Forward, Micro: i})
-		}
-		if i >= ahead && !s.forwardOnly {
-			o.add(Chunk{Part: Backward, Micro: i - ahead})
-		}
+// inTurn is the order of GPipe, 1F1B and interleaved 1F1B (Megatron-LM, section 2.2): so many chunks
+// go forward before the first comes back, then one of each. Micro-batches pass a group of layers in
+// sets of as many as there are stages.
+func (s *shape) inTurn(ahead int) (o Order) {
+	set, v := s.stages, s.groups
+	if v < 2 {
+		set, v = s.micros, 1
 	}
-	return o
-}
-
-// interleaved is Megatron-LM's order with several groups of layers on each rank (section 2.2.2):
-// micro-batches pass a group in sets of as many as there are stages.
-func (s *shape) interleaved(stage int) (o Order) {
-	p, v := s.stages, s.groups
 	all := s.micros * v
-	at := func(k int, c Chunk) Chunk {
-		c.Micro, c.Group = k/(p*v)*p+k%p, k%(p*v)/p
-		if c.Part == Backward {
-			c.Group = v - 1 - c.Group
-		}
-		return c
-	}
-	ahead := min(all, 2*(p-stage-1)+(v-1)*p)
 	for i := range all + ahead {
 		if i < all {
-			o.add(at(i, Chunk{Part: Forward}))
+			o.add(Chunk{Part: Forward, Micro: i/(set*v)*set + i%set, Group: i % (set * v) / set})
 		}
-		if i >= ahead && !s.forwardOnly {
-			o.add(at(i-ahead, Chunk{Part: Backward}))
+		if k := i - ahead; k >= 0 && !s.forwardOnly {
+			o.add(Chunk{Part: Backward, Micro: k/(set*v)*set + k%set, Group: v - 1 - k%(set*v)/set})
 		}
 	}
 	return o
@@ -85,22 +67,16 @@ func (s *shape) interleaved(stage int) (o Order) {
 // gradients of weights. With most = p and equal times it is ZB-H1, with 2p-1 ZB-H2.
 func (s *shape) zeroBubble(most int) []Order {
 	type state struct {
-		Order
-		free   trace.Time
-		next   [3]int
-		ready  [2][]trace.Time // by micro-batch: when the input of forward, or of backward, is there
-		isLast bool
-		last   Part // but weights
+		free  trace.Time
+		next  [3]int
+		ready [2][]trace.Time // by part and micro-batch: when its input is there
+		last  Part            // but Weights
 	}
-	stages := make([]state, s.stages)
+	orders, stages := make([]Order, s.stages), make([]state, s.stages)
 	for i := range stages {
-		x := &stages[i]
-		x.isLast = i == s.stages-1
-		for part := range x.ready {
-			x.ready[part] = slices.Repeat([]trace.Time{trace.Infinity}, s.micros)
-		}
+		stages[i].ready[Forward] = slices.Repeat([]trace.Time{min(trace.Time(i), 1) * trace.Infinity}, s.micros)
+		stages[i].ready[Backward] = slices.Repeat([]trace.Time{trace.Infinity}, s.micros)
 	}
-	stages[0].ready[Forward] = make([]trace.Time, s.micros)
 	starts := func(x *state) (what Part, at trace.Time) {
 		wanted := []Part{Backward, Forward, Weights}
 		full := x.next[Forward] < s.micros && x.next[Forward]-x.next[Weights] >= most
@@ -111,15 +87,15 @@ func (s *shape) zeroBubble(most int) []Order {
 		default:
 			wanted = []Part{Forward, Backward, Weights}
 		}
-		what, at = Weights, trace.Infinity
+		at = trace.Infinity
 		for _, k := range wanted {
 			n, t := x.next[k], trace.Infinity
 			switch {
 			case n == s.micros || k == Forward && full:
-			case k == Weights && n < x.next[Backward]:
-				t = x.free
 			case k != Weights:
 				t = max(x.free, x.ready[k][n])
+			case n < x.next[Backward]:
+				t = x.free
 			}
 			if t < at {
 				what, at = k, t
@@ -136,22 +112,18 @@ func (s *shape) zeroBubble(most int) []Order {
 		}
 		x, n := &stages[best], stages[best].next[what]
 		x.next[what], x.free = n+1, at+s.times[best][what]
+		orders[best].add(Chunk{Part: what, Micro: n, Split: what == Backward})
 		if what != Weights {
 			x.last = what
 		}
-		x.add(Chunk{Part: what, Micro: n, Split: what == Backward})
 		switch {
-		case what == Forward && x.isLast:
+		case what == Forward && best == s.stages-1:
 			x.ready[Backward][n] = x.free
 		case what == Forward:
 			stages[best+1].ready[Forward][n] = x.free
 		case what == Backward && best > 0:
 			stages[best-1].ready[Backward][n] = x.free
 		}
-	}
-	orders := make([]Order, s.stages)
-	for i := range stages {
-		orders[i] = stages[i].Order
 	}
 	return orders
 }
@@ -161,71 +133,63 @@ func (s *shape) zeroBubble(most int) []Order {
 // backward of the other.
 func (s *shape) dualPipe(rank int) (o Order) {
 	half, fromEnd := s.stages/2, min(rank, s.stages-1-rank)
-	swap := 0
-	if rank >= half { // its own direction 0 is the one that begins nearer to it
-		swap = 1
-	}
-	next := map[Chunk]int{} // by part and Way: the next micro-batch
+	outer := half - fromEnd - 1 // ranks between this one and the middle
+	next := map[Chunk]int{}     // by part and way: the next micro-batch
+	var late []Chunk            // gradients of weights that are left for later
 	take := func(k Part, way int) Chunk {
-		c := Chunk{Part: k, Way: way ^ swap}
-		n := next[c]
+		c := Chunk{Part: k, Way: way}
+		if rank >= half { // its own direction 0 is the one that begins nearer to it
+			c.Way = 1 - way
+		}
 		next[c]++
-		c.Micro = n
+		c.Micro = next[c] - 1
 		return c
 	}
-	var late []Chunk // gradients of weights that are left for later
-	split := func(way int) {
+	forward := func(way int) { o.add(take(Forward, way)) }
+	back := func(way int, split bool) {
 		b := take(Backward, way)
-		b.Split = true
+		if b.Split = split; split {
+			late = append(late, Chunk{Part: Weights, Micro: b.Micro, Way: b.Way})
+		}
 		o.add(b)
-		late = append(late, Chunk{Part: Weights, Micro: b.Micro, Way: b.Way})
 	}
-	leftover := func() {
-		o.add(late[0])
-		late = late[1:]
-	}
-	whole := func(way int) { o.add(take(Backward, way)) }
+	leftover := func() { o.add(late[0]); late = late[1:] }
 	both := func(f, b int) { o.add(take(Forward, f), take(Backward, b)) }
-	middle := fromEnd == half-1
-	for range 2 * (half - fromEnd - 1) {
-		o.add(take(Forward, 0))
+	for range 2 * outer {
+		forward(0)
 	}
 	for range fromEnd + 1 {
-		o.add(take(Forward, 0))
-		o.add(take(Forward, 1))
+		forward(0)
+		forward(1)
 	}
-	for range half - fromEnd - 1 {
-		split(1)
+	for range outer {
+		back(1, true)
 		leftover()
-		o.add(take(Forward, 1))
+		forward(1)
 	}
 	for i := range s.micros/2 - s.stages + fromEnd + 1 {
-		if i == 0 && middle { // the other end waits for this forward
-			o.add(take(Forward, 0))
-			whole(1)
+		if i == 0 && outer == 0 { // the other end waits for this forward
+			forward(0)
+			back(1, false)
 		} else {
 			both(0, 1)
 		}
 		both(1, 0)
 	}
-	for range half - fromEnd - 1 {
-		whole(1)
+	for range outer {
+		back(1, false)
 		both(1, 0)
 	}
 	zero := false
 	for i := range fromEnd + 1 {
 		for way := 1; way >= 0; way-- {
 			zero = zero || i == (fromEnd+1)/2 && fromEnd%2 == way
-			if zero {
-				split(way)
-			} else {
-				whole(way)
-			}
+			back(way, zero)
 		}
 	}
-	for range half - fromEnd - 1 {
+	for range outer {
 		leftover()
-		split(0)
+		back(0, true)
 	}
 	for len(late) > 0 {
 		leftover()
@@ -254,13 +218,13 @@ func (s *shape) orders(schedule string) (list []Order, why string) {
 		}
 	}
 	for stage := range p {
-		switch schedule {
+		switch later := p - 1 - stage; schedule {
 		case "gpipe":
-			list = append(list, s.inOrder(n-1))
+			list = append(list, s.inTurn(n-1))
 		case "1f1b":
-			list = append(list, s.inOrder(min(p-1-stage, n)))
+			list = append(list, s.inTurn(min(later, n)))
 		case "interleaved":
-			list = append(list, s.interleaved(stage))
+			list = append(list, s.inTurn(min(2*later+(s.groups-1)*p, n*s.groups)))
 		case "dualpipe":
 			list = append(list, s.dualPipe(stage))
 		}

@@ -70,47 +70,37 @@ func (rd *reading) computes(op *workload.Op) bool {
 // findStages orders the ranks: what a rank runs first is behind the first message of the stage
 // before it; the first stage computes in front of its first message.
 func (rd *reading) findStages() string {
-	next, before := map[int]int{}, slices.Repeat([]int{-1}, rd.w.World)
-	for rank := range before {
-		for _, id := range plan.IssueOrder(rd.w, rank) {
-			op := &rd.w.Ops[id]
-			if rd.computes(op) {
-				break
-			}
-			if !rd.isMessage(op) {
-				continue
-			}
-			c := rd.w.Run.Comm(rd.w.Run.Spans[op.Span])
-			if c == nil || c.Peer < 0 || int(c.Peer) >= rd.w.World {
-				return fmt.Sprintf("the trace does not say which rank the first message of rank %d comes from", rank)
-			}
-			if other, ok := next[int(c.Peer)]; ok {
-				return fmt.Sprintf("ranks %d and %d both begin with a message of rank %d, which no pipeline does", other, rank, c.Peer)
-			}
-			before[rank], next[int(c.Peer)] = int(c.Peer), rank
-			break
-		}
-	}
-	for rank, b := range before {
-		if b >= 0 {
+	next := map[int]int{}
+	var firsts []int
+	for rank := range rd.w.World {
+		order := plan.IssueOrder(rd.w, rank)
+		i := slices.IndexFunc(order, func(id int32) bool { return rd.computes(&rd.w.Ops[id]) || rd.isMessage(&rd.w.Ops[id]) })
+		op := &rd.w.Ops[order[i]] // a rank has messages
+		if !rd.isMessage(op) {
+			firsts = append(firsts, rank)
 			continue
 		}
-		chain := []int{rank}
-		for at, ok := next[rank]; ok; at, ok = next[at] {
+		c := rd.w.Run.Comm(rd.w.Run.Spans[op.Span])
+		if c == nil || c.Peer < 0 || int(c.Peer) >= rd.w.World {
+			return fmt.Sprintf("the trace does not say which rank the first message of rank %d comes from", rank)
+		}
+		if other, ok := next[int(c.Peer)]; ok {
+			return fmt.Sprintf("ranks %d and %d both begin with a message of rank %d, which no pipeline does", other, rank, c.Peer)
+		}
+		next[int(c.Peer)] = rank
+	}
+	for _, first := range firsts {
+		var chain []int
+		for at, ok := first, true; ok; at, ok = next[at] {
+			rd.stage[at], rd.chain[at] = len(chain), len(rd.ranks)
 			chain = append(chain, at)
 		}
-		for stage, r := range chain {
-			rd.stage[r], rd.chain[r] = stage, len(rd.ranks)
+		if rd.ranks = append(rd.ranks, chain); len(chain) < 2 || len(chain) != len(rd.ranks[0]) {
+			return fmt.Sprintf("the pipeline of rank %d has %d stages, that of rank %d has %d", first, len(chain), firsts[0], len(rd.ranks[0]))
 		}
-		rd.ranks = append(rd.ranks, chain)
 	}
-	for rank, stage := range rd.stage {
-		switch {
-		case stage < 0:
-			return fmt.Sprintf("every rank receives before it computes, in a ring with rank %d: messages of a ring, or of a pipeline that is interleaved already, are not planned anew", rank)
-		case len(rd.ranks[rd.chain[rank]]) < 2 || len(rd.ranks[rd.chain[rank]]) != len(rd.ranks[0]):
-			return fmt.Sprintf("the pipeline of rank %d has %d stages, that of rank %d has %d", rank, len(rd.ranks[rd.chain[rank]]), rd.ranks[0][0], len(rd.ranks[0]))
-		}
+	if rank := slices.Index(rd.stage, -1); rank >= 0 {
+		return fmt.Sprintf("rank %d is in a ring of ranks that all receive before they compute: messages of a ring, or of a pipeline that is interleaved already, are not planned anew", rank)
 	}
 	return ""
 }
@@ -119,9 +109,6 @@ func (rd *reading) findStages() string {
 func (rd *reading) findChunks() string {
 	of, n := workload.IterationsOf(rd.w)
 	rd.rounds = make([][]work, max(1, n))
-	for i := range rd.rounds {
-		rd.rounds[i] = make([]work, rd.w.World)
-	}
 	for rank := range rd.w.World {
 		parts, at := make([][]int32, len(rd.rounds)), 0
 		for _, id := range plan.IssueOrder(rd.w, rank) {
@@ -129,17 +116,15 @@ func (rd *reading) findChunks() string {
 			parts[at] = append(parts[at], id)
 		}
 		for i, ids := range parts {
-			rd.rounds[i][rank] = rd.workOf(ids)
-		}
-	}
-	first := &rd.rounds[0][0]
-	rd.micros, rd.forwardOnly = len(first.chunks[Forward]), len(first.chunks[Backward]) == 0
-	for i := range rd.rounds {
-		for rank := range rd.rounds[i] {
-			x := &rd.rounds[i][rank]
-			if f, b := len(x.chunks[Forward]), len(x.chunks[Backward]); f == 0 || f != rd.micros || b != f && !rd.forwardOnly || b > 0 && rd.forwardOnly {
+			x := rd.workOf(ids)
+			rd.rounds[i] = append(rd.rounds[i], x)
+			f, b := len(x.chunks[Forward]), len(x.chunks[Backward])
+			if i == 0 && rank == 0 {
+				rd.micros, rd.forwardOnly = f, b == 0
+			}
+			if f == 0 || f != rd.micros || rd.forwardOnly && b > 0 || !rd.forwardOnly && b != f {
 				return fmt.Sprintf("rank %d runs %d forward and %d backward between its messages in an iteration, and rank 0 runs %d and %d: micro-batches cannot be told apart",
-					rank, f, b, rd.micros, len(first.chunks[Backward]))
+					rank, f, b, rd.micros, len(rd.rounds[0][0].chunks[Backward]))
 			}
 		}
 	}
