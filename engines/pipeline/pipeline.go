@@ -78,10 +78,10 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 	p.message()
 	p.hold(schedule == "dualpipe")
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
-	switch {
-	case schedule == "dualpipe":
+	switch schedule {
+	case "dualpipe":
 		pl.Note("dualpipe: every rank has the parameters of two stages, twice those of the captured pipeline")
-	case schedule == "zb2":
+	case "zb2":
 		pl.Note("zb2: an iteration begins on a rank when it has ended there: no collective of all stages may end a step (the norm of gradients)")
 	}
 	if micros < rd.micros {

@@ -95,7 +95,10 @@ func (rd *reading) findStages() string {
 			rd.stage[at], rd.chain[at] = len(chain), len(rd.ranks)
 			chain = append(chain, at)
 		}
-		if rd.ranks = append(rd.ranks, chain); len(chain) < 2 || len(chain) != len(rd.ranks[0]) {
+		if len(chain) < 2 {
+			return fmt.Sprintf("rank %d computes before its first message, and no rank begins with a message of it: the messages are not those of a pipeline", first)
+		}
+		if rd.ranks = append(rd.ranks, chain); len(chain) != len(rd.ranks[0]) {
 			return fmt.Sprintf("the pipeline of rank %d has %d stages, that of rank %d has %d", first, len(chain), firsts[0], len(rd.ranks[0]))
 		}
 	}
