@@ -1,8 +1,10 @@
 package engines_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -166,4 +168,60 @@ func spanText(r *trace.Run, i int) string {
 		text += fmt.Sprintf(" %+v", *c)
 	}
 	return text
+}
+
+// TestCopiesFold holds that copies between GPUs, which the run shows with both of them, are those of
+// one GPU for all that are alike.
+func TestCopiesFold(t *testing.T) {
+	w, m := copied(t, "fsdp-step", 8)
+	all, err := engines.ParseSelection("onesided")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, err := all[0].Strategy.Planned(w, m, all[0].Values, plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := replay.Simulate(m, pl.Program, replay.Options{Solo: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := slices.IndexFunc(r.Run.Spans, func(s trace.Span) bool { return r.Run.NameOf(s) == "copy 5→4" })
+	if r.Folded.GPUs != 8 || r.Folded.Classes != 2 || named < 0 {
+		t.Errorf("%d GPUs as %d; span of a copy: %d", r.Folded.GPUs, r.Folded.Classes, named)
+	}
+}
+
+// TestTooManyWorkgroups counts the workgroups that are simulated: those of equal ranks once.
+func TestTooManyWorkgroups(t *testing.T) {
+	w, m := copied(t, "ddp-step", 8)
+	all, err := engines.ParseSelection("bulk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, err := all[0].Strategy.Planned(w, m, all[0].Values, plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(o replay.Options) *replay.TooManyError {
+		var many *replay.TooManyError
+		if _, err := replay.Simulate(m, pl.Program, o); !errors.As(err, &many) {
+			t.Fatal(err)
+		}
+		return many
+	}
+	folded, whole := refused(replay.Options{MostWGs: 1}), refused(replay.Options{MostWGs: 1, Unfolded: true})
+	if 4*folded.WGs != whole.WGs {
+		t.Errorf("%d workgroups of two classes, %d of eight ranks", folded.WGs, whole.WGs)
+	}
+	if want := fmt.Sprintf("%d workgroups on 2 of 8 ranks take too long to simulate (capture fewer steps)", folded.WGs); folded.Error() != want {
+		t.Errorf("%q, want %q", folded, want)
+	}
+	whole.Most = whole.WGs - 1
+	if want := fmt.Sprintf("%d workgroups on 8 ranks take too long to simulate (capture fewer steps, or a job of at most 7 ranks)", whole.WGs); whole.Error() != want {
+		t.Errorf("%q, want %q", whole, want)
+	}
+	if _, err := replay.Simulate(m, pl.Program, replay.Options{MostWGs: folded.WGs}); err != nil {
+		t.Error(err)
+	}
 }

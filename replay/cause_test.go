@@ -24,7 +24,7 @@ func chain(p *program.Program, path []Segment) string {
 			line += fmt.Sprintf(" to %d", g.Peer)
 		}
 		if g.Flag != program.NoFlag {
-			line += fmt.Sprintf(" %q", p.Flags[g.Flag])
+			line += fmt.Sprintf(" %q", p.Flags.Name(g.Flag))
 		}
 		if g.Waited > 0 {
 			line += fmt.Sprintf(" waited %d", g.Waited)

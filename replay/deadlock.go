@@ -110,7 +110,7 @@ func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, 
 
 // awaiting follows a flag to a waiter that could post it.
 func (d *waitSearch) awaiting(who string, f program.Flag, count int64) (string, waiter, bool) {
-	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags[f], d.flags[f].value, count)
+	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags.Name(f), d.flags[f].value, count)
 	for _, w := range d.waiters() {
 		switch {
 		case !d.posts(w)[f]:

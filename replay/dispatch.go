@@ -156,9 +156,9 @@ func (s *sim) dispatchGPU(id int32) {
 }
 
 // place gives the kernel the slots that it can use. A kernel that was already waiting
-// first replaces the workgroups that left in this instant, one for one on the same CU. All
-// other workgroups go to the CU with the fewest residents, the lowest index among equals
-// (rule D5).
+// first replaces the workgroups that left in this instant, one for one on the same CU: of
+// those that left a CU together the older one first, on all CUs, then the next. All other
+// workgroups go to the CU with the fewest residents, the lowest index among equals (rule D5).
 func (s *sim) place(g *gpu, id int32) {
 	l := s.kernels.at(id)
 	switch {
@@ -183,15 +183,20 @@ func (s *sim) place(g *gpu, id int32) {
 // hold more.
 func (s *sim) refill(g *gpu, id int32) (more bool) {
 	l := s.kernels.at(id)
-	clear(g.mask)
-	for c := range each(g.freed) {
-		u := &g.cus[c]
-		for ; u.freed > 0 && l.placed < l.kernel.WGs && u.free.Holds(l.need); u.freed-- {
-			s.start(id, int32(c))
-		}
-		if u.free.Holds(l.need) {
-			g.mask[c/64] |= 1 << (c % 64)
-			more = true
+	for again := true; again; {
+		again, more = false, false
+		clear(g.mask)
+		for c := range each(g.freed) {
+			u := &g.cus[c]
+			if u.freed > 0 && l.placed < l.kernel.WGs && u.free.Holds(l.need) {
+				s.start(id, int32(c))
+				u.freed--
+				again = again || u.freed > 0
+			}
+			if u.free.Holds(l.need) {
+				g.mask[c/64] |= 1 << (c % 64)
+				more = true
+			}
 		}
 	}
 	return more && l.placed < l.kernel.WGs
@@ -233,7 +238,7 @@ func (s *sim) occupy(g *gpu, c, wg int32, need program.CUResources) {
 	u := &g.cus[c]
 	u.free = u.free.Minus(need)
 	g.shift(c, len(u.wgs), len(u.wgs)+1)
-	s.wgs.at(wg).at = int32(len(u.wgs))
+	s.wgs.at(wg).at = int16(len(u.wgs))
 	u.wgs = append(u.wgs, wg)
 }
 

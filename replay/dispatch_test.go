@@ -40,13 +40,13 @@ func TestDispatch(t *testing.T) {
 				0/001.0 |AA..|`,
 		},
 		{
-			name: "two slots freed on one CU at one instant are refilled there",
+			name: "two slots freed on each CU at one instant are refilled in turn: a tail has one on each",
 			cus:  2,
 			p:    prog(one(kernel("A", 6, work(10), threads(4), pipe(.5)))),
 			want: `
 				0/000.0 |AA|
-				0/000.1 |AA|
-				0/001.0 |A.|
+				0/000.1 |A.|
+				0/001.0 |AA|
 				0/001.1 |A.|`,
 		},
 		{

@@ -63,7 +63,7 @@ func (s *sim) post(f program.Flag, count int64, from poster) {
 	f, times := s.flagOf(f)
 	fl := &s.flags[f]
 	if count > (math.MaxInt64-fl.value)/times {
-		s.fail(fmt.Errorf("replay: flag %q: count runs beyond %d", s.program.Flags[f], int64(math.MaxInt64)))
+		s.fail(fmt.Errorf("replay: flag %q: count runs beyond %d", s.program.Flags.Name(f), int64(math.MaxInt64)))
 		return
 	}
 	fl.value += count * times

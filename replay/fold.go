@@ -178,8 +178,11 @@ func (s *sim) made(st *stream) {
 	}
 }
 
-// unfold makes the results those of all GPUs.
-func (s *sim) unfold() (folded Folded) {
+// folded counts the GPUs that work and their classes.
+func (s *sim) folded() (folded Folded) {
+	if s.fold == nil {
+		return folded
+	}
 	for g := range s.whole.GPUs {
 		if len(s.whole.GPUs[g].Streams) > 0 {
 			folded.GPUs++
@@ -188,8 +191,6 @@ func (s *sim) unfold() (folded Folded) {
 			}
 		}
 	}
-	s.unfoldRun()
-	s.ledger.unfold(s.fold)
 	return folded
 }
 

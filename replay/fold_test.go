@@ -118,7 +118,7 @@ func drawTurned(t *rapid.T) *turned {
 		}
 		x.p.GPUs[rank].Streams = streams
 	}
-	if len(x.p.Flags) == 0 {
+	if x.p.Flags.Len() == 1 {
 		x.p.NewFlag("none")
 	}
 	return x

@@ -50,10 +50,14 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 	}
 	need := n.need(&k.k.Footprint)
 	if !k.fresh && !n.clusters(k) {
-		for i, c := range g.cus {
-			for c.freed > 0 && k.placed < k.k.WGs && c.free.Holds(need) {
-				c.freed--
-				n.start(g, k, c, i)
+		for again := true; again; {
+			again = false
+			for i, c := range g.cus {
+				if c.freed > 0 && k.placed < k.k.WGs && c.free.Holds(need) {
+					c.freed--
+					n.start(g, k, c, i)
+					again = true
+				}
 			}
 		}
 	}
@@ -161,6 +165,11 @@ func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
 	k.placed++
 	if c != nil {
 		c.free = c.free.Minus(n.need(&k.k.Footprint))
+		old := 0
+		for _, x := range c.wgs {
+			old += map[bool]int{false: 1, true: -1}[x.young]
+		}
+		w.young = k.k.Lag > 0 && old > 0
 		c.wgs = append(c.wgs, w)
 	}
 	n.actors = append(n.actors, w)

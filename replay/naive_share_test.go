@@ -93,6 +93,10 @@ func (n *naive) share() {
 
 func (n *naive) key(a *nactor, p *program.Phase, slow float64) (nkey, float64) {
 	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Slowdown), onset: a.kernel.k.Onset, slow: 1, weight: 1}
+	alone := float64(p.Time)
+	if a.young && p.Op == program.Work {
+		alone += float64(int64(alone * a.kernel.k.Lag))
+	}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}
@@ -100,13 +104,13 @@ func (n *naive) key(a *nactor, p *program.Phase, slow float64) (nkey, float64) {
 		if p.Op == program.Work {
 			k.cu = int32(a.cuAt)
 		}
-		return k, float64(p.Time)
+		return k, alone
 	}
 	k.side, k.write = "communication", n.written(p.Update)
 	if p.Weight > 0 {
 		k.weight = p.Weight
 	}
-	k.limit, k.slow = limitOf(p.Size(), float64(p.Time)), slow
+	k.limit, k.slow = limitOf(p.Size(), alone), slow
 	if p.Op == program.Store {
 		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
 	} else {

@@ -108,6 +108,7 @@ type nactor struct {
 	cu     *ncu
 	cuAt   int
 	wg     int
+	young  bool // of two on the CU
 	stage  int
 	rounds int
 	tile   int

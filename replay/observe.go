@@ -26,7 +26,7 @@ func (st *stream) recordWait(start, end program.Time, why Idle, by posted) {
 		last := &st.idle[n-1]
 		same := why
 		same.Start, same.End = last.Start, last.End
-		if last.End == start && *last == same {
+		if last.End == start && *last == same && st.posters[n-1] == by {
 			last.End = end
 			return
 		}
@@ -47,10 +47,11 @@ func (s *sim) paused(id int32, st *stream, why program.Cause, step Step) {
 // reached is emitted when a flag lets the stream continue.
 func (s *sim) reached(id int32, st *stream, f program.Flag) {
 	from := &s.streams[st.awaited.stream]
-	by := posted{from.gpu, from.Host, st.posted, s.named(st.awaited)}
-	why := Idle{Rank: int(st.gpu), Flag: f}
-	s.fold.explain(&why, &by)
-	st.recordWait(st.since, s.now, why, by)
+	by := posted{gpu: from.gpu, host: from.Host, flag: st.posted, name: from.Name}
+	if k := st.awaited.kernel; k != nil {
+		by.kernel, by.name = true, k.Name
+	}
+	st.recordWait(st.since, s.now, Idle{Flag: f, Cause: s.fold.cause(int(st.gpu), f, &by)}, by)
 	s.resumed(id, st, Woken)
 }
 
@@ -60,37 +61,45 @@ func (s *sim) waited(id int32, st *stream, why Idle, step Step) {
 	s.resumed(id, st, step)
 }
 
-// explain sets the cause of a wait that has ended.
-func (f *fold) explain(i *Idle, by *posted) {
-	gpu := f.poster(by.gpu, by.flag, i.Flag)
-	switch i.Cause = program.FlagWait; {
+// cause is that of a GPU's wait for a flag that has ended.
+func (f *fold) cause(gpu int, reached program.Flag, by *posted) program.Cause {
+	switch {
 	case by.host:
-		i.Cause = program.HostIssue
-	case gpu != int32(i.Rank):
-		i.Cause = program.PeerSkew
+		return program.HostIssue
+	case f.poster(by.gpu, by.flag, reached) != int32(gpu):
+		return program.PeerSkew
 	}
-	i.Note = fmt.Sprintf("posted by GPU %d %s", gpu, by.what)
+	return program.FlagWait
+}
+
+// note says who posted the flag that was waited for.
+func (f *fold) note(reached program.Flag, by *posted) string {
+	return fmt.Sprintf("posted by GPU %d %s", f.poster(by.gpu, by.flag, reached), by)
 }
 
 // posted is who posted a flag: a stream or kernel of a GPU.
 type posted struct {
-	gpu  int32
-	host bool
-	flag program.Flag // as the poster names it
-	what string
+	gpu          int32
+	flag         program.Flag // as the poster names it; NoFlag: the idle time was no wait for one
+	host, kernel bool
+	name         string
 }
 
-// named is the name of a poster within its GPU.
-func (s *sim) named(p poster) string {
-	if p.kernel != nil {
-		return strconv.Quote(p.kernel.Name)
+// String is the name of a poster within its GPU.
+func (p posted) String() string {
+	if p.kernel {
+		return strconv.Quote(p.name)
 	}
-	return "stream " + strconv.Quote(s.streams[p.stream].Name)
+	return "stream " + strconv.Quote(p.name)
 }
 
 // postedBy is the name of a poster.
 func (s *sim) postedBy(p poster) string {
-	return fmt.Sprintf("posted by GPU %d %s", s.streams[p.stream].gpu, s.named(p))
+	st := &s.streams[p.stream]
+	if p.kernel != nil {
+		return fmt.Sprintf("posted by GPU %d %s", st.gpu, posted{kernel: true, name: p.kernel.Name})
+	}
+	return fmt.Sprintf("posted by GPU %d %s", st.gpu, posted{name: st.Name})
 }
 
 // passed adds the end of the stream's activity since its last event.

@@ -105,6 +105,7 @@ func drawCommand(t *rapid.T, gpus int, name string) program.Command {
 		Name: name, WGs: rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 7, 10}).Draw(t, "wgs"),
 		Kind:      rapid.SampledFrom([]trace.Kind{trace.Compute, trace.Collective}).Draw(t, "kind"),
 		Footprint: program.Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
+		Lag:       rapid.SampledFrom([]float64{0, 0, .1}).Draw(t, "lag"),
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
 		Matrix:    rapid.Bool().Draw(t, "matrix"),
 		Channels:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "slowed by channels"),

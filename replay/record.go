@@ -124,7 +124,7 @@ func (r *recorder) copy(gpu int32, st *program.Stream, cmd *program.Command, on 
 		}
 	}
 	return r.Add(trace.Span{
-		Start: now, End: now, Kind: trace.Copy, Name: r.Intern(c.Name),
+		Start: now, End: now, Kind: trace.Copy, Name: r.Intern(c.Label()),
 		Lane: on, Parent: trace.None, Attr: r.AddCopy(row),
 	})
 }
@@ -254,7 +254,7 @@ func (r *recorder) waitName(id int32, f program.Flag) trace.NameID {
 	if name, ok := r.waits[w]; ok {
 		return name
 	}
-	name := r.Intern(fmt.Sprintf("%s, %s", program.FlagName(r.program, f), r.whose(w.from)))
+	name := r.Intern(fmt.Sprintf("%s, %s", r.program.Flags.Name(f), r.whose(w.from)))
 	r.waits[w] = name
 	return name
 }

@@ -42,9 +42,12 @@ func TestNumbersDecideNothing(t *testing.T) {
 		others := append([]program.Flag{program.NoFlag}, rapid.Permutation([]program.Flag{1, 2, 3}).Draw(t, "flags")...)
 		names := make([]string, len(others))
 		for f, other := range others {
-			names[other] = p.Flags[f]
+			names[other] = p.Flags.Name(program.Flag(f))
 		}
-		p.Flags = names
+		p.Flags = program.Flags{}
+		for _, name := range names[1:] {
+			p.NewFlag(name)
+		}
 		eachPhase(p, func(x *program.Phase) { x.Flag = others[x.Flag] })
 		for g := range p.GPUs {
 			for _, st := range p.GPUs[g].Streams {

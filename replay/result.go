@@ -43,6 +43,8 @@ type Options struct {
 	// Most bounds the number of spans. A run with more is recorded at the next lower level,
 	// down to Kernels, which has no bound. 0: no bound.
 	Most int
+	// MostWGs bounds the workgroups of the GPUs that are simulated: more are a TooManyError. 0: no bound.
+	MostWGs int
 }
 
 // A Result is the outcome of a simulation.
@@ -118,7 +120,7 @@ type Idle struct {
 	Start, End   program.Time
 	Cause        program.Cause
 	Flag         program.Flag // FlagWait: the flag
-	Note         string       // the poster of the flag, or the kernel that held the slots
+	Note         string       // the poster of the flag (Result.Idle), or the kernel that held the slots
 }
 
 // idleTimes are the idle intervals of the GPUs that were simulated.
@@ -128,7 +130,12 @@ type idleTimes struct {
 	posters [][]posted // of each
 }
 
-// IdleOf lists the idle intervals of a rank, by stream and start.
+// Brief is the result without spans, traffic and idle times.
+func (r *Result) Brief() *Result {
+	return &Result{Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded, Approximation: r.Approximation}
+}
+
+// IdleOf lists the idle intervals of a rank, by stream and start, without notes on flags.
 func (r *Result) IdleOf(rank int) []Idle {
 	f := r.idle.fold
 	if f == nil {
@@ -140,7 +147,7 @@ func (r *Result) IdleOf(rank int) []Idle {
 		x := &all[i]
 		if x.Rank = rank; x.Flag != program.NoFlag {
 			x.Flag = program.Flag(f.image(&f.flags, int32(x.Flag), turn))
-			f.explain(x, &r.idle.posters[one][i])
+			x.Cause = f.cause(rank, x.Flag, &r.idle.posters[one][i])
 		}
 	}
 	return all
@@ -149,13 +156,38 @@ func (r *Result) IdleOf(rank int) []Idle {
 // Idle lists the idle intervals of all ranks, by rank, stream and start.
 func (r *Result) Idle() (all []Idle) {
 	for rank := range r.idle.of {
+		one := rank
+		if r.idle.fold != nil {
+			one = int(r.idle.fold.gpus.of[rank])
+		}
+		from := len(all)
 		all = append(all, r.IdleOf(rank)...)
+		for i := range all[from:] {
+			if by := &r.idle.posters[one][i]; by.flag != program.NoFlag {
+				all[from+i].Note = r.idle.fold.note(all[from+i].Flag, by)
+			}
+		}
 	}
 	return all
 }
 
 // ErrStopped is the error of a simulation that Options.Stop ended.
 var ErrStopped = errors.New("stopped")
+
+// A TooManyError refuses a simulation that takes too long.
+type TooManyError struct {
+	WGs, Most int    // workgroups, and the bound
+	GPUs      int    // that work
+	Folded    Folded // of them, as Result.Folded
+}
+
+func (e *TooManyError) Error() string {
+	on, fewer := fmt.Sprintf("%d ranks", e.GPUs), fmt.Sprintf(", or a job of at most %d ranks", max(1, e.GPUs*e.Most/e.WGs))
+	if e.Folded.Classes > 0 { // as many in a smaller job
+		on, fewer = fmt.Sprintf("%d of %s", e.Folded.Classes, on), ""
+	}
+	return fmt.Sprintf("%d workgroups on %s take too long to simulate (capture fewer steps%s)", e.WGs, on, fewer)
+}
 
 // A DeadlockError is a program that cannot continue: every remaining actor waits for
 // another one that waits.
@@ -178,8 +210,9 @@ func (s *sim) result() *Result {
 		r.idle.of[st.gpu] = append(r.idle.of[st.gpu], st.idle...)
 		r.idle.posters[st.gpu] = append(r.idle.posters[st.gpu], st.posters...)
 	}
-	if s.fold != nil {
-		r.Folded = s.unfold()
+	if r.Folded = s.folded(); s.fold != nil {
+		s.unfoldRun()
+		s.ledger.unfold(s.fold)
 	}
 	r.Traffic = s.ledger.traffics()
 	if s.meter != nil && s.makespan > 0 {

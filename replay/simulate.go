@@ -67,6 +67,9 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 		return nil, err
 	}
 	s := newSim(&m, p, o)
+	if err := s.tooMany(o.MostWGs); err != nil {
+		return nil, err
+	}
 	s.run(o)
 	if s.err == nil {
 		s.err = s.deadlock()
@@ -91,6 +94,26 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 		r.Coarse = true
 	}
 	return r, err
+}
+
+// tooMany returns a *TooManyError if more workgroups than a bound would be simulated.
+func (s *sim) tooMany(most int) error {
+	n := 0
+	for i := range s.streams {
+		for _, c := range s.streams[i].Commands {
+			if c.Op == program.Launch {
+				n += c.Kernel.WGs
+			}
+		}
+	}
+	if most == 0 || n <= most {
+		return nil
+	}
+	e := &TooManyError{WGs: n, Most: most, Folded: s.folded()}
+	for _, g := range s.whole.GPUs {
+		e.GPUs += min(1, len(g.Streams))
+	}
+	return e
 }
 
 // errTooMany ends a simulation that records more than Options.Most spans.
@@ -191,7 +214,7 @@ type sim struct {
 func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s := &sim{machine: m, program: p, whole: p, events: &event.Queue{}}
 	s.newFlows()
-	s.flags = make([]flag, max(1, len(p.Flags)))
+	s.flags = make([]flag, p.Flags.Len())
 	for i := range s.flags {
 		s.flags[i].coming = none
 	}

@@ -23,7 +23,7 @@ type stream struct {
 	moves      spanRef // the copy's span on its engine's lane
 	copied     bool    // a copy ended last, and nothing was launched or waited for since
 	idle       []Idle
-	posters    []posted // by idle interval, if GPUs are folded
+	posters    []posted // by idle interval
 	causeEvent int32    // event that put it in its current state, if causes are recorded
 }
 

@@ -203,7 +203,7 @@ func (y *symmetry) sameCommand(g int32, a, b *program.Command) bool {
 		return y.sameKernel(g, a.Kernel, b.Kernel)
 	case program.Start:
 		x, z := a.Copy, b.Copy
-		return x.Name == z.Name && x.Bytes == z.Bytes && x.Time == z.Time && x.Free == z.Free && x.Update == z.Update &&
+		return x.Name == z.Name && x.Bytes == z.Bytes && x.Time == z.Time && x.Free == z.Free && x.Update == z.Update && x.Named == z.Named &&
 			y.gpus[x.From] == z.From && y.gpus[x.Peer] == z.Peer && y.sameRoute(x.From, x.Peer)
 	}
 	return true

@@ -232,7 +232,7 @@ func (s *sim) streamReasons(all []reason, from, to program.Time, next *presence)
 			from = idle[at].Start
 		}
 		end := min(to, idle[at].End)
-		all = append(all, reason{from, end, s.idleReason(&idle[at], next)})
+		all = append(all, reason{from, end, s.idleReason(&idle[at], &s.streams[next.stream].posters[at], next)})
 		from = end
 	}
 	if from < to {
@@ -241,12 +241,15 @@ func (s *sim) streamReasons(all []reason, from, to program.Time, next *presence)
 	return all
 }
 
-func (s *sim) idleReason(i *Idle, next *presence) string {
+func (s *sim) idleReason(i *Idle, by *posted, next *presence) string {
 	text := fmt.Sprintf("%s before %s", i.Cause, next.name)
 	if i.Flag != program.NoFlag {
-		text = fmt.Sprintf("%s: %s", i.Cause, program.FlagName(s.program, i.Flag))
+		text = fmt.Sprintf("%s: %s", i.Cause, s.program.Flags.Name(i.Flag))
 	}
-	if i.Note != "" {
+	switch {
+	case by.flag != program.NoFlag:
+		text += ", " + s.fold.note(i.Flag, by)
+	case i.Note != "":
 		text += ", " + i.Note
 	}
 	return text

@@ -31,13 +31,14 @@ type workgroup struct {
 
 	// Used by flows and by the recorder.
 	fluid.Member
-	size   float64 // bytes that measure the phase's progress, or 0
-	coRun  float64 // co-run slowdown of the phase; at least 1
-	weight float64
-	path   int32 // path of the phase's bytes; none if it moves none
-	pathAt int32 // index in flows.uncontended of the path
-	at     int32 // index in cu.wgs
-	slot   int32 // slot of the CU, which selects the lane
+	size    float64 // bytes that measure the phase's progress, or 0
+	coRun   float64 // co-run slowdown of the phase; at least 1
+	weight  float64
+	path    int32 // path of the phase's bytes; none if it moves none
+	pathAt  int32 // index in flows.uncontended of the path
+	slot    int32 // slot of the CU, which selects the lane
+	at      int16 // index in cu.wgs
+	younger bool  // of two on the CU (rule D16)
 }
 
 type stage uint8
@@ -75,11 +76,25 @@ func (s *sim) start(launch, cu int32) {
 	}
 	l.placed++
 	if cu != none {
+		w.younger = l.kernel.Lag > 0 && s.isYounger(&s.gpus[l.gpu].cus[cu])
 		s.occupy(&s.gpus[l.gpu], cu, id, l.need)
 		s.communicates(l, cu, 1)
 	}
 	s.placed(id, w, l)
 	s.queue = append(s.queue, actor{dueWorkgroup, id})
+}
+
+// isYounger reports whether the CU's next workgroup is the younger one of two.
+func (s *sim) isYounger(u *cu) bool {
+	n := 0
+	for _, id := range u.wgs {
+		if s.wgs.at(id).younger {
+			n--
+		} else {
+			n++
+		}
+	}
+	return n > 0
 }
 
 // stepWorkgroup ends the current phase and begins the next one that takes time.
@@ -113,6 +128,9 @@ func (s *sim) stepWorkgroup(id int32) {
 // beginPhase begins a phase. It returns true if the phase takes no time.
 func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *program.Phase) bool {
 	w.since, w.alone, w.op = s.now, p.Time, p.Op
+	if w.younger && p.Op == program.Work {
+		w.alone += program.Time(float64(p.Time) * l.kernel.Lag)
+	}
 	who := actor{dueWorkgroup, id}
 	switch p.Op {
 	case program.WaitFor:

@@ -123,7 +123,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 	if len(sel) != 2 {
 		return x, y, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)})
+	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, true)
 	if err != nil {
 		return x, y, err
 	}

@@ -128,7 +128,7 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: input.StopFunc(ctx)})
+	r, err := results.Of(ctx, a.Console, o.path, w, m, sel, flags.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, false)
 	if err != nil {
 		return err
 	}

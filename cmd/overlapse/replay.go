@@ -122,7 +122,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, o.dir != "" || o.explain || o.pairs)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (a *app) writeReport(ctx context.Context, o input.Flags, output string) err
 	opts := replay.Options{
 		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: input.StopFunc(ctx),
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, true)
 	if err != nil {
 		return err
 	}

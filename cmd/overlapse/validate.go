@@ -365,7 +365,7 @@ func (r *validatedRow) predicted() string {
 
 // writeValidatedCSV writes every row. The columns from change to untested are what p_faster is fitted to.
 func writeValidatedCSV(w io.Writer, v *validated) error {
-	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}, false
+	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true
 	}
@@ -374,7 +374,7 @@ func writeValidatedCSV(w io.Writer, v *validated) error {
 		e := r.evidence
 		record := []string{
 			r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
-			fmt.Sprint(e.OtherKernels), fmt.Sprintf("%.4f", e.Spread), fmt.Sprint(e.Poor), fmt.Sprint(e.Untested), fraction(r.PFaster), r.Confidence, r.Why,
+			fmt.Sprint(e.OtherKernels), fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), fmt.Sprint(e.Poor), fmt.Sprint(e.Untested), fraction(r.PFaster), r.Confidence, r.Why,
 		}
 		if set {
 			record = append([]string{r.Set}, record...)

@@ -143,7 +143,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if !o.full {
 		record.Most = results.ShownSpans
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true)
 	if err != nil {
 		return nil, nil, err
 	}

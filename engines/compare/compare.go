@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // An Outcome is the result of one strategy on a workload.
@@ -36,8 +37,16 @@ type Outcome struct {
 	Window   plan.Interval      // window of the options; {}: none
 	Machine  machine.Machine    // machine of the plan
 	Scenario plan.Scenario      // its scenario, including the pace that was found
+	Times    *overlap.Times     // explain.TimesOf of an outcome that is brief
 	step     bool               // the plan is a schedule of the whole step
 	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
+}
+
+// Brief is the outcome without the spans, idle times and bytes of its run. times are those of
+// explain.TimesOf.
+func (o Outcome) Brief(times overlap.Times) Outcome {
+	o.Result, o.Program, o.Times = o.Result.Brief(), nil, &times
+	return o
 }
 
 // ChangeFrom is how much longer the outcome takes than a base, relative to it: -0.1 is 10 % less.
@@ -47,20 +56,26 @@ func (o *Outcome) ChangeFrom(base trace.Time) float64 {
 
 // Compare plans and simulates every selection on one workload in parallel and returns the
 // outcomes in the order of the selections. Results do not depend on the number of cores.
-// done is called as each finishes, from several goroutines; nil is allowed.
-func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, o replay.Options, done func()) ([]Outcome, error) {
+// done is called with each as it finishes, from several goroutines, and may change it; nil is allowed.
+func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, o replay.Options, done func(i int, out *Outcome)) ([]Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]Outcome, len(sel))
-	return out, guard.Each(len(sel), func(i int) (err error) {
-		out[i], err = Run(w, m, sel[i], sc, o)
-		if done != nil {
-			done()
+	return out, sideBySide(w, len(sel), func(i int) (err error) {
+		if out[i], err = Run(w, m, sel[i], sc, o); err == nil && done != nil {
+			done(i, &out[i])
 		}
 		return err
 	})
+}
+
+// sideBySide is guard.Each for plans of a workload: of a large one fewer at a time, so that they
+// together take no more than about a gibibyte.
+func sideBySide(w *workload.Workload, n int, f func(i int) error) error {
+	const most, each = 1 << 30, 1500 // bytes: of all, of an operation
+	return guard.AtMost(most/(each*max(1, len(w.Ops))), n, f)
 }
 
 // Run plans and simulates one selection. Workgroups are recorded for one iteration unless
@@ -102,7 +117,13 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if is, rounds := plan.StepsOf(w, out.Result.Run).Typical(); o.To == 0 && rounds == 1 {
 		o.From, o.To = is.Start, max(1, is.End)
 	}
-	out.Result, err = replay.Simulate(m, p, o)
+	o.MostWGs = plan.MostWorkgroups(w)
+	result, err := replay.Simulate(m, p, o)
+	var many *replay.TooManyError
+	if out.Result.Coarse = errors.As(err, &many); many != nil { // equal ranks were simulated once
+		return out, nil
+	}
+	out.Result = result
 	return out, err
 }
 
@@ -159,11 +180,16 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		o.Why, o.Result, o.TooLarge = why, nil, true
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
-	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteRank != nil && len(pl.Pairs) == 0
-	opts.Solo = opts.Level == replay.Kernels && !opts.Causes
+	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
+	opts.Solo, opts.MostWGs = opts.Level == replay.Kernels && !opts.Causes, plan.MostWorkgroups(w)
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
-	if errors.Is(o.Err, replay.ErrStopped) {
+	var many *replay.TooManyError
+	switch {
+	case errors.Is(o.Err, replay.ErrStopped):
 		return nil, o.Err
+	case errors.As(o.Err, &many):
+		o.Why, o.Result = many.Error(), nil
+		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	if o.Err != nil {
 		// A deadlock, or a workgroup that fits on no compute unit of this machine, is the outcome

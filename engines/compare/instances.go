@@ -49,8 +49,10 @@ func coRunners(w *workload.Workload) overlaps {
 			}
 			running = slices.DeleteFunc(running, func(r int32) bool { return w.Ops[r].End <= op.Start })
 			for _, r := range running {
-				meet(op, &w.Ops[r])
-				meet(&w.Ops[r], op)
+				if other := &w.Ops[r]; other.Queue != op.Queue { // of one stream, the later one waits in its prologue
+					meet(op, other)
+					meet(other, op)
+				}
 			}
 			running = append(running, id)
 		}

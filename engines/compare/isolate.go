@@ -17,7 +17,7 @@ import (
 // alongside kernels were slower. Strategies start from durations alone. Isolate estimates
 // them:
 //
-//  1. An operation is disturbed if compute or a collective ran alongside it on its
+//  1. An operation is disturbed if compute or a collective of another stream ran alongside it on its
 //     rank. What was not disturbed took its captured time alone (rule L1).
 //  2. The captured schedule is simulated with interference, every disturbed operation at
 //     its captured start. Simulated time over time alone is the operation's stretch, and
@@ -306,7 +306,7 @@ func (s *isolation) score(simulated []trace.Time) {
 	for i := range s.open {
 		x := &s.open[i]
 		of := x.kind()
-		captured[of] += float64(x.captured)
+		captured[of] += min(float64(x.captured), float64(*x.alone())*x.stretch) // more is waiting for other ranks
 		alone[of] += float64(*x.alone())
 		if simulated != nil && x.borrowed {
 			off = append(off, math.Abs(float64(simulated[i])/float64(x.captured)-1))

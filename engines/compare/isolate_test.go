@@ -106,6 +106,25 @@ func transfersOff(w, serial *workload.Workload) float64 {
 	return alone/want - 1
 }
 
+// A kernel that starts on its stream before the one in front has ended waits in its prologue: neither
+// disturbs the other, and what the profile holds are their times alone.
+func TestDependentLaunchDisturbsNothing(t *testing.T) {
+	w := plantest.LiftSample(t, "measurements/2026-11-24-h100-graph/traces/decode_b32_h4096_graph_off.json.gz")
+	early := 0
+	for i := 1; i < len(w.Ops); i++ {
+		if a, b := &w.Ops[i-1], &w.Ops[i]; b.Start < a.End && a.Queue == b.Queue {
+			early++
+		}
+	}
+	w, err := Isolate(w, plantest.H200(t, w.World), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if early == 0 || w.Isolation.Disturbed != 0 {
+		t.Errorf("%d kernels start before the one in front has ended, %d are disturbed", early, w.Isolation.Disturbed)
+	}
+}
+
 func isolatedTrace(t *testing.T, path string) *workload.Workload {
 	t.Helper()
 	w := plantest.LiftSample(t, path)

@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // On limits a strategy to some rows of Workload.Pairs; all other operations stay as
@@ -75,7 +74,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 			choices[k].Op = w.Collectives[c].Op
 		}
 	}
-	err = guard.Each(len(kinds)*len(sel), func(job int) (err error) {
+	err = sideBySide(w, len(kinds)*len(sel), func(job int) (err error) {
 		c, i := &choices[job/len(sel)], job%len(sel)
 		s, out := sel[i], &c.Outcomes[i]
 		if same := alike(s); same != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // A Spread is the times of one strategy over several seeds (plan.Scenario.Seed).
@@ -47,7 +46,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	for i := range out {
 		out[i].Times = make([]trace.Time, n)
 	}
-	err = guard.Each(len(sel)*n, func(job int) error {
+	err = sideBySide(w, len(sel)*n, func(job int) error {
 		i, sc := job/n, sc
 		sc.Seed = int64(job%n + 1)
 		x, err := Run(w, m, sel[i], sc, replay.Options{Stop: stop})

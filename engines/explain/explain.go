@@ -74,7 +74,7 @@ func Explain(w *workload.Workload, out compare.Outcome) Explanation {
 	}
 	path := within(out.Result.Path, is.Start, is.End)
 	e := Explanation{Start: is.Start, Time: is.End - is.Start, Rounds: rounds, Parts: partsOf(path)}
-	e.Path = linksOf(path, out.Program.Flags)
+	e.Path = linksOf(path, &out.Program.Flags)
 	e.Names = total(path, nameOf)
 	for _, l := range out.Result.Limits {
 		if start, end := max(l.Start, is.Start), min(l.End, is.End); start < end && l.GPU < w.World {
@@ -208,7 +208,7 @@ func (s sums) sorted() []Part {
 
 // linksOf joins consecutive segments of one kernel over all ranks. A link shorter than a
 // hundredth of the path is merged with the next one.
-func linksOf(path []replay.Segment, flags []string) []Link {
+func linksOf(path []replay.Segment, flags *program.Flags) []Link {
 	var total trace.Time
 	if len(path) > 0 {
 		total = path[len(path)-1].End - path[0].Start
@@ -295,13 +295,13 @@ func nameOf(g replay.Segment) string {
 
 // startCause describes what a link waited for before it began, if another rank or kernel
 // caused it.
-func startCause(path []replay.Segment, before replay.Segment, flags []string) string {
+func startCause(path []replay.Segment, before replay.Segment, flags *program.Flags) string {
 	for _, g := range path {
 		switch {
 		case g.End > g.Start:
 			return ""
 		case g.Step == replay.Woken && before.Name != "" && before.Rank != g.Rank:
-			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, Micros(g.Waited), flags[g.Flag], before.Rank)
+			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, Micros(g.Waited), flags.Name(g.Flag), before.Rank)
 		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
 			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, Micros(g.Waited), Brief(before.Name))
 		case g.Step == replay.Served && before.Name != "":

@@ -1,6 +1,7 @@
 package onesided
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // PyTorch's all-reduces in symmetric memory (torch/csrc/distributed/c10d/symm_mem/
@@ -35,6 +37,7 @@ const (
 // (rule O11).
 type allReduce struct {
 	pl     *plan.Planner
+	impl   names.Shots
 	shares bool // two-shot: every rank adds a share and stores it to the others
 	inside bool // multimem: the switch adds and replicates
 	flags  plan.Memo[*workload.Collective, []program.Flag]
@@ -46,7 +49,7 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := noMultimem(&pl.Machine); why != "" && v["impl"] == "multimem" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	t := &allReduce{pl: pl, shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
+	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
@@ -74,7 +77,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		return p.Collective >= 0 && serves(&pl.Workload.Collectives[p.Collective]) && pairs(p)
 	})
 	if !found || pl.Only != nil && len(pl.Pairs) == before {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no %s was found", v["impl"], ops)}
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: cmp.Or(asCaptured(pl.Workload, v["impl"]), fmt.Sprintf("impl=%s: no %s was found", v["impl"], ops))}
 	}
 	for i := range pl.Workload.Collectives { // kernels read what peers have put into symmetric memory
 		if c := &pl.Workload.Collectives[i]; serves(c) {
@@ -89,6 +92,16 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 		return nil
 	}
 	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+}
+
+// asCaptured says that captured all-reduces work in the asked way already; "": none does.
+func asCaptured(w *workload.Workload, impl string) string {
+	for i := range w.Collectives {
+		if name := w.Ops[w.Collectives[i].Members[0]].Name; w.Collectives[i].Op == trace.AllReduce && string(names.ShotsOf(name)) == impl {
+			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, plan.ShortName(name))
+		}
+	}
+	return ""
 }
 
 // withNorms has the norm behind every all-reduce in the kernel of the all-reduce: it takes an empty
@@ -126,8 +139,9 @@ func normBehind(w *workload.Workload, id int32) int32 {
 	return -1
 }
 
+// serves reports whether an all-reduce is replaced: not one whose captured kernel works that way.
 func (t *allReduce) serves(c *workload.Collective) bool {
-	return c.Op == trace.AllReduce && len(c.Members) > 1 && t.bytes(c) > 0
+	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(t.pl.Workload.Ops[c.Members[0]].Name) != t.impl && t.bytes(c) > 0
 }
 
 // bytes is the size of a collective. If the trace does not show it, as in a captured

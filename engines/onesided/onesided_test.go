@@ -299,6 +299,11 @@ func TestOnesidedStores(t *testing.T) {
 		s := plantest.Scattered
 		s.Op = op
 		got := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", enginetest.Settings("gemm=whole"))
+		for _, x := range got.Result.Run.Spans { // posted stores do not hold up the tiles
+			if x.Kind == trace.Compute && strings.HasPrefix(got.Result.Run.NameOf(x), "gemm_256x128 + ") && x.Dur() > s.Gemm+s.Gemm/100 {
+				t.Errorf("%s: the GEMM takes %d ns with stores, %d alone", op, x.Dur(), s.Gemm)
+			}
+		}
 		for name, bytes := range enginetest.Sent(got) {
 			want := float64(s.Steps) * 0.75 * float64(s.Bytes)
 			if name != "gemm_256x128 + "+op.String() || !plantest.Near(bytes, want) {
@@ -365,6 +370,38 @@ func TestNormInAllReduce(t *testing.T) {
 				t.Errorf("own %t: %s takes %d ns, want %d", own, out.Result.Run.NameOf(s), s.Dur(), want)
 			}
 		}
+	}
+}
+
+// An all-reduce that is one-shot already is not replaced by one; the other ways are, and its norm
+// is still taken in.
+func TestOneShotAlready(t *testing.T) {
+	m := plantest.H200(t, 2)
+	build := func() *workload.Workload {
+		w := plantest.Step(t, 2, "7 G0 100\n7 AR1=1 12 G0\n7 norm1 8 AR1\n7 G1 100 norm1")
+		for i := range w.Ops {
+			switch op := &w.Ops[i]; {
+			case op.Collective >= 0:
+				k := *op.Kernel
+				k.Name = "void vllm::cross_device_reduce_1stage<__half, 2>(vllm::RankData*)"
+				op.Kernel = &k
+			case strings.HasPrefix(op.Name, "norm"):
+				op.Kind = trace.Compute
+			}
+		}
+		w.Collectives[0].Own = true
+		return w
+	}
+	for impl, why := range map[string]string{"oneshot": "work that way already: vllm::cross_device_reduce_1stage", "twoshot": "", "multimem": ""} {
+		out := enginetest.Outcome(t, build(), m, "onesided", map[string]string{"impl": impl})
+		if out.Why != why && (why == "" || !strings.Contains(out.Why, why)) {
+			t.Errorf("%s: %q", impl, out.Why)
+		}
+	}
+	bulk := enginetest.Outcome(t, build(), m, "bulk", nil)
+	inside := enginetest.Outcome(t, build(), m, "onesided", map[string]string{"impl": "oneshot", "norm": "inside"})
+	if inside.Result == nil || compare.Abs(bulk.Time-inside.Time-plan.Duration(m.Launch.Graph.Value)) > 10 {
+		t.Errorf("with the norm inside %d ns (%s), without %d", inside.Time, inside.Why, bulk.Time)
 	}
 }
 

@@ -126,6 +126,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace
 		t.scatterNodes(r, p, b, c, s, seq)
 	case b.impl == "store":
 		launch()
+		s.Wait(b.sent[me], seq.away(me), "stores")
 	case addsRows(p.Pair):
 		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
 		s.Post(inputs, 1)
@@ -203,8 +204,9 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
 }
 
-// storing is a GEMM whose tiles store themselves into their owners' buffers:
-// no signals, a barrier follows the kernel.
+// storing is a GEMM whose tiles store themselves into their owners' buffers: no signals, a barrier
+// follows the kernel. Stores are posted: a workgroup goes on while they wait for the link, and the
+// kernel's end waits for all of them (rule O5).
 func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *program.Kernel {
 	payload := seq.payload(float64(p.Coll.Bytes))
 	k := seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
@@ -216,6 +218,7 @@ func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *progr
 			store := program.Phase{Op: program.Store, Peer: b.ranks[to], Bytes: bytes}
 			if to != me {
 				store = t.pl.StoreTo(b.ranks[to], bytes, t.pattern())
+				store.Op, store.Held, store.Flag, store.Count = program.Put, true, b.sent[me], 1
 			}
 			buf = append(buf, store)
 		}

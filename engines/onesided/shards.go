@@ -155,6 +155,16 @@ func (s *sequence) count(shard, piece int) int64 {
 	return s.counts[slices.Index(s.units, unit{shard, piece})]
 }
 
+// away is the number of tiles of the shards of other ranks, each counted for every unit that it touches.
+func (s *sequence) away(me int) (n int64) {
+	for i, u := range s.units {
+		if u.shard != me {
+			n += s.counts[i]
+		}
+	}
+	return n
+}
+
 // kernel is one launch that computes the tiles in order; around adds to the
 // phases of a tile what it waits for, and what it does with its result.
 func (s *sequence) kernel(pl *plan.Planner, around func(buf []program.Phase, r *run, work program.Phase) []program.Phase) *program.Kernel {

@@ -11,8 +11,12 @@ import (
 
 // chunkOf is the k-th of n parts of a compute operation, cut along its rows: a launch with
 // its own tiles and its own last wave. The parts together have all of its rows, tiles and
-// workgroups (rule G12).
+// workgroups (rule G12). Copies of a rank share it.
 func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
+	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write, k, n}, func() *program.Kernel { return pl.cut(op, k, n) })
+}
+
+func (pl *Planner) cut(op *workload.Op, k, n int) *program.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, k, n)
 	}
@@ -33,7 +37,7 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 			g.Owned = -1
 		}
 		if g.cluster = pl.Machine.Cluster(t); pl.Machine.GPU.Groups.Known() {
-			g.WGs = int(pl.Machine.GPU.Clustered(g.cluster))
+			g.WGs = int(pl.clustered(g.cluster))
 		}
 		g.WGs = min(g.WGs, g.Tiles)
 	case op.Shape.Groups > 1 && op.Tiling.TileM > 0 && op.Tiling.Tiles > 0:

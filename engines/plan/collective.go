@@ -192,7 +192,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 				})
 			}
 			return append(buf,
-				program.Phase{Op: program.PostTo, Flag: l.depart, Count: 1},
+				program.Phase{Op: program.PostTo, Flag: l.depart, Count: 1, Time: 1}, // the flag's way is part of DurAlone
 				program.Phase{Op: program.WaitFor, Flag: l.depart, Count: l.members})
 		},
 	}
@@ -219,10 +219,38 @@ type channelSchedule struct {
 	pairwise bool    // the copy of a rank to itself is another channel
 }
 
-// libraryFor is the library for the collective's ranks, as they are on nodes.
-func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library {
-	return pl.Machine.LibraryFor(pl.Workload.RanksOf(c))
+// A group is the ranks of a collective, and how the machine joins them.
+type group struct {
+	ranks   []int32
+	library *machine.Library // as they are on nodes
+	joined  machine.Topology
+	nodes   Cluster // of the first rank
+	cluster bool    // nodes holds
 }
+
+// groupOf is the group of a collective. Collectives of the same members share it.
+func (pl *Planner) groupOf(c *workload.Collective) *group {
+	if len(c.Members) == 0 {
+		return &group{library: &pl.Machine.Library}
+	}
+	return pl.groups.Of(&c.Members[0], func() *group {
+		g := &group{library: pl.Machine.LibraryFor(pl.Workload.RanksOf(c))}
+		for _, m := range c.Members {
+			g.ranks = append(g.ranks, int32(pl.Workload.Ops[m].Rank))
+		}
+		g.joined = pl.Joining(g.ranks)
+		g.nodes, g.cluster = pl.Cluster(g.ranks, 0)
+		return g
+	})
+}
+
+// RanksOf are the ranks of a collective's members, in order.
+//
+// Invariant: callers share them and do not change them.
+func (pl *Planner) RanksOf(c *workload.Collective) []int32 { return pl.groupOf(c).ranks }
+
+// libraryFor is the library for the collective's ranks, as they are on nodes.
+func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library { return pl.groupOf(c).library }
 
 // timeOf is the library's time of a collective with other bytes and channels, seconds. Its ranks
 // ask for the same.
@@ -289,19 +317,18 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 // that all NICs carry an equal share (rule C12). On a ring or torus every second channel goes
 // the other way round, since links carry as much each way (rule C12).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
-	ids, me := pl.RanksOf(c), max(0, slices.Index(c.Members, op.ID))
-	n := len(ids)
+	g, me := pl.groupOf(c), max(0, slices.Index(c.Members, op.ID))
+	ids, joined, n := g.ranks, g.joined, len(g.ranks)
 	if n < 2 {
 		return []int32{int32(op.Rank)}
 	}
-	joined := pl.Joining(ids)
 	ahead := func(n int) int { // distance to the next of n
 		if joined.Passes() && ch%2 == 1 {
 			return n - 1
 		}
 		return 1
 	}
-	if k, ok := pl.Cluster(ids, me); algorithm != "direct" && c.Op != trace.AllToAll && ok && k.Nodes > 1 {
+	if k := g.nodes.of(me); algorithm != "direct" && c.Op != trace.AllToAll && g.cluster && k.Nodes > 1 {
 		if leaves := ch % k.Per; k.Local == leaves {
 			return []int32{ids[(k.Node+ahead(k.Nodes))%k.Nodes*k.Per+(leaves+1)%k.Per]}
 		}
@@ -368,13 +395,19 @@ func (pl *Planner) Cluster(ranks []int32, me int) (c Cluster, ok bool) {
 		c.Per++
 	}
 	c.Nodes = len(ranks) / c.Per
-	c.Node, c.Local = me/c.Per, me%c.Per
+	c = c.of(me)
 	for i, r := range ranks {
 		if m.Node(int(r)) != m.Node(int(ranks[i/c.Per*c.Per])) || i%c.Per == 0 && i > 0 && m.Node(int(r)) == m.Node(int(ranks[i-1])) {
 			return c, false
 		}
 	}
 	return c, c.Nodes*c.Per == len(ranks)
+}
+
+// of is the cluster of the rank with that index.
+func (c Cluster) of(me int) Cluster {
+	c.Node, c.Local = me/c.Per, me%c.Per
+	return c
 }
 
 // At is the index of the rank i places further in the node d nodes further.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/program"
@@ -156,6 +157,30 @@ func (r *Rank) writeHost() {
 
 // firstIteration stands for the issue of the first iteration until writeHost knows how many it is.
 const firstIteration = -1
+
+// notOneGraph notes what keeps an iteration from being one captured graph: a host that waits for its device in it.
+func (pl *Planner) notOneGraph() {
+	most := 0
+	for _, r := range pl.ranks {
+		most = max(most, r.syncsInside())
+	}
+	if most > 0 {
+		pl.NeverRun(fmt.Sprintf("a captured graph ends where the host waits for the device: %d an iteration", most))
+	}
+}
+
+// syncsInside is how often the rank's host waits for its device between two launches of one
+// iteration, on average over iterations.
+func (r *Rank) syncsInside() int {
+	w, n := r.Planner.Workload, 0
+	of, rounds := workload.IterationsOf(w)
+	for id, syncs := range r.syncsAfter() {
+		if next := int(id) + 1; next < len(w.Ops) && w.Ops[next].Rank == r.ID && of[next] == of[id] {
+			n += len(syncs)
+		}
+	}
+	return CeilDiv(n, max(1, rounds))
+}
 
 // syncsAfter is the rank's waits for the device by the op that was issued before them.
 func (r *Rank) syncsAfter() map[int32][]workload.HostSync {

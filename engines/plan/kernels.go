@@ -9,7 +9,7 @@ import (
 // MeasuredKernel is a kernel that lasts the given time and holds no slots. Copies of a rank
 // share it: a caller must not change it.
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, true, took, 0, 0}, func() *program.Kernel {
+	return pl.shared(kernelKey{op.Kernel, op.Span, true, took, 0, 0, 0, 0}, func() *program.Kernel {
 		k := &program.Kernel{
 			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
 			Each: []program.Phase{{Op: program.Work, Time: took}},
@@ -29,13 +29,14 @@ func (pl *Planner) shared(key kernelKey, of func() *program.Kernel) *program.Ker
 	return pl.kernels.Of(key, of)
 }
 
-// A kernelKey is what the kernel of a whole compute operation depends on.
+// A kernelKey is what the kernel of a compute operation, or of a part of it, depends on.
 type kernelKey struct {
 	kernel      *workload.Kernel
 	span        trace.SpanID
 	measured    bool
 	took        trace.Time
 	read, write float64
+	part, of    int // of: 0: the whole
 }
 
 // MaxWaves bounds the waves of a plain kernel. A kernel with more is simulated more
@@ -76,7 +77,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		}
 		g.Time = dur / trace.Time(CeilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
-		slots := int(pl.Machine.GPU.Clustered(g.cluster)) * perCU
+		slots := int(pl.clustered(g.cluster)) * perCU
 		waves := CeilDiv(t.WGs, slots)
 		g.WGs, g.rounds = t.WGs, waves
 		if waves > MaxWaves {
@@ -101,11 +102,13 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
 	}
 	g.Pipe = 1 / together
-	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
+	if op.Shape.Kind == workload.GEMM && (g.rounds == 1 || g.rounds > 1 && pl.Machine.Matmul.Lone.Known()) && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
-		// tiles that share a CU, so CUs with fewer tiles come free earlier (rule G10).
+		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
+		// wave, of which each CU has its share (rules D5 and G10).
 		g.Pipe = max(pl.Machine.LonePipe(t.Depth), g.Pipe)
-		g.Time = trace.Time(float64(g.Time) / (together * g.Pipe))
+		last := float64(CeilDiv(g.WGs-(g.rounds-1)*cus*perCU, cus))
+		g.Time = trace.Time(float64(dur) / (float64(g.rounds-1)*together*g.Pipe + max(1, last*g.Pipe)))
 	}
 	n := float64(max(g.Tiles, g.WGs))
 	g.Read, g.Write = op.Read/n, op.Write/n
@@ -116,17 +119,22 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 // if no group of CUs holds such a cluster. A kernel for that machine is built without
 // clusters (rule D7).
 func (pl *Planner) startsTogether(cluster int) int {
-	if cluster > 1 && pl.Machine.GPU.Clustered(cluster) == 0 {
+	if cluster > 1 && pl.clustered(cluster) == 0 {
 		return 0
 	}
 	return cluster
+}
+
+// clustered is machine.GPU.Clustered.
+func (pl *Planner) clustered(size int) float64 {
+	return pl.clusters.Of(size, func() float64 { return pl.Machine.GPU.Clustered(size) })
 }
 
 // clusterOf is the grid's cluster size; 0 if clusters do not divide the grid, or if
 // persistent workgroups that share tiles would not all be resident.
 func (pl *Planner) clusterOf(g Grid) int {
 	whole := g.cluster > 1 && g.WGs%g.cluster == 0
-	if !whole || g.Tiles > 0 && g.WGs > int(pl.Machine.GPU.Clustered(g.cluster))*pl.Residents(g.Footprint) {
+	if !whole || g.Tiles > 0 && g.WGs > int(pl.clustered(g.cluster))*pl.Residents(g.Footprint) {
 		return 0
 	}
 	return g.cluster
@@ -137,7 +145,7 @@ func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Resident
 
 // kernel is a compute operation with its captured workgroups. Copies of a rank share it.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write}, func() *program.Kernel { return pl.whole(op) })
+	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write, 0, 0}, func() *program.Kernel { return pl.whole(op) })
 }
 
 func (pl *Planner) whole(op *workload.Op) *program.Kernel {
@@ -239,15 +247,6 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	g.WGs = programs
 	g.Pipe = 1 / float64(min(pl.Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
 	return g
-}
-
-// RanksOf are the ranks of a collective's members, in order.
-func (pl *Planner) RanksOf(c *workload.Collective) []int32 {
-	var ranks []int32
-	for _, m := range c.Members {
-		ranks = append(ranks, int32(pl.Workload.Ops[m].Rank))
-	}
-	return ranks
 }
 
 // WaitKernel is one thread that polls a flag until it reaches a count and thereby delays

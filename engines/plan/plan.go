@@ -30,8 +30,12 @@ type Planner struct {
 	ranks     []*Rank
 	Pairs     []Pair // pairs that the strategy serves
 	First     map[int32]int
-	Replaced  map[int32]bool // ops of those pairs
-	Only      map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
+	Replaced  map[int32]bool       // ops of those pairs
+	Only      map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
+	groups    Memo[*int32, *group] // by the first of the members
+	clusters  Memo[int, float64]   // clustered
+	weights   Memo[string, bool]   // by name: byWeights
+	parts     Memo[partKey, *workload.Kernel]
 	gangs     Memo[gangKey, *Gang]
 	coRuns    map[coRunKey]Piece
 	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
@@ -46,6 +50,7 @@ type Planner struct {
 	anchored  bool     // AtCapturedStarts
 
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
+	WholeStep   bool          // WriteRank wrote all
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
 	endedBefore []int32       // result of TimeOrder, once it is asked for
 	busy        []bool
@@ -143,23 +148,10 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
-		kernels: map[kernelKey]*program.Kernel{}, times: map[timeKey]float64{}, slowdowns: map[slowdownKey]slowdown{}, Done: make([]program.Flag, len(w.Ops)),
+		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{},
 	}
 	pl.countRereads()
-	type flagKey struct {
-		name string
-		rank int
-	}
-	names := map[flagKey]string{} // ops of one name on a rank share the text
-	pl.Program.Flags = make([]string, 1, 1+len(w.Ops)+w.World)
-	for i := range w.Ops {
-		key := flagKey{w.Ops[i].Name, w.Ops[i].Rank}
-		if names[key] == "" {
-			names[key] = fmt.Sprintf("%s done on rank %d", key.name, key.rank)
-		}
-		pl.Done[i] = pl.Program.NewFlag(names[key])
-	}
+	pl.Done = pl.Program.NewFlagsNamed(len(w.Ops), func(i int) string { return fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank) })
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
@@ -274,35 +266,17 @@ func (pl *Planner) OnlyPairs() bool {
 	})
 }
 
-// Write writes all ranks and returns the program.
+// Write writes all ranks and returns the program. Afterwards the planner does not hold what only
+// writing needs: kernels refer to it for as long as the program is simulated.
 func (pl *Planner) Write(emit Emitter) *program.Program {
 	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
 		pl.runAhead()
 	}
-	for _, r := range pl.ranks {
-		if pl.WriteRank != nil {
-			pl.WriteRank(r)
-			continue
-		}
-		for _, id := range pl.Workload.Ranks[r.ID] {
-			if i, ok := pl.First[id]; ok {
-				around := pl.Settings
-				if own := pl.Pairs[i].Settings; own != nil {
-					pl.Settings = *own
-				}
-				emit(r, &pl.Pairs[i])
-				pl.Settings = around
-				continue
-			}
-			if !pl.Replaced[id] {
-				r.WriteWhole(&pl.Workload.Ops[id])
-			}
-		}
-	}
 	for i, r := range pl.ranks {
+		r.write(emit)
 		if pl.hostOrder != nil {
 			if i > 0 {
-				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.ranks[i-1].Host.Commands))
+				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.Program.GPUs[i-1].Streams[0].Commands))
 			}
 			r.writeHost()
 		}
@@ -311,12 +285,42 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 			gpu.Streams = append(gpu.Streams, s.Stream)
 		}
 		pl.Program.GPUs = append(pl.Program.GPUs, gpu)
+		*r = Rank{Planner: pl, ID: r.ID, HostIssued: r.HostIssued}
 	}
+	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
+	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
+	pl.gangs, pl.kernels, pl.times, pl.coRuns = nil, nil, nil, nil
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
 	pl.nameOrigins()
+	if pl.Graph {
+		pl.notOneGraph()
+	}
 	return pl.Program
+}
+
+// write writes a rank's operations.
+func (r *Rank) write(emit Emitter) {
+	pl := r.Planner
+	if pl.WriteRank != nil {
+		pl.WriteRank(r)
+		return
+	}
+	for _, id := range pl.Workload.Ranks[r.ID] {
+		if i, ok := pl.First[id]; ok {
+			around := pl.Settings
+			if own := pl.Pairs[i].Settings; own != nil {
+				pl.Settings = *own
+			}
+			emit(r, &pl.Pairs[i])
+			pl.Settings = around
+			continue
+		}
+		if !pl.Replaced[id] {
+			r.WriteWhole(&pl.Workload.Ops[id])
+		}
+	}
 }
 
 // nameOrigins lets commands stand for captured operations if the workload was changed
@@ -374,8 +378,8 @@ const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
 	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
-	if at := len(r.Streams); r.ID > 0 && at < len(r.Planner.ranks[r.ID-1].Streams) { // ranks are mostly alike
-		s.Commands = make([]program.Command, 0, len(r.Planner.ranks[r.ID-1].Streams[at].Commands))
+	if all := r.Planner.Program.GPUs; len(all) > 0 && len(r.Streams)+1 < len(all[len(all)-1].Streams) { // ranks are mostly alike
+		s.Commands = make([]program.Command, 0, len(all[len(all)-1].Streams[len(r.Streams)+1].Commands))
 	}
 	r.Streams, r.byQueue[queue] = append(r.Streams, s), append(r.byQueue[queue], s)
 	return s

@@ -193,3 +193,31 @@ func TestCoverOrder(t *testing.T) {
 		t.Errorf("first three columns are %v", cols)
 	}
 }
+
+// A plan leaves alone what is neither of its pairs nor a collective that it moves or beside one: a
+// round is a GEMM of 304 us and a collective of 153 us, and one of four rounds is a pair.
+func TestLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Planner)
+		want   float64
+	}{
+		"all collectives": {func(*Planner) {}, 1 - 2*153.0/457},
+		"one pair of four": {func(pl *Planner) {
+			pl.Take(func(p *workload.Pair) bool { return p == &pl.Workload.Pairs[0] })
+		}, 0.75},
+		"one collective of four": {func(pl *Planner) {
+			pl.ChangesOnly = func(c *workload.Collective) bool { return c == &pl.Workload.Collectives[0] }
+		}, 1 - 2*153.0/457/4},
+		"other launches": {func(pl *Planner) { pl.Graph = true }, 0},
+		"all cut anew":   {func(pl *Planner) { pl.Workload.Origins = make([]int32, len(pl.Workload.Ops)) }, 0},
+	} {
+		pl, err := NewPlanner(plantest.MoeDown.Build(t), plantest.H200(t, 4), Scenario{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.change(pl)
+		if got := pl.Changes().Rest; math.Abs(got-c.want) > 1e-3 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -120,12 +120,25 @@ func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 	alone /= trace.Time(len(captured))
 	op.Read, op.Write = op.Read*share, op.Write*share
 	op.Alone = max(1, pl.shareTime(&op, alone, share))
-	kernel := *op.Kernel
-	op.Kernel = &kernel
+	op.Kernel = pl.parts.Of(partKey{op.Kernel, len(captured), k, n, op.Step}, func() *workload.Kernel { return pl.partOfKernel(captured, k, n) })
+	return op
+}
+
+// A partKey is what the kernel of a part depends on: the captured one, of which several are cut
+// together, and the step.
+type partKey struct {
+	kernel         *workload.Kernel
+	captured, k, n int
+	step           int32
+}
+
+// partOfKernel is the kernel of partOf.
+func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Kernel {
+	op, kernel := captured[0], *captured[0].Kernel
 	if kernel.Shape.M > 0 {
 		kernel.Shape.M = portion(kernel.Shape.M*int64(len(captured)), k, n)
 	}
-	if kernel.Tiling.WGs > 0 && !fixedGrid(&op) && pl.byWeights(&op, share) == 0 {
+	if kernel.Tiling.WGs > 0 && !fixedGrid(op) && pl.byWeights(op, float64(len(captured))/float64(n)) == 0 {
 		kernel.Tiling.WGs = max(1, portion(kernel.Tiling.WGs*len(captured), k, n))
 		kernel.Tiling.Tiles = kernel.Tiling.WGs
 	}
@@ -134,10 +147,10 @@ func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 		t := pl.Machine.Tiling(sh.M, sh.N, sh.K)
 		kernel.Tiling.TileM, kernel.Tiling.TileN, kernel.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
 		if kernel.Tiling.Persistent {
-			kernel.Tiling.WGs = min(t.Tiles, captured[0].Tiling.WGs)
+			kernel.Tiling.WGs = min(t.Tiles, op.Tiling.WGs)
 		}
 	}
-	return op
+	return &kernel
 }
 
 // fixedGrid reports whether a kernel launches the same number of workgroups for every
@@ -174,7 +187,8 @@ func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) t
 // all of its weights for any number of rows below those that keep the matrix units as busy as the
 // memory (rule V24). It is 0 for other kernels.
 func (pl *Planner) byWeights(op *workload.Op, share float64) float64 {
-	if op.Step < 0 || int(op.Step) >= len(pl.Workload.Steps) || op.Shape.Kind != workload.NoShape || !kernel.HoldsWeights(op) {
+	if op.Step < 0 || int(op.Step) >= len(pl.Workload.Steps) || op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape ||
+		!pl.weights.Of(op.Name, func() bool { return kernel.HoldsWeights(op) }) {
 		return 0
 	}
 	b := pl.Workload.Steps[op.Step].Batch

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -77,11 +76,14 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 type Memo[K comparable, T any] map[K]T
 
 // Of is the value of a key, built when it is first asked for.
-func (m Memo[K, T]) Of(key K, build func() T) T {
-	x, ok := m[key]
+func (m *Memo[K, T]) Of(key K, build func() T) T {
+	x, ok := (*m)[key]
 	if !ok {
 		x = build()
-		m[key] = x
+		if *m == nil {
+			*m = Memo[K, T]{}
+		}
+		(*m)[key] = x
 	}
 	return x
 }
@@ -91,11 +93,10 @@ func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int3
 
 // FlagsOf are n flags for each of some ranks; name is that of the i-th flag of a rank.
 func (pl *Planner) FlagsOf(ranks []int32, n int, name func(rank int32, i int) string) [][]program.Flag {
+	all := pl.Program.NewFlagsNamed(len(ranks)*n, func(i int) string { return name(ranks[i/n], i%n) })
 	flags := make([][]program.Flag, len(ranks))
-	for k, rank := range ranks {
-		for i := range n {
-			flags[k] = append(flags[k], pl.Program.NewFlag(name(rank, i)))
-		}
+	for k := range flags {
+		flags[k] = all[k*n : (k+1)*n : (k+1)*n]
 	}
 	return flags
 }
@@ -134,7 +135,7 @@ func Standing(op *workload.Op, k *program.Kernel) program.Command {
 // CopyTo starts a copy between GPUs that stands for an operation.
 func CopyTo(op *workload.Op, name string, from, to int32, bytes float64) program.Command {
 	return program.Command{Op: program.Start, Name: op.Name, Origin: op.ID, Copy: &program.Copy{
-		Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes,
+		Name: name, Named: true, From: from, Peer: to, Bytes: bytes,
 	}}
 }
 

@@ -221,23 +221,50 @@ func (c *Steps) Times(run *trace.Run, time trace.Time) []overlap.Times {
 	return overlap.PerIteration(run, in, n, cmp.Or(time, c.time()))
 }
 
-// WaitedFor is the rank that others wait for in those iterations, or nil.
+// WaitedFor is the rank that others wait for in all iterations, or nil.
 func (c *Steps) WaitedFor(run *trace.Run) *overlap.LateRank {
-	in, n := c.intervals()
-	return overlap.WaitedFor(run, in, n, c.time())
+	return overlap.WaitedFor(run, c.rounds(), c.time())
+}
+
+// rounds are all iterations by rank row, each from the end of the one before; one without iterations.
+func (c *Steps) rounds() (each [][]Interval) {
+	if ran, _ := c.Ran(); len(ran) < 2 {
+		in, _ := c.intervals()
+		return [][]Interval{in}
+	}
+	for i := range c.each {
+		round := slices.Clone(c.rows(c.each[i]))
+		for row := range round {
+			x := &round[row]
+			if x.Start > x.End { // did not run there
+				*x = Interval{}
+			}
+			if i > 0 {
+				x.Start = each[i-1][row].End
+			}
+			x.End = max(x.Start, x.End)
+		}
+		each = append(each, round)
+	}
+	return each
 }
 
 // intervals are, by rank row, the time in which so many iterations ran.
 func (c *Steps) intervals() (in []Interval, n int) {
 	in, n = c.byRank()
+	return c.rows(in), n
+}
+
+// rows are intervals by rank row.
+func (c *Steps) rows(byRank []Interval) []Interval {
 	if c.captured == nil {
-		return in, n
+		return byRank
 	}
 	rows := make([]Interval, len(c.captured))
 	for row, rank := range c.captured {
-		rows[row] = in[rank]
+		rows[row] = byRank[rank]
 	}
-	return rows, n
+	return rows
 }
 
 func (c *Steps) byRank() (in []Interval, n int) {

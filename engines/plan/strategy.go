@@ -92,39 +92,17 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 	}
 	pl.pool()
 	pl.Write(emit)
-	if why := pl.tooMany(); why != "" {
-		return nil, &NotApplicable{Strategy: e.Name, Why: why}
-	}
 	return pl, nil
 }
 
-// Workgroups that are simulated: mostWorkgroups, or workgroupsPerEvent for each event of the
-// trace. Copies of captured ranks make many out of a small trace; a million takes about a second.
-const (
-	mostWorkgroups     = 1 << 24
-	workgroupsPerEvent = 1 << 12
-)
-
-// tooMany says that the program has too many workgroups for its trace, or "".
-func (pl *Planner) tooMany() string {
-	n, w := 0, pl.Workload
-	for _, g := range pl.Program.GPUs {
-		for _, s := range g.Streams {
-			for _, c := range s.Commands {
-				if c.Op == program.Launch {
-					n += c.Kernel.WGs
-				}
-			}
-		}
+// MostWorkgroups bounds what is simulated of a workload: copies of captured ranks make many
+// workgroups out of a small trace; a million takes about a second.
+func MostWorkgroups(w *workload.Workload) int {
+	const always, perEvent = 1 << 24, 1 << 12
+	if w.Run == nil {
+		return always
 	}
-	most := mostWorkgroups
-	if w.Run != nil {
-		most = max(most, workgroupsPerEvent*len(w.Run.Spans))
-	}
-	if n <= most {
-		return ""
-	}
-	return fmt.Sprintf("%d workgroups on %d ranks take too long to simulate (capture fewer steps, or a job of at most %d ranks)", n, w.World, max(1, w.World*most/n))
+	return max(always, perEvent*len(w.Run.Spans))
 }
 
 // A Param is one parameter of a strategy.

@@ -199,47 +199,61 @@ func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 // AnyNumber stands in Param.Measured for all numbers.
 const AnyNumber = "*"
 
-// Changes are the pairs that a plan changes, of its workload, which may be cut anew; none: the
-// schedule of all collectives.
+// Changes are what a plan changes.
 type Changes struct {
-	Workload *workload.Workload
-	Pairs    []*workload.Pair
-	Never    []string                        // reasons for which nothing like it has run on hardware
-	Notes    []string                        // on what the plan did
-	Only     func(*workload.Collective) bool // without pairs: the collectives that it changes; nil: all
+	Workload *workload.Workload   // of the plan: it may be cut anew
+	Pairs    []*workload.Pair     // none: the schedule of all collectives
+	Ops      []trace.CollectiveOp // of the collectives that it changes: each once, ascending
+	Never    []string             // reasons for which nothing like it has run on hardware
+	Notes    []string             // on what the plan did
+	Rest     float64              // share of the captured device time that it leaves alone (leftAlone)
 }
 
-// Changes returns what the plan changes.
+// Changes returns what the plan changes: the collectives of its pairs, or without pairs those that
+// ChangesOnly selects.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Only: pl.ChangesOnly, Never: pl.Never, Notes: pl.Notes}
+	c := Changes{Workload: pl.Workload, Never: pl.Never, Notes: pl.Notes}
+	add := func(coll *workload.Collective) {
+		if coll.Op != trace.Barrier && !slices.Contains(c.Ops, coll.Op) {
+			c.Ops = append(c.Ops, coll.Op)
+		}
+	}
 	for i := range pl.Pairs {
 		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
+		if row := pl.Pairs[i].Collective; row >= 0 {
+			add(&pl.Workload.Collectives[row])
+		}
 	}
+	for i := range pl.Workload.Collectives {
+		if coll := &pl.Workload.Collectives[i]; len(pl.Pairs) == 0 && (pl.ChangesOnly == nil || pl.ChangesOnly(coll)) {
+			add(coll)
+		}
+	}
+	slices.Sort(c.Ops)
+	c.Rest = pl.leftAlone()
 	return c
 }
 
-// Ops are the operations of the collectives that the plan changes, each once.
-func (c Changes) Ops() (ops []trace.CollectiveOp) {
-	if c.Workload == nil {
-		return nil
+// leftAlone is the share of the captured device time, summed over operations, that is neither of
+// operations that the plan changes nor beside collectives that it moves; 0 where it changes all, or
+// that is not known.
+func (pl *Planner) leftAlone() float64 {
+	w, step := pl.Workload, len(pl.Pairs) == 0
+	if !WasMeasured(w) || step && w.Origins != nil || pl.Graph {
+		return 0
 	}
-	add := func(op trace.CollectiveOp) {
-		if op != trace.Barrier && !slices.Contains(ops, op) {
-			ops = append(ops, op)
+	var all, moved trace.Time
+	for id := range w.Ops {
+		op := &w.Ops[id]
+		all += w.Lasts(op)
+		switch c := op.Collective; {
+		case pl.Replaced[op.ID]:
+			moved += w.Lasts(op)
+		case step && c >= 0 && (pl.ChangesOnly == nil || pl.ChangesOnly(&w.Collectives[c])):
+			moved += 2 * w.Lasts(op) // its own and that of what runs beside it
 		}
 	}
-	for _, p := range c.Pairs {
-		if p.Collective >= 0 {
-			add(c.Workload.Collectives[p.Collective].Op)
-		}
-	}
-	for i := range c.Workload.Collectives {
-		if len(c.Pairs) == 0 && (c.Only == nil || c.Only(&c.Workload.Collectives[i])) {
-			add(c.Workload.Collectives[i].Op)
-		}
-	}
-	slices.Sort(ops)
-	return ops
+	return max(0, 1-float64(moved)/float64(max(1, all)))
 }
 
 // Only is the parameter with an effect only under the given settings.

@@ -198,7 +198,9 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 	if err != nil {
 		return x, err
 	}
-	return measure(w, m, out), nil
+	x = measure(w, m, out)
+	x.time += f.HostGap(m) / float64(f.Iterations) // before the first kernel and behind the last
+	return x, nil
 }
 
 // machineNamed is an embedded profile, or a machine of a paper from the folder machines.

@@ -12,7 +12,7 @@ var Captured = plan.Strategy{
 	Bound:   true,
 	Exact:   true,
 	Params: []plan.Param{
-		plan.GraphParam,
+		plan.GraphParam.Ran("off", "on"),
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload), v["graph"] == "on"

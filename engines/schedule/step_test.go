@@ -250,6 +250,16 @@ func TestHostWaitsForCollective(t *testing.T) {
 				t.Errorf("host waits for %s, %s: %d ns, %s", waitsFor, name, out.Time, out.Why)
 			}
 		}
+		const ends = "a captured graph ends where the host waits for the device: 1 an iteration"
+		if out := enginetest.Outcome(t, w, plantest.H200(t, 2), "captured", enginetest.Settings("graph=on")); !slices.Equal(out.Changed.Never, []string{ends}) {
+			t.Errorf("host waits for %s, in a graph: %q", waitsFor, out.Changed.Never)
+		}
+		for _, h := range w.Hosts {
+			h.Syncs[0].Start = w.Ops[len(w.Ops)-1].Issued + 1 // behind the last launch
+		}
+		if out := enginetest.Outcome(t, w, plantest.H200(t, 2), "captured", enginetest.Settings("graph=on")); len(out.Changed.Never) > 0 {
+			t.Errorf("host waits at the end: %q", out.Changed.Never)
+		}
 	}
 }
 

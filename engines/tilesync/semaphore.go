@@ -223,6 +223,9 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
 	k := pl.KernelOf(op, g)
+	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
+		k.Lag, g.Time = endApart, lagging(pl, g, n)
+	}
 	var early program.Phase // loads before the first wait
 	if in != nil && v["reorder"] == "on" {
 		early = firstWeights(pl, op, g)
@@ -269,6 +272,26 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 		return buf
 	}
 	return k
+}
+
+// endApart is how far apart two workgroups of a GEMM that share a CU end, as a share of their time:
+// twice the standard deviation of the times of 768 tiles of 128x128 on one H100, in which two share
+// a CU (engines/reproduce/testdata/h100-tiles.jsonl).
+const endApart = 0.098
+
+// lagging is the time alone of a workgroup of which n share a CU and end apart, such that the kernel
+// alone takes as long as if they ended together: in all waves but the last, half of them take longer;
+// in the last, the younger ones go on alone.
+func lagging(pl *plan.Planner, g plan.Grid, n int) trace.Time {
+	cus := int(pl.Machine.GPU.CUs.Value)
+	before := (g.WGs - 1) / (n * cus)
+	last := plan.CeilDiv(g.WGs-before*n*cus, cus)
+	whole, end := float64(before)*max(1, float64(n)*g.Pipe), max(1, float64(last)*g.Pipe)
+	apart := end
+	if last > 1 {
+		apart += endApart
+	}
+	return trace.Time(float64(g.Time) * (whole + end) / (whole*(1+endApart/2) + apart))
 }
 
 // firstWeights loads the weights into half of a workgroup's buffers. They do not depend

@@ -4,6 +4,7 @@ package tilesync
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -86,7 +87,8 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if v["policy"] == "streamk" {
 		return streamK, nil
 	}
-	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
+	alone := sync.OnceValue(pl.OnlyPairs)
+	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v, alone) }, nil
 }
 
 // unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
@@ -124,8 +126,8 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 	return own, why
 }
 
-// synchronised writes a chain, each kernel on its own stream.
-func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
+// synchronised writes a chain, each kernel on its own stream. alone is Planner.OnlyPairs.
+func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) {
 	sides := sides(r, p)
 	started := synchronisedKernels(r.Planner, sides, v)
 	reset := v["reset"] == "on"
@@ -136,7 +138,7 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 		for i := range sides[1:] {
 			if reset {
 				sides[i+1].on.Wait(reached, 1, "semaphores cleared")
-			} else if !r.Planner.OnlyPairs() {
+			} else if !alone() {
 				sides[i+1].on.Wait(reached, 1, "event")
 			}
 			behindStart(r, &sides[i+1], started[i])
@@ -204,13 +206,18 @@ func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	return start(r, s, plan.Duration(l.Gap.Value))
 }
 
-// follow launches a side one event after the previous side's stream has reached that side.
+// follow launches a side one event after the previous side's stream has reached that side. In the
+// paper's loop of one chain the order of the launches is enough: the streams share no event.
 func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 	l := r.Planner.Machine.Launch
-	r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
+	gap := l.Gap
+	if !r.Planner.OnlyPairs() {
+		r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
+		gap = l.Event
+	}
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Wait(after, 1, "event")
-	return start(r, s, plan.Duration(l.Event.Value))
+	return start(r, s, plan.Duration(gap.Value))
 }
 
 // behindStart launches the consumer after a kernel of one thread that waits for the

@@ -35,7 +35,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	t := plan.Target{Ops: out.Changed.Ops(), Vendor: vendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
+	t := plan.Target{Ops: out.Changed.Ops, Vendor: vendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}

@@ -21,6 +21,7 @@ type Chance struct {
 // Evidence is what the reliability of a predicted change depends on, besides its size.
 type Evidence struct {
 	OtherKernels bool    // kernels are split, merged or replaced; else the captured ones run in another order
+	Rest         float64 // share of the captured device time that the schedule does not touch
 	Spread       float64 // ln of the slowest over the fastest time, over dispatch orders
 	Poor         int     // caveats that widen the error
 	Untested     int     // caveats after which the prediction may be worth nothing
@@ -34,16 +35,17 @@ type Evidence struct {
 // with Student's t distribution of three degrees of freedom. Its scale is the root of the sum
 // of the squares of
 //
-//	Order or Kernels    by Evidence.OtherKernels
+//	(Order or Kernels) × (1 - Evidence.Rest)    by Evidence.OtherKernels
 //	Change × |predicted change|
 //	Spread × Evidence.Spread
 //
-// times Poor for each such caveat. After each untested caveat the prediction holds in one of
+// times Poor for each such caveat, and of the square of Noise, by which two runs of one schedule
+// differ. After each untested caveat the prediction holds in one of
 // two cases. In the others nothing is known: the change is around Faster, with even odds on
 // either side, as far away as measured changes are from 0 (Unknown). So each caveat moves a
 // probability towards one half and never away.
 type Model struct {
-	Order, Kernels, Change, Spread, Poor, Loss, Unknown float64
+	Order, Kernels, Change, Spread, Poor, Loss, Unknown, Noise float64
 }
 
 // untested is the probability that a prediction holds after a caveat of which nothing is known.
@@ -72,7 +74,7 @@ func (m Model) errorOf(x float64, e Evidence) (at, scale float64) {
 	} else {
 		x += m.Loss
 	}
-	return x, math.Hypot(math.Hypot(own, m.Change*x), m.Spread*e.Spread) * math.Pow(m.Poor, float64(e.Poor))
+	return x, math.Hypot(m.Noise, math.Hypot(math.Hypot(own*(1-e.Rest), m.Change*x), m.Spread*e.Spread)*math.Pow(m.Poor, float64(e.Poor)))
 }
 
 // Below is the probability that the change is below y where x is predicted; logarithms.

@@ -51,7 +51,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 			ask()
 		}
 	}
-	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop, none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
+	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop, Rest: out.Changed.Rest, none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
 	if out.Best > 0 {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
 	}
@@ -216,7 +216,7 @@ func (v *assessment) untested() {
 	case v.out.Strategy.Future:
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
-	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops()); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
+	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
 		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
 	}
 	if never := v.out.Changed.Never; len(never) > 0 {

@@ -14,7 +14,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // The verdict on outcomes that are made by hand: each takes the captured schedule's time with
@@ -69,7 +68,7 @@ func TestJudge(t *testing.T) {
 		{"the captured schedule cannot be simulated", &unlike, []compare.Outcome{after("multistream", -0.5)}, Withdrawn, "", nil, "no verdict: simulated with interference"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v := Judge(c.w, captured, predicted(c.w, captured, c.outcomes))
+			v := Judge(c.w, captured, predicted(c.w, captured, c.outcomes), nil)
 			if v.Kind != c.kind || v.Strategy != c.strategy || !slices.Equal(v.Candidates, c.tie) {
 				t.Errorf("%s: %s %q, want %s: %s %q", v.Kind, v.Strategy, v.Candidates, c.kind, c.strategy, c.tie)
 			}
@@ -81,7 +80,7 @@ func TestJudge(t *testing.T) {
 			}
 			other := slices.Clone(c.outcomes)
 			slices.Reverse(other)
-			if again := Judge(c.w, captured, predicted(c.w, captured, other)); again.Strategy != v.Strategy || again.Kind != v.Kind {
+			if again := Judge(c.w, captured, predicted(c.w, captured, other), nil); again.Strategy != v.Strategy || again.Kind != v.Kind {
 				t.Errorf("in another order %s %s, else %s %s", again.Kind, again.Strategy, v.Kind, v.Strategy)
 			}
 		})
@@ -146,21 +145,7 @@ func TestChance(t *testing.T) {
 		}
 	}
 	// Four of five measured changes lie within the error: of the t distribution, 1.638 scales.
-	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*fitted.Kernels)-1) > 0.01 {
+	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*math.Hypot(fitted.Noise, fitted.Kernels))-1) > 0.01 {
 		t.Errorf("error %v of scale %v", e, fitted.Kernels)
-	}
-}
-
-// What takes longer on the rank that others wait for: its kernels, its host, or nothing of it.
-func TestLateText(t *testing.T) {
-	longer := []overlap.Longer{{Name: "gemm<float>", Time: 3000}, {Name: "copy", Time: 1000}}
-	for want, late := range map[string]*overlap.LateRank{
-		"others wait 5.0 µs an iteration (4.0 %) for it; its kernels take 4.0 µs longer than on the median rank, most in gemm":            {Cost: 5000, Share: 0.04, Longer: longer},
-		"others wait 5.0 µs an iteration (4.0 %) for it; its device is idle 9.0 µs longer than on the median rank: its host, or its data": {Cost: 5000, Share: 0.04, Longer: longer, Idle: 9000},
-		"others wait 50.00 ms an iteration (4.0 %) for it, though its kernels take no longer than on the median rank":                     {Cost: 50e6, Share: 0.04},
-	} {
-		if got := LateText(late); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -70,9 +72,9 @@ const needsReason = -0.05
 
 // Judge forms the verdict on outcomes of one workload. captured is the outcome of the
 // captured schedule; it competes even if it is not among the others. Bounds and strategies
-// without hardware do not compete.
-func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) Verdict {
-	v := Verdict{HostWait: hostWait(w, captured)}
+// without hardware do not compete. late is the rank that others wait for, or nil.
+func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank) Verdict {
+	v := Verdict{HostWait: hostWait(w, captured), Late: late}
 	if v.HostBound = v.HostWait > hostBound; v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels, which no overlap changes; "+
 			"a captured graph (graph=on), torch.compile or fewer, larger operators do", 100*v.HostWait)
@@ -90,46 +92,101 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		v.Kind = Withdrawn
 		v.say("no verdict: simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
 			"strategies are compared up to %.0f %%", baseName(w), 100*i.P90, 100*withdrawn)
-		v.waiting(w)
+		v.waiting()
 		return v
 	}
 	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
 	v.bound(w, captured, outcomes)
-	v.waiting(w)
+	v.waiting()
 	return v
 }
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
 const LeastWaiting = 0.01
 
-// waiting names the rank that the others wait for in the capture.
-func (v *Verdict) waiting(w *workload.Workload) {
+// LateRank is the rank that the others wait for in the capture, with the change of the captured schedule if no rank
+// were slower than the median one; nil: none, or not known.
+func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank {
 	if w.Run.Estimated != "" || w.Rescaled != nil {
-		return
+		return nil
 	}
-	if v.Late = plan.MeasuredSteps(w).WaitedFor(w.Run); v.Late != nil && v.Late.Share >= LeastWaiting {
+	late := plan.MeasuredSteps(w).WaitedFor(w.Run)
+	if late == nil || late.Share < LeastWaiting || captured.Result == nil {
+		return late
+	}
+	w, err := compare.Isolate(w, captured.Machine, nil)
+	if err != nil {
+		return late
+	}
+	mean := func(x profile.WhatIf) float64 {
+		changed, m := retarget.WhatIf(w, captured.Machine, x)
+		sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
+		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{})
+		if err != nil || out.Result == nil {
+			return math.NaN()
+		}
+		ran, _ := plan.StepsOf(changed, out.Result.Run).Ran()
+		switch n := len(ran); n {
+		case 0:
+			return float64(out.Time)
+		case 1:
+			return float64(ran[0].Length())
+		default: // the first has the start of the ranks and a cold host
+			return float64(ran[n-1].End-ran[0].End) / float64(n-1)
+		}
+	}
+	if by := mean(profile.WhatIf{{Name: profile.Balanced, By: profile.ByMedian}})/mean(nil) - 1; !math.IsNaN(by) {
+		late.Balanced = by
+	}
+	return late
+}
+
+// LookFirst is the share of an iteration that others wait for one rank, if balanced ranks would be faster or nothing is
+// known of that because the work of the ranks differs; else 0: as where only the profiler delays a rank.
+func (v *Verdict) LookFirst() float64 {
+	if v.Late == nil || v.Late.Cause != overlap.LateWork && v.Late.Balanced > -LeastWaiting {
+		return 0
+	}
+	return v.Late.Share
+}
+
+// waiting names the rank that the others wait for in the capture.
+func (v *Verdict) waiting() {
+	if v.LookFirst() >= LeastWaiting {
 		v.say("look first at rank %d: %s", v.Late.Rank, LateText(v.Late))
 	}
 }
 
-// LateText says what takes the rank longer that others wait for, and what it costs.
+// LateText says what it costs that others wait for a rank, how steady that is, what takes the rank longer, and what
+// balanced ranks change.
 func LateText(late *overlap.LateRank) string {
-	cost := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", explain.Micros(late.Cost), 100*late.Share)
-	var longer trace.Time
-	for _, k := range late.Longer {
-		longer += k.Time
+	text := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", explain.Micros(late.Cost), 100*late.Share)
+	if late.Iterations > 1 {
+		text += fmt.Sprintf(", last in %d of %d (%s to %s)", late.Last, late.Iterations, explain.Micros(late.Least), explain.Micros(late.Most))
+	} else {
+		text += ", one iteration was captured"
 	}
-	switch {
-	case late.Idle > longer:
-		return fmt.Sprintf("%s; its device is idle %s longer than on the median rank: its host, or its data", cost, explain.Micros(late.Idle))
-	case longer > 0:
-		name := []rune(plan.ShortName(late.Longer[0].Name))
+	switch late.Cause {
+	case overlap.LateHost:
+		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data", explain.Micros(late.Idle))
+	case overlap.LateClock:
+		text += fmt.Sprintf("; all of its kernels take %.1f %% longer: its clock", 100*late.Slower)
+	case overlap.LateKernels:
+		k := late.Longer[0]
+		name := []rune(plan.ShortName(k.Name))
 		if len(name) > 28 {
 			name = append(name[:27], '…')
 		}
-		return fmt.Sprintf("%s; its kernels take %s longer than on the median rank, most in %s", cost, explain.Micros(longer), string(name))
+		text += fmt.Sprintf("; %s takes %s (%.1f %%) longer there", string(name), explain.Micros(k.Time), 100*k.By)
+	case overlap.LateWork:
+		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", explain.Micros(late.Other))
+	default:
+		text += ", though neither its kernels nor its host take longer"
 	}
-	return cost + ", though its kernels take no longer than on the median rank"
+	if late.Balanced != 0 {
+		text += fmt.Sprintf("; --what-if balanced: %+.1f %% in the mean", 100*late.Balanced)
+	}
+	return text
 }
 
 // contenders are the outcomes that can be recommended, fastest first.

@@ -126,6 +126,10 @@ func (b *bench) multiply(name string, p product, elements int64, o trace.Operato
 		r = b.library(&s, p)
 	}
 	b.gemms++
+	if b.m.GPU.MemoryQueue.Known() { // a wave writes its output in a burst, behind its products (rule K11)
+		burst := float64(p.m*p.n*b.f.elements().bytes) / b.m.GPU.Memory.Value
+		r.seconds, r.why = r.seconds+burst, fmt.Sprintf("%s, and %.3g µs of writes", r.why, burst*1e6)
+	}
 	r = under(r, b.memory(bytes, s.kernel.WGs()))
 	s.seconds, s.why = r.seconds, r.why
 	b.steps = append(b.steps, s)

@@ -54,9 +54,9 @@ func TestTimes(t *testing.T) {
 		err  string
 	}{
 		{map[string]string{"times": "800 400.5"}, [3]trace.Time{800_000, 1500, 400_500}, ""},
-		{map[string]string{"times": "800 400.5", "sync": "host"}, [3]trace.Time{794_000, 6000, 394_500}, ""},
+		{map[string]string{"times": "800 400.5", "sync": "host"}, [3]trace.Time{786_900, 13_100, 387_400}, ""},
 		{map[string]string{"times": "800"}, [3]trace.Time{}, "1 times for 2 compute kernels (give 2, in µs)"},
-		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than the host's launch, 6 µs"},
+		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than the host's launch and wait, 13.1 µs"},
 	} {
 		f, err := ParseWith(strings.NewReader(mlp), "w.yaml", c.set)
 		if err != nil {

@@ -25,7 +25,7 @@ type File struct {
 	Kernel     Kernel
 	Channels   int       // workgroups of a collective; 0: as the library chooses
 	Times      []float64 // seconds of each compute kernel, in order, from elsewhere; nil: rooflines
-	HostSync   bool      // the host launches each kernel when the one before has ended; Times include that launch
+	HostSync   bool      // the host launches each kernel when the one before has ended; Times include that launch and the wait for the end
 
 	shape  map[string]int64
 	graph  graph          // instead of an operator

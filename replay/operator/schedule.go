@@ -97,10 +97,10 @@ func (b *bench) given() error {
 		if n < len(b.f.Times) {
 			s.seconds, s.why = b.f.Times[n], "time of the file"
 			if b.f.HostSync {
-				s.seconds, s.why = s.seconds-b.m.Launch.Host.Value, "time of the file less the host's launch"
+				s.seconds, s.why = s.seconds-b.f.HostGap(b.m), "time of the file less the host's launch and wait"
 			}
 			if s.seconds <= 0 {
-				return b.f.fault("times", "give the launch and the kernel together", "%s takes less than the host's launch, %.3g µs", s.name, b.m.Launch.Host.Value*1e6)
+				return b.f.fault("times", "give the launch, the kernel and the wait for it together", "%s takes less than the host's launch and wait, %.3g µs", s.name, b.f.HostGap(b.m)*1e6)
 			}
 		}
 		n++
@@ -109,6 +109,15 @@ func (b *bench) given() error {
 		return b.f.fault("times", fmt.Sprintf("give %d, in µs", n), "%d times for %d compute kernels", len(b.f.Times), n)
 	}
 	return nil
+}
+
+// HostGap is the seconds that a machine's host takes to launch a kernel and to wait for it (rule H9),
+// which Times include; 0 if it does not wait.
+func (f *File) HostGap(m machine.Machine) float64 {
+	if !f.HostSync {
+		return 0
+	}
+	return m.Launch.Host.Value + m.Launch.Sync.Or(0)
 }
 
 func (b *bench) run() *trace.Run {
@@ -184,7 +193,7 @@ func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 	var at trace.Time
 	gap := duration(b.m.Launch.Gap.Value)
 	if b.f.HostSync {
-		gap = duration(b.m.Launch.Host.Value)
+		gap = duration(b.f.HostGap(b.m))
 	}
 	seqs := map[string]int64{}
 	lanes, free := map[string]trace.LaneID{}, map[string]trace.Time{} // by stream

@@ -124,21 +124,13 @@ func checkCommand(m *machine.Machine, p *Program, st *Stream, c *Command) error 
 }
 
 func checkFlag(p *Program, f Flag, count int64) error {
-	if f < 0 || f != NoFlag && int(f) >= len(p.Flags) {
-		return fmt.Errorf("flag %d: the program has %d", f, max(0, len(p.Flags)-1))
+	if f < 0 || int(f) >= p.Flags.Len() {
+		return fmt.Errorf("flag %d: the program has %d", f, p.Flags.Len()-1)
 	}
 	if count < 0 {
-		return fmt.Errorf("flag %q: count %d (flags only grow from 0)", FlagName(p, f), count)
+		return fmt.Errorf("flag %q: count %d (flags only grow from 0)", p.Flags.Name(f), count)
 	}
 	return nil
-}
-
-// FlagName is a flag's name for messages.
-func FlagName(p *Program, f Flag) string {
-	if int(f) < len(p.Flags) {
-		return p.Flags[f]
-	}
-	return ""
 }
 
 func checkKernel(m *machine.Machine, k *Kernel) error {
@@ -150,6 +142,8 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return fmt.Errorf("%d tiles (want 0 to %d)", k.Tiles, maxTiles)
 	case k.Recipe == nil && k.Each == nil:
 		return errors.New("no recipe")
+	case !(k.Lag >= 0 && k.Lag <= 1):
+		return fmt.Errorf("lag %g (want 0 to 1)", k.Lag)
 	case !(k.Pipe >= 0 && k.Pipe <= 1024):
 		return fmt.Errorf("pipe share %g (want 0 to 1024)", k.Pipe)
 	case !(k.CommShare >= 0 && k.CommShare <= 1):
@@ -238,7 +232,7 @@ func checkBytes(b float64) error {
 func (p *Program) CheckPhase(ph *Phase, topology machine.Topology) error {
 	bits := math.Float64bits
 	if ph.Op <= Sleep && uint64(ph.Time) < uint64(MaxTime) && uint32(ph.Peer) < uint32(len(p.GPUs)) &&
-		uint32(ph.Flag) < uint32(len(p.Flags)) && ph.Count >= 0 && ph.Last == 0 &&
+		uint32(ph.Flag) < uint32(p.Flags.Len()) && ph.Count >= 0 && ph.Last == 0 &&
 		max(bits(ph.Bytes), bits(ph.Read), bits(ph.Write)) <= bits(maxBytes) &&
 		bits(ph.Weight) == 0 && bits(ph.Slowdown) == 0 && bits(ph.Hit) == 0 {
 		return nil

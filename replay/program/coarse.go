@@ -23,7 +23,7 @@ const maxClocks = 1 << 23
 //	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
 //	stream 20 |wait 1  |D post 2|
 func (p *Program) Coarse(of func(gpu int) bool) *Program {
-	posts := p.streamPosts()
+	posts := p.streamPosts(of)
 	coarse := *p
 	coarse.GPUs = slices.Clone(p.GPUs)
 	for g := range p.GPUs {
@@ -57,22 +57,27 @@ type postAt struct {
 }
 
 // streamPosts lists, by flag, its posts by the one stream that posts it; none if several
-// streams do.
-func (p *Program) streamPosts() [][]postAt {
-	posts := make([][]postAt, max(1, len(p.Flags)))
+// streams do. Of other GPUs than those asked for it lists one post.
+func (p *Program) streamPosts(of func(gpu int) bool) [][]postAt {
+	posts := make([][]postAt, p.Flags.Len())
 	several := make([]bool, len(posts))
 	for g := range p.GPUs {
+		listed := of(g)
 		for s := range p.GPUs[g].Streams {
-			for i, c := range p.GPUs[g].Streams[s].Commands {
+			other := []postAt{{gpu: g, stream: s}}
+			for i := range p.GPUs[g].Streams[s].Commands {
+				c := &p.GPUs[g].Streams[s].Commands[i]
 				if c.Op != Post || c.Flag <= NoFlag || int(c.Flag) >= len(posts) || several[c.Flag] {
 					continue
 				}
-				of, value := posts[c.Flag], c.Count
-				if n := len(of); n > 0 {
-					several[c.Flag] = of[0].gpu != g || of[0].stream != s
-					value += of[n-1].value
+				known, value := posts[c.Flag], c.Count
+				if n := len(known); n > 0 {
+					several[c.Flag] = known[0].gpu != g || known[0].stream != s
+					value += known[n-1].value
 				}
-				posts[c.Flag] = append(of, postAt{g, s, i, value})
+				if posts[c.Flag] = other; listed {
+					posts[c.Flag] = append(known, postAt{g, s, i, value})
+				}
 			}
 		}
 	}

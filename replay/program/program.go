@@ -7,8 +7,10 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/event"
 	"github.com/overlapse/overlapse/trace"
@@ -17,7 +19,7 @@ import (
 // Time is in nanoseconds since the program's start.
 type Time = trace.Time
 
-// A Flag is an index into Program.Flags. NoFlag is the zero value.
+// A Flag is the number of one of Program.Flags. NoFlag is the zero value.
 type Flag int32
 
 // NoFlag is no flag: waiting for it or posting to it does nothing.
@@ -26,28 +28,64 @@ const NoFlag Flag = 0
 // A Program is the work of every GPU of a machine. Build it with NewFlag and by filling
 // GPUs. Simulating it does not change it.
 type Program struct {
-	GPUs  []GPU    // one a rank, in rank order
-	Flags []string // names, for explanations; Flags[0] is NoFlag
+	GPUs  []GPU // one a rank, in rank order
+	Flags Flags
 
 	Arbiter Arbiter // of every GPU's memory
 }
 
 // NewFlag adds a flag. The name appears in waits, idle causes and deadlock messages.
-func (p *Program) NewFlag(name string) Flag {
-	if len(p.Flags) == 0 {
-		p.Flags = []string{""}
-	}
-	p.Flags = append(p.Flags, name)
-	return Flag(len(p.Flags) - 1)
-}
+func (p *Program) NewFlag(name string) Flag { return p.Flags.add(1, flagNames{text: name}) }
 
 // NewFlags adds n flags, whose names end in their index.
 func (p *Program) NewFlags(n int, name string) []Flag {
+	return p.NewFlagsNamed(n, func(i int) string { return fmt.Sprintf("%s %d", name, i) })
+}
+
+// NewFlagsNamed adds n flags. name is that of the i-th; it is called when somebody asks.
+func (p *Program) NewFlagsNamed(n int, name func(i int) string) []Flag {
 	flags := make([]Flag, n)
+	first := p.Flags.add(n, flagNames{of: name})
 	for i := range flags {
-		flags[i] = p.NewFlag(fmt.Sprintf("%s %d", name, i))
+		flags[i] = first + Flag(i)
 	}
 	return flags
+}
+
+// Flags are the flags of a program, from 1 on, and their names for explanations.
+type Flags struct {
+	most  Flag
+	names []flagNames // of flags that were added together, in order
+}
+
+// flagNames are the names of flags: a text, or what the i-th of them is called.
+type flagNames struct {
+	first Flag
+	text  string
+	of    func(i int) string
+}
+
+func (f *Flags) add(n int, names flagNames) Flag {
+	names.first = f.most + 1
+	f.names = append(f.names, names)
+	f.most += Flag(n)
+	return names.first
+}
+
+// Len is the number of flags, with NoFlag.
+func (f *Flags) Len() int { return int(f.most) + 1 }
+
+// Name is a flag's name; "" for NoFlag, and for what is no flag of the program.
+func (f *Flags) Name(flag Flag) string {
+	if flag <= NoFlag || flag > f.most {
+		return ""
+	}
+	at, _ := slices.BinarySearchFunc(f.names, flag+1, func(n flagNames, next Flag) int { return cmp.Compare(n.first, next) })
+	names := &f.names[at-1]
+	if names.of == nil {
+		return names.text
+	}
+	return names.of(int(flag - names.first))
 }
 
 // A GPU is the streams of one device and of its host.
@@ -142,6 +180,10 @@ type Kernel struct {
 	// 1. Work on a CU slows when the shares of its resident workgroups exceed 1: k workgroups
 	// take k·Pipe times as long.
 	Pipe float64
+
+	// Lag is how much longer the Work of every second workgroup on a CU takes, as a share: of those
+	// that share a CU, the pipes serve the older one first (rule D16). 0: they end together.
+	Lag float64
 }
 
 // Phases appends the phases of a tile to buf.
@@ -209,7 +251,16 @@ type Copy struct {
 	Time   Time // least duration; for a captured copy, the measured one
 	Free   bool // uses no engine, link or memory: a captured copy
 	Update bool // as in Phase
+	Named  bool // the simulated run shows both GPUs behind the name
 	Attr   trace.CopyAttr
+}
+
+// Label is the copy's name in the simulated run.
+func (c *Copy) Label() string {
+	if c.Named {
+		return fmt.Sprintf("%s %d→%d", c.Name, c.From, c.Peer)
+	}
+	return c.Name
 }
 
 // A Cause is why a stream was idle. A saturated link is not a cause: it slows workgroups
@@ -285,7 +336,7 @@ func (c *Command) Label() string {
 	case c.Kernel != nil:
 		return c.Kernel.Name
 	case c.Copy != nil:
-		return c.Copy.Name
+		return c.Copy.Label()
 	}
 	if c.Op <= Delay {
 		return [...]string{"launch", "start", "wait", "post", "delay"}[c.Op]

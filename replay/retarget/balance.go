@@ -60,35 +60,54 @@ func balance(w *workload.Workload, fastest bool) {
 	balanceHosts(w, fastest)
 }
 
+// balanceHosts gives the hosts of all ranks, iteration by iteration, the work of the median one or of the fastest: each
+// issue what it took there, if both have as many, so that a stall goes, else in proportion.
 func balanceHosts(w *workload.Workload, fastest bool) {
-	var works []trace.Time
-	for _, h := range w.Hosts {
-		works = append(works, workOf(h))
+	of, n := workload.IterationsOf(w)
+	issues := make([][][]*workload.Issue, n+1) // by iteration, the last for what is in none, and rank
+	for i := range issues {
+		issues[i] = make([][]*workload.Issue, len(w.Hosts))
 	}
-	hosts := slices.Clone(w.Hosts)
-	for i, h := range hosts {
-		if works[i] == 0 {
-			continue
-		}
-		f := float64(chosenOf(works, fastest)) / float64(works[i])
+	w.Hosts = slices.Clone(w.Hosts)
+	for rank, h := range w.Hosts {
 		scaled := *h
 		scaled.Issues = slices.Clone(h.Issues)
+		w.Hosts[rank] = &scaled
 		for k := range scaled.Issues {
-			scaled.Issues[k].Work = workload.Scaled(scaled.Issues[k].Work, f)
+			at := n
+			if i := of[w.Ranks[rank][k]]; i >= 0 {
+				at = int(i)
+			}
+			issues[at][rank] = append(issues[at][rank], &scaled.Issues[k])
 		}
-		hosts[i] = &scaled
 	}
-	w.Hosts = hosts
+	for _, ranks := range issues {
+		works, like := make([]trace.Time, len(ranks)), []workload.Issue{}
+		for rank, own := range ranks {
+			for _, i := range own {
+				works[rank] += i.Work
+			}
+		}
+		if len(works) == 0 {
+			continue
+		}
+		work := chosenOf(works, fastest)
+		for _, i := range ranks[slices.Index(works, work)] {
+			like = append(like, *i)
+		}
+		for rank, own := range ranks {
+			for k, i := range own {
+				if len(own) == len(like) {
+					*i = like[k]
+				} else {
+					i.Work = workload.Scaled(i.Work, float64(work)/float64(max(1, works[rank])))
+				}
+			}
+		}
+	}
 	if len(w.Calls) > 0 {
 		w.Calls = slices.Repeat([]trace.Time{chosenOf(w.Calls, fastest)}, len(w.Calls))
 	}
-}
-
-func workOf(h *workload.Host) (sum trace.Time) {
-	for _, i := range h.Issues {
-		sum += i.Work
-	}
-	return sum
 }
 
 // chosenOf is the least or the lower median of some times.

@@ -6,7 +6,7 @@ import "fmt"
 // never more than mostEver. Copies of captured ranks make a job of millions of operations
 // out of a small trace.
 const (
-	mostAlways   = 1 << 30
+	mostAlways   = 2 << 30
 	mostPerEvent = 64 << 10
 	mostEver     = 8 << 30
 	maxOps       = 1 << 23 // operations, including those of copied ranks

@@ -165,6 +165,32 @@ func KernelOp(kernel string) trace.CollectiveOp {
 	return CollectiveOpIn(kernelWord(kernel))
 }
 
+// Shots are how an all-reduce kernel works that is no ring or tree of the library.
+type Shots string
+
+// The shots. A one-shot kernel reads the whole vector of every peer; in a two-shot kernel every rank
+// adds a share that the others take; a multimem kernel lets the switch add and replicate.
+const (
+	OneShot  Shots = "oneshot"
+	TwoShot  Shots = "twoshot"
+	Multimem Shots = "multimem"
+)
+
+// ShotsOf is how an all-reduce kernel works, by its name with its template arguments; "": the name
+// does not say. Sources: the rows of communicationKernels.
+func ShotsOf(kernel string) Shots {
+	name := strings.ReplaceAll(strings.ToLower(kernel), "_", "")
+	for _, k := range [...]struct {
+		word string
+		is   Shots
+	}{{"multimem", Multimem}, {"oneshot", OneShot}, {"1stage", OneShot}, {"twoshot", TwoShot}, {"2stage", TwoShot}} {
+		if strings.Contains(name, k.word) {
+			return k.is
+		}
+	}
+	return ""
+}
+
 // LooksLikeCommunication reports whether a kernel that Communicates does not know has a
 // name as communication kernels have.
 func LooksLikeCommunication(kernel string) bool {

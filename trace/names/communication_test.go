@@ -137,3 +137,24 @@ func TestLooksLikeCommunication(t *testing.T) {
 		}
 	}
 }
+
+// All-reduce kernels of one shot, of two and by the switch, by the names that traces of vLLM, SGLang, PyTorch, TensorRT-LLM,
+// FlashInfer, aiter and quick reduce hold; the library's are none.
+func TestShots(t *testing.T) {
+	for kernel, want := range map[string]names.Shots{
+		"void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(sglang::RankData*)":                        names.OneShot,
+		"void vllm::cross_device_reduce_2stage<__half, 4>(vllm::RankData*)":                                   names.TwoShot,
+		"void aiter::allreduce_fusion_kernel_1stage<bf16, 8>(void*)":                                          names.OneShot,
+		"void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<half, 8>>(half const*)":  names.TwoShot,
+		"void one_shot_all_reduce_kernel<c10::BFloat16, 16, 8>(unsigned long, unsigned long)":                 names.OneShot,
+		"void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)":                                  names.Multimem,
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1, half>(Params)":  names.OneShot,
+		"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8>(tensorrt_llm::kernels::AllReduceParams)": names.TwoShot,
+		"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)":                          "",
+		"ncclSymkDevKernel_AllReduce_Sum_bf16_AGxLL_R(ncclSymkDevWorkArgs)":                                   "",
+	} {
+		if got := names.ShotsOf(kernel); got != want {
+			t.Errorf("%s: %q, want %q", kernel, got, want)
+		}
+	}
+}

@@ -170,13 +170,25 @@ func TestWaitedFor(t *testing.T) {
 		gpu2/compute |AAAAAA......|
 		gpu2/comm    |......CCC...|`
 	run := timeline(t, drawn)
-	in := slices.Repeat([]Interval{{0, 9 * column}}, 3)
-	want := &LateRank{Rank: 2, Cost: 4 * column / 3, Share: float64(4*column/3) / float64(9*column), Longer: []Longer{{"A", 2 * column}}}
-	if diff := cmp.Diff(want, WaitedFor(run, in, 1, 9*column)); diff != "" {
+	each := [][]Interval{slices.Repeat([]Interval{{0, 9 * column}}, 3)}
+	const cost = 4 * column / 2
+	want := &LateRank{
+		Rank: 2, Cost: cost, Share: float64(cost) / float64(9*column), Least: cost, Most: cost, Last: 1, Iterations: 1,
+		Cause: LateKernels, Longer: []Longer{{"A", 3 * column, 1}},
+	}
+	if diff := cmp.Diff(want, WaitedFor(run, each, 9*column)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	for i := range run.Spans {
+		if k := run.Kernel(run.Spans[i]); k != nil && run.RankOf(run.Spans[i]) == 2 {
+			k.Grid = [3]int32{2, 1, 1}
+		}
+	}
+	if late := WaitedFor(run, each, 9*column); late == nil || late.Cause != LateWork || late.Other != 3*column {
+		t.Errorf("another grid: %+v", late)
+	}
 	run.Ranks[1].Uncertainty = trace.None
-	if late := WaitedFor(run, in, 1, 9*column); late != nil {
+	if late := WaitedFor(run, each, 9*column); late != nil {
 		t.Errorf("clocks cannot be compared: %+v", late)
 	}
 	if got := Measure(run).Ranks[0].Waiting; got != 0 {

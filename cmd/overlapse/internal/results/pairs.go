@@ -64,8 +64,7 @@ func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m mach
 		}
 		r.PairKinds = append(r.PairKinds, row)
 	}
-	r.Outcomes = append(r.Outcomes, mixed)
-	r.add(mixed)
+	r.add(r.judged(mixed))
 	r.Rows[len(r.Rows)-1].Settings = mixed.Strategy.Summary
 	r.Judge()
 	return nil

@@ -243,8 +243,8 @@ const muchWaiting = 0.1
 func (r *Replayed) next(input string) string {
 	v := &r.Verdict
 	late := 0.0
-	if v.Late != nil && v.Kind != verdict.Winner && !r.whatIf() {
-		late = v.Late.Share
+	if v.Kind != verdict.Winner && !r.whatIf() {
+		late = v.LookFirst()
 	}
 	switch {
 	case v.Kind == verdict.Withdrawn:

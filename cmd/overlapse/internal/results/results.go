@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -60,10 +61,12 @@ type Replayed struct {
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	predicted  []verdict.Prediction
+	late       *overlap.LateRank // in the capture
 	workload   *workload.Workload
 	scenario   plan.Scenario
 	pipeline   bool // the trace has one that can be planned anew
 	most       int  // spans recorded of one strategy; 0: no bound
+	keep       bool // outcomes keep their runs
 }
 
 // A replayRow is one strategy's line. Times are nanoseconds.
@@ -108,23 +111,20 @@ type replayRow struct {
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
-// selected, only its times are needed.
-func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*Replayed, error) {
+// selected, only its times are needed. keep says that somebody reads the runs of the outcomes, which
+// else are dropped as soon as a row is made of them.
+func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options, keep bool) (*Replayed, error) {
 	bar := con.Progress(len(sel), "replaying")
+	defer bar.Finish()
 	opts.Progress = bar.Share
-	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { bar.Add(1) })
-	bar.Finish()
-	var base compare.Outcome
-	if i := strategyIn(outcomes, "captured"); i >= 0 {
-		base = outcomes[i]
-	} else if err == nil {
-		base, err = compare.Run(w, m, engines.CapturedSelection(), sc, replay.Options{Stop: opts.Stop})
+	first := slices.IndexFunc(sel, func(s plan.Selection) bool { return s.Strategy.Name == "captured" })
+	captured, recorded := engines.CapturedSelection(), replay.Options{Stop: opts.Stop}
+	if first >= 0 {
+		captured, recorded = sel[first], opts
 	}
+	base, err := compare.Run(w, m, captured, sc, recorded)
 	if err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
 	}
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
@@ -144,7 +144,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	r := &Replayed{
 		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Expected), reference: base, Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Expected), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
@@ -152,23 +152,41 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
 	schedules, _ := pipeline.Settings(w)
 	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
-	for _, out := range r.Outcomes {
-		r.add(out)
+	rest := slices.Clone(sel)
+	if first >= 0 {
+		rest = slices.Delete(rest, first, first+1)
+		bar.Add(1)
 	}
+	judged, err := r.compare(m, rest, opts, func() { bar.Add(1) })
+	if err != nil {
+		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if first >= 0 {
+		judged = slices.Insert(judged, first, r.judged(base))
+	}
+	for _, x := range judged {
+		r.add(x)
+	}
+	r.late = verdict.LateRank(w, base)
 	r.Judge()
 	return r, nil
 }
 
+// leastShown is the least change against its strategy's defaults for which a single setting has a
+// row: the resolution of the printed changes.
+const leastShown = 0.001
+
 // Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
 // where the host bounds the captured schedule.
 func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Machine, opts replay.Options) error {
-	if len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) { // one a round: a loop
-		return nil
-	}
 	sel, err := engines.Cheap()
 	if err != nil {
 		return err
 	}
+	loop := len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) // one a round, or none
 	if plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
 		serving, err := engines.ParseSelection(engines.OfServing)
 		if err != nil {
@@ -181,26 +199,48 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 		return err
 	}
 	sel = append(sel, schedules...)
-	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && !r.Verdict.HostBound })
+	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
+		return loop && !s.Strategy.Exact || s.Strategy.Exact && !r.Verdict.HostBound
+	})
+	if len(sel) == 0 {
+		return nil
+	}
 	bar := con.Progress(len(sel), "replaying settings")
-	outcomes, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func() { bar.Add(1) })
+	judged, err := r.compare(m, sel, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
 	}
-	for _, out := range outcomes {
-		i := strategyIn(r.Outcomes, out.Strategy.Name)
-		if out.Why == "" && (i < 0 || out.Expected != r.Outcomes[i].Expected) {
-			r.Outcomes = append(r.Outcomes, out)
-			r.add(out)
+	for _, x := range judged {
+		i := strategyIn(r.Outcomes, x.outcome.Strategy.Name)
+		if x.outcome.Why == "" && (i < 0 || math.Abs(x.outcome.ChangeFrom(r.Outcomes[i].Expected)) >= leastShown) {
+			r.add(x)
 		}
 	}
 	r.Judge()
 	return nil
 }
 
+// A judged outcome has its row and prediction.
+type judged struct {
+	outcome   compare.Outcome
+	row       replayRow
+	predicted verdict.Prediction
+}
+
+// compare replays selections and judges each outcome as it comes.
+func (r *Replayed) compare(m machine.Machine, sel []plan.Selection, opts replay.Options, done func()) ([]judged, error) {
+	all := make([]judged, len(sel))
+	_, err := compare.Compare(r.workload, m, sel, r.scenario, opts, func(i int, out *compare.Outcome) {
+		all[i] = r.judged(*out)
+		out.Result = nil
+		done()
+	})
+	return all, err
+}
+
 // Judge forms the verdict on all rows.
-func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted) }
+func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
 
 // Stopped is the context's error if it ended the replay, else the error itself.
 func Stopped(ctx context.Context, err error) error {
@@ -211,37 +251,46 @@ func Stopped(ctx context.Context, err error) error {
 }
 
 // add appends a strategy's row.
-func (r *Replayed) add(out compare.Outcome) {
+func (r *Replayed) add(x judged) {
+	r.Outcomes, r.Rows, r.predicted = append(r.Outcomes, x.outcome), append(r.Rows, x.row), append(r.predicted, x.predicted)
+}
+
+// judged makes a strategy's row, for which it needs the run.
+func (r *Replayed) judged(out compare.Outcome) judged {
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
 		Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes,
 	}
 	p := verdict.Predict(r.workload, trace.Time(r.base), out)
-	r.predicted = append(r.predicted, p)
-	if out.Result != nil {
-		row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
-		row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
-		row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
-		row.Limit = explain.LimitOf(r.workload, out, row.Times)
-		row.Memory = explain.MemoryByCause(r.workload, out)
-		row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
-		if total := row.Total(); r.pipeline && total > 0 {
-			row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
-		}
-		row.PeakMemory, row.MemoryLacks = out.Memory.Bytes, out.Memory.Lacks
-		switch {
-		case out.Strategy.Future:
-			row.bound = "no hardware yet"
-		case out.Strategy.Bound && !out.Strategy.Exact:
-			row.bound = "bound"
-		case !row.given():
-			_, row.Effort = verdict.HowTo(r.workload, out)
-		}
-		if x := out.Result.Approximation; x.Paths > 0 {
-			row.Approximation = &x
-		}
+	if out.Result == nil {
+		return judged{out, row, p}
 	}
-	r.Rows = append(r.Rows, row)
+	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
+	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
+	row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
+	row.Limit = explain.LimitOf(r.workload, out, row.Times)
+	row.Memory = explain.MemoryByCause(r.workload, out)
+	row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
+	if total := row.Total(); r.pipeline && total > 0 {
+		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
+	}
+	row.PeakMemory, row.MemoryLacks = out.Memory.Bytes, out.Memory.Lacks
+	switch {
+	case out.Strategy.Future:
+		row.bound = "no hardware yet"
+	case out.Strategy.Bound && !out.Strategy.Exact:
+		row.bound = "bound"
+	case !row.given():
+		_, row.Effort = verdict.HowTo(r.workload, out)
+	}
+	if x := out.Result.Approximation; x.Paths > 0 {
+		row.Approximation = &x
+	}
+	if !r.keep {
+		out = out.Brief(row.Times)
+		p.Outcome = out
+	}
+	return judged{out, row, p}
 }
 
 // rankEnds is when the last device work of each rank ends.
