@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -230,6 +231,10 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 		}
 		if got := float64(out.Time) / 1000; math.Abs(got/want-1) > 0.015 {
 			t.Errorf("%s: %.0f µs, not %.0f", settings, got, want)
+		}
+		// A message is matched with its own receipt: it transfers for its own time, and the rest is waiting.
+		if x := explain.TimesOf(w, out); x.Transfer > out.Time/100 {
+			t.Errorf("%s: %v of exposed transfers", settings, x.Transfer)
 		}
 	}
 }

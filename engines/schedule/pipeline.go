@@ -175,7 +175,7 @@ func (pw *pipelineWriter) message(round, from int, c pipeline.Chunk) *exchange {
 	x := pw.messages[key]
 	if x == nil {
 		to, _, _ := pw.Beside(from, c, 1)
-		coll := &workload.Collective{Op: trace.SendRecv, Group: trace.None, Seq: int64(len(pw.messages)), Bytes: pw.Bytes, In: pw.Bytes, Out: pw.Bytes, Alone: pw.Alone}
+		coll := &workload.Collective{Op: trace.SendRecv, Group: trace.None, Seq: trace.None - 1 - int64(len(pw.messages)), Bytes: pw.Bytes, In: pw.Bytes, Out: pw.Bytes, Alone: pw.Alone}
 		for _, rank := range []int{min(from, to), max(from, to)} {
 			op := pw.Message(round, rank)
 			coll.Members, coll.Channels = append(coll.Members, op.ID), max(coll.Channels, pw.w.Collectives[op.Collective].Channels)
@@ -231,7 +231,7 @@ func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 		rw.IssueOne(s, rw.pl.Machine.Launch.HostCollective.Value, m.op.Name)
 	}
 	k := rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)
-	k.Comm.Group, k.Comm.Seq, k.Comm.Peer = trace.None, x.coll.Seq, trace.None
+	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None
 	s.Launch(rw.pl.EventGap(m.op), plan.LaunchOf(m.op, k))
 	s.Post(m.done, 1)
 	m.started = true
