@@ -78,8 +78,10 @@ func (r *recorder) command(gpu int32, st *program.Stream, c *program.Command, wg
 	}
 	if k.Comm != nil {
 		comm := *k.Comm
-		comm.Group, comm.Seq = r.group, r.seqs[gpu]
-		r.seqs[gpu]++
+		if comm.Group = r.group; comm.Seq >= trace.None { // else the program says which kernels belong together
+			comm.Seq = r.seqs[gpu]
+			r.seqs[gpu]++
+		}
 		row.Comm = r.AddComm(comm)
 	}
 	if n := r.shown(k); n < k.WGs && r.deep[gpu] {

@@ -10,28 +10,29 @@ import (
 // The orders of a pipeline's schedules, for p stages and n micro-batches. Stage numbers begin at
 // the stage that reads the input.
 
-// A part is what a stage computes for a micro-batch.
-type part uint8
+// A Part is what a stage computes for a micro-batch.
+type Part uint8
 
+// The parts.
 const (
-	forward part = iota
-	backward
-	weights // gradients of weights, where backward makes only those of inputs
+	Forward Part = iota
+	Backward
+	Weights // gradients of weights, where backward makes only those of inputs
 )
 
-// A chunk is one part of one micro-batch on one rank.
-type chunk struct {
-	part  part
-	micro int
-	layer int  // interleaved: which of the rank's groups of layers, from the input on
-	way   int  // dualpipe: 1 for micro-batches that begin at the last rank
-	split bool // backward: without the gradients of weights, which are a chunk of their own
+// A Chunk is one part of one micro-batch on one rank.
+type Chunk struct {
+	Part  Part
+	Micro int
+	Group int  // interleaved: which of the rank's groups of layers, from the input on
+	Way   int  // dualpipe: 1 for micro-batches that begin at the last rank
+	Split bool // backward: without the gradients of weights, which are a chunk of their own
 }
 
-// An order is what a rank runs, one after another; two chunks of one step alternate.
-type order [][]chunk
+// An Order is what a rank runs, one after another; two chunks of one step alternate.
+type Order [][]Chunk
 
-func (o *order) add(c ...chunk) { *o = append(*o, c) }
+func (o *Order) add(c ...Chunk) { *o = append(*o, c) }
 
 // A shape is what orders depend on.
 type shape struct {
@@ -40,39 +41,21 @@ type shape struct {
 	times                  [][3]trace.Time // by stage: forward, gradients of inputs, gradients of weights
 }
 
-// inOrder is GPipe's and 1F1B's order on a stage (PipeDream-Flush; Megatron-LM, section 2.2):
-// ahead micro-batches go forward before the first comes back.
-func (s *shape) inOrder(ahead int) (o order) {
-	for i := range s.micros + ahead {
-		if i < s.micros {
-			o.add(chunk{part: forward, micro: i})
-		}
-		if i >= ahead && !s.forwardOnly {
-			o.add(chunk{part: backward, micro: i - ahead})
-		}
+// inTurn is the order of GPipe, 1F1B and interleaved 1F1B (Megatron-LM, section 2.2): so many chunks
+// go forward before the first comes back, then one of each. Micro-batches pass a group of layers in
+// sets of as many as there are stages.
+func (s *shape) inTurn(ahead int) (o Order) {
+	set, v := s.stages, s.groups
+	if v < 2 {
+		set, v = s.micros, 1
 	}
-	return o
-}
-
-// interleaved is Megatron-LM's order with several groups of layers on each rank (section 2.2.2):
-// micro-batches pass a group in sets of as many as there are stages.
-func (s *shape) interleaved(stage int) (o order) {
-	p, v := s.stages, s.groups
 	all := s.micros * v
-	at := func(k int, c chunk) chunk {
-		c.micro, c.layer = k/(p*v)*p+k%p, k%(p*v)/p
-		if c.part == backward {
-			c.layer = v - 1 - c.layer
-		}
-		return c
-	}
-	ahead := min(all, 2*(p-stage-1)+(v-1)*p)
 	for i := range all + ahead {
 		if i < all {
-			o.add(at(i, chunk{part: forward}))
+			o.add(Chunk{Part: Forward, Micro: i/(set*v)*set + i%set, Group: i % (set * v) / set})
 		}
-		if i >= ahead && !s.forwardOnly {
-			o.add(at(i-ahead, chunk{part: backward}))
+		if k := i - ahead; k >= 0 && !s.forwardOnly {
+			o.add(Chunk{Part: Backward, Micro: k/(set*v)*set + k%set, Group: v - 1 - k%(set*v)/set})
 		}
 	}
 	return o
@@ -82,43 +65,37 @@ func (s *shape) interleaved(stage int) (o order) {
 // pauses (Zero Bubble Pipeline Parallelism, sections 2 and 3): of what is ready a stage runs
 // gradients of inputs first, then forward as far as most micro-batches may be in memory, then
 // gradients of weights. With most = p and equal times it is ZB-H1, with 2p-1 ZB-H2.
-func (s *shape) zeroBubble(most int) []order {
+func (s *shape) zeroBubble(most int) []Order {
 	type state struct {
-		order
-		free   trace.Time
-		next   [3]int
-		ready  [2][]trace.Time // by micro-batch: when the input of forward, or of backward, is there
-		isLast bool
-		last   part // but weights
+		free  trace.Time
+		next  [3]int
+		ready [2][]trace.Time // by part and micro-batch: when its input is there
+		last  Part            // but Weights
 	}
-	stages := make([]state, s.stages)
+	orders, stages := make([]Order, s.stages), make([]state, s.stages)
 	for i := range stages {
-		x := &stages[i]
-		x.isLast = i == s.stages-1
-		for part := range x.ready {
-			x.ready[part] = slices.Repeat([]trace.Time{trace.Infinity}, s.micros)
-		}
+		stages[i].ready[Forward] = slices.Repeat([]trace.Time{min(trace.Time(i), 1) * trace.Infinity}, s.micros)
+		stages[i].ready[Backward] = slices.Repeat([]trace.Time{trace.Infinity}, s.micros)
 	}
-	stages[0].ready[forward] = make([]trace.Time, s.micros)
-	starts := func(x *state) (what part, at trace.Time) {
-		wanted := []part{backward, forward, weights}
-		full := x.next[forward] < s.micros && x.next[forward]-x.next[weights] >= most
+	starts := func(x *state) (what Part, at trace.Time) {
+		wanted := []Part{Backward, Forward, Weights}
+		full := x.next[Forward] < s.micros && x.next[Forward]-x.next[Weights] >= most
 		switch {
-		case x.last != backward:
-		case full && x.next[weights] < x.next[backward]:
-			wanted = []part{weights, backward, forward}
+		case x.last != Backward:
+		case full && x.next[Weights] < x.next[Backward]:
+			wanted = []Part{Weights, Backward, Forward}
 		default:
-			wanted = []part{forward, backward, weights}
+			wanted = []Part{Forward, Backward, Weights}
 		}
-		what, at = weights, trace.Infinity
+		at = trace.Infinity
 		for _, k := range wanted {
 			n, t := x.next[k], trace.Infinity
 			switch {
-			case n == s.micros || k == forward && full:
-			case k == weights && n < x.next[backward]:
-				t = x.free
-			case k != weights:
+			case n == s.micros || k == Forward && full:
+			case k != Weights:
 				t = max(x.free, x.ready[k][n])
+			case n < x.next[Backward]:
+				t = x.free
 			}
 			if t < at {
 				what, at = k, t
@@ -127,7 +104,7 @@ func (s *shape) zeroBubble(most int) []order {
 		return what, at
 	}
 	for range 3 * s.micros * s.stages {
-		best, what, at := 0, weights, trace.Infinity
+		best, what, at := 0, Weights, trace.Infinity
 		for i := range stages {
 			if k, t := starts(&stages[i]); t < at {
 				best, what, at = i, k, t
@@ -135,22 +112,18 @@ func (s *shape) zeroBubble(most int) []order {
 		}
 		x, n := &stages[best], stages[best].next[what]
 		x.next[what], x.free = n+1, at+s.times[best][what]
-		if what != weights {
+		orders[best].add(Chunk{Part: what, Micro: n, Split: what == Backward})
+		if what != Weights {
 			x.last = what
 		}
-		x.add(chunk{part: what, micro: n, split: what == backward})
 		switch {
-		case what == forward && x.isLast:
-			x.ready[backward][n] = x.free
-		case what == forward:
-			stages[best+1].ready[forward][n] = x.free
-		case what == backward && best > 0:
-			stages[best-1].ready[backward][n] = x.free
+		case what == Forward && best == s.stages-1:
+			x.ready[Backward][n] = x.free
+		case what == Forward:
+			stages[best+1].ready[Forward][n] = x.free
+		case what == Backward && best > 0:
+			stages[best-1].ready[Backward][n] = x.free
 		}
-	}
-	orders := make([]order, s.stages)
-	for i := range stages {
-		orders[i] = stages[i].order
 	}
 	return orders
 }
@@ -158,73 +131,65 @@ func (s *shape) zeroBubble(most int) []order {
 // dualPipe is DeepSeek-V3's order (section 3.2.1 and Table 2; deepseek-ai/DualPipe): micro-batches
 // enter at both ends, so that every rank has two stages, and forward of one direction runs with
 // backward of the other.
-func (s *shape) dualPipe(rank int) (o order) {
+func (s *shape) dualPipe(rank int) (o Order) {
 	half, fromEnd := s.stages/2, min(rank, s.stages-1-rank)
-	swap := 0
-	if rank >= half { // its own direction 0 is the one that begins nearer to it
-		swap = 1
-	}
-	next := map[chunk]int{} // by part and way: the next micro-batch
-	take := func(k part, way int) chunk {
-		c := chunk{part: k, way: way ^ swap}
-		n := next[c]
+	outer := half - fromEnd - 1 // ranks between this one and the middle
+	next := map[Chunk]int{}     // by part and way: the next micro-batch
+	var late []Chunk            // gradients of weights that are left for later
+	take := func(k Part, way int) Chunk {
+		c := Chunk{Part: k, Way: way}
+		if rank >= half { // its own direction 0 is the one that begins nearer to it
+			c.Way = 1 - way
+		}
 		next[c]++
-		c.micro = n
+		c.Micro = next[c] - 1
 		return c
 	}
-	var late []chunk // gradients of weights that are left for later
-	split := func(way int) {
-		b := take(backward, way)
-		b.split = true
+	forward := func(way int) { o.add(take(Forward, way)) }
+	back := func(way int, split bool) {
+		b := take(Backward, way)
+		if b.Split = split; split {
+			late = append(late, Chunk{Part: Weights, Micro: b.Micro, Way: b.Way})
+		}
 		o.add(b)
-		late = append(late, chunk{part: weights, micro: b.micro, way: b.way})
 	}
-	leftover := func() {
-		o.add(late[0])
-		late = late[1:]
-	}
-	whole := func(way int) { o.add(take(backward, way)) }
-	both := func(f, b int) { o.add(take(forward, f), take(backward, b)) }
-	middle := fromEnd == half-1
-	for range 2 * (half - fromEnd - 1) {
-		o.add(take(forward, 0))
+	leftover := func() { o.add(late[0]); late = late[1:] }
+	both := func(f, b int) { o.add(take(Forward, f), take(Backward, b)) }
+	for range 2 * outer {
+		forward(0)
 	}
 	for range fromEnd + 1 {
-		o.add(take(forward, 0))
-		o.add(take(forward, 1))
+		forward(0)
+		forward(1)
 	}
-	for range half - fromEnd - 1 {
-		split(1)
+	for range outer {
+		back(1, true)
 		leftover()
-		o.add(take(forward, 1))
+		forward(1)
 	}
 	for i := range s.micros/2 - s.stages + fromEnd + 1 {
-		if i == 0 && middle { // the other end waits for this forward
-			o.add(take(forward, 0))
-			whole(1)
+		if i == 0 && outer == 0 { // the other end waits for this forward
+			forward(0)
+			back(1, false)
 		} else {
 			both(0, 1)
 		}
 		both(1, 0)
 	}
-	for range half - fromEnd - 1 {
-		whole(1)
+	for range outer {
+		back(1, false)
 		both(1, 0)
 	}
 	zero := false
 	for i := range fromEnd + 1 {
 		for way := 1; way >= 0; way-- {
 			zero = zero || i == (fromEnd+1)/2 && fromEnd%2 == way
-			if zero {
-				split(way)
-			} else {
-				whole(way)
-			}
+			back(way, zero)
 		}
 	}
-	for range half - fromEnd - 1 {
+	for range outer {
 		leftover()
-		split(0)
+		back(0, true)
 	}
 	for len(late) > 0 {
 		leftover()
@@ -233,7 +198,7 @@ func (s *shape) dualPipe(rank int) (o order) {
 }
 
 // orders are those of a schedule, by stage, and the reason why there are none.
-func (s *shape) orders(schedule string) (list []order, why string) {
+func (s *shape) orders(schedule string) (list []Order, why string) {
 	p, n := s.stages, s.micros
 	if s.forwardOnly && (schedule == "zb" || schedule == "zb2" || schedule == "dualpipe") {
 		return nil, fmt.Sprintf("schedule=%s moves gradients, and the trace has no backward", schedule)
@@ -253,13 +218,13 @@ func (s *shape) orders(schedule string) (list []order, why string) {
 		}
 	}
 	for stage := range p {
-		switch schedule {
+		switch later := p - 1 - stage; schedule {
 		case "gpipe":
-			list = append(list, s.inOrder(n-1))
+			list = append(list, s.inTurn(n-1))
 		case "1f1b":
-			list = append(list, s.inOrder(min(p-1-stage, n)))
+			list = append(list, s.inTurn(min(later, n)))
 		case "interleaved":
-			list = append(list, s.interleaved(stage))
+			list = append(list, s.inTurn(min(2*later+(s.groups-1)*p, n*s.groups)))
 		case "dualpipe":
 			list = append(list, s.dualPipe(stage))
 		}
@@ -267,17 +232,17 @@ func (s *shape) orders(schedule string) (list []order, why string) {
 	return list, ""
 }
 
-// inFlight is the most micro-batches' groups of layers of which a rank holds activations at a
+// InFlight is the most micro-batches' groups of layers of which a rank holds activations at a
 // time: from their forward until their gradients are made.
-func (o order) inFlight() (most int) {
+func (o Order) InFlight() (most int) {
 	n := 0
 	for _, step := range o {
 		done := 0
 		for _, c := range step {
 			switch {
-			case c.part == forward:
+			case c.Part == Forward:
 				n++
-			case c.part == weights || !c.split:
+			case c.Part == Weights || !c.Split:
 				done++
 			}
 		}

@@ -8,12 +8,12 @@ import (
 )
 
 // run is when each rank begins and ends if chunks take their times and messages none.
-func run(t *testing.T, s *shape, orders []order) (begin, end []trace.Time) {
+func run(t *testing.T, s *shape, orders []Order) (begin, end []trace.Time) {
 	t.Helper()
 	p, v := s.stages, max(1, s.groups)
 	type key struct {
-		part              part
-		micro, layer, way int // layer: global stage
+		part              Part
+		micro, layer, way int // Group: global stage
 	}
 	ended := map[key]trace.Time{}
 	at, free := make([]int, p), make([]trace.Time, p)
@@ -29,30 +29,30 @@ func run(t *testing.T, s *shape, orders []order) (begin, end []trace.Time) {
 				ready := true
 				for _, c := range orders[r][at[r]] {
 					place := r
-					if c.way == 1 {
+					if c.Way == 1 {
 						place = p - 1 - r
 					}
-					g := c.layer*p + place
+					g := c.Group*p + place
 					need := []key{}
 					switch {
-					case c.part == forward && g > 0:
-						need = append(need, key{forward, c.micro, g - 1, c.way})
-					case c.part == backward && g < p*v-1:
-						need = append(need, key{backward, c.micro, g + 1, c.way})
-					case c.part == backward:
-						need = append(need, key{forward, c.micro, g, c.way})
-					case c.part == weights:
-						need = append(need, key{backward, c.micro, g, c.way})
+					case c.Part == Forward && g > 0:
+						need = append(need, key{Forward, c.Micro, g - 1, c.Way})
+					case c.Part == Backward && g < p*v-1:
+						need = append(need, key{Backward, c.Micro, g + 1, c.Way})
+					case c.Part == Backward:
+						need = append(need, key{Forward, c.Micro, g, c.Way})
+					case c.Part == Weights:
+						need = append(need, key{Backward, c.Micro, g, c.Way})
 					}
 					for _, k := range need {
 						e, ok := ended[k]
 						ready = ready && ok
 						start = max(start, e)
 					}
-					made = append(made, key{c.part, c.micro, g, c.way})
-					x := s.times[r][c.part]
-					if c.part == backward && !c.split {
-						x += s.times[r][weights]
+					made = append(made, key{c.Part, c.Micro, g, c.Way})
+					x := s.times[r][c.Part]
+					if c.Part == Backward && !c.Split {
+						x += s.times[r][Weights]
 					}
 					took += x / trace.Time(v)
 				}
@@ -84,7 +84,7 @@ func run(t *testing.T, s *shape, orders []order) (begin, end []trace.Time) {
 	}
 	n := 0
 	for k := range ended {
-		if k.part != weights {
+		if k.part != Weights {
 			n++
 		}
 	}
@@ -126,7 +126,7 @@ func TestBubblesArePublished(t *testing.T) {
 					_, end := run(t, s, orders)
 					last, flight := trace.Time(0), 0
 					for i := range end {
-						last, flight = max(last, end[i]), max(flight, orders[i].inFlight())
+						last, flight = max(last, end[i]), max(flight, orders[i].InFlight())
 					}
 					name := fmt.Sprintf("%s %v p=%d n=%d v=%d", c.schedule, x, p, n, c.groups)
 					// Greedy orders of unequal times reach the handcrafted ones to a tenth; DualPipe's formula is of

@@ -25,14 +25,12 @@ type reading struct {
 	messages    [][]int32 // by rank: sends and receives
 	micros      int
 	forwardOnly bool
-	named       bool       // the names of kernels tell which multiply matrices
-	bytes       int64      // of a message
-	alone       trace.Time // of a message
+	named       bool // the names of kernels tell which multiply matrices
 }
 
 // A work is an iteration of a rank. Operations are in order of issue.
 type work struct {
-	order                   // of the chunks, as captured
+	Order                   // of the chunks, as captured
 	head, tail []int32      // in front of the first micro-batch and behind the last
 	chunks     [2][][]int32 // forward and backward of each micro-batch
 }
@@ -55,11 +53,7 @@ func read(w *workload.Workload) (rd *reading, why string) {
 	if why := rd.findStages(); why != "" {
 		return nil, why
 	}
-	if why := rd.findChunks(); why != "" {
-		return nil, why
-	}
-	rd.measure()
-	return rd, ""
+	return rd, rd.findChunks()
 }
 
 // isMessage reports whether an operation is a send or a receive.
@@ -76,47 +70,40 @@ func (rd *reading) computes(op *workload.Op) bool {
 // findStages orders the ranks: what a rank runs first is behind the first message of the stage
 // before it; the first stage computes in front of its first message.
 func (rd *reading) findStages() string {
-	next, before := map[int]int{}, slices.Repeat([]int{-1}, rd.w.World)
-	for rank := range before {
-		for _, id := range plan.IssueOrder(rd.w, rank) {
-			op := &rd.w.Ops[id]
-			if rd.computes(op) {
-				break
-			}
-			if !rd.isMessage(op) {
-				continue
-			}
-			c := rd.w.Run.Comm(rd.w.Run.Spans[op.Span])
-			if c == nil || c.Peer < 0 || int(c.Peer) >= rd.w.World {
-				return fmt.Sprintf("the trace does not say which rank the first message of rank %d comes from", rank)
-			}
-			if other, ok := next[int(c.Peer)]; ok {
-				return fmt.Sprintf("ranks %d and %d both begin with a message of rank %d, which no pipeline does", other, rank, c.Peer)
-			}
-			before[rank], next[int(c.Peer)] = int(c.Peer), rank
-			break
-		}
-	}
-	for rank, b := range before {
-		if b >= 0 {
+	next := map[int]int{}
+	var firsts []int
+	for rank := range rd.w.World {
+		order := plan.IssueOrder(rd.w, rank)
+		i := slices.IndexFunc(order, func(id int32) bool { return rd.computes(&rd.w.Ops[id]) || rd.isMessage(&rd.w.Ops[id]) })
+		op := &rd.w.Ops[order[i]] // a rank has messages
+		if !rd.isMessage(op) {
+			firsts = append(firsts, rank)
 			continue
 		}
-		chain := []int{rank}
-		for at, ok := next[rank]; ok; at, ok = next[at] {
+		c := rd.w.Run.Comm(rd.w.Run.Spans[op.Span])
+		if c == nil || c.Peer < 0 || int(c.Peer) >= rd.w.World {
+			return fmt.Sprintf("the trace does not say which rank the first message of rank %d comes from", rank)
+		}
+		if other, ok := next[int(c.Peer)]; ok {
+			return fmt.Sprintf("ranks %d and %d both begin with a message of rank %d, which no pipeline does", other, rank, c.Peer)
+		}
+		next[int(c.Peer)] = rank
+	}
+	for _, first := range firsts {
+		var chain []int
+		for at, ok := first, true; ok; at, ok = next[at] {
+			rd.stage[at], rd.chain[at] = len(chain), len(rd.ranks)
 			chain = append(chain, at)
 		}
-		for stage, r := range chain {
-			rd.stage[r], rd.chain[r] = stage, len(rd.ranks)
+		if len(chain) < 2 {
+			return fmt.Sprintf("rank %d computes before its first message, and no rank begins with a message of it: the messages are not those of a pipeline", first)
 		}
-		rd.ranks = append(rd.ranks, chain)
+		if rd.ranks = append(rd.ranks, chain); len(chain) != len(rd.ranks[0]) {
+			return fmt.Sprintf("the pipeline of rank %d has %d stages, that of rank %d has %d", first, len(chain), firsts[0], len(rd.ranks[0]))
+		}
 	}
-	for rank, stage := range rd.stage {
-		switch {
-		case stage < 0:
-			return fmt.Sprintf("every rank receives before it computes, in a ring with rank %d: messages of a ring, or of a pipeline that is interleaved already, are not planned anew", rank)
-		case len(rd.ranks[rd.chain[rank]]) < 2 || len(rd.ranks[rd.chain[rank]]) != len(rd.ranks[0]):
-			return fmt.Sprintf("the pipeline of rank %d has %d stages, that of rank %d has %d", rank, len(rd.ranks[rd.chain[rank]]), rd.ranks[0][0], len(rd.ranks[0]))
-		}
+	if rank := slices.Index(rd.stage, -1); rank >= 0 {
+		return fmt.Sprintf("rank %d is in a ring of ranks that all receive before they compute: messages of a ring, or of a pipeline that is interleaved already, are not planned anew", rank)
 	}
 	return ""
 }
@@ -125,9 +112,6 @@ func (rd *reading) findStages() string {
 func (rd *reading) findChunks() string {
 	of, n := workload.IterationsOf(rd.w)
 	rd.rounds = make([][]work, max(1, n))
-	for i := range rd.rounds {
-		rd.rounds[i] = make([]work, rd.w.World)
-	}
 	for rank := range rd.w.World {
 		parts, at := make([][]int32, len(rd.rounds)), 0
 		for _, id := range plan.IssueOrder(rd.w, rank) {
@@ -135,17 +119,15 @@ func (rd *reading) findChunks() string {
 			parts[at] = append(parts[at], id)
 		}
 		for i, ids := range parts {
-			rd.rounds[i][rank] = rd.workOf(ids)
-		}
-	}
-	first := &rd.rounds[0][0]
-	rd.micros, rd.forwardOnly = len(first.chunks[forward]), len(first.chunks[backward]) == 0
-	for i := range rd.rounds {
-		for rank := range rd.rounds[i] {
-			x := &rd.rounds[i][rank]
-			if f, b := len(x.chunks[forward]), len(x.chunks[backward]); f == 0 || f != rd.micros || b != f && !rd.forwardOnly || b > 0 && rd.forwardOnly {
+			x := rd.workOf(ids)
+			rd.rounds[i] = append(rd.rounds[i], x)
+			f, b := len(x.chunks[Forward]), len(x.chunks[Backward])
+			if i == 0 && rank == 0 {
+				rd.micros, rd.forwardOnly = f, b == 0
+			}
+			if f == 0 || f != rd.micros || rd.forwardOnly && b > 0 || !rd.forwardOnly && b != f {
 				return fmt.Sprintf("rank %d runs %d forward and %d backward between its messages in an iteration, and rank 0 runs %d and %d: micro-batches cannot be told apart",
-					rank, f, b, rd.micros, len(first.chunks[backward]))
+					rank, f, b, rd.micros, len(rd.rounds[0][0].chunks[Backward]))
 			}
 		}
 	}
@@ -159,12 +141,12 @@ func (rd *reading) workOf(ids []int32) (x work) {
 	end := func() {
 		switch {
 		case computes:
-			k := forward
+			k := Forward
 			if back {
-				k = backward
+				k = Backward
 			}
 			chunks = &x.chunks[k]
-			x.add(chunk{part: k, micro: len(*chunks)})
+			x.add(Chunk{Part: k, Micro: len(*chunks)})
 			*chunks = append(*chunks, now)
 		case chunks == nil:
 			x.head = append(x.head, now...)
@@ -199,31 +181,14 @@ func (rd *reading) workOf(ids []int32) (x work) {
 	return x
 }
 
-// measure finds what a message carries and how long it takes: the shortest stay of any of its
-// kernels, since the others waited.
-func (rd *reading) measure() {
-	for i := range rd.w.Collectives {
-		c := &rd.w.Collectives[i]
-		if c.Op != trace.SendRecv || c.Bytes < rd.bytes {
-			continue
-		}
-		if c.Bytes > rd.bytes {
-			rd.bytes, rd.alone = c.Bytes, trace.Infinity
-		}
-		for _, id := range c.Members {
-			rd.alone = min(rd.alone, rd.w.Ops[id].Dur())
-		}
-	}
-}
-
 // split divides backward of a micro-batch into what the gradient that is sent on depends on, and
 // the gradients of weights. Recorded data tell: nothing that multiplies matrices, and no message,
 // reads a gradient of weights. Else shapes do: it sums over the rows of the activations.
 func (rd *reading) split(round, rank, micro int) (inputs, grads []int32, why string) {
-	ids := rd.rounds[round][rank].chunks[backward][micro]
+	ids := rd.rounds[round][rank].chunks[Backward][micro]
 	late := rd.unread(ids)
 	if late == nil {
-		if late, why = rd.sumsOverRows(ids, rd.rounds[round][rank].chunks[forward][micro]); why != "" {
+		if late, why = rd.sumsOverRows(ids, rd.rounds[round][rank].chunks[Forward][micro]); why != "" {
 			return nil, nil, why
 		}
 	}

@@ -86,8 +86,8 @@ func (m *Memory) TooMuch(w *workload.Workload, limit int64) string {
 	return fmt.Sprintf("takes %.2f GiB, %.2f more than the captured schedule: more than the limit of %.2f GiB", gib(captured+m.Bytes), gib(m.Bytes), gib(limit))
 }
 
-// levels are the recorded memory of a rank when its host issues the first and the last of some
-// operations.
+// levels are the recorded memory of a rank when its host has issued what is in front of some
+// operations, and the last of them; false if nothing was recorded meanwhile.
 func (pl *Planner) levels(ids []int32) (from, to int64, ok bool) {
 	if len(ids) == 0 || len(pl.Workload.Rows) <= pl.Workload.Ops[ids[0]].Rank {
 		return 0, 0, false
@@ -97,14 +97,18 @@ func (pl *Planner) levels(ids []int32) (from, to int64, ok bool) {
 	if len(all) == 0 || op.Issued == trace.Infinity || last.Issued == trace.Infinity {
 		return 0, 0, false
 	}
-	at := func(t trace.Time) int64 {
-		i, found := slices.BinarySearchFunc(all, t, func(x trace.MemoryLevel, t trace.Time) int { return cmp.Compare(x.At, t) })
-		if !found {
-			i--
-		}
-		return all[max(0, i)].Bytes
+	at := func(t trace.Time) int { // the last level by a time
+		i, _ := slices.BinarySearchFunc(all, t+1, func(x trace.MemoryLevel, t trace.Time) int { return cmp.Compare(x.At, t) })
+		return max(0, i-1)
 	}
-	return at(op.Issued), at(last.Issued), true
+	before := trace.Time(0)
+	for _, id := range pl.Workload.Ranks[op.Rank] {
+		if t := pl.Workload.Ops[id].Issued; t < op.Issued {
+			before = max(before, t)
+		}
+	}
+	i, k := at(before), at(last.Issued)
+	return all[i].Bytes, all[k].Bytes, i < k
 }
 
 // Saved is what forward of a micro-batch keeps for its backward, by what is read of each operation
@@ -131,7 +135,7 @@ func (pl *Planner) Saved(ahead, back []int32) (bytes int64, all bool) {
 	if known && all {
 		return bytes, true
 	}
-	if from, to, ok := pl.levels(ahead); ok && len(ahead) > 1 {
+	if from, to, ok := pl.levels(ahead); ok {
 		return max(0, to-from), true
 	}
 	return bytes, false

@@ -269,6 +269,9 @@ func (pl *Planner) OnlyPairs() bool {
 // Write writes all ranks and returns the program. Afterwards the planner does not hold what only
 // writing needs: kernels refer to it for as long as the program is simulated.
 func (pl *Planner) Write(emit Emitter) *program.Program {
+	if pl.Graph {
+		pl.notOneGraph()
+	}
 	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
 		pl.runAhead()
 	}
@@ -294,9 +297,6 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
 	pl.nameOrigins()
-	if pl.Graph {
-		pl.notOneGraph()
-	}
 	return pl.Program
 }
 

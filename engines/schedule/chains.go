@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -46,56 +47,51 @@ func (s *step) interleave(n int) string {
 }
 
 // holdChains counts the activations of chains of an iteration that wait for their backward at a time,
-// against the captured order.
+// against the captured order (rule W20).
 func (s *step) holdChains(captured []*item, chains *chainSet, n int) {
-	to := 0
-	for to < len(captured) && captured[to].op.Step == captured[0].op.Step {
-		to++
+	iteration := captured[0].op.Step
+	to := slices.IndexFunc(captured, func(it *item) bool { return it.op.Step != iteration })
+	if to < 0 {
+		to = len(captured)
 	}
-	groups, largest, all := chains.of(captured[:to], n), int64(0), true
-	group, roots := map[int32]int{}, map[int32]int{} // by op
-	for g, items := range groups {
+	roots := map[int32]int{} // by root of a chain
+	for g, items := range chains.of(captured[:to], n) {
 		for _, it := range items {
-			group[it.op.ID], roots[chains.find(it.op.ID)] = g, g
+			roots[chains.find(it.op.ID)] = g
 		}
 	}
-	halves := make([][2][]int32, len(groups)) // forward and backward, with their collectives
+	halves, last := make([][2][]int32, n), make([]int32, n) // forward and backward, with their collectives; the last item
 	for _, id := range s.order[0] {
-		op := &s.w.Ops[id]
-		if g, ok := roots[chains.find(id)]; ok && op.Step == captured[0].op.Step && op.Backward {
-			halves[g][1] = append(halves[g][1], id)
-		} else if ok && op.Step == captured[0].op.Step {
-			halves[g][0] = append(halves[g][0], id)
+		if g, ok := roots[chains.find(id)]; ok && s.w.Ops[id].Step == iteration {
+			half := &halves[g][0]
+			if s.w.Ops[id].Backward {
+				half = &halves[g][1]
+			}
+			*half = append(*half, id)
+			if s.w.Ops[id].Collective < 0 {
+				last[g] = id
+			}
 		}
 	}
-	for _, h := range halves {
+	largest, all := int64(0), true
+	ends := map[int32]pipeline.Chunk{} // by op: the chunk that it begins, or ends
+	for g, h := range halves {
 		if len(h[0]) == 0 || len(h[1]) == 0 {
 			return
 		}
 		bytes, known := s.pl.Saved(h[0], h[1])
 		largest, all = max(largest, bytes), all && known
+		first := slices.IndexFunc(h[0], func(id int32) bool { return s.w.Ops[id].Collective < 0 })
+		ends[h[0][max(0, first)]], ends[last[g]] = pipeline.Chunk{Micro: g}, pipeline.Chunk{Part: pipeline.Backward, Micro: g}
 	}
-	held := func(order []*item) (most int) {
-		first, last := slices.Repeat([]int{-1}, len(groups)), make([]int, len(groups))
-		for i, it := range order {
-			g, ok := group[it.op.ID]
-			if ok && first[g] < 0 {
-				first[g] = i
-			}
-			if ok && it.op.Backward {
-				last[g] = i
+	held := func(order []*item) int {
+		var o pipeline.Order
+		for _, it := range order[:to] {
+			if c, ok := ends[it.op.ID]; ok {
+				o = append(o, []pipeline.Chunk{c})
 			}
 		}
-		for _, at := range first {
-			n := 0
-			for g := range groups {
-				if first[g] <= at && at <= last[g] {
-					n++
-				}
-			}
-			most = max(most, n)
-		}
-		return most
+		return o.InFlight()
 	}
 	if more := held(s.items[0]) - held(captured); more != 0 {
 		s.pl.Memory.Bytes += int64(more) * largest

@@ -53,6 +53,7 @@ var Multistream = plan.Strategy{
 				{With: "schedule=interleaved", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleInterleaved1F1B(stages, n_microbatches, loss_fn)"},
 				{With: "schedule=interleaved", Effort: plan.ByFlag, Library: plan.Megatron, Line: "--num-virtual-stages-per-pipeline-rank %groups", Note: "with --overlap-p2p-communication, its default there"},
 				{With: "schedule=zb", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn)"},
+				{With: "schedule=zb|zb2", Effort: plan.ByCode, Library: "sail-sg/zero-bubble-pipeline-parallelism", Line: "--enable-optimizer-post-validation", Note: "a fork of Megatron-LM; zb2 needs that no collective of all stages ends a step"},
 				{With: "schedule=dualpipe", Effort: plan.ByCode, Library: "DualPipe", Line: "model = dualpipe.DualPipe((stage, stage_from_the_end))", Note: "stages implement overlapped_forward_backward"},
 			},
 		},
@@ -134,10 +135,11 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		if name := ofStep(v); name != "" {
 			return nil, refuse(name + " and a schedule of a pipeline are not planned together")
 		}
-		if why := pipeline.Write(pl, schedule, v.Int("microbatches"), v.Int("groups")); why != "" {
+		p, why := pipeline.New(pl, schedule, v.Int("microbatches"), v.Int("groups"))
+		if why != "" {
 			return nil, refuse(why)
 		}
-		return nil, nil
+		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true, pipe: p})
 	}
 	pl.Graph = v["graph"] == "on"
 	if why := independent(pl); why != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -48,6 +49,11 @@ type item struct {
 	again bool // written a second time, for parameters that are gathered again
 	waits []*exchange
 	done  program.Flag // of a second time; else the planner's
+
+	// Of a pipeline's micro-batch: what it waits for instead of its captured dependencies.
+	deps   []*item
+	piece  *pipeline.Piece
+	origin int32 // of a layer of another rank: the op that it counts as
 }
 
 // An exchange is one collective of the schedule: a captured one, or one with the bytes of
@@ -62,6 +68,7 @@ type exchange struct {
 	placed  bool     // its members' places are known
 	turn    int32    // serial: place in the order of all ranks
 	copied  bool     // its gradients are copied into the bucket anew
+	message bool     // between stages of a pipeline
 }
 
 // A member is one rank's part of an exchange.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -35,6 +36,7 @@ type stepOptions struct {
 	keep   bool // every collective keeps its place
 	loop   bool // iterations do not depend on each other
 	paced  bool // the host issues at the profile's pace, as pairs are (rules H1 and H2)
+	pipe   *pipeline.Plan
 }
 
 // planStep writes the workload as a step: see type step.
@@ -59,7 +61,9 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		}
 	}
 	s.move()
-	if why := s.group(v); why != "" {
+	if o.pipe != nil {
+		s.pipeline(o.pipe)
+	} else if why := s.group(v); why != "" {
 		return refuse(why)
 	}
 	if n := v.Int("interleave"); n > 0 {

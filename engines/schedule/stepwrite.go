@@ -46,7 +46,7 @@ func (sw *stepWriter) write() {
 	for rank := range order {
 		issued := map[int32]bool{}
 		add := func(op *workload.Op) {
-			if !issued[op.ID] && op.Issued != trace.Infinity {
+			if !issued[op.ID] && sw.w.Ops[op.ID].Rank == rank && op.Issued != trace.Infinity {
 				issued[op.ID] = true
 				order[rank] = append(order[rank], op.ID)
 			}
@@ -56,7 +56,9 @@ func (sw *stepWriter) write() {
 			for _, p := range m.preps {
 				add(p.op)
 			}
-			add(m.op)
+			if !x.message {
+				add(m.op)
+			}
 		})
 	}
 	sw.pl.IssueAhead(order)
@@ -222,7 +224,12 @@ func (rw *rankWriter) item(it *item) {
 	op := it.op
 	s := rw.stream(op)
 	gap, event := rw.issue(s, op), false
-	if !it.again {
+	if it.piece != nil {
+		gap = rw.issuePiece(s, it, gap)
+		for _, d := range it.deps {
+			event = rw.waitForItem(s, d) || event
+		}
+	} else if !it.again {
 		for _, d := range op.After {
 			if at := rw.at[d.Op]; at >= 0 {
 				event = rw.waitForItem(s, rw.items[op.Rank][at]) && rw.paced || event
@@ -233,11 +240,13 @@ func (rw *rankWriter) item(it *item) {
 		event = rw.waitFor(s, x) || event
 	}
 	event = rw.separate(s, op) || event
-	rw.afterIdle(s, op)
+	if it.piece == nil {
+		rw.afterIdle(s, op)
+	}
 	if event {
 		gap = max(gap, rw.pl.EventGap(op))
 	}
-	command := rw.pl.CommandOf(op)
+	command := rw.commandOfItem(it)
 	if n := rw.values.Int("programs"); n > 0 && op.Tiling.Persistent {
 		command = plan.LaunchOf(op, rw.pl.AsLaunched(op, rw.pl.WithPrograms(op, rw.pl.GridOf(op, op.DurAlone()), n)))
 	}
@@ -344,6 +353,10 @@ func (rw *rankWriter) exchange(x *exchange) {
 	}
 	rw.ArriveLate(first, x.index)
 	gap := rw.waitForAll(first, m)
+	if x.message {
+		rw.exchangeMessage(s, x, m)
+		return
+	}
 	rw.afterIdle(s, m.op)
 	for _, p := range m.preps {
 		rw.issue(first, p.op)

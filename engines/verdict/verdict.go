@@ -267,7 +267,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 	v.Advice = &a
 	said := fmt.Sprintf("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
 		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
-	if gib := float64(a.Memory) / (1 << 30); math.Abs(gib) >= 0.005 {
+	if gib := float64(a.Memory) / (1 << 30); gib >= 0.005 || gib <= -0.005 && len(c.Memory.Lacks) == 0 {
 		more := map[bool]string{true: "more", false: "less"}[gib > 0]
 		said += fmt.Sprintf("; takes%s %.2f GiB %s memory on a rank", atLeast(c.Memory), math.Abs(gib), more)
 	}

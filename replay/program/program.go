@@ -161,7 +161,7 @@ type Kernel struct {
 	Epilogue  func(wg int, buf []Phase) []Phase   // after its last tile; may be nil
 	Footprint Footprint
 	Attr      trace.Kernel       // grid, block and so on, copied to the simulated run
-	Comm      *trace.Comm        // the operation of a collective; else nil
+	Comm      *trace.Comm        // the operation of a collective; else nil. Ranks' kernels belong together in order; a Seq below trace.None is a number that says so instead
 	Peer      func(tile int) int // destination rank of a tile's output, for display; may be nil
 	Cluster   int                // size of clusters if over 1: consecutive workgroups, starting at a multiple of it, are placed together in one group of CUs
 	Free      bool               // holds no slot: a captured kernel whose measured time includes its residency

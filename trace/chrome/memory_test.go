@@ -9,8 +9,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Levels of the allocator's memory on a device belong to the rank of their thread; those of the host
-// are left out. Merged and shifted, their times stay those of the spans beside them.
+// Levels of the allocator's memory on a device belong to the rank of their thread, in order of time;
+// those of the host are left out.
 func TestMemoryRecords(t *testing.T) {
 	level := func(ts, device, bytes string) string {
 		return `{"ph":"i","cat":"cpu_instant_event","s":"t","name":"[memory]","pid":7,"tid":7,"ts":` + ts + `,"args":{"Total Allocated":` + bytes + `,"Device Type":` + device + `,"Device Id":0}},`

@@ -331,3 +331,35 @@ func TestRoughly(t *testing.T) {
 		}
 	}
 }
+
+// Levels of memory are shifted with the spans of their rank.
+func TestMergeMemory(t *testing.T) {
+	ends := func(offset trace.Time) []trace.Time {
+		return []trace.Time{offset + 1000*us, offset + 2000*us, offset + 3000*us}
+	}
+	var runs []*trace.Run
+	for rank, offset := range []trace.Time{0, 200 * us} {
+		r := teamRun(rank, 2, 1e18, team{trace.Group{Name: "tp", Ranks: []int{0, 1}}, ends(offset)})
+		r.Ranks[0].Memory = []trace.MemoryLevel{{At: r.Spans[0].Start, Bytes: int64(rank + 1)}, {At: r.Spans[1].End, Bytes: 7}}
+		runs = append(runs, r)
+	}
+	run, err := Runs(runs, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if run.Ranks[1].Shift == 0 {
+		t.Fatal("nothing is shifted")
+	}
+	for row := range run.Ranks {
+		var own []trace.Span
+		for _, s := range run.Spans {
+			if run.RankOf(s) == row {
+				own = append(own, s)
+			}
+		}
+		want := []trace.MemoryLevel{{At: own[0].Start, Bytes: int64(row + 1)}, {At: own[1].End, Bytes: 7}}
+		if !slices.Equal(run.Ranks[row].Memory, want) {
+			t.Errorf("rank %d: %v, not %v", row, run.Ranks[row].Memory, want)
+		}
+	}
+}

@@ -55,6 +55,7 @@ type Replayed struct {
 	Rows       []replayRow         `json:"strategies"`
 	Waves      []pairWaves         `json:"waves,omitempty"` // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
+	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
 	reference  compare.Outcome     // the captured schedule, replayed
@@ -150,7 +151,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	}
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
 	schedules, _ := pipeline.Settings(w)
-	r.pipeline = schedules != nil
+	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
 	rest := slices.Clone(sel)
 	if first >= 0 {
 		rest = slices.Delete(rest, first, first+1)

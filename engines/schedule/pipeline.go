@@ -1,0 +1,239 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/pipeline"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A pipelineWriter orders a step's items and exchanges as a schedule of a pipeline does (rule W18).
+// What a chunk makes for the next stage leaves on a stream of its own beside the chunk behind it;
+// the receiver is ready when the chunk in front of the one that needs it has ended, or begins:
+//
+//	stage 0  compute   |F0    |F1    |
+//	         messages         |send0 |
+//	stage 1  messages  |...   |recv0 |
+//	         compute                 |F0    |
+type pipelineWriter struct {
+	*step
+	*pipeline.Plan
+	messages map[messageKey]*exchange
+	parts    map[partKey]*exchange
+	ends     []int32 // of the current rank, by step: its last item
+}
+
+// A messageKey is a chunk whose result a rank sends on.
+type messageKey struct {
+	round, from int
+	pipeline.Chunk
+}
+
+// A partKey is a part of a captured collective. owner is the rank whose layers it belongs to.
+type partKey struct {
+	row   int32
+	k, of int
+	way   bool
+}
+
+// pipeline replaces the captured items and exchanges by those of a plan.
+func (s *step) pipeline(p *pipeline.Plan) {
+	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}}
+	for rank := range s.items {
+		s.items[rank] = nil
+		for round, orders := range p.Orders {
+			pw.whole(rank, p.Head(round, rank))
+			pw.ends = nil
+			for i, chunks := range orders[rank] {
+				begin := len(s.items[rank])
+				pw.run(round, rank, p.Pieces(round, rank, chunks))
+				pw.ends = append(pw.ends, int32(len(s.items[rank])-1))
+				for _, c := range chunks {
+					if from, sent, ok := p.Beside(rank, c, -1); ok && begin < len(s.items[rank]) {
+						x := pw.message(round, from, sent)
+						at := int32(begin - 1)
+						if p.Early {
+							at = -1
+							if i > 1 {
+								at = pw.ends[i-2]
+							}
+						}
+						pw.member(x, rank, p.Message(round, rank), at)
+						it := s.items[rank][begin]
+						it.waits = append(it.waits, x)
+					}
+				}
+				for _, c := range chunks {
+					if _, _, ok := p.Beside(rank, c, 1); ok {
+						c.Split = false
+						pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i])
+					}
+				}
+			}
+			pw.whole(rank, p.Tail(round, rank))
+		}
+	}
+	s.number()
+}
+
+// whole adds operations that are no part of a micro-batch, as captured.
+func (pw *pipelineWriter) whole(rank int, ids []int32) {
+	for _, id := range ids {
+		switch op := &pw.w.Ops[id]; {
+		case op.Collective < 0:
+			pw.items[rank] = append(pw.items[rank], &item{op: op})
+		case len(pw.carriers[op.Collective]) == 0:
+			pw.exchange(int(op.Collective))
+		}
+	}
+}
+
+// run adds pieces behind the last item of a rank.
+func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
+	items, exchanges := map[int32]*item{}, map[int32]*exchange{} // of the chunk, by op
+	for _, x := range pieces {
+		if x.Op.Collective >= 0 {
+			exchanges[x.Op.ID] = pw.part(rank, x, items)
+			continue
+		}
+		it := &item{op: x.Op, again: x.K > 0 || x.Op.Rank != rank, piece: &x, origin: x.Op.ID}
+		if x.Op.Rank != rank { // a layer of another rank
+			op := *x.Op
+			op.Rank, op.Queue, it.op, it.origin = rank, pw.mainQueue(rank), &op, pw.Message(round, rank).ID
+		}
+		for _, d := range x.Op.After {
+			if y := exchanges[d.Op]; y != nil {
+				it.waits = append(it.waits, y)
+			} else if on := items[d.Op]; on != nil {
+				it.deps = append(it.deps, on)
+			}
+		}
+		items[x.Op.ID] = it
+		pw.items[rank] = append(pw.items[rank], it)
+	}
+}
+
+// mainQueue is the queue of a rank's first GEMM or other kernel.
+func (pw *pipelineWriter) mainQueue(rank int) int64 {
+	i := max(0, slices.IndexFunc(pw.w.Ranks[rank], func(id int32) bool { return pw.w.Ops[id].Kind == trace.Compute }))
+	return pw.w.Ops[pw.w.Ranks[rank][i]].Queue
+}
+
+// part adds a rank to the exchange of a collective, or a part of it. Layers of another rank run with
+// the same collective of the rank's own group.
+func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item) *exchange {
+	op := x.Op
+	if op.Rank != rank {
+		op = pw.counterpart(rank, op)
+	}
+	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.Op.Rank != rank}
+	y := pw.parts[key]
+	if y == nil {
+		c := pw.w.Collectives[row]
+		if n := int64(x.Of); n > 1 {
+			if whole := pw.pl.TimeOf(&c, c.Bytes); whole > 0 {
+				c.Alone = trace.Time(float64(c.TransferAlone()) * float64(pw.pl.TimeOf(&c, c.Bytes/n)) / float64(whole))
+			}
+			c.Bytes, c.In, c.Out = c.Bytes/n, c.In/n, c.Out/n
+		}
+		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}
+		pw.parts[key], pw.exchanges, pw.carriers[row] = y, append(pw.exchanges, y), append(pw.carriers[row], y)
+	}
+	pw.member(y, rank, op, int32(len(pw.items[rank])-1))
+	for _, d := range x.Op.After {
+		if on := items[d.Op]; on != nil {
+			m := &y.members[len(y.members)-1]
+			m.deps = append(m.deps, on)
+		}
+	}
+	return y
+}
+
+// counterpart is a rank's collective that is like another rank's: the first with its operation and
+// size that is no counterpart yet, else any.
+func (pw *pipelineWriter) counterpart(rank int, op *workload.Op) *workload.Op {
+	c, found := &pw.w.Collectives[op.Collective], op
+	for _, id := range pw.w.Ranks[rank] {
+		own := &pw.w.Ops[id]
+		if own.Collective < 0 || pw.w.Collectives[own.Collective].Op != c.Op || pw.w.Collectives[own.Collective].Bytes != c.Bytes {
+			continue
+		}
+		if found = own; pw.parts[partKey{own.Collective, 0, 1, true}] == nil || pw.parts[partKey{own.Collective, 0, 1, true}].member(rank) == nil {
+			break
+		}
+	}
+	return found
+}
+
+// message is the exchange of what a chunk of a rank sends on.
+func (pw *pipelineWriter) message(round, from int, c pipeline.Chunk) *exchange {
+	key := messageKey{round, from, c}
+	x := pw.messages[key]
+	if x == nil {
+		to, _, _ := pw.Beside(from, c, 1)
+		coll := &workload.Collective{Op: trace.SendRecv, Group: trace.None, Seq: trace.None - 1 - int64(len(pw.messages)), Bytes: pw.Bytes, In: pw.Bytes, Out: pw.Bytes, Alone: pw.Alone}
+		for _, rank := range []int{min(from, to), max(from, to)} {
+			op := pw.Message(round, rank)
+			coll.Members, coll.Channels = append(coll.Members, op.ID), max(coll.Channels, pw.w.Collectives[op.Collective].Channels)
+		}
+		// Each link has a stream of its own: no message waits for one that is needed later.
+		name := fmt.Sprintf("messages of rank %d to %d, %s of group %d, way %d", from, to, [...]string{"forward", "backward"}[c.Part], c.Group, c.Way)
+		x = &exchange{coll: coll, carries: []int32{pw.w.Ops[coll.Members[0]].Collective}, name: name, placed: true, message: true}
+		pw.messages[key], pw.exchanges = x, append(pw.exchanges, x)
+	}
+	return x
+}
+
+// member adds a rank to an exchange, behind an item of it.
+func (pw *pipelineWriter) member(x *exchange, rank int, op *workload.Op, at int32) {
+	m := member{rank: rank, op: op, place: at}
+	if at >= 0 {
+		m.deps = []*item{pw.items[rank][at]}
+	}
+	x.members = append(x.members, m)
+}
+
+// issuePiece has the host issue a part of an operation that it has issued before, and returns the gap
+// on the device: pauses of the captured pipeline are none of the planned one.
+func (rw *rankWriter) issuePiece(s *plan.Stream, it *item, gap trace.Time) trace.Time {
+	if it.again && !rw.pl.Graph && !it.op.Graph {
+		rw.IssueOne(s, rw.pl.Machine.Launch.Host.Value, it.op.Name)
+	}
+	return min(gap, rw.pl.EventGap(it.op))
+}
+
+// commandOfItem is the kernel or copy of an item.
+func (rw *rankWriter) commandOfItem(it *item) (c program.Command) {
+	switch x := it.piece; {
+	case x == nil:
+		return rw.pl.CommandOf(it.op)
+	case x.Of == 1:
+		c = rw.pl.CommandOf(it.op)
+	case x.Sums:
+		part := *it.op
+		part.Alone, part.Read = plan.Share(it.op.DurAlone(), x.K, x.Of), it.op.Read/float64(x.Of)
+		c = rw.pl.CommandOf(&part)
+	default:
+		c = rw.pl.MidPart(it.op, x.K, x.Of)
+	}
+	c.Origin = it.origin
+	return c
+}
+
+// exchangeMessage writes one rank's part of a message. It is matched by its number: the captured
+// one that it stands for may be another's.
+func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
+	if !rw.pl.Graph {
+		rw.IssueOne(s, rw.pl.Machine.Launch.HostCollective.Value, m.op.Name)
+	}
+	k := rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)
+	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None
+	s.Launch(rw.pl.EventGap(m.op), plan.LaunchOf(m.op, k))
+	s.Post(m.done, 1)
+	m.started = true
+	rw.knows(s, x)
+}
