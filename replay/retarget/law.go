@@ -56,7 +56,7 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law, 
 		return 1, byBytes, t
 	}
 	share, ratio := s.shard(op), s.from.GPU.VectorRatio(&s.to.GPU)
-	bytes := op.Read + op.Write
+	bytes := s.through(op.Read, op.Write)
 	op.Read, op.Write = op.Read*share, op.Write*share
 	switch {
 	case op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.N > 0 && op.Shape.K > 0:
@@ -75,10 +75,13 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law, 
 		}
 	case bytes > 0:
 		of = byBytes
+	case op.Inputs > 0: // a concatenation
+		bytes, of = s.through(op.Inputs, op.Inputs), byBytes
 	case kernel.OfPasses(op.Name):
 		of = byPasses
 	case op.Moves:
-		bytes, of = s.reach(op, took), byName
+		half := s.reach(op, took) / 2 // read, and as much written
+		bytes, of = s.through(half, half), byName
 	default:
 		of = byVectors
 	}
@@ -109,6 +112,15 @@ func (s *scaler) rounds(op *workload.Op) float64 {
 	a := int(s.from.GPU.CUs.Value) * max(1, op.Footprint.Residents(&s.from.GPU))
 	b := int(s.to.GPU.CUs.Value) * max(1, s.kernel(op).Footprint.Residents(&s.to.GPU))
 	return ratio * float64(machine.CeilDiv(t.Tiles, a)*a) / float64(machine.CeilDiv(t.Tiles, b)*b)
+}
+
+// through is the bytes that pass the memory while a kernel runs: what it reads and, where all of it fits into the
+// last-level cache of both machines, not what it writes, which stays there until something else needs the place.
+func (s *scaler) through(read, written float64) float64 {
+	if read+written <= min(s.from.GPU.Cache.Value, s.to.GPU.Cache.Value) {
+		return read
+	}
+	return read + written
 }
 
 // operands is the bytes of a GEMM's operands, each once.
@@ -219,7 +231,7 @@ func (s *scaler) copied(w *workload.Workload, op *workload.Op) (by float64, of l
 		by, of = s.from.Engines.Rate.Value/s.to.Engines.Rate.Value, byLinks
 	default:
 		took := float64(op.DurAlone()) / 1e9
-		t := s.roof(took, op.Read+op.Write, 1, 1)
+		t := s.roof(took, s.through(op.Read, op.Write), 1, 1)
 		by, of = t.seconds()/took, law{theMemory, byBytes.name, true}
 	}
 	if !(by > 0) || math.IsInf(by, 0) {

@@ -78,7 +78,7 @@ func near(t *testing.T, what string, got, want trace.Time) {
 // machine, they are those of the model there. Lookups are left out: h100 has no curve for them.
 // So are kernels below 10 us, which laws of rates do not describe, and compiled GEMMs: matmul.compiled of the two was
 // measured with different kernels. GEMVs of the model read at gpu.read, 1.55 times as fast on h200; weights of GEMMs of
-// few rows are read 1.4 times as fast there (testdata).
+// few rows are read 1.4 times as fast there (testdata). What fits into the cache is modelled as if it did not.
 func TestScaledAsModelled(t *testing.T) {
 	files, err := filepath.Glob("../../samples/workloads/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -94,7 +94,8 @@ func TestScaledAsModelled(t *testing.T) {
 			scaled := retarget.To(a, machineOf(t, pair[0], a.World), machineOf(t, pair[1], a.World))
 			for i := range scaled.Ops {
 				op := &scaled.Ops[i]
-				if kind := op.Shape.Kind; op.Kind != trace.Compute || kind == workload.Embedding || kind == workload.GEMV || kind == workload.GEMM && !kernel.OfLibrary(op.Name) {
+				if kind := op.Shape.Kind; op.Kind != trace.Compute || kind == workload.Embedding || kind == workload.GEMV || kind == workload.GEMM && !kernel.OfLibrary(op.Name) ||
+					kind != workload.GEMM && op.Read+op.Write <= machineOf(t, pair[0], a.World).GPU.Cache.Value {
 					continue
 				}
 				if want := b.Ops[i].Dur(); want > 10_000 {
@@ -149,7 +150,7 @@ func TestLaws(t *testing.T) {
 	q := func(v float64) machine.Quantity { return machine.Quantity{Value: v} }
 	from := machine.Machine{Name: "a", Profile: "a", GPUs: 1}
 	from.GPU.CUs, from.GPU.Memory, from.GPU.Flops, from.GPU.Clock = q(100), q(1e12), q(1e15), q(2e9)
-	from.Launch.Graph, from.Matmul.Rate.Mark = q(2e-6), machine.Unknown
+	from.GPU.Cache, from.Launch.Graph, from.Matmul.Rate.Mark = q(40e6), q(2e-6), machine.Unknown
 	to := from
 	to.Name, to.Profile = "b", "b"
 	to.GPU.Memory, to.GPU.Flops, to.GPU.Clock = q(2e12), q(4e15), q(1e9)
@@ -167,6 +168,8 @@ func TestLaws(t *testing.T) {
 		{"GEMM of unknown sizes, many rows", workload.Op{Kernel: &workload.Kernel{Name: "nvjet_sm90_tst_128x256_64x4_1x2_h_bz_TNT", Tiling: workload.Tiling{TileM: 128, TileN: 256}}}, 1_000 + 24_500},
 		{"moves for all of 98 µs", workload.Op{Kernel: &workload.Kernel{}, Read: 99e6}, 1_000 + 49_000},
 		{"moves for 35 of 98 µs, the rest by the clock: the root of 17.5 and 183.1 squared", workload.Op{Kernel: &workload.Kernel{}, Read: 35e6}, 1_000 + 183_908},
+		{"writes more than the cache", workload.Op{Kernel: &workload.Kernel{}, Read: 50e6, Write: 49e6}, 1_000 + 49_000},
+		{"reads for 35 of 98 µs, what it writes stays in the cache", workload.Op{Kernel: &workload.Kernel{}, Read: 35e6, Write: 5e6}, 1_000 + 183_908},
 		{"passes that wait for each other", workload.Op{Kernel: &workload.Kernel{Name: "DeviceRadixSortOnesweepKernel", Moves: true}}, 1_000 + 2*98_000},
 		{"by name", workload.Op{Kernel: &workload.Kernel{Moves: true}}, 1_000 + 49_000},
 		{"nothing known", workload.Op{Kernel: &workload.Kernel{}}, 1_000 + 2*98_000},

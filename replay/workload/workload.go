@@ -96,7 +96,7 @@ type Kernel struct {
 	Name      string
 	Dense     bool    // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
 	Moves     bool    // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
-	Inputs    float64 // bytes of the inputs of the operator, of attention and convolutions of unknown traffic; 0: unknown
+	Inputs    float64 // bytes of the inputs of the operator, of attention, convolutions and concatenations; 0: unknown. Only package retarget reads it
 	Shape     Shape
 	Tiling    Tiling
 	Footprint program.Footprint

@@ -58,8 +58,9 @@ func Unaligned(run *trace.Run) (ranks []int) {
 const beyondNoise = 2
 
 // WaitedFor finds the rank that others wait for in iterations of a given time, by iteration and rank row the intervals
-// in which they ran; the first of several counts from the end of its first collective. It is nil if nobody waits, if the clocks of ranks that communicate cannot be compared, or if others
-// wait for other ranks about as long: ranks then take turns in being last.
+// in which they ran; the first of several counts from the end of its first collective. It is nil if nobody waits, if the
+// clocks of ranks that communicate cannot be compared, or if others wait for other ranks about as long: ranks then take
+// turns in being last.
 func WaitedFor(run *trace.Run, each [][]Interval, time trace.Time) *LateRank {
 	if len(each) == 0 || len(each[0]) < 2 || time <= 0 {
 		return nil

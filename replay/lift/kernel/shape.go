@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/program"
@@ -136,6 +137,8 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 			op.Shape.Like = gemmLike(run.Operators[operator].Name)
 		}
 	case operator == trace.None, r.name(op).class == Light:
+	case concatenates(&run.Operators[operator]):
+		op.Inputs = concatenated(&run.Operators[operator], op.Name)
 	case r.name(op).class == Sweep:
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
 	default:
@@ -421,6 +424,30 @@ func elementwise(o *trace.Operator) (s workload.Shape, read, write float64) {
 		read = 0
 	}
 	return s, max(0, read), write
+}
+
+// concatenates reports whether an operator copies a list of tensors one behind another; FSDP's does for each shard.
+func concatenates(o *trace.Operator) bool {
+	return len(o.Lists) > 0 && (o.Name == "aten::cat" || o.Name == "aten::_chunk_cat")
+}
+
+// concatenated is the bytes of the list. Elements are as large as those of another tensor of the operator or, since
+// profiles have no types of lists, as PyTorch's kernel says (OpaqueType<2u>); 0 if neither does.
+func concatenated(o *trace.Operator, kernel string) (bytes float64) {
+	size := 0
+	for i := range o.Dims {
+		_, own := dtype(o, i)
+		size = max(size, own)
+	}
+	if _, of, ok := strings.Cut(kernel, "OpaqueType<"); ok && size == 0 {
+		size, _ = strconv.Atoi(of[:max(0, strings.IndexByte(of, 'u'))])
+	}
+	for _, d := range o.Lists[0] {
+		if v, ok := Volume(d); ok && len(d) > 0 {
+			bytes += float64(v) * float64(size)
+		}
+	}
+	return bytes
 }
 
 // copyTraffic is a copy's traffic in the memory of its device.

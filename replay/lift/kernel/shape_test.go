@@ -72,6 +72,28 @@ func TestElementwise(t *testing.T) {
 	}
 }
 
+// A list of tensors that is concatenated is read and written once: with the size of another tensor's elements, else
+// with that of the kernel's name, else its traffic is unknown.
+func TestConcatenated(t *testing.T) {
+	list := [][][]int64{{{4, 2048, 5504}, {4, 2048, 5504}}}
+	for _, c := range []struct {
+		op     trace.Operator
+		kernel string
+		want   float64
+	}{
+		{trace.Operator{Name: "aten::cat", Lists: list, Dims: [][]int64{nil, nil}, Types: []string{"TensorList", "Scalar"}}, "CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 3, 64, 64>", 4 * 2048 * 5504 * 2 * 2},
+		{trace.Operator{Name: "aten::cat", Lists: list, Dims: [][]int64{nil, nil}, Types: []string{"TensorList", "Scalar"}}, "CatArray", 0},
+		{trace.Operator{Name: "aten::_chunk_cat", Lists: [][][]int64{{{100}, {3, 4}}}, Dims: [][]int64{nil, nil, nil, {2, 56}}, Types: []string{"TensorList", "Scalar", "Scalar", "float"}}, "chunk_cat_cuda_kernel<char, char>", 112 * 4},
+	} {
+		if got := concatenated(&c.op, c.kernel); got != c.want || !concatenates(&c.op) {
+			t.Errorf("%s by %s: %.0f bytes, want %.0f", c.op.Name, c.kernel, got, c.want)
+		}
+	}
+	if concatenates(&trace.Operator{Name: "aten::split_with_sizes_copy", Lists: list}) {
+		t.Error("its list is the output")
+	}
+}
+
 func TestCopyTraffic(t *testing.T) {
 	for dir, want := range map[trace.CopyDir]string{
 		trace.HostToDevice: "0 8", trace.DeviceToHost: "8 0", trace.DeviceToDevice: "8 8",

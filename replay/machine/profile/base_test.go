@@ -218,7 +218,7 @@ func TestBaseFiles(t *testing.T) {
 	if m.Profile != "mine" || m.GPU.Memory.Value != 4e12 || m.GPU.Read.Value != 3e12 || m.GPU.CUs.Value != 132 {
 		t.Errorf("%s: memory %v, read %v, %v CUs", m.Profile, m.GPU.Memory, m.GPU.Read, m.GPU.CUs)
 	}
-	if want := "set in mine.yaml, not measured; site has 3.029 TB/s"; m.GPU.Memory.Source != want {
+	if want := "set in mine.yaml, not measured; site has 3.028 TB/s"; m.GPU.Memory.Source != want {
 		t.Errorf("memory: %s, want %s", m.GPU.Memory.Source, want)
 	}
 	for path, want := range map[string]string{

@@ -124,7 +124,7 @@ func Entries(m *machine.Machine) []Entry {
 		one("gpu.memory", machine.Rate, &g.Memory),
 		one("gpu.read", machine.Rate, &g.Read),
 		within("gpu.cache", option("gpu.cache", machine.Size, &g.Cache)),
-		within("gpu.cache", option("gpu.cache_rate", machine.Rate, &g.CacheRate)),
+		within("gpu.cache_rate", option("gpu.cache_rate", machine.Rate, &g.CacheRate)),
 		within("gpu.memory_queue", option("gpu.memory_queue", machine.Count, &g.MemoryQueue)),
 		within("gpu.update", one("gpu.update", machine.Ratio, &g.Update)),
 		one("gpu.flops", machine.Flops, &g.Flops),
