@@ -118,20 +118,26 @@ func injection(m *machine.Machine) (rate float64) {
 }
 
 // carried is how many bytes a strategy has links carry for each that an operation
-// demands. Packets of stores carry less than those of copies.
+// demands. Packets of stores within a node carry less than those of copies and NICs.
 func carried(s plan.Selection, c *workload.Collective, m *machine.Machine) float64 {
 	next, everyone, n := m.Fabric.StoreCost(machine.ToNext), m.Fabric.StoreCost(machine.ToAll), float64(len(c.Members))
+	per := min(n, float64(m.PerNode()))
+	within := func(cost, sends float64) float64 { return (cost*sends + n - 1 - sends) / (n - 1) } // sends of n-1 stay in the node
 	switch impl := s.Values["impl"]; {
 	case s.Strategy.Name == "fused" && c.Op == trace.AllReduce:
 		return (next + everyone) / 2 // the half that brings sums back goes to all peers at once
+	case s.Strategy.Name == "fused" && n > per: // to all others at once
+		return within(everyone, per-1)
 	case s.Strategy.Name == "fused":
 		return next
 	case impl == "oneshot" && c.Op == trace.AllReduce:
 		return n / 2 // the whole vector to every peer
 	case impl == "ll" && c.Op == trace.AllGather:
-		return 2 * everyone // a flag with every word
+		return 2 * within(everyone, n/per*(per-1)) // a flag with every word
 	case impl == "ll" && c.Op == trace.AllToAll:
-		return everyone
+		return within(everyone, per-1)
+	case s.Strategy.Name == "onesided" && c.Op == trace.AllGather && n > per: // a kernel passes on what comes between nodes
+		return within(next, n/per*(per-1))
 	}
 	return 1
 }

@@ -2,6 +2,7 @@ package tilesync
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -61,9 +62,25 @@ func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 		kernels = append(kernels, pl.KernelOf(op, h))
 	}
 	if rest > 0 {
-		kernels = append(kernels, restAlongK(pl, op, g, rest, slots))
+		kernels = append(kernels, restAlongK(pl, op, g, rest, along(pl, op, g, rest, slots)))
 	}
 	return kernels
+}
+
+// along is the number of slots over which Stream-K spreads tiles: as many parts a tile as take the
+// least time with the sums behind them. More parts of a short loop cost more sums than they save.
+func along(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) int {
+	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
+	sum := streaming(pl, partial, rest) + poll(pl, 1, nil).Time
+	best, least := slots, math.Inf(1)
+	for parts := 1; parts <= plan.CeilDiv(slots, rest); parts++ {
+		n := min(slots, parts*rest)
+		share := float64(rest) / float64(n) * max(1, g.Pipe*float64(plan.CeilDiv(n, int(pl.Machine.GPU.CUs.Value))))
+		if took := float64(g.Time)*share + float64(sum)*float64(parts-1); took < least {
+			best, least = n, took
+		}
+	}
+	return best
 }
 
 // restAlongK distributes the K iterations of the last tiles equally over the slots. Every slot
