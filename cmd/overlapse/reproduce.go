@@ -97,8 +97,8 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 			fmt.Fprintln(w)
 		}
 		to.Show(all)
-		fmt.Fprintln(w)
 		if len(byPaper.Rows) > 0 {
+			fmt.Fprintln(w)
 			to.Show(byPaper)
 		}
 		fmt.Fprintf(w, "\n%s\n", strings.Join(summary, "\n"))
