@@ -52,12 +52,12 @@ type gpu struct {
 type cu struct {
 	free        program.CUResources
 	kept        program.CUResources // free, while the GPU holds the CU from kernels of lower priority
-	freed       int32   // workgroups that left in this instant and were not replaced
-	collectives int32   // resident workgroups of collectives
-	left        int32   // cause event of the last one that left, if causes are recorded
-	wgs         []int32 // resident workgroups, unordered
-	slots       []int32 // by slot: index into vacancies.residencies, or none
-	classes     []int32 // flow classes of this CU's work that touches no memory
+	freed       int32               // workgroups that left in this instant and were not replaced
+	collectives int32               // resident workgroups of collectives
+	left        int32               // cause event of the last one that left, if causes are recorded
+	wgs         []int32             // resident workgroups, unordered
+	slots       []int32             // by slot: index into vacancies.residencies, or none
+	classes     []int32             // flow classes of this CU's work that touches no memory
 }
 
 // Pipes is the part of a CU's state that every phase reads.

@@ -97,8 +97,10 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 			fmt.Fprintln(w)
 		}
 		to.Show(all)
-		fmt.Fprintln(w)
-		to.Show(byPaper)
+		if len(byPaper.Rows) > 0 {
+			fmt.Fprintln(w)
+			to.Show(byPaper)
+		}
 		fmt.Fprintf(w, "\n%s\n", strings.Join(summary, "\n"))
 		return nil
 	})
@@ -170,7 +172,7 @@ func ofPaper(found []reproduce.ClaimResult, name string) (claims []reproduce.Cla
 	return claims
 }
 
-// summaryOf says in three lines what is reproduced, and whether that is more than models without
+// summaryOf says in a few lines what is reproduced, and whether that is more than models without
 // knowledge reach.
 func summaryOf(found []reproduce.ClaimResult) []string {
 	counts := map[reproduce.Status]int{}
@@ -199,8 +201,15 @@ func summaryOf(found []reproduce.ClaimResult) []string {
 	lines := []string{
 		fmt.Sprintf("%d claims: %d reproduced, %d not reproduced, %d not scored, %d not checkable; %s points within tolerance, %d apart", len(found),
 			counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotScored], counts[reproduce.NotCheckable], share(all.Within, all.Points), apart),
-		fmt.Sprintf("effects above 2 %%: %s within a quarter (one gain for all: %d), %d with the published sign (always gains: %d)",
-			share(all.SignedWithin, all.Signed), all.ConstantWithin, all.SameSign, all.Gains),
+	}
+	if all.Signed > 0 {
+		lines = append(lines, fmt.Sprintf("effects above 2 %%: %s within a quarter (one gain for all: %d), %d with the published sign (always gains: %d)",
+			share(all.SignedWithin, all.Signed), all.ConstantWithin, all.SameSign, all.Gains))
+	}
+	if here, links := reproduce.BandwidthErrors(found); len(here) > 0 {
+		at := func(list []float64, share float64) float64 { return 100 * reproduce.Quantile(list, share) }
+		lines = append(lines, fmt.Sprintf("%d bandwidths: %.1f %% off in the median, %.0f %% at the 90th percentile (the rate of the slowest link for all: %.1f and %.0f %%)",
+			len(here), at(here, 0.5), at(here, 0.9), at(links, 0.5), at(links, 0.9)))
 	}
 	if len(better)+len(worse) > 0 {
 		lines = append(lines, "better than both: "+cmp.Or(strings.Join(better, ", "), "none")+"; not: "+cmp.Or(strings.Join(worse, ", "), "none"))

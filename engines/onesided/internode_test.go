@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -102,6 +103,26 @@ func TestBetweenNodesRefuses(t *testing.T) {
 		if got.Result != nil || !strings.Contains(got.Why, c.want) {
 			t.Errorf("%s: %q, want %q", c.spec.Op, got.Why, c.want)
 		}
+	}
+}
+
+// Over two nodes of a mesh of four the rings of a library take all links of a GPU: its three channels
+// of four that stay inside send to all three others, and none of them is slower than through a switch.
+func TestRingsOverMeshesUseAllLinks(t *testing.T) {
+	s := plantest.Scattered
+	s.Ranks, s.Steps, s.Channels = 8, 1, 8
+	took := map[machine.Topology]trace.Time{}
+	for _, top := range []machine.Topology{machine.Switch, machine.Mesh} {
+		m := plantest.BareNodes(t, 8, 4)
+		m.Fabric.Topology = top
+		m.Fabric.Pair.Value = m.Fabric.Egress.Value
+		if top == machine.Mesh {
+			m.Fabric.Pair.Value /= 3
+		}
+		took[top] = enginetest.Outcome(t, s.Build(t), m, "bulk", enginetest.Settings("graph=on")).Time
+	}
+	if mesh, through := float64(took[machine.Mesh]), float64(took[machine.Switch]); mesh > 1.02*through {
+		t.Errorf("over a mesh %.1f us, through a switch %.1f", mesh/1e3, through/1e3)
 	}
 }
 

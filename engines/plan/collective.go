@@ -274,7 +274,7 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule 
 	schedules := make([]channelSchedule, p.Channels)
 	pairwise := c.Op == trace.AllToAll && n > 1 && p.Channels%n == 0
 	share := float64(n) / float64(n-1) // all bytes, including the rank's own, relative to those on the wire
-	between, inside := pl.libraryFor(c).TreeShares(c.Op, p.share(c.Bytes), n, p.Channels, pl.algoProtoOf(c))
+	between, inside := pl.libraryFor(c).WireShares(c.Op, p.share(c.Bytes), n, p.Channels, pl.algoProtoOf(c))
 	for ch := range schedules {
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
@@ -333,8 +333,16 @@ func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algori
 		return 1
 	}
 	if k := g.nodes.of(me); algorithm != "direct" && c.Op != trace.AllToAll && g.cluster && k.Nodes > 1 {
-		if leaves := ch % k.Per; k.Local == leaves {
+		leaves := ch % k.Per
+		if k.Local == leaves {
 			return []int32{ids[(k.Node+ahead(k.Nodes))%k.Nodes*k.Per+(leaves+1)%k.Per]}
+		}
+		if pl.Machine.Fabric.Topology == machine.Mesh && k.Per > 2 { // rings of several orders use all links: this channel's first is that to the GPU that leaves
+			peers := make([]int32, k.Per-1)
+			for i := range peers {
+				peers[(ch+i)%len(peers)] = ids[k.Node*k.Per+(k.Local+1+((leaves-k.Local-1+k.Per)%k.Per+i)%len(peers))%k.Per]
+			}
+			return peers
 		}
 		return []int32{ids[k.Node*k.Per+(k.Local+1)%k.Per]}
 	}

@@ -34,6 +34,7 @@ import (
 //	written.X      those that were written; X as in -all_gather: all but that cause
 //	mark.X         marks of rank 0: lastput and firstslice, in seconds; top and rest, shares of puts
 //	sent           bytes that a rank sends to others, per iteration
+//	bus            bus bandwidth of the only collective, bytes per second, by the time of an iteration
 type measured struct {
 	why    string // why nothing was measured
 	time   float64
@@ -45,6 +46,8 @@ type measured struct {
 	waves  tilesync.Waves
 	moved  []explain.Moved
 	sent   float64
+	wire   float64 // bytes that a rank sends in the only collective of an iteration, by a ring
+	links  float64 // bytes per second of the slowest link between its ranks
 	marks  marks
 }
 
@@ -64,6 +67,10 @@ func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measu
 		if t.Resource == replay.Egress || t.Resource == replay.NICEgress {
 			x.sent += t.Bytes / x.ranks / x.rounds
 		}
+	}
+	if len(w.Collectives) > 0 {
+		c := &w.Collectives[0]
+		x.wire, x.links = float64(c.Op.WireBytes(c.Bytes, len(c.Members))), m.LinkRate(len(c.Members))
 	}
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Kind == trace.Compute {
@@ -120,6 +127,8 @@ func (x *measured) value(name string) (float64, error) {
 		return x.marks.value(cause)
 	case "sent":
 		return x.sent, nil
+	case "bus":
+		return x.wire / x.time, nil
 	case "tiles":
 		return x.tiles, nil
 	case "waves":

@@ -88,7 +88,7 @@ func Papers() ([]Paper, error) {
 
 // Names are the papers that a user can select.
 func Names() []string {
-	return []string{"fused", "cusync", "triton-distributed", "resource-aware", "t3", "others"}
+	return []string{"fused", "cusync", "triton-distributed", "resource-aware", "t3", "others", "clusters"}
 }
 
 // inherit fills in what a point does not set.

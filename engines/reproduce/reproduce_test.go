@@ -157,12 +157,20 @@ func TestRules(t *testing.T) {
 		{Order, 0.1, 0.04, false, true}, // less than half of what was published
 		{Order, 1, 0, false, true},
 		{Order, -1, 0.2, false, true},
+		{Bandwidth, 100e9, 114e9, true, true},
+		{Bandwidth, 100e9, 116e9, false, true},
 	} {
 		if within, sign := c.q.within(c.published, c.here), c.q.sameSign(c.published, c.here); within != c.within || sign != c.sign {
 			t.Errorf("%s %v against %v: within %v, same sign %v", c.q, c.here, c.published, within, sign)
 		}
 	}
 	ok, off, other := PointResult{Within: true, SameSign: true}, PointResult{SameSign: true}, PointResult{Within: true}
+	rates := func(here ...float64) (points []PointResult) {
+		for _, x := range here {
+			points = append(points, PointResult{As: Bandwidth, Published: 1, Here: x, Within: Bandwidth.within(1, x), SameSign: true})
+		}
+		return points
+	}
 	apart := PointResult{Apart: "repeats another", Within: true, SameSign: true}
 	for _, c := range []struct {
 		points []PointResult
@@ -174,6 +182,8 @@ func TestRules(t *testing.T) {
 		{[]PointResult{ok, {Why: "does not apply"}}, NotReproduced},
 		{[]PointResult{ok, off, apart, apart, apart}, NotReproduced},
 		{[]PointResult{apart}, NotScored},
+		{rates(1.1, 1.1, 3), Reproduced}, // bandwidths: by their median
+		{rates(1.1, 1.2, 1.2), NotReproduced},
 	} {
 		if got := judge(c.points); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.points, got, c.want)

@@ -17,6 +17,7 @@ const (
 	Share     Quantity = "share"     // a, a fraction of 1
 	Time      Quantity = "time"      // a, seconds
 	Count     Quantity = "count"     // a, as many digits as published
+	Bandwidth Quantity = "bandwidth" // a, bytes per second
 	Order     Quantity = "order"     // the sign of the difference between two points
 )
 
@@ -26,6 +27,7 @@ const (
 	leastPoints  = 0.02  // effects and shares may be off by 2 points,
 	effectOf     = 0.25  // or by a quarter of the published effect or share
 	timeOf       = 0.25  // absolute times: 25 %
+	bandwidthOf  = 0.15  // bandwidths: 15 %
 	countOff     = 0.051 // counts are published to one digit behind the point
 	leastEffect  = 0.02  // a published effect above 2 % needs the same sign; an order needs a difference of 2 %,
 	orderOf      = 0.5   // or of half of the published difference
@@ -54,6 +56,8 @@ func (q Quantity) within(published, here float64) bool {
 		return off <= max(leastPoints, effectOf*published)
 	case q == Time:
 		return off <= timeOf*published
+	case q == Bandwidth:
+		return off <= bandwidthOf*published
 	case q == Count:
 		return off <= countOff
 	}
@@ -89,8 +93,12 @@ const (
 )
 
 // judge is the status of a claim with points: reproduced if enough of those that are scored are
-// within tolerance and every effect has the published sign.
+// within tolerance and every effect has the published sign, or if bandwidths are within it in the
+// median.
 func judge(points []PointResult) Status {
+	if here, _ := BandwidthErrors([]ClaimResult{{Points: points}}); len(here) > 0 {
+		return map[bool]Status{true: Reproduced, false: NotReproduced}[Quantile(here, 0.5) <= bandwidthOf]
+	}
 	s, reproduced := Score{}, true
 	for _, p := range points {
 		reproduced = reproduced && (p.Apart != "" || p.Why == "" && p.SameSign)
@@ -103,6 +111,27 @@ func judge(points []PointResult) Status {
 		return NotReproduced
 	}
 	return Reproduced
+}
+
+// BandwidthErrors are the relative errors of the bandwidths of claims that are scored, in rising
+// order, and those of a model that knows links only: each bandwidth is the rate of the slowest one.
+func BandwidthErrors(claims []ClaimResult) (here, links []float64) {
+	for _, c := range claims {
+		for _, p := range c.Points {
+			if p.As == Bandwidth && p.Apart == "" {
+				here, links = append(here, math.Abs(p.Here/p.Published-1)), append(links, math.Abs(p.Links/p.Published-1))
+			}
+		}
+	}
+	slices.Sort(here)
+	slices.Sort(links)
+	return here, links
+}
+
+// Quantile is the value below which a share of a rising list is; of an even number in the middle the
+// larger one.
+func Quantile(list []float64, share float64) float64 {
+	return list[min(len(list)-1, int(share*float64(len(list))))]
 }
 
 // A Score counts points, and beside them what models without any knowledge reach: one that
@@ -190,6 +219,8 @@ func (q Quantity) Format(x float64) string {
 		return fmt.Sprintf("%.3f", x)
 	case Time:
 		return fmt.Sprintf("%.4g µs", 1e6*x)
+	case Bandwidth:
+		return fmt.Sprintf("%.1f GB/s", x/1e9)
 	case Order:
 		return map[bool]string{true: "more", false: "less"}[x > 0]
 	}

@@ -26,6 +26,7 @@ type PointResult struct {
 	As        Quantity `json:"as"`
 	Published float64  `json:"published"`
 	Here      float64  `json:"here"`
+	Links     float64  `json:"links,omitempty"` // of a bandwidth: the rate of the slowest link between the ranks
 	Within    bool     `json:"within_tolerance"`
 	SameSign  bool     `json:"same_sign"`
 	Apart     string   `json:"apart,omitempty"` // why it is not scored
@@ -203,7 +204,7 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 	return x, nil
 }
 
-// machineNamed is an embedded profile, or a machine of a paper from the folder machines.
+// machineNamed is an embedded profile, or a machine of a paper from the folder machines with all of its GPUs.
 func machineNamed(name string) (machine.Machine, error) {
 	if !strings.HasSuffix(name, ".yaml") {
 		return profile.Load(name)
@@ -213,7 +214,8 @@ func machineNamed(name string) (machine.Machine, error) {
 		return machine.Machine{}, err
 	}
 	defer f.Close()
-	return profile.Parse(f, name)
+	m, err := profile.Parse(f, name)
+	return m.Resize(int(m.Most.Value)), err
 }
 
 // result compares a point with its replays.
@@ -229,6 +231,9 @@ func (b *bench) result(p *Point) (PointResult, error) {
 		return r, nil
 	}
 	r.Here = math.Round(here*1e6) / 1e6
+	if p.As == Bandwidth {
+		r.Links = b.jobs[b.index[key(p, p.Strategy, keys(p.With))]].found.links
+	}
 	r.Within, r.SameSign = p.As.within(p.Published, r.Here), p.As.sameSign(p.Published, r.Here)
 	return r, err
 }
@@ -297,7 +302,7 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 			return values[1]/values[0] - 1, nil
 		}
 		return values[1] / values[0], nil
-	case Share, Time, Count:
+	case Share, Time, Count, Bandwidth:
 		return values[0], nil
 	}
 	return 0, fmt.Errorf("unknown quantity %q", p.As)

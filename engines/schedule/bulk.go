@@ -25,6 +25,7 @@ var Bulk = plan.Strategy{
 				{With: "algorithm=ring", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:ring", Note: "NCCL_ALGO=Ring, for every operation, before 2.24"},
 				{With: "algorithm=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_ALGO=Ring", Note: "holds for every operation"},
 				{With: "algorithm=tree", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:tree", Note: "Tree for every operation fails where an operation has none"},
+				{With: "algorithm=nvls", Ops: []trace.CollectiveOp{trace.AllReduce}, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:nvls,nvlstree", Note: "the default where the switch adds"},
 				{With: "algorithm=pairwise", Ops: []trace.CollectiveOp{trace.AllToAll}, Effort: plan.ByFlag, Library: plan.Library, Note: "its all-to-all sends pairwise: nothing to set"},
 			},
 		},

@@ -18,7 +18,9 @@ import (
 
 // Rows of four GPUs are predicted from captures of two (rule Y7): those whose kernels and
 // bytes per rank are the same on both. The golden has the measured time, the error from a
-// capture of two, and that from the row's own capture of four.
+// capture of two, and that from the row's own capture of four. Rows whose launches take the host as
+// long as their kernels take are not counted: the two captures are of two hosts, and bulk_gemv_n8192_k8192
+// takes 49.7 us on the one with four GPUs and 101.4 (g0017) on the one with two.
 func TestFourFromTwo(t *testing.T) {
 	d, err := dataset.Open(samples + "/measurements")
 	if err != nil {
@@ -56,13 +58,17 @@ func TestFourFromTwo(t *testing.T) {
 			if c.Why != "" || of4[k].Why != "" || launches(t, two[perRank(c.Row)]) != launches(t, d.Path(s, c.Row.Trace)) {
 				continue
 			}
-			from2, from4 = append(from2, math.Abs(c.Error())), append(from4, math.Abs(of4[k].Error()))
-			fmt.Fprintf(&got, "%-6s %-50s %8.1f µs %+6.1f%% %+6.1f%% %-6s %s\n", c.Row.ID, RowName(c.Row), c.Row.Us, 100*c.Error(), 100*of4[k].Error(), c.Confidence.Level, filepath.Base(two[perRank(c.Row)]))
+			bound := strings.HasPrefix(of4[k].Evidence.Why, "host-bound")
+			if !bound {
+				from2, from4 = append(from2, math.Abs(c.Error())), append(from4, math.Abs(of4[k].Error()))
+			}
+			fmt.Fprintf(&got, "%-6s %-50s %8.1f µs %+6.1f%% %+6.1f%% %-6s %s%s\n", c.Row.ID, RowName(c.Row), c.Row.Us, 100*c.Error(), 100*of4[k].Error(), c.Confidence.Level,
+				filepath.Base(two[perRank(c.Row)]), map[bool]string{true: " (host-bound)"}[bound])
 		}
 	}
 	slices.Sort(from2)
 	slices.Sort(from4)
-	fmt.Fprintf(&got, "%d rows; median error %.1f %%, 90th percentile %.1f %%; from captures of four: %.1f and %.1f %%\n",
+	fmt.Fprintf(&got, "%d rows that the host does not bind; median error %.1f %%, 90th percentile %.1f %%; from captures of four: %.1f and %.1f %%\n",
 		len(from2), 100*quantile(from2, .5), 100*quantile(from2, .9), 100*quantile(from4, .5), 100*quantile(from4, .9))
 	golden(t, "testdata/ranks.golden", got.String())
 }

@@ -9,22 +9,24 @@ import (
 
 // A Library is the collective library. Use Of, Time, ChannelsFor and Slowdown.
 type Library struct {
-	Name          string
-	Sooner        float64  // share of the protocols' latencies that a WhatIf removes
-	Ranks         Quantity // group size of most recorded times
-	Threads       Quantity // per workgroup of one channel
-	Registers     Quantity // per thread
-	Shared        Quantity // bytes per workgroup of one channel
-	Cluster       Quantity // channels whose workgroups start together, if it divides their number
-	Onset         Quantity // co-run slowdown caused by the first matrix instructions if only channels limit: they lower the clock of the whole GPU
-	AllReduce     Collective
-	AllGather     Collective
-	ReduceScatter Collective
-	AllToAll      Collective
-	Host          Quantity // GPUs of one host, if the links of a node join several hosts
-	LLNodes       Table    // number of nodes from which on; bytes per second that a rank sends with protocol LL
-	Network       Network  // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
-	Nodes         int      // nodes that a collective's ranks are on (Machine.LibraryFor); 0: ranks fill one node after another
+	Name           string
+	Sooner         float64  // share of the protocols' latencies that a WhatIf removes
+	Ranks          Quantity // group size of most recorded times
+	Threads        Quantity // per workgroup of one channel
+	Registers      Quantity // per thread
+	Shared         Quantity // bytes per workgroup of one channel
+	Cluster        Quantity // channels whose workgroups start together, if it divides their number
+	Onset          Quantity // co-run slowdown caused by the first matrix instructions if only channels limit: they lower the clock of the whole GPU
+	AllReduce      Collective
+	AllGather      Collective
+	ReduceScatter  Collective
+	AllToAll       Collective
+	Host           Quantity // GPUs of one host, if the links of a node join several hosts
+	Switch         Quantity // share of the links' rate that sums in their switch reach (NVLS)
+	SwitchChannels Quantity // workgroups of such a sum
+	LLNodes        Table    // number of nodes from which on; bytes per second that a rank sends with protocol LL
+	Network        Network  // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
+	Nodes          int      // nodes that a collective's ranks are on (Machine.LibraryFor); 0: ranks fill one node after another
 }
 
 // A Collective is the library's performance in one operation. A channel is one workgroup
@@ -155,7 +157,13 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 	if nothing {
 		return c.Alpha.Value + c.Hop.Or(0)*Sends(op, r)
 	}
-	return c.Law(op, r, n, b) * c.Ratio(op, r, n, b)
+	seconds := c.Law(op, r, n, b) * c.Ratio(op, r, n, b)
+	if at := l.Spread(ranks); l.switches(op, at) {
+		if added, choice := l.switchTime(at, n, b); choice < seconds {
+			seconds = added
+		}
+	}
+	return seconds
 }
 
 // Law is the formula of Library.Time (rule C8).

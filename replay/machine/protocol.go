@@ -29,8 +29,8 @@ type protocol struct {
 	shares  []float64 // share of the rate that a tree reaches, by size: 64 bytes, 128 bytes, ...; beyond the last: 1
 }
 
-// The tuners of NCCL (src/graph/tuning, commit 5067397) and RCCL (commit 0cbce2a); RCCL's
-// steps between nodes are NCCL's. LL comes first: Alpha and Hop of a profile refer to it.
+// The tuners of NCCL (src/graph/tuning, commit 5067397) and RCCL (src/graph/tuning.cc, commit
+// 9e22c79, tuning_model_0). LL comes first: Alpha and Hop of a profile refer to it.
 // The shares are NCCL's correction of trees of medium sizes, which its ring's plateau is
 // for rings (rule C25).
 var (
@@ -49,9 +49,9 @@ var (
 		},
 	}
 	rcclProtocols = []protocol{
-		{12e-6, 12e-6, 0.8e-6, 0.8e-6, 2.7e-6, 5e-6, 0.5, 0.5, 0, nil},
-		{12e-6, 12e-6, 2.2e-6, 2.2e-6, 4e-6, 8.5e-6, 120. / 128, 120. / 128, 0, nil},
-		{17e-6, 17e-6, 3.6e-6, 3.6e-6, 14e-6, 14e-6, 1, 1, 0, nil},
+		{12e-6, 12e-6, 0.8e-6, 0.8e-6, 9.5e-6, 11.8e-6, 0.5, 0.5, 0, nil},
+		{12e-6, 12e-6, 2.2e-6, 1.4e-6, 19.8e-6, 18.2e-6, 120. / 128, 120. / 128, 0, nil},
+		{17e-6, 17e-6, 3.6e-6, 2.5e-6, 15.1e-6, 20.8e-6, 1, 1, 0, nil},
 	}
 	noProtocols = []protocol{{Rate: 1, treeRate: 1}}
 )
@@ -127,6 +127,9 @@ func (l *Library) best(op trace.CollectiveOp, at Placement, channels, bytes floa
 				seconds, algorithm = t, a
 			}
 		}
+	}
+	if algorithm == "nvls" {
+		seconds, _ = l.switchTime(at, channels, bytes)
 	}
 	return seconds, algorithm
 }

@@ -14,14 +14,15 @@ type AlgoProto struct{ Algorithm, Protocol string }
 
 // Algorithms and Protocols are the values of an AlgoProto.
 var (
-	Algorithms = []string{"ring", "direct", "pairwise", "tree"}
+	Algorithms = []string{"ring", "direct", "pairwise", "tree", "nvls"}
 	Protocols  = []string{"ll", "ll128", "simple"}
 )
 
 // Refuses is the reason why a library cannot run a collective with the algorithm and
 // protocol on a topology; "" if it can. A ring passes chunks to the next rank. direct
 // sends every rank's chunk to it at once, which needs links between all pairs. An
-// all-to-all is pairwise; a tree is for all-reduces (rule C11).
+// all-to-all is pairwise; a tree is for all-reduces (rule C11), and so is a sum in the
+// switch, which needs one that adds (rule C26).
 func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) string {
 	switch {
 	case w.Protocol != "" && len(l.protocols()) == 1:
@@ -31,6 +32,10 @@ func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) stri
 		return fmt.Sprintf("algorithm=%s is not one of %s", w.Algorithm, op)
 	case w.Algorithm == "tree" && op != trace.AllReduce && op != trace.Reduce:
 		return fmt.Sprintf("algorithm=tree is for all-reduces, not for %s", op)
+	case w.Algorithm == "nvls" && op != trace.AllReduce:
+		return fmt.Sprintf("algorithm=nvls is for all-reduces, not for %s", op)
+	case w.Algorithm == "nvls" && l.Switch.Value == 0:
+		return "algorithm=nvls needs a switch that adds (library.switch of the machine)"
 	case w.Algorithm == "direct" && top.axes() > 0:
 		return fmt.Sprintf("algorithm=direct needs links between all ranks, not a %s", top)
 	}
@@ -49,20 +54,30 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 	return seconds / l.Expected(op, at, n, b)
 }
 
-// TreeShares are the bytes that the ranks of an all-reduce over several nodes send to other
-// nodes and inside their nodes, relative to those of a ring, if the library runs a tree; 1
-// and 1 otherwise. Both send 2·(R-1) times the buffer; a tree of N nodes sends 2·(N-1)
-// times between nodes, where a ring sends 2·N·(R-1)/R times (rule C15).
-func (l *Library) TreeShares(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) (between, inside float64) {
+// WireShares are the bytes that the ranks of an all-reduce send to other nodes and inside their
+// nodes, relative to those of a ring: 1 and 1 if the library runs one. A tree and a ring both
+// send 2·(R-1) times the buffer; a tree of N nodes sends 2·(N-1) times between nodes, where a ring
+// sends 2·N·(R-1)/R times (rule C15). A sum in the switch of a node sends the buffer and the added
+// part once (rule C26).
+func (l *Library) WireShares(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) (between, inside float64) {
 	at := l.Spread(ranks)
-	if at.nodes == 1 || Pairwise(op) {
+	if Pairwise(op) || at.nodes == 1 && !l.switches(op, at) {
 		return 1, 1
 	}
-	if _, algorithm := l.best(op, at, float64(channels), float64(bytes), w); algorithm != "tree" {
-		return 1, 1
-	}
+	_, algorithm := l.best(op, at, float64(channels), float64(bytes), w)
 	inside = at.ranks / (at.ranks - 1)
-	return (at.nodes - 1) / at.nodes * inside, inside
+	between = (at.nodes - 1) / at.nodes * inside
+	switch algorithm {
+	case "tree":
+		return between, inside
+	case "nvls":
+		leaving := 1.0 // share of the channels of a node that stay inside
+		if at.nodes > 1 {
+			leaving = (at.per - 1) / at.per
+		}
+		return between, (1 + 1/at.per) / leaving * inside / 2
+	}
+	return 1, 1
 }
 
 // choices are the algorithms that remain possible.
@@ -70,6 +85,8 @@ func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []st
 	switch {
 	case w.Algorithm != "":
 		return []string{w.Algorithm}
+	case l.switches(op, at):
+		return []string{"ring", "tree", "nvls"}
 	case (at.nodes > 1 || l.hosts(at) > 1) && (op == trace.AllReduce || op == trace.Reduce):
 		return []string{"ring", "tree"}
 	}
@@ -93,13 +110,23 @@ func (l *Library) Carried(w AlgoProto) float64 {
 // instead of once per step, and adds all slices in one pass. Between nodes its bytes take
 // the routes of pairs.
 func (l *Library) algorithmTime(algorithm string, proto int, op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
+	if algorithm == "nvls" { // with Simple only, whose cost this is
+		if proto+1 < len(l.protocols()) {
+			return math.Inf(1)
+		}
+		_, choice := l.switchTime(at, channels, bytes)
+		return choice
+	}
 	c, p, ll := l.Of(op), &l.protocols()[proto], &l.protocols()[0]
 	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
 	wire := c.Link.Value
 	if at.nodes > 1 {
 		rate := l.Network.rankRate(Pairwise(op) || algorithm == "direct", at)
-		if algorithm == "tree" {
+		switch {
+		case algorithm == "tree":
 			rate *= 2 / at.crossing()
+		case algorithm == "ring" && !Pairwise(op): // at every channel another GPU of the node sends through its NIC instead
+			wire *= at.per / max(1, at.per-1)
 		}
 		wire = least(wire, rate)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -50,6 +51,36 @@ func TestWays(t *testing.T) {
 	// Large buffers: LL loses what its flags take.
 	if r := l.Relative(trace.AllReduce, 1<<30, 4, 24, machine.AlgoProto{"ring", "ll"}); r < 1.9 || r > 2.1 {
 		t.Errorf("1 GiB by LL takes %.2f times the library's choice, want 2", r)
+	}
+}
+
+// Sums in the switch: NCCL on one node of 8 H200 (stas00/ml-engineering, network/README.md, NCCL
+// 2.30) gains 1.14 over a ring with 5 GPUs and 1.29 with 8, and does not take it with 4. Small
+// buffers do not gain.
+func TestSumsInTheSwitch(t *testing.T) {
+	m, err := profile.Load("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &m.Library
+	for _, c := range []struct {
+		ranks, channels int
+		bytes           int64
+		want            float64 // ring over the library's choice
+	}{{4, 24, 4 << 30, 1}, {5, 24, 4 << 30, 1.14}, {8, 24, 4 << 30, 1.29}, {8, 24, 1 << 20, 1}} {
+		if got := l.Relative(trace.AllReduce, c.bytes, c.ranks, c.channels, machine.AlgoProto{"ring", ""}); machinetest.Off(got, c.want) > 0.08 {
+			t.Errorf("%d GPUs, %d bytes, %d channels: a ring takes %.3f times the library's choice, want %.2f", c.ranks, c.bytes, c.channels, got, c.want)
+		}
+	}
+	if _, inside := l.WireShares(trace.AllReduce, 4<<30, 8, 24, machine.AlgoProto{}); machinetest.Off(inside, 9./14) > 1e-9 {
+		t.Errorf("8 GPUs send %.3f of a ring's bytes, want 9/14: the buffer and the part that was added", inside)
+	}
+	if r := l.Refuses(trace.AllGather, machine.Switch, machine.AlgoProto{"nvls", ""}); !strings.Contains(r, "is for all-reduces") {
+		t.Errorf("an all-gather in the switch: %q", r)
+	}
+	l.Switch.Value = 0
+	if r := l.Refuses(trace.AllReduce, machine.Switch, machine.AlgoProto{"nvls", ""}); !strings.Contains(r, "a switch that adds") {
+		t.Errorf("no switch that adds: %q", r)
 	}
 }
 

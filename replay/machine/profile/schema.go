@@ -219,6 +219,8 @@ func Entries(m *machine.Machine) []Entry {
 		within("library.cluster", option("library.cluster", machine.Count, &l.Cluster)),
 		option("library.onset", machine.Ratio, &l.Onset),
 		within("library.host", one("library.host", machine.Count, &l.Host)),
+		within("library.switch", option("library.switch", machine.Ratio, &l.Switch)),
+		within("library.switch_channels", option("library.switch_channels", machine.Count, &l.SwitchChannels)),
 		within("library.ll_nodes", table("library.ll_nodes", &l.LLNodes, machine.Count, machine.Rate)),
 	}
 	for _, op := range RecordedOps {
