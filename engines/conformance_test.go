@@ -130,6 +130,10 @@ func carried(s plan.Selection, c *workload.Collective, m *machine.Machine) float
 		return within(everyone, per-1)
 	case s.Strategy.Name == "fused":
 		return next
+	case c.Op == trace.AllReduce && c.Bytes > 16<<20 && m.Nodes() > 1 && m.Library.Switch.Value > 0 && slices.Contains([]string{"bulk", "decompose", "multistream"}, s.Strategy.Name):
+		// of long buffers sums in the switch: the buffer and the added part once, and a tree between nodes
+		nodes := float64(m.Nodes())
+		return (1 + nodes/n + 2*(nodes-1)/n) / (2 * (n - 1) / n)
 	case impl == "oneshot" && c.Op == trace.AllReduce:
 		return n / 2 // the whole vector to every peer
 	case impl == "ll" && c.Op == trace.AllGather:
