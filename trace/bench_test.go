@@ -61,8 +61,8 @@ func BenchmarkHeap(b *testing.B) {
 	for b.Loop() {
 		h := slices.Clone(keys[:0])
 		for _, k := range keys {
-			if h = heapPush(h, k, before); len(h) == 8 {
-				_, h = heapPop(h, before)
+			if h = HeapPush(h, k, before); len(h) == 8 {
+				_, h = HeapPop(h, before)
 			}
 		}
 	}

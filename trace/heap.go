@@ -3,7 +3,8 @@ package trace
 // A heap is a slice whose first element is the smallest. container/heap takes three
 // times as long (BenchmarkContainerHeap, BenchmarkHeap).
 
-func heapPush[T any](h []T, v T, before func(a, b T) bool) []T {
+// HeapPush adds a value and returns the heap.
+func HeapPush[T any](h []T, v T, before func(a, b T) bool) []T {
 	h = append(h, v)
 	for i := len(h) - 1; i > 0; {
 		parent := (i - 1) / 2
@@ -16,7 +17,8 @@ func heapPush[T any](h []T, v T, before func(a, b T) bool) []T {
 	return h
 }
 
-func heapPop[T any](h []T, before func(a, b T) bool) (first T, rest []T) {
+// HeapPop returns the smallest value, and the heap without it.
+func HeapPop[T any](h []T, before func(a, b T) bool) (first T, rest []T) {
 	first = h[0]
 	h[0] = h[len(h)-1]
 	rest = h[:len(h)-1]

@@ -29,15 +29,15 @@ func (s subLane) before(t subLane) bool { return s < t }
 func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
 	for len(o.busy) > 0 && o.busy[0].end <= s.Start {
 		var gone busySpan
-		gone, o.busy = heapPop(o.busy, busySpan.before)
-		o.free = heapPush(o.free, gone.sub, subLane.before)
+		gone, o.busy = HeapPop(o.busy, busySpan.before)
+		o.free = HeapPush(o.free, gone.sub, subLane.before)
 	}
 	if isNew = len(o.free) == 0; isNew {
 		sub = subLane(len(o.ids))
 	} else {
-		sub, o.free = heapPop(o.free, subLane.before)
+		sub, o.free = HeapPop(o.free, subLane.before)
 	}
-	o.busy = heapPush(o.busy, busySpan{s.End, sub}, busySpan.before)
+	o.busy = HeapPush(o.busy, busySpan{s.End, sub}, busySpan.before)
 	return sub, isNew
 }
 

@@ -3,7 +3,6 @@ package chakra
 import (
 	"bytes"
 	"cmp"
-	"container/heap"
 	"io"
 	"math"
 	"slices"
@@ -191,16 +190,18 @@ func (r *reader) schedule() {
 		}
 	}
 	starts := make([]uint64, len(r.all)) // when all that they depend on have ended
-	ready := &readyNodes{starts: starts}
+	before := func(a, b int32) bool { return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(a, b)) < 0 }
+	var ready []int32 // a heap of the nodes that wait for no other: first the one that can start first, then the first of the file
 	for i, n := range waits {
 		if n == 0 {
-			heap.Push(ready, int32(i))
+			ready = trace.HeapPush(ready, int32(i), before)
 		}
 	}
 	free := map[int64]uint64{} // by queue
 	done := 0
-	for ; ready.Len() > 0; done++ {
-		i := heap.Pop(ready).(int32)
+	for ; len(ready) > 0; done++ {
+		var i int32
+		i, ready = trace.HeapPop(ready, before)
 		w := &r.all[i]
 		w.start = starts[i]
 		if !w.host {
@@ -210,34 +211,13 @@ func (r *reader) schedule() {
 		for _, k := range next[i] {
 			starts[k] = max(starts[k], min(w.start+w.took, uint64(mostMicros)))
 			if waits[k]--; waits[k] == 0 {
-				heap.Push(ready, k)
+				ready = trace.HeapPush(ready, k, before)
 			}
 		}
 	}
 	if done < len(r.all) {
 		r.Builder.Note(trace.Repaired, r.Name, "nodes that depend on each other in a circle: placed at the start", "", 0)
 	}
-}
-
-// readyNodes is a heap of nodes that wait for no other: the first is the one that can start first, on a tie
-// the first of the file.
-type readyNodes struct {
-	starts []uint64
-	nodes  []int32
-}
-
-func (h *readyNodes) Len() int { return len(h.nodes) }
-func (h *readyNodes) Less(i, j int) bool {
-	a, b := h.nodes[i], h.nodes[j]
-	return cmp.Or(cmp.Compare(h.starts[a], h.starts[b]), cmp.Compare(a, b)) < 0
-}
-func (h *readyNodes) Swap(i, j int) { h.nodes[i], h.nodes[j] = h.nodes[j], h.nodes[i] }
-func (h *readyNodes) Push(x any)    { h.nodes = append(h.nodes, x.(int32)) }
-func (h *readyNodes) Pop() any {
-	n := len(h.nodes) - 1
-	x := h.nodes[n]
-	h.nodes = h.nodes[:n]
-	return x
 }
 
 // addAll adds the nodes of the device, and what they depend on.

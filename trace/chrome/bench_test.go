@@ -78,7 +78,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Write(io.Discard, run, nil, nil); err != nil {
+		if err := Write(io.Discard, run, nil, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -21,12 +21,12 @@ func TestWriteFlows(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{KeepZero: true})
 	var plain, with bytes.Buffer
-	if err := chrome.Write(&plain, run, nil, nil); err != nil {
+	if err := chrome.Write(&plain, run, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	flows := []chrome.Flow{{From: 0, To: 2, Left: 8, Came: 20, Name: "flag \"1\""}}
 	counters := []chrome.Counter{{Rank: 0, Name: "GB/s", At: []trace.Time{0, 8}, Values: []float64{1.5, 0}}}
-	if err := chrome.Write(&with, run, flows, counters); err != nil {
+	if err := chrome.Write(&with, run, nil, flows, counters); err != nil {
 		t.Fatal(err)
 	}
 	var file struct {

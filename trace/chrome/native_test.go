@@ -18,7 +18,7 @@ func nativeTrace(t *testing.T, rank int) string {
 	k := b.Add(trace.Span{Start: 0, End: 9000, Name: b.Intern("k"), Lane: b.Lane(trace.Lane{Kind: trace.Queue, Peer: trace.None}), Parent: trace.None, Kind: trace.Compute, Attr: trace.None})
 	b.Add(trace.Span{Start: 1000, End: 2000, Name: b.Intern("w"), Lane: b.Lane(trace.Lane{Kind: trace.Slot, Peer: trace.None}), Parent: k, Kind: trace.Workgroup, Attr: trace.None})
 	var out bytes.Buffer
-	if err := Write(&out, b.Finish(trace.Options{Epoch: 1e18}), nil, nil); err != nil {
+	if err := Write(&out, b.Finish(trace.Options{Epoch: 1e18}), nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

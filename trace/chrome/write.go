@@ -80,14 +80,11 @@ type Counter struct {
 // open: a process per rank, a thread per lane, an arrow from each launch to the
 // launched work. Times are exact. Read returns the same run, except for its ledger, and
 // skips the further arrows and the counters.
-func Write(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
-	return WriteOf(w, run, nil, flows, counters)
-}
-
-// WriteOf is Write of a simulated run whose operators are known. Other tools find in it what
+//
+// of, if not nil, knows the operators of a simulated run. Other tools find in the file what
 // PyTorch's profiler writes: devices, process groups, the number of each kernel's operator. A
 // file of several ranks goes by the first of them.
-func WriteOf(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []Counter) error {
+func Write(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []Counter) error {
 	foreign, err := json.Marshal(newKinetoHeader(run, 0, of))
 	if err != nil {
 		return err

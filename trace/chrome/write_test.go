@@ -114,7 +114,7 @@ func writeRead(t interface {
 ) *trace.Run {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, run, nil, nil); err != nil {
+	if err := Write(&b, run, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !json.Valid(b.Bytes()) {
@@ -245,7 +245,7 @@ func TestHostileNamesStayData(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{})
 	var out bytes.Buffer
-	if err := Write(&out, run, nil, nil); err != nil {
+	if err := Write(&out, run, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if bytes.ContainsAny(out.Bytes(), "\x1b\x07\x00<>") {

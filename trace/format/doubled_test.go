@@ -34,7 +34,7 @@ func TestDoubledEvents(t *testing.T) {
 					t.Fatal(err)
 				}
 				var out bytes.Buffer
-				if err := chrome.Write(&out, run, nil, nil); err != nil {
+				if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
 					t.Fatal(err)
 				}
 				texts[i] = out.String()

@@ -81,7 +81,7 @@ func written(t *testing.T, dir, path string) string {
 		return err.Error()
 	}
 	var out bytes.Buffer
-	if err := chrome.Write(&out, run, nil, nil); err != nil {
+	if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

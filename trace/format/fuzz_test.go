@@ -28,7 +28,7 @@ func rankFiles(tb testing.TB) [][]byte {
 			tb.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run, nil, nil); err != nil {
+		if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
 			tb.Fatal(err)
 		}
 		files = append(files, out.Bytes())
@@ -62,7 +62,7 @@ func checkFolder(t *testing.T, dir string, files ...[]byte) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := chrome.Write(&out, run, nil, nil); err != nil {
+	if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	back, err := chrome.Read(&out, chrome.Options{File: "back.json"})
@@ -157,7 +157,7 @@ func TestTimesAtTheBound(t *testing.T) {
 		}
 		dir := t.TempDir()
 		var out bytes.Buffer
-		if err := chrome.Write(&out, run, nil, nil); err != nil {
+		if err := chrome.Write(&out, run, nil, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		checkFolder(t, dir, out.Bytes())

@@ -31,7 +31,7 @@ func TestExtremeNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var own bytes.Buffer
-	if err := chrome.Write(&own, run, nil, nil); err != nil {
+	if err := chrome.Write(&own, run, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	values := []string{

@@ -94,8 +94,7 @@ func (d *reader) processes() {
 	})
 	// Only processes that have records become rows; of all others on the
 	// machine a table may tell, too.
-	d.Each(kernelTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
-	for _, t := range [...]string{graphTable, copyTable} {
+	for _, t := range [...]string{kernelTable, graphTable, copyTable} {
 		d.Each(t, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
 	}
 	d.Each(runtimeTable, []string{"globaltid"}, func(r sqldb.Row) { d.process(r.Int(0)) })

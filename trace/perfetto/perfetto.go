@@ -15,6 +15,8 @@ import (
 	"io"
 	"slices"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/wire"
@@ -209,10 +211,8 @@ func (s *sequence) setDefaults(message []byte) {
 		case defaultsTimestampClock:
 			s.clock = f.Number
 		case defaultsEvent:
-			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
-				if f.ID == defaultsEventTrack {
-					s.track = f.Number
-				}
+			if track := wire.Last(f.Bytes, defaultsEventTrack); track.ID != 0 {
+				s.track = track.Number
 			}
 		}
 	}
@@ -220,52 +220,28 @@ func (s *sequence) setDefaults(message []byte) {
 
 // intern takes in strings that later packets refer to by number.
 func (s *sequence) intern(message []byte) {
+	if len(message) == 0 {
+		return // most packets have none
+	}
+	tables := map[protowire.Number]map[uint64]string{
+		internedCategories: s.categories, internedEvents: s.events, internedKeys: s.keys, internedValues: s.values,
+		internedStages: s.kinds, internedKernels: s.kernels, internedArguments: s.arguments,
+	}
 	for f := (wire.Field{Rest: message}); f.Next(); {
-		var table map[uint64]string
-		switch f.ID {
-		case internedCategories:
-			table = s.categories
-		case internedEvents:
-			table = s.events
-		case internedKeys:
-			table = s.keys
-		case internedValues:
-			table = s.values
-		case internedStages:
-			table = s.kinds
-		case internedKernels:
-			table = s.kernels
-		case internedArguments:
-			table = s.arguments
-		case internedContexts:
-		default:
-			continue
-		}
-		var id, number, category uint64
-		var text, demangled string
-		for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
-			switch f.ID {
-			case entryID:
-				id = f.Number
-			case entryText:
-				text, number = string(f.Bytes), f.Number
-			case entryDemangled:
-				demangled = string(f.Bytes)
-			case entryCategory:
-				category = f.Number
-			}
-		}
+		id, entry := wire.Last(f.Bytes, entryID).Number, wire.Last(f.Bytes, entryText)
+		text := string(entry.Bytes)
 		const compute = 2
 		switch f.ID {
 		case internedContexts:
-			s.pids[id] = int64(int32(number))
-			continue
+			s.pids[id] = int64(int32(entry.Number))
 		case internedStages:
-			s.compute[id] = category == compute
+			s.compute[id] = wire.Last(f.Bytes, entryCategory).Number == compute
 		case internedKernels:
-			text = cmp.Or(demangled, text)
+			text = cmp.Or(string(wire.Last(f.Bytes, entryDemangled).Bytes), text)
 		}
-		table[id] = text
+		if table := tables[f.ID]; table != nil {
+			table[id] = text
+		}
 	}
 }
 
@@ -281,10 +257,8 @@ func (d *reader) describe(message []byte) {
 			t.name = string(f.Bytes)
 		case trackProcess:
 			t.process = true
-			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
-				if f.ID == processPID {
-					t.pid = int64(int32(f.Number))
-				}
+			if pid := wire.Last(f.Bytes, processPID); pid.ID != 0 {
+				t.pid = int64(int32(pid.Number))
 			}
 		case trackThread:
 			t.thread = true

@@ -86,16 +86,7 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 		case stageWaits:
 			g.waits = wire.Varints(g.waits, &f)
 		case stageExtra:
-			var key, value string
-			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
-				switch f.ID {
-				case 1:
-					key = string(f.Bytes)
-				case 2:
-					value = string(f.Bytes)
-				}
-			}
-			extra[key] = value
+			extra[string(wire.Last(f.Bytes, 1).Bytes)] = string(wire.Last(f.Bytes, 2).Bytes)
 		}
 	}
 	start, ok := d.time(s, p, at)

@@ -120,6 +120,17 @@ func (f *Field) Next() bool {
 	return true
 }
 
+// Last returns the last field of a message that has the number, or the zero value: for messages
+// of a few fields.
+func Last(message []byte, number protowire.Number) (last Field) {
+	for f := (Field{Rest: message}); f.Next(); {
+		if f.ID == number {
+			last = f
+		}
+	}
+	return last
+}
+
 // Varints appends the numbers of a repeated field, packed or not.
 func Varints(list []uint64, f *Field) []uint64 {
 	if f.Bytes == nil {

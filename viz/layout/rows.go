@@ -26,23 +26,24 @@ func New(views []View) *Timeline {
 			}
 		})
 	}
-	t.setRange()
+	axis := RangeOf(views)
+	t.Start, t.End = axis.From, axis.To
 	return t
 }
 
-// setRange makes the axis just long enough for every span of every view.
-func (t *Timeline) setRange() {
-	t.Start, t.End = trace.Infinity, -trace.Infinity
-	for _, v := range t.Views {
-		if len(v.Run.Spans) > 0 {
-			t.Start = min(t.Start, v.Run.Spans[0].Start+v.Offset)
-			t.End = max(t.End, v.Run.End+v.Offset)
+// RangeOf is the axis that is just long enough for every span of every view.
+func RangeOf(views []View) Window {
+	w := Window{trace.Infinity, -trace.Infinity}
+	for _, v := range views {
+		if spans := v.Run.Spans; len(spans) > 0 {
+			w.From, w.To = min(w.From, spans[0].Start+v.Offset), max(w.To, v.Run.End+v.Offset)
 		}
 	}
-	if t.Start > t.End {
-		t.Start, t.End = 0, 1
+	if w.From > w.To {
+		w.From = 0
 	}
-	t.End = max(t.End, t.Start+1)
+	w.To = max(w.To, w.From+1)
+	return w
 }
 
 // A group is lanes that belong together below a rank.

@@ -103,19 +103,7 @@ func (m *Model) firstFigure() {
 
 // bounds is the axis that all runs share, so that going from one to the next
 // compares them.
-func (m *Model) bounds() layout.Window {
-	w := layout.Window{From: trace.Infinity, To: -trace.Infinity}
-	for _, v := range m.views {
-		if spans := v.Run.Spans; len(spans) > 0 {
-			w.From, w.To = min(w.From, spans[0].Start+v.Offset), max(w.To, v.Run.End+v.Offset)
-		}
-	}
-	if w.From > w.To {
-		w.From, w.To = 0, 1
-	}
-	w.To = max(w.To, w.From+1)
-	return w
-}
+func (m *Model) bounds() layout.Window { return layout.RangeOf(m.views) }
 
 // opening is the window to begin with: all, or where device work begins if that is late.
 func opening(views []layout.View, all layout.Window) layout.Window {

@@ -37,7 +37,7 @@ func WritePerfetto(w io.Writer, run *trace.Run, of *chrome.Operators, reasons []
 		}
 		counters = append(counters, x)
 	}
-	return chrome.WriteOf(w, run, of, flows, append(counters, shares...))
+	return chrome.Write(w, run, of, flows, append(counters, shares...))
 }
 
 // shares are what runs side by side, whose times were shifted, use over time, in percent.
