@@ -35,10 +35,10 @@ func Fit(changes []Change) verdict.Model {
 	model := func(p []float64) verdict.Model {
 		return verdict.Model{
 			Order: math.Exp(p[0]), Kernels: math.Exp(p[1]), Change: math.Exp(p[2]), Spread: math.Exp(p[3]),
-			Poor: math.Exp(max(0, p[4])), Loss: p[5], Unknown: math.Exp(p[6]), Noise: math.Exp(p[7]),
+			Poor: math.Exp(max(0, p[4])), Loss: p[5], Unknown: math.Exp(p[6]),
 		}
 	}
-	return model(ascend([]float64{-4, -4, -2, -2, 0.5, 0, -2, -6}, func(p []float64) float64 {
+	return model(ascend([]float64{-4, -4, -2, -2, 0.5, 0, -2}, func(p []float64) float64 {
 		m, sum := model(p), 0.0
 		for _, c := range changes {
 			sum += math.Log(m.Density(c.Measured, c.Predicted, c.Evidence)) + math.Log(m.Anything(c.Measured))

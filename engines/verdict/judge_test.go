@@ -145,7 +145,7 @@ func TestChance(t *testing.T) {
 		}
 	}
 	// Four of five measured changes lie within the error: of the t distribution, 1.638 scales.
-	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*math.Hypot(fitted.Noise, fitted.Kernels))-1) > 0.01 {
+	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*math.Hypot(noise, fitted.Kernels))-1) > 0.01 {
 		t.Errorf("error %v of scale %v", e, fitted.Kernels)
 	}
 }
