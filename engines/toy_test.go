@@ -96,8 +96,8 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if c := verdict.Predict(w, base.Expected, out).Confidence; !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
 		t.Errorf("confidence: %+v", c)
 	}
-	graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
-	if c := verdict.Predict(w, base.Expected, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
+	graph := enginetest.Outcome(t, w, m, "multistream", map[string]string{"graph": "on"})
+	if c := verdict.Predict(w, base.Expected, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of multistream") {
 		t.Errorf("confidence of a graph that nobody ran: %+v", c)
 	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)

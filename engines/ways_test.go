@@ -193,7 +193,8 @@ func TestUnmeasured(t *testing.T) {
 		{"decompose:variant=waves", sums, "variant=waves"},
 		{"multistream:prefetch=2", sums, "prefetch=2"},
 		{"multistream:bucket_mb=7:keep_gathered=on", sums, ""},
-		{"captured:graph=on", nil, "graph=on"},
+		{"captured:graph=on", nil, ""},
+		{"multistream:graph=on", nil, "graph=on"},
 		{"fused:programs=33", exchange, ""},
 	} {
 		sel, err := engines.ParseSelection(c.selection)

@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "predicted fastest: multistream"},
 		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, KeepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; the next is decompose, +1.0 %"},
 		{"a setting nobody measured", w, []compare.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "decompose variant=waves, -50.0 %: not likely enough to recommend (at most "},
-		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, NoClearWinner, "captured", []string{"captured graph=on"}, "no run on hardware is behind graph=on of captured"},
+		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "predicted fastest: captured graph=on, 60.0 %"},
 		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
 		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "predicted fastest: bulk"},
 		{"bounds do not compete", w, []compare.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "predicted fastest: multistream"},

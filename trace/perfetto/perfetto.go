@@ -15,8 +15,6 @@ import (
 	"io"
 	"slices"
 
-	"google.golang.org/protobuf/encoding/protowire"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/wire"
@@ -223,7 +221,7 @@ func (s *sequence) intern(message []byte) {
 	if len(message) == 0 {
 		return // most packets have none
 	}
-	tables := map[protowire.Number]map[uint64]string{
+	tables := map[wire.Number]map[uint64]string{
 		internedCategories: s.categories, internedEvents: s.events, internedKeys: s.keys, internedValues: s.values,
 		internedStages: s.kinds, internedKernels: s.kernels, internedArguments: s.arguments,
 	}

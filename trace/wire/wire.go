@@ -26,6 +26,9 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Number is that of a field.
+type Number = protowire.Number
+
 // Messages calls f for every message of a stream: each after its length or, if number is not 0,
 // each the field of that number of one message; other fields are skipped. The bytes are valid
 // during the call. What names a message in errors.
