@@ -95,7 +95,9 @@ func (n *naive) key(a *nactor, p *program.Phase, slow float64) (nkey, float64) {
 	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Slowdown), onset: a.kernel.k.Onset, slow: 1, weight: 1}
 	alone := float64(p.Time)
 	if a.young && p.Op == program.Work {
-		alone += float64(int64(alone * a.kernel.k.Lag))
+		longer := alone * a.kernel.k.Lag
+		n.rounded = n.rounded || longer != math.Trunc(longer)
+		alone += math.Trunc(longer)
 	}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
