@@ -123,30 +123,15 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 // tell its phase.
 const fewRows = 256
 
-// withTokens gives the steps of unknown batch the tokens that the user knows, or the commonest rows
-// of their GEMMs, and those of unknown phase the one that so many rows suggest.
+// withTokens gives the steps of unknown batch the tokens that the user knows, and those of unknown
+// phase the one that so many rows suggest.
 func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
-	rows := make([]map[int64]int, len(w.Steps))
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Step >= 0 && op.Shape.Kind == workload.GEMM && op.Shape.Groups <= 1 {
-			if rows[op.Step] == nil {
-				rows[op.Step] = map[int64]int{}
-			}
-			rows[op.Step][op.Shape.M]++
-		}
-	}
 	known := *w
 	known.Steps = slices.Clone(w.Steps)
 	for i := range known.Steps {
 		b := &known.Steps[i].Batch
 		if b.Tokens == 0 || tokens > 0 {
 			b.Tokens = tokens
-		}
-		most := 0
-		for m, n := range rows[i] {
-			if b.Tokens == 0 && (n > most || n == most && m < b.Tokens) {
-				most, b.Tokens = n, m
-			}
 		}
 		switch {
 		case b.Phase != workload.NoPhase || b.Tokens == 0 || slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):

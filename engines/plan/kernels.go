@@ -88,9 +88,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 			perCU, g.Merged, g.cluster = 1, true, 0
 		}
 		g.Time = dur / trace.Time(waves)
-		if op.Shape.Kind == workload.NoShape && waves == 1 && t.WGs%cus == 0 && t.WGs == slots {
-			// Exactly as many workgroups as fit: they loop over pieces of work that the trace does not
-			// show, and take the next piece when they finish one (rule D15).
+		if pl.fillsSlots(op) {
 			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
 		}
 	default: // the trace has no grid
@@ -113,6 +111,15 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	n := float64(max(g.Tiles, g.WGs))
 	g.Read, g.Write = op.Read/n, op.Write/n
 	return g
+}
+
+// fillsSlots reports whether a kernel of unknown shape launched exactly as many workgroups as fit: they
+// loop over pieces of work that the trace does not show, and take the next piece when they finish one
+// (rule D15).
+func (pl *Planner) fillsSlots(op *workload.Op) bool {
+	t := op.Tiling
+	return op.Shape.Kind == workload.NoShape && t.WGs > 0 && t.WGs%int(pl.Machine.GPU.CUs.Value) == 0 &&
+		t.WGs == int(pl.clustered(pl.startsTogether(t.Cluster)))*pl.Residents(op.Footprint)
 }
 
 // startsTogether is the cluster size on this machine of a kernel captured with clusters: 0

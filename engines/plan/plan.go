@@ -30,11 +30,11 @@ type Planner struct {
 	ranks     []*Rank
 	Pairs     []Pair // pairs that the strategy serves
 	First     map[int32]int
-	Replaced  map[int32]bool       // ops of those pairs
-	Only      map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
-	groups    Memo[*int32, *group] // by the first of the members
-	clusters  Memo[int, float64]   // clustered
-	weights   Memo[string, bool]   // by name: byWeights
+	Replaced  map[int32]bool         // ops of those pairs
+	Only      map[int]bool           // rows of Workload.Pairs that a strategy may serve; nil: all
+	groups    Memo[*int32, *group]   // by the first of the members
+	clusters  Memo[int, float64]     // clustered
+	factors   Memo[rowsKey, float64] // byRows
 	parts     Memo[partKey, *workload.Kernel]
 	gangs     Memo[gangKey, *Gang]
 	coRuns    map[coRunKey]Piece

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -138,7 +139,7 @@ func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Ker
 	if kernel.Shape.M > 0 {
 		kernel.Shape.M = portion(kernel.Shape.M*int64(len(captured)), k, n)
 	}
-	if kernel.Tiling.WGs > 0 && !fixedGrid(op) && pl.byWeights(op, float64(len(captured))/float64(n)) == 0 {
+	if kernel.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && pl.byRows(op, float64(len(captured))/float64(n)) == 0 {
 		kernel.Tiling.WGs = max(1, portion(kernel.Tiling.WGs*len(captured), k, n))
 		kernel.Tiling.Tiles = kernel.Tiling.WGs
 	}
@@ -175,32 +176,55 @@ func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) t
 		}
 	}
 	once := Seconds(alone)
-	if by := pl.byWeights(op, share); by > 0 {
+	if by := pl.byRows(op, share); by > 0 {
 		return trace.Time(float64(alone)*by + 0.5)
 	}
 	once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
 	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
 }
 
-// byWeights is the factor on the time of a matrix kernel of unknown size in a step of decoding
-// that has share times the rows: such a step has one row for each request, and the kernel reads
-// all of its weights for any number of rows below those that keep the matrix units as busy as the
-// memory (rule V24). It is 0 for other kernels.
-func (pl *Planner) byWeights(op *workload.Op, share float64) float64 {
-	if op.Step < 0 || int(op.Step) >= len(pl.Workload.Steps) || op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape ||
-		!pl.weights.Of(op.Name, func() bool { return kernel.HoldsWeights(op) }) {
+// byRows is the factor on the time of a matrix kernel of unknown size in a step of inference of known
+// tokens, or of decoding, with one row for each request, that has share times the rows: the mean of
+// GEMMs of so many rows that take its time, from four times as wide as deep to the opposite. Those of
+// few rows read all of their weights for any number of them (rule V24). It is 0 for other kernels.
+func (pl *Planner) byRows(op *workload.Op, share float64) float64 {
+	if op.Step < 0 || int(op.Step) >= len(pl.Workload.Steps) || op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape {
 		return 0
 	}
 	b := pl.Workload.Steps[op.Step].Batch
-	if b.Phase != workload.Decode {
+	if b.Phase != workload.Decode && b.Tokens == 0 {
 		return 0
 	}
-	const elem = 2 // bytes
-	g := &pl.Machine.GPU
-	balanced := g.Flops.Value * elem / (2 * g.Memory.Value)
-	rows := max(1, float64(b.Tokens))
-	return max(1, rows*share/balanced) / max(1, rows/balanced)
+	return pl.factors.Of(rowsKey{op.Kernel, b.Tokens, share}, func() float64 {
+		if !kernel.HoldsWeights(op) {
+			return 0
+		}
+		rows, sum := max(1, b.Tokens), 0.0
+		for _, wide := range wideness {
+			law := func(rows int64, n int) machine.Tiling {
+				return pl.Machine.Preferred(rows, int64(float64(n)*wide)*sideStep, int64(float64(n)/wide)*sideStep)
+			}
+			n := 4 + sort.Search(mostSide, func(n int) bool { return law(rows, 4+n).Seconds >= Seconds(op.DurAlone()) })
+			sum += law(max(1, int64(float64(rows)*share)), n).Seconds / law(rows, n).Seconds
+		}
+		return sum / float64(len(wideness))
+	})
 }
+
+// A rowsKey is what byRows depends on.
+type rowsKey struct {
+	kernel *workload.Kernel
+	tokens int64
+	share  float64
+}
+
+// The GEMMs that byRows tries: roots of width over depth, and sides in steps of sideStep.
+var wideness = []float64{0.5, 0.71, 1, 1.41, 2}
+
+const (
+	sideStep = 64
+	mostSide = 1024
+)
 
 // lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
 // in seconds: as long as the times of one vector differ. A thread reads one column, so

@@ -173,7 +173,8 @@ func (c *chainSet) find(i int32) int32 {
 	return i
 }
 
-// chains joins the operations of each iteration by the edges between them.
+// chains joins the operations of each iteration by the edges between them. That one merely follows
+// another on its stream does not make them independent, unless the trace tells what they access.
 func (s *step) chains() *chainSet {
 	c := &chainSet{parent: make([]int32, len(s.w.Ops))}
 	for i := range c.parent {
@@ -181,7 +182,7 @@ func (s *step) chains() *chainSet {
 	}
 	for i := range s.w.Flow {
 		for _, e := range s.w.Flow[i] {
-			if binding(e) && s.w.Ops[e.Op].Step == s.w.Ops[i].Step {
+			if (binding(e) || e.Evidence == workload.Guessed) && s.w.Ops[e.Op].Step == s.w.Ops[i].Step {
 				a, b := c.find(e.Op), c.find(int32(i))
 				c.parent[max(a, b)] = min(a, b)
 			}

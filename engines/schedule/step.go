@@ -176,7 +176,7 @@ func marksFSDP(w *workload.Workload) bool {
 
 // ranAlongside reports whether a collective has a stream of its own and, on any rank, either
 // the host issued compute behind it that did not wait for it, or compute ran during a tenth
-// of its time.
+// of its time. Another batch of the iteration ran nowhere: a strategy split it off.
 func (s *step) ranAlongside(c *workload.Collective) bool {
 	for _, id := range c.Members {
 		op := &s.w.Ops[id]
@@ -184,7 +184,7 @@ func (s *step) ranAlongside(c *workload.Collective) bool {
 		next, waits := int(s.issued[id]), false
 		for ; next < len(items) && !waits; next++ {
 			waits = slices.ContainsFunc(items[next].op.After, func(d workload.Dep) bool { return d.Op == id })
-			if items[next].op.Kind == trace.Compute {
+			if items[next].op.Kind == trace.Compute && items[next].op.Batch == op.Batch {
 				break
 			}
 		}
@@ -206,7 +206,7 @@ func (s *step) computesOn(op *workload.Op) bool {
 // computedDuring is the time of a collective's kernel during which its rank computed.
 func (s *step) computedDuring(c *workload.Op) (sum trace.Time) {
 	for _, it := range s.items[c.Rank] {
-		if it.op.Kind == trace.Compute {
+		if it.op.Kind == trace.Compute && it.op.Batch == c.Batch {
 			sum += max(0, min(it.op.End, c.End)-max(it.op.Start, c.Start))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -144,5 +145,28 @@ func TestUnknownCommunicationIsNoted(t *testing.T) {
 	notes := strings.Join(w.Notes, "\n")
 	if want := "2 kernels with names as of communication that are not known: acme::comm::push_tiles, ring_allgather_kernel; counted as compute"; !strings.Contains(notes, want) {
 		t.Errorf("notes: %s", notes)
+	}
+}
+
+// The tokens of a step of inference whose range does not name them are the commonest rows of its GEMMs,
+// or where no size of a GEMM is known, of its norms.
+func TestTokens(t *testing.T) {
+	gemm := &workload.Kernel{Name: "nvjet", Shape: workload.Shape{Kind: workload.GEMM, M: 96, N: 64, K: 64}}
+	norm := func(name string) *workload.Kernel {
+		return &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 32}}
+	}
+	layer, vllm := norm("void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16>"), norm("void vllm::rms_norm_kernel<c10::BFloat16>")
+	for _, c := range []struct {
+		kernels  []*workload.Kernel
+		backward bool
+		want     int64
+	}{{[]*workload.Kernel{layer, layer, gemm}, false, 96}, {[]*workload.Kernel{layer, norm("a")}, false, 32}, {[]*workload.Kernel{vllm}, false, 32}, {[]*workload.Kernel{norm("a")}, false, 0}, {[]*workload.Kernel{gemm}, true, 0}} {
+		w := &workload.Workload{Steps: make([]workload.Step, 1)}
+		for _, k := range c.kernels {
+			w.Ops = append(w.Ops, workload.Op{Kernel: k, Kind: trace.Compute, Backward: c.backward})
+		}
+		if pairs.Tokens(w); w.Steps[0].Batch.Tokens != c.want {
+			t.Errorf("%s: %d tokens, want %d", c.kernels[0].Name, w.Steps[0].Batch.Tokens, c.want)
+		}
 	}
 }

@@ -116,6 +116,7 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 // partOf is the k-th of n parts of an op at its place in the captured one's time.
 func partOf(op *workload.Op, k, n int) workload.Op {
 	part := *op
+	part.Batch = uint8(k)
 	part.Start, part.End = op.Start+op.Dur()*trace.Time(k)/trace.Time(n), op.Start+op.Dur()*trace.Time(k+1)/trace.Time(n)
 	if k > 0 {
 		part.Gap = 0
@@ -136,7 +137,8 @@ func oncePerOp(edges []workload.Edge) []workload.Edge {
 	return slices.CompactFunc(edges, func(a, b workload.Edge) bool { return a.Op == b.Op })
 }
 
-// hostOf has a rank's host issue every part at the cost of the captured op.
+// hostOf has a rank's host issue every part at the cost of the captured op, and a captured graph with
+// the parts of all of its ops in one launch.
 func hostOf(w, b *workload.Workload, rank int, old *workload.Host, now []int32, n int) *workload.Host {
 	h := &workload.Host{Latency: old.Latency, Syncs: old.Syncs, Issues: make([]workload.Issue, len(b.Ranks[rank]))}
 	if len(b.Ranks[rank]) == 0 {
@@ -146,7 +148,9 @@ func hostOf(w, b *workload.Workload, rank int, old *workload.Host, now []int32, 
 	for _, at := range old.Order {
 		for k := range n {
 			place := now[int(was[at])*n+k] - first
-			h.Issues[place] = old.Issues[at]
+			if k == 0 || !w.Ops[was[at]].Graph {
+				h.Issues[place] = old.Issues[at]
+			}
 			h.Order = append(h.Order, place)
 		}
 	}

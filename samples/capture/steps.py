@@ -27,7 +27,8 @@ from capture import Lab, first_line
 BF16 = torch.bfloat16
 
 # Hidden, inner, heads, layers, batch, sequence of a GPT; H, FF, layers, tokens of experts; sequence, H, FF, heads, layers of Llama;
-# tables, dimension, pooling, batch of a DLRM; batch, H, FF, layers of decoding.
+# tables, dimension, pooling, batch of a DLRM; batch, H, FF, layers of decoding; tokens, tokens of a sequence (1: decoding), H, FF, heads,
+# layers of a step of serving.
 SIZES = {
     "default": {
         "ddp": {"h4096": (4096, 11008, 32, 4, 1, 2048), "h2048": (2048, 5504, 16, 12, 4, 2048)},
@@ -36,6 +37,14 @@ SIZES = {
         "moe": {"t8192": (4096, 14336, 3, 8192), "t24576": (4096, 14336, 3, 24576)},
         "dlrm": {"d128": (26, 128, 40, 16384), "d256": (64, 256, 80, 32768)},
         "decode": {"b1": (1, 8192, 28672, 8), "b32": (32, 8192, 28672, 8)},
+        "serving": {
+            "decode32": (32, 1, 4096, 14336, 32, 3),
+            "decode256": (256, 1, 4096, 14336, 32, 3),
+            "prefill1024": (1024, 512, 4096, 14336, 32, 3),
+            "prefill4096": (4096, 512, 4096, 14336, 32, 3),
+            "prefill16384": (16384, 512, 4096, 14336, 32, 3),
+            "prefill4096_h8192": (4096, 512, 8192, 28672, 64, 2),
+        },
     },
     "small": {
         "ddp": {"h512": (512, 1024, 8, 2, 1, 256)},
@@ -44,6 +53,7 @@ SIZES = {
         "moe": {"t256": (512, 1024, 2, 256)},
         "dlrm": {"d16": (4, 16, 4, 512)},
         "decode": {"b1": (1, 512, 1024, 2)},
+        "serving": {"decode16": (16, 1, 512, 1024, 8, 2), "prefill256": (256, 64, 512, 1024, 8, 2)},
     },
 }
 
@@ -347,6 +357,18 @@ def tp(steps, tag, size):
     inductor._micro_pipeline_tp = False
 
 
+def graphed(steps, step):
+    """The step as a captured graph."""
+    for _ in range(3):
+        step()
+    torch.cuda.synchronize()
+    dist.barrier(group=steps.lab.host)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured, capture_error_mode="thread_local"):
+        step()
+    return captured.replay
+
+
 def decode(steps, tag, size):
     """Tensor-parallel decoding, in a captured graph or launched one by one."""
     import torch.distributed._symmetric_memory as symmetric
@@ -391,16 +413,7 @@ def decode(steps, tag, size):
             case "twoshot":
                 reduced = in_symmetric_memory(torch.ops.symm_mem.two_shot_all_reduce_)
         step = without_grad(lambda: forward(reduced))
-        if not graph:
-            return step
-        for _ in range(3):
-            step()
-        torch.cuda.synchronize()
-        dist.barrier(group=steps.lab.host)
-        captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured, capture_error_mode="thread_local"):
-            step()
-        return captured.replay
+        return graphed(steps, step) if graph else step
 
     def question(captured, measured):
         if not captured["graph"] and measured["allreduce"] == "nccl":
@@ -411,6 +424,54 @@ def decode(steps, tag, size):
 
     settings = ("nccl", True), ("nccl", False), ("oneshot", True), ("twoshot", True)
     steps.measure("decode", f"decode_tp_{tag}", [({"allreduce": a, "graph": g}, lambda a=a, g=g: build(a, g), True) for a, g in settings], question)
+
+
+def serving(steps, tag, size):
+    """Tensor-parallel prefill or decoding: a batch, or its halves in turn, each one's all-reduce beside the other's kernels."""
+    tokens, sequence, hidden, inner, heads, layers = size
+    world, past, dim = steps.lab.world, 1024, hidden // heads
+    layer = [weights(steps.lab, (hidden, 3 * hidden // world), (hidden // world, hidden), (hidden, 2 * inner // world), (inner // world, hidden)) for _ in range(layers)]
+    (x0,) = weights(steps.lab, (tokens, hidden))
+    keys, values = weights(steps.lab, *[(tokens // sequence, heads // world, past, dim)] * 2) if sequence == 1 else (None, None)
+
+    def attention(x, i, first):
+        rows = x.shape[0] // sequence
+        q, k, v = (F.rms_norm(x, (hidden,)) @ layer[i][0]).view(rows, sequence, 3, heads // world, dim).permute(2, 0, 3, 1, 4)
+        if sequence == 1:
+            k, v = keys[first : first + rows], values[first : first + rows]
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=sequence > 1)
+        return y.transpose(1, 2).reshape(x.shape[0], hidden // world) @ layer[i][1]
+
+    def mlp(x, i, _):
+        gate, value = (F.rms_norm(x, (hidden,)) @ layer[i][2]).chunk(2, -1)
+        return (F.silu(gate) * value) @ layer[i][3]
+
+    def forward(batches):
+        x, n = list(x0.chunk(batches)), tokens // batches
+        pending = [None] * batches
+        for part in [(f, i) for i in range(layers) for f in (attention, mlp)] + [None]:
+            for b in range(batches):
+                if pending[b]:
+                    y, work = pending[b]
+                    work.wait()
+                    x[b] = x[b] + y
+                if part:
+                    y = part[0](x[b], part[1], b * n // sequence)
+                    pending[b] = y, dist.all_reduce(y, async_op=True)
+
+    def build(batches, graph):
+        step = without_grad(lambda: forward(batches))
+        return graphed(steps, step) if graph else step
+
+    def question(captured, measured):
+        if captured["batches"] == 1 and measured["batches"] == 2 and captured["graph"] == measured["graph"]:
+            return "multistream", {"interleave": 2}
+        if captured == {"batches": 1, "graph": False} and measured == {"batches": 1, "graph": True}:
+            return "captured", {"graph": True}
+        return None
+
+    variants = [({"batches": b, "graph": g}, lambda b=b, g=g: build(b, g), True) for g in (False, True) for b in (1, 2)]
+    steps.measure("serving", f"serving_{tag}", variants, question)
 
 
 def moe(steps, tag, size):
@@ -510,7 +571,7 @@ def dlrm(steps, tag, size):
     steps.measure("dlrm", f"dlrm_{tag}", variants, question)
 
 
-FRAMEWORKS = {"tp": tp, "moe": moe, "dlrm": dlrm, "decode": decode, "ddp": ddp, "fsdp": fsdp}
+FRAMEWORKS = {"tp": tp, "moe": moe, "dlrm": dlrm, "decode": decode, "serving": serving, "ddp": ddp, "fsdp": fsdp}
 
 
 def parse(argv):

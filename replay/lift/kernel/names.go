@@ -167,6 +167,16 @@ func NormElements(op *workload.Op) int64 {
 	return vectorElements(op, "RMSNormKernel<")
 }
 
+// NormRows is the rows of a norm that has a workgroup a row, in PyTorch, vLLM and FlashInfer
+// (aten/src/ATen/native/cuda/layer_norm_kernel.cu; csrc/layernorm_kernels.cu; include/flashinfer/norm.cuh);
+// 0 for another kernel.
+func NormRows(op *workload.Op) int64 {
+	if !strings.Contains(op.Name, "vectorized_layer_norm_kernel") && !strings.Contains(op.Name, "rms_norm_kernel<") && !strings.Contains(op.Name, "flashinfer::norm::") {
+		return 0
+	}
+	return int64(op.Tiling.WGs)
+}
+
 // vectorElements is the elements of a kernel whose first template argument is the length of a vector.
 func vectorElements(op *workload.Op, name string) int64 {
 	_, rest, ok := strings.Cut(op.Name, name)

@@ -69,6 +69,47 @@ func SizesByNorms(w *workload.Workload) (n int) {
 	return n
 }
 
+// Tokens gives the steps of inference whose range does not name the tokens of their batch the commonest
+// rows of their GEMMs, or where no size of a GEMM is known, of their norms (rule V24).
+func Tokens(w *workload.Workload) {
+	type of struct {
+		step int32
+		gemm bool
+	}
+	rows := map[of]map[int64]int{}
+	trains := make([]bool, len(w.Steps))
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if op.Step < 0 {
+			continue
+		}
+		trains[op.Step] = trains[op.Step] || op.Backward || op.Optimizer
+		key, m := of{op.Step, true}, kernel.NormRows(op)
+		if key.gemm = m == 0; key.gemm && op.Shape.Kind == workload.GEMM && op.Shape.Groups <= 1 {
+			m = op.Shape.M
+		}
+		if m > 0 {
+			if rows[key] == nil {
+				rows[key] = map[int64]int{}
+			}
+			rows[key][m]++
+		}
+	}
+	for i := range w.Steps {
+		found := rows[of{int32(i), true}]
+		if found == nil {
+			found = rows[of{int32(i), false}]
+		}
+		if b := &w.Steps[i].Batch; b.Tokens == 0 && !trains[i] {
+			for m, n := range found {
+				if now := found[b.Tokens]; n > now || n == now && m < b.Tokens {
+					b.Tokens = m
+				}
+			}
+		}
+	}
+}
+
 // SizesBehind returns the bytes of an all-reduce whose size the trace does not show, by the grid
 // of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
 // PyTorch's kernels of that name cover threads × vector elements a workgroup
