@@ -30,6 +30,9 @@ func (s *step) interleave(n int) string {
 			part := s.items[rank][from:to]
 			groups := chains.of(part, n)
 			if len(groups) < n {
+				if why := tooFewTokens(s.w, n); why != "" {
+					return why
+				}
 				return fmt.Sprintf("an iteration has %d independent %s, not %d", len(groups), plural(len(groups), "chain", "chains"), n)
 			}
 			if asCaptured {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"fmt"
 	"cmp"
 	"slices"
 	"strings"
@@ -95,12 +96,22 @@ var Multistream = plan.Strategy{
 		n := v.Int("interleave")
 		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
 		serves := slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })
-		if n < 2 || n > mostBatches || trains || !serves && chainsOf(w) > 1 {
+		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !serves && chainsOf(w) > 1 {
 			return w
 		}
 		return plan.Batched(w, m, sc, 1, 1, n)
 	},
 	Plan: planMultistream,
+}
+
+// tooFewTokens is the reason why an iteration cannot be split into n batches; "" if it can.
+func tooFewTokens(w *workload.Workload, n int) string {
+	for _, s := range w.Steps {
+		if s.Batch.Tokens > 0 && s.Batch.Tokens < int64(n) {
+			return fmt.Sprintf("interleave=%d: an iteration of %d %s has no %[1]d batches", n, s.Batch.Tokens, plural(int(s.Batch.Tokens), "token", "tokens"))
+		}
+	}
+	return ""
 }
 
 // mostBatches is more than any engine splits a batch into.

@@ -335,6 +335,14 @@ func TestBatchInTwo(t *testing.T) {
 	}
 }
 
+// One token makes no two batches.
+func TestOneToken(t *testing.T) {
+	w := serving(plantest.Step(t, 2, layers), workload.Batch{Phase: workload.Decode, Tokens: 1}, "nvjet_")
+	if out := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", enginetest.Settings("interleave=2")); !strings.Contains(out.Why, "an iteration of 1 token has no 2 batches") {
+		t.Errorf("%q", out.Why)
+	}
+}
+
 // A larger batch and back is the captured one, for what is in proportion to it.
 func TestBatched(t *testing.T) {
 	m := plantest.H200(t, 2)
