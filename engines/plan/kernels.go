@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"math"
+
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -9,7 +11,7 @@ import (
 // MeasuredKernel is a kernel that lasts the given time and holds no slots. Copies of a rank
 // share it: a caller must not change it.
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, true, took, 0, 0, 0, 0}, func() *program.Kernel {
+	return pl.shared(kernelKey{op.Kernel, took, 0, 0, op.Span, measured, 0}, func() *program.Kernel {
 		k := &program.Kernel{
 			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
 			Each: []program.Phase{{Op: program.Work, Time: took}},
@@ -29,14 +31,20 @@ func (pl *Planner) shared(key kernelKey, of func() *program.Kernel) *program.Ker
 	return pl.kernels.Of(key, of)
 }
 
-// A kernelKey is what the kernel of a compute operation, or of a part of it, depends on.
+// A kernelKey is what the kernel of a compute operation, or of a part of it, depends on. It has no
+// padding and no floating-point numbers: its hash is that of its bytes.
 type kernelKey struct {
 	kernel      *workload.Kernel
-	span        trace.SpanID
-	measured    bool
 	took        trace.Time
-	read, write float64
-	part, of    int // of: 0: the whole
+	read, write uint64 // bits of the bytes
+	span        trace.SpanID
+	part, of    int16 // of: 0: the whole
+}
+
+const measured = -1 // as the part: MeasuredKernel
+
+func partOf(op *workload.Op, k, n int) kernelKey {
+	return kernelKey{op.Kernel, op.DurAlone(), math.Float64bits(op.Read), math.Float64bits(op.Write), op.Span, int16(k), int16(n)}
 }
 
 // MaxWaves bounds the waves of a plain kernel. A kernel with more is simulated more
@@ -145,7 +153,7 @@ func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Resident
 
 // kernel is a compute operation with its captured workgroups. Copies of a rank share it.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write, 0, 0}, func() *program.Kernel { return pl.whole(op) })
+	return pl.shared(partOf(op, 0, 0), func() *program.Kernel { return pl.whole(op) })
 }
 
 func (pl *Planner) whole(op *workload.Op) *program.Kernel {
