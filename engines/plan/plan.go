@@ -38,7 +38,7 @@ type Planner struct {
 	parts     Memo[partKey, *workload.Kernel]
 	gangs     Memo[gangKey, *Gang]
 	coRuns    map[coRunKey]Piece
-	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
+	kernels   map[trace.SpanID][]sharedKernel // of ranks with copies
 	times     Memo[timeKey, float64]
 	slowdowns Memo[slowdownKey, slowdown]
 	Never     []string // NeverRun
