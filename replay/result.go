@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -136,21 +137,23 @@ func (r *Result) Brief() *Result {
 }
 
 // IdleOf lists the idle intervals of a rank, by stream and start, without notes on flags.
-func (r *Result) IdleOf(rank int) []Idle {
+func (r *Result) IdleOf(rank int) iter.Seq[Idle] {
 	f := r.idle.fold
 	if f == nil {
-		return r.idle.of[rank]
+		return slices.Values(r.idle.of[rank])
 	}
 	one, turn := f.gpus.of[rank], f.gpus.turn[rank]
-	all := slices.Clone(r.idle.of[one])
-	for i := range all {
-		x := &all[i]
-		if x.Rank = rank; x.Flag != program.NoFlag {
-			x.Flag = program.Flag(f.image(&f.flags, int32(x.Flag), turn))
-			x.Cause = f.cause(rank, x.Flag, &r.idle.posters[one][i])
+	return func(yield func(Idle) bool) {
+		for i, x := range r.idle.of[one] {
+			if x.Rank = rank; x.Flag != program.NoFlag {
+				x.Flag = program.Flag(f.image(&f.flags, int32(x.Flag), turn))
+				x.Cause = f.cause(rank, x.Flag, &r.idle.posters[one][i])
+			}
+			if !yield(x) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // Idle lists the idle intervals of all ranks, by rank, stream and start.
@@ -161,7 +164,7 @@ func (r *Result) Idle() (all []Idle) {
 			one = int(r.idle.fold.gpus.of[rank])
 		}
 		from := len(all)
-		all = append(all, r.IdleOf(rank)...)
+		all = slices.AppendSeq(all, r.IdleOf(rank))
 		for i := range all[from:] {
 			if by := &r.idle.posters[one][i]; by.flag != program.NoFlag {
 				all[from+i].Note = r.idle.fold.note(all[from+i].Flag, by)

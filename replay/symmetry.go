@@ -217,6 +217,9 @@ func (y *symmetry) sameFlag(a, b program.Flag) bool {
 }
 
 func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
+	if a == b && a.Prologue == nil && a.Epilogue == nil && y.plain(a) {
+		return true
+	}
 	if a.Name != b.Name || a.Kind != b.Kind || a.WGs != b.WGs || a.Tiles != b.Tiles || a.Owned != b.Owned || a.Footprint != b.Footprint ||
 		a.Cluster != b.Cluster || a.Free != b.Free || a.Matrix != b.Matrix || a.Onset != b.Onset || a.Channels != b.Channels ||
 		a.Merged != b.Merged || a.CommShare != b.CommShare || a.Pipe != b.Pipe ||
@@ -228,7 +231,7 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 		if !y.samePhases(g, a.Each, b.Each) {
 			return false
 		}
-	} else if a != b || !y.plain(a) {
+	} else {
 		tiles := a.Tiles
 		if tiles == 0 {
 			tiles = a.WGs
@@ -255,6 +258,10 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 // plain reports whether no phase of the kernel's tiles has a peer or a flag: GPUs that share the
 // kernel do the same.
 func (y *symmetry) plain(k *program.Kernel) bool {
+	leaves := func(p program.Phase) bool { return p.Op != program.Work && p.Op != program.Sleep }
+	if k.Recipe == nil {
+		return !slices.ContainsFunc(k.Each, leaves)
+	}
 	plain, known := y.known[k]
 	if known {
 		return plain
@@ -262,7 +269,7 @@ func (y *symmetry) plain(k *program.Kernel) bool {
 	plain = true
 	for t := 0; t < max(k.WGs, k.Tiles) && plain; t++ {
 		y.a = k.Recipe(t, y.a[:0])
-		plain = !slices.ContainsFunc(y.a, func(p program.Phase) bool { return p.Op != program.Work && p.Op != program.Sleep })
+		plain = !slices.ContainsFunc(y.a, leaves)
 	}
 	y.known[k] = plain
 	return plain

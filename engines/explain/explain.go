@@ -5,6 +5,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
@@ -81,28 +82,29 @@ func Explain(w *workload.Workload, out compare.Outcome) Explanation {
 			e.Limits = append(e.Limits, Limited{l.GPU, start, end, l.By})
 		}
 	}
-	e.Idle = idleByCause(idleIn(out.Result.Idle(), is))
+	e.Idle = idleByCause(idleIn(slices.Values(out.Result.Idle()), is))
 	return e
 }
 
 // idleIn clips intervals to a window.
-func idleIn(idle []replay.Idle, is plan.Interval) []replay.Idle {
-	var in []replay.Idle
-	for _, i := range idle {
-		if i.Start, i.End = max(i.Start, is.Start), min(i.End, is.End); i.Start < i.End {
-			in = append(in, i)
+func idleIn(idle iter.Seq[replay.Idle], is plan.Interval) iter.Seq[replay.Idle] {
+	return func(yield func(replay.Idle) bool) {
+		for i := range idle {
+			if i.Start, i.End = max(i.Start, is.Start), min(i.End, is.End); i.Start < i.End && !yield(i) {
+				return
+			}
 		}
 	}
-	return in
 }
 
 // IdleByCause sums the idle time of the strategy's streams by cause, longest first, in the
 // window of the options or else in the whole run.
 func IdleByCause(o *compare.Outcome) []IdleSum {
+	all := slices.Values(o.Result.Idle())
 	if o.Window.End > 0 {
-		return idleByCause(idleIn(o.Result.Idle(), o.Window))
+		all = idleIn(all, o.Window)
 	}
-	return idleByCause(o.Result.Idle())
+	return idleByCause(all)
 }
 
 // within clips the path to a window.

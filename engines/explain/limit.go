@@ -3,6 +3,7 @@ package explain
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -62,10 +63,10 @@ type IdleSum struct {
 }
 
 // idleByCause sums the idle time of streams by cause, longest first. NoWork is excluded.
-func idleByCause(idle []replay.Idle) []IdleSum {
+func idleByCause(idle iter.Seq[replay.Idle]) []IdleSum {
 	var sums []IdleSum
 	var longest []program.Time
-	for _, i := range idle {
+	for i := range idle {
 		if i.Cause == program.NoWork {
 			continue
 		}
@@ -87,11 +88,18 @@ func idleByCause(idle []replay.Idle) []IdleSum {
 // waits lists the main causes of idle time other than dependencies between streams;
 // nothing below 2 % of the time. Waiting for the host counts only if devices are idle.
 func waits(r *replay.Result, from []trace.Time, idle bool) string {
-	var late []replay.Idle
 	var whole program.Time
-	for rank, f := range from {
+	for _, f := range from {
 		whole += r.Makespan - f
-		late = append(late, idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan})...)
+	}
+	late := func(yield func(replay.Idle) bool) {
+		for rank, f := range from {
+			for i := range idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan}) {
+				if !yield(i) {
+					return
+				}
+			}
+		}
 	}
 	for _, s := range idleByCause(late) {
 		switch {

@@ -142,7 +142,8 @@ func (d *slicing) pooled(tile int, at func(i int) (peer, slice int)) pooled {
 // sizeOf is the number of vectors of a slice.
 func (d *slicing) sizeOf(slice int) int { return min(d.size, d.each-slice*d.size) }
 
-// vary is the time of one of several vectors whose mean is given (rule U10).
+// vary is the time of one of several vectors whose mean is given (rule U10). It is the same on all
+// ranks, which are equal then.
 func vary(pl *plan.Planner, mean trace.Time, vector int) trace.Time {
 	return trace.Time(float64(mean)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(vector))) + 0.5)
 }
@@ -218,13 +219,12 @@ func (d *slicing) kernel(
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
 	k := pl.FusedKernel(op, g, name)
-	me := plan.Place(d.ranks, op.Rank)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		x := d.pooled(tile, at)
 		if !x.ok {
 			return buf
 		}
-		return do(x, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*len(d.ranks)+me), Read: g.Read}, buf)
+		return do(x, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*len(d.ranks)), Read: g.Read}, buf)
 	}
 	return k
 }
@@ -251,8 +251,8 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 	})
 	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
-		for i := wg; i < len(d.ready[me]); i += d.wgs {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][i], Count: 1})
+		for i, n := wg, len(d.ready[me]); i < n; i += d.wgs { // from its own slices on, as on every rank
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][(me*d.slices+i)%n], Count: 1})
 		}
 		return buf
 	}

@@ -17,19 +17,21 @@ import (
 //	workgroup w, rank 0   |tile of 1|tile of 2|tile of 3|own tile|wait|sum|store to 1, 2, 3|wait|
 //	               stores   to 1 ↗   to 2 ↗    to 3 ↗
 //
-// Workgroup w computes the same tiles on every GPU, so it waits only for workgroup w of
-// its peers. Buffers and flags alternate between launches, so no reset is needed.
+// A column of tiles is computed by one workgroup of every GPU, so that one waits only for those of
+// its peers. Where columns are as many for each owner, GPUs begin with those of an owner that is as
+// far from them, and do the same. Buffers and flags alternate between launches, so no reset is needed.
 type reduction struct {
 	ranks  []int32          // in the group's order
-	tiles  int              // shared by wgs: workgroup w computes w, w+wgs, ...
+	tiles  int              // shared by wgs: column w is w, w+wgs, ...
+	shift  int              // column of workgroup 0 on a rank less that on the rank before
 	wgs    int              // per GPU
 	bytes  float64          // partial result of a tile
 	aware  bool             // tiles of peers first, own last
 	spread bool             // the order of peers differs by workgroup, which uses all links of a mesh at once
 	once   bool             // one fence before the flags of all peers, not one before each
 	all    bool             // all-reduce: owners store their sums to all peers
-	landed [][]program.Flag // by rank index and workgroup: number of peers whose partial results have arrived
-	summed [][]program.Flag // by rank index and workgroup: number of owners whose sums have arrived
+	landed [][]program.Flag // by rank index and column: number of peers whose partial results have arrived
+	summed [][]program.Flag // by rank index and column: number of owners whose sums have arrived
 }
 
 // reduces reports whether a pair can be fused with its reduction; why is the reason if the
@@ -53,6 +55,9 @@ func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware, once bool)
 	d := &reduction{
 		ranks: pl.RanksOf(p.Coll), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
 		aware: aware, once: once, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
+	}
+	if n := len(d.ranks); d.tiles%n == 0 && d.tiles%d.wgs == 0 {
+		d.shift = d.tiles / n
 	}
 	d.landed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
 		return fmt.Sprintf("partial results for workgroup %d on rank %d", w, rank)
@@ -119,9 +124,10 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 	store := pl.StoreTo(int32(op.Rank), d.bytes, pattern)
 	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
 	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
-	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, t%d.wgs, t/d.wgs))]) }
+	column := func(wg int) int { return (wg%d.wgs + me*d.shift) % d.wgs }
+	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, column(t), t/d.wgs))]) }
 	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
-		wg, turn := t%d.wgs, t/d.wgs
+		wg, turn := column(t), t/d.wgs
 		to := d.owner(d.tile(me, wg, turn))
 		work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read}
 		if to == me {
@@ -139,7 +145,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 		}
 		return buf
 	}
-	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return sum(pl, d, me, wg, buf) }
+	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return sum(pl, d, me, column(wg), buf) }
 	return k
 }
 

@@ -13,7 +13,7 @@ import (
 // its own tiles and its own last wave. The parts together have all of its rows, tiles and
 // workgroups (rule G12). Copies of a rank share it.
 func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write, k, n}, func() *program.Kernel { return pl.cut(op, k, n) })
+	return pl.shared(op.Span, partOf(op, k, n), func() *program.Kernel { return pl.cut(op, k, n) })
 }
 
 func (pl *Planner) cut(op *workload.Op, k, n int) *program.Kernel {

@@ -252,16 +252,18 @@ func (pl *Planner) RanksOf(c *workload.Collective) []int32 { return pl.groupOf(c
 // libraryFor is the library for the collective's ranks, as they are on nodes.
 func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library { return pl.groupOf(c).library }
 
-// timeOf is the library's time of a collective with other bytes and channels, seconds. Its ranks
-// ask for the same.
+// timeOf is the library's time of a collective with other bytes and channels, seconds. Its ranks,
+// and equal collectives, ask for the same.
 func (pl *Planner) timeOf(c *workload.Collective, bytes int64, channels int) float64 {
-	return pl.times.Of(timeKey{c, bytes, channels}, func() float64 { return pl.libraryFor(c).Time(c.Op, bytes, len(c.Members), channels) })
+	lib, n := pl.libraryFor(c), len(c.Members)
+	return pl.times.Of(timeKey{lib.Nodes, c.Op, bytes, n, channels}, func() float64 { return lib.Time(c.Op, bytes, n, channels) })
 }
 
 type timeKey struct {
-	coll     *workload.Collective
-	bytes    int64
-	channels int
+	nodes       int
+	op          trace.CollectiveOp
+	bytes       int64
+	n, channels int
 }
 
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's

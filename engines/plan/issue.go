@@ -74,15 +74,16 @@ func (r *Rank) call(place int, cost trace.Time, name string) int64 {
 // callOf is the first issue of an operation, at its place and at its captured cost; 0 if the trace
 // does not know when its host issued it.
 func (r *Rank) callOf(op *workload.Op) int64 {
-	if n := r.called[op.ID]; n > 0 {
-		return n
+	pl := r.Planner
+	if n := pl.called[op.ID]; n > 0 {
+		return int64(n)
 	}
-	place, ok := r.place[op.ID]
-	if !ok {
+	place := int(pl.place[op.ID]) - 1
+	if place < 0 {
 		return 0
 	}
 	n := r.call(place, r.replaced(op, r.costs[place]), op.Name)
-	r.called[op.ID] = n
+	pl.called[op.ID] = int32(n)
 	return n
 }
 
@@ -114,18 +115,20 @@ func (r *Rank) writeHost() {
 			r.callOf(&w.Ops[id])
 		}
 	}
-	at := make([][]int, len(r.order)+1)
-	for i, c := range r.calls {
-		at[c.place] = append(at[c.place], i)
+	calls := make([]int32, len(r.calls)) // by place, then in the order in which they were asked for
+	for i := range calls {
+		calls[i] = int32(i)
 	}
+	slices.SortStableFunc(calls, func(a, b int32) int { return r.calls[a].place - r.calls[b].place })
 	after := r.syncsAfter()
 	var syncs []workload.HostSync
-	counts, issued := make([]int64, len(r.calls)+1), map[int32]bool{}
+	counts := make([]int64, len(r.calls)+1)
 	begin, open := int64(0), 0
-	for place := range at {
-		for _, i := range at[place] {
-			r.Host.Delay(r.calls[i].cost, program.HostIssue, r.calls[i].name)
-			counts[i+1] = r.postIssued()
+	for place := range len(r.order) + 1 {
+		for ; len(calls) > 0 && r.calls[calls[0]].place == place; calls = calls[1:] {
+			c := &r.calls[calls[0]]
+			r.Host.Delay(c.cost, program.HostIssue, c.name)
+			counts[calls[0]+1] = r.postIssued()
 		}
 		if place == r.lead {
 			begin = r.count
@@ -133,11 +136,10 @@ func (r *Rank) writeHost() {
 		if place == len(r.order) {
 			break
 		}
-		issued[r.order[place]] = true
 		open = max(open, r.pairs[place])
 		if syncs = append(syncs, after[r.order[place]]...); place >= open {
 			for _, s := range syncs {
-				r.waitForEnded(s, issued)
+				r.waitForEnded(s, place)
 			}
 			syncs = nil
 		}
@@ -204,14 +206,17 @@ func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 }
 
 // waitForEnded makes the host wait for the operations that ended during a captured wait,
-// the last one of each queue, as far as it has issued them.
-func (r *Rank) waitForEnded(s workload.HostSync, issued map[int32]bool) {
+// the last one of each queue, as far as it has issued them: up to a place of its order.
+func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	w := r.Planner.Workload
 	last := map[int64]int32{} // by queue
 	var queues []int64
 	for _, id := range w.Ranks[r.ID] {
 		op := &w.Ops[id]
-		if !issued[id] || op.End <= s.Start || op.End > s.End {
+		if op.Start > s.End {
+			break
+		}
+		if at := int(r.Planner.place[id]); at == 0 || at > place+1 || op.End <= s.Start || op.End > s.End {
 			continue
 		}
 		before, ok := last[op.Queue]
@@ -264,9 +269,10 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	if pl.Graph {
 		return
 	}
-	pl.hostOrder = order
+	pl.hostOrder, pl.place, pl.called = order, make([]int32, len(pl.Workload.Ops)), make([]int32, len(pl.Workload.Ops))
+	own := make([]trace.Time, len(pl.place))
 	for _, r := range pl.ranks {
-		r.takeOrder(order[r.ID])
+		r.takeOrder(order[r.ID], own)
 	}
 	of, n := workload.IterationsOf(pl.Workload)
 	pl.once = n < 2
@@ -288,23 +294,23 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 }
 
-// takeOrder has the host issue operations in the given order, those that the trace has calls of.
-func (r *Rank) takeOrder(order []int32) {
+// takeOrder has the host issue operations in the given order, those that the trace has calls of. own
+// is for the costs by op.
+func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 	w := r.Planner.Workload
-	r.order, r.place, r.called, r.pairs, r.lead = nil, map[int32]int{}, map[int32]int64{}, map[int]int{}, -1
+	r.order, r.pairs, r.lead = nil, map[int]int{}, -1
 	costs := r.Planner.IssueCosts(r.ID)
 	if costs == nil {
 		return
 	}
-	own := make(map[int32]trace.Time, len(costs))
 	for i, id := range w.Ranks[r.ID] {
 		own[id] = costs[i]
 	}
 	r.latency, r.costs = w.Hosts[r.ID].Latency, []trace.Time{}
 	for _, id := range order {
 		if w.Ops[id].Issued != trace.Infinity {
-			r.place[id] = len(r.order)
 			r.order, r.costs = append(r.order, id), append(r.costs, own[id])
+			r.Planner.place[id] = int32(len(r.order))
 		}
 	}
 }

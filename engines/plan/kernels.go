@@ -9,7 +9,7 @@ import (
 // MeasuredKernel is a kernel that lasts the given time and holds no slots. Copies of a rank
 // share it: a caller must not change it.
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, true, took, 0, 0, 0, 0}, func() *program.Kernel {
+	return pl.shared(op.Span, kernelKey{op.Kernel, took, 0, 0, measured, 0}, func() *program.Kernel {
 		k := &program.Kernel{
 			Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
 			Each: []program.Phase{{Op: program.Work, Time: took}},
@@ -21,22 +21,43 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Ker
 	})
 }
 
-// shared is the kernel that a rank and its copies have in common.
-func (pl *Planner) shared(key kernelKey, of func() *program.Kernel) *program.Kernel {
+// shared is the kernel that a rank and its copies have in common for an operation of that span.
+func (pl *Planner) shared(span trace.SpanID, key kernelKey, of func() *program.Kernel) *program.Kernel {
 	if pl.Workload.World == pl.Workload.Captured {
 		return of()
 	}
-	return pl.kernels.Of(key, of)
+	known := pl.kernels[span]
+	for i := range known {
+		if known[i].kernelKey == key {
+			return known[i].made
+		}
+	}
+	if pl.kernels == nil {
+		pl.kernels = map[trace.SpanID][]sharedKernel{}
+	}
+	k := of()
+	pl.kernels[span] = append(known, sharedKernel{key, k})
+	return k
+}
+
+// A sharedKernel is one of the kernels of an operation.
+type sharedKernel struct {
+	kernelKey
+	made *program.Kernel
 }
 
 // A kernelKey is what the kernel of a compute operation, or of a part of it, depends on.
 type kernelKey struct {
 	kernel      *workload.Kernel
-	span        trace.SpanID
-	measured    bool
 	took        trace.Time
 	read, write float64
 	part, of    int // of: 0: the whole
+}
+
+const measured = -1 // as the part: MeasuredKernel
+
+func partOf(op *workload.Op, k, n int) kernelKey {
+	return kernelKey{op.Kernel, op.DurAlone(), op.Read, op.Write, k, n}
 }
 
 // MaxWaves bounds the waves of a plain kernel. A kernel with more is simulated more
@@ -152,7 +173,7 @@ func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Resident
 
 // kernel is a compute operation with its captured workgroups. Copies of a rank share it.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
-	return pl.shared(kernelKey{op.Kernel, op.Span, false, op.DurAlone(), op.Read, op.Write, 0, 0}, func() *program.Kernel { return pl.whole(op) })
+	return pl.shared(op.Span, partOf(op, 0, 0), func() *program.Kernel { return pl.whole(op) })
 }
 
 func (pl *Planner) whole(op *workload.Op) *program.Kernel {

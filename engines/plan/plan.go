@@ -38,7 +38,7 @@ type Planner struct {
 	parts     Memo[partKey, *workload.Kernel]
 	gangs     Memo[gangKey, *Gang]
 	coRuns    map[coRunKey]Piece
-	kernels   Memo[kernelKey, *program.Kernel] // of ranks with copies
+	kernels   map[trace.SpanID][]sharedKernel // of ranks with copies
 	times     Memo[timeKey, float64]
 	slowdowns Memo[slowdownKey, slowdown]
 	Never     []string // NeverRun
@@ -52,6 +52,9 @@ type Planner struct {
 	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
 	WholeStep   bool          // WriteRank wrote all
 	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
+	place       []int32       // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	called      []int32       // by op: its first issue: index in the rank's calls, plus 1
+	where       []*Stream     // by op: stream that it was written to
 	endedBefore []int32       // result of TimeOrder, once it is asked for
 	busy        []bool
 	inGraph     *trace.Time    // graphGap; nil: not yet known
@@ -82,18 +85,15 @@ type Rank struct {
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
-	lead       int               // place in order of the last operation of the first iteration; devices begin when it is issued
-	latency    trace.Time        // of a launch, which writeHost includes
-	order      []int32           // ops in the order in which the host issues them
-	costs      []trace.Time      // to issue them
-	place      map[int32]int     // by op: place in order
-	calls      []hostCall        // issues, in the order in which they were asked for
-	called     map[int32]int64   // by op: its first issue: index in calls, plus 1
-	at         int               // place of the last issue
-	from, to   int               // least and greatest place of the issues of the pair that is being written
-	pairs      map[int]int       // by place of a pair's first issue: that of its last
-	HostPace   float64           // host's issue time relative to the profile's host
-	where      map[int32]*Stream // by op: stream that it was written to
+	lead       int          // place in order of the last operation of the first iteration; devices begin when it is issued
+	latency    trace.Time   // of a launch, which writeHost includes
+	order      []int32      // ops in the order in which the host issues them
+	costs      []trace.Time // to issue them
+	calls      []hostCall   // issues, in the order in which they were asked for
+	at         int          // place of the last issue
+	from, to   int          // least and greatest place of the issues of the pair that is being written
+	pairs      map[int]int  // by place of a pair's first issue: that of its last
+	HostPace   float64      // host's issue time relative to the profile's host
 }
 
 // A Stream is a stream of the program while it is written.
@@ -148,12 +148,12 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{},
+		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, where: make([]*Stream, len(w.Ops)),
 	}
 	pl.countRereads()
 	pl.Done = pl.Program.NewFlagsNamed(len(w.Ops), func(i int) string { return fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank) })
 	for id := range w.World {
-		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}}
+		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
 		r.HostPace = pl.hostPace(id)
 		if id < len(w.Hosts) {
@@ -292,7 +292,7 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	}
 	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
 	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
-	pl.gangs, pl.kernels, pl.times, pl.coRuns = nil, nil, nil, nil
+	pl.gangs, pl.kernels, pl.times, pl.coRuns, pl.place, pl.called, pl.where = nil, nil, nil, nil, nil, nil, nil
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
@@ -396,7 +396,7 @@ func (r *Rank) WriteWhole(op *workload.Op) {
 	from := max(s.End, r.WaitIssued(s, op))
 	event := false
 	for _, d := range op.After {
-		dep, on := &pl.Workload.Ops[d.Op], r.where[d.Op]
+		dep, on := &pl.Workload.Ops[d.Op], pl.where[d.Op]
 		if on == s || dep.End > op.Start { // ran alongside it in the capture
 			continue
 		}

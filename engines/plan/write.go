@@ -131,7 +131,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 		var n int64
 		if r.Planner.hostOrder != nil {
 			r.beginAhead(s, op)
-			if r.called[op.ID] == 0 {
+			if r.Planner.called[op.ID] == 0 {
 				n = r.callOf(op)
 			}
 		}

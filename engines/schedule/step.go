@@ -49,6 +49,7 @@ type item struct {
 	again bool // written a second time, for parameters that are gathered again
 	waits []*exchange
 	done  program.Flag // of a second time; else the planner's
+	on    *plan.Stream // that it was written to
 
 	// Of a pipeline's micro-batch: what it waits for instead of its captured dependencies.
 	deps   []*item
@@ -121,12 +122,14 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		}
 	}
 	for _, order := range s.order {
-		var items []*item
+		all := make([]item, 0, len(order))
+		items := make([]*item, 0, len(order))
 		for _, id := range order {
 			s.at[id], s.issued[id] = -1, int32(len(items))
 			if op := &w.Ops[id]; op.Collective < 0 {
 				s.at[id] = int32(len(items))
-				items = append(items, &item{op: op})
+				all = append(all, item{op: op})
+				items = append(items, &all[len(all)-1])
 			}
 		}
 		s.items = append(s.items, items)

@@ -16,6 +16,7 @@ type stepWriter struct {
 	channels int       // of each collective; 0: as captured
 	priority bool      // of the collectives' streams
 	leaves   occupancy // of compute that it fits; the others stay as captured
+	ran      []queued  // by op of the ranks that are written
 }
 
 // write has the planner write the step instead of the captured schedule.
@@ -34,6 +35,7 @@ func (sw *stepWriter) write() {
 			}
 		}
 	}
+	sw.ran = make([]queued, len(sw.w.Ops))
 	own := sw.pl.Settings // also where the strategy is limited to some pairs
 	sw.pl.WriteRank = func(r *plan.Rank) {
 		sw.pl.Settings = own
@@ -42,11 +44,10 @@ func (sw *stepWriter) write() {
 	if sw.paced {
 		return
 	}
-	order := make([][]int32, len(sw.w.Ranks))
+	order, issued := make([][]int32, len(sw.w.Ranks)), make([]bool, len(sw.w.Ops))
 	for rank := range order {
-		issued := map[int32]bool{}
 		add := func(op *workload.Op) {
-			if !issued[op.ID] && sw.w.Ops[op.ID].Rank == rank && op.Issued != trace.Infinity {
+			if sw.w.Ops[op.ID].Rank == rank && op.Issued != trace.Infinity && !issued[op.ID] {
 				issued[op.ID] = true
 				order[rank] = append(order[rank], op.ID)
 			}
@@ -154,22 +155,21 @@ func (sw *stepWriter) beside() {
 type rankWriter struct {
 	*stepWriter
 	*plan.Rank
-	prev  map[int32]*workload.Op // by op: the captured one before on its queue
-	lane  map[int32]int          // by op: which of the queue's streams it ran on
 	known map[*plan.Stream]map[*exchange]bool
 	last  []*item   // serial: the last item of each stream since the last communication
 	comm  *exchange // serial: the last exchange
 	copy  *item     // serial: the last copy between ranks
-	where map[*item]*plan.Stream
+}
+
+// queued is where an operation ran when captured.
+type queued struct {
+	before *workload.Op // on its queue; nil: none
+	lane   int          // which of the queue's streams: operations of one queue may overlap (AMD)
 }
 
 func (sw *stepWriter) rank(r *plan.Rank) {
-	ids := sw.w.Ranks[r.ID]
-	rw := &rankWriter{
-		stepWriter: sw, Rank: r,
-		prev: map[int32]*workload.Op{}, lane: map[int32]int{}, known: map[*plan.Stream]map[*exchange]bool{}, where: map[*item]*plan.Stream{},
-	}
-	rw.captured(ids)
+	rw := &rankWriter{stepWriter: sw, Rank: r, known: map[*plan.Stream]map[*exchange]bool{}}
+	rw.captured(sw.w.Ranks[r.ID])
 	sw.walk(r.ID, rw.item, rw.exchange)
 }
 
@@ -181,28 +181,34 @@ func (x *exchange) member(rank int) *member {
 	return &x.members[at]
 }
 
-// captured finds, for every operation, the one before it on its queue, and on which of the
-// queue's streams it ran: operations of one queue may overlap (AMD).
+// captured finds where every operation ran.
 func (rw *rankWriter) captured(ids []int32) {
 	ends := map[int64][]trace.Time{}
 	last := map[int64]*workload.Op{}
 	for _, id := range ids {
 		op := &rw.w.Ops[id]
-		rw.prev[id] = last[op.Queue]
-		last[op.Queue] = op
 		lane := slices.IndexFunc(ends[op.Queue], func(end trace.Time) bool { return end <= op.Start })
 		if lane < 0 {
 			lane = len(ends[op.Queue])
 			ends[op.Queue] = append(ends[op.Queue], 0)
 		}
 		ends[op.Queue][lane] = op.End
-		rw.lane[id] = lane
+		rw.ran[id] = queued{last[op.Queue], lane}
+		last[op.Queue] = op
 	}
+}
+
+// queued is where an operation ran; the zero value if that was on another rank.
+func (rw *rankWriter) queued(op *workload.Op) queued {
+	if op.Rank != rw.ID {
+		return queued{}
+	}
+	return rw.ran[op.ID]
 }
 
 // stream is the stream of an item: the captured one.
 func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
-	n := rw.lane[op.ID]
+	n := rw.queued(op).lane
 	if on := rw.OnQueue(op.Queue); n < len(on) {
 		return on[n]
 	}
@@ -216,7 +222,7 @@ func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) trace.Time {
 		return rw.IssueAtPace(s, op)
 	}
 	rw.WaitIssued(s, op)
-	return rw.pl.GapOf(op, rw.prev[op.ID])
+	return rw.pl.GapOf(op, rw.queued(op).before)
 }
 
 // item writes a kernel or copy of compute.
@@ -280,12 +286,12 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 	} else {
 		rw.Written(s, it.op)
 	}
-	rw.where[it] = s
+	it.on = s
 	switch {
 	case rw.pl.Communicates(it.op):
 		rw.last, rw.copy = nil, it
 	case it.op.Kind == trace.Compute:
-		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return rw.where[x] == s }), it)
+		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return x.on == s }), it)
 	}
 }
 
@@ -310,8 +316,7 @@ func (rw *rankWriter) separate(s *plan.Stream, op *workload.Op) (event bool) {
 
 // waitForItem makes a stream wait for compute or a copy on another one; false if it needs not.
 func (rw *rankWriter) waitForItem(s *plan.Stream, it *item) bool {
-	on := rw.where[it]
-	if on == nil || on == s {
+	if it.on == nil || it.on == s {
 		return false
 	}
 	s.Wait(it.done, 1, it.op.Name)

@@ -177,6 +177,8 @@ func noGEMMs(w *workload.Workload) string {
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		switch {
+		case op.Rank < len(w.Copies) && w.Copies[op.Rank]: // as the captured rank
+			continue
 		case !kernel.Multiplies(op):
 			if op.Kind == trace.Compute && other == "" && op.Shape.Kind == workload.NoShape && kernel.ClassOf(op.Name) == kernel.Unknown {
 				other = kernel.Short(op.Name)

@@ -444,7 +444,7 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 		}
 	}
 	for r := range from {
-		for _, i := range out.Result.IdleOf(r) {
+		for i := range out.Result.IdleOf(r) {
 			if i.Cause == program.HostIssue && i.End > from[r] {
 				late[r] = append(late[r], overlap.Interval{Start: max(i.Start, from[r]), End: i.End})
 			}
