@@ -60,7 +60,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
-	debug.SetGCPercent(60)
+	debug.SetGCPercent(35)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return input.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	debug.SetGCPercent(15)
+	debug.SetGCPercent(12)
 	on := input.KnownMachine(w)
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
