@@ -52,15 +52,15 @@ pairs of computation and communication that a strategy can overlap; the states o
 }
 
 func (a *app) inspect(o inspectOptions) error {
-	// The run and its workload live to the end and have few pointers: collecting
-	// garbage early costs little time and saves as much memory as they take.
+	// The run and its workload live to the end: collecting garbage early saves as much memory as
+	// they take. The run has few pointers, so that it costs little time while it is read.
 	defer debug.SetGCPercent(debug.SetGCPercent(25))
 	run, err := a.One(o.path, o.machine)
 	if err != nil {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
-	metrics := inspection.Measure(run)
+	debug.SetGCPercent(35)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return input.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	debug.SetGCPercent(10)
+	debug.SetGCPercent(12)
 	on := input.KnownMachine(w)
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
@@ -84,7 +84,7 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		on = &m
 	}
-	v := inspection.Of(w, metrics, on)
+	v := inspection.Of(w, on)
 	a.shown = v
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, v.JSON())

@@ -21,7 +21,7 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 	if out.Times != nil {
 		return *out.Times
 	}
-	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Times(out.Result.Run, out.Time))
+	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Times(overlap.Collect(out.Result.Run), out.Time))
 	t.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
 	if t.Waiting < 0 {
 		t.Idle, t.Waiting = t.Idle+t.Waiting, 0

@@ -47,7 +47,7 @@ func addUp(t *testing.T, w *workload.Workload, out compare.Outcome) {
 	c := plan.StepsOf(w, out.Result.Run)
 	whole := overlap.Measure(out.Result.Run)
 	n := trace.Time(max(1, workload.Iterations(w)))
-	for rank, x := range c.Times(out.Result.Run, out.Time) {
+	for rank, x := range c.Times(overlap.Collect(out.Result.Run), out.Time) {
 		if least := min(x.Compute, x.Transfer, x.Waiting, x.Copies, x.Idle, x.Hidden); !near(x.Total(), out.Time, 0.001) || least < 0 {
 			t.Errorf("%s: rank %d: %+v add up to %d ns of %d", out, rank, x, x.Total(), out.Time)
 		}

@@ -16,7 +16,7 @@ import (
 // not the initial wait for other ranks. A single iteration has its length; a run without
 // iterations has the whole run's time.
 func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
-	return StepsOf(w, run).time()
+	return StepsOf(w, run).Time()
 }
 
 // StepsOf collects the iterations of a simulated run.
@@ -46,7 +46,7 @@ func MeasuredSteps(w *workload.Workload) *Steps {
 }
 
 // MeasuredStepTime is StepTime of the captured run.
-func MeasuredStepTime(w *workload.Workload) trace.Time { return MeasuredSteps(w).time() }
+func MeasuredStepTime(w *workload.Workload) trace.Time { return MeasuredSteps(w).Time() }
 
 // Steps holds the start and end of each iteration on every rank.
 type Steps struct {
@@ -164,7 +164,8 @@ func (c *Steps) Phases() (phases []PhaseTime) {
 	return phases
 }
 
-func (c *Steps) time() trace.Time {
+// Time is StepTime of the iterations.
+func (c *Steps) Time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
 	switch {
@@ -214,16 +215,16 @@ func between(ran []Interval, of func(Interval) trace.Time) trace.Time {
 
 // Times is what an iteration consists of on each rank; their sum is the time of an
 // iteration. Of several iterations it is the mean of those after the first, or of all if
-// they overlap. run is the one that the iterations were collected from, time that of an
+// they overlap. work is that of the run that the iterations were collected from, time that of an
 // iteration; 0: StepTime.
-func (c *Steps) Times(run *trace.Run, time trace.Time) []overlap.Times {
+func (c *Steps) Times(work overlap.Work, time trace.Time) []overlap.Times {
 	in, n := c.intervals()
-	return overlap.PerIteration(run, in, n, cmp.Or(time, c.time()))
+	return work.PerIteration(in, n, cmp.Or(time, c.Time()))
 }
 
 // WaitedFor is the rank that others wait for in all iterations, or nil.
-func (c *Steps) WaitedFor(run *trace.Run) *overlap.LateRank {
-	return overlap.WaitedFor(run, c.rounds(), c.time())
+func (c *Steps) WaitedFor(work overlap.Work) *overlap.LateRank {
+	return work.WaitedFor(c.rounds(), c.Time())
 }
 
 // rounds are all iterations by rank row, each from the end of the one before; one without iterations.
@@ -334,7 +335,7 @@ func (c *Steps) Typical() (is Interval, rounds int) {
 	case overlap:
 		return Interval{Start: ran[0].End - c.filled(ran), End: ran[n-1].End}, n
 	}
-	want := c.time()
+	want := c.Time()
 	for i := 1; ; i++ {
 		if ran[i].End-ran[i-1].End == want {
 			return Interval{Start: ran[i-1].End, End: ran[i].End}, 1

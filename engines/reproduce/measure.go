@@ -56,10 +56,10 @@ func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measu
 		return measured{why: out.Why}
 	}
 	run := out.Result.Run
-	metrics := overlap.Measure(run)
+	ranks := overlap.Collect(run).Ranks()
 	x := measured{
-		time: float64(out.Expected) / 1e9, ends: rankEnds(run), all: metrics.Sum(),
-		ranks: float64(max(1, len(metrics.Ranks))), rounds: float64(max(1, workload.Iterations(w))),
+		time: float64(out.Expected) / 1e9, ends: rankEnds(run), all: overlap.Sum(ranks),
+		ranks: float64(max(1, len(ranks))), rounds: float64(max(1, workload.Iterations(w))),
 		moved: explain.MemoryByCause(w, out),
 	}
 	x.marks = marksOf(run)

@@ -25,8 +25,7 @@ func besides(t testing.TB, w *workload.Workload, m machine.Machine, perCU float6
 	t.Helper()
 	blocks := strconv.Itoa(int(perCU * m.GPU.CUs.Value))
 	plain := enginetest.Outcome(t, w, m, "multistream", map[string]string{"blocks": blocks, "buffers": "2"})
-	metrics := overlap.Measure(plain.Result.Run)
-	b := metrics.Sum()
+	b := overlap.Sum(overlap.Collect(plain.Result.Run).Ranks())
 	return sideBySide{
 		plain:      plain.Time,
 		urgent:     enginetest.Outcome(t, w, m, "multistream", map[string]string{"blocks": blocks, "buffers": "2", "priority": "on"}).Time,

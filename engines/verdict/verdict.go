@@ -110,7 +110,7 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	if w.Run.Estimated != "" || w.Rescaled != nil {
 		return nil
 	}
-	late := plan.MeasuredSteps(w).WaitedFor(w.Run)
+	late := plan.MeasuredSteps(w).WaitedFor(overlap.Collect(w.Run))
 	if late == nil || late.Share < LeastWaiting || captured.Result == nil {
 		return late
 	}

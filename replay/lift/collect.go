@@ -68,9 +68,18 @@ func (l *lifter) collect() {
 		m.addRank(rank)
 	}
 	m.check()
-	slices.SortFunc(l.Collectives, func(a, b workload.Collective) int {
-		return cmp.Or(cmp.Compare(l.StartOf(&a), l.StartOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
+	starts, order := make([]trace.Time, len(l.Collectives)), make([]int32, len(l.Collectives))
+	for i := range l.Collectives {
+		starts[i], order[i] = l.StartOf(&l.Collectives[i]), int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(l.Collectives[a].Members[0], l.Collectives[b].Members[0]))
 	})
+	sorted := make([]workload.Collective, len(order))
+	for i, row := range order {
+		sorted[i] = l.Collectives[row]
+	}
+	l.Collectives = sorted
 	own := map[string]bool{}
 	for i := range l.Collectives {
 		c := &l.Collectives[i]

@@ -35,6 +35,8 @@ type Session struct {
 	kernels   []processSpan
 	commCalls []commCall                  // calls of collective libraries
 	stated    map[trace.SpanID]trace.Comm // of kernels whose collective the file states
+	captured  map[trace.SpanID]captured   // of work of captured graphs
+	laneOf    []trace.LaneID              // by track, once it is placed
 	waits     []gpuWait
 	first     trace.Time // earliest
 
@@ -118,7 +120,7 @@ type communicator struct {
 func New(name string) *Session {
 	s := &Session{
 		Name: name, trackIDs: map[Track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
-		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{}, stated: map[trace.SpanID]trace.Comm{},
+		collects: map[trace.NameID]bool{}, sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{}, stated: map[trace.SpanID]trace.Comm{}, captured: map[trace.SpanID]captured{},
 	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
@@ -366,7 +368,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 		s.Builder.Note(trace.Noted, s.Name, "the file's date is out of range: ignored", "", 0)
 		epoch = 0
 	}
-	s.Place()
+	s.laneOf = s.Place()
 	s.Builder.Link()
 	s.Builder.Nest()
 	s.collectives()

@@ -78,8 +78,8 @@ type graphLaunch struct {
 // execute_32_context_0(...) and execute_context_0(0)_generation_32(32) of vLLM, step[DECODE bs=32 ...] of SGLang.
 var executeSize = regexp.MustCompile(`^execute_(\d{1,6})_|^execute_context_0\(0\)_generation_\d+\((\d{1,6})\)|\bbs=(\d{1,6})\b`)
 
-// captureSize finds it in the name of the file of a capture, bs_32_rank0.json.gz of SGLang.
-var captureSize = regexp.MustCompile(`^bs_(\d{1,6})[_.]`)
+// captureSize finds it in the name of the file of a capture, DecodeCudaGraphRunner_bs_32_rank0.json.gz of SGLang.
+var captureSize = regexp.MustCompile(`(?:^|Runner_)bs_(\d{1,6})[_.]`)
 
 // graphLaunches lists the launches of graphs in order of their first kernel.
 func graphLaunches(run *trace.Run) []graphLaunch {

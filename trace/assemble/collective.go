@@ -75,11 +75,15 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 	launched := false
 	for i, k := range kernels {
 		span := s.Builder.Span(k.span)
-		launch := s.Builder.Run.Kernels[span.Attr].Launch
-		if launch == trace.None {
+		var call trace.Span
+		if c, ok := s.captured[k.span]; ok {
+			call = trace.Span{Start: c.at, Lane: s.laneOf[c.track]}
+		} else if launch := s.Builder.Run.Kernels[span.Attr].Launch; launch != trace.None {
+			call = *s.Builder.Span(launch)
+		} else {
 			continue
 		}
-		u := unitAt(units, s.Builder.Span(launch))
+		u := unitAt(units, &call)
 		if u == nil {
 			continue
 		}

@@ -6,6 +6,20 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// captured is the thread that captured work of a graph, and when.
+type captured struct {
+	track int32
+	at    trace.Time
+}
+
+// Captured says when a thread captured the work of a graph that is a span: within the call of a
+// collective library whose kernel it is.
+func (s *Session) Captured(span trace.SpanID, process int32, thread int64, at trace.Time) {
+	if track, ok := s.trackIDs[Track{Kind: ThreadTrack, Process: process, Agent: trace.None, other: trace.None, ID: thread}]; ok {
+		s.captured[span] = captured{track, at}
+	}
+}
+
 // A Graph is spans that captured graphs launched, and what the file says each depends on. The
 // zero value is ready to use.
 type Graph struct {

@@ -10,7 +10,6 @@ import (
 type event struct {
 	head
 	args args
-	used bool // args has values
 }
 
 // A head has the lex.Members of an event without its arguments: raw values, strings
@@ -25,21 +24,23 @@ type head struct {
 	id, id2, scope []byte
 }
 
-// reset clears the event. args is large and many events have none, so it is cleared
-// only if used.
-func (e *event) reset() {
-	e.head = head{}
-	e.resetArgs()
+// reset clears the arguments that are set: there are many, of which an event has few.
+func (a *args) reset() {
+	for _, field := range a.set {
+		*field = nil
+	}
+	a.set = a.set[:0]
 }
 
-func (e *event) resetArgs() {
-	if e.used {
-		e.args, e.used = args{}, false
-	}
+func (a *args) put(field *[]byte, v []byte) {
+	*field = v
+	a.set = append(a.set, field)
 }
 
 // args are the arguments that the reader uses.
 type args struct {
+	set []*[]byte // those below that are not nil
+
 	name, labels []byte // of metadata
 
 	external, correlation, device, stream, priority []byte
@@ -67,7 +68,8 @@ type args struct {
 
 // decode reads the event whose opening bracket is at i and returns the position after it.
 func (e *event) decode(b []byte, i int) int {
-	e.reset()
+	e.head = head{}
+	e.args.reset()
 	i++
 	for {
 		key, j := lex.NextKey(b, i)
@@ -75,8 +77,7 @@ func (e *event) decode(b []byte, i int) int {
 			return j
 		}
 		if string(key) == `"args"` && b[j] == '{' {
-			e.resetArgs()
-			e.used = true
+			e.args.reset()
 			if i = e.args.decode(b, j); i < 0 {
 				return i
 			}
@@ -120,8 +121,7 @@ func (e *event) set(key, v []byte) {
 	case `"scope"`:
 		e.scope = v
 	case `"args"`: // if repeated, the last counts
-		if e.resetArgs(); v[0] == '{' {
-			e.used = true
+		if e.args.reset(); v[0] == '{' {
 			e.args.decode(v, 0)
 		}
 	default:
@@ -157,7 +157,7 @@ func (a *args) decode(b []byte, i int) int {
 			return i
 		}
 		if field := a.field(key); field != nil {
-			*field = b[j:i]
+			a.put(field, b[j:i])
 		}
 		if i = lex.SkipComma(b, i); i < 0 {
 			return i

@@ -175,7 +175,7 @@ func (a *args) spread() {
 	for _, object := range lex.Elements(lex.Text(a.annotation, &buf)) {
 		lex.Members(object, func(key, v []byte) {
 			if field := a.field(key); field != nil && *field == nil {
-				*field = v
+				a.put(field, v)
 			}
 		})
 	}

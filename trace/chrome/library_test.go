@@ -53,7 +53,8 @@ func (d *reader) eventsOfLibrary(in *jsontext.Decoder) error {
 		return keep[n:len(keep):len(keep)]
 	}
 	for in.PeekKind() == '{' {
-		d.e.reset()
+		d.e.head = head{}
+		d.e.args.reset()
 		d.e.pos, keep = in.InputOffset(), keep[:0]
 		if _, err := in.ReadToken(); err != nil {
 			return err
@@ -72,7 +73,6 @@ func (d *reader) eventsOfLibrary(in *jsontext.Decoder) error {
 				d.e.set(key, hold(v))
 				continue
 			}
-			d.e.used = true
 			if err := argsOfLibrary(in, &d.e.args, hold); err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func argsOfLibrary(in *jsontext.Decoder, a *args, hold func(jsontext.Value) []by
 		if err != nil {
 			return err
 		}
-		*field = hold(v)
+		a.put(field, hold(v))
 	}
 	_, err := in.ReadToken()
 	return err

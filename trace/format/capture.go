@@ -13,17 +13,18 @@ import (
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
-// captureFolder is where engines leave what they profiled while they captured graphs: vLLM in files
-// graph_capture_rank_0.*, SGLang in files bs_32_rank0.*. Beside it are the profiles of the replays. A
+// captureFolders are where engines leave what they profiled while they captured graphs: vLLM in files
+// graph_capture_rank_0.*, SGLang in files DecodeCudaGraphRunner_bs_32_lora_rank0.*, bs_32_rank0.* before it, or
+// cuda_graph_capture-DecodeCudaGraphRunner-TP-0.*. Beside them are the profiles of the replays. A
 // profile of the same step without a graph may be put there too.
-const captureFolder = "capture_traces"
+var captureFolders = []string{"capture_traces", "graph_capture_profile"}
 
-var captureFile = regexp.MustCompile(`^(?:graph_capture|bs_\d+_rank\d+)`)
+var captureFile = regexp.MustCompile(`^(?:cuda_)?graph_capture|(?:^|Runner_)bs_\d+_(?:\w+_)?rank\d+`)
 
 // splitCaptures separates profiles of the capture of graphs by their names, if there are others.
 func splitCaptures(paths []string) (rest, captures []string) {
 	for _, p := range paths {
-		if captureFile.MatchString(filepath.Base(p)) || filepath.Base(filepath.Dir(p)) == captureFolder {
+		if captureFile.MatchString(filepath.Base(p)) || slices.Contains(captureFolders, filepath.Base(filepath.Dir(p))) {
 			captures = append(captures, p)
 		} else {
 			rest = append(rest, p)
@@ -36,15 +37,13 @@ func splitCaptures(paths []string) (rest, captures []string) {
 }
 
 // capturesBelow lists the files of the folder of captures below.
-func (o Options) capturesBelow(dir string) []string {
-	if filepath.Base(dir) == captureFolder {
-		return nil
+func (o Options) capturesBelow(dir string) (files []string) {
+	for _, folder := range captureFolders {
+		if l, err := o.listFolder(filepath.Join(dir, folder)); err == nil && !slices.Contains(captureFolders, filepath.Base(dir)) {
+			files = append(files, l.traces...)
+		}
 	}
-	l, err := o.listFolder(filepath.Join(dir, captureFolder))
-	if err != nil {
-		return nil
-	}
-	return l.traces
+	return files
 }
 
 // capturesAmong separates runs that recorded the capture of graphs from those of the same rank

@@ -76,33 +76,35 @@ func replayOf(rank, batch int) string {
 }
 
 // Kernels of a graph take from its capture what the profile of the replay lacks: by names, as AMD's calls have them,
-// or by order; from the capture of the smallest batch that holds theirs; beside the profile or in the folder of vLLM.
+// or by order; from the capture of the smallest batch that holds theirs; beside the profile or in the folders of vLLM and SGLang.
 func TestCapturesBeside(t *testing.T) {
+	const vllm = "graph_capture_rank_0.%d.pt.trace.json"
 	for _, c := range []struct {
 		name  string
 		named bool
-		below bool
+		below string // folder of the captures
+		file  string
 		batch int // of the replay
 		want  int64
 	}{
-		{"by name, in a folder below", true, true, 32, 32},
-		{"by order, in a folder below", false, true, 24, 32},
-		{"by name, in one folder", true, false, 40, 64},
+		{"by name, in a folder below", true, "capture_traces", vllm, 32, 32},
+		{"by order, in a folder below", false, "capture_traces", vllm, 24, 32},
+		{"by name, in one folder", true, "", vllm, 40, 64},
+		{"of SGLang", true, "graph_capture_profile", "DecodeCudaGraphRunner_bs_%d_rank0.json", 40, 64},
+		{"of SGLang with adapters, in one folder", true, "", "DecodeCudaGraphRunner_bs_%d_stream_1_nolora_rank0.json", 32, 32},
+		{"of SGLang in 2025", true, "", "bs_%d_rank0.json", 32, 32},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			captures := dir
-			if c.below {
-				captures = filepath.Join(dir, captureFolder)
-				if err := os.Mkdir(captures, 0o755); err != nil {
-					t.Fatal(err)
-				}
+			captures := filepath.Join(dir, c.below)
+			if err := os.MkdirAll(captures, 0o755); err != nil {
+				t.Fatal(err)
 			}
 			for rank := range 2 {
 				write(t, filepath.Join(dir, fmt.Sprintf("graph_execution_rank_%d.json", rank)), replayOf(rank, c.batch))
 			}
 			for _, batch := range []int{16, 32, 64} { // of rank 0 only
-				write(t, filepath.Join(captures, fmt.Sprintf("graph_capture_rank_0.%d.pt.trace.json", batch)), captureOf(0, batch, c.named))
+				write(t, filepath.Join(captures, fmt.Sprintf(c.file, batch)), captureOf(0, batch, c.named))
 			}
 			run, err := Open(dir, Options{})
 			if err != nil {

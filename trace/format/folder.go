@@ -149,7 +149,7 @@ func (r *reading) openFolder(o Options) (*trace.Run, error) {
 			run, execution = r.withExecution(run, o)
 			for _, name := range r.folders {
 				below := filepath.Join(r.path, name)
-				if slices.Contains(execution, below) || name == captureFolder {
+				if slices.Contains(execution, below) || slices.Contains(captureFolders, name) {
 					continue
 				}
 				run.Ledger.Add(trace.Noted, below, "folder ignored: open it separately", "", 0)

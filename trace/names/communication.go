@@ -27,6 +27,12 @@ var communicationKernels = [...]communicationKernel{
 	{"deep_ep clean_low_latency_buffer", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
 	{"deep_ep dispatch", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
 	{"deep_ep combine", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
+	{"deep_ep pp_send", trace.SendRecv, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/pp"},
+	{"deep_ep pp_recv", trace.SendRecv, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/pp"},
+	{"deep_ep::bucket", trace.UnknownOp, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/bucket"},
+	{"nixl_ep barrier", trace.Barrier, "ai-dynamo/nixl examples/device/ep"},
+	{"nixl_ep dispatch", trace.AllToAll, "ai-dynamo/nixl examples/device/ep"},
+	{"nixl_ep combine", trace.AllToAll, "ai-dynamo/nixl examples/device/ep"},
 	{"dpsk notify", trace.Barrier, "deepseek-ai/profile-data, DeepEP before it was public"},
 	{"dpsk dispatch", trace.AllToAll, "deepseek-ai/profile-data, DeepEP before it was public"},
 	{"dpsk combine", trace.AllToAll, "deepseek-ai/profile-data, DeepEP before it was public"},
@@ -97,12 +103,12 @@ var communicationKernels = [...]communicationKernel{
 
 // computeDespiteName are words of compute kernels whose names also hold words of
 // communication kernels: Inductor names a fused kernel after the operators whose outputs it
-// reads, DeepEP counts tokens by rank before it sends them and copies them out of its buffer
-// behind, and buffers are cleared.
+// reads, DeepEP counts and orders tokens by rank before it sends them and copies them out of its
+// buffer behind, and buffers are cleared.
 var computeDespiteName = [...]string{
 	"triton_poi_", "triton_per_", "triton_red_", "triton_for_", "triton_tem_", "triton_fused_", "triton__",
 	"triton_mm_", "triton_unk_", "get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
-	"dispatch_copy_epilogue", "combine_reduce_epilogue", "moealltoallmemset",
+	"dispatch_deterministic_prologue", "dispatch_copy_epilogue", "combine_reduce_epilogue", "moealltoallmemset",
 }
 
 // communicationOf returns the row that matches a kernel's name, or nil.

@@ -45,6 +45,51 @@ func (d *reader) wholeGraphs() {
 	}
 }
 
+// A graphNode is a node of a CUDA graph or of one that can be launched, by its number in the process.
+type graphNode struct {
+	process int32
+	id      int64
+}
+
+// A nodeSpan is work that a CUDA graph launched.
+type nodeSpan struct {
+	span trace.SpanID
+	graphNode
+}
+
+// node stores that the next span is of a node of a CUDA graph; 0: of none.
+func (d *reader) node(process int32, id int64) {
+	if id != 0 {
+		span := trace.SpanID(d.Builder.Len())
+		d.nodes = append(d.nodes, nodeSpan{span, graphNode{process, id}})
+		d.Builder.Run.Nodes = append(d.Builder.Run.Nodes, trace.Node{Span: span, Graph: uint32(id >> 32), Number: uint32(id)})
+	}
+}
+
+// captures finds when the nodes of graphs were captured: a graph that can be launched has copies of
+// the nodes, which name the originals.
+func (d *reader) captures() {
+	type creation struct{ original, thread, at int64 }
+	created := map[graphNode]creation{}
+	d.Each(nodeTable, []string{"start", "globaltid", "graphnodeid", "originalgraphnodeid"}, func(r sqldb.Row) {
+		created[graphNode{d.process(r.Int(1)), r.Int(2)}] = creation{r.Int(3), r.Int(1) & 0xffffff, r.Int(0)}
+	})
+	for _, n := range d.nodes {
+		const most = 8 // copies of copies
+		for range most {
+			c, ok := created[n.graphNode]
+			switch {
+			case ok && c.original != 0:
+				n.id = c.original
+				continue
+			case ok && c.at >= 0 && trace.ValidTime(c.at):
+				d.Captured(n.span, n.process, c.thread, trace.Time(c.at))
+			}
+			break
+		}
+	}
+}
+
 // Kinds of synchronization, of CUPTI.
 const (
 	eventSync   = 1

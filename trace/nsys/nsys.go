@@ -29,6 +29,7 @@ const (
 	graphTable   = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" // whole CUDA graphs, where their nodes are not traced
 	waitTable    = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 	recordTable  = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+	nodeTable    = "CUDA_GRAPH_NODE_EVENTS" // creation of the nodes of CUDA graphs
 )
 
 // HasTables reports whether a database with these tables is one of Nsight Systems.
@@ -45,6 +46,7 @@ type reader struct {
 	texts    sqldb.Texts   // StringIds
 	ranks    map[int32]int // that ranges named, by process row
 	graphs   []launch      // calls that launch a CUDA graph
+	nodes    []nodeSpan    // work of CUDA graphs
 	payloads schemas       // of NVTX
 }
 
@@ -65,6 +67,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	d.wholeGraphs()
 	d.waits()
 	d.ranges()
+	d.captures()
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -118,8 +121,10 @@ func (d *reader) kernels() {
 	d.Kernels(kernelTable, []string{
 		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "demangledname", "shortname", "registersperthread",
 		"staticsharedmemory", "dynamicsharedmemory", "gridx", "gridy", "gridz", "blockx", "blocky", "blockz",
+		"graphnodeid",
 	}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
+		d.node(process, r.Int(17))
 		k := assemble.Dispatch{
 			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.texts.Name(r.Int(6)), Start: start, End: end,
 			Kernel: trace.Kernel{
@@ -155,9 +160,10 @@ func direction(kind int64) (dir trace.CopyDir, name string) {
 }
 
 func (d *reader) copies() {
-	d.Kernels(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid"},
+	d.Kernels(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid", "graphnodeid"},
 		func(r sqldb.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
+			d.node(process, r.Int(10))
 			dir, name := direction(r.Int(7))
 			c := assemble.Copy{
 				Name: d.Builder.Intern(name), From: trace.None, To: d.gpu(process, r.Int(3)), Dir: dir,
@@ -171,8 +177,9 @@ func (d *reader) copies() {
 			}
 			d.AddCopy(process, &c)
 		})
-	d.Kernels(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "graphnodeid"}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
+		d.node(process, r.Int(7))
 		d.AddCopy(process, &assemble.Copy{
 			Name: d.Builder.Intern("Memset"), From: d.gpu(process, r.Int(3)), To: trace.None, Dir: trace.Fill,
 			Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,

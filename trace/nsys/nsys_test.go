@@ -69,10 +69,42 @@ INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (201, 205, %[2]d, 12, 2);
 INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid, binaryData) VALUES (200, 206, 59, 'ncclAllReduce', %[2]d, X'0100000000000000090000000000000018000000000000003800000000000000EFBEADDE00000000000400000000000003000000FFFFFFFF'), (400, 401, 59, 'ncclSend', %[2]d, NULL);
 `, global7, thread8)
 
+// nodes adds the columns and the table that --cuda-graph-trace=node fills: a launch runs a copy, made when the graph was
+// instantiated, of a node that was captured within the range of ncclAllReduce.
+var nodes = fmt.Sprintf(`
+ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL ADD COLUMN graphNodeId INTEGER;
+ALTER TABLE CUPTI_ACTIVITY_KIND_MEMCPY ADD COLUMN graphNodeId INTEGER;
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (420, 440, 1, NULL, 8, 31, %[1]d, 4, 4, 96, 16, 1, 1, 512, 1, 1, 0, 0, 12884901893), (441, 442, 1, NULL, 8, 31, %[1]d, 1, 3, 32, 1, 1, 1, 32, 1, 1, 0, 0, 12884901894);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (443, 444, 1, 8, 31, %[1]d, 64, 8, NULL, NULL, 12884901895);
+CREATE TABLE CUDA_GRAPH_NODE_EVENTS (start INTEGER, "end" INTEGER, eventClass INTEGER, globalTid INTEGER, nameId INTEGER, graphNodeId INTEGER, originalGraphNodeId INTEGER);
+INSERT INTO CUDA_GRAPH_NODE_EVENTS VALUES (203, 203, 99, %[2]d, 5, 4294967301, NULL), (207, 207, 99, %[2]d, 5, 4294967302, NULL), (250, 250, 99, %[2]d, 5, 12884901893, 4294967301), (250, 250, 99, %[2]d, 5, 12884901894, 4294967302),
+	(251, 251, 99, %[2]d, 5, 12884901895, 12884901895);
+`, global7, thread8)
+
+// A node of a graph has the size of the call in which it was captured, and its number.
+func TestReadDBGraphNodes(t *testing.T) {
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+graphs+nodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(run.Nodes); n != 3 {
+		t.Fatalf("%d nodes", n)
+	}
+	for i, n := range run.Nodes {
+		s := run.Spans[n.Span]
+		if n.Graph != 3 || n.Number != uint32(5+i) || s.Start < 415 || run.NameOf(run.Spans[run.LaunchOf(s)]) != "cudaGraphLaunch" {
+			t.Errorf("node %+v of %+v", n, s)
+		}
+	}
+	if c := run.Comm(run.Spans[run.Nodes[0].Span]); c == nil || c.Op != trace.AllReduce || c.In != 1024 {
+		t.Errorf("collective of a graph: %+v", c)
+	}
+}
+
 // TestDamagedTables damages every table and column. The reader never panics: it returns an
 // error about the file, or a valid run.
 func TestDamagedTables(t *testing.T) {
-	sqldbtest.Damage(t, script+graphs, func(t *testing.T, data []byte, did string) {
+	sqldbtest.Damage(t, script+graphs+nodes, func(t *testing.T, data []byte, did string) {
 		t.Helper()
 		db, err := sqldb.Load(bytes.NewReader(data), "damaged")
 		if err != nil {

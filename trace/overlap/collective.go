@@ -36,10 +36,10 @@ type Straggler struct {
 }
 
 // stragglers sums up by rank row. Among members that arrive last together, none is late.
-func stragglers(all []Collective, ranks int) []Straggler {
-	sum := make([]Straggler, ranks)
-	for i := range all {
-		c := &all[i]
+func stragglers(run *trace.Run) []Straggler {
+	sum := make([]Straggler, len(run.Ranks))
+	for i := range run.Collectives {
+		c := &run.Collectives[i]
 		if len(c.Members) < 2 {
 			continue
 		}

@@ -83,10 +83,10 @@ type Rank struct {
 	Straggling Straggler `json:"straggling"`
 }
 
-// Sum adds up the breakdowns of all ranks.
-func (m *Metrics) Sum() Breakdown {
+// Sum adds up the breakdowns of ranks.
+func Sum(ranks []Rank) Breakdown {
 	var b Breakdown
-	for _, r := range m.Ranks {
+	for _, r := range ranks {
 		b.add(r.Breakdown)
 	}
 	return b
@@ -94,25 +94,32 @@ func (m *Metrics) Sum() Breakdown {
 
 // Measure computes the metrics of a run. Its time grows with the number of
 // spans, and with n log n of the device work.
-func Measure(run *trace.Run) Metrics {
-	w := collect(run)
-	collectives := collectives(run)
-	m := Metrics{
-		Ranks:        make([]Rank, len(run.Ranks)),
-		Collectives:  collectives,
-		Kernels:      kernels(run, w),
-		CriticalPath: criticalPath(run, w),
-	}
-	straggling := stragglers(collectives, len(run.Ranks))
-	for row := range m.Ranks {
-		m.Ranks[row] = Rank{
-			Rank:       run.Ranks[row].ID,
-			Breakdown:  breakDown(&w[row].sets, w[row].transfers, w[row].first, w[row].last),
-			IdleCauses: idle(run, &w[row]),
+func Measure(run *trace.Run) Metrics { return Collect(run).Metrics() }
+
+// A Work is the device work of a run by rank: collected once, it answers several questions.
+type Work struct {
+	run   *trace.Run
+	ranks []rankWork
+}
+
+// Metrics are all metrics of the run.
+func (w Work) Metrics() Metrics {
+	return Metrics{Ranks: w.Ranks(), Collectives: collectives(w.run), Kernels: kernels(w.run, w.ranks), CriticalPath: criticalPath(w.run, w.ranks)}
+}
+
+// Ranks are the metrics of each rank, by row.
+func (w Work) Ranks() []Rank {
+	ranks, straggling := make([]Rank, len(w.ranks)), stragglers(w.run)
+	for row := range ranks {
+		r := &w.ranks[row]
+		ranks[row] = Rank{
+			Rank:       w.run.Ranks[row].ID,
+			Breakdown:  breakDown(&r.sets, r.transfers, r.first, r.last),
+			IdleCauses: idle(w.run, r),
 			Straggling: straggling[row],
 		}
 	}
-	return m
+	return ranks
 }
 
 // A rankWork is the device work of one rank.
@@ -144,7 +151,9 @@ func reserve(run *trace.Run, work []rankWork) {
 	}
 }
 
-// collect sorts the spans of a run by rank row.
+// Collect sorts the spans of a run by rank row.
+func Collect(run *trace.Run) Work { return Work{run, collect(run)} }
+
 func collect(run *trace.Run) []rankWork {
 	work := make([]rankWork, len(run.Ranks))
 	moves := make([][]Interval, len(run.Ranks))

@@ -61,11 +61,11 @@ const beyondNoise = 2
 // in which they ran; the first of several counts from the end of its first collective. It is nil if nobody waits, if the
 // clocks of ranks that communicate cannot be compared, or if others wait for other ranks about as long: ranks then take
 // turns in being last.
-func WaitedFor(run *trace.Run, each [][]Interval, time trace.Time) *LateRank {
+func (w Work) WaitedFor(each [][]Interval, time trace.Time) *LateRank {
 	if len(each) == 0 || len(each[0]) < 2 || time <= 0 {
 		return nil
 	}
-	ranks, work := len(each[0]), collect(run)
+	run, work, ranks := w.run, w.ranks, len(each[0])
 	if len(each) > 1 {
 		each = slices.Clone(each)
 		each[0] = sinceMet(run, each[0])

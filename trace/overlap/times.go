@@ -42,16 +42,15 @@ func (t Times) over(n trace.Time) Times {
 // rank, which is no part of an iteration: it has less idle time and waiting and, where that
 // is not enough because compute ran ahead during the wait, less exposed transfer. What
 // remains is the difference between a mean and a median iteration.
-func PerIteration(run *trace.Run, in []Interval, n int, time trace.Time) []Times {
+func (w Work) PerIteration(in []Interval, n int, time trace.Time) []Times {
 	all := make([]Times, len(in))
-	work := collect(run)
 	for row, x := range in {
-		w := &work[row]
+		work := &w.ranks[row]
 		var sets [trace.NumClasses]set
 		for k := range sets {
-			sets[k] = w.sets[k].within(x.Start, x.End)
+			sets[k] = work.sets[k].within(x.Start, x.End)
 		}
-		t := breakDown(&sets, w.transfers.within(x.Start, x.End), 0, x.Length()).over(trace.Time(max(1, n)))
+		t := breakDown(&sets, work.transfers.within(x.Start, x.End), 0, x.Length()).over(trace.Time(max(1, n)))
 		t.Idle = time - t.Compute - t.Exposed() - t.Copies
 		hidden := t.Transfer
 		for _, part := range []*trace.Time{&t.Waiting, &t.Transfer, &t.Copies, &t.Compute} {

@@ -62,6 +62,7 @@ func (g *rocpdReader) read() {
 	g.readEvents()
 	g.readKernels()
 	g.readCopies()
+	g.readGraphLaunches()
 	g.readRegions()
 	g.readMemory()
 	g.readHIPEvents()
@@ -156,7 +157,7 @@ func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
 // readEvents reads what joins calls and kernels. Without calls there is nothing to join.
 func (g *rocpdReader) readEvents() {
 	calls := false
-	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate", hipEventTable} {
+	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate", hipEventTable, graphLaunchTable} {
 		g.Each(t+g.suffix, []string{"id"}, func(sqldb.Row) { calls = true })
 	}
 	if !calls {
@@ -171,9 +172,10 @@ func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}
 	g.Kernels(dispatchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{
 		"kernel_id", "event_id", "group_segment_size",
-		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
+		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id", "graph_node_id",
 	}), func(r sqldb.Row, start, end trace.Time) {
 		on := g.trackOf(r)
+		g.node(r, 17)
 		const kernel = 8
 		symbol := g.symbols[r.Int(kernel)]
 		name, ok := names[r.Int(kernel)]
@@ -193,9 +195,10 @@ func (g *rocpdReader) readKernels() {
 }
 
 func (g *rocpdReader) readCopies() {
-	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id"}),
+	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id", "graph_exec_id", "graph_node_id"}),
 		func(r sqldb.Row, start, end trace.Time) {
 			on := g.trackOf(r)
+			g.node(r, 13)
 			c := assemble.Copy{
 				Name: g.names.Name(r.Int(8)), From: g.agentOf(r, 9, on.process), To: g.agentOf(r, 10, on.process),
 				Bytes: r.Int(11), Stream: on.stream, Correlation: g.events[r.Int(12)].stack, Start: start, End: end,
@@ -203,6 +206,31 @@ func (g *rocpdReader) readCopies() {
 			c.Dir = g.Between(c.From, c.To)
 			g.AddCopy(on.process, &c)
 		})
+}
+
+// graphLaunchTable has the launches of graphs from 3.0.2 on, with or without the calls of HIP.
+const graphLaunchTable = "rocpd_graph_launch"
+
+// node stores which node of which graph the next span is of: the two columns from the given one on,
+// which are 0 for work that no graph launched.
+func (g *rocpdReader) node(r sqldb.Row, column int) {
+	if exec := r.Int(column); exec > 0 {
+		g.Builder.Run.Nodes = append(g.Builder.Run.Nodes, trace.Node{Span: trace.SpanID(g.Builder.Len()), Graph: uint32(exec), Number: uint32(r.Int(column + 1))})
+	}
+}
+
+// readGraphLaunches reads the launches of graphs of which the file has no call of HIP.
+func (g *rocpdReader) readGraphLaunches() {
+	called := map[int64]bool{}
+	if g.DB.Columns(graphLaunchTable+g.suffix) != nil {
+		g.Each("rocpd_region"+g.suffix, []string{"event_id"}, func(r sqldb.Row) { called[g.events[r.Int(0)].stack] = true })
+	}
+	g.Timed(graphLaunchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"event_id"}), func(r sqldb.Row, start, end trace.Time) {
+		if stack := g.events[r.Int(8)].stack; !called[stack] {
+			on := g.trackOf(r)
+			g.AddCall(on.process, &assemble.Call{Name: g.Builder.Intern("hipGraphLaunch"), Thread: g.threads[on.thread], Correlation: stack, Start: start, End: end})
+		}
+	})
 }
 
 // readRegions reads calls and markers. A marker's name is in its message.

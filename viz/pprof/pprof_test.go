@@ -192,7 +192,7 @@ func TestSumsAreExact(t *testing.T) {
 			idle += s.Value[valueIdle]
 		}
 		m := overlap.Measure(run)
-		if sum := m.Sum(); exposed != int64(sum.Exposed) || idle != int64(sum.Idle) {
+		if sum := overlap.Sum(m.Ranks); exposed != int64(sum.Exposed) || idle != int64(sum.Idle) {
 			t.Errorf("exposed adds up to %d ns and idle to %d, the breakdown has %d and %d", exposed, idle, sum.Exposed, sum.Idle)
 		}
 		if time != want {

@@ -15,12 +15,13 @@ const ForwardBatch = "forward batch"
 
 // The ranges of serving engines: vLLM's worker names what is scheduled, requests and, in
 // parentheses, their tokens ("sq": queries); its version of 2025 names requests only. SGLang's
-// model runner names its forward mode, TensorRT-LLM's executor the requests of an iteration.
+// model runner names its forward mode, TensorRT-LLM's executor the number of an iteration, its
+// requests and, since 2026, the tokens of prompts.
 var (
 	vllmBatch   = regexp.MustCompile(`^execute_(?:\d+_)?context_(\d+)\((?:sq)?(\d+)[^)]*\)_generation_(\d+)\((?:sq)?(\d+)`)
 	vllmOld     = regexp.MustCompile(`^execute_new_(\d+)_cached_(\d+)$`)
 	sglangBatch = regexp.MustCompile(`^step\[([A-Z_0-9]+) bs=(\d+)(?: toks=(\d+))?(?:.* c_sq=(\d+))?(?:.* g_sq=(\d+))?`)
-	tensorRTLLM = regexp.MustCompile(`^\[Executor\] _forward_step \d+: (\d+) ctx reqs, (\d+) gen reqs`)
+	tensorRTLLM = regexp.MustCompile(`^\[Executor\] _forward_step(?: \d+)?: (\d+) ctx reqs, (?:(\d+) ctx tokens, )?(\d+) gen reqs`)
 )
 
 // BatchOf reads the name of a serving engine's range; the zero value for other names.
@@ -35,7 +36,10 @@ func BatchOf(name string) workload.Batch {
 		}
 	case strings.HasPrefix(name, "[Executor]"):
 		if m := tensorRTLLM.FindStringSubmatch(name); m != nil {
-			return batch(m[1], m[2], "", "")
+			if m[3] != "0" { // which may have drafts of several tokens each
+				m[2] = ""
+			}
+			return batch(m[1], m[3], m[2], "")
 		}
 	case strings.HasPrefix(name, "step["):
 		m := sglangBatch.FindStringSubmatch(name)

@@ -2,7 +2,6 @@ package pairs
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -165,11 +164,15 @@ func feeds(s, g workload.Shape, through bool) bool {
 // shareEvidence lets candidates with the same evidence have it in common: a training step
 // repeats the same few pairs. Nobody changes evidence.
 func (f *finder) shareEvidence(list []string) []string {
-	key := strings.Join(list, "\n")
-	if f.evidence[key] == nil {
-		f.evidence[key] = list
+	key := f.key[:0]
+	for _, e := range list {
+		key = append(append(key, e...), '\n')
 	}
-	return f.evidence[key]
+	f.key = key
+	if f.evidence[string(key)] == nil {
+		f.evidence[string(key)] = list
+	}
+	return f.evidence[string(key)]
 }
 
 // commOf is what the trace says of a collective op; sizes are 0 and the operation may be

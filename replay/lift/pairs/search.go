@@ -17,6 +17,7 @@ type finder struct {
 	classes map[*workload.Kernel]kernel.Class
 
 	evidence map[string][]string // of all candidates, by line
+	key      []byte              // scratch: of evidence
 }
 
 func newFinder(w *workload.Workload) *finder {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -74,7 +73,7 @@ func (v *Inspection) Improvements() []Improvement {
 		return nil
 	}
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
-	s := sourceOf(w, plan.MeasuredSteps(w).Phases() != nil)
+	s := sourceOf(w, v.steps.Phases() != nil)
 	var whole, guessed, shapeless, inGraphs, sizeless, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {

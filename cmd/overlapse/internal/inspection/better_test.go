@@ -44,7 +44,7 @@ func captured(t *testing.T, file, operator, launch string, steps int, group stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Of(w, Measure(run), nil)
+	return Of(w, nil)
 }
 
 // What a capture lacks is named best first, with the line of the profiler that made it: never

@@ -39,37 +39,27 @@ type Inspection struct {
 	Machine  string // that the user named; ""
 	workload *workload.Workload
 	summary  summary.Summary
-	metrics  Measured
+	steps    *plan.Steps
+	work     overlap.Work
+	ranks    []overlap.Rank    // metrics of each, by row
 	machine  *machine.Machine  // nil: unknown
 	times    []overlap.Times   // of an iteration, by rank row
 	late     *overlap.LateRank // the one that others wait for; nil: none
 }
 
-// Measured is the metrics of a run, without the ends of the longest lists.
-type Measured struct {
-	overlap.Metrics
-	left leftOut
-}
-
-// Measure measures a run.
-func Measure(run *trace.Run) Measured {
-	m := overlap.Measure(run)
-	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-	return Measured{m, left}
-}
-
-// Of inspects a workload, with what was measured of its run, on a machine; nil: unknown.
-func Of(w *workload.Workload, metrics Measured, on *machine.Machine) *Inspection {
-	steps := plan.MeasuredSteps(w)
+// Of inspects a workload on a machine; nil: unknown.
+func Of(w *workload.Workload, on *machine.Machine) *Inspection {
+	steps, work := plan.MeasuredSteps(w), overlap.Collect(w.Run)
 	return &Inspection{
-		workload: w, summary: summary.Of(w), metrics: metrics, machine: on, times: steps.Times(w.Run, 0), late: steps.WaitedFor(w.Run),
+		workload: w, summary: summary.Of(w), steps: steps, work: work, ranks: work.Ranks(), machine: on, times: steps.Times(work, 0), late: steps.WaitedFor(work),
 	}
 }
 
 // JSON is the JSON form.
 func (v *Inspection) JSON() Inspected {
-	m, run := v.metrics.Metrics, v.workload.Run
-	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Better: v.Improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: v.metrics.left}
+	m, run := v.work.Metrics(), v.workload.Run
+	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
+	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Better: v.Improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
 	for _, sp := range run.Spans {
 		r.Spans[sp.Kind.String()]++
 	}
@@ -207,9 +197,8 @@ func (v *Inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *Inspection) iterationsText() string {
-	measured := plan.MeasuredSteps(v.workload)
-	took := words.Micros(plan.MeasuredStepTime(v.workload))
-	if phases := measured.Phases(); phases != nil {
+	took := words.Micros(v.steps.Time())
+	if phases := v.steps.Phases(); phases != nil {
 		return words.Phases(phases)
 	}
 	switch n := workload.Iterations(v.workload); {
@@ -255,7 +244,7 @@ func (v *Inspection) boundText() string {
 		}
 	}
 	line := strings.Join(list, ", ")
-	whole := v.metrics.Sum()
+	whole := overlap.Sum(v.ranks)
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
@@ -271,7 +260,7 @@ func (v *Inspection) boundText() string {
 // not launched it yet.
 func (v *Inspection) hostShare() float64 {
 	var host, all trace.Time
-	for _, r := range v.metrics.Ranks {
+	for _, r := range v.ranks {
 		c := r.IdleCauses
 		host, all = host+c.Host+c.Sync+c.Launch, all+c.Host+c.Sync+c.Launch+c.Queued+c.Unknown
 	}

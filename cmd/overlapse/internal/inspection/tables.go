@@ -74,7 +74,7 @@ func sizesOf(c summary.CollectiveSummary) string {
 // printKernels prints the kernels and copies that take most time. Without --all, those of one
 // name and shape are one row, whatever their grids.
 func (v *Inspection) printKernels() {
-	ks, whole := v.summary.Kernels, v.metrics.Sum().Total
+	ks, whole := v.summary.Kernels, overlap.Sum(v.ranks).Total
 	if len(ks) == 0 {
 		return
 	}
@@ -176,7 +176,7 @@ func (v *Inspection) printPairs() {
 
 // printRanks prints what the time of each captured rank goes to.
 func (v *Inspection) printRanks() {
-	run, m := v.workload.Run, v.metrics
+	run := v.workload.Run
 	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
 	copies := 0
 	for _, r := range v.summary.Ranks {
@@ -198,8 +198,8 @@ func (v *Inspection) printRanks() {
 		columns = append(columns, "clock ±", "file")
 	}
 	rows := console.Table{Title: title, Columns: columns, OneUnit: true, Top: v.Top}
-	for i := range m.Ranks {
-		r, hidden, device := &m.Ranks[i], "", ""
+	for i := range v.ranks {
+		r, hidden, device := &v.ranks[i], "", ""
 		if p, ok := r.OverlapPercent(); ok {
 			hidden = fmt.Sprintf("%.1f %%", p)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -81,7 +82,7 @@ func (r *Replayed) HTML() html.Report {
 			continue
 		}
 		bar.Time, bar.Times, bar.Error = trace.Time(row.Time), row.Times, row.Error
-		if bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Times(out.Result.Run, out.Time); row.PFaster > 0 {
+		if bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Times(overlap.Collect(out.Result.Run), out.Time); row.PFaster > 0 {
 			bar.Chance = verdict.PercentOf(row.PFaster)
 		}
 		if i == best || row.Strategy == r.reference.Strategy.Name && row.Settings == "" {

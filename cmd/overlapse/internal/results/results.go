@@ -149,7 +149,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
 	}
-	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(base.Result.Run), overlap.Unaligned(w.Run)
+	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), overlap.Unaligned(w.Run)
 	schedules, _ := pipeline.Settings(w)
 	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
 	rest := slices.Clone(sel)
