@@ -308,7 +308,7 @@ func atLeast(m plan.Memory) string {
 
 // And is the evidence of a comparison of two predictions.
 func (e Evidence) And(other Evidence) Evidence {
-	e.OtherKernels = e.OtherKernels || other.OtherKernels
+	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
 	e.Spread = math.Hypot(e.Spread, other.Spread)
 	e.Poor, e.Untested = max(e.Poor, other.Poor), max(e.Untested, other.Untested)
 	return e
