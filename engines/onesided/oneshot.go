@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // PyTorch's all-reduces in symmetric memory (torch/csrc/distributed/c10d/symm_mem/
@@ -42,6 +43,35 @@ type allReduce struct {
 	inside bool // multimem: the switch adds and replicates
 	flags  plan.Memo[*workload.Collective, []program.Flag]
 	sizes  plan.Memo[*workload.Collective, int64] // guessed
+	times  map[alike][]trace.Time                 // of collectives of unknown size, ascending
+	steps  []int32                                // by operation
+}
+
+// An alike is what collectives of one size have in common, where no size is recorded: those of one step that one
+// kernel does.
+type alike struct {
+	name              string
+	members, channels int
+	step              int32
+}
+
+// largest is the most bytes that serving engines and PyTorch give such a kernel; larger all-reduces they leave to the
+// library. One-shot ends where vLLM, SGLang (custom_all_reduce.cuh) and PyTorch (intra_node_comm.cu) take two-shot;
+// two-shot ends with the buffer of vLLM and SGLang (custom_all_reduce.py), or aiter's on AMD; multimem where vLLM
+// measured that it loses (SYMM_MEM_ALL_REDUCE_MAX_SIZES of all_reduce_utils.py).
+func largest(impl names.Shots, gpu string, ranks int) int64 {
+	amd := plan.VendorOf(gpu) == plan.AMD
+	switch {
+	case impl == names.OneShot && ranks > 4:
+		return 256 << 10
+	case impl == names.OneShot && ranks > 2:
+		return 512 << 10
+	case impl == names.Multimem && ranks > 2 && ranks <= 4:
+		return 32 << 20
+	case impl == names.Multimem, amd:
+		return 64 << 20
+	}
+	return 8 << 20
 }
 
 // planAllReduce serves all-reduces of known and guessed size, in pairs or not.
@@ -50,6 +80,7 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
+	t.steps, _ = workload.IterationsOf(pl.Workload)
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
@@ -60,9 +91,36 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			return pl.Sweep("copy from symmetric memory", bytes, bytes)
 		}
 	}
-	return replaceCollectives(pl, v, "all-reduce", t.serves, t.kernel, func(p *workload.Pair) bool {
+	emit, err := replaceCollectives(pl, v, "all-reduce", t.serves, t.kernel, func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && !pl.Workload.Ops[p.Second[0]].Graph
 	})
+	if above := t.above(); err == nil && above != "" {
+		pl.Note("%s", above)
+	} else if above != "" {
+		err = &plan.NotApplicable{Strategy: "onesided", Why: above}
+	}
+	return emit, err
+}
+
+// above says which all-reduces are too large for the kernel and stay the library's; "": none is.
+func (t *allReduce) above() string {
+	n, all, most, size := 0, 0, int64(0), int64(0)
+	for i := range t.pl.Workload.Collectives {
+		if c := &t.pl.Workload.Collectives[i]; c.Op == trace.AllReduce && len(c.Members) > 1 {
+			if all++; t.bytes(c) > t.most(c) {
+				n, most, size = n+1, t.most(c), max(size, t.bytes(c))
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("impl=%s: %d of %d all-reduces (of up to %s) are above the %s up to which engines use such a kernel: left to %s",
+		t.impl, n, all, layout.Bytes(size), layout.Bytes(most), plan.LibraryOf(t.pl.Machine.GPU.Name))
+}
+
+func (t *allReduce) most(c *workload.Collective) int64 {
+	return largest(t.impl, t.pl.Machine.GPU.Name, len(c.Members))
 }
 
 // replaceCollectives plans a kernel in place of every collective that is served, in pairs or not.
@@ -139,15 +197,16 @@ func normBehind(w *workload.Workload, id int32) int32 {
 	return -1
 }
 
-// serves reports whether an all-reduce is replaced: not one whose captured kernel works that way.
+// serves reports whether an all-reduce is replaced: one that engines give to the kernel, and not one whose captured
+// kernel works that way.
 func (t *allReduce) serves(c *workload.Collective) bool {
-	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(t.pl.Workload.Ops[c.Members[0]].Name) != t.impl && t.bytes(c) > 0
+	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(t.pl.Workload.Ops[c.Members[0]].Name) != t.impl && t.bytes(c) > 0 && t.bytes(c) <= t.most(c)
 }
 
 // bytes is the size of a collective. If the trace does not show it, as in a captured
 // graph, it is that of the elementwise kernel behind it or, if the collective's time does
 // not allow for that, the middle of the range of sizes for which the library takes the
-// median time of all collectives of that kernel and grid.
+// median time of all collectives of that kernel and grid in its step.
 func (t *allReduce) bytes(c *workload.Collective) int64 {
 	if c.Bytes > 0 {
 		return c.Bytes
@@ -156,13 +215,19 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 }
 
 func (t *allReduce) guess(c *workload.Collective) int64 {
-	var times []trace.Time
-	for i := range t.pl.Workload.Collectives {
-		if x := &t.pl.Workload.Collectives[i]; x.Op == c.Op && x.Channels == c.Channels && len(x.Members) == len(c.Members) && x.Bytes == 0 {
-			times = append(times, x.TransferAlone())
+	if t.times == nil {
+		t.times = map[alike][]trace.Time{}
+		for i := range t.pl.Workload.Collectives {
+			if x := &t.pl.Workload.Collectives[i]; x.Op == c.Op && x.Bytes == 0 {
+				key := t.alike(x)
+				t.times[key] = append(t.times[key], x.TransferAlone())
+			}
+		}
+		for _, all := range t.times {
+			slices.Sort(all)
 		}
 	}
-	slices.Sort(times)
+	times := t.times[t.alike(c)]
 	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, lift.SizeSpread)
 	bytes := pairs.SizesBehind(t.pl.Workload)(c)
 	if bytes < least || bytes > most {
@@ -170,6 +235,10 @@ func (t *allReduce) guess(c *workload.Collective) int64 {
 	}
 	t.pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: len(c.Members), Channels: c.Channels})
 	return bytes / bytesPerThread * bytesPerThread
+}
+
+func (t *allReduce) alike(c *workload.Collective) alike {
+	return alike{t.pl.Workload.Ops[c.Members[0]].Name, len(c.Members), c.Channels, t.steps[c.Members[0]]}
 }
 
 // kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of
@@ -213,7 +282,7 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 		name = "two-shot all-reduce"
 	}
 	if c.Bytes == 0 {
-		name += fmt.Sprintf(" of about %d KiB (guessed)", (int64(whole)+1023)>>10)
+		name += fmt.Sprintf(" of about %s (guessed)", layout.Bytes(int64(whole)))
 	}
 	footprint := program.Footprint{Threads: threads, Registers: 32}
 	return t.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, blocks, footprint, func(_ int, buf []program.Phase) []program.Phase {

@@ -31,13 +31,15 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 			loaded += Seconds(op.DurAlone())
 		}
 		if n == 0 || of[i] >= 0 {
-			c.add(w, m, op)
+			if n < 2 || of[i] > 0 { // in the first of several, ranks wait for each other, as StepTime knows
+				c.add(w, m, op)
+			}
 			if op.Collective < 0 {
 				loaded -= Seconds(op.DurAlone()) / 2
 			}
 		}
 	}
-	per := float64(w.World * max(1, n))
+	per := float64(w.World * max(1, n-1))
 	c.demand.Matrix /= per
 	c.demand.Memory /= per
 	c.demand.Link /= per

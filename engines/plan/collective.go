@@ -142,6 +142,9 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	}
 	channels = lib.Runs(c.Op, channels)
 	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
+	if bytes == c.Bytes && channels == captured {
+		p.Channels = captured // whatever the library is known to take
+	}
 	if bytes != c.Bytes || channels != captured { // else the captured time holds
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})

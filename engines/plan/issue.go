@@ -328,10 +328,14 @@ func (r *Rank) beginAhead(s *Stream, op *workload.Op) {
 }
 
 // startAhead is the captured time from the first issue of any rank to the start of an
-// operation that its host had issued early enough and that waited for nothing recorded, ns:
+// operation that its host had issued early enough and that nothing recorded held, ns:
 // for work before the capture. It is 0 for other operations.
 func (r *Rank) startAhead(op *workload.Op) trace.Time {
-	if len(op.After) > 0 || op.Issued == trace.Infinity || op.Start-op.Issued <= r.latency {
+	ready := op.Issued
+	for _, d := range op.After {
+		ready = max(ready, r.Planner.Workload.Ops[d.Op].End)
+	}
+	if op.Issued == trace.Infinity || op.Start-ready <= r.latency {
 		return 0
 	}
 	return op.Start - r.Planner.firstIssue(r.Planner.ranks...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Memory is the most memory that a rank holds at a time, as a difference to that of the captured
@@ -79,11 +80,10 @@ func (m *Memory) TooMuch(w *workload.Workload, limit int64) string {
 	if limit == 0 || m.Bytes <= 0 || captured+m.Bytes <= limit {
 		return ""
 	}
-	gib := func(n int64) float64 { return float64(n) / (1 << 30) }
 	if captured == 0 {
-		return fmt.Sprintf("takes %.2f GiB more than the captured schedule, whose own memory is not recorded: more than the limit of %.2f GiB", gib(m.Bytes), gib(limit))
+		return fmt.Sprintf("takes %s more than the captured schedule, whose own memory is not recorded: more than the limit of %s", layout.Bytes(m.Bytes), layout.Bytes(limit))
 	}
-	return fmt.Sprintf("takes %.2f GiB, %.2f more than the captured schedule: more than the limit of %.2f GiB", gib(captured+m.Bytes), gib(m.Bytes), gib(limit))
+	return fmt.Sprintf("takes %s, %s more than the captured schedule: more than the limit of %s", layout.Bytes(captured+m.Bytes), layout.Bytes(m.Bytes), layout.Bytes(limit))
 }
 
 // levels are the recorded memory of a rank when its host has issued what is in front of some

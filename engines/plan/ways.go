@@ -49,6 +49,20 @@ const (
 
 var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": Library}
 
+// VendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
+func VendorOf(gpu string) string {
+	switch {
+	case strings.Contains(gpu, NVIDIA), strings.Contains(gpu, "Tesla"):
+		return NVIDIA
+	case strings.Contains(gpu, AMD), strings.Contains(gpu, "Instinct"):
+		return AMD
+	}
+	return ""
+}
+
+// LibraryOf is the library of collectives on a GPU.
+func LibraryOf(gpu string) string { return libraryOf[VendorOf(gpu)] }
+
 // A Way is one way to get a strategy, or a value of one of its parameters, on a real system.
 type Way struct {
 	For     string               `json:"for"` // the strategy or setting that it gives, as "channels=8"; How fills it in

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // An Advice is what a strategy changes and how a user gets it.
@@ -35,22 +36,11 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	t := plan.Target{Ops: out.Changed.Ops, Vendor: vendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
+	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
 	return plan.How(out.Selection, t)
-}
-
-// vendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
-func vendorOf(gpu string) string {
-	switch {
-	case strings.Contains(gpu, "NVIDIA"), strings.Contains(gpu, "Tesla"):
-		return plan.NVIDIA
-	case strings.Contains(gpu, "AMD"), strings.Contains(gpu, "Instinct"):
-		return plan.AMD
-	}
-	return ""
 }
 
 // frameworkOf is the library that schedules collectives, by ranges that it marks; "" if none does.
@@ -122,7 +112,7 @@ func nameOf(w *workload.Workload, id int32) string {
 	name := plan.ShortName(op.Name)
 	if op.Collective >= 0 {
 		c := &w.Collectives[op.Collective]
-		name = fmt.Sprintf("%s of %.1f MiB", c.Op, float64(c.Bytes)/(1<<20))
+		name = fmt.Sprintf("%s of %s", c.Op, layout.Bytes(c.Bytes))
 	} else if s := w.Run.Spans[op.Span]; s.Kind == trace.Compute {
 		if by := w.Run.Operator(w.Run.Kernel(s)); by != nil {
 			name = by.Name

@@ -24,6 +24,7 @@ type Evidence struct {
 	Rest         float64 // share of the captured device time that the schedule does not touch
 	Spread       float64 // ln of the slowest over the fastest time, over dispatch orders
 	Poor         int     // caveats that widen the error
+	Copied       bool    // ranks that nobody captured are copies of others
 	Untested     int     // caveats after which the prediction may be worth nothing
 	Why          string  // the strongest caveat, else what speaks for the prediction
 	none         bool    // no schedule that can run: a bound, or hardware that nobody has
@@ -39,11 +40,12 @@ type Evidence struct {
 //	Change × |predicted change|
 //	Spread × Evidence.Spread
 //
-// times Poor for each such caveat, and of the square of noise, by which two runs of one schedule
+// times the root of what caveats add to its square, each Poor² - 1 and ranks that nobody captured copied² - 1, and of
+// the square of noise, by which two runs of one schedule
 // differ. After each untested caveat the prediction holds in one of
 // two cases. In the others nothing is known: the change is around Faster, with even odds on
-// either side, as far away as measured changes are from 0 (Unknown). So each caveat moves a
-// probability towards one half and never away.
+// either side, as far away as measured changes are from 0 (Unknown), less for what the schedule leaves alone. So each
+// caveat moves a probability towards one half and never away.
 type Model struct {
 	Order, Kernels, Change, Spread, Poor, Loss, Unknown float64
 }
@@ -51,6 +53,10 @@ type Model struct {
 // noise is the scale of the change between two measured times of one schedule: those of two processes
 // differ by 0.32 % in the median over 62 steps (again_us in samples/measurements), and a change has two.
 const noise = 0.006
+
+// copied is how many times larger the error is where the other ranks were not captured: 1,090 measured changes of two and
+// four ranks, predicted from the captures of rank 0 alone, are likeliest with it (rule E8).
+const copied = 1.1
 
 // untested is the probability that a prediction holds after a caveat of which nothing is known.
 const untested = 0.5
@@ -78,21 +84,28 @@ func (m Model) errorOf(x float64, e Evidence) (at, scale float64) {
 	} else {
 		x += m.Loss
 	}
-	return x, math.Hypot(noise, math.Hypot(math.Hypot(own*(1-e.Rest), m.Change*x), m.Spread*e.Spread)*math.Pow(m.Poor, float64(e.Poor)))
+	wider := 1 + float64(e.Poor)*(m.Poor*m.Poor-1)
+	if e.Copied {
+		wider += copied*copied - 1
+	}
+	return x, math.Hypot(noise, math.Hypot(math.Hypot(own*(1-e.Rest), m.Change*x), m.Spread*e.Spread)*math.Sqrt(wider))
 }
+
+// unknown is the scale of the change, around Faster, where the prediction does not hold.
+func (m Model) unknown(e Evidence) float64 { return math.Hypot(noise, m.Unknown*(1-e.Rest)) }
 
 // Below is the probability that the change is below y where x is predicted; logarithms.
 func (m Model) Below(y, x float64, e Evidence) float64 {
 	w := trust(e)
 	at, scale := m.errorOf(x, e)
-	return w*cumulative((y-at)/scale) + (1-w)*cumulative((y-math.Log1p(Faster))/m.Unknown)
+	return w*cumulative((y-at)/scale) + (1-w)*cumulative((y-math.Log1p(Faster))/m.unknown(e))
 }
 
 // Density is that of the change at y where x is predicted; logarithms.
 func (m Model) Density(y, x float64, e Evidence) float64 {
 	w := trust(e)
 	at, scale := m.errorOf(x, e)
-	return w*density((y-at)/scale)/scale + (1-w)*density((y-math.Log1p(Faster))/m.Unknown)/m.Unknown
+	return w*density((y-at)/scale)/scale + (1-w)*density((y-math.Log1p(Faster))/m.unknown(e))/m.unknown(e)
 }
 
 // Anything is the density of measured changes at y, whatever was predicted.

@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Verdict is the recommendation for a workload. Judge forms it once, on all rows; the
@@ -267,9 +268,11 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 	v.Advice = &a
 	said := fmt.Sprintf("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
 		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
-	if gib := float64(a.Memory) / (1 << 30); gib >= 0.005 || gib <= -0.005 && len(c.Memory.Lacks) == 0 {
-		more := map[bool]string{true: "more", false: "less"}[gib > 0]
-		said += fmt.Sprintf("; takes%s %.2f GiB %s memory on a rank", atLeast(c.Memory), math.Abs(gib), more)
+	switch {
+	case a.Memory >= leastMemory:
+		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), layout.Bytes(a.Memory))
+	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
+		said += fmt.Sprintf("; takes %s less memory on a rank", layout.Bytes(-a.Memory))
 	}
 	var changes []string
 	for _, other := range list {
@@ -292,6 +295,9 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 	v.say("%s", said)
 }
 
+// leastMemory is the difference from which memory is worth a word: GPUs have thousands of times as much.
+const leastMemory = 5 << 20
+
 // atLeast says that a difference of memory is a lower bound.
 func atLeast(m plan.Memory) string {
 	if len(m.Lacks) > 0 {
@@ -302,7 +308,7 @@ func atLeast(m plan.Memory) string {
 
 // And is the evidence of a comparison of two predictions.
 func (e Evidence) And(other Evidence) Evidence {
-	e.OtherKernels = e.OtherKernels || other.OtherKernels
+	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
 	e.Spread = math.Hypot(e.Spread, other.Spread)
 	e.Poor, e.Untested = max(e.Poor, other.Poor), max(e.Untested, other.Untested)
 	return e

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // noteUnknownCommunication adds a note about compute kernels with names as of
@@ -83,7 +84,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, sizeText(least), sizeText(most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, layout.Bytes(least), layout.Bytes(most))
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
@@ -157,14 +158,6 @@ func linksCarry(m *machine.Machine, c *workload.Collective, took trace.Time) int
 		return math.MaxInt64
 	}
 	return int64(float64(took) / 1e9 * rate / each)
-}
-
-// sizeText writes a size for a note.
-func sizeText(b int64) string {
-	if b >= 1<<30 {
-		return fmt.Sprintf("%.1f GiB", float64(b)/(1<<30))
-	}
-	return fmt.Sprintf("%.3g MiB", float64(b)/(1<<20))
 }
 
 func counted(n int, one, many string) string {

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -127,12 +128,12 @@ func tileOf(s string) string {
 	return tile
 }
 
-// Bytes writes a number of bytes with a binary prefix, exactly where it is a
-// whole number of them: "64 MiB", "1.50 MiB".
+// Bytes writes a number of bytes with a binary prefix, three significant digits of it unless it is
+// a whole number of them: "64 MiB", "1.50 MiB", "84.4 MiB", "-2 KiB".
 func Bytes(n int64) string {
 	v, unit := float64(n), "B"
 	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
-		if v < 1024 {
+		if max(v, -v) < 1024 {
 			break
 		}
 		v, unit = v/1024, u
@@ -140,5 +141,5 @@ func Bytes(n int64) string {
 	if v == float64(int64(v)) {
 		return fmt.Sprintf("%d %s", int64(v), unit)
 	}
-	return fmt.Sprintf("%.2f %s", v, unit)
+	return fmt.Sprintf("%.*f %s", 2-min(2, int(math.Log10(max(v, -v)))), v, unit)
 }
