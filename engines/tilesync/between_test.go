@@ -62,7 +62,7 @@ func TestTilesyncFuses(t *testing.T) {
 		if want -= 4 * saved; !plantest.Near(all, want) {
 			t.Errorf("%s: %.0f bytes, want %.0f", policy, all, want)
 		}
-		if base := enginetest.Outcome(t, w, m, "captured", nil); policy == "row" && got.Time >= base.Time-8_000 {
+		if base := enginetest.Outcome(t, w, m, "captured", nil); policy == "row" && got.Time >= base.Time-5_000 {
 			t.Errorf("%s: %d ns, captured %d", policy, got.Time, base.Time)
 		}
 	}

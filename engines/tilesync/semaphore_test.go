@@ -1,6 +1,7 @@
 package tilesync
 
 import (
+	"math"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -46,6 +47,38 @@ func TestConsumerWaits(t *testing.T) {
 	dot := newLink(pl, &w.Ops[1], &w.Ops[2], v) // by tiles: it holds one matrix
 	if lo, hi := dot.needs(7, 0, 1); dot.parts != 12 || dot.posts != 1 || lo != 0 || hi != 11 {
 		t.Errorf("projection: parts %d to %d of %d, %d posts", lo, hi, dot.parts, dot.posts)
+	}
+}
+
+// A GEMM whose loop can wait is another build and takes longer, unless memory bounds it. One that
+// waits before its loop is not (rule T10).
+func TestWaitsInLoop(t *testing.T) {
+	for _, c := range []struct {
+		op   int // of the chain
+		load float64
+		want float64
+	}{{2, 0.5, 1.059}, {2, 1, 1}, {1, 0.5, 1}} {
+		w, m := plantest.SelfAttention(256).Build(t), plantest.H200(t, 1)
+		op := &w.Ops[c.op]
+		op.Read, op.Write = c.load*m.GPU.Memory.Value*float64(op.DurAlone())/1e9, 0
+		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time := func(in *link) float64 {
+			k := synchronisedKernel(pl, &side{op: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": "row", "order": "row"})
+			sum := 0.0
+			for _, p := range k.Recipe(0, nil) {
+				if p.Op == program.Work {
+					sum += float64(p.Time)
+				}
+			}
+			return sum
+		}
+		in := newLink(pl, &w.Ops[c.op-1], op, plan.Values{"policy": "row", "order": "row"})
+		if got := time(in) / time(nil); math.Abs(got-c.want) > 0.001 {
+			t.Errorf("kernel %d at %.1f of the memory's rate: %.4f of the time of a build without waits, want %.3f", c.op, c.load, got, c.want)
+		}
 	}
 }
 

@@ -105,8 +105,12 @@ const Saturates = 0.7
 // that saturates the memory takes no longer than by the CUs that it loses.
 func MemoryDelay(load float64) float64 {
 	const excess = 1.3
-	return 1 + excess*max(0, min(1, (1-load)/(1-Saturates)))
+	return 1 + excess*Exposed(load)
 }
+
+// Exposed is how much of a longer latency of memory a kernel shows that uses a share load of the
+// memory's rate: all of it up to Saturates, nothing at the whole rate (rules I10 and T10).
+func Exposed(load float64) float64 { return max(0, min(1, (1-load)/(1-Saturates))) }
 
 // InChannels is the law without latency and without the link's limit.
 func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
