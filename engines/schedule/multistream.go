@@ -1,8 +1,8 @@
 package schedule
 
 import (
-	"fmt"
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
