@@ -42,7 +42,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		return Evidence{none: true}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.damage, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
+	for _, ask := range []func(){v.damage, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.shapes, v.split, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -51,7 +51,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 			ask()
 		}
 	}
-	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop, Rest: out.Changed.Rest, Copied: w.Captured < w.World && w.Run.Estimated == "", none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
+	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop || splitsBatches(out), Rest: out.Changed.Rest, Copied: w.Captured < w.World && w.Run.Estimated == "", none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
 	if out.Best > 0 {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
 	}
@@ -438,6 +438,29 @@ func (v *assessment) shapes() {
 		v.addCaveat(poor, "%s", of())
 	case worst > shapeFar:
 		v.addCaveat(noted, "%s", of())
+	}
+}
+
+// splitsBatches reports whether a schedule runs an iteration's batch in parts.
+func splitsBatches(out compare.Outcome) bool {
+	return out.Changed.Workload != nil && slices.ContainsFunc(out.Changed.Workload.Ops, func(op workload.Op) bool { return op.Batch > 0 })
+}
+
+// split: GEMMs of unknown size in parts of a batch (rule V24).
+func (v *assessment) split() {
+	if !splitsBatches(v.out) {
+		return
+	}
+	var unknown, all trace.Time
+	for i := range v.w.Ops {
+		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
+			if all += op.Dur(); op.Shape.Kind == workload.NoShape && kernel.HoldsWeights(op) {
+				unknown += op.Dur()
+			}
+		}
+	}
+	if 4*unknown > all {
+		v.addCaveat(poor, "%.0f %% of compute are GEMMs of unknown size: how long half a batch takes in them is a mean", 100*float64(unknown)/float64(max(1, all)))
 	}
 }
 

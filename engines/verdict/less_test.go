@@ -40,7 +40,7 @@ func TestLessInformation(t *testing.T) {
 			{"a rank", nil, "", "rank0.json.gz"},
 			{"companion files", nil, "", "rank*.json.gz"},
 		} {
-			for name, less := range chances(t, copied(t, from, c.drop, c.with, c.only)) {
+			for name, less := range chances(t, edited(t, from, c.drop, c.with, c.only)) {
 				all, ok := whole[name]
 				if !ok {
 					continue
@@ -88,8 +88,8 @@ func chances(t *testing.T, path string) map[string]Prediction {
 	return list
 }
 
-// copied is a copy of a folder with other text in its compressed files; only those that match.
-func copied(t *testing.T, from string, drop *regexp.Regexp, with, only string) string {
+// edited is a copy of a folder with other text in its compressed files; only those that match.
+func edited(t *testing.T, from string, drop *regexp.Regexp, with, only string) string {
 	t.Helper()
 	to := t.TempDir()
 	for _, pattern := range []string{"*", "*/*"} {

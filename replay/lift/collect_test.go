@@ -151,8 +151,22 @@ func TestCollect(t *testing.T) {
 				parts: map[byte]part{'C': {kind: trace.Collective}},
 			},
 			want: `all_gather: 0C 1C; arrive 1, depart 3; 0 bytes`,
-			notes: `1 collective without a name of the operation: guessed from the kernels before them
+			notes: `1 collective without a name of the operation: guessed from the kernels around them
 			        1 collective of unknown size`,
+		},
+		{
+			name: "of unknown operation in front of a norm on its stream, and of one on another",
+			d: drawing{
+				text: `0 7 | CCN  N |
+				       0 8 |    D   |
+				       1 7 | CCN  N |
+				       1 8 |    D   |`,
+				parts: map[byte]part{'C': {kind: trace.Collective}, 'D': {kind: trace.Collective}, 'N': {name: "Rmsnorm2dFwd"}},
+			},
+			want: `all_reduce: 0C 1C; arrive 1, depart 3; 0 bytes
+			       all_gather: 0D 1D; arrive 4, depart 5; 0 bytes`,
+			notes: `2 collectives without a name of the operation: guessed from the kernels around them
+			        2 collectives of unknown size`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	l.fill()
 	l.sources, l.flows = nil, nil // for the garbage collector
 	l.collect()
-	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels before them")
+	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
 	l.noteUnknownSizes()
 	pairs.Tokens(w)

@@ -32,8 +32,9 @@ func GuessOperations(w *workload.Workload) (n int) {
 // guessOperation guesses the operation of a collective that the trace does not name, as
 // RCCL's kernels without API records, from what ran before it: gradients are concatenated
 // before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
-// results are reduced everywhere, and anything else is a gather, as of parameters (rule
-// V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
+// results are reduced everywhere, as is what a norm behind it on its stream reads (tensor parallel
+// layers; parameters are gathered on a stream of their own), and anything else is a gather, as of
+// parameters (rule V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
 // of one that waits for it on another queue overlap by microseconds.
 func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	const few = 4
@@ -44,6 +45,17 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	}
 	if at, _ := f.sent(c); at >= 0 && f.classOf(&f.Ops[at]) == kernel.Matrix {
 		return trace.AllReduce
+	}
+	for _, behind := range f.Ops[c.ID+1:] {
+		if behind.Rank != c.Rank {
+			break
+		}
+		if behind.Queue == c.Queue {
+			if behind.Kind == trace.Compute && kernel.NameHas(behind.Name, "norm") {
+				return trace.AllReduce
+			}
+			break
+		}
 	}
 	return trace.AllGather
 }
