@@ -58,6 +58,8 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}}, class: none,
 	}
 	s.launches++
+	st.launch = id
+	s.runs(st, c, 1)
 	s.causes.launched(l, st)
 	if !k.Free {
 		l.need = k.Footprint.Need(&s.machine.GPU)
@@ -74,7 +76,6 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		l.owned, l.ticket = k.TilesOwned()
 		l.laneSet = s.gpus[st.gpu].takeLaneSet()
 	}
-	st.launch = id
 	if k.WGs == 0 {
 		s.begin(l)
 		s.end(id)
@@ -122,6 +123,7 @@ func (s *sim) begin(l *launch) {
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.kernelEnded(l)
+	s.runs(&s.streams[l.stream], l.command, -1)
 	if l.laneSet != none {
 		s.gpus[l.gpu].laneSets[l.laneSet] = false
 	}

@@ -43,7 +43,8 @@ type Options struct {
 	Tiles int
 	// Most bounds the number of spans. A run with more is recorded at the next lower level,
 	// down to Kernels, which has no bound. 0: no bound.
-	Most int
+	Most  int
+	apart *apart // nil: the first run (beside.go)
 	// MostWGs bounds the workgroups of the GPUs that are simulated: more are a TooManyError. 0: no bound.
 	MostWGs int
 }

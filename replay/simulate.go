@@ -60,7 +60,7 @@ type alarm = program.Time
 func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error) {
 	err := program.Check(&m, p)
 	if err != nil && o.Solo { // a kernel that fits on no CU may be one that needs none
-		p, o.Solo = p.Coarse(func(int) bool { return true }), false
+		p, o.Solo = p.Coarse(func(int) bool { return true }, nil), false
 		err = program.Check(&m, p)
 	}
 	if err != nil {
@@ -74,8 +74,13 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 	if s.err == nil {
 		s.err = s.deadlock()
 	}
+	if s.beside.wrong(s.err) {
+		o.apart = s.beside.next(s.err)
+		o.apart.fold = s.fold
+		return Simulate(m, p, o)
+	}
 	if s.err != nil && s.fold != nil && !errors.Is(s.err, ErrStopped) { // the error names GPUs
-		o.Unfolded = true
+		o.Unfolded, o.apart = true, nil
 		return Simulate(m, p, o)
 	}
 	if s.err != nil && !errors.Is(s.err, errTooMany) {
@@ -176,6 +181,7 @@ type sim struct {
 	program *program.Program // as simulated: the commands of GPUs that run
 	whole   *program.Program
 	fold    *fold // nil: every GPU runs
+	beside  beside
 	now     program.Time
 	events  *event.Queue
 	flows   flows
@@ -227,10 +233,12 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s.causes = newCauses(o)
 	s.groups = newGroups(&m.GPU)
 	s.gpus = make([]gpu, len(p.GPUs))
-	s.fold = s.findFold(o)
+	if s.fold = o.apart.symmetry(s); o.apart == nil { // else that of the earlier run
+		s.fold = s.findFold(o)
+	}
 	s.flows.fold = s.fold
 	if o.Solo {
-		s.program = p.Coarse(s.fold.runs)
+		s.coarsen(o.apart)
 		p = s.program
 	}
 	for g := range p.GPUs {

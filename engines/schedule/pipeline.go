@@ -45,6 +45,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}}
 	for rank := range s.items {
 		s.items[rank] = nil
+		s.computes = nil
 		for round, orders := range p.Orders {
 			pw.whole(rank, p.Head(round, rank))
 			pw.ends = nil

@@ -76,6 +76,7 @@ func (s *step) leaveOut(drop func(*item) bool) {
 			}
 		}
 		s.items[rank] = slices.DeleteFunc(s.items[rank], func(it *item) bool { return !it.again && drop(it) })
+		s.computes = nil
 	}
 	s.number()
 }

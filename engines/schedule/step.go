@@ -41,6 +41,13 @@ type step struct {
 	ahead     int64           // bytes of parameters gathered ahead
 	moved     map[int32]int32 // by copy in preps: its row
 	dropped   map[int32]bool  // ops that the schedule leaves out
+	computes  plan.Memo[queueOf, bool]
+}
+
+// A queueOf is a captured queue of a rank.
+type queueOf struct {
+	rank  int
+	queue int64
 }
 
 // An item is a kernel or copy of one rank at its place in the order of issue.
@@ -143,23 +150,19 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 // findAsync finds the collectives that ran alongside compute when captured: all of a stream
 // of which one did.
 func (s *step) findAsync() {
-	type stream struct {
-		rank  int
-		queue int64
-	}
-	async := map[stream]bool{}
+	async := map[queueOf]bool{}
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		if s.ranAlongside(c) {
 			for _, id := range c.Members {
-				async[stream{s.w.Ops[id].Rank, s.w.Ops[id].Queue}] = true
+				async[queueOf{s.w.Ops[id].Rank, s.w.Ops[id].Queue}] = true
 			}
 		}
 	}
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		s.async[row] = !s.knowsData(c) || slices.ContainsFunc(c.Members, func(id int32) bool {
-			return async[stream{s.w.Ops[id].Rank, s.w.Ops[id].Queue}]
+			return async[queueOf{s.w.Ops[id].Rank, s.w.Ops[id].Queue}]
 		})
 	}
 }
@@ -203,7 +206,9 @@ func (s *step) ranAlongside(c *workload.Collective) bool {
 
 // computesOn reports whether compute ran on an operation's stream.
 func (s *step) computesOn(op *workload.Op) bool {
-	return slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute })
+	return s.computes.Of(queueOf{op.Rank, op.Queue}, func() bool {
+		return slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute })
+	})
 }
 
 // computedDuring is the time of a collective's kernel during which its rank computed.

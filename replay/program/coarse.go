@@ -17,12 +17,13 @@ const maxClocks = 1 << 23
 // Nothing runs alongside a kernel if each launch and copy of the GPU's other streams ends
 // before it or starts behind it, as stream order and the flags that streams post and wait
 // for require. Flags that kernels post, or several streams, are taken to order nothing; no
-// flag is posted by both. A GPU with more than maxClocks commands times streams stays as it
+// flag is posted by both. Other kernels for which assume is true become one phase too, and say so
+// (Kernel.Assumed); nil: none. A GPU with more than maxClocks commands times streams stays as it
 // is: what is known of the order takes an entry for each command and stream.
 //
 //	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
 //	stream 20 |wait 1  |D post 2|
-func (p *Program) Coarse(of func(gpu int) bool) *Program {
+func (p *Program) Coarse(of func(gpu int) bool, assume func(gpu, stream, command int) bool) *Program {
 	posts := p.streamPosts(of)
 	coarse := *p
 	coarse.GPUs = slices.Clone(p.GPUs)
@@ -44,7 +45,7 @@ func (p *Program) Coarse(of func(gpu int) bool) *Program {
 		coarse.GPUs[g].Streams = slices.Clone(p.GPUs[g].Streams)
 		for s := range coarse.GPUs[g].Streams {
 			st := &coarse.GPUs[g].Streams[s]
-			st.Commands = o.coarse(s)
+			st.Commands = o.coarse(s, assume)
 		}
 	}
 	return &coarse
@@ -165,15 +166,20 @@ func (o *ordering) step(s int) bool {
 }
 
 // coarse is a stream's commands with the kernels that are alone as one phase.
-func (o *ordering) coarse(s int) []Command {
+func (o *ordering) coarse(s int, assume func(gpu, stream, command int) bool) []Command {
 	commands := slices.Clone(o.streams[s].Commands)
 	next := make([]int, len(o.streams)) // by stream: first launch or copy that may end behind the last one looked at
 	for i := range commands {
 		k := commands[i].Kernel
-		if commands[i].Op != Launch || k == nil || k.Kind != trace.Compute || k.Free || k.Solo.Time <= 0 || !o.alone(s, i, next) {
+		if commands[i].Op != Launch || k == nil || k.Kind != trace.Compute || k.Free || k.Solo.Time <= 0 {
+			continue
+		}
+		assumed := !o.alone(s, i, next)
+		if assumed && (assume == nil || !assume(o.gpu, s, i)) {
 			continue
 		}
 		solo := *k
+		solo.Assumed = assumed
 		solo.WGs, solo.Tiles, solo.Owned, solo.Cluster, solo.Free, solo.Merged = 1, 0, 0, 0, true, true
 		solo.Prologue, solo.Epilogue = nil, nil
 		solo.Recipe, solo.Each = nil, []Phase{k.Solo}
