@@ -200,7 +200,11 @@ func (l *lifter) copyMissing() {
 	switch {
 	case len(missing) == 0:
 	case l.Captured == 1:
-		l.note("rank %d of %d captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw", first, l.World)
+		waits := ""
+		if l.communicates() {
+			waits = "; its collectives' times include waiting for ranks that nobody saw"
+		}
+		l.note("rank %d of %d captured: replayed as if all ranks were alike%s", first, l.World, waits)
 	default:
 		l.note("%d of %d ranks captured: the others are copies of these (rank %d of rank %d, for one)",
 			l.Captured, l.World, missing[0], l.ids[l.Rows[missing[0]]])
