@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // maxWorld is more ranks than one job has had.
@@ -95,7 +96,11 @@ func (l *lifter) place(ops []int) error {
 		l.World = max(l.World, r.World, r.ID+1)
 	}
 	if l.World == 1 && l.opt.World == 0 && l.communicates() {
-		l.guessWorld(ranks[0].NodeGPUs, ops[0])
+		if l.World = max(1, l.ranksInNames()); l.World > 1 {
+			l.note("the trace does not say which ranks its collectives join: taken as %d ranks, for which a kernel is compiled, as its name says", l.World)
+		} else {
+			l.guessWorld(ranks[0].NodeGPUs, ops[0])
+		}
 	}
 	if l.opt.World > 0 {
 		if l.opt.World < len(ranks) {
@@ -154,6 +159,14 @@ func (l *lifter) guessWorld(gpus, ops int) {
 		why = ", fewer than its GPUs for a replay in reasonable time"
 	}
 	l.note("the trace does not say which ranks its collectives join: taken as %d ranks of its node of %d GPUs%s", l.World, gpus, why)
+}
+
+// ranksInNames is the number of ranks for which a kernel is compiled, as its name says; 0: no name says.
+func (l *lifter) ranksInNames() (most int) {
+	for _, name := range l.Run.Names {
+		most = max(most, names.RanksInKernel(name))
+	}
+	return most
 }
 
 // communicates reports whether any captured rank runs collectives.
