@@ -43,10 +43,11 @@ func sourceOf(w *workload.Workload, phases bool) source {
 	}
 	s.rocm = s.rocm || ends(".db", ".rpd", ".csv")
 	s.nsys = ends(".sqlite", ".sqlite3")
+	s.kineto = ends(".trace.json")
 	for i := 0; i < len(w.Run.Spans) && ends(".json") && !s.kineto; i++ { // rocprof's have calls of HIP, but no operators
 		if sp := w.Run.Spans[i]; sp.Kind == trace.HostCall || sp.Kind == trace.Launch {
 			name := w.Run.NameOf(sp)
-			s.kineto = strings.Contains(name, "::") || strings.HasPrefix(name, "cu")
+			s.kineto = strings.Contains(name, "::") || strings.HasPrefix(name, "cu") || name == "record_param_comms"
 			s.rocm = s.rocm || strings.HasPrefix(name, "hip")
 		}
 	}

@@ -31,11 +31,13 @@ func (v *Inspection) printCollectives() {
 	all := v.summary.Collectives
 	several := slices.ContainsFunc(all, func(c summary.CollectiveSummary) bool { return c.Group != all[0].Group })
 	columns := []string{"operation", "size", "group", "ranks", "count", "transfer", "algbw", "busbw", "of links", "waiting", "kernel"}
-	alike := false // rows that differ in their kernels or their channels only
-	seen := map[string]bool{}
+	alike, kernels := false, false // rows differ in their channels, or kernels, only
+	seen := map[string]string{}
 	for _, c := range all {
 		key := fmt.Sprint(c.Op, sizesOf(c), c.Group, c.Ranks)
-		alike, seen[key] = alike || seen[key], true
+		kernel, found := seen[key]
+		alike, kernels = alike || found, kernels || found && kernel != c.Kernel
+		seen[key] = c.Kernel
 	}
 	if alike || v.All {
 		columns = append(columns, "channels")
@@ -49,7 +51,7 @@ func (v *Inspection) printCollectives() {
 		if several {
 			group = words.Shorten(c.Group, 14)
 		}
-		if alike {
+		if kernels {
 			kernel = words.Middle(layout.ShortName(c.Kernel), 22)
 		}
 		algorithm, bus, links, waiting := "", "", "", ""
