@@ -45,7 +45,7 @@ func TestTimesAddUp(t *testing.T) {
 func addUp(t *testing.T, w *workload.Workload, out compare.Outcome) {
 	near := func(a, b trace.Time, by float64) bool { return math.Abs(float64(a-b)) <= by*float64(max(b, 1000)) }
 	c := plan.StepsOf(w, out.Result.Run)
-	whole := overlap.Measure(out.Result.Run)
+	whole := overlap.Collect(out.Result.Run).Metrics()
 	n := trace.Time(max(1, workload.Iterations(w)))
 	for rank, x := range c.Times(overlap.Collect(out.Result.Run), out.Time) {
 		if least := min(x.Compute, x.Transfer, x.Waiting, x.Copies, x.Idle, x.Hidden); !near(x.Total(), out.Time, 0.001) || least < 0 {

@@ -99,7 +99,7 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 		return outcomes[slices.IndexFunc(outcomes, func(o compare.Outcome) bool { return o.Strategy.Name == name })]
 	}
 	if serial := of("bulk"); serial.Result != nil {
-		for rank, r := range overlap.Measure(serial.Result.Run).Ranks {
+		for rank, r := range overlap.Collect(serial.Result.Run).Metrics().Ranks {
 			if r.Overlapped > 0 {
 				t.Errorf("bulk: %d ns of communication alongside compute on rank %d", r.Overlapped, rank)
 			}

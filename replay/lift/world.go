@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // maxWorld is more ranks than one job has had.
@@ -95,7 +96,11 @@ func (l *lifter) place(ops []int) error {
 		l.World = max(l.World, r.World, r.ID+1)
 	}
 	if l.World == 1 && l.opt.World == 0 && l.communicates() {
-		l.guessWorld(ranks[0].NodeGPUs, ops[0])
+		if l.World = max(1, l.ranksInNames()); l.World > 1 {
+			l.note("the trace does not say which ranks its collectives join: taken as %d ranks, for which a kernel is compiled, as its name says", l.World)
+		} else {
+			l.guessWorld(ranks[0].NodeGPUs, ops[0])
+		}
 	}
 	if l.opt.World > 0 {
 		if l.opt.World < len(ranks) {
@@ -156,6 +161,14 @@ func (l *lifter) guessWorld(gpus, ops int) {
 	l.note("the trace does not say which ranks its collectives join: taken as %d ranks of its node of %d GPUs%s", l.World, gpus, why)
 }
 
+// ranksInNames is the number of ranks for which a kernel is compiled, as its name says; 0: no name says.
+func (l *lifter) ranksInNames() (most int) {
+	for _, name := range l.Run.Names {
+		most = max(most, names.RanksInKernel(name))
+	}
+	return most
+}
+
 // communicates reports whether any captured rank runs collectives.
 func (l *lifter) communicates() bool {
 	return slices.ContainsFunc(l.Run.Spans, func(s trace.Span) bool { return s.Kind == trace.Collective })
@@ -200,7 +213,11 @@ func (l *lifter) copyMissing() {
 	switch {
 	case len(missing) == 0:
 	case l.Captured == 1:
-		l.note("rank %d of %d captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw", first, l.World)
+		waits := ""
+		if l.communicates() {
+			waits = "; its collectives' times include waiting for ranks that nobody saw"
+		}
+		l.note("rank %d of %d captured: replayed as if all ranks were alike%s", first, l.World, waits)
 	default:
 		l.note("%d of %d ranks captured: the others are copies of these (rank %d of rank %d, for one)",
 			l.Captured, l.World, missing[0], l.ids[l.Rows[missing[0]]])

@@ -37,6 +37,11 @@ func TestWorld(t *testing.T) {
 			notes:  `rank 0 of 8 captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw`,
 		},
 		{
+			name: "one rank of eight, without collectives", text: `0 7 | AAAA |`, ranks: of8(0),
+			rows:  "0 0* 0* 0* 0* 0* 0* 0*",
+			notes: `rank 0 of 8 captured: replayed as if all ranks were alike`,
+		},
+		{
 			name: "rank 5 of eight, groups of two neighbours", text: one, ranks: of8(5),
 			groups: []trace.Group{{Name: "tp", Ranks: []int{4, 5}, Size: 2}},
 			rows:   "0* 0* 0* 0* 0* 0 0* 0*",

@@ -66,6 +66,7 @@ type CollectiveSummary struct {
 	Group      string     `json:"group"`
 	Ranks      int        `json:"ranks"`
 	Channels   int        `json:"channels"`
+	Kernel     string     `json:"kernel"`            // of the first
 	Guessed    bool       `json:"guessed,omitempty"` // operation or size
 	Count      int        `json:"count"`
 	Paired     int        `json:"paired"`      // of these, in a pair with a kernel
@@ -253,7 +254,7 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 		var algorithm, bus []float64
 		var waited, stayed trace.Time
 		for _, c := range *alike.of[k] {
-			r.Evidence = cmp.Or(r.Evidence, c.Evidence)
+			r.Evidence, r.Kernel = cmp.Or(r.Evidence, c.Evidence), cmp.Or(r.Kernel, w.Ops[c.Members[0]].Name)
 			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
 			transfers, skews = append(transfers, c.Transfer()), append(skews, c.Arrive-w.StartOf(c))
 			if seconds := float64(c.Transfer()) / 1e9; seconds > 0 && c.Op != trace.UnknownOp {

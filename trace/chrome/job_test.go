@@ -36,7 +36,7 @@ func BenchmarkEightRanks(b *testing.B) {
 			b.Fatal(err)
 		}
 		spans = len(run.Spans)
-		if m := overlap.Measure(run); len(m.Ranks) != ranks {
+		if m := overlap.Collect(run).Metrics(); len(m.Ranks) != ranks {
 			b.Fatalf("metrics of %d ranks", len(m.Ranks))
 		}
 		b.StopTimer()

@@ -3,7 +3,9 @@
 package names
 
 import (
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -169,6 +171,20 @@ func KernelOp(kernel string) trace.CollectiveOp {
 		return c.op
 	}
 	return CollectiveOpIn(kernelWord(kernel))
+}
+
+// writtenFor finds the number of ranks among the template arguments of kernels that are compiled for it.
+var writtenFor = regexp.MustCompile(`\b(?:cross_device_reduce_\w+<[\w:]+, |deep_ep::intranode::(?:dispatch|cached_notify_\w+|notify_dispatch|barrier)<|deep_ep::intranode::combine<\w+, )(?:\(int\))?(\d{1,2})\b`)
+
+// RanksInKernel is the number of ranks that a communication kernel is compiled for, by its name with
+// its template arguments; 0: the name does not say. Sources: the rows of communicationKernels.
+func RanksInKernel(kernel string) int {
+	m := writtenFor.FindStringSubmatch(kernel)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	return n
 }
 
 // Shots are how an all-reduce kernel works that is no ring or tree of the library.

@@ -162,3 +162,22 @@ func TestShots(t *testing.T) {
 		}
 	}
 }
+
+func TestRanksInKernel(t *testing.T) {
+	for name, want := range map[string]int{
+		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*, vllm::RankSignals)":     4,
+		"void sglang::cross_device_reduce_2stage<__hip_bfloat16, 8>(sglang::RankData*)":                   8,
+		"void aiter::cross_device_reduce_1stage_naive<c10::BFloat16, 8, true>(aiter::RankData*)":          8,
+		"void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)":                                          8,
+		"void deep_ep::intranode::combine<__nv_bfloat16, 4, 768, 4096>(__nv_bfloat16*)":                   4,
+		"void deep_ep::intranode::cached_notify_combine<(int)2>(void**)":                                  2,
+		"void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)":                                  0,
+		"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)":                               0,
+		"void rcclGenericKernel<2, false>(ncclDevKernelArgsStorage<4096ul>)":                              0,
+		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>()": 0,
+	} {
+		if got := names.RanksInKernel(name); got != want {
+			t.Errorf("%s: %d, want %d", name, got, want)
+		}
+	}
+}

@@ -8,11 +8,12 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Demangle returns the C++ name of a mangled one, without parameters; other names as they are.
+// Demangle returns the C++ name of a mangled one, without parameters; other names as they are, with
+// an anonymous namespace as CUPTI writes it (Nsight Systems: <unnamed>).
 func Demangle(name string) string {
 	const most = 16 // power of two of the result's bytes
 	if !strings.HasPrefix(name, "_Z") {
-		return name
+		return strings.ReplaceAll(name, "<unnamed>::", "(anonymous namespace)::")
 	}
 	plain, err := demangle.ToString(name, demangle.NoParams, demangle.NoClones, demangle.NoEnclosingParams, demangle.MaxLength(most))
 	if err != nil {

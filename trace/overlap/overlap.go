@@ -67,7 +67,7 @@ func breakDown(sets *[trace.NumClasses]set, transfers set, first, last trace.Tim
 	return b
 }
 
-// Metrics is all that Measure finds.
+// Metrics is all that is measured of a run.
 type Metrics struct {
 	Ranks        []Rank       `json:"ranks"`       // one a row of Run.Ranks
 	Collectives  []Collective `json:"collectives"` // by arrival of the first member
@@ -92,17 +92,14 @@ func Sum(ranks []Rank) Breakdown {
 	return b
 }
 
-// Measure computes the metrics of a run. Its time grows with the number of
-// spans, and with n log n of the device work.
-func Measure(run *trace.Run) Metrics { return Collect(run).Metrics() }
-
 // A Work is the device work of a run by rank: collected once, it answers several questions.
 type Work struct {
 	run   *trace.Run
 	ranks []rankWork
 }
 
-// Metrics are all metrics of the run.
+// Metrics are all metrics of the run. Their time grows with the number of
+// spans, and with n log n of the device work.
 func (w Work) Metrics() Metrics {
 	return Metrics{Ranks: w.Ranks(), Collectives: collectives(w.run), Kernels: kernels(w.run, w.ranks), CriticalPath: criticalPath(w.run, w.ranks)}
 }

@@ -71,7 +71,7 @@ type record struct {
 	grid, workgroup                      [3]int64 // work-items
 	kernel                               int64
 	agent, source, to, bytes             int64
-	queue, sourceQueue, event            int64 // of a barrier
+	sourceQueue, event                   int64 // of a barrier
 }
 
 func (j *resultsReader) readProcess() {
@@ -252,7 +252,7 @@ func (j *resultsReader) records(kind string) {
 	for j.s.array(); j.s.more(); {
 		at := j.s.at()
 		var r record
-		j.record(&r)
+		j.record(&r, false)
 		if j.s.err != nil {
 			return
 		}
@@ -268,7 +268,8 @@ func (j *resultsReader) records(kind string) {
 	}
 }
 
-func (j *resultsReader) record(r *record) {
+// record reads the members of a record, and of the one within it that describes a dispatch.
+func (j *resultsReader) record(r *record, within bool) {
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
 		case "kind":
@@ -286,7 +287,19 @@ func (j *resultsReader) record(r *record) {
 		case "stream_id":
 			r.dispatch.Kernel.Stream = j.s.handle()
 		case "dispatch_info":
-			j.dispatch(r)
+			if within {
+				j.s.skip()
+			} else {
+				j.record(r, true)
+			}
+		case "kernel_id":
+			r.kernel = j.s.number()
+		case "group_segment_size":
+			r.dispatch.Kernel.Shared = assemble.Narrow(j.s.number())
+		case "workgroup_size":
+			r.workgroup = j.s.axes()
+		case "grid_size":
+			r.grid = j.s.axes()
 		case "agent_id":
 			r.agent = j.s.handle()
 		case "src_agent_id":
@@ -296,32 +309,11 @@ func (j *resultsReader) record(r *record) {
 		case "bytes":
 			r.bytes = j.s.number()
 		case "queue_id":
-			r.queue = j.s.handle()
+			r.dispatch.Queue = j.s.handle()
 		case "source_queue_id":
 			r.sourceQueue = j.s.handle()
 		case "hip_event_handle":
 			r.event = j.s.number()
-		default:
-			j.s.skip()
-		}
-	}
-}
-
-func (j *resultsReader) dispatch(r *record) {
-	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
-		case "agent_id":
-			r.agent = j.s.handle()
-		case "queue_id":
-			r.dispatch.Queue = j.s.handle()
-		case "kernel_id":
-			r.kernel = j.s.number()
-		case "group_segment_size":
-			r.dispatch.Kernel.Shared = assemble.Narrow(j.s.number())
-		case "workgroup_size":
-			r.workgroup = j.s.axes()
-		case "grid_size":
-			r.grid = j.s.axes()
 		default:
 			j.s.skip()
 		}
@@ -350,7 +342,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		c.Dir = j.Between(c.From, c.To)
 		good = j.AddCopy(j.process, &c)
 	case "hip_event":
-		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.queue, r.sourceQueue, r.dispatch.Kernel.Stream, r.event, r.correlation, start, max(start, end)})
+		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Kernel.Stream, r.event, r.correlation, start, max(start, end)})
 		return true
 	case "memory_allocation", "scratch_memory":
 		good = j.AddRange(j.process, 0, start, end)

@@ -191,7 +191,7 @@ func TestSumsAreExact(t *testing.T) {
 			exposed += s.Value[valueExposed]
 			idle += s.Value[valueIdle]
 		}
-		m := overlap.Measure(run)
+		m := overlap.Collect(run).Metrics()
 		if sum := overlap.Sum(m.Ranks); exposed != int64(sum.Exposed) || idle != int64(sum.Idle) {
 			t.Errorf("exposed adds up to %d ns and idle to %d, the breakdown has %d and %d", exposed, idle, sum.Exposed, sum.Idle)
 		}

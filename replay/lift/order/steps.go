@@ -109,26 +109,26 @@ func (r *Rank) assignSteps() {
 	for i := range r.Ops {
 		op := &r.Ops[i]
 		if op.Issued != trace.Infinity {
-			op.Step = stepAt(host, op.Issued)
+			op.Step = stepAt(host, op.Issued, 0)
 		}
 		if op.Step < 0 {
-			op.Step = stepAt(device, op.Start)
+			op.Step = stepAt(device, op.Start, 0)
 		}
 		if op.Step < 0 && op.Issued == trace.Infinity && device == nil {
-			op.Step = stepAt(host, op.Start)
+			op.Step = stepAt(host, op.Start, trace.Infinity) // the device works behind the host
 		}
 	}
 }
 
-// stepAt is the step of the last mark to start by t, if it has not ended; else -1.
-func stepAt(marks []mark, t trace.Time) int32 {
+// stepAt is the step of the last mark to start by t, if it has not ended for longer than behind; else -1.
+func stepAt(marks []mark, t, behind trace.Time) int32 {
 	i, _ := slices.BinarySearchFunc(marks, t, func(m mark, t trace.Time) int {
 		if m.start <= t {
 			return -1
 		}
 		return 1
 	})
-	if i == 0 || marks[i-1].end < t {
+	if i == 0 || t-marks[i-1].end > behind {
 		return -1
 	}
 	return marks[i-1].step

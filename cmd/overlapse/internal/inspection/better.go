@@ -27,6 +27,9 @@ const leastShare = 0.01
 // withoutGraph is how kernels of graphs get what a profile of the same step says of them.
 const withoutGraph = "a profile of the capture, or of the same step without a graph, in a folder capture_traces beside the trace"
 
+// ofSGLang is how SGLang profiles the capture or runs without graphs.
+const ofSGLang = "SGLang: SGLANG_GRAPH_BATCH_CAPTURE=1 and --enable-profile-cuda-graph write a folder graph_capture_profile to put beside the trace; or a profile with --disable-cuda-graph in a folder capture_traces there"
+
 // A source is what captured a trace.
 type source struct{ kineto, rocm, nsys, serving, vllm, sglang, graphs bool }
 
@@ -40,7 +43,14 @@ func sourceOf(w *workload.Workload, phases bool) source {
 	}
 	s.rocm = s.rocm || ends(".db", ".rpd", ".csv")
 	s.nsys = ends(".sqlite", ".sqlite3")
-	s.kineto = ends(".json") && slices.ContainsFunc(w.Run.Spans, func(s trace.Span) bool { return s.Kind == trace.HostCall })
+	s.kineto = ends(".trace.json")
+	for i := 0; i < len(w.Run.Spans) && ends(".json") && !s.kineto; i++ { // rocprof's have calls of HIP, but no operators
+		if sp := w.Run.Spans[i]; sp.Kind == trace.HostCall || sp.Kind == trace.Launch {
+			name := w.Run.NameOf(sp)
+			s.kineto = strings.Contains(name, "::") || strings.HasPrefix(name, "cu") || name == "record_param_comms"
+			s.rocm = s.rocm || strings.HasPrefix(name, "hip")
+		}
+	}
 	for _, name := range w.Run.Names {
 		s.graphs = s.graphs || strings.HasSuffix(name, "GraphLaunch")
 	}
@@ -74,7 +84,7 @@ func (v *Inspection) Improvements() []Improvement {
 	}
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
 	s := sourceOf(w, v.steps.Phases() != nil)
-	var whole, guessed, shapeless, inGraphs, sizeless, all trace.Time
+	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {
 		c, ok := classes[name]
@@ -105,7 +115,9 @@ func (v *Inspection) Improvements() []Improvement {
 			}
 		}
 		if c := op.Collective; c >= 0 && !w.Collectives[c].Part && w.Collectives[c].Op != trace.Barrier && (w.Collectives[c].Bytes == 0 || w.Collectives[c].Guessed) {
-			sizeless += op.Dur()
+			if sizeless += op.Dur(); op.Graph {
+				sizelessInGraphs += op.Dur()
+			}
 		}
 	}
 	work := func(part trace.Time) float64 { return float64(part) / float64(max(1, all)) }
@@ -133,7 +145,7 @@ func (v *Inspection) Improvements() []Improvement {
 		case s.rocm && !s.kineto:
 			do = "rocprofv3 --output-directory trace/rank%env{RANK}% on every rank"
 		}
-		add(of(sum.Transfer), fmt.Sprintf("%d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), "transfer and waiting, %s of the time, cannot be told apart", do)
+		add(of(sum.Transfer), fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), "transfer and waiting, %s of the time, cannot be told apart", do)
 	}
 	if s.kineto && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
@@ -146,27 +158,27 @@ func (v *Inspection) Improvements() []Improvement {
 	if captured {
 		shapeless, inGraphs = shapeless-inGraphs, 0 // no profile has them
 	}
-	if s.graphs && inGraphs > shapeless/2 {
-		do := withoutGraph
-		switch {
-		case s.vllm:
-			do += "; vLLM: --enforce-eager"
-		case s.sglang:
-			do += "; SGLang: --disable-cuda-graph"
-		}
-		add(work(shapeless), "sizes of GEMMs in graphs", "%s of the work are GEMMs of unknown size, which cannot be split or fused", do)
-	} else {
-		add(work(shapeless), "sizes of GEMMs", "%s of the work are GEMMs of unknown size, which cannot be split or fused",
-			s.profiler("record_shapes=True", `, "torch_profiler_record_shapes": true`, `, "record_shapes": true`))
+	ofGraphs := withoutGraph
+	switch {
+	case s.vllm:
+		ofGraphs += "; vLLM: --enforce-eager"
+	case s.sglang:
+		ofGraphs = ofSGLang
 	}
 	sizes := s.profiler("record_shapes=True", `, "torch_profiler_record_shapes": true`, `, "record_shapes": true`)
+	const gemms = "%s of the work are GEMMs of unknown size, which cannot be split or fused"
+	if s.graphs && inGraphs > shapeless/2 {
+		add(work(shapeless), "sizes of GEMMs in graphs", gemms, ofGraphs)
+	} else {
+		add(work(shapeless), "sizes of GEMMs", gemms, sizes)
+	}
 	switch {
 	case s.rocm && !s.kineto:
-		sizes = "rocprofv3 --rccl-trace --output-format json"
+		sizes = "rocprofv3 --rccl-trace --output-format rocpd"
 	case s.nsys:
 		sizes = "nsys profile -t cuda,nvtx, and nsys export --type sqlite --include-json true"
-	case s.graphs && slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Collective >= 0 && op.Graph }):
-		sizes = withoutGraph
+	case s.graphs && sizelessInGraphs > sizeless/2:
+		sizes = ofGraphs
 	}
 	add(work(sizeless), "sizes of collectives", "%s of the work are collectives of unknown size: their bandwidth is not known, and in chunks they are estimated", sizes)
 	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Issued != trace.Infinity }) {

@@ -59,13 +59,14 @@ func TestImprovements(t *testing.T) {
 		never                        string
 	}{
 		{"plain script", "rank0.json", "aten::mm", "cudaLaunchKernel", 4, two, []string{
-			"what operators read and write: overlapse.handler", "sizes of GEMMs: torch.profiler.profile(record_shapes=True)", "1 of 2 ranks: rank{rank}.json.gz",
+			"what operators read and write: overlapse.handler", "sizes of GEMMs: torch.profiler.profile(record_shapes=True)", "the other 1 of 2 ranks: rank{rank}.json.gz",
 		}, "steps"},
 		{"one step", "rank0.json", "aten::mm", "cudaLaunchKernel", 1, two, []string{"further steps: active=3"}, ""},
-		{"vLLM", "rank0.json.gz", "vllm::unified_attention", "cudaLaunchKernel", 4, two, []string{`sizes of GEMMs: vLLM: --profiler-config`, "1 of 2 ranks: copy all of one capture"}, "ExecutionTrace"},
-		{"SGLang in graphs", "rank0.json", "sgl_kernel::gemm", "cudaGraphLaunch", 4, none, []string{"sizes of GEMMs in graphs: SGLang: --disable-cuda-graph", "sizes of collectives: capture_traces"}, "ExecutionTrace"},
+		{"vLLM", "rank0.json.gz", "vllm::unified_attention", "cudaLaunchKernel", 4, two, []string{`sizes of GEMMs: vLLM: --profiler-config`, "the other 1 of 2 ranks: copy all of one capture"}, "ExecutionTrace"},
+		{"SGLang in graphs", "rank0.json", "sgl_kernel::gemm", "cudaGraphLaunch", 4, none, []string{"sizes of GEMMs in graphs: --disable-cuda-graph", "sizes of collectives: graph_capture_profile"}, "ExecutionTrace"},
 		{"no host calls", "rank0.json", "", "", 4, two, []string{"the host's calls: ProfilerActivity.CPU"}, ""},
 		{"rocprofv3", "rank0_results.db", "", "", 4, none, []string{"the host's calls: rocprofv3 --hip-trace", "sizes of collectives: rocprofv3 --rccl-trace"}, "ExecutionTrace"},
+		{"rocprof's JSON", "results.json", "", "hipLaunchKernel", 4, none, []string{"sizes of collectives: rocprofv3 --rccl-trace"}, "ExecutionTrace"},
 		{"Nsight", "rank0.sqlite", "", "", 1, none, []string{"sizes of collectives: nsys profile -t cuda,nvtx", "further steps: nvtx.range_push"}, "ExecutionTrace"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

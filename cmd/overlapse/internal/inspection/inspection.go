@@ -154,7 +154,9 @@ func (v *Inspection) printAnswer() {
 		title += " · " + took
 	}
 	v.Say(title)
-	if len(v.workload.Ops) == 0 {
+	if lost := v.workload.Damage.Skipped; len(v.workload.Ops) == 0 && lost > 0 {
+		v.Labelled("bound by", fmt.Sprintf("unknown: none of the %d kernels and copies of the trace could be read", lost))
+	} else if len(v.workload.Ops) == 0 {
 		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
 	} else {
 		v.Labelled("bound by", v.boundText())

@@ -30,15 +30,29 @@ func (v *Inspection) printCollectives() {
 	title += ")"
 	all := v.summary.Collectives
 	several := slices.ContainsFunc(all, func(c summary.CollectiveSummary) bool { return c.Group != all[0].Group })
-	columns := []string{"operation", "size", "group", "ranks", "count", "transfer", "algbw", "busbw", "of links", "waiting"}
+	columns := []string{"operation", "size", "group", "ranks", "count", "transfer", "algbw", "busbw", "of links", "waiting", "kernel"}
+	alike, kernels := false, false // rows differ in their channels, or kernels, only
+	seen := map[string]string{}
+	for _, c := range all {
+		key := fmt.Sprint(c.Op, sizesOf(c), c.Group, c.Ranks)
+		kernel, found := seen[key]
+		alike, kernels = alike || found, kernels || found && kernel != c.Kernel
+		seen[key] = c.Kernel
+	}
+	if alike || v.All {
+		columns = append(columns, "channels")
+	}
 	if v.All {
-		columns = append(columns, "channels", "matched by")
+		columns = append(columns, "matched by")
 	}
 	t := console.Table{Title: title, Columns: columns, Top: v.Top}
 	for _, c := range all {
-		group := ""
+		group, kernel := "", ""
 		if several {
 			group = words.Shorten(c.Group, 14)
+		}
+		if kernels {
+			kernel = words.Middle(layout.ShortName(c.Kernel), 22)
 		}
 		algorithm, bus, links, waiting := "", "", "", ""
 		if c.Bus > 0 && !c.Guessed {
@@ -50,7 +64,7 @@ func (v *Inspection) printCollectives() {
 		if !v.blind() && c.Ranks > 1 {
 			waiting = fmt.Sprintf("%.0f %%", 100*c.Waiting)
 		}
-		t.Add(c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, c.Channels, c.Evidence)
+		t.Add(c.Op, sizesOf(c), group, c.Ranks, c.Count, c.TransferNs, algorithm, bus, links, waiting, kernel, known(int64(c.Channels)), c.Evidence)
 	}
 	v.Show(&t)
 }
