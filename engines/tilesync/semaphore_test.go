@@ -82,6 +82,24 @@ func TestWaitsInLoop(t *testing.T) {
 	}
 }
 
+// A GEMM in parts along K is spread anew over the slots, or keeps its parts (rule T6).
+func TestKeptSplits(t *testing.T) {
+	w := plantest.Mlp512.Build(t)
+	op := &w.Ops[0]
+	op.Tiling.WGs *= 2
+	pl, err := plan.NewPlanner(w, plantest.H200(t, plantest.Mlp512.Ranks), plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op = &pl.Workload.Ops[0]
+	if k := splitAlongK(pl, op, true); len(k) != 1 || k[0].WGs != op.Tiling.WGs {
+		t.Errorf("kept: %d kernels, want one of %d workgroups", len(k), op.Tiling.WGs)
+	}
+	if k := splitAlongK(pl, op, false); len(k) != 1 || k[0].WGs >= op.Tiling.WGs {
+		t.Errorf("spread: %d kernels, want one of fewer than %d workgroups", len(k), op.Tiling.WGs)
+	}
+}
+
 func TestSemaphores(t *testing.T) {
 	square := func(m, n, k int64) workload.Shape {
 		return workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k}

@@ -12,14 +12,14 @@ import (
 
 // streamK writes the GEMMs of a chain in sequence, each as two kernels: the tiles of full
 // waves, and the remaining tiles, of whose loops over K each slot computes an equal part
-// (rule T6).
-func streamK(r *plan.Rank, p *plan.Pair) {
+// (rule T6). kept: a GEMM whose tiles are in parts along K stays as it is.
+func streamK(r *plan.Rank, p *plan.Pair, kept bool) {
 	sides, l := sides(r, p), r.Planner.Machine.Launch
 	s := sides[0].on
 	r.BeginPair(p)
 	for _, x := range sides {
 		gap := r.WriteFills(s, x.fills, r.WaitUntilReady(s, x.op, x.after, x.within...))
-		for i, k := range splitAlongK(r.Planner, x.op) {
+		for i, k := range splitAlongK(r.Planner, x.op, kept) {
 			if i > 0 {
 				s.Wait(r.HostIssued, r.Issue(l.Host.Value, x.op.Name), "host")
 				gap = plan.Duration(l.Gap.Value)
@@ -40,9 +40,12 @@ const partialBytes = 4
 
 // splitAlongK returns a GEMM's full waves, and its remaining tiles distributed over all
 // slots (rule T6).
-func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
+func splitAlongK(pl *plan.Planner, op *workload.Op, kept bool) []*program.Kernel {
 	c, _ := plan.CoverOf(op, false)
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
+	if kept && c.Splits > 1 {
+		return []*program.Kernel{pl.KernelOf(op, g)}
+	}
 	slots := g.WGs // persistent workgroups, one tile at a time
 	if g.Tiles == 0 {
 		slots = int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)

@@ -43,6 +43,7 @@ var Strategy = plan.Strategy{
 		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles", Ways: cuSync("the order of tiles is a template argument"), Work: "the order of tiles in both kernels"},
 		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter", Ways: cuSync("the default; without +T"), Work: "a counter in both kernels"},
 		{Name: "fuse", Default: "on", Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on"}, Ways: cuSync("its semaphores between GEMMs with nothing between them"), Work: "semaphores in those GEMMs alone"},
+		{Name: "splits", Default: "spread", Choices: []string{"spread", "kept"}, For: "policy=streamk", Doc: "streamk: GEMMs in parts along K are spread like others, or keep their parts, as with CUTLASS' factor", Work: "the factor of those GEMMs"},
 		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
 	},
 	Inside: true, Rebuilds: true,
@@ -85,7 +86,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	leaveBeside(pl)
 	if v["policy"] == "streamk" {
-		return streamK, nil
+		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v["splits"] == "kept") }, nil
 	}
 	alone := sync.OnceValue(pl.OnlyPairs)
 	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v, alone) }, nil
