@@ -87,7 +87,7 @@ type link struct {
 }
 
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
-	c, _ := plan.CoverOf(from, v["order"] == "column")
+	c, _ := plan.CoverOf(from)
 	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
 	if l.cover.Stride = s.stride; v["policy"] == "own" {
@@ -216,15 +216,16 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 // synchronisedKernel waits for the incoming link and posts the outgoing one; nil: none.
 func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
 	op := s.op
-	c, _ := plan.CoverOf(op, v["order"] == "column")
+	c, _ := plan.CoverOf(op)
 	if out != nil {
 		c = out.cover
 	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
+	exposed := machine.Exposed(pl.MemoryLoad(op)) // of later loads and of waits (rule T10)
 	if in != nil && !ownColumns(in.from.Shape, op.Shape) {
-		g.Time += trace.Time(float64(g.Time) * waitsInLoop * exposed(pl, op))
+		g.Time += trace.Time(float64(g.Time) * waitsInLoop * exposed)
 	}
 	k := pl.KernelOf(op, g)
 	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
@@ -236,7 +237,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	}
 	tickets := v["tickets"] == "on"
 	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
-	inside.Time = trace.Time(float64(inside.Time) * exposed(pl, op))
+	inside.Time = trace.Time(float64(inside.Time) * exposed)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
@@ -287,16 +288,6 @@ const endApart = 0.11
 // built without, of its time: the median of 32 kernels, from 0 to 0.11, with one semaphore that is posted
 // already and less its round trip, on one H100 and one H200 (rule T10).
 const waitsInLoop = 0.059
-
-// exposed is the share of later loads that a kernel shows: one that is bound by memory's rate hides
-// them behind the transfers of other workgroups (rule T10).
-func exposed(pl *plan.Planner, op *workload.Op) float64 {
-	memory := pl.Machine.GPU.Memory.Value
-	if memory <= 0 || op.DurAlone() <= 0 {
-		return 1
-	}
-	return machine.Exposed((op.Read + op.Write) / memory / (float64(op.DurAlone()) / 1e9))
-}
 
 // lagging is the time alone of a workgroup of which n share a CU and end apart, such that the kernel
 // alone takes as long as if they ended together: in all waves but the last, half of them take longer;

@@ -41,7 +41,7 @@ const partialBytes = 4
 // splitAlongK returns a GEMM's full waves, and its remaining tiles distributed over all
 // slots (rule T6).
 func splitAlongK(pl *plan.Planner, op *workload.Op, kept bool) []*program.Kernel {
-	c, _ := plan.CoverOf(op, false)
+	c, _ := plan.CoverOf(op)
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	if kept && c.Splits > 1 {
 		return []*program.Kernel{pl.KernelOf(op, g)}

@@ -72,7 +72,7 @@ func (t *tracker) refuses(p *plan.Pair) string {
 
 // splitsOf is the number of workgroups that compute parts along K of one tile.
 func splitsOf(op *workload.Op) int {
-	c, _ := plan.CoverOf(op, false)
+	c, _ := plan.CoverOf(op)
 	return max(1, c.Splits)
 }
 
