@@ -124,17 +124,19 @@ func (l *link) awaited(row, part int) (program.Flag, int64) {
 // post appends the phases that signal a written tile of the producer: a barrier of the
 // workgroup, a fence and an addition (rules F7 and T3).
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
-	return append(buf,
-		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
+	return append(buf, roundTrip(l.pl), program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
+}
+
+// rows are the rows of the producer's tiles that a row of the consumer's overlaps.
+func (l *link) rows(row int) (lo, hi int) {
+	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
+	return row * to / from, (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
 // of the producer's tiles that overlaps the rows of the tile. passes: what each wait costs.
 func (l *link) wait(row, part int, passes program.Phase, buf []program.Phase) []program.Phase {
-	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
-	lo := row * to / from
-	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
+	lo, hi := l.rows(row)
 	for g := range l.groups {
 		for r := lo; r <= hi; r++ {
 			flag, count := l.awaited(r, g*l.parts/l.groups+part)
@@ -151,8 +153,8 @@ func (l *link) sameWait(row, part, later int) bool {
 	if l.own == nil {
 		return false
 	}
-	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
-	for r := row * to / from; r <= (min((row+1)*to, int(l.to.Shape.M))-1)/from; r++ {
+	lo, hi := l.rows(row)
+	for r := lo; r <= hi; r++ {
 		flag, count := l.awaited(r, part)
 		if f, c := l.awaited(r, later); f != flag || c != count {
 			return false
@@ -307,13 +309,10 @@ func lagging(pl *plan.Planner, g plan.Grid, n int) trace.Time {
 // firstWeights loads the weights into half of a workgroup's buffers. They do not depend
 // on the producer (rule T5).
 func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) program.Phase {
-	if op.Shape.Kind != workload.GEMM {
-		return program.Phase{}
-	}
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	rate := pl.Machine.GPU.StreamAt(g.WGs) / float64(min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)))
-	if rate <= 0 {
+	if op.Shape.Kind != workload.GEMM || rate <= 0 {
 		return program.Phase{}
 	}
 	return program.Phase{Op: program.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}

@@ -100,7 +100,6 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 	h := g
 	h.WGs, h.Tiles = slots, 0
 	k := pl.KernelOf(op, h)
-	post := plan.Duration(pl.Machine.GPU.Post.Value)
 	written, added := streaming(pl, partial, slots), streaming(pl, partial, rest)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		t := i * rest / slots
@@ -109,7 +108,7 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 		others := int64(end - first - 1)
 		if i < end-1 {
 			return append(buf, program.Phase{Op: program.Work, Time: written, Write: partial},
-				program.Phase{Op: program.Sleep, Time: post}, program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
+				roundTrip(pl), program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
 		}
 		for n := range others {
 			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1, nil),
