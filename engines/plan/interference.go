@@ -19,12 +19,12 @@ func (pl *Planner) coRunner(op *workload.Op, parts int) machine.CoRunner {
 	case op.Matrix():
 		return machine.CoRunner{Kind: machine.CoRunTiles}
 	}
-	return machine.CoRunner{Kind: machine.CoRunMemory, Load: pl.memoryLoad(op)}
+	return machine.CoRunner{Kind: machine.CoRunMemory, Load: pl.MemoryLoad(op)}
 }
 
-// memoryLoad is the share of the memory's rate that an operation uses alone; 0 if its
+// MemoryLoad is the share of the memory's rate that an operation uses alone; 0 if its
 // traffic is unknown.
-func (pl *Planner) memoryLoad(op *workload.Op) float64 {
+func (pl *Planner) MemoryLoad(op *workload.Op) float64 {
 	took, rate := Seconds(op.DurAlone()), pl.Machine.GPU.Memory.Value
 	if took <= 0 || rate <= 0 {
 		return 0

@@ -297,19 +297,18 @@ func WaitKernel(f program.Flag, count int64, nap trace.Time) program.Command {
 type Cover struct {
 	Rows, Cols int     // tiles along M and along N
 	Splits     int     // workgroups per tile, each with a part of K
-	byColumn   bool    // tiles are ordered by column
 	Stride     int     // distance of columns computed one after another; 0 or 1: adjacent
 	Order      []int32 // numbers of the tiles, row by row, in the order in which they run; nil: as above
 }
 
 // CoverOf returns the tiles of an operation; false if they are unknown or do not cover its
 // output.
-func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
+func CoverOf(op *workload.Op) (c Cover, ok bool) {
 	s, t := op.Shape, op.Tiling
 	if s.Kind != workload.GEMM && s.Kind != workload.GEMV && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
 		return Cover{}, false
 	}
-	c = Cover{Rows: CeilDiv(int(s.M), t.TileM), Cols: CeilDiv(int(s.N), t.TileN), Splits: 1, byColumn: byColumn}
+	c = Cover{Rows: CeilDiv(int(s.M), t.TileM), Cols: CeilDiv(int(s.N), t.TileN), Splits: 1}
 	if !t.Persistent {
 		c.Splits = max(1, t.WGs/c.Tiles())
 	}
@@ -327,11 +326,7 @@ func (c Cover) At(i int) (row, col int) {
 		i = int(c.Order[i])
 		return i / c.Cols, i % c.Cols
 	}
-	if c.byColumn {
-		row, col = i%c.Rows, i/c.Rows
-	} else {
-		row, col = i/c.Cols, i%c.Cols
-	}
+	row, col = i/c.Cols, i%c.Cols
 	if c.Stride > 1 {
 		n := c.Cols / c.Stride // columns of one kind
 		col = col%c.Stride*n + col/c.Stride

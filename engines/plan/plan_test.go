@@ -173,7 +173,7 @@ func TestSkews(t *testing.T) {
 // Whatever the order, every tile is computed once; with a stride, tiles that
 // complete one semaphore follow each other.
 func TestCoverOrder(t *testing.T) {
-	for _, c := range []Cover{{Rows: 3, Cols: 6, Splits: 1}, {Rows: 3, Cols: 6, Splits: 2, byColumn: true}, {Rows: 3, Cols: 6, Splits: 1, Stride: 3}} {
+	for _, c := range []Cover{{Rows: 3, Cols: 6, Splits: 1}, {Rows: 3, Cols: 6, Splits: 2}, {Rows: 3, Cols: 6, Splits: 1, Stride: 3}} {
 		seen := map[[2]int]int{}
 		for i := range c.Tiles() * c.Splits {
 			row, col := c.At(i)

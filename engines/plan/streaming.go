@@ -75,7 +75,7 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 	kernel := pl.KernelOf(op, g)
 	slowed := 0.0
 	if op.Read > 0 { // writes wait for nobody
-		slowed = machine.MemoryDelay(pl.memoryLoad(op))
+		slowed = machine.MemoryDelay(pl.MemoryLoad(op))
 		kernel.Channels = slowed > 1
 	}
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)

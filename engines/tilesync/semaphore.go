@@ -87,7 +87,7 @@ type link struct {
 }
 
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
-	c, _ := plan.CoverOf(from, v["order"] == "column")
+	c, _ := plan.CoverOf(from)
 	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
 	if l.cover.Stride = s.stride; v["policy"] == "own" {
@@ -124,17 +124,19 @@ func (l *link) awaited(row, part int) (program.Flag, int64) {
 // post appends the phases that signal a written tile of the producer: a barrier of the
 // workgroup, a fence and an addition (rules F7 and T3).
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
-	return append(buf,
-		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
+	return append(buf, roundTrip(l.pl), program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
+}
+
+// rows are the rows of the producer's tiles that a row of the consumer's overlaps.
+func (l *link) rows(row int) (lo, hi int) {
+	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
+	return row * to / from, (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
 // of the producer's tiles that overlaps the rows of the tile. passes: what each wait costs.
 func (l *link) wait(row, part int, passes program.Phase, buf []program.Phase) []program.Phase {
-	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
-	lo := row * to / from
-	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
+	lo, hi := l.rows(row)
 	for g := range l.groups {
 		for r := lo; r <= hi; r++ {
 			flag, count := l.awaited(r, g*l.parts/l.groups+part)
@@ -151,8 +153,8 @@ func (l *link) sameWait(row, part, later int) bool {
 	if l.own == nil {
 		return false
 	}
-	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
-	for r := row * to / from; r <= (min((row+1)*to, int(l.to.Shape.M))-1)/from; r++ {
+	lo, hi := l.rows(row)
+	for r := lo; r <= hi; r++ {
 		flag, count := l.awaited(r, part)
 		if f, c := l.awaited(r, later); f != flag || c != count {
 			return false
@@ -216,15 +218,16 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 // synchronisedKernel waits for the incoming link and posts the outgoing one; nil: none.
 func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
 	op := s.op
-	c, _ := plan.CoverOf(op, v["order"] == "column")
+	c, _ := plan.CoverOf(op)
 	if out != nil {
 		c = out.cover
 	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
+	exposed := machine.Exposed(pl.MemoryLoad(op)) // of later loads and of waits (rule T10)
 	if in != nil && !ownColumns(in.from.Shape, op.Shape) {
-		g.Time += trace.Time(float64(g.Time) * waitsInLoop * exposed(pl, op))
+		g.Time += trace.Time(float64(g.Time) * waitsInLoop * exposed)
 	}
 	k := pl.KernelOf(op, g)
 	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
@@ -236,7 +239,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	}
 	tickets := v["tickets"] == "on"
 	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
-	inside.Time = trace.Time(float64(inside.Time) * exposed(pl, op))
+	inside.Time = trace.Time(float64(inside.Time) * exposed)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
@@ -288,16 +291,6 @@ const endApart = 0.11
 // already and less its round trip, on one H100 and one H200 (rule T10).
 const waitsInLoop = 0.059
 
-// exposed is the share of later loads that a kernel shows: one that is bound by memory's rate hides
-// them behind the transfers of other workgroups (rule T10).
-func exposed(pl *plan.Planner, op *workload.Op) float64 {
-	memory := pl.Machine.GPU.Memory.Value
-	if memory <= 0 || op.DurAlone() <= 0 {
-		return 1
-	}
-	return machine.Exposed((op.Read + op.Write) / memory / (float64(op.DurAlone()) / 1e9))
-}
-
 // lagging is the time alone of a workgroup of which n share a CU and end apart, such that the kernel
 // alone takes as long as if they ended together: in all waves but the last, half of them take longer;
 // in the last, the younger ones go on alone.
@@ -316,13 +309,10 @@ func lagging(pl *plan.Planner, g plan.Grid, n int) trace.Time {
 // firstWeights loads the weights into half of a workgroup's buffers. They do not depend
 // on the producer (rule T5).
 func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) program.Phase {
-	if op.Shape.Kind != workload.GEMM {
-		return program.Phase{}
-	}
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	rate := pl.Machine.GPU.StreamAt(g.WGs) / float64(min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)))
-	if rate <= 0 {
+	if op.Shape.Kind != workload.GEMM || rate <= 0 {
 		return program.Phase{}
 	}
 	return program.Phase{Op: program.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}

@@ -18,7 +18,7 @@ func TestConsumerWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := plan.Values{"policy": "strided", "order": "row"}
+	v := plan.Values{"policy": "strided"}
 	qkv := newLink(pl, &w.Ops[0], &w.Ops[1], v)
 	if qkv.parts != 12 || qkv.posts != 3 {
 		t.Errorf("queries, keys, values: %d parts of %d posts, want 12 of 3", qkv.parts, qkv.posts)
@@ -36,7 +36,7 @@ func TestConsumerWaits(t *testing.T) {
 			t.Errorf("part %d of %d along K waits for parts %d to %d, want %d to %d", c.split, c.splits, lo, hi, c.lo, c.hi)
 		}
 	}
-	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
+	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile"})
 	want := plan.Duration(pl.Machine.GPU.Poll.Value)
 	if one, two := poll(pl, 1, nil).Time, poll(pl, 2, nil).Time; one != want || two != want/2 {
 		t.Errorf("a wait inside of the loop costs %d ns alone on a CU and %d ns for two, want %d and half of it", one, two, want)
@@ -66,7 +66,7 @@ func TestWaitsInLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		time := func(in *link) float64 {
-			k := synchronisedKernel(pl, &side{op: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": "row", "order": "row"})
+			k := synchronisedKernel(pl, &side{op: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": "row"})
 			sum := 0.0
 			for _, p := range k.Recipe(0, nil) {
 				if p.Op == program.Work {
@@ -75,10 +75,28 @@ func TestWaitsInLoop(t *testing.T) {
 			}
 			return sum
 		}
-		in := newLink(pl, &w.Ops[c.op-1], op, plan.Values{"policy": "row", "order": "row"})
+		in := newLink(pl, &w.Ops[c.op-1], op, plan.Values{"policy": "row"})
 		if got := time(in) / time(nil); math.Abs(got-c.want) > 0.001 {
 			t.Errorf("kernel %d at %.1f of the memory's rate: %.4f of the time of a build without waits, want %.3f", c.op, c.load, got, c.want)
 		}
+	}
+}
+
+// A GEMM in parts along K is spread anew over the slots, or keeps its parts (rule T6).
+func TestKeptSplits(t *testing.T) {
+	w := plantest.Mlp512.Build(t)
+	op := &w.Ops[0]
+	op.Tiling.WGs *= 2
+	pl, err := plan.NewPlanner(w, plantest.H200(t, plantest.Mlp512.Ranks), plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op = &pl.Workload.Ops[0]
+	if k := splitAlongK(pl, op, true); len(k) != 1 || k[0].WGs != op.Tiling.WGs {
+		t.Errorf("kept: %d kernels, want one of %d workgroups", len(k), op.Tiling.WGs)
+	}
+	if k := splitAlongK(pl, op, false); len(k) != 1 || k[0].WGs >= op.Tiling.WGs {
+		t.Errorf("spread: %d kernels, want one of fewer than %d workgroups", len(k), op.Tiling.WGs)
 	}
 }
 

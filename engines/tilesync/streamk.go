@@ -12,14 +12,14 @@ import (
 
 // streamK writes the GEMMs of a chain in sequence, each as two kernels: the tiles of full
 // waves, and the remaining tiles, of whose loops over K each slot computes an equal part
-// (rule T6).
-func streamK(r *plan.Rank, p *plan.Pair) {
+// (rule T6). kept: a GEMM whose tiles are in parts along K stays as it is.
+func streamK(r *plan.Rank, p *plan.Pair, kept bool) {
 	sides, l := sides(r, p), r.Planner.Machine.Launch
 	s := sides[0].on
 	r.BeginPair(p)
 	for _, x := range sides {
 		gap := r.WriteFills(s, x.fills, r.WaitUntilReady(s, x.op, x.after, x.within...))
-		for i, k := range splitAlongK(r.Planner, x.op) {
+		for i, k := range splitAlongK(r.Planner, x.op, kept) {
 			if i > 0 {
 				s.Wait(r.HostIssued, r.Issue(l.Host.Value, x.op.Name), "host")
 				gap = plan.Duration(l.Gap.Value)
@@ -40,9 +40,12 @@ const partialBytes = 4
 
 // splitAlongK returns a GEMM's full waves, and its remaining tiles distributed over all
 // slots (rule T6).
-func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
-	c, _ := plan.CoverOf(op, false)
+func splitAlongK(pl *plan.Planner, op *workload.Op, kept bool) []*program.Kernel {
+	c, _ := plan.CoverOf(op)
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
+	if kept && c.Splits > 1 {
+		return []*program.Kernel{pl.KernelOf(op, g)}
+	}
 	slots := g.WGs // persistent workgroups, one tile at a time
 	if g.Tiles == 0 {
 		slots = int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
@@ -97,7 +100,6 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 	h := g
 	h.WGs, h.Tiles = slots, 0
 	k := pl.KernelOf(op, h)
-	post := plan.Duration(pl.Machine.GPU.Post.Value)
 	written, added := streaming(pl, partial, slots), streaming(pl, partial, rest)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		t := i * rest / slots
@@ -106,7 +108,7 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 		others := int64(end - first - 1)
 		if i < end-1 {
 			return append(buf, program.Phase{Op: program.Work, Time: written, Write: partial},
-				program.Phase{Op: program.Sleep, Time: post}, program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
+				roundTrip(pl), program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
 		}
 		for n := range others {
 			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1, nil),

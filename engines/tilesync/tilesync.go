@@ -40,9 +40,9 @@ var Strategy = plan.Strategy{
 		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run", Work: "that policy"},
 		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started", Measured: []string{"off"}, Ways: cuSync("+W"), Work: "launches in that order"},
 		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: cuSync("+R"), Work: "loads of that kernel"},
-		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles", Ways: cuSync("the order of tiles is a template argument"), Work: "the order of tiles in both kernels"},
 		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter", Ways: cuSync("the default; without +T"), Work: "a counter in both kernels"},
 		{Name: "fuse", Default: "on", Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on"}, Ways: cuSync("its semaphores between GEMMs with nothing between them"), Work: "semaphores in those GEMMs alone"},
+		{Name: "splits", Default: "spread", Choices: []string{"spread", "kept"}, For: "policy=streamk", Doc: "streamk: GEMMs in parts along K are spread like others, or keep their parts, as with CUTLASS' factor", Work: "the factor of those GEMMs"},
 		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
 	},
 	Inside: true, Rebuilds: true,
@@ -85,7 +85,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	leaveBeside(pl)
 	if v["policy"] == "streamk" {
-		return streamK, nil
+		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v["splits"] == "kept") }, nil
 	}
 	alone := sync.OnceValue(pl.OnlyPairs)
 	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v, alone) }, nil
@@ -108,11 +108,11 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 		if s, h := op.Shape, int64(op.Tiling.TileM); s.Groups > 1 && h > 0 && s.M%(s.Groups*h) != 0 {
 			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", plan.ShortName(op.Name))
 		}
-		if _, ok := plan.CoverOf(op, false); !ok {
+		if _, ok := plan.CoverOf(op); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})", kernel.Short(op.Name))
 		}
 	}
-	c, _ := plan.CoverOf(first, false)
+	c, _ := plan.CoverOf(first)
 	_, why = semaphoresFor(policy, c, first.Shape, second.Shape)
 	own = ownPolicy(policy, c, first.Shape, second.Shape)
 	if _, no := semaphoresFor(own, c, first.Shape, second.Shape); no != "" {

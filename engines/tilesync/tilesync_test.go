@@ -95,7 +95,7 @@ func TestSynchronisedGridKeepsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, op := range w.Ops[:2] {
-			c, ok := plan.CoverOf(&op, false)
+			c, ok := plan.CoverOf(&op)
 			if !ok {
 				t.Fatal("no tiles")
 			}

@@ -37,10 +37,9 @@ func (t *tracker) queueShare(entries int) float64 {
 // intensity is the share of the memory's rate that a GEMM uses when it runs alone. All
 // its stages have the same intensity.
 func intensity(pl *plan.Planner, op *workload.Op) float64 {
-	if op.DurAlone() <= 0 || pl.Machine.GPU.Memory.Value <= 0 {
-		return 0
-	}
-	return (op.Read*bypass(pl, op) + op.Write) / (float64(op.DurAlone()) / 1e9) / pl.Machine.GPU.Memory.Value
+	bypassed := *op
+	bypassed.Read *= bypass(pl, op)
+	return pl.MemoryLoad(&bypassed)
 }
 
 // threshold is one of T3's four thresholds, smaller for GEMMs that use more of the

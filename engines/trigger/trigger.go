@@ -50,8 +50,8 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
-		if why := t.refuses(&pl.Pairs[i]); why != "" {
-			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
+		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
+			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), plan.ShortName(op.Name))}
 		}
 	}
 	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"
@@ -60,19 +60,9 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return t.emit, nil
 }
 
-// refuses is the reason why the settings do not fit a pair, or "".
-func (t *tracker) refuses(p *plan.Pair) string {
-	op := &t.pl.Workload.Ops[p.First[0]]
-	splits := splitsOf(op)
-	if splits > 1 && !t.nmc {
-		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, plan.ShortName(op.Name))
-	}
-	return ""
-}
-
 // splitsOf is the number of workgroups that compute parts along K of one tile.
 func splitsOf(op *workload.Op) int {
-	c, _ := plan.CoverOf(op, false)
+	c, _ := plan.CoverOf(op)
 	return max(1, c.Splits)
 }
 

@@ -61,7 +61,7 @@ func TestWorkgroupsAgainstStamps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, _ := plan.CoverOf(&w.Ops[0], false)
+	c, _ := plan.CoverOf(&w.Ops[0])
 	g := pl.ApartGrid(&w.Ops[0], c.Tiles()*c.Splits)
 	for _, x := range []struct {
 		what        string
