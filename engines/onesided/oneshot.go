@@ -156,7 +156,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 func asCaptured(w *workload.Workload, impl string) string {
 	for i := range w.Collectives {
 		if name := w.Ops[w.Collectives[i].Members[0]].Name; w.Collectives[i].Op == trace.AllReduce && string(names.ShotsOf(name)) == impl {
-			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, plan.ShortName(name))
+			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, layout.ShortName(name))
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // Strategy starts a consumer kernel on finished tiles of its producer while the producer
@@ -56,7 +57,10 @@ var Strategy = plan.Strategy{
 
 // cuSync is the library that has the policies.
 func cuSync(note string) []plan.Way {
-	return []plan.Way{{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note}}
+	return []plan.Way{
+		{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note},
+		{With: "policy=row|tile|strided|conv|own", Vendor: plan.AMD, Effort: plan.OwnKernel, Note: "cuSync is CUDA code for NVIDIA's GPUs: its semaphores have to be written anew (" + note + ")"},
+	}
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -100,13 +104,13 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 	case why != "":
 		return "", why
 	case len(t.fused) > 0 && v["fuse"] == "off":
-		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", plan.ShortName(t.fused[0].Name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", layout.ShortName(t.fused[0].Name))
 	case t.rows != nil && policy != "row" && policy != "streamk":
-		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", plan.ShortName(t.rows.Name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", layout.ShortName(t.rows.Name))
 	}
 	for _, op := range []*workload.Op{first, second} {
 		if s, h := op.Shape, int64(op.Tiling.TileM); s.Groups > 1 && h > 0 && s.M%(s.Groups*h) != 0 {
-			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", plan.ShortName(op.Name))
+			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", layout.ShortName(op.Name))
 		}
 		if _, ok := plan.CoverOf(op, false); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})", kernel.Short(op.Name))

@@ -36,7 +36,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
+	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Serves: slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
@@ -109,7 +109,7 @@ func whereOf(c plan.Changes) []string {
 // its stream, and the module if the trace has it.
 func nameOf(w *workload.Workload, id int32) string {
 	op := &w.Ops[id]
-	name := plan.ShortName(op.Name)
+	name := layout.ShortName(op.Name)
 	if op.Collective >= 0 {
 		c := &w.Collectives[op.Collective]
 		name = fmt.Sprintf("%s of %s", c.Op, layout.Bytes(c.Bytes))
