@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -38,8 +37,8 @@ var Captured = plan.Strategy{
 			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=off: nothing was launched by a captured graph"}
 		default:
 			l := &pl.Machine.Launch
-			pl.NeverRun(fmt.Sprintf("the least: a launch costs the host %.1f us, of a collective %.1f (launch.host and launch.host_collective of %s), and what the program does between launches is not in the trace",
-				1e6*l.Host.Or(0), 1e6*l.HostCollective.Or(0), pl.Machine.Profile))
+			pl.Note("the least: a launch costs the host %.1f us, of a collective %.1f (launch.host and launch.host_collective of %s), and what the program does between launches is not in the trace",
+				1e6*l.Host.Or(0), 1e6*l.HostCollective.Or(0), pl.Machine.Profile)
 			pl.RunAhead()
 		}
 		return nil, nil
@@ -48,7 +47,7 @@ var Captured = plan.Strategy{
 
 // graphParam also has the step without its captured graphs.
 func graphParam() plan.Param {
-	p := plan.GraphParam.Ran(plan.AsCaptured, "on", "off")
+	p := plan.GraphParam.Ran(plan.AsCaptured, "on")
 	p.Choices, p.Doc = append(p.Choices, "off"), p.Doc+"; off: the host launches each operation of captured graphs"
 	p.Ways = append(slices.Clone(p.Ways),
 		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.VLLM, Line: "--enforce-eager"},
