@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // PyTorch's all-reduces in symmetric memory (torch/csrc/distributed/c10d/symm_mem/
@@ -102,7 +101,7 @@ func (t *allReduce) above() string {
 		return ""
 	}
 	return fmt.Sprintf("impl=%s: %d of %d all-reduces (of up to %s) are above the %s up to which engines use such a kernel: left to %s",
-		t.impl, n, all, layout.Bytes(size), layout.Bytes(most), plan.LibraryOf(t.pl.Machine.GPU.Name))
+		t.impl, n, all, names.Bytes(size), names.Bytes(most), plan.LibraryOf(t.pl.Machine.GPU.Name))
 }
 
 func (t *allReduce) most(c *workload.Collective) int64 {
@@ -142,7 +141,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 func asCaptured(w *workload.Workload, impl string) string {
 	for i := range w.Collectives {
 		if name := w.Ops[w.Collectives[i].Members[0]].Name; w.Collectives[i].Op == trace.AllReduce && string(names.ShotsOf(name)) == impl {
-			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, layout.ShortName(name))
+			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, names.Short(name))
 		}
 	}
 	return ""
@@ -230,7 +229,7 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 		name = "two-shot all-reduce"
 	}
 	if c.Guessed {
-		name += fmt.Sprintf(" of about %s (guessed)", layout.Bytes(int64(whole)))
+		name += fmt.Sprintf(" of about %s (guessed)", names.Bytes(int64(whole)))
 	}
 	footprint := program.Footprint{Threads: threads, Registers: 32}
 	return t.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, blocks, footprint, func(_ int, buf []program.Phase) []program.Phase {

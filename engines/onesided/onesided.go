@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Strategy moves shards alongside a GEMM; signals in peer memory tell which have arrived
@@ -195,7 +195,7 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 		return false, why
 	}
 	if compute.Tiling.Tiles < len(p.First) {
-		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", layout.ShortName(compute.Name))
+		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", names.Short(compute.Name))
 	}
 	if grouped { // only fills lie between
 		return t.gemm != "chunks", "a group of GEMMs is one kernel: gemm=whole"

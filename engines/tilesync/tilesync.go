@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Strategy starts a consumer kernel on finished tiles of its producer while the producer
@@ -50,17 +50,14 @@ var Strategy = plan.Strategy{
 	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
 	Ways: append(cuSync("its semaphores between CUTLASS GEMMs on two streams, instead of the captured kernels"),
 		plan.Way{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K GEMMs instead of the captured kernels"}),
-	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile",
+	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile (cuSync, which has them, is CUDA code for NVIDIA's GPUs)",
 	Rows: map[string]string{"policy": "reset=on:waitkernel=off"}, // measured with semaphores cleared and without a wait kernel
 	Plan: planTilesync,
 }
 
 // cuSync is the library that has the policies.
 func cuSync(note string) []plan.Way {
-	return []plan.Way{
-		{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note},
-		{With: "policy=row|tile|strided|conv|own", Vendor: plan.AMD, Effort: plan.OwnKernel, Note: "cuSync is CUDA code for NVIDIA's GPUs: its semaphores have to be written anew (" + note + ")"},
-	}
+	return []plan.Way{{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note}}
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -104,13 +101,13 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 	case why != "":
 		return "", why
 	case len(t.fused) > 0 && v["fuse"] == "off":
-		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", layout.ShortName(t.fused[0].Name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", names.Short(t.fused[0].Name))
 	case t.rows != nil && policy != "row" && policy != "streamk":
-		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", layout.ShortName(t.rows.Name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", names.Short(t.rows.Name))
 	}
 	for _, op := range []*workload.Op{first, second} {
 		if s, h := op.Shape, int64(op.Tiling.TileM); s.Groups > 1 && h > 0 && s.M%(s.Groups*h) != 0 {
-			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", layout.ShortName(op.Name))
+			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", names.Short(op.Name))
 		}
 		if _, ok := plan.CoverOf(op, false); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})", kernel.Short(op.Name))

@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // unlimited means no threshold: half of the queue, so that transfers and compute alternate.
@@ -85,7 +85,7 @@ func (t *tracker) note(v plan.Values) {
 			}
 			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue", entries, g.QueueEntries())
 		}
-		t.pl.Note("%s takes %.0f %% of the memory's rate, %s", layout.ShortName(op.Name), 100*share, does)
+		t.pl.Note("%s takes %.0f %% of the memory's rate, %s", names.Short(op.Name), 100*share, does)
 	}
 	if g.MemoryQueue.Value == 0 || g.Update.Value == 0 {
 		t.pl.Note("assumed for %s: a queue of %.0f entries (gpu.memory_queue), additions that take memory %.3g times as long (gpu.update)", t.pl.Machine.Profile, g.QueueEntries(), g.UpdateCost())

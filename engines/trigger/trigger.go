@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Strategy is a GEMM whose stores are counted in memory; the last store of a block starts
@@ -66,7 +66,7 @@ func (t *tracker) refuses(p *plan.Pair) string {
 	op := &t.pl.Workload.Ops[p.First[0]]
 	splits := splitsOf(op)
 	if splits > 1 && !t.nmc {
-		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, layout.ShortName(op.Name))
+		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, names.Short(op.Name))
 	}
 	return ""
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A caveat is a reason against a prediction and how much it leaves of it.
@@ -109,7 +109,7 @@ func (v *assessment) otherGPU() {
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
 			if err := program.Fits(v.m, op.Footprint); err != nil {
-				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, layout.ShortName(op.Name), err)
+				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, names.Short(op.Name), err)
 				return
 			}
 		}
@@ -279,11 +279,11 @@ func (v *assessment) build() {
 			case op.Kind != trace.Compute:
 				continue
 			case kernel.OfLibrary(op.Name):
-				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", layout.ShortName(op.Name))
+				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", names.Short(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
 				v.addCaveat(poor, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", layout.ShortName(op.Name))
+				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", names.Short(op.Name))
 			default:
 				continue
 			}
@@ -314,7 +314,7 @@ func (v *assessment) programs() {
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {
 			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
-				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", layout.ShortName(op.Name), op.Tiling.WGs, n)
+				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", names.Short(op.Name), op.Tiling.WGs, n)
 				return
 			}
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Verdict is the recommendation for a workload. Judge forms it once, on all rows; the
@@ -185,7 +185,7 @@ func LateText(late *overlap.LateRank) string {
 		text += fmt.Sprintf("; all of its kernels take %.1f %% longer: its clock", 100*late.Slower)
 	case overlap.LateKernels:
 		k := late.Longer[0]
-		name := []rune(layout.ShortName(k.Name))
+		name := []rune(names.Short(k.Name))
 		if len(name) > 28 {
 			name = append(name[:27], '…')
 		}
@@ -285,9 +285,9 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
 	switch {
 	case a.Memory >= leastMemory:
-		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), layout.Bytes(a.Memory))
+		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), names.Bytes(a.Memory))
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
-		said += fmt.Sprintf("; takes %s less memory on a rank", layout.Bytes(-a.Memory))
+		said += fmt.Sprintf("; takes %s less memory on a rank", names.Bytes(-a.Memory))
 	}
 	said += slowerPhase(w, captured, c)
 	var changes []string
