@@ -62,7 +62,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		case invalid:
 			e.Untested++
 		case unproven:
-			e.Poor += 2
+			e.Unproven++
 		case poor:
 			e.Poor++
 		}

@@ -75,7 +75,7 @@ func TestEvidence(t *testing.T) {
 			if err != nil || out.Result == nil {
 				t.Fatal(err, out.Why)
 			}
-			if got := EvidenceOf(w, out); got.Poor != c.poor || !strings.Contains(got.Why, c.why) {
+			if got := EvidenceOf(w, out); got.Poor+2*got.Unproven != c.poor || !strings.Contains(got.Why, c.why) {
 				t.Errorf("%+v, want %d: ...%s...", got, c.poor, c.why)
 			}
 		})
@@ -126,7 +126,7 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		if err != nil || out.Result == nil {
 			t.Fatal(c.name, err, out.Why)
 		}
-		if got := EvidenceOf(c.w, out); got.Poor != c.poor || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
+		if got := EvidenceOf(c.w, out); got.Poor+2*got.Unproven != c.poor || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
 			t.Errorf("%s: %+v, want %d: ...%s...", c.name, got, c.poor, c.why)
 		}
 	}

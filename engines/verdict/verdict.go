@@ -340,7 +340,7 @@ func atLeast(m plan.Memory) string {
 func (e Evidence) And(other Evidence) Evidence {
 	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
 	e.Spread = math.Hypot(e.Spread, other.Spread)
-	e.Poor, e.Untested = max(e.Poor, other.Poor), max(e.Untested, other.Untested)
+	e.Poor, e.Unproven, e.Untested = max(e.Poor, other.Poor), max(e.Unproven, other.Unproven), max(e.Untested, other.Untested)
 	return e
 }
 
