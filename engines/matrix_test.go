@@ -131,6 +131,7 @@ var refusals = []struct{ cell, meaning, contains string }{
 	{"ring", "an all-to-all has nothing to pass around a ring", "nothing to pass around a ring"},
 	{"nodes", "the strategy serves this pair within a node only", "several nodes"},
 	{"nodes", "", "between nodes is for impl=ll"},
+	{"large", "engines leave collectives of this size to the library", "up to which engines use such a kernel"},
 	{"one", "one iteration has no next one to overlap", "has no next iteration"},
 }
 

@@ -90,14 +90,14 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if len(a.Ways) != 2 || a.Ways[0].String() != "toylib: call toy()" || a.Ways[1].String() != "toylib 3: TOY_GAP=5" || a.Effort != plan.ByCode {
 		t.Errorf("advice: %+v", a.Ways)
 	}
-	if len(a.Where) != 1 || !strings.Contains(a.Where[0], "all_to_all of 64.0 MiB") || !strings.Contains(a.Where[0], "on stream") {
+	if len(a.Where) != 1 || !strings.Contains(a.Where[0], "all_to_all of 64 MiB") || !strings.Contains(a.Where[0], "on stream") {
 		t.Errorf("where: %q", a.Where)
 	}
-	if c := verdict.Predict(w, base.Expected, out).Confidence; !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
+	if c := verdict.Predict(w, base.Expected, out).Confidence; !strings.Contains(c.Why, "toy gap=5, toy of all_to_all") {
 		t.Errorf("confidence: %+v", c)
 	}
 	graph := enginetest.Outcome(t, w, m, "multistream", map[string]string{"graph": "on"})
-	if c := verdict.Predict(w, base.Expected, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of multistream") {
+	if c := verdict.Predict(w, base.Expected, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "multistream graph=on") {
 		t.Errorf("confidence of a graph that nobody ran: %+v", c)
 	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)

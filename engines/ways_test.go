@@ -184,17 +184,17 @@ func TestUnmeasured(t *testing.T) {
 		ops       []trace.CollectiveOp
 		want      string
 	}{
-		{"onesided", exchange, "all_to_all"},
-		{"onesided:gemm=whole", exchange, "gemm=whole all_to_all"},
+		{"onesided", exchange, "onesided of all_to_all"},
+		{"onesided:gemm=whole", exchange, "onesided gemm=whole onesided of all_to_all"},
 		{"onesided:impl=oneshot", sums, ""},
 		{"onesided:gemm=chunks", []trace.CollectiveOp{trace.AllGather}, ""},
-		{"onesided:impl=ll", exchange, "impl=ll all_to_all"},
+		{"onesided:impl=ll", exchange, "onesided impl=ll onesided of all_to_all"},
 		{"decompose:chunks=3:channels=5:priority=on", sums, ""},
-		{"decompose:variant=waves", sums, "variant=waves"},
-		{"multistream:prefetch=2", sums, "prefetch=2"},
+		{"decompose:variant=waves", sums, "decompose variant=waves"},
+		{"multistream:prefetch=2", sums, "multistream prefetch=2"},
 		{"multistream:bucket_mb=7:keep_gathered=on", sums, ""},
 		{"captured:graph=on", nil, ""},
-		{"multistream:graph=on", nil, "graph=on"},
+		{"multistream:graph=on", nil, "multistream graph=on"},
 		{"fused:programs=33", exchange, ""},
 	} {
 		sel, err := engines.ParseSelection(c.selection)

@@ -24,6 +24,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -214,7 +215,7 @@ func (a *app) addresses(strategies string) (list []string) {
 		add(text, layout.Address{Strategy: strings.ReplaceAll(text, " ", ":"), Show: text})
 	}
 	kernel := func(name string, at layout.Address) {
-		name = layout.ShortName(name)
+		name = names.Short(name)
 		sought, _, _ := strings.Cut(name, " and ") // a fused kernel and what it replaces
 		at.Find = regexp.QuoteMeta(string([]rune(sought)[:min(48, len([]rune(sought)))]))
 		add(words.Middle(name, 40), at)

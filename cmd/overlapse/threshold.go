@@ -115,7 +115,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		a.printThreshold(w, &found.Phases[i])
 	}
 	fmt.Fprintln(a.Out)
-	a.Say("times of other batches follow from laws: GEMMs by their rows, decoding's GEMMs of unknown size by their weights, other kernels by their tokens, collectives by their bytes")
+	a.Say("times of other batches follow from laws: GEMMs by their rows, those of unknown size as the mean of such GEMMs, other kernels by their tokens, collectives by their bytes")
 	return nil
 }
 

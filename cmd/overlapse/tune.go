@@ -23,7 +23,7 @@ import (
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // tuneOptions are the flags of `overlapse tune`.
@@ -254,7 +254,7 @@ func (t *tunedTime) added(before *tunedTime) string {
 func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) string {
 	from := "the capture does not record its own memory (profile_memory=True): only what a setting takes more is compared"
 	if captured := plan.CapturedPeak(w); captured > 0 {
-		from = "the captured schedule takes " + layout.Bytes(captured)
+		from = "the captured schedule takes " + names.Bytes(captured)
 	}
 	var list []string
 	for _, s := range tallies {
@@ -266,7 +266,7 @@ func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) str
 	if len(list) > 0 {
 		refused = "refused: " + strings.Join(list, ", ")
 	}
-	return fmt.Sprintf("memory of %s: %s; %s", layout.Bytes(limit), refused, from)
+	return fmt.Sprintf("memory of %s: %s; %s", names.Bytes(limit), refused, from)
 }
 
 // printLadder prints one likely change after the other.

@@ -38,6 +38,7 @@ type Outcome struct {
 	Machine  machine.Machine    // machine of the plan
 	Scenario plan.Scenario      // its scenario, including the pace that was found
 	Times    *overlap.Times     // explain.TimesOf of an outcome that is brief
+	Phases   []plan.PhaseTime   // of serving, likewise
 	step     bool               // the plan is a schedule of the whole step
 	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
 }

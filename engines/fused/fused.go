@@ -27,7 +27,7 @@ var Strategy = plan.Strategy{
 		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there", Work: "the resources of that kernel"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit", Measured: []string{plan.AnyNumber}, Work: "the grid of that kernel"},
 		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers", Work: "the fences of that kernel"},
-		plan.GraphParam.Ran("off", "on"),
+		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Inside: true, Rebuilds: true,
 	Rebuild:   plan.JoinChains,

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A reduction is the data that the fused kernels of one pair share: a compute operation
@@ -44,7 +45,7 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	case len(p.First) < 2:
 		return false, fmt.Sprintf("the %s has one rank", op)
 	case compute.Tiling.Tiles < len(p.First):
-		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name), op)
+		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", names.Short(compute.Name), op)
 	}
 	why = pl.NotByTile(p)
 	return why == "", why

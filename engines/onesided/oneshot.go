@@ -6,15 +6,12 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // PyTorch's all-reduces in symmetric memory (torch/csrc/distributed/c10d/symm_mem/
@@ -42,17 +39,6 @@ type allReduce struct {
 	shares bool // two-shot: every rank adds a share and stores it to the others
 	inside bool // multimem: the switch adds and replicates
 	flags  plan.Memo[*workload.Collective, []program.Flag]
-	sizes  plan.Memo[*workload.Collective, int64] // guessed
-	times  map[alike][]trace.Time                 // of collectives of unknown size, ascending
-	steps  []int32                                // by operation
-}
-
-// An alike is what collectives of one size have in common, where no size is recorded: those of one step that one
-// kernel does.
-type alike struct {
-	name              string
-	members, channels int
-	step              int32
 }
 
 // largest is the most bytes that serving engines and PyTorch give such a kernel; larger all-reduces they leave to the
@@ -74,20 +60,19 @@ func largest(impl names.Shots, gpu string, ranks int) int64 {
 	return 8 << 20
 }
 
-// planAllReduce serves all-reduces of known and guessed size, in pairs or not.
+// planAllReduce serves all-reduces of known and guessed size (rule V10), in pairs or not.
 func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := noMultimem(&pl.Machine); why != "" && v["impl"] == "multimem" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}, sizes: plan.Memo[*workload.Collective, int64]{}}
-	t.steps, _ = workload.IterationsOf(pl.Workload)
+	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}}
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
 			if !t.serves(c) {
 				return nil
 			}
-			bytes := float64(t.bytes(c))
+			bytes := float64(c.Bytes)
 			return pl.Sweep("copy from symmetric memory", bytes, bytes)
 		}
 	}
@@ -107,8 +92,8 @@ func (t *allReduce) above() string {
 	n, all, most, size := 0, 0, int64(0), int64(0)
 	for i := range t.pl.Workload.Collectives {
 		if c := &t.pl.Workload.Collectives[i]; c.Op == trace.AllReduce && len(c.Members) > 1 {
-			if all++; t.bytes(c) > t.most(c) {
-				n, most, size = n+1, t.most(c), max(size, t.bytes(c))
+			if all++; c.Bytes > t.most(c) {
+				n, most, size = n+1, t.most(c), max(size, c.Bytes)
 			}
 		}
 	}
@@ -116,7 +101,7 @@ func (t *allReduce) above() string {
 		return ""
 	}
 	return fmt.Sprintf("impl=%s: %d of %d all-reduces (of up to %s) are above the %s up to which engines use such a kernel: left to %s",
-		t.impl, n, all, layout.Bytes(size), layout.Bytes(most), plan.LibraryOf(t.pl.Machine.GPU.Name))
+		t.impl, n, all, names.Bytes(size), names.Bytes(most), plan.LibraryOf(t.pl.Machine.GPU.Name))
 }
 
 func (t *allReduce) most(c *workload.Collective) int64 {
@@ -156,7 +141,7 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 func asCaptured(w *workload.Workload, impl string) string {
 	for i := range w.Collectives {
 		if name := w.Ops[w.Collectives[i].Members[0]].Name; w.Collectives[i].Op == trace.AllReduce && string(names.ShotsOf(name)) == impl {
-			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, plan.ShortName(name))
+			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, names.Short(name))
 		}
 	}
 	return ""
@@ -200,45 +185,7 @@ func normBehind(w *workload.Workload, id int32) int32 {
 // serves reports whether an all-reduce is replaced: one that engines give to the kernel, and not one whose captured
 // kernel works that way.
 func (t *allReduce) serves(c *workload.Collective) bool {
-	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(t.pl.Workload.Ops[c.Members[0]].Name) != t.impl && t.bytes(c) > 0 && t.bytes(c) <= t.most(c)
-}
-
-// bytes is the size of a collective. If the trace does not show it, as in a captured
-// graph, it is that of the elementwise kernel behind it or, if the collective's time does
-// not allow for that, the middle of the range of sizes for which the library takes the
-// median time of all collectives of that kernel and grid in its step.
-func (t *allReduce) bytes(c *workload.Collective) int64 {
-	if c.Bytes > 0 {
-		return c.Bytes
-	}
-	return t.sizes.Of(c, func() int64 { return t.guess(c) })
-}
-
-func (t *allReduce) guess(c *workload.Collective) int64 {
-	if t.times == nil {
-		t.times = map[alike][]trace.Time{}
-		for i := range t.pl.Workload.Collectives {
-			if x := &t.pl.Workload.Collectives[i]; x.Op == c.Op && x.Bytes == 0 {
-				key := t.alike(x)
-				t.times[key] = append(t.times[key], x.TransferAlone())
-			}
-		}
-		for _, all := range t.times {
-			slices.Sort(all)
-		}
-	}
-	times := t.times[t.alike(c)]
-	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, lift.SizeSpread)
-	bytes := pairs.SizesBehind(t.pl.Workload)(c)
-	if bytes < least || bytes > most {
-		bytes = least + (most-least)/2
-	}
-	t.pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: len(c.Members), Channels: c.Channels})
-	return bytes / bytesPerThread * bytesPerThread
-}
-
-func (t *allReduce) alike(c *workload.Collective) alike {
-	return alike{t.pl.Workload.Ops[c.Members[0]].Name, len(c.Members), c.Channels, t.steps[c.Members[0]]}
+	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(t.pl.Workload.Ops[c.Members[0]].Name) != t.impl && c.Bytes > 0 && c.Bytes <= t.most(c)
 }
 
 // kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of
@@ -247,7 +194,7 @@ func (t *allReduce) alike(c *workload.Collective) alike {
 // flag is set.
 func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Kernel {
 	n, f := len(c.Members), &t.pl.Machine.Fabric
-	whole := float64(t.bytes(c))
+	whole := float64(c.Bytes)
 	threads, share := oneShotThreads, whole
 	if t.shares {
 		threads, share = twoShotThreads, whole/float64(n)
@@ -281,8 +228,8 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 	case t.shares:
 		name = "two-shot all-reduce"
 	}
-	if c.Bytes == 0 {
-		name += fmt.Sprintf(" of about %s (guessed)", layout.Bytes(int64(whole)))
+	if c.Guessed {
+		name += fmt.Sprintf(" of about %s (guessed)", names.Bytes(int64(whole)))
 	}
 	footprint := program.Footprint{Threads: threads, Registers: 32}
 	return t.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, blocks, footprint, func(_ int, buf []program.Phase) []program.Phase {

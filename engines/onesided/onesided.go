@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Strategy moves shards alongside a GEMM; signals in peer memory tell which have arrived
@@ -94,7 +95,7 @@ var (
 		[]plan.Way{
 			{With: "impl=oneshot|twoshot", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.VLLM, Note: "on by default within a node; do not set --disable-custom-all-reduce"},
 			{With: "impl=oneshot|twoshot", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.SGLang, Note: "on by default within a node; do not set --disable-custom-all-reduce"},
-			{With: "impl=twoshot", Ops: plan.OnlySums, Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=FP", Note: "quick reduce; INT8, INT6 and INT4 send fewer bytes and round"},
+			{With: "impl=twoshot", Ops: plan.OnlySums, Vendor: plan.AMD, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ROCM_QUICK_REDUCE_QUANTIZATION=FP", Note: "quick reduce, from 2 MiB on two GPUs and 16 MiB on eight (bfloat16); INT8, INT6 and INT4 send fewer bytes and round"},
 			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Line: "VLLM_ALLREDUCE_USE_SYMM_MEM=1", Note: "multimem or two-shot kernels, by the number of ranks"},
 			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--enable-torch-symm-mem", Note: "multimem or two-shot kernels, by the number of ranks"},
 			{With: "impl=multimem", Ops: plan.OnlySums, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: symmetricBuffer + "torch.ops.symm_mem.multimem_all_reduce_(buffer, \"sum\", group.group_name)"},
@@ -194,7 +195,7 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 		return false, why
 	}
 	if compute.Tiling.Tiles < len(p.First) {
-		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name))
+		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", names.Short(compute.Name))
 	}
 	if grouped { // only fills lie between
 		return t.gemm != "chunks", "a group of GEMMs is one kernel: gemm=whole"

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A reading is what a capture shows of its pipeline: which rank has which stage, and which
@@ -257,7 +258,7 @@ func (rd *reading) sumsOverRows(back, ahead []int32) (late map[int32]bool, why s
 		switch x := op.Shape; {
 		case !op.Matrix() || op.Dense && x.Kind != workload.GEMM:
 		case x.Kind != workload.GEMM || rows == 0:
-			return nil, fmt.Sprintf("neither data nor shapes tell whether %s makes a gradient of weights: record an execution trace or shapes (record_shapes=True)", plan.ShortName(op.Name))
+			return nil, fmt.Sprintf("neither data nor shapes tell whether %s makes a gradient of weights: record an execution trace or shapes (record_shapes=True)", names.Short(op.Name))
 		case x.K == rows && (x.M == rows || x.N == rows):
 			return nil, fmt.Sprintf("whether %s makes a gradient of weights cannot be told from its sizes, since a micro-batch has as many rows (%d) as a layer is wide: record an execution trace", x, rows)
 		case x.K == rows:

@@ -98,7 +98,7 @@ func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct {
 		captured, limit int64 // MiB
 		why             string
-	}{{0, 128, ""}, {0, 127, "not recorded"}, {900, 1028, ""}, {900, 1027, "takes 1.00 GiB, 0.12 more"}} {
+	}{{0, 128, ""}, {0, 127, "not recorded"}, {900, 1028, ""}, {900, 1027, "takes 1.00 GiB, 128 MiB more"}} {
 		for i := range w.Run.Ranks {
 			w.Run.Ranks[i].Memory = nil
 			if c.captured > 0 {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -179,15 +178,6 @@ func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
 // Share is the k-th of n parts of a time. The parts add up to it.
 func Share(t trace.Time, k, n int) trace.Time {
 	return t*trace.Time(k+1)/trace.Time(n) - t*trace.Time(k)/trace.Time(n)
-}
-
-// ShortName is a kernel's name without its template and call arguments.
-func ShortName(name string) string {
-	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
-	if i := strings.IndexAny(name, "<("); i > 0 {
-		name = name[:i]
-	}
-	return name
 }
 
 // members fills in the operations around a pair on every rank and returns all its ops.

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Planner writes one program. It walks every rank's operations in order and writes them
@@ -254,7 +255,7 @@ func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
 
 // FusedBuild is the reason of a captured kernel that becomes part of another one.
 func FusedBuild(op *workload.Op) string {
-	return ShortName(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
+	return names.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
 }
 
 // OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy
@@ -273,7 +274,7 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 		pl.notOneGraph()
 	}
 	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
-		pl.runAhead()
+		pl.RunAhead()
 	}
 	for i, r := range pl.ranks {
 		r.write(emit)

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // What strategies that replace pairs by kernels and copies of their own have in common: which
@@ -49,7 +50,7 @@ func (pl *Planner) NotByTile(p *workload.Pair) string {
 func (pl *Planner) Between(p *workload.Pair, can func(*workload.Op) bool) string {
 	for k := range p.First {
 		if name := pl.opBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], can); name != "" {
-			return ShortName(name) + " lies between compute and communication, and works on the whole"
+			return names.Short(name) + " lies between compute and communication, and works on the whole"
 		}
 	}
 	return ""

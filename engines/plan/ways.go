@@ -38,7 +38,10 @@ const (
 	SGLang   = "SGLang"
 )
 
-var frameworks = []string{DDP, FSDP, Megatron, VLLM, SGLang}
+var (
+	training   = []string{DDP, FSDP, Megatron}
+	frameworks = append(slices.Clone(training), VLLM, SGLang)
+)
 
 // The vendors of GPUs, and their libraries of collectives, of which a way names one or both.
 const (
@@ -82,6 +85,7 @@ type Way struct {
 type Target struct {
 	Ops       []trace.CollectiveOp // collectives that it changes; none: between kernels
 	Vendor    string               // of the GPUs; "": not known
+	Serves    bool                 // it is a step of inference
 	Framework string               // one of the libraries that own a schedule, if the trace names it
 	Channels  int                  // most channels of a captured collective
 }
@@ -141,7 +145,7 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
 		}
 		of := found // an option of a serving engine is none of a program that may be anything
-		if others := slices.DeleteFunc(slices.Clone(found), func(w Way) bool { return w.Library == VLLM || w.Library == SGLang }); t.Framework == "" && len(others) > 0 {
+		if others := slices.DeleteFunc(slices.Clone(found), func(w Way) bool { return w.Library == VLLM || w.Library == SGLang }); t.Framework == "" && !t.Serves && len(others) > 0 {
 			of = others
 		}
 		least := slices.MinFunc(of, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort
@@ -163,7 +167,7 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	if v.Int("channels") <= t.Channels {
 		more = -1
 	}
-	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library)
+	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || t.Serves && slices.Contains(training, w.Library)
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }
@@ -192,22 +196,45 @@ func holds(condition string, v map[string]string) bool {
 	return true
 }
 
-// Unmeasured lists what of a selection was never run on hardware: settings, or collectives of
+// Unmeasured lists what of a selection was never run on hardware: the strategy itself, settings, or collectives of
 // those that it changes.
 func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 	for _, p := range s.Strategy.Params {
 		v := s.Values[p.Name]
 		ran := slices.Contains(p.Measured, v) || slices.Contains(p.Measured, AnyNumber) || p.Measured == nil && v == p.Default
-		if v != "" && p.Matters(s.Values) && !ran {
-			list = append(list, p.Name+"="+v)
+		switch {
+		case v == "" || ran || !p.Matters(s.Values):
+		case v == p.Default:
+			list = once(list, s.Strategy.Name)
+		default:
+			list = once(list, s.Strategy.Name+" "+p.Name+"="+v)
 		}
 	}
 	for _, op := range ops {
 		if s.Strategy.MeasuredOn != nil && !slices.Contains(s.Strategy.MeasuredOn, op) {
-			list = append(list, op.String())
+			list = once(list, s.Strategy.Name+" of "+op.String())
 		}
 	}
 	return list
+}
+
+// RanOn are the GPUs of the measured rows of strategies (samples/measurements).
+var RanOn = []string{"NVIDIA H100", "NVIDIA H200"}
+
+// Elsewhere says which strategy or setting of a selection was run on other GPUs alone, and on which; "": none.
+func Elsewhere(s Selection, gpu string) (what string, on []string) {
+	missing := func(on []string) bool {
+		return !slices.ContainsFunc(on, func(name string) bool { return strings.HasPrefix(gpu, name) })
+	}
+	if !s.Strategy.Exact && missing(RanOn) {
+		return s.Strategy.Name, RanOn
+	}
+	for _, p := range s.Strategy.Params {
+		if v := s.Values[p.Name]; v != p.Default && p.RanOn != nil && missing(p.RanOn) {
+			return p.Name + "=" + v, p.RanOn
+		}
+	}
+	return "", nil
 }
 
 // AnyNumber stands in Param.Measured for all numbers.
@@ -343,7 +370,7 @@ var (
 		},
 	}
 	GraphParam = Param{
-		Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing", Keep: true,
+		Name: "graph", Default: AsCaptured, Choices: []string{AsCaptured, "on"}, Doc: "on: launched by a captured graph, the host costs nothing", Keep: true, RanOn: RanOn[:1],
 		Costs: "shapes and addresses must not change between iterations",
 		Ways: []Way{
 			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},

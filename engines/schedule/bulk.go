@@ -44,7 +44,7 @@ var Bulk = plan.Strategy{
 		bucketParam,
 		keepParam.Ran("captured", "off"),
 		plan.CarrierParam,
-		plan.GraphParam.Ran("off", "on"),
+		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Plain: true,
 	Base:  &inPlace,

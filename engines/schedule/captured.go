@@ -1,6 +1,13 @@
 package schedule
 
-import "github.com/overlapse/overlapse/engines/plan"
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
 
 // Captured replays what was measured: every kernel with its own time, in its own order,
 // behind its own dependencies. Under the profiler it must give the run back;
@@ -12,12 +19,42 @@ var Captured = plan.Strategy{
 	Bound:   true,
 	Exact:   true,
 	Params: []plan.Param{
-		plan.GraphParam.Ran("off", "on"),
+		graphParam(),
+	},
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Scenario) *workload.Workload {
+		if v["graph"] == "off" {
+			return plan.Eager(w, m)
+		}
+		return w
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload), v["graph"] == "on"
+		switch {
+		case pl.Graph && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Kind == trace.Compute && !op.Graph }):
+			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=on: all of it is launched by captured graphs"}
+		case v["graph"] != "off":
+		case pl.Workload.Origins == nil:
+			return nil, &plan.NotApplicable{Strategy: "captured", Why: "graph=off: nothing was launched by a captured graph"}
+		default:
+			l := &pl.Machine.Launch
+			pl.Note("the least: a launch costs the host %.1f us, of a collective %.1f (launch.host and launch.host_collective of %s), and what the program does between launches is not in the trace",
+				1e6*l.Host.Or(0), 1e6*l.HostCollective.Or(0), pl.Machine.Profile)
+			pl.RunAhead()
+		}
 		return nil, nil
 	},
+}
+
+// graphParam also has the step without its captured graphs.
+func graphParam() plan.Param {
+	p := plan.GraphParam.Ran(plan.AsCaptured, "on")
+	p.Choices, p.Doc = append(p.Choices, "off"), p.Doc+"; off: the host launches each operation of captured graphs"
+	p.Ways = append(slices.Clone(p.Ways),
+		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.VLLM, Line: "--enforce-eager"},
+		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.SGLang, Line: "--disable-cuda-graph"},
+		plan.Way{With: "graph=off", Effort: plan.ByCode, Library: "PyTorch", Note: "call the step itself instead of graph.replay()"})
+	p.Ways[0].With = "graph=on"
+	return p
 }
 
 // AsScheduled replays the captured schedule with interference: kernels start from

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // What lies between two dependent GEMMs becomes part of them, as GeLU does in cuSync: the
@@ -48,11 +49,11 @@ func betweenOf(w *workload.Workload, a, b *workload.Op) (t between, why string) 
 		part := kernel.PartOf(op)
 		switch {
 		case part == kernel.Whole && known(id) && !fed[id]:
-			return t, fmt.Sprintf("%s lies between the two GEMMs and makes what the second one reads", plan.ShortName(op.Name))
+			return t, fmt.Sprintf("%s lies between the two GEMMs and makes what the second one reads", names.Short(op.Name))
 		case part == kernel.Whole:
-			return t, fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(op.Name))
+			return t, fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", names.Short(op.Name))
 		case !sized(op, a, b):
-			return t, fmt.Sprintf("%s lies between the two GEMMs, and its %d×%d output is neither the first one's nor what the second one reads", plan.ShortName(op.Name), op.Shape.M, op.Shape.N)
+			return t, fmt.Sprintf("%s lies between the two GEMMs, and its %d×%d output is neither the first one's nor what the second one reads", names.Short(op.Name), op.Shape.M, op.Shape.N)
 		case part == kernel.OfRow:
 			t.rows = op
 		}

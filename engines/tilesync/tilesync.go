@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Strategy starts a consumer kernel on finished tiles of its producer while the producer
@@ -49,7 +50,7 @@ var Strategy = plan.Strategy{
 	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
 	Ways: append(cuSync("its semaphores between CUTLASS GEMMs on two streams, instead of the captured kernels"),
 		plan.Way{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K GEMMs instead of the captured kernels"}),
-	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile",
+	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile (cuSync, which has them, is CUDA code for NVIDIA's GPUs)",
 	Rows: map[string]string{"policy": "reset=on:waitkernel=off"}, // measured with semaphores cleared and without a wait kernel
 	Plan: planTilesync,
 }
@@ -100,13 +101,13 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 	case why != "":
 		return "", why
 	case len(t.fused) > 0 && v["fuse"] == "off":
-		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", plan.ShortName(t.fused[0].Name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs (fuse=on makes it part of them)", names.Short(t.fused[0].Name))
 	case t.rows != nil && policy != "row" && policy != "streamk":
-		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", plan.ShortName(t.rows.Name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs and works on whole rows (policy=row)", names.Short(t.rows.Name))
 	}
 	for _, op := range []*workload.Op{first, second} {
 		if s, h := op.Shape, int64(op.Tiling.TileM); s.Groups > 1 && h > 0 && s.M%(s.Groups*h) != 0 {
-			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", plan.ShortName(op.Name))
+			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", names.Short(op.Name))
 		}
 		if _, ok := plan.CoverOf(op); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them with --dataflow: - {op: NAME, shape: MxNxK, tile: 128x128})", kernel.Short(op.Name))

@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // unlimited means no threshold: half of the queue, so that transfers and compute alternate.
@@ -71,16 +72,19 @@ func (t *tracker) note(v plan.Values) {
 	for i := range t.pl.Pairs {
 		op := &t.pl.Workload.Ops[t.pl.Pairs[i].First[0]]
 		share, entries := intensity(t.pl, op), threshold(intensity(t.pl, op))
-		does := "transfers may fill the queue, and their bursts stall it (arbitration=mca limits them)"
+		if op.Read+op.Write == 0 { // of unknown size
+			continue
+		}
+		does := "and waits behind bursts of transfers, which may fill the memory's queue (arbitration=mca limits them)"
 		if v["arbitration"] == "mca" {
 			if !t.auto && v["queue"] != "none" {
 				entries = v.Int("queue")
 			} else if !t.auto {
 				entries = unlimited
 			}
-			does = fmt.Sprintf("transfers fill %d of %.0f entries of the queue, and what it leaves", entries, g.QueueEntries())
+			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue", entries, g.QueueEntries())
 		}
-		t.pl.Note("%s takes %.0f %% of the memory's rate: %s", plan.ShortName(op.Name), 100*share, does)
+		t.pl.Note("%s takes %.0f %% of the memory's rate, %s", names.Short(op.Name), 100*share, does)
 	}
 	if g.MemoryQueue.Value == 0 || g.Update.Value == 0 {
 		t.pl.Note("assumed for %s: a queue of %.0f entries (gpu.memory_queue), additions that take memory %.3g times as long (gpu.update)", t.pl.Machine.Profile, g.QueueEntries(), g.UpdateCost())

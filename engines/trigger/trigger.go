@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Strategy is a GEMM whose stores are counted in memory; the last store of a block starts
@@ -51,7 +52,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
-			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), plan.ShortName(op.Name))}
+			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), names.Short(op.Name))}
 		}
 	}
 	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"

@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // An Advice is what a strategy changes and how a user gets it.
@@ -36,7 +36,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run)}
+	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Serves: slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
@@ -109,10 +109,10 @@ func whereOf(c plan.Changes) []string {
 // its stream, and the module if the trace has it.
 func nameOf(w *workload.Workload, id int32) string {
 	op := &w.Ops[id]
-	name := plan.ShortName(op.Name)
+	name := names.Short(op.Name)
 	if op.Collective >= 0 {
 		c := &w.Collectives[op.Collective]
-		name = fmt.Sprintf("%s of %s", c.Op, layout.Bytes(c.Bytes))
+		name = fmt.Sprintf("%s of %s", c.Op, names.Bytes(c.Bytes))
 	} else if s := w.Run.Spans[op.Span]; s.Kind == trace.Compute {
 		if by := w.Run.Operator(w.Run.Kernel(s)); by != nil {
 			name = by.Name

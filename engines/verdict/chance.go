@@ -24,6 +24,7 @@ type Evidence struct {
 	Rest         float64 // share of the captured device time that the schedule does not touch
 	Spread       float64 // ln of the slowest over the fastest time, over dispatch orders
 	Poor         int     // caveats that widen the error
+	Unproven     int     // caveats that widen it twice
 	Copied       bool    // ranks that nobody captured are copies of others
 	Untested     int     // caveats after which the prediction may be worth nothing
 	Why          string  // the strongest caveat, else what speaks for the prediction
@@ -40,7 +41,7 @@ type Evidence struct {
 //	Change × |predicted change|
 //	Spread × Evidence.Spread
 //
-// times the root of what caveats add to its square, each Poor² - 1 and ranks that nobody captured copied² - 1, and of
+// times the root of what caveats add to its square, each Poor² - 1, unproven ones Poor⁴ - 1, and ranks that nobody captured copiedRanks² - 1, and of
 // the square of noise, by which two runs of one schedule
 // differ. After each untested caveat the prediction holds in one of
 // two cases. In the others nothing is known: the change is around Faster, with even odds on
@@ -54,9 +55,9 @@ type Model struct {
 // differ by 0.32 % in the median over 62 steps (again_us in samples/measurements), and a change has two.
 const noise = 0.006
 
-// copied is how many times larger the error is where the other ranks were not captured: 1,090 measured changes of two and
+// copiedRanks is how many times larger the error is where the other ranks were not captured: 1,090 measured changes of two and
 // four ranks, predicted from the captures of rank 0 alone, are likeliest with it (rule E8).
-const copied = 1.1
+const copiedRanks = 1.1
 
 // untested is the probability that a prediction holds after a caveat of which nothing is known.
 const untested = 0.5
@@ -84,9 +85,10 @@ func (m Model) errorOf(x float64, e Evidence) (at, scale float64) {
 	} else {
 		x += m.Loss
 	}
-	wider := 1 + float64(e.Poor)*(m.Poor*m.Poor-1)
+	twice := m.Poor * m.Poor
+	wider := 1 + float64(e.Poor)*(twice-1) + float64(e.Unproven)*(twice*twice-1)
 	if e.Copied {
-		wider += copied*copied - 1
+		wider += copiedRanks*copiedRanks - 1
 	}
 	return x, math.Hypot(noise, math.Hypot(math.Hypot(own*(1-e.Rest), m.Change*x), m.Spread*e.Spread)*math.Sqrt(wider))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A caveat is a reason against a prediction and how much it leaves of it.
@@ -42,7 +43,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		return Evidence{none: true}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.damage, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.shapes, v.split, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
+	for _, ask := range []func(){v.damage, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.parts, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -61,7 +62,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		case invalid:
 			e.Untested++
 		case unproven:
-			e.Poor += 2
+			e.Unproven++
 		case poor:
 			e.Poor++
 		}
@@ -93,10 +94,13 @@ func (v *assessment) addCaveat(w weight, format string, args ...any) {
 	v.caveats = append(v.caveats, caveat{w, fmt.Sprintf(format, args...)})
 }
 
-// machine: a profile without benchmarks.
+// machine: a profile without benchmarks, or a GPU on which the strategy or a setting was not run.
 func (v *assessment) machine() {
+	what, on := plan.Elsewhere(v.out.Selection, v.m.GPU.Name)
 	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()) {
 		v.addCaveat(poor, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
+	} else if what != "" {
+		v.addCaveat(poor, "%s was run on %s, not on %s", what, strings.Join(on, " and "), v.m.GPU.Name)
 	}
 }
 
@@ -105,7 +109,7 @@ func (v *assessment) otherGPU() {
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
 			if err := program.Fits(v.m, op.Footprint); err != nil {
-				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
+				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, names.Short(op.Name), err)
 				return
 			}
 		}
@@ -213,7 +217,7 @@ func (v *assessment) untested() {
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
 	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
-		v.addCaveat(invalid, "no run on hardware is behind %s of %s", strings.Join(never, ", "), v.out.Strategy.Name)
+		v.addCaveat(invalid, "never run on hardware: %s", strings.Join(never, ", "))
 	}
 	if never := v.out.Changed.Never; len(never) > 0 {
 		v.addCaveat(invalid, "%s", strings.Join(never, "; "))
@@ -275,11 +279,11 @@ func (v *assessment) build() {
 			case op.Kind != trace.Compute:
 				continue
 			case kernel.OfLibrary(op.Name):
-				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
+				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", names.Short(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
 				v.addCaveat(poor, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", plan.ShortName(op.Name))
+				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", names.Short(op.Name))
 			default:
 				continue
 			}
@@ -310,7 +314,7 @@ func (v *assessment) programs() {
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {
 			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
-				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", plan.ShortName(op.Name), op.Tiling.WGs, n)
+				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", names.Short(op.Name), op.Tiling.WGs, n)
 				return
 			}
 		}
@@ -409,6 +413,28 @@ const fullClock = 0.97
 // timedIterations is how many iterations a measurement of one strategy takes in a row.
 const timedIterations = 10
 
+// parts: matrix kernels of unknown size of which a schedule makes smaller ones, whose law is a guess.
+func (v *assessment) parts() {
+	if w := v.out.Changed.Workload; w == nil || w.Origins == nil || v.out.Strategy.Exact {
+		return
+	}
+	var all, unknown trace.Time
+	for i := range v.w.Ops {
+		op := &v.w.Ops[i]
+		all += op.Dur()
+		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && kernel.HoldsWeights(op) {
+			unknown += op.Dur()
+		}
+	}
+	if share := float64(unknown) / float64(max(1, all)); share > mostLost {
+		level := noted
+		if share > mostGuessed {
+			level = poor
+		}
+		v.addCaveat(level, "for %.0f %% of the time kernels of unknown size are cut: by the mean of GEMMs of so many rows, or in proportion to them", 100*share)
+	}
+}
+
 // How many times larger or smaller than anything measured a GEMM may be.
 const (
 	shapeFar    = 2.0
@@ -444,24 +470,6 @@ func (v *assessment) shapes() {
 // splitsBatches reports whether a schedule runs an iteration's batch in parts.
 func splitsBatches(out compare.Outcome) bool {
 	return out.Changed.Workload != nil && slices.ContainsFunc(out.Changed.Workload.Ops, func(op workload.Op) bool { return op.Batch > 0 })
-}
-
-// split: GEMMs of unknown size in parts of a batch (rule V24).
-func (v *assessment) split() {
-	if !splitsBatches(v.out) {
-		return
-	}
-	var unknown, all trace.Time
-	for i := range v.w.Ops {
-		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
-			if all += op.Dur(); op.Shape.Kind == workload.NoShape && kernel.HoldsWeights(op) {
-				unknown += op.Dur()
-			}
-		}
-	}
-	if 4*unknown > all {
-		v.addCaveat(poor, "%.0f %% of compute are GEMMs of unknown size: how long half a batch takes in them is a mean", 100*float64(unknown)/float64(max(1, all)))
-	}
 }
 
 // sizes: collectives outside what was measured.

@@ -53,7 +53,7 @@ func TestEvidence(t *testing.T) {
 		{"a bound", "llama70b-fc2-allreduce", plantest.H200(t, 4), "ideal", 0, "a bound"},
 		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", 2, "no GPU has"},
 		{"a long iteration", "moe-ep4", plantest.H200(t, 4), "bulk", 0, "power limit"},
-		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", 2, "1 of 4 ranks"},
+		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", 0, "1 of 4 ranks"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run, err := format.Open(filepath.Join("../../samples", c.sample), format.Options{})
@@ -75,7 +75,7 @@ func TestEvidence(t *testing.T) {
 			if err != nil || out.Result == nil {
 				t.Fatal(err, out.Why)
 			}
-			if got := EvidenceOf(w, out); got.Poor != c.poor || !strings.Contains(got.Why, c.why) {
+			if got := EvidenceOf(w, out); got.Poor+2*got.Unproven != c.poor || !strings.Contains(got.Why, c.why) {
 				t.Errorf("%+v, want %d: ...%s...", got, c.poor, c.why)
 			}
 		})
@@ -126,7 +126,7 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		if err != nil || out.Result == nil {
 			t.Fatal(c.name, err, out.Why)
 		}
-		if got := EvidenceOf(c.w, out); got.Poor != c.poor || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
+		if got := EvidenceOf(c.w, out); got.Poor+2*got.Unproven != c.poor || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
 			t.Errorf("%s: %+v, want %d: ...%s...", c.name, got, c.poor, c.why)
 		}
 	}

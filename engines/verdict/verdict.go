@@ -17,8 +17,8 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Verdict is the recommendation for a workload. Judge forms it once, on all rows; the
@@ -77,8 +77,7 @@ const needsReason = -0.05
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank) Verdict {
 	v := Verdict{HostWait: hostWait(w, captured), Late: late}
 	if v.HostBound = v.HostWait > hostBound; v.HostBound {
-		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels, which no overlap changes; "+
-			"a captured graph (graph=on), torch.compile or fewer, larger operators do", 100*v.HostWait)
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels, which no overlap changes; %s", 100*v.HostWait, launchedLess(outcomes))
 	}
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
@@ -100,6 +99,18 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	v.bound(w, captured, outcomes)
 	v.waiting()
 	return v
+}
+
+// launchedLess says what shortens a step that waits for its host, and by how much a graph is predicted to if that is not
+// likely enough to be recommended.
+func launchedLess(outcomes []Prediction) string {
+	for _, o := range outcomes {
+		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
+			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; torch.compile or fewer, larger operators help too",
+				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), c.Why)
+		}
+	}
+	return "a captured graph (graph=on), torch.compile or fewer, larger operators do"
 }
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
@@ -174,7 +185,7 @@ func LateText(late *overlap.LateRank) string {
 		text += fmt.Sprintf("; all of its kernels take %.1f %% longer: its clock", 100*late.Slower)
 	case overlap.LateKernels:
 		k := late.Longer[0]
-		name := []rune(plan.ShortName(k.Name))
+		name := []rune(names.Short(k.Name))
 		if len(name) > 28 {
 			name = append(name[:27], '…')
 		}
@@ -266,14 +277,19 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
-	said := fmt.Sprintf("predicted fastest: %s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
+	said := "predicted fastest: "
+	if v.HostBound && c.Values["graph"] != "on" {
+		said = "of the schedules that the host launches, predicted fastest: "
+	}
+	said += fmt.Sprintf("%s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
 		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
 	switch {
 	case a.Memory >= leastMemory:
-		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), layout.Bytes(a.Memory))
+		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), names.Bytes(a.Memory))
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
-		said += fmt.Sprintf("; takes %s less memory on a rank", layout.Bytes(-a.Memory))
+		said += fmt.Sprintf("; takes %s less memory on a rank", names.Bytes(-a.Memory))
 	}
+	said += slowerPhase(w, captured, c)
 	var changes []string
 	for _, other := range list {
 		if other.likely() && other.Selection.String() != name && fitted.Chance(c.ChangeFrom(other.Expected), c.Evidence.And(other.Evidence)).PFaster < Likely {
@@ -295,6 +311,20 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 	v.say("%s", said)
 }
 
+// slowerPhase names the phase of serving that a recommended strategy makes slower, if it does.
+func slowerPhase(w *workload.Workload, captured compare.Outcome, c Prediction) string {
+	if captured.Result == nil {
+		return ""
+	}
+	was, is := plan.StepsOf(w, captured.Result.Run).Phases(), c.Phases
+	for i := range min(len(was), len(is)) {
+		if by := float64(is[i].Time)/float64(max(1, was[i].Time)) - 1; by > -Faster {
+			return fmt.Sprintf(", though %s steps take %.1f %% more: keep it off for them", was[i].Phase, 100*by)
+		}
+	}
+	return ""
+}
+
 // leastMemory is the difference from which memory is worth a word: GPUs have thousands of times as much.
 const leastMemory = 5 << 20
 
@@ -310,7 +340,7 @@ func atLeast(m plan.Memory) string {
 func (e Evidence) And(other Evidence) Evidence {
 	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
 	e.Spread = math.Hypot(e.Spread, other.Spread)
-	e.Poor, e.Untested = max(e.Poor, other.Poor), max(e.Untested, other.Untested)
+	e.Poor, e.Unproven, e.Untested = max(e.Poor, other.Poor), max(e.Unproven, other.Unproven), max(e.Untested, other.Untested)
 	return e
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // noteUnknownCommunication adds a note about compute kernels with names as of
@@ -84,7 +83,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, layout.Bytes(least), layout.Bytes(most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Bytes(least), names.Bytes(most))
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/svg"
 )
@@ -216,7 +217,7 @@ func (w *drawer) row(r *row, top, height float64, hidden []bool) {
 		if width < 12 || h <= 7 {
 			continue
 		}
-		style, text := "small dark", layout.ShortName(w.names.names[s.name])
+		style, text := "small dark", names.Short(w.names.names[s.name])
 		if k.Ink == white {
 			style = "small light"
 		}

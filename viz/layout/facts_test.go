@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -185,15 +186,15 @@ func TestKernelName(t *testing.T) {
 		{"a::", "a::"},
 		{"", ""},
 	} {
-		if got := ShortName(c.in); got != c.want {
-			t.Errorf("ShortName(%q) = %q, want %q", c.in, got, c.want)
+		if got := names.Short(c.in); got != c.want {
+			t.Errorf("Short(%q) = %q, want %q", c.in, got, c.want)
 		}
 	}
 }
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.50 KiB", 64 << 20: "64 MiB", 3 << 40: "3 TiB", 1 << 60: "1048576 TiB"} {
-		if got := Bytes(n); got != want {
+		if got := names.Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}
 	}

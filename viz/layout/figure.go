@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Figure selects the workgroups that Figure11 shows. The zero value is the paper's
@@ -89,7 +90,7 @@ func (t *Timeline) addBeside(f Figure, k *launch) {
 		}
 		l.spans = slices.DeleteFunc(l.spans, func(id trace.SpanID) bool { return !during(&r.Spans[id]) })
 		if rows := l.rows(r, lanes); len(rows) > 0 {
-			t.addGroup(fmt.Sprintf("%s, %d of %d rows", ShortName(l.name), min(mostBeside, len(rows)), len(rows)), rows[:min(mostBeside, len(rows))])
+			t.addGroup(fmt.Sprintf("%s, %d of %d rows", names.Short(l.name), min(mostBeside, len(rows)), len(rows)), rows[:min(mostBeside, len(rows))])
 		}
 	}
 	var rows []Row

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -42,14 +43,14 @@ func (m *Model) drawStats(c canvas, p *page, r regions) {
 	for total := r.width - 24; len(width) > 2 && sum(width) > total; {
 		numbers, width = numbers[:len(numbers)-1], width[:len(width)-1]
 	}
-	names := max(8, r.width-sum(width))
+	wide := max(8, r.width-sum(width))
 	line := func(y int, name string, cells []string, faint bool) {
 		style := c.plain()
 		if faint {
 			style = c.faint()
 		}
-		c.text(2, y, min(names, r.width), name, style)
-		x := names
+		c.text(2, y, min(wide, r.width), name, style)
+		x := wide
 		for i := range width {
 			text := c.words(cells[i])
 			c.text(x+max(0, width[i]-utf8.RuneCountInString(text)), y, min(x+width[i], r.width), text, style)
@@ -64,7 +65,7 @@ func (m *Model) drawStats(c canvas, p *page, r regions) {
 		}
 		sign, style := c.swatch(s.Class)
 		c.Put(0, y, sign, style)
-		line(y, layout.ShortName(s.Name), []string{
+		line(y, names.Short(s.Name), []string{
 			fmt.Sprint(s.Count), layout.Short(s.Time), fmt.Sprintf("%.1f %%", 100*float64(s.Time)/float64(w.Len())),
 			layout.Short(s.P50), layout.Short(s.P90), layout.Short(s.Max), s.Rate,
 		}, false)

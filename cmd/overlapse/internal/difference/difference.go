@@ -23,9 +23,9 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Difference is two runs, or two results.
@@ -106,7 +106,7 @@ func (d *Difference) table(group []overlap.Change, top int, counts bool) (*conso
 		t.Columns = append(t.Columns, "count in A", "count in B")
 	}
 	for _, c := range group {
-		t.Add(words.Middle(layout.ShortName(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff),
+		t.Add(words.Middle(names.Short(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff),
 			words.Percent(float64(c.Diff)/float64(max(1, d.A.Time))), c.CountA, c.CountB)
 	}
 	return t, u
@@ -231,9 +231,9 @@ func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time
 		}
 		size := "" // none between kernels
 		if k.Bytes > 0 {
-			size = " " + layout.Bytes(k.Bytes)
+			size = " " + names.Bytes(k.Bytes)
 		}
-		name := fmt.Sprintf("%s → %s%s", words.Shorten(layout.ShortName(k.First), 24), words.Shorten(layout.ShortName(k.Second), 24), size)
+		name := fmt.Sprintf("%s → %s%s", words.Shorten(names.Short(k.First), 24), words.Shorten(names.Short(k.Second), 24), size)
 		items = append(items, overlap.Item{Group: "pair, mean of its kind", Name: name, Time: sum / trace.Time(max(1, n)), Count: n})
 	}
 	return items

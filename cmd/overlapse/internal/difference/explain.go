@@ -9,8 +9,8 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Cause is a part of the difference of two times. The causes add up to the difference of
@@ -60,7 +60,7 @@ func joinFused(rows []overlap.Change, operations map[string]string) (joined []ov
 			continue
 		}
 		gone[alone] = true
-		f.Name = layout.ShortName(kernel) + " and " + operation
+		f.Name = names.Short(kernel) + " and " + operation
 		f.A, f.B, f.CountA, f.CountB = f.A+alone.A, f.B+alone.B, f.CountA+alone.CountA, f.CountB+alone.CountB
 		for _, name := range slices.Sorted(maps.Keys(operations)) {
 			c := at[name]
@@ -98,7 +98,7 @@ func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Ki
 	var compute trace.Time          // by state
 	kernels := -moved               // compute by kernel
 	var lost, more []overlap.Change // kernels that only A, only B has
-	name := func(r overlap.Change) string { return layout.ShortName(r.Name) }
+	name := func(r overlap.Change) string { return names.Short(r.Name) }
 	for _, r := range rows {
 		kind, single := kinds[r.Name] // not single: of joinFused
 		switch {

@@ -7,9 +7,9 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // WriteHTML writes a difference as a page: the two times by state, every group as a chart and
@@ -70,7 +70,7 @@ func chart(group []overlap.Change, u words.Unit) *html.Chart {
 		if g.Diff == 0 {
 			continue
 		}
-		name, note := layout.ShortName(g.Name), u.Signed(g.Diff)+" "+u.Name
+		name, note := names.Short(g.Name), u.Signed(g.Diff)+" "+u.Name
 		c.Bars = append(c.Bars, html.Line{Name: name, Values: []float64{u.Value(max(0, g.Diff)), u.Value(min(0, g.Diff))}, Note: note, Tip: name + ": " + note})
 	}
 	if len(c.Bars) == 0 {

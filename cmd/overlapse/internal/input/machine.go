@@ -14,8 +14,8 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // MachineNamed loads a machine for every command: a profile, a profile
@@ -103,7 +103,7 @@ func Likely(w *workload.Workload) (name, why string) {
 	}
 	for i := range w.Ops {
 		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
-			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + words.Shorten(layout.ShortName(w.Ops[i].Name), 24)
+			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + words.Shorten(names.Short(w.Ops[i].Name), 24)
 		}
 	}
 	for _, name := range w.Run.Names {

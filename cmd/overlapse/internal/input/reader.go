@@ -28,8 +28,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/merge"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/regular"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Reader reads traces, workload files and machines as the flags of every command say.
@@ -110,9 +110,9 @@ func ReadingLine(p *format.Progress, then string) string {
 	case total > 0 && read >= total:
 		line = then
 	case total > 0:
-		line += fmt.Sprintf(", %d %% of %s", min(100, 100*read/total), layout.Bytes(total))
+		line += fmt.Sprintf(", %d %% of %s", min(100, 100*read/total), names.Bytes(total))
 	case read > 0:
-		line += ", " + layout.Bytes(read)
+		line += ", " + names.Bytes(read)
 	}
 	if events > 0 {
 		line += fmt.Sprintf(", %d events", events)

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // printCollectives prints collectives by kind and size class, with their bandwidths.
@@ -52,7 +52,7 @@ func (v *Inspection) printCollectives() {
 			group = words.Shorten(c.Group, 14)
 		}
 		if kernels {
-			kernel = words.Middle(layout.ShortName(c.Kernel), 22)
+			kernel = words.Middle(names.Short(c.Kernel), 22)
 		}
 		algorithm, bus, links, waiting := "", "", "", ""
 		if c.Bus > 0 && !c.Guessed {
@@ -72,7 +72,7 @@ func (v *Inspection) printCollectives() {
 // sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
 func sizesOf(c summary.CollectiveSummary) string {
 	size := sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String())
-	if most := layout.Bytes(c.MostBytes); most != size && c.MostBytes > c.Bytes {
+	if most := names.Bytes(c.MostBytes); most != size && c.MostBytes > c.Bytes {
 		least, unit, _ := strings.Cut(size, " ")
 		if strings.HasSuffix(most, " "+unit) {
 			size = least
@@ -132,7 +132,7 @@ const nameWidth = 28
 // kernelNames are short names of kernels. One that would look like another shows where its
 // full name begins to differ from the most similar one.
 func kernelNames(ks []summary.KernelSummary) []string {
-	shown := func(k summary.KernelSummary) string { return words.Middle(layout.ShortName(k.Name), nameWidth) }
+	shown := func(k summary.KernelSummary) string { return words.Middle(names.Short(k.Name), nameWidth) }
 	alike := map[[2]string][]string{} // full names, by what is shown
 	for _, k := range ks {
 		key := [2]string{shown(k), k.Shape}
@@ -140,10 +140,10 @@ func kernelNames(ks []summary.KernelSummary) []string {
 			alike[key] = append(alike[key], k.Name)
 		}
 	}
-	names := make([]string, len(ks))
+	shows := make([]string, len(ks))
 	for i, k := range ks {
-		names[i] = shown(k)
-		all := alike[[2]string{names[i], k.Shape}]
+		shows[i] = shown(k)
+		all := alike[[2]string{shows[i], k.Shape}]
 		if len(all) < 2 {
 			continue
 		}
@@ -156,14 +156,14 @@ func kernelNames(ks []summary.KernelSummary) []string {
 			at = max(at, n)
 		}
 		rest := strings.ToValidUTF8(k.Name[at:], "")
-		name, most := layout.ShortName(k.Name), nameWidth/2
+		name, most := names.Short(k.Name), nameWidth/2
 		if strings.Contains(name, " ") { // with a tile
 			most = nameWidth * 2 / 3
 		}
 		name = words.Shorten(name, most)
-		names[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
+		shows[i] = name + " …" + words.Shorten(rest, max(2, nameWidth-2-len([]rune(name))))
 	}
-	return names
+	return shows
 }
 
 // printPairs prints the pairs that strategies can overlap.
@@ -182,7 +182,7 @@ func (v *Inspection) printPairs() {
 		if p.Direction != workload.ComputeThenCompute.String() {
 			size = sizeOrUnknown(p.Bytes, true)
 		}
-		t.Add(p.Number, p.Direction, words.Middle(layout.ShortName(p.First), 22), words.Middle(layout.ShortName(p.Second), 22),
+		t.Add(p.Number, p.Direction, words.Middle(names.Short(p.First), 22), words.Middle(names.Short(p.Second), 22),
 			size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "))
 	}
 	v.Show(&t)
@@ -255,7 +255,7 @@ func sizeOrUnknown(bytes int64, moves bool) string {
 	if bytes == 0 && moves {
 		return "unknown"
 	}
-	return layout.Bytes(bytes)
+	return names.Bytes(bytes)
 }
 
 // mostReasons is how many reasons of damage are printed without --ledger.

@@ -14,9 +14,9 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // explainTables are the report's tables of --explain; nil without it.
@@ -191,7 +191,7 @@ func streamTime(r *replay.Result) trace.Time {
 // pairTable has the pairs of the trace with their evidence.
 func (r *Replayed) pairTable() *console.Table {
 	t := &console.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
-	short := func(name string) string { return words.Middle(layout.ShortName(name), 40) } // such that the evidence has room
+	short := func(name string) string { return words.Middle(names.Short(name), 40) } // such that the evidence has room
 	for _, p := range summary.Of(r.workload).Pairs {
 		t.Add(p.Direction, short(p.First), short(p.Second), p.Bytes, p.Count, strings.Join(p.Evidence, "; "))
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -86,7 +86,7 @@ func printPairs(con *console.Console, r *Replayed) {
 	}
 	t.Columns = append(t.Columns, "best")
 	for _, p := range r.PairKinds {
-		row := []any{p.Number, words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
+		row := []any{p.Number, words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22), names.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := ""
 			if s.Why == "" {

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -27,9 +28,9 @@ func (r *Replayed) Parts() []layout.Part {
 		if count(row) == 0 {
 			continue
 		}
-		name := fmt.Sprintf("pair %d: %s → %s", k.Number, words.Shorten(layout.ShortName(k.First), 40), words.Shorten(layout.ShortName(k.Second), 40))
+		name := fmt.Sprintf("pair %d: %s → %s", k.Number, words.Shorten(names.Short(k.First), 40), words.Shorten(names.Short(k.Second), 40))
 		if k.Bytes > 0 {
-			name += ", " + layout.Bytes(k.Bytes)
+			name += ", " + names.Bytes(k.Bytes)
 		}
 		parts = append(parts, layout.Part{Name: name, Ops: opsOf(r.workload, row)})
 	}

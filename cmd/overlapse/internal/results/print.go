@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -95,7 +96,8 @@ func (r *Replayed) title() string {
 	if r.Clock != "" {
 		parts = append(parts, "clock "+r.Clock)
 	}
-	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && was != words.Micros(trace.Time(r.base))) {
+	differs := math.Abs(float64(r.Measured)/float64(max(1, r.base))-1) > sameTime
+	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && differs) {
 		profiled, with := "without the profiler", "it"
 		if loads := loaded(r.workload); 10*loads > trace.Time(r.Measured) {
 			profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
@@ -107,6 +109,9 @@ func (r *Replayed) title() string {
 	}
 	return strings.Join(parts, " · ")
 }
+
+// sameTime is the difference of two runs of one step in the median, relative: again_us in samples/measurements.
+const sameTime = 0.0032
 
 // loaded is the longest time that a rank's launches took to load kernels, an iteration.
 func loaded(w *workload.Workload) (longest trace.Time) {

@@ -268,6 +268,7 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
 	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
 	row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
+	p.Phases = row.Phases
 	row.Limit = explain.LimitOf(r.workload, out, row.Times)
 	row.Memory = explain.MemoryByCause(r.workload, out)
 	row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
@@ -288,6 +289,7 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 	}
 	if !r.keep {
 		out = out.Brief(row.Times)
+		out.Phases = row.Phases
 		p.Outcome = out
 	}
 	return judged{out, row, p}

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A column is one of a result's table, which the terminal and Markdown show. Columns without a
@@ -95,13 +95,13 @@ func unless(empty bool, cell string) any {
 func MemoryText(bytes int64, lacks []string) string {
 	switch {
 	case bytes > 0 && len(lacks) > 0:
-		return "≥ +" + layout.Bytes(bytes)
+		return "≥ +" + names.Bytes(bytes)
 	case bytes > 0:
-		return "+" + layout.Bytes(bytes)
+		return "+" + names.Bytes(bytes)
 	case len(lacks) > 0:
 		return "unknown"
 	case bytes < 0:
-		return "-" + layout.Bytes(-bytes)
+		return "-" + names.Bytes(-bytes)
 	}
 	return ""
 }

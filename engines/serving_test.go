@@ -1,0 +1,97 @@
+package engines_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// A step that ran as a graph takes longer without it, as it does as a program that the host launches (measured: longer
+// than predicted, since the host does more than launch); a graph of what is one already is refused, and so is the
+// opposite without a graph.
+func TestGraphOff(t *testing.T) {
+	const name = "measurements/2026-11-24-h100-graph/traces/decode_b8_h2048_graph_"
+	m := machinetest.Load(t, "h100:1")
+	w := plantest.LiftSample(t, name+"on.json.gz")
+	graph, eager := enginetest.Outcome(t, w, m, "captured", nil), enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "off"})
+	if eager.Result == nil || float64(eager.Time) < 1.2*float64(graph.Time) || eager.Time > 4_698_000 {
+		t.Errorf("as a graph %d ns, without %d (%s), measured 4698 µs", graph.Time, eager.Time, eager.Why)
+	}
+	if again := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"}); !strings.Contains(again.Why, "all of it is launched by captured graphs") {
+		t.Errorf("a graph of a graph: %q", again.Why)
+	}
+	if none := enginetest.Outcome(t, plantest.LiftSample(t, name+"off.json.gz"), m, "captured", map[string]string{"graph": "off"}); !strings.Contains(none.Why, "nothing was launched by a captured graph") {
+		t.Errorf("without a graph: %q", none.Why)
+	}
+}
+
+// A graph was run on an H100 alone: elsewhere that is the reason, and the error is wider.
+func TestMeasuredElsewhere(t *testing.T) {
+	w := plantest.LiftSample(t, "measurements/2026-11-24-h100-graph/traces/decode_b8_h2048_graph_off.json.gz")
+	evidence := func(machine string) verdict.Evidence {
+		return verdict.EvidenceOf(w, enginetest.Outcome(t, w, machinetest.Load(t, machine), "captured", map[string]string{"graph": "on"}))
+	}
+	if here, there := evidence("h100:1"), evidence("h200:1"); here.Poor != 0 || there.Poor != 1 || !strings.Contains(there.Why, "graph=on was run on NVIDIA H100, not on NVIDIA H200") {
+		t.Errorf("%+v, elsewhere %+v", here, there)
+	}
+}
+
+// A collective that stays as it was captured keeps its channels, though the profile's library takes fewer, and its time.
+func TestCapturedChannelsHold(t *testing.T) {
+	m := machinetest.Load(t, "mi325x:8")
+	w := plantest.Spec{Ranks: 8, Steps: 2, Op: trace.AllReduce, Bytes: 1 << 30, Gemm: 100_000, Comm: 5_600_000, Channels: 112}.Build(t)
+	for i := range w.Ops { // as RCCL's, which fits the GPU
+		k := *w.Ops[i].Kernel
+		k.Footprint.Shared = 0
+		w.Ops[i].Kernel = &k
+	}
+	captured, bulk := enginetest.Outcome(t, w, m, "captured", nil), enginetest.Outcome(t, w, m, "bulk", nil)
+	if by := float64(bulk.Time)/float64(captured.Time) - 1; by < -0.02 || by > 0.02 {
+		t.Errorf("unchanged all-reduces of 112 channels: %+.1f %% (%s)", 100*by, bulk.Why)
+	}
+}
+
+// Changes predicted from the captures of one rank are about as far off as from those of all: by copiedRanks, not by several times.
+func TestUncapturedRanks(t *testing.T) {
+	const traces = "../samples/measurements/2026-11-22-h200x2-steps/traces"
+	steps, err := filepath.Glob(traces + "/*decode_tp_b*_allreducenccl_graphTrue")
+	if err != nil || len(steps) == 0 {
+		t.Fatal(err, len(steps))
+	}
+	m := plantest.H200(t, 2)
+	for _, step := range steps {
+		one := filepath.Join(t.TempDir(), "one")
+		data, err := os.ReadFile(step + "/rank0.json.gz")
+		if err != nil || os.Mkdir(one, 0o700) != nil || os.WriteFile(one+"/rank0.json.gz", data, 0o600) != nil {
+			t.Fatal(err)
+		}
+		change := func(path string) (by float64, e verdict.Evidence) {
+			run, err := format.Open(path, format.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := lift.Workload(run, lift.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lift.GuessSizes(w, &m)
+			out := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "oneshot"})
+			base := enginetest.Outcome(t, w, m, "captured", nil)
+			return out.ChangeFrom(base.Expected), verdict.EvidenceOf(w, out)
+		}
+		all, with := change(step)
+		alone, without := change(one)
+		if !without.Copied || with.Copied || without.Confidence(alone).Chance.Error > 1.5*with.Confidence(alone).Chance.Error || alone-all > 0.03 || all-alone > 0.03 {
+			t.Errorf("%s: %+.3f %+v, of one rank %+.3f %+v", filepath.Base(step), all, with, alone, without)
+		}
+	}
+}
