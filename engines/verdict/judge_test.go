@@ -111,6 +111,14 @@ func TestJudgeHostBound(t *testing.T) {
 	if list := v.contenders(predicted(w, captured, []compare.Outcome{bulk, graph})); len(list) != 1 || list[0].Values["graph"] != "on" {
 		t.Errorf("%d contenders", len(list))
 	}
+	// What a graph saves is told by the sentence on the host, and not again where it is not likely enough.
+	graph.Expected, graph.Time = captured.Expected/2, captured.Expected/2
+	unlikely := Predict(w, captured.Expected, graph)
+	unlikely.Confidence.Chance.PFaster = 0.7
+	v.Sentences = nil
+	if v.judge(w, captured, []Prediction{unlikely}, ""); v.Kind != NoClearWinner || len(v.Candidates) != 1 || len(v.Sentences) != 0 {
+		t.Errorf("%s %q, says %q", v.Kind, v.Candidates, v.Sentences)
+	}
 }
 
 // A probability follows the size of the change, each kind of evidence moves it towards one half

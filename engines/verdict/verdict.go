@@ -248,9 +248,15 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		return
 	}
 	v.Kind = NoClearWinner
+	v.Candidates = selections(faster)
+	if v.HostBound { // its sentence has told of the graph
+		faster = slices.DeleteFunc(faster, func(c Prediction) bool { return c.Values["graph"] == "on" })
+	}
+	if len(faster) == 0 {
+		return
+	}
 	most := faster[0]
 	for _, c := range faster {
-		v.Candidates = append(v.Candidates, c.Selection.String())
 		if c.Confidence.Chance.PFaster > most.Confidence.Chance.PFaster {
 			most = c
 		}
@@ -268,7 +274,14 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		but = "not likely enough to recommend"
 	}
 	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)",
-		few(v.Candidates, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because)
+		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because)
+}
+
+func selections(list []Prediction) (names []string) {
+	for _, c := range list {
+		names = append(names, c.Selection.String())
+	}
+	return names
 }
 
 // win recommends a contender.
