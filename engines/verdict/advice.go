@@ -100,7 +100,11 @@ func whereOf(c plan.Changes) []string {
 		if i == mostWhere {
 			return append(list, fmt.Sprintf("and %d more", len(kinds)-i))
 		}
-		list = append(list, fmt.Sprintf("%s (%d times)", k.text, k.n))
+		times := "once"
+		if k.n > 1 {
+			times = fmt.Sprint(k.n, " times")
+		}
+		list = append(list, fmt.Sprintf("%s (%s)", k.text, times))
 	}
 	return list
 }
