@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/names"
 )
 
@@ -168,5 +169,32 @@ func TestTokens(t *testing.T) {
 		if pairs.Tokens(w); w.Steps[0].Batch.Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", c.kernels[0].Name, w.Steps[0].Batch.Tokens, c.want)
 		}
+	}
+}
+
+// An all-reduce on a stream of its own has the size of what the kernel that waits for it reads, if the
+// library's time for it is near.
+func TestSizeBehindOnAnotherStream(t *testing.T) {
+	run, err := format.Open("../../samples/measurements/2026-11-24-h200x2-serving/traces/serving_prefill4096_batches1_graphTrue", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := lift.Workload(run, lift.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := profile.Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lift.GuessSizes(w, &m)
+	exact := 0
+	for i := range w.Collectives {
+		if w.Collectives[i].Bytes == 32<<20 {
+			exact++
+		}
+	}
+	if exact < 6 || len(w.Collectives) != 12 { // the others waited for their peers
+		t.Errorf("%d of %d all-reduces have 32 MiB", exact, len(w.Collectives))
 	}
 }

@@ -123,7 +123,7 @@ func Tokens(w *workload.Workload) {
 }
 
 // SizesBehind returns the bytes of an all-reduce whose size the trace does not show, by the grid
-// of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
+// of the elementwise kernel that follows it on its stream, or waits for it; 0 if another kernel does.
 // PyTorch's kernels of that name cover threads × vector elements a workgroup
 // (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
 // workgroups. NCCL's kernels have the type of their elements in their names.
@@ -138,7 +138,11 @@ func sizesBehind(w *workload.Workload, elements func(*workload.Op) int64) func(c
 	return func(c *workload.Collective) (bytes int64) {
 		for _, id := range c.Members {
 			op, found := &w.Ops[id], false
-			f.walk(f.after(id), op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
+			behind := f.after(id)
+			if behind < 0 { // on a stream of its own: the first to wait for it
+				behind = f.reader[id]
+			}
+			f.walk(behind, op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
 				if found = behind.Kind == trace.Compute; found {
 					bytes = elements(behind) * kernel.ElementSize(op.Name)
 				}
