@@ -105,7 +105,7 @@ func TestDispatch(t *testing.T) {
 			want: `0/000.0 |AABBAAAA|`,
 		},
 		{
-			name: "a CU empties for a workgroup of higher priority that needs more than one that left, the other goes on",
+			name: "a CU empties for a workgroup of higher priority that needs more than one that left, the other keeps starting workgroups",
 			cus:  2,
 			p: prog([]program.Stream{
 				{Name: "low", Commands: []program.Command{kernel("A", 2, work(20), threads(4), pipe(.1)), kernel("C", 4, work(20), threads(4), pipe(.1))}},
