@@ -86,15 +86,16 @@ type Rank struct {
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
-	lead       int          // place in order of the last operation of the first iteration; devices begin when it is issued
-	latency    trace.Time   // of a launch, which writeHost includes
-	order      []int32      // ops in the order in which the host issues them
-	costs      []trace.Time // to issue them
-	calls      []hostCall   // issues, in the order in which they were asked for
-	at         int          // place of the last issue
-	from, to   int          // least and greatest place of the issues of the pair that is being written
-	pairs      map[int]int  // by place of a pair's first issue: that of its last
-	HostPace   float64      // host's issue time relative to the profile's host
+	lead       int                  // place in order of the last operation of the first iteration; devices begin when it is issued
+	latency    trace.Time           // of a launch, which writeHost includes
+	order      []int32              // ops in the order in which the host issues them
+	costs      []trace.Time         // to issue them
+	calls      []hostCall           // issues, in the order in which they were asked for
+	at         int                  // place of the last issue
+	from, to   int                  // least and greatest place of the issues of the pair that is being written
+	pairs      map[int]int          // by place of a pair's first issue: that of its last
+	HostPace   float64              // host's issue time relative to the profile's host
+	unseen     *workload.Collective // of the pair that begins, until its first operation has waited for what it depends on
 }
 
 // A Stream is a stream of the program while it is written.
@@ -413,6 +414,9 @@ func (r *Rank) WriteWhole(op *workload.Op) {
 		gap = pl.deviceGap(op, event)
 	case op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)):
 		gap = min(gap, pl.graphGap())
+	}
+	if op.Collective >= 0 {
+		r.AwaitUnseen(s, &pl.Workload.Collectives[op.Collective])
 	}
 	s.Launch(gap, pl.CommandOf(op))
 	r.writeTail(s, op)

@@ -87,6 +87,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	l.collect()
 	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
+	l.waitsForUnseen()
 	l.noteUnknownSizes()
 	pairs.Tokens(w)
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {
@@ -109,6 +110,7 @@ type lifter struct {
 	ids     []int               // by row of Run.Ranks: its rank in the world
 	refuted int                 // number of dependencies that host calls suggest and times contradict
 
+	unseen     bool    // ranks of the job were not captured
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
 

@@ -102,6 +102,7 @@ func (l *lifter) place(ops []int) error {
 			l.guessWorld(ranks[0].NodeGPUs, ops[0])
 		}
 	}
+	l.unseen = l.World > len(ranks)
 	if l.opt.World > 0 {
 		if l.opt.World < len(ranks) {
 			return fmt.Errorf("world %d: the trace holds %d ranks (ask for at least as many)", l.opt.World, len(ranks))
@@ -213,11 +214,7 @@ func (l *lifter) copyMissing() {
 	switch {
 	case len(missing) == 0:
 	case l.Captured == 1:
-		waits := ""
-		if l.communicates() {
-			waits = "; its collectives' times include waiting for ranks that nobody saw"
-		}
-		l.note("rank %d of %d captured: replayed as if all ranks were alike%s", first, l.World, waits)
+		l.note("rank %d of %d captured: replayed as if all ranks were alike", first, l.World)
 	default:
 		l.note("%d of %d ranks captured: the others are copies of these (rank %d of rank %d, for one)",
 			l.Captured, l.World, missing[0], l.ids[l.Rows[missing[0]]])

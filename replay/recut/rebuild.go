@@ -51,7 +51,7 @@ func (r *recut) finishCollectives(w *workload.Workload) {
 		slices.Sort(c.Members)
 		c.Arrive, c.Depart = 0, trace.Infinity
 		for _, id := range c.Members {
-			c.Arrive, c.Depart = max(c.Arrive, w.Ops[id].Start), min(c.Depart, w.Ops[id].End)
+			c.Arrive, c.Depart = max(c.Arrive, w.Ops[id].Start+c.Late), min(c.Depart, w.Ops[id].End)
 		}
 	}
 	order := make([]int32, len(r.colls))

@@ -148,6 +148,7 @@ func (r *recut) start(row int32, members [][]int32, force bool) bool {
 		}
 		arrive = max(arrive, r.ops[m].op.Start)
 	}
+	arrive += r.colls[p.coll].Late
 	for _, m := range members[p.coll] {
 		q := &r.ops[m]
 		q.op.End, q.ended = arrive+r.transfer(q), true

@@ -196,7 +196,8 @@ type Collective struct {
 	ElemSize int32
 	Channels int        // workgroups of its kernel; 0: unknown (copy engine)
 	Members  []int32    // op ids, one per member rank, in rank order
-	Arrive   trace.Time // latest start of a member: bytes can move from here
+	Arrive   trace.Time // latest start of a member, and Late: bytes can move from here
+	Late     trace.Time // how long the captured members waited for ranks that nobody captured, ns (rule C27)
 	Depart   trace.Time // earliest end of a member
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
