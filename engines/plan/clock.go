@@ -105,8 +105,7 @@ const burst = 0.1
 func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	switch {
 	case op.Collective >= 0:
-		coll := &w.Collectives[op.Collective]
-		c.demand.Link += Seconds(coll.TransferAlone() + coll.Late) // it polls while it waits
+		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
 	case op.Shape.Kind == workload.GEMM: // a GEMM faster than the profile's draws power for its own time
 		c.demand.Matrix += min(Seconds(op.DurAlone()), op.Shape.Flops()/m.GPU.Flops.Value)
 	case op.Matrix():

@@ -44,14 +44,6 @@ func (r *Rank) ArriveLate(s *Stream, i int) {
 	s.Delay(r.Planner.late(r.ID, i), program.PeerSkew, "arrives later")
 }
 
-// AwaitUnseen holds a stream for as long as a captured collective waited for ranks that nobody captured. With a captured
-// graph nothing but their kernels, which are the same, can make them late (rule C27).
-func (r *Rank) AwaitUnseen(s *Stream, c *workload.Collective) {
-	if c != nil && !r.Planner.Graph {
-		s.Delay(c.Late, program.PeerSkew, "ranks that were not captured")
-	}
-}
-
 // EndPair must be called after a pair is written on the rank.
 func (r *Rank) EndPair(p *Pair) {
 	_, second := r.Ops(p)

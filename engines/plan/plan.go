@@ -50,16 +50,17 @@ type Planner struct {
 	once      bool     // IssueAhead: there is one iteration
 	anchored  bool     // AtCapturedStarts
 
-	WriteRank   func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
-	WholeStep   bool          // WriteRank wrote all
-	hostOrder   [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
-	place       []int32       // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
-	called      []int32       // by op: its first issue: index in the rank's calls, plus 1
-	where       []*Stream     // by op: stream that it was written to
-	endedBefore []int32       // result of TimeOrder, once it is asked for
-	busy        []bool
-	inGraph     *trace.Time    // graphGap; nil: not yet known
-	skews       [][]trace.Time // of captured collectives, by rank: distribution that late draws from
+	WriteRank       func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
+	WholeStep       bool          // WriteRank wrote all
+	hostOrder       [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
+	place           []int32       // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	called          []int32       // by op: its first issue: index in the rank's calls, plus 1
+	where           []*Stream     // by op: stream that it was written to
+	endedBefore     []int32       // result of TimeOrder, once it is asked for
+	busy            []bool
+	withoutProfiler float64        // of hostsWithout; 0: not known yet
+	inGraph         *trace.Time    // graphGap; nil: not yet known
+	skews           [][]trace.Time // of captured collectives, by rank: distribution that late draws from
 }
 
 // Settings are how a strategy launches operations and moves collectives. They hold for the

@@ -328,60 +328,6 @@ func (v *assessment) wgs(op *workload.Op) int {
 	return op.Tiling.WGs
 }
 
-// hostSpread is how many times longer one host takes to issue than another of the
-// same kind: four took 7.9, 12, 21 and 23 us a GEMM (host_issue in samples/measurements
-// and behind the profile h200).
-const hostSpread = 3
-
-// host: time in which a device waits for its host, which another machine or load
-// changes. What the first iteration waited for is a cold start's and left out.
-func (v *assessment) host() {
-	if v.out.Values["graph"] == "on" {
-		return
-	}
-	worst := hostWait(v.w, v.out)
-	l := &v.m.Launch
-	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
-	switch whole := float64(v.out.Time); {
-	case hostSpread*issue > whole:
-		v.addCaveat(poor, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
-	case worst > 0.2:
-		why := "host-bound: devices wait %.0f %% of the time for a launch"
-		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
-			why += ", the profiler's part included"
-		}
-		v.addCaveat(poor, why, 100*worst)
-	case worst > 0.05:
-		v.addCaveat(poor, "GPUs wait %.0f %% of the time for the host", 100*worst)
-	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
-		v.addCaveat(poor, "a slow host needs %.0f of %.0f us to launch the one kernel", hostSpread*alone/1e3, whole/1e3)
-	}
-}
-
-// issue is the nanoseconds that a host takes to enqueue one iteration on one
-// rank, at the profile's pace.
-func (v *assessment) issue() float64 {
-	l := &v.m.Launch
-	var each float64
-	kernel := l.Host.Or(0)
-	if v.out.Strategy.Inside {
-		kernel = l.Compiled.Or(kernel)
-	}
-	run := v.out.Result.Run
-	for _, s := range run.Spans {
-		if id := plan.OriginOf(run, s); id >= 0 && v.w.Ops[id].Graph {
-			continue
-		}
-		switch s.Kind {
-		case trace.Collective:
-			each += l.HostCollective.Or(0)
-		case trace.Compute:
-			each += kernel
-		}
-	}
-	return each * 1e9 / float64(max(1, v.w.World)*max(1, workload.Iterations(v.w)))
-}
-
 // clock: iterations at a clock that the power limit sets, or would.
 func (v *assessment) clock() {
 	if v.out.Strategy.Exact || v.out.Scenario.Clock == plan.FullClock {

@@ -14,7 +14,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/names"
@@ -29,10 +28,11 @@ type Verdict struct {
 	Parameters plan.Values `json:"parameters,omitempty"`
 	Change     float64     `json:"change"` // of the captured schedule's time, relative: -0.1 is 10 % less
 	Chance
-	Confidence Confidence        `json:"confidence"`           // in the recommended strategy
-	Candidates []string          `json:"candidates,omitempty"` // that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
-	HostWait   float64           `json:"host_wait"`            // share of the captured schedule in which devices wait for a launch by the host
-	HostBound  bool              `json:"host_bound"`           // HostWait exceeds a tenth
+	Confidence Confidence        `json:"confidence"`            // in the recommended strategy
+	Candidates []string          `json:"candidates,omitempty"`  // that cannot be told apart: from the recommended strategy or, without a likely change, from the captured schedule
+	HostWait   float64           `json:"host_wait"`             // share of the captured schedule in which devices wait for a launch by the host
+	UnseenWait float64           `json:"unseen_wait,omitempty"` // share in which they wait for ranks that were not captured
+	HostBound  bool              `json:"host_bound"`            // they exceed a tenth, and hosts launch the collectives that wait
 	Below      []BelowBound      `json:"below_bound,omitempty"`
 	Late       *overlap.LateRank `json:"waited_for,omitempty"` // rank that the others wait for in the capture; nil: none, or not known
 	Advice     *Advice           `json:"advice,omitempty"`     // how to get the recommended strategy; nil if it is the captured schedule
@@ -57,9 +57,6 @@ const (
 	Withdrawn        Kind = "no verdict"
 )
 
-// hostBound is the HostWait from which a verdict starts with it.
-const hostBound = 0.1
-
 // withdrawn is the error of the captured schedule's own operations, simulated, at the 90th
 // percentile, from which no verdict is given.
 const withdrawn = 0.5
@@ -75,10 +72,8 @@ const needsReason = -0.05
 // captured schedule; it competes even if it is not among the others. Bounds and strategies
 // without hardware do not compete. late is the rank that others wait for, or nil.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank) Verdict {
-	v := Verdict{HostWait: hostWait(w, captured), Late: late}
-	if v.HostBound = v.HostWait > hostBound; v.HostBound {
-		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels, which no overlap changes; %s", 100*v.HostWait, launchedLess(outcomes))
-	}
+	v := Verdict{Late: late}
+	v.hosts(w, captured, outcomes)
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
@@ -99,18 +94,6 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	v.bound(w, captured, outcomes)
 	v.waiting()
 	return v
-}
-
-// launchedLess says what shortens a step that waits for its host, and by how much a graph is predicted to if that is not
-// likely enough to be recommended.
-func launchedLess(outcomes []Prediction) string {
-	for _, o := range outcomes {
-		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
-			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; torch.compile or fewer, larger operators help too",
-				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), c.Why)
-		}
-	}
-	return "a captured graph (graph=on), torch.compile or fewer, larger operators do"
 }
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
@@ -466,44 +449,4 @@ func firstReason(all []Prediction) string {
 		}
 	}
 	return ""
-}
-
-// HostBound reports whether the captured schedule waits for its host for a tenth of its time.
-func HostBound(w *workload.Workload, captured compare.Outcome) bool {
-	return hostWait(w, captured) > hostBound
-}
-
-// hostWait is the share of an outcome's time in which a device is idle because its host
-// has not launched the next operation: the largest of all ranks. The first of several
-// iterations, and the time before the first operation, are excluded: a cold start.
-func hostWait(w *workload.Workload, out compare.Outcome) float64 {
-	if out.Result == nil {
-		return 0
-	}
-	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
-	late, busy := make([][]overlap.Interval, len(from)), make([][]overlap.Interval, len(from))
-	run := out.Result.Run
-	began := make([]bool, len(from))
-	for _, s := range run.Spans { // by start
-		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
-			if !began[r] {
-				began[r], from[r] = true, max(from[r], s.Start)
-			}
-			busy[r] = append(busy[r], overlap.Interval{Start: s.Start, End: s.End})
-		}
-	}
-	for r := range from {
-		for i := range out.Result.IdleOf(r) {
-			if i.Cause == program.HostIssue && i.End > from[r] {
-				late[r] = append(late[r], overlap.Interval{Start: max(i.Start, from[r]), End: i.End})
-			}
-		}
-	}
-	worst := 0.0
-	for r, f := range from {
-		if whole := out.Result.Makespan - f; whole > 0 {
-			worst = max(worst, float64(overlap.Covered(slices.Concat(late[r], busy[r]))-overlap.Covered(busy[r]))/float64(whole))
-		}
-	}
-	return worst
 }

@@ -5,6 +5,8 @@
 package workload
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -279,6 +281,11 @@ const (
 )
 
 func (p Phase) String() string { return [...]string{"", "prefill", "decode", "mixed"}[p] }
+
+// Unseen reports whether collectives waited for ranks that nobody captured.
+func (w *Workload) Unseen() bool {
+	return slices.ContainsFunc(w.Collectives, func(c Collective) bool { return c.Late > 0 })
+}
 
 // RanksOf are the ranks of a collective, ascending.
 func (w *Workload) RanksOf(c *Collective) []int {
