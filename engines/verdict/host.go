@@ -1,0 +1,171 @@
+package verdict
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// hostBound is the share of waiting from which a verdict starts with it.
+const hostBound = 0.1
+
+// HostBound reports whether the captured schedule waits for hosts for a tenth of its time.
+func HostBound(w *workload.Workload, captured compare.Outcome) bool {
+	host, unseen := waits(w, captured)
+	return bound(w, host, unseen)
+}
+
+// bound reports whether devices wait for hosts: for their own, and for ranks that nobody captured where hosts launch the
+// collectives that waited for them, as these run the same kernels.
+func bound(w *workload.Workload, host, unseen float64) bool {
+	var byHost, inGraphs trace.Time
+	for i := range w.Collectives {
+		if c := &w.Collectives[i]; w.Ops[c.Members[0]].Graph {
+			inGraphs += c.Late
+		} else {
+			byHost += c.Late
+		}
+	}
+	if inGraphs > byHost {
+		unseen = 0
+	}
+	return host+unseen > hostBound
+}
+
+// hosts says that a step waits for its host, or for ranks that nobody captured.
+func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) {
+	v.HostWait, v.UnseenWait = waits(w, captured)
+	v.HostBound = bound(w, v.HostWait, v.UnseenWait)
+	others := ""
+	switch seen := v.UnseenWait >= LeastWaiting; {
+	case seen && v.HostBound:
+		others = fmt.Sprintf(" and %.0f %% for ranks that were not captured, probably for their hosts", 100*v.UnseenWait)
+	case seen:
+		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why", 100*v.UnseenWait)
+	}
+	if v.HostBound {
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(outcomes))
+	}
+}
+
+// launchedLess says what shortens a step that waits for its host, and by how much a graph is predicted to if that is not
+// likely enough to be recommended.
+func launchedLess(outcomes []Prediction) string {
+	for _, o := range outcomes {
+		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
+			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; torch.compile or fewer, larger operators help too",
+				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), c.Why)
+		}
+	}
+	return "a captured graph (graph=on), torch.compile or fewer, larger operators do"
+}
+
+// hostSpread is how many times longer one host takes to issue than another of the
+// same kind: four took 7.9, 12, 21 and 23 us a GEMM (host_issue in samples/measurements
+// and behind the profile h200).
+const hostSpread = 3
+
+// host: time in which a device waits for its host, which another machine or load
+// changes. What the first iteration waited for is a cold start's and left out.
+func (v *assessment) host() {
+	if v.out.Values["graph"] == "on" {
+		if v.w.Unseen() {
+			v.addCaveat(poor, "ranks that were not captured come late, which a graph changes only if their hosts are the cause")
+		}
+		return
+	}
+	host, unseen := waits(v.w, v.out)
+	worst := host + unseen
+	l := &v.m.Launch
+	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
+	switch whole := float64(v.out.Time); {
+	case hostSpread*issue > whole:
+		v.addCaveat(poor, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
+	case worst > 0.2:
+		why := "host-bound: devices wait %.0f %% of the time for a launch"
+		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
+			why += ", the profiler's part included"
+		}
+		v.addCaveat(poor, why, 100*worst)
+	case worst > 0.05:
+		v.addCaveat(poor, "GPUs wait %.0f %% of the time for the host", 100*worst)
+	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
+		v.addCaveat(poor, "a slow host needs %.0f of %.0f us to launch the one kernel", hostSpread*alone/1e3, whole/1e3)
+	}
+}
+
+// issue is the nanoseconds that a host takes to enqueue one iteration on one
+// rank, at the profile's pace.
+func (v *assessment) issue() float64 {
+	l := &v.m.Launch
+	var each float64
+	kernel := l.Host.Or(0)
+	if v.out.Strategy.Inside {
+		kernel = l.Compiled.Or(kernel)
+	}
+	run := v.out.Result.Run
+	for _, s := range run.Spans {
+		if id := plan.OriginOf(run, s); id >= 0 && v.w.Ops[id].Graph {
+			continue
+		}
+		switch s.Kind {
+		case trace.Collective:
+			each += l.HostCollective.Or(0)
+		case trace.Compute:
+			each += kernel
+		}
+	}
+	return each * 1e9 / float64(max(1, v.w.World)*max(1, workload.Iterations(v.w)))
+}
+
+// waits are the shares of an outcome's time in which a device is idle because its host has not
+// launched the next operation, and because ranks that nobody captured come late: of the rank with
+// the largest sum. The first of several iterations, and the time before the first operation, are
+// excluded: a cold start.
+func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
+	if out.Result == nil {
+		return 0, 0
+	}
+	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
+	busy := make([][]overlap.Interval, len(from))
+	run := out.Result.Run
+	began := make([]bool, len(from))
+	for _, s := range run.Spans { // by start
+		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
+			if !began[r] {
+				began[r], from[r] = true, max(from[r], s.Start)
+			}
+			busy[r] = append(busy[r], overlap.Interval{Start: s.Start, End: s.End})
+		}
+	}
+	for r, f := range from {
+		whole := out.Result.Makespan - f
+		if whole <= 0 {
+			continue
+		}
+		var late, skewed []overlap.Interval
+		for i := range out.Result.IdleOf(r) {
+			x := overlap.Interval{Start: max(i.Start, f), End: i.End}
+			switch {
+			case i.End <= f:
+			case i.Cause == program.HostIssue:
+				late = append(late, x)
+			case i.Cause == program.PeerSkew:
+				skewed = append(skewed, x)
+			}
+		}
+		worked := overlap.Covered(busy[r])
+		skewed = append(skewed, busy[r]...)
+		seen := overlap.Covered(skewed)
+		all := overlap.Covered(append(late, skewed...))
+		if x, y := float64(all-seen)/float64(whole), float64(seen-worked)/float64(whole); x+y > host+unseen {
+			host, unseen = x, y
+		}
+	}
+	return host, unseen
+}
