@@ -252,7 +252,7 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 	a.Labelled("wrote", fmt.Sprintf("the profile of %s into %s: %d of %d kernels have another duration; in sum computation %s, collectives %s",
 		words.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, change(s.compute, s.computeAlone), change(s.transfer, s.transfersAlone)))
 	if r.Captured < r.Ranks {
-		a.Labelled("note", fmt.Sprintf("waits for the %d ranks that were not captured stay in the durations of collectives", r.Ranks-r.Captured))
+		a.Labelled("note", fmt.Sprintf("waits for the %d ranks that were not captured stay in the durations of collectives that are the shortest of their size", r.Ranks-r.Captured))
 	}
 	overlaps, why := overlapPays(r)
 	iso := r.Isolation

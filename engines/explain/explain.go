@@ -159,6 +159,8 @@ func split(g replay.Segment) (need string, alone trace.Time, loss string) {
 		switch g.Cause {
 		case program.HostIssue:
 			return "the host", took, ""
+		case program.Unseen:
+			return "ranks that were not captured", took, ""
 		case program.PeerSkew:
 			return "barriers", took, ""
 		}

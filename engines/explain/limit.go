@@ -26,7 +26,26 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 	if t.Waiting < 0 {
 		t.Idle, t.Waiting = t.Idle+t.Waiting, 0
 	}
+	if w.Unseen() {
+		d := min(t.Idle, trace.Time(skewed(w, out.Result)*float64(t.Total())))
+		t.Idle, t.Waiting = t.Idle-d, t.Waiting+d
+	}
 	return t
+}
+
+// skewed is the share of a run in which streams wait for ranks that nobody captured.
+func skewed(w *workload.Workload, r *replay.Result) float64 {
+	var late, whole trace.Time
+	from, _ := plan.StepsOf(w, r.Run).Steady()
+	for rank, f := range from {
+		whole += r.Makespan - f
+		for i := range idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan}) {
+			if i.Cause == program.Unseen {
+				late += i.End - i.Start
+			}
+		}
+	}
+	return float64(late) / float64(max(1, whole))
 }
 
 // LimitOf describes what limits an outcome of these times: the largest shares, and what compute

@@ -24,7 +24,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	}
 	c.demand = machine.Demand{Time: Seconds(step)}
 	of, n := workload.IterationsOf(w)
-	loaded := 0.0 // seconds of compute on all ranks up to the middle of the iterations
+	loaded, polled := 0.0, 0.0 // seconds on all ranks: of compute up to the middle of the iterations; of waits for ranks that nobody captured
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Collective < 0 {
@@ -33,6 +33,9 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 		if n == 0 || of[i] >= 0 {
 			if n < 2 || of[i] > 0 { // in the first of several, ranks wait for each other, as StepTime knows
 				c.add(w, m, op)
+				if op.Collective >= 0 {
+					polled += Seconds(w.Collectives[op.Collective].Late)
+				}
 			}
 			if op.Collective < 0 {
 				loaded -= Seconds(op.DurAlone()) / 2
@@ -55,7 +58,9 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 		c.demand.Time += sc.Rest
 		c.met = m.Clock.Settled(c.demand)
 	} else {
-		c.met = c.shown(w, m, loaded/float64(w.World))
+		captured := c
+		captured.demand.Link += polled / per
+		c.met = captured.shown(w, m, loaded/float64(w.World))
 	}
 	c.demand.At = c.met
 	return c

@@ -12,7 +12,7 @@ import (
 // kernels (rule C27).
 func (r *Rank) AwaitUnseen(s *Stream, c *workload.Collective) {
 	if pl := r.Planner; c != nil && c.Late > 0 && !pl.Graph {
-		s.Delay(trace.Time(float64(c.Late)*pl.hostsWithout()), program.PeerSkew, "ranks that were not captured")
+		s.Delay(trace.Time(float64(c.Late)*pl.hostsWithout()), program.Unseen, "ranks that were not captured")
 	}
 }
 

@@ -155,7 +155,7 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
 			case i.End <= f:
 			case i.Cause == program.HostIssue:
 				late = append(late, x)
-			case i.Cause == program.PeerSkew:
+			case i.Cause == program.Unseen:
 				skewed = append(skewed, x)
 			}
 		}

@@ -3,7 +3,6 @@ package lift
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -44,28 +43,21 @@ func (l *lifter) waitsForUnseen() {
 		}
 		from = to
 	}
-	var all trace.Time
 	for k, row := range order {
 		c := &l.Collectives[row]
 		if c.Late = max(0, waits[k]); c.Late > 0 {
-			all += c.Late
 			c.Arrive, c.Shortest = c.Arrive+c.Late, max(1, c.Shortest-c.Late)
 		}
 	}
-	if all > 0 {
-		l.note("collectives waited %s for ranks that were not captured, all of them together", time.Duration(all).Round(10*time.Microsecond))
-	}
 }
 
-// ranAlone is, by collective, the time in which nothing else ran on a captured member's rank, of the member with the least.
+// ranAlone is, by collective, the time in which nothing else ran on a member's rank, of the member with the least.
 func (l *lifter) ranAlone(collectives []int32) []trace.Time {
 	until := make([]trace.Time, len(l.Ops)) // by op: the latest end of its rank's ops in front of it
-	for rank, ids := range l.Ranks {
+	for _, ids := range l.Ranks {
 		latest := trace.Time(0)
 		for _, id := range ids {
-			if until[id] = latest; !l.Copies[rank] {
-				latest = max(latest, l.Ops[id].End)
-			}
+			until[id], latest = latest, max(latest, l.Ops[id].End)
 		}
 	}
 	alone := make([]trace.Time, len(collectives))
@@ -73,9 +65,6 @@ func (l *lifter) ranAlone(collectives []int32) []trace.Time {
 		alone[k] = trace.Infinity
 		for _, id := range l.Collectives[row].Members {
 			op := &l.Ops[id]
-			if l.Copies[op.Rank] {
-				continue
-			}
 			others := []overlap.Interval{{Start: op.Start, End: max(op.Start, min(until[id], op.End))}}
 			for next := id + 1; int(next) < len(l.Ops) && l.Ops[next].Rank == op.Rank && l.Ops[next].Start < op.End; next++ {
 				others = append(others, overlap.Interval{Start: l.Ops[next].Start, End: min(l.Ops[next].End, op.End)})

@@ -34,7 +34,7 @@ func TestWorld(t *testing.T) {
 			groups: []trace.Group{{Name: "0", Ranks: []int{0, 1, 2, 3, 4, 5, 6, 7}, Size: 8}},
 			rows:   "0 0* 0* 0* 0* 0* 0* 0*",
 			want:   `all_reduce: 0C 1C 2C 3C 4C 5C 6C 7C; arrive 1, depart 4; 64 bytes`,
-			notes:  `rank 0 of 8 captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw`,
+			notes:  `rank 0 of 8 captured: replayed as if all ranks were alike`,
 		},
 		{
 			name: "one rank of eight, without collectives", text: `0 7 | AAAA |`, ranks: of8(0),
@@ -49,7 +49,7 @@ func TestWorld(t *testing.T) {
 			       all_reduce: 2C 3C; arrive 1, depart 4; 64 bytes
 			       all_reduce: 4C 5C; arrive 1, depart 4; 64 bytes
 			       all_reduce: 6C 7C; arrive 1, depart 4; 64 bytes`,
-			notes: `rank 5 of 8 captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw`,
+			notes: `rank 5 of 8 captured: replayed as if all ranks were alike`,
 		},
 		{
 			name: "groups with a stride", text: one, ranks: of8(1),
@@ -59,7 +59,7 @@ func TestWorld(t *testing.T) {
 			       all_reduce: 1C 5C; arrive 1, depart 4; 64 bytes
 			       all_reduce: 2C 6C; arrive 1, depart 4; 64 bytes
 			       all_reduce: 3C 7C; arrive 1, depart 4; 64 bytes`,
-			notes: `rank 1 of 8 captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw`,
+			notes: `rank 1 of 8 captured: replayed as if all ranks were alike`,
 		},
 		{
 			name: "members unknown: neighbours", text: one, ranks: of8(0),
@@ -67,7 +67,7 @@ func TestWorld(t *testing.T) {
 			rows:   "0 0* 0* 0* 0* 0* 0* 0*",
 			want: `all_reduce: 0C 1C 2C 3C; arrive 1, depart 4; 64 bytes
 			       all_reduce: 4C 5C 6C 7C; arrive 1, depart 4; 64 bytes`,
-			notes: `rank 0 of 8 captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw`,
+			notes: `rank 0 of 8 captured: replayed as if all ranks were alike`,
 		},
 		{
 			name: "each missing rank copies the one it shares a group with", text: two, ranks: of8(0, 4),
@@ -84,7 +84,7 @@ func TestWorld(t *testing.T) {
 			want:   `all_reduce: 0C 1C; arrive 1, depart 4; 64 bytes`,
 			notes: `a job of 8 ranks, replayed as one of 2
 			        rank3.json: taken for rank 0: it is rank 3
-			        rank 0 of 2 captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw`,
+			        rank 0 of 2 captured: replayed as if all ranks were alike`,
 		},
 		{
 			name: "traces that do not say their rank", text: two,

@@ -276,6 +276,7 @@ const (
 	LaunchGap         // gap between two commands of a stream
 	HostIssue         // the host had not issued the command yet
 	PeerSkew          // another rank arrived later
+	Unseen            // a rank that nobody captured arrived later
 	Tail              // other workgroups of the kernel still run, this slot has none left
 	NoWork            // no kernel or command left
 	numCauses
@@ -285,7 +286,7 @@ const (
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 var causeNames = [numCauses]string{
-	"unexplained", "flag", "no slot", "launch", "host", "peer skew", "tail", "no work",
+	"unexplained", "flag", "no slot", "launch", "host", "peer skew", "unseen rank", "tail", "no work",
 }
 
 func (c Cause) String() string {

@@ -145,7 +145,11 @@ func (v *Inspection) Improvements() []Improvement {
 		case s.rocm && !s.kineto:
 			do = "rocprofv3 --output-directory trace/rank%env{RANK}% on every rank"
 		}
-		add(of(sum.Transfer), fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), "transfer and waiting, %s of the time, cannot be told apart", do)
+		worth := "transfer and waiting, %s of the time, cannot be told apart"
+		if w.Unseen() {
+			worth = "why collectives wait: transfer and waiting take %s of the time"
+		}
+		add(of(sum.Transfer), fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
 	if s.kineto && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"

@@ -283,6 +283,8 @@ const leastWaiting = 0.005
 func (v *Inspection) waitingText() string {
 	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
 	switch {
+	case v.blind() && v.workload.Unseen():
+		return v.unseenText()
 	case v.blind():
 		return "unknown, as the other ranks were not captured"
 	case unaligned && len(v.summary.Collectives) > 0:
@@ -291,6 +293,16 @@ func (v *Inspection) waitingText() string {
 		return ""
 	}
 	return fmt.Sprintf("rank %d: %s", v.late.Rank, verdict.LateText(v.late))
+}
+
+// unseenText says how long collectives waited for ranks that were not captured.
+func (v *Inspection) unseenText() string {
+	var late trace.Time
+	for i := range v.workload.Collectives {
+		late += v.workload.Collectives[i].Late
+	}
+	late /= trace.Time(max(1, workload.Iterations(v.workload)))
+	return fmt.Sprintf("at least %s an iteration for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late))
 }
 
 // nextCommand is the command to run next, as it can be pasted.

@@ -146,6 +146,8 @@ func causeText(c program.Cause) string {
 		return "waiting for the host"
 	case program.PeerSkew:
 		return "waiting for a slower rank"
+	case program.Unseen:
+		return "waiting for a rank that was not captured"
 	}
 	return c.String()
 }
