@@ -237,8 +237,12 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 			continue
 		}
 		op := &w.Ops[id]
+		start := op.Start
+		if op.Collective >= 0 {
+			start += w.Collectives[op.Collective].Late // a replay waits in front of it
+		}
 		r.Ops++
-		off := max(Abs(s.Start+shift-op.Start), Abs(s.End+shift-op.End))
+		off := max(Abs(s.Start+shift-start), Abs(s.End+shift-op.End))
 		if off > max(1000, op.Dur()/100) {
 			r.Outside++
 		}
