@@ -42,11 +42,8 @@ func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes
 	v.HostWait, v.UnseenWait = waits(w, captured)
 	v.HostBound = bound(w, v.HostWait, v.UnseenWait)
 	others := ""
-	switch seen := v.UnseenWait >= LeastWaiting; {
-	case seen && v.HostBound:
+	if v.UnseenWait >= LeastWaiting {
 		others = fmt.Sprintf(" and %.0f %% for ranks that were not captured, probably for their hosts", 100*v.UnseenWait)
-	case seen:
-		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why", 100*v.UnseenWait)
 	}
 	if v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(outcomes))

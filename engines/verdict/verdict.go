@@ -145,8 +145,11 @@ func (v *Verdict) LookFirst() float64 {
 	return v.Late.Share
 }
 
-// waiting names the rank that the others wait for in the capture.
+// waiting names the rank that the others wait for in the capture, or says that those that wait are not captured.
 func (v *Verdict) waiting() {
+	if v.UnseenWait >= LeastWaiting && !v.HostBound {
+		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why", 100*v.UnseenWait)
+	}
 	if v.LookFirst() >= LeastWaiting {
 		v.say("look first at rank %d: %s", v.Late.Rank, LateText(v.Late))
 	}
