@@ -116,7 +116,10 @@ func nameOf(w *workload.Workload, id int32) string {
 	name := names.Short(op.Name)
 	if op.Collective >= 0 {
 		c := &w.Collectives[op.Collective]
-		name = fmt.Sprintf("%s of %s", c.Op, names.Bytes(c.Bytes))
+		name = c.Op.String()
+		if c.Bytes > 0 {
+			name += " of " + names.Bytes(c.Bytes)
+		}
 	} else if s := w.Run.Spans[op.Span]; s.Kind == trace.Compute {
 		if by := w.Run.Operator(w.Run.Kernel(s)); by != nil {
 			name = by.Name

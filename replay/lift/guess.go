@@ -53,7 +53,13 @@ func (l *lifter) noteUnknownCommunication() {
 func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
-	shortest, sizeBehind := shortestTransfers(w), pairs.SizesBehind(w)
+	shortest, sizeBehind, twins := shortestTransfers(w), pairs.SizesBehind(w), pairs.Twins(w)
+	ofTwins := map[int32]trace.Time{} // the shortest
+	for i, twin := range twins {
+		if t, ok := ofTwins[twin]; twin > 0 && (!ok || shortest(i) < t) {
+			ofTwins[twin] = shortest(i)
+		}
+	}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
@@ -61,6 +67,9 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		}
 		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
 		took := shortest(i)
+		if twins[i] > 0 {
+			took = ofTwins[twins[i]]
+		}
 		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
 		if behind := sizeBehind(c); behind > 0 {
 			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {

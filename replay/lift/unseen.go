@@ -4,49 +4,50 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // waitsForUnseen finds how long collectives waited for ranks that nobody captured: what they
 // take with nothing else on their captured ranks, which could slow them, beyond the whole time
-// of the shortest one of the same operation and group with as many bytes or more (rule C27).
+// of the shortest one of the same operation and group with as many bytes or more, or of the same unknown number (rule C27).
 func (l *lifter) waitsForUnseen() {
 	if !l.unseen {
 		return
 	}
 	var order []int32
+	twins := pairs.Twins(l.Workload)
 	for i := range l.Collectives {
 		c := &l.Collectives[i]
-		if c.Bytes > 0 && c.Op != trace.SendRecv && !c.Engines && slices.ContainsFunc(c.Members, func(id int32) bool { return l.Copies[l.Ops[id].Rank] }) {
+		if (c.Bytes > 0 || twins[i] > 0) && c.Op != trace.SendRecv && !c.Engines && slices.ContainsFunc(c.Members, func(id int32) bool { return l.Copies[l.Ops[id].Rank] }) {
 			order = append(order, int32(i))
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int32) int {
+	class := func(a, b int32) int {
 		x, y := &l.Collectives[a], &l.Collectives[b]
-		return cmp.Or(cmp.Compare(x.Op, y.Op), cmp.Compare(x.Group, y.Group), cmp.Compare(len(x.Members), len(y.Members)), cmp.Compare(y.Bytes, x.Bytes))
+		return cmp.Or(cmp.Compare(x.Op, y.Op), cmp.Compare(x.Group, y.Group), cmp.Compare(len(x.Members), len(y.Members)), cmp.Compare(twins[a], twins[b]))
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Or(class(a, b), cmp.Compare(l.Collectives[b].Bytes, l.Collectives[a].Bytes))
 	})
 	waits := l.ranAlone(order)
-	for from := 0; from < len(order); {
-		first, least, to := &l.Collectives[order[from]], trace.Infinity, from
-		for to < len(order) {
-			c, end := &l.Collectives[order[to]], to
-			if c.Op != first.Op || c.Group != first.Group || len(c.Members) != len(first.Members) {
-				break
-			}
-			for ; end < len(order) && l.Collectives[order[end]].Bytes == c.Bytes; end++ {
-				least = min(least, l.Collectives[order[end]].Transfer())
-			}
-			for ; to < end; to++ {
-				waits[to] -= least
-			}
+	least := trace.Infinity // of the class, with so many bytes or more
+	for from, to := 0, 0; from < len(order); from = to {
+		if from > 0 && class(order[from-1], order[from]) != 0 {
+			least = trace.Infinity
 		}
-		from = to
+		first := order[from]
+		for to = from; to < len(order) && class(first, order[to]) == 0 && l.Collectives[first].Bytes == l.Collectives[order[to]].Bytes; to++ {
+			least = min(least, l.Collectives[order[to]].Transfer())
+		}
+		for k := from; k < to; k++ {
+			waits[k] -= least
+		}
 	}
 	for k, row := range order {
-		c := &l.Collectives[row]
-		if c.Late = max(0, waits[k]); c.Late > 0 {
-			c.Arrive, c.Shortest = c.Arrive+c.Late, max(1, c.Shortest-c.Late)
+		if c := &l.Collectives[row]; waits[k] > 0 {
+			c.Late, c.Arrive, c.Shortest = waits[k], c.Arrive+waits[k], max(1, c.Shortest-waits[k])
 		}
 	}
 }

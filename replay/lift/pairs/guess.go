@@ -81,6 +81,37 @@ func SizesByNorms(w *workload.Workload) (n int) {
 	return n
 }
 
+// Twins numbers the collectives that have one size, though the trace does not show it, from 1 on: those of one operation,
+// group and step whose result the same kernel, a norm, reads behind them on their stream. The rows and columns of
+// a model's hidden state are the same in all of its layers (rule V10). Others have 0.
+func Twins(w *workload.Workload) []int32 {
+	type role struct {
+		op          trace.CollectiveOp
+		group, step int32
+		channels    int
+		norm        *workload.Kernel
+	}
+	numbers, twins, f := map[role]int32{}, make([]int32, len(w.Collectives)), (*finder)(nil)
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Bytes > 0 && !c.Guessed || c.Part || len(c.Members) < 2 {
+			continue
+		}
+		if f == nil {
+			f = newFinder(w)
+		}
+		op := &w.Ops[c.Members[0]]
+		if next := f.after(op.ID); next >= 0 && kernel.NameHas(w.Ops[next].Name, "norm") {
+			k := role{c.Op, c.Group, op.Step, c.Channels, w.Ops[next].Kernel}
+			if numbers[k] == 0 {
+				numbers[k] = int32(len(numbers)) + 1
+			}
+			twins[i] = numbers[k]
+		}
+	}
+	return twins
+}
+
 // Tokens gives the steps of inference whose range does not name the tokens of their batch the commonest
 // rows of their GEMMs, or where no size of a GEMM is known, of their norms (rule V24).
 func Tokens(w *workload.Workload) {
