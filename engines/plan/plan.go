@@ -417,7 +417,7 @@ func (r *Rank) WriteWhole(op *workload.Op) {
 		gap = min(gap, pl.graphGap())
 	}
 	if op.Collective >= 0 {
-		r.AwaitUnseen(s, &pl.Workload.Collectives[op.Collective])
+		r.AwaitUnseen(s, op, &pl.Workload.Collectives[op.Collective])
 	}
 	s.Launch(gap, pl.CommandOf(op))
 	r.writeTail(s, op)

@@ -9,10 +9,19 @@ import (
 // AwaitUnseen holds a stream for as long as a captured collective waited for ranks that nobody
 // captured. These run the same kernels, so their hosts are taken to be late: less so without the
 // profiler, by as much as the captured hosts, and not at all where captured graphs launch the
-// kernels (rule C27).
-func (r *Rank) AwaitUnseen(s *Stream, c *workload.Collective) {
-	if pl := r.Planner; c != nil && c.Late > 0 && !pl.Graph {
-		s.Delay(trace.Time(float64(c.Late)*pl.hostsWithout()), program.Unseen, "ranks that were not captured")
+// kernels. What such a host launches after the collective is as late, so that the streams that the
+// collective depends on are held too, if nothing ran beside it in the capture (rule C27).
+func (r *Rank) AwaitUnseen(s *Stream, op *workload.Op, c *workload.Collective) {
+	pl := r.Planner
+	if c == nil || c.Late == 0 || pl.Graph {
+		return
+	}
+	late := trace.Time(float64(c.Late) * pl.hostsWithout())
+	s.Delay(late, program.Unseen, "ranks that were not captured")
+	for _, d := range op.After {
+		if on := pl.Workload.Ops[d.Op].Queue; c.Serial && on != op.Queue {
+			r.Stream(on).Delay(late, program.Unseen, "ranks that were not captured")
+		}
 	}
 }
 

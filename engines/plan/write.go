@@ -141,7 +141,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 		s.Wait(r.HostIssued, n, "host")
 	}
 	gap := r.Planner.deviceGap(op, r.waitFor(s, after, except...))
-	r.AwaitUnseen(s, r.unseen) // of the pair that begins
+	r.AwaitUnseen(s, op, r.unseen) // of the pair that begins
 	r.unseen = nil
 	if op.Graph {
 		gap = min(gap, r.Planner.gapHere(max(0, op.Gap)))

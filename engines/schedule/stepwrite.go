@@ -378,7 +378,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if own := rw.issue(s, m.op); gap < 0 || m.op.Graph && !rw.pl.Graph { // it stays in its graph
 		gap = own
 	}
-	rw.AwaitUnseen(s, x.coll)
+	rw.AwaitUnseen(s, m.op, x.coll)
 	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels), m.runners)))
 	if m.back > 0 {
 		s.Launch(plan.Duration(rw.pl.Machine.Launch.Gap.Value), plan.LaunchOf(m.op, rw.pl.Sweep("copy of gradients out of a bucket", float64(m.back), float64(m.back))))

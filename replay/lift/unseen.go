@@ -31,7 +31,8 @@ func (l *lifter) waitsForUnseen() {
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(class(a, b), cmp.Compare(l.Collectives[b].Bytes, l.Collectives[a].Bytes))
 	})
-	waits := l.ranAlone(order)
+	alone := l.ranAlone(order)
+	waits := slices.Clone(alone)
 	least := trace.Infinity // of the class, with so many bytes or more
 	for from, to := 0, 0; from < len(order); from = to {
 		if from > 0 && class(order[from-1], order[from]) != 0 {
@@ -47,6 +48,7 @@ func (l *lifter) waitsForUnseen() {
 	}
 	for k, row := range order {
 		if c := &l.Collectives[row]; waits[k] > 0 {
+			c.Serial = alone[k] == l.Ops[c.Members[0]].Dur()
 			c.Late, c.Arrive, c.Shortest = waits[k], c.Arrive+waits[k], max(1, c.Shortest-waits[k])
 		}
 	}

@@ -64,12 +64,14 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 		for k := range n {
 			part := c.Collective(slices.Repeat([]*workload.Collective{&w.Collectives[i]}, up), down*n)
 			part.Seq, part.Members, part.Arrive, part.Depart, part.Shortest = part.Seq*int64(n)+int64(k), nil, 0, trace.Infinity, 0
-			part.Late /= trace.Time(n)
+			if w.Ops[w.Collectives[i].Members[0]].Graph { // a host launches each part, as late as the whole
+				part.Late /= trace.Time(n)
+			}
 			for _, id := range w.Collectives[i].Members {
 				op := &b.Ops[now[int(id)*n+k]]
 				op.Collective, op.Alone = int32(len(b.Collectives)), 0
 				part.Members = append(part.Members, op.ID)
-				part.Arrive, part.Depart = max(part.Arrive, op.Start+part.Late), min(part.Depart, op.End)
+				part.Arrive, part.Depart = max(part.Arrive, min(op.Start+part.Late, op.End)), min(part.Depart, op.End)
 			}
 			b.Collectives = append(b.Collectives, part)
 		}

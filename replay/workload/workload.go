@@ -200,6 +200,7 @@ type Collective struct {
 	Members  []int32    // op ids, one per member rank, in rank order
 	Arrive   trace.Time // latest start of a member, and Late: bytes can move from here
 	Late     trace.Time // how long the captured members waited for ranks that nobody captured, ns (rule C27)
+	Serial   bool       // it has Late, and nothing ran beside it on a captured rank
 	Depart   trace.Time // earliest end of a member
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
