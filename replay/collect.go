@@ -69,6 +69,8 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.channel(who.id).alarm
 	case dueStream:
 		return &s.streams[who.id].alarm
+	case dueBatch:
+		return &s.batches.at(who.id).alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }
@@ -76,6 +78,9 @@ func (s *sim) alarm(who actor) *alarm {
 // order is an actor's sort key within one instant: two bits for its kind, 31 for its
 // launch, 31 for its index.
 func (s *sim) order(who actor) uint64 {
+	if who.kind == dueBatch {
+		who = actor{dueWorkgroup, s.batches.at(who.id).wgs[0]}
+	}
 	of := uint64(who.id)
 	if who.kind == dueWorkgroup {
 		w := s.wgs.at(who.id)
