@@ -1,16 +1,26 @@
 package replay
 
-import "github.com/overlapse/overlapse/replay/program"
+import (
+	"math/bits"
+
+	"github.com/overlapse/overlapse/replay/program"
+)
 
 // A batch is workgroups of one kernel that a dispatch placed together, and whose phases only the load
 // of their CUs can slow: their phases end together, so they are stepped as one, and which tile each of
 // them has does not matter. When the load of a CU changes, each gets a timer of its own.
+//
+// A whole kernel that fits on empty CUs, while no other one works or waits for a slot, is a batch
+// without workgroups: most such kernels end before the state of a CU is looked at. Until a workgroup of
+// the GPU is stepped or placed, nothing changes that the placement depends on, so it is made up for then.
 type batch struct {
 	alarm  alarm
 	since  program.Time // when the phase began
 	launch int32
 	rounds int32   // number of tiles begun
-	wgs    []int32 // by index
+	first  int32   // index of the first workgroup
+	n      int     // workgroups
+	wgs    []int32 // by index; none if they are not placed
 }
 
 // inBatches reports whether workgroups of a kernel are stepped in batches.
@@ -19,28 +29,97 @@ func (s *sim) inBatches(gpu int32, k *program.Kernel) bool {
 		return false
 	}
 	p := &k.Each[0]
-	return p.Op == program.Work && p.Time > 0 && p.Read == 0 && p.Write == 0 && p.Slowdown <= 1 && s.causes == nil && !s.record.deep[gpu]
+	return p.Op == program.Work && p.Time > 0 && p.Read == 0 && p.Write == 0 && p.Slowdown <= 1 && s.causes == nil && !s.record.deep[gpu] &&
+		s.program.CheckPhase(p, s.flows.inner.topology) == nil
 }
 
-// enterBatch adds a placed workgroup to the batch of those placed before it in this dispatch.
-func (s *sim) enterBatch(id int32, w *workgroup) {
-	if n := len(s.queue); s.head < n && s.queue[n-1].kind == dueBatch {
-		w.link = s.queue[n-1].id
+// newBatch makes a batch of a launch without workgroups.
+func (s *sim) newBatch(launch int32, l *launch) (id int32) {
+	id = s.batches.add()
+	b := s.batches.at(id)
+	*b = batch{alarm: none, launch: launch, first: int32(l.placed), wgs: b.wgs[:0]}
+	s.queue = append(s.queue, actor{dueBatch, id})
+	return id
+}
+
+// enterBatch adds a placed workgroup to the launch's batch of this dispatch.
+func (s *sim) enterBatch(id int32, w *workgroup, l *launch) {
+	if l.batch == none {
+		l.batch = s.newBatch(w.launch, l)
+		s.batches.at(l.batch).first = w.index
 	}
-	if w.link == none || s.batches.at(w.link).launch != w.launch {
-		w.link = s.batches.add()
-		b := s.batches.at(w.link)
-		*b = batch{alarm: none, launch: w.launch, wgs: b.wgs[:0]}
-		s.queue = append(s.queue, actor{dueBatch, w.link})
-	}
+	w.link = l.batch
 	b := s.batches.at(w.link)
-	b.wgs = append(b.wgs, id)
+	b.wgs, b.n = append(b.wgs, id), len(b.wgs)+1
+}
+
+// postpone places no workgroup of a fresh kernel yet, if all of them fit on empty CUs and none of them
+// slows another or shares a CU with work, and reports whether it did.
+func (s *sim) postpone(g *gpu, id int32) bool {
+	l := s.kernels.at(id)
+	if !l.batches || !l.computes() || g.loads != 0 || g.occupied != 0 || g.busy.parts != nil || len(g.line) > 1 {
+		return false
+	}
+	rest, cus, level := l.kernel.WGs, 0, 0 // the CUs with the fewest residents are first
+	for ; rest > 0 && level < len(g.load); level++ {
+		cus += ones(g.load[level])
+		rest -= cus
+	}
+	if rest > 0 {
+		level += (rest + cus - 1) / cus
+	}
+	for n, set := range g.load[:min(level, len(g.load))] {
+		more := int64(level - n)
+		for c := range each(set) {
+			if more*l.pipe > wholePipe || g.cus[c].free.Times(l.need) < more {
+				return false
+			}
+			if n == 0 { // empty ones are alike
+				break
+			}
+		}
+	}
+	s.begin(l)
+	g.unplaced = s.newBatch(id, l)
+	s.batches.at(g.unplaced).n, l.placed = l.kernel.WGs, l.kernel.WGs
+	return true
+}
+
+func ones(set []uint64) (n int) {
+	for _, word := range set {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// catchUp places the workgroups of the GPU's kernel that was postponed.
+func (s *sim) catchUp(g *gpu) {
+	id := g.unplaced
+	if id == none {
+		return
+	}
+	b := s.batches.at(id)
+	l := s.kernels.at(b.launch)
+	l.placed, l.batch, b.n = 0, id, 0
+	for i := range g.mask {
+		g.mask[i] = ^uint64(0)
+	}
+	s.sweep(g, b.launch)
+	if g.unplaced = none; b.rounds > 0 {
+		s.countUnplaced(g, l, -1)
+		s.beginBatch(b, l)
+	}
 }
 
 // stepBatch begins the next tile of each workgroup of a batch that has one; the others leave.
 func (s *sim) stepBatch(id int32) {
 	b := s.batches.at(id)
 	l := s.kernels.at(b.launch)
+	g := &s.gpus[l.gpu]
+	n := l.moreTiles(b)
+	if g.unplaced != id || n > 0 && n < b.n {
+		s.catchUp(g)
+	}
 	was := program.Work
 	if b.rounds == 0 {
 		if was = program.Sleep; s.slowsAny(b) {
@@ -51,27 +130,59 @@ func (s *sim) stepBatch(id int32) {
 			return
 		}
 	}
-	n := l.moreTiles(b, int(s.wgs.at(b.wgs[0]).index))
-	for _, wg := range b.wgs[n:] {
+	if int(b.rounds) >= l.owned {
+		l.ticket += n
+	}
+	b.rounds++
+	if n == 0 {
+		s.batches.drop(id)
+		if g.unplaced == id {
+			g.unplaced = none
+			s.countUnplaced(g, l, -1)
+			s.wake(l.gpu)
+			s.end(b.launch)
+		}
+	}
+	for _, wg := range b.wgs[min(n, len(b.wgs)):] {
 		w := s.wgs.at(wg)
 		s.countState(w, l, was, program.Sleep)
 		s.depart(wg, w, l)
 	}
-	if b.wgs = b.wgs[:n]; n == 0 {
-		s.batches.drop(id)
+	if n == 0 {
 		return
 	}
-	p := &l.kernel.Each[0]
-	for i := 0; i < n && b.rounds == 1; i++ {
-		w := s.wgs.at(b.wgs[i])
-		if !s.fetch(b.wgs[i], w, l, int(w.index)) {
-			return
-		}
-		w.stage, w.phase, w.op, w.alone, w.lone = tiling, sleeping, p.Op, p.Time, true
-		s.countState(w, l, was, p.Op)
+	b.n, b.wgs = n, b.wgs[:min(n, len(b.wgs))]
+	switch {
+	case b.rounds > 1:
+	case g.unplaced == id:
+		s.countUnplaced(g, l, 1)
+	default:
+		s.beginBatch(b, l)
 	}
 	b.since = s.now
-	s.wakeAt(&b.alarm, s.now+p.Time, actor{dueBatch, id})
+	s.wakeAt(&b.alarm, s.now+l.kernel.Each[0].Time, actor{dueBatch, id})
+}
+
+// countUnplaced is countState of a postponed kernel's workgroups, which are on CUs without other work
+// and do not exceed any.
+func (s *sim) countUnplaced(g *gpu, l *launch, sign int) {
+	n := sign * l.kernel.WGs
+	l.working += n
+	g.occupied += int64(n) * l.occupies
+	if l.kernel.Matrix {
+		g.matrix += n
+	}
+	s.interferes(l.gpu)
+}
+
+// beginBatch begins the first tiles of the batch's workgroups.
+func (s *sim) beginBatch(b *batch, l *launch) {
+	p := &l.kernel.Each[0]
+	for _, wg := range b.wgs {
+		w := s.wgs.at(wg)
+		w.tile, w.n, w.stage, w.phase, w.op, w.alone, w.lone = w.index, 1, tiling, sleeping, p.Op, p.Time, true
+		s.countState(w, l, program.Sleep, p.Op)
+	}
 }
 
 // slowsAny reports whether the load of its CU slows a workgroup of the batch.
@@ -84,19 +195,16 @@ func (s *sim) slowsAny(b *batch) bool {
 	return false
 }
 
-// moreTiles begins a tile of the first workgroups of a batch and returns how many have one, as
-// nextTile does for one workgroup.
-func (l *launch) moreTiles(b *batch, first int) int {
-	k, n, round := l.kernel, len(b.wgs), int(b.rounds)
-	b.rounds++
+// moreTiles is how many of a batch's workgroups, the first ones, have another tile: see nextTile.
+func (l *launch) moreTiles(b *batch) int {
+	k, n, round := l.kernel, b.n, int(b.rounds)
 	switch {
 	case k.Tiles == 0:
 		return n * max(0, 1-round)
 	case round < l.owned:
-		n = min(n, k.Tiles-round*k.WGs-first)
+		n = min(n, k.Tiles-round*k.WGs-int(b.first))
 	default:
 		n = min(n, k.Tiles-l.ticket)
-		l.ticket += max(0, n)
 	}
 	return max(0, n)
 }

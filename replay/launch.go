@@ -22,6 +22,7 @@ type launch struct {
 	uncommitted uncommitted
 	recent      [2]recentPath // for plain Work and Store phases
 	batches     bool          // its workgroups are stepped in batches
+	batch       int32         // batch of this dispatch, or none
 	class       int32         // class that a phase with a co-run slowdown joined last, or none
 	pipe        int64         // pipe share of one workgroup's work, in units of 1/wholePipe
 

@@ -63,7 +63,7 @@ const (
 func (s *sim) start(launch, cu int32) {
 	id := s.wgs.add()
 	l := s.kernels.at(launch)
-	if l.placed == 0 {
+	if l.placed == 0 && s.gpus[l.gpu].unplaced == none {
 		s.begin(l)
 	}
 	w := s.wgs.at(id)
@@ -82,7 +82,7 @@ func (s *sim) start(launch, cu int32) {
 	}
 	s.placed(id, w, l)
 	if l.batches {
-		s.enterBatch(id, w)
+		s.enterBatch(id, w, l)
 	} else {
 		s.queue = append(s.queue, actor{dueWorkgroup, id})
 	}
@@ -105,6 +105,7 @@ func (s *sim) isYounger(u *cu) bool {
 func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
+	s.catchUp(&s.gpus[l.gpu])
 	was := program.Sleep
 	if w.phase != fresh {
 		was = w.op
@@ -238,9 +239,9 @@ func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 	}
 	switch {
 	case from == program.Work:
-		x.load -= l.pipe
+		x.load, g.loads = x.load-l.pipe, g.loads-l.pipe
 	case to == program.Work:
-		x.load += l.pipe
+		x.load, g.loads = x.load+l.pipe, g.loads+l.pipe
 	default:
 		return
 	}
