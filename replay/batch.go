@@ -92,7 +92,7 @@ func ones(set []uint64) (n int) {
 	return n
 }
 
-// catchUp places the workgroups of the GPU's kernel that was postponed.
+// catchUp places the workgroups of the GPU's kernel that was postponed, if there is one.
 func (s *sim) catchUp(g *gpu) {
 	id := g.unplaced
 	if id == none {

@@ -7,7 +7,7 @@
 //	collect.go      what is due now: phases, copies and puts that end, posts that arrive
 //	stream.go       commands of streams; launch.go, copy.go start them
 //	dispatch.go     placement of workgroups; cluster.go places clusters
-//	workgroup.go    phases of workgroups; script.go calls their recipes
+//	workgroup.go    phases of workgroups; script.go calls their recipes; batch.go steps many as one
 //	put.go, flag.go transfers and flags that leave a workgroup
 //	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
 //	                interference.go, arbiter.go change what they may use

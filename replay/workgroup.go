@@ -105,7 +105,10 @@ func (s *sim) isYounger(u *cu) bool {
 func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
-	s.catchUp(&s.gpus[l.gpu])
+	if g := &s.gpus[l.gpu]; g.unplaced != none {
+		s.catchUp(g)
+		w = s.wgs.at(id) // workgroups have moved
+	}
 	was := program.Sleep
 	if w.phase != fresh {
 		was = w.op
