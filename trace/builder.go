@@ -24,7 +24,7 @@ type Builder struct {
 	linked bool // Link was called
 	drops  bool // there are spans of kind dropped
 
-	keys []sortKey // of all spans by start, or nil; see byStart
+	order []SpanID // of all spans by start, or nil; see byStart
 
 	entries map[entryKey]int32 // of the ledger
 	noted   []notedSpan
