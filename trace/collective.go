@@ -75,8 +75,8 @@ func (r *Run) MatchCollectives() {
 		of   int32 // row of r.Collectives
 	}
 	var parts []part
-	var sizes []int32                           // by row: kernels, an upper bound of its members
-	most := len(r.Comms) / max(1, len(r.Ranks)) // as a rule
+	var sizes []int32 // by row: kernels, an upper bound of its members
+	most := len(r.Comms) / max(1, len(r.Ranks))
 	rows := make(map[operation]int32, most)
 	r.Collectives = make([]MatchedCollective, 0, most)
 	pairs := map[pairCount]int64{}
