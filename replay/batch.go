@@ -2,6 +2,7 @@ package replay
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/program"
 )
@@ -34,10 +35,10 @@ func (s *sim) inBatches(gpu int32, k *program.Kernel) bool {
 }
 
 // newBatch makes a batch of a launch without workgroups.
-func (s *sim) newBatch(launch int32, l *launch) (id int32) {
+func (s *sim) newBatch(launch, first int32) (id int32) {
 	id = s.batches.add()
 	b := s.batches.at(id)
-	*b = batch{alarm: none, launch: launch, first: int32(l.placed), wgs: b.wgs[:0]}
+	*b = batch{alarm: none, launch: launch, first: first, wgs: b.wgs[:0]}
 	s.queue = append(s.queue, actor{dueBatch, id})
 	return id
 }
@@ -45,8 +46,7 @@ func (s *sim) newBatch(launch int32, l *launch) (id int32) {
 // enterBatch adds a placed workgroup to the launch's batch of this dispatch.
 func (s *sim) enterBatch(id int32, w *workgroup, l *launch) {
 	if l.batch == none {
-		l.batch = s.newBatch(w.launch, l)
-		s.batches.at(l.batch).first = w.index
+		l.batch = s.newBatch(w.launch, w.index)
 	}
 	w.link = l.batch
 	b := s.batches.at(w.link)
@@ -62,7 +62,9 @@ func (s *sim) postpone(g *gpu, id int32) bool {
 	}
 	rest, cus, level := l.kernel.WGs, 0, 0 // the CUs with the fewest residents are first
 	for ; rest > 0 && level < len(g.load); level++ {
-		cus += ones(g.load[level])
+		for _, word := range g.load[level] {
+			cus += bits.OnesCount64(word)
+		}
 		rest -= cus
 	}
 	if rest > 0 {
@@ -80,16 +82,9 @@ func (s *sim) postpone(g *gpu, id int32) bool {
 		}
 	}
 	s.begin(l)
-	g.unplaced = s.newBatch(id, l)
+	g.unplaced = s.newBatch(id, 0)
 	s.batches.at(g.unplaced).n, l.placed = l.kernel.WGs, l.kernel.WGs
 	return true
-}
-
-func ones(set []uint64) (n int) {
-	for _, word := range set {
-		n += bits.OnesCount64(word)
-	}
-	return n
 }
 
 // catchUp places the workgroups of the GPU's kernel that was postponed, if there is one.
@@ -101,10 +96,7 @@ func (s *sim) catchUp(g *gpu) {
 	b := s.batches.at(id)
 	l := s.kernels.at(b.launch)
 	l.placed, l.batch, b.n = 0, id, 0
-	for i := range g.mask {
-		g.mask[i] = ^uint64(0)
-	}
-	s.sweep(g, b.launch)
+	s.sweepAll(g, b.launch)
 	if g.unplaced = none; b.rounds > 0 {
 		s.countUnplaced(g, l, -1)
 		s.beginBatch(b, l)
@@ -122,7 +114,8 @@ func (s *sim) stepBatch(id int32) {
 	}
 	was := program.Work
 	if b.rounds == 0 {
-		if was = program.Sleep; s.slowsAny(b) {
+		was = program.Sleep
+		if slices.ContainsFunc(b.wgs, func(wg int32) bool { return s.slowed(s.wgs.at(wg)) > 1 }) {
 			s.parted(id)
 			for _, wg := range b.wgs {
 				s.stepWorkgroup(wg)
@@ -183,16 +176,6 @@ func (s *sim) beginBatch(b *batch, l *launch) {
 		w.tile, w.n, w.stage, w.phase, w.op, w.alone, w.lone = w.index, 1, tiling, sleeping, p.Op, p.Time, true
 		s.countState(w, l, program.Sleep, p.Op)
 	}
-}
-
-// slowsAny reports whether the load of its CU slows a workgroup of the batch.
-func (s *sim) slowsAny(b *batch) bool {
-	for _, wg := range b.wgs {
-		if s.slowed(s.wgs.at(wg)) > 1 {
-			return true
-		}
-	}
-	return false
 }
 
 // moreTiles is how many of a batch's workgroups, the first ones, have another tile: see nextTile.

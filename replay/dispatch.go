@@ -214,13 +214,9 @@ func (s *sim) place(g *gpu, id int32) {
 	case l.cluster > 1:
 		s.placeClusters(g, id)
 	case l.fresh:
-		if l.fresh = false; s.postpone(g, id) {
-			return
+		if l.fresh = false; !s.postpone(g, id) {
+			s.sweepAll(g, id)
 		}
-		for i := range g.mask {
-			g.mask[i] = ^uint64(0)
-		}
-		s.sweep(g, id)
 	case s.refill(g, id):
 		s.sweep(g, id)
 	}
@@ -260,6 +256,14 @@ func each(set []uint64) iter.Seq[int] {
 			}
 		}
 	}
+}
+
+// sweepAll is sweep of all CUs.
+func (s *sim) sweepAll(g *gpu, id int32) {
+	for i := range g.mask {
+		g.mask[i] = ^uint64(0)
+	}
+	s.sweep(g, id)
 }
 
 // sweep places workgroups on the masked CUs, those with the fewest residents first. A CU
