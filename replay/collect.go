@@ -69,6 +69,8 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.channel(who.id).alarm
 	case dueStream:
 		return &s.streams[who.id].alarm
+	case dueBatch:
+		return &s.batches.at(who.id).alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }
@@ -76,10 +78,17 @@ func (s *sim) alarm(who actor) *alarm {
 // order is an actor's sort key within one instant: two bits for its kind, 31 for its
 // launch, 31 for its index.
 func (s *sim) order(who actor) uint64 {
-	of := uint64(who.id)
-	if who.kind == dueWorkgroup {
+	switch who.kind {
+	case dueBatch:
+		b := s.batches.at(who.id)
+		return s.orderOf(b.launch, b.first)
+	case dueWorkgroup:
 		w := s.wgs.at(who.id)
-		of = uint64(s.kernels.at(w.launch).order)<<31 | uint64(w.index)
+		return s.orderOf(w.launch, w.index)
 	}
-	return uint64(who.kind)<<62 | of
+	return uint64(who.kind)<<62 | uint64(who.id)
+}
+
+func (s *sim) orderOf(launch, index int32) uint64 {
+	return uint64(dueWorkgroup)<<62 | uint64(s.kernels.at(launch).order)<<31 | uint64(index)
 }

@@ -45,10 +45,12 @@ type gpu struct {
 	mask        []uint64   // scratch: candidate CUs
 	laneSets    []bool     // lane sets in use by running persistent kernels
 	engines     engines
-	collectives int // CUs with a resident workgroup of a collective
-	moving      int // workgroups of collectives on CUs in a Work or Store phase
-	running     int // kernels and copies
-	assumed     int // of them: kernels that are taken to run alone
+	collectives int   // CUs with a resident workgroup of a collective
+	moving      int   // workgroups of collectives on CUs in a Work or Store phase
+	running     int   // kernels and copies
+	loads       int64 // sum of the CUs' pipe loads
+	unplaced    int32 // batch of the kernel whose workgroups are yet to be placed, or none
+	assumed     int   // of them: kernels that are taken to run alone
 }
 
 type cu struct {
@@ -78,7 +80,7 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	words := (n + 63) / 64
 	g := gpu{
 		cus: make([]cu, n), pipes: make([]pipes, n),
-		mask: make([]uint64, words), freed: make([]uint64, words), held: make([]uint64, words), engines: newEngines(m),
+		mask: make([]uint64, words), freed: make([]uint64, words), held: make([]uint64, words), engines: newEngines(m), unplaced: none,
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {
@@ -143,6 +145,9 @@ func (s *sim) dispatch() bool {
 func (s *sim) dispatchGPU(id int32) {
 	g := &s.gpus[id]
 	g.dirty = false
+	if len(g.line) > 0 {
+		s.catchUp(g)
+	}
 	for i, held := range g.held { // kernels that were kept off these CUs look at them again
 		g.freed[i], g.held[i] = g.freed[i]|held, 0
 	}
@@ -200,6 +205,7 @@ func (s *sim) hold(g *gpu, l *launch) {
 // workgroups go to the CU with the fewest residents, the lowest index among equals (rule D5).
 func (s *sim) place(g *gpu, id int32) {
 	l := s.kernels.at(id)
+	l.batch = none
 	switch {
 	case l.kernel.Free:
 		for l.placed < l.kernel.WGs {
@@ -208,11 +214,9 @@ func (s *sim) place(g *gpu, id int32) {
 	case l.cluster > 1:
 		s.placeClusters(g, id)
 	case l.fresh:
-		l.fresh = false
-		for i := range g.mask {
-			g.mask[i] = ^uint64(0)
+		if l.fresh = false; !s.postpone(g, id) {
+			s.sweepAll(g, id)
 		}
-		s.sweep(g, id)
 	case s.refill(g, id):
 		s.sweep(g, id)
 	}
@@ -252,6 +256,14 @@ func each(set []uint64) iter.Seq[int] {
 			}
 		}
 	}
+}
+
+// sweepAll is sweep of all CUs.
+func (s *sim) sweepAll(g *gpu, id int32) {
+	for i := range g.mask {
+		g.mask[i] = ^uint64(0)
+	}
+	s.sweep(g, id)
 }
 
 // sweep places workgroups on the masked CUs, those with the fewest residents first. A CU

@@ -21,6 +21,8 @@ type launch struct {
 	working     int   // workgroups in a Work or Store phase
 	uncommitted uncommitted
 	recent      [2]recentPath // for plain Work and Store phases
+	batches     bool          // its workgroups are stepped in batches
+	batch       int32         // batch of this dispatch, or none
 	class       int32         // class that a phase with a co-run slowdown joined last, or none
 	pipe        int64         // pipe share of one workgroup's work, in units of 1/wholePipe
 
@@ -58,7 +60,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}}, class: none,
 	}
 	s.launches++
-	st.launch = id
+	st.launch, l.batches = id, s.inBatches(st.gpu, k)
 	s.runs(st, c, 1)
 	s.causes.launched(l, st)
 	if !k.Free {

@@ -22,7 +22,7 @@ func (s *sim) beginUncontended(id int32, w *workgroup) bool {
 	if len(u.wgs) == cap(u.wgs) && len(u.wgs) > 4*u.n {
 		s.forgetEnded(w.path, u)
 	}
-	w.uncontended, w.pathAt = true, int32(len(u.wgs))
+	w.uncontended, w.link = true, int32(len(u.wgs))
 	u.wgs = append(u.wgs, id)
 	u.n++
 	s.sleep(id, w, w.alone)
@@ -34,13 +34,13 @@ func (s *sim) beginUncontended(id int32, w *workgroup) bool {
 func (s *sim) endUncontended(w *workgroup) {
 	s.flows.uncontended[w.path].n--
 	s.flows.Dismiss(w.path, w.limit(), int64(w.since), int64(s.now))
-	w.uncontended = false
+	w.uncontended, w.link = false, none
 }
 
 // isUncontended reports whether the flow at an index of the path is still uncontended.
 func (s *sim) isUncontended(path, at int32, id int32) bool {
 	w := s.wgs.at(id)
-	return w.uncontended && w.path == path && w.pathAt == at
+	return w.uncontended && w.path == path && w.link == at
 }
 
 // forgetEnded removes the ended flows of a path from its list.
@@ -48,7 +48,7 @@ func (s *sim) forgetEnded(id int32, u *uncontended) {
 	n := int32(0)
 	for at, wg := range u.wgs {
 		if s.isUncontended(id, int32(at), wg) {
-			u.wgs[n], s.wgs.at(wg).pathAt = wg, n
+			u.wgs[n], s.wgs.at(wg).link = wg, n
 			n++
 		}
 	}
@@ -75,6 +75,9 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 	var rest float64
 	switch {
 	case w.phase == sleeping:
+		if w.link != none && !w.uncontended {
+			s.parted(w.link)
+		}
 		rest = float64(w.alarm - s.now)
 		w.alarm = none
 		w.phase = flowing

@@ -7,7 +7,7 @@
 //	collect.go      what is due now: phases, copies and puts that end, posts that arrive
 //	stream.go       commands of streams; launch.go, copy.go start them
 //	dispatch.go     placement of workgroups; cluster.go places clusters
-//	workgroup.go    phases of workgroups; script.go calls their recipes
+//	workgroup.go    phases of workgroups; script.go calls their recipes; batch.go steps many as one
 //	put.go, flag.go transfers and flags that leave a workgroup
 //	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
 //	                interference.go, arbiter.go change what they may use
@@ -167,7 +167,8 @@ const (
 	duePut            // the first put of a channel may be sent, or has arrived
 	dueStream
 	dueWorkgroup
-	dueFlow // a timer of the flows; stands for the flows that end
+	dueFlow  // a timer of the flows; stands for the flows that end
+	dueBatch // acts as its first workgroup
 )
 
 // number encodes the actor for timers and flows.
@@ -195,6 +196,7 @@ type sim struct {
 	flagged []program.Time // by GPU: earliest time of its next flag to a peer
 	kernels arena[launch]
 	wgs     arena[workgroup]
+	batches arena[batch]
 	kept    [][]program.Phase // by workgroup, for workgroups that keep their phases
 	script  script
 
@@ -309,6 +311,8 @@ func (s *sim) drain() {
 			s.stepStream(who.id)
 		case dueWorkgroup:
 			s.stepWorkgroup(who.id)
+		case dueBatch:
+			s.stepBatch(who.id)
 		}
 	}
 }

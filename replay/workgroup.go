@@ -27,7 +27,7 @@ type workgroup struct {
 	op          program.PhaseOp // of the current phase
 	keeps       bool            // the tile's phases are kept in sim.kept
 	lone        bool            // the phase moves no bytes and has no co-run slowdown
-	uncontended bool            // has an uncontended flow at pathAt
+	uncontended bool            // has an uncontended flow at link
 
 	// Used by flows and by the recorder.
 	fluid.Member
@@ -35,7 +35,7 @@ type workgroup struct {
 	coRun   float64 // co-run slowdown of the phase; at least 1
 	weight  float64
 	path    int32 // path of the phase's bytes; none if it moves none
-	pathAt  int32 // index in flows.uncontended of the path
+	link    int32 // index in flows.uncontended of the path, else in sim.batches; or none
 	slot    int32 // slot of the CU, which selects the lane
 	at      int16 // index in cu.wgs
 	younger bool  // of two on the CU (rule D16)
@@ -63,13 +63,13 @@ const (
 func (s *sim) start(launch, cu int32) {
 	id := s.wgs.add()
 	l := s.kernels.at(launch)
-	if l.placed == 0 {
+	if l.placed == 0 && s.gpus[l.gpu].unplaced == none {
 		s.begin(l)
 	}
 	w := s.wgs.at(id)
 	*w = workgroup{
 		Member: fluid.NewMember(), alarm: none,
-		launch: launch, cu: cu, index: int32(l.placed), path: none, far: none, slot: none, tile: none, span: none,
+		launch: launch, cu: cu, index: int32(l.placed), path: none, link: none, far: none, slot: none, tile: none, span: none,
 	}
 	if l.clusterOrder != nil {
 		w.index = l.clusterOrder[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)
@@ -81,7 +81,11 @@ func (s *sim) start(launch, cu int32) {
 		s.communicates(l, cu, 1)
 	}
 	s.placed(id, w, l)
-	s.queue = append(s.queue, actor{dueWorkgroup, id})
+	if l.batches {
+		s.enterBatch(id, w, l)
+	} else {
+		s.queue = append(s.queue, actor{dueWorkgroup, id})
+	}
 }
 
 // isYounger reports whether the CU's next workgroup is the younger one of two.
@@ -101,6 +105,10 @@ func (s *sim) isYounger(u *cu) bool {
 func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
+	if g := &s.gpus[l.gpu]; g.unplaced != none {
+		s.catchUp(g)
+		w = s.wgs.at(id) // workgroups have moved
+	}
 	was := program.Sleep
 	if w.phase != fresh {
 		was = w.op
@@ -234,9 +242,9 @@ func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 	}
 	switch {
 	case from == program.Work:
-		x.load -= l.pipe
+		x.load, g.loads = x.load-l.pipe, g.loads-l.pipe
 	case to == program.Work:
-		x.load += l.pipe
+		x.load, g.loads = x.load+l.pipe, g.loads+l.pipe
 	default:
 		return
 	}

@@ -1,40 +1,36 @@
 package trace
 
 import (
-	"cmp"
 	"container/heap"
 	"math/rand/v2"
 	"slices"
 	"testing"
 )
 
-// keysOf returns sort keys of spans in file order, with the queues written one after
+// startsOf returns the starts of spans in file order, with the queues written one after
 // another.
-func keysOf(n int) []sortKey {
+func startsOf(n int) []Time {
 	r := rand.New(rand.NewPCG(1, 2))
-	keys := make([]sortKey, n)
+	starts := make([]Time, n)
 	at := Time(0)
-	for i := range keys {
+	for i := range starts {
 		if i%(n/8) == 0 {
 			at = 0
 		}
 		at += Time(r.IntN(20_000))
-		keys[i] = sortKey{start: at, span: int32(i)}
+		starts[i] = at
 	}
-	return keys
+	return starts
 }
 
 func BenchmarkByStart(b *testing.B) {
-	keys := keysOf(500_000)
-	for b.Loop() {
-		sortByStart(slices.Clone(keys))
+	var run Builder
+	for _, t := range startsOf(500_000) {
+		run.Add(Span{Start: t})
 	}
-}
-
-func BenchmarkByStartSlices(b *testing.B) {
-	keys := keysOf(500_000)
 	for b.Loop() {
-		slices.SortStableFunc(slices.Clone(keys), func(a, b sortKey) int { return cmp.Compare(a.start, b.start) })
+		run.order = nil
+		run.byStart()
 	}
 }
 
@@ -56,8 +52,8 @@ func BenchmarkNest(b *testing.B) {
 
 // It merges eight sources, as Merge does.
 func BenchmarkHeap(b *testing.B) {
-	keys := keysOf(500_000)
-	before := func(a, b sortKey) bool { return a.start < b.start }
+	keys := startsOf(500_000)
+	before := func(a, b Time) bool { return a < b }
 	for b.Loop() {
 		h := slices.Clone(keys[:0])
 		for _, k := range keys {
@@ -68,12 +64,12 @@ func BenchmarkHeap(b *testing.B) {
 	}
 }
 
-type keyHeap []sortKey
+type keyHeap []Time
 
 func (h keyHeap) Len() int           { return len(h) }
-func (h keyHeap) Less(i, j int) bool { return h[i].start < h[j].start }
+func (h keyHeap) Less(i, j int) bool { return h[i] < h[j] }
 func (h keyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *keyHeap) Push(x any)        { *h = append(*h, x.(sortKey)) }
+func (h *keyHeap) Push(x any)        { *h = append(*h, x.(Time)) }
 func (h *keyHeap) Pop() any {
 	old := *h
 	x := old[len(old)-1]
@@ -82,7 +78,7 @@ func (h *keyHeap) Pop() any {
 }
 
 func BenchmarkContainerHeap(b *testing.B) {
-	keys := keysOf(500_000)
+	keys := startsOf(500_000)
 	for b.Loop() {
 		h := keyHeap(slices.Clone(keys[:0]))
 		for _, k := range keys {

@@ -24,7 +24,7 @@ type Builder struct {
 	linked bool // Link was called
 	drops  bool // there are spans of kind dropped
 
-	keys []sortKey // of all spans by start, or nil; see byStart
+	order []SpanID // of all spans by start, or nil; see byStart
 
 	entries map[entryKey]int32 // of the ledger
 	noted   []notedSpan
@@ -130,44 +130,31 @@ func (b *Builder) Span(id SpanID) *Span { return &b.Run.Spans[id] }
 // Len is the number of spans added so far.
 func (b *Builder) Len() int { return len(b.Run.Spans) }
 
-// AddKernel and the other Add methods append a row to a side table and return its index.
-func (b *Builder) AddKernel(k Kernel) int32 {
-	b.Run.Kernels = Append(b, b.Run.Kernels, k)
-	return int32(len(b.Run.Kernels) - 1)
+func addRow[T any](b *Builder, table *[]T, row T) int32 {
+	*table = Append(b, *table, row)
+	return int32(len(*table) - 1)
 }
+
+// AddKernel and the other Add methods append a row to a side table and return its index.
+func (b *Builder) AddKernel(k Kernel) int32 { return addRow(b, &b.Run.Kernels, k) }
 
 // NameOf is the inverse of Intern.
 func (b *Builder) NameOf(id NameID) string { return b.Run.Names[id] }
 
 // AddComm appends a row; see AddKernel.
-func (b *Builder) AddComm(c Comm) int32 {
-	b.Run.Comms = Append(b, b.Run.Comms, c)
-	return int32(len(b.Run.Comms) - 1)
-}
+func (b *Builder) AddComm(c Comm) int32 { return addRow(b, &b.Run.Comms, c) }
 
 // AddCopy appends a row; see AddKernel.
-func (b *Builder) AddCopy(c CopyAttr) int32 {
-	b.Run.Copies = Append(b, b.Run.Copies, c)
-	return int32(len(b.Run.Copies) - 1)
-}
+func (b *Builder) AddCopy(c CopyAttr) int32 { return addRow(b, &b.Run.Copies, c) }
 
 // AddWorkgroup appends a row; see AddKernel.
-func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 {
-	b.Run.Workgroups = Append(b, b.Run.Workgroups, w)
-	return int32(len(b.Run.Workgroups) - 1)
-}
+func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 { return addRow(b, &b.Run.Workgroups, w) }
 
 // AddCall appends a row; see AddKernel.
-func (b *Builder) AddCall(c Call) int32 {
-	b.Run.Calls = Append(b, b.Run.Calls, c)
-	return int32(len(b.Run.Calls) - 1)
-}
+func (b *Builder) AddCall(c Call) int32 { return addRow(b, &b.Run.Calls, c) }
 
 // AddOperator appends a row; see AddKernel.
-func (b *Builder) AddOperator(o Operator) int32 {
-	b.Run.Operators = Append(b, b.Run.Operators, o)
-	return int32(len(b.Run.Operators) - 1)
-}
+func (b *Builder) AddOperator(o Operator) int32 { return addRow(b, &b.Run.Operators, o) }
 
 // AddWait appends a dependency, in the builder's time.
 func (b *Builder) AddWait(w Wait) { b.Run.Waits = append(b.Run.Waits, w) }

@@ -76,7 +76,9 @@ func (r *Run) MatchCollectives() {
 	}
 	var parts []part
 	var sizes []int32 // by row: kernels, an upper bound of its members
-	rows := map[operation]int32{}
+	most := len(r.Comms) / max(1, len(r.Ranks))
+	rows := make(map[operation]int32, most)
+	r.Collectives = make([]MatchedCollective, 0, most)
 	pairs := map[pairCount]int64{}
 	for i := range r.Spans {
 		s := &r.Spans[i]

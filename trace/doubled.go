@@ -79,7 +79,7 @@ func (b *Builder) removeDropped() {
 		}
 	}
 	r.Move(at)
-	r.Spans, b.keys = kept, nil
+	r.Spans, b.order = kept, nil
 }
 
 // Dropped reports whether the span was removed by DropDoubled.

@@ -132,16 +132,9 @@ func operands(to *assemble.Values, v []byte) {
 
 // attributes calls f for every item of a list of {"name":…,"value":…}.
 func attributes(b []byte, f func(name, value []byte)) {
-	for i := 1; i < len(b); i++ {
-		if i = lex.SkipSpace(b, i); i >= len(b) || b[i] != '{' {
-			return
-		}
-		end := lex.SkipValue(b, i, 0)
-		if end < 0 {
-			return
-		}
+	for _, item := range lex.Elements(b) {
 		var name, value []byte
-		lex.Members(b[i:end], func(key, v []byte) {
+		lex.Members(item, func(key, v []byte) {
 			switch string(key) {
 			case `"name"`:
 				name = v
@@ -150,8 +143,5 @@ func attributes(b []byte, f func(name, value []byte)) {
 			}
 		})
 		f(name, value)
-		if i = lex.SkipSpace(b, end); i >= len(b) || b[i] != ',' {
-			return
-		}
 	}
 }

@@ -183,20 +183,20 @@ func enclosingOperator(run *trace.Run, id trace.SpanID) int32 {
 
 // numberQueues assigns rows from 0 to the lanes of ops. Sub-lanes of a queue share a row.
 // Each row has the number that Op.Queue shows.
-func (r *Rank) numberQueues(run *trace.Run) (queueOf map[trace.LaneID]int32, numbers []int64) {
-	queueOf = map[trace.LaneID]int32{}
+func (r *Rank) numberQueues(run *trace.Run) (queueOf []int32, numbers []int64) {
+	queueOf = make([]int32, len(run.Lanes)) // by lane
+	var lanes []trace.LaneID
 	var queues []trace.Lane
 	for i := range r.Ops {
 		lane := run.Spans[r.Ops[i].Span].Lane
-		if _, ok := queueOf[lane]; ok {
-			continue
+		if queueOf[lane] == 0 {
+			queueOf[lane] = -1
+			lanes, queues = append(lanes, lane), append(queues, wholeQueue(run.Lanes[lane]))
 		}
-		queueOf[lane] = 0
-		queues = append(queues, wholeQueue(run.Lanes[lane]))
 	}
 	slices.SortFunc(queues, compareQueues)
 	queues = slices.Compact(queues)
-	for lane := range queueOf {
+	for _, lane := range lanes {
 		row, _ := slices.BinarySearchFunc(queues, wholeQueue(run.Lanes[lane]), compareQueues)
 		queueOf[lane] = int32(row)
 	}
@@ -228,7 +228,7 @@ func compareQueues(a, b trace.Lane) int {
 
 // orderTies orders ops with equal start by their properties, independent of the order of
 // recording.
-func (r *Rank) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
+func (r *Rank) orderTies(run *trace.Run, queueOf []int32) {
 	for i := 0; i < len(r.Ops); {
 		j := i + 1
 		for j < len(r.Ops) && r.Ops[j].Start == r.Ops[i].Start {

@@ -1,0 +1,207 @@
+package replay
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/program"
+)
+
+// A batch is workgroups of one kernel that a dispatch placed together, and whose phases only the load
+// of their CUs can slow: their phases end together, so they are stepped as one, and which tile each of
+// them has does not matter. When the load of a CU changes, each gets a timer of its own.
+//
+// A whole kernel that fits on empty CUs, while no other one works or waits for a slot, is a batch
+// without workgroups: most such kernels end before the state of a CU is looked at. Until a workgroup of
+// the GPU is stepped or placed, nothing changes that the placement depends on, so it is made up for then.
+type batch struct {
+	alarm  alarm
+	since  program.Time // when the phase began
+	launch int32
+	rounds int32   // number of tiles begun
+	first  int32   // index of the first workgroup
+	n      int     // workgroups
+	wgs    []int32 // by index; none if they are not placed
+}
+
+// inBatches reports whether workgroups of a kernel are stepped in batches.
+func (s *sim) inBatches(gpu int32, k *program.Kernel) bool {
+	if k.Free || k.Recipe != nil || k.Prologue != nil || k.Epilogue != nil || k.Lag > 0 || k.Cluster > 1 || len(k.Each) != 1 {
+		return false
+	}
+	p := &k.Each[0]
+	return p.Op == program.Work && p.Time > 0 && p.Read == 0 && p.Write == 0 && p.Slowdown <= 1 && s.causes == nil && !s.record.deep[gpu] &&
+		s.program.CheckPhase(p, s.flows.inner.topology) == nil
+}
+
+// newBatch makes a batch of a launch without workgroups.
+func (s *sim) newBatch(launch, first int32) (id int32) {
+	id = s.batches.add()
+	b := s.batches.at(id)
+	*b = batch{alarm: none, launch: launch, first: first, wgs: b.wgs[:0]}
+	s.queue = append(s.queue, actor{dueBatch, id})
+	return id
+}
+
+// enterBatch adds a placed workgroup to the launch's batch of this dispatch.
+func (s *sim) enterBatch(id int32, w *workgroup, l *launch) {
+	if l.batch == none {
+		l.batch = s.newBatch(w.launch, w.index)
+	}
+	w.link = l.batch
+	b := s.batches.at(w.link)
+	b.wgs, b.n = append(b.wgs, id), len(b.wgs)+1
+}
+
+// postpone places no workgroup of a fresh kernel yet, if all of them fit on empty CUs and none of them
+// slows another or shares a CU with work, and reports whether it did.
+func (s *sim) postpone(g *gpu, id int32) bool {
+	l := s.kernels.at(id)
+	if !l.batches || !l.computes() || g.loads != 0 || g.occupied != 0 || g.busy.parts != nil || len(g.line) > 1 {
+		return false
+	}
+	rest, cus, level := l.kernel.WGs, 0, 0 // the CUs with the fewest residents are first
+	for ; rest > 0 && level < len(g.load); level++ {
+		for _, word := range g.load[level] {
+			cus += bits.OnesCount64(word)
+		}
+		rest -= cus
+	}
+	if rest > 0 {
+		level += (rest + cus - 1) / cus
+	}
+	for n, set := range g.load[:min(level, len(g.load))] {
+		more := int64(level - n)
+		for c := range each(set) {
+			if more*l.pipe > wholePipe || g.cus[c].free.Times(l.need) < more {
+				return false
+			}
+			if n == 0 { // empty ones are alike
+				break
+			}
+		}
+	}
+	s.begin(l)
+	g.unplaced = s.newBatch(id, 0)
+	s.batches.at(g.unplaced).n, l.placed = l.kernel.WGs, l.kernel.WGs
+	return true
+}
+
+// catchUp places the workgroups of the GPU's kernel that was postponed, if there is one.
+func (s *sim) catchUp(g *gpu) {
+	id := g.unplaced
+	if id == none {
+		return
+	}
+	b := s.batches.at(id)
+	l := s.kernels.at(b.launch)
+	l.placed, l.batch, b.n = 0, id, 0
+	s.sweepAll(g, b.launch)
+	if g.unplaced = none; b.rounds > 0 {
+		s.countUnplaced(g, l, -1)
+		s.beginBatch(b, l)
+	}
+}
+
+// stepBatch begins the next tile of each workgroup of a batch that has one; the others leave.
+func (s *sim) stepBatch(id int32) {
+	b := s.batches.at(id)
+	l := s.kernels.at(b.launch)
+	g := &s.gpus[l.gpu]
+	n := l.moreTiles(b)
+	if g.unplaced != id || n > 0 && n < b.n {
+		s.catchUp(g)
+	}
+	was := program.Work
+	if b.rounds == 0 {
+		was = program.Sleep
+		if slices.ContainsFunc(b.wgs, func(wg int32) bool { return s.slowed(s.wgs.at(wg)) > 1 }) {
+			s.parted(id)
+			for _, wg := range b.wgs {
+				s.stepWorkgroup(wg)
+			}
+			return
+		}
+	}
+	if int(b.rounds) >= l.owned {
+		l.ticket += n
+	}
+	b.rounds++
+	if n == 0 {
+		s.batches.drop(id)
+		if g.unplaced == id {
+			g.unplaced = none
+			s.countUnplaced(g, l, -1)
+			s.wake(l.gpu)
+			s.end(b.launch)
+		}
+	}
+	for _, wg := range b.wgs[min(n, len(b.wgs)):] {
+		w := s.wgs.at(wg)
+		s.countState(w, l, was, program.Sleep)
+		s.depart(wg, w, l)
+	}
+	if n == 0 {
+		return
+	}
+	b.n, b.wgs = n, b.wgs[:min(n, len(b.wgs))]
+	switch {
+	case b.rounds > 1:
+	case g.unplaced == id:
+		s.countUnplaced(g, l, 1)
+	default:
+		s.beginBatch(b, l)
+	}
+	b.since = s.now
+	s.wakeAt(&b.alarm, s.now+l.kernel.Each[0].Time, actor{dueBatch, id})
+}
+
+// countUnplaced is countState of a postponed kernel's workgroups, which are on CUs without other work
+// and do not exceed any.
+func (s *sim) countUnplaced(g *gpu, l *launch, sign int) {
+	n := sign * l.kernel.WGs
+	l.working += n
+	g.occupied += int64(n) * l.occupies
+	if l.kernel.Matrix {
+		g.matrix += n
+	}
+	s.interferes(l.gpu)
+}
+
+// beginBatch begins the first tiles of the batch's workgroups.
+func (s *sim) beginBatch(b *batch, l *launch) {
+	p := &l.kernel.Each[0]
+	for _, wg := range b.wgs {
+		w := s.wgs.at(wg)
+		w.tile, w.n, w.stage, w.phase, w.op, w.alone, w.lone = w.index, 1, tiling, sleeping, p.Op, p.Time, true
+		s.countState(w, l, program.Sleep, p.Op)
+	}
+}
+
+// moreTiles is how many of a batch's workgroups, the first ones, have another tile: see nextTile.
+func (l *launch) moreTiles(b *batch) int {
+	k, n, round := l.kernel, b.n, int(b.rounds)
+	switch {
+	case k.Tiles == 0:
+		return n * max(0, 1-round)
+	case round < l.owned:
+		n = min(n, k.Tiles-round*k.WGs-int(b.first))
+	default:
+		n = min(n, k.Tiles-l.ticket)
+	}
+	return max(0, n)
+}
+
+// parted makes the workgroups of a batch single ones.
+func (s *sim) parted(id int32) {
+	b := s.batches.at(id)
+	for _, wg := range b.wgs {
+		w := s.wgs.at(wg)
+		w.link, w.since, w.rounds = none, b.since, b.rounds
+		if b.alarm != none {
+			s.wakeAt(&w.alarm, b.alarm, actor{dueWorkgroup, wg})
+		}
+	}
+	b.alarm = none
+	s.batches.drop(id)
+}
