@@ -57,16 +57,24 @@ var communicationKernels = [...]communicationKernel{
 	{"all2all sdma", trace.AllToAll, "ROCm/mori include/mori/collective/all2all"},
 	{"allreduce sdma", trace.AllReduce, "ROCm/mori include/mori/collective/allreduce"},
 	{"moealltoallkernel", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/fusedMoeCommKernels.cu; flashinfer comm/trtllm_alltoall.cuh"},
+	{"helixalltoallkernel", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/helixAllToAll.cu; flashinfer"},
 	{"moea2adispatch", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
 	{"moea2acombine", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"kernel_dispatch_token", trace.AllToAll, "ByteDance-Seed/Triton-distributed python/triton_dist/kernels/nvidia"},
+	{"kernel_combine_token", trace.AllToAll, "ByteDance-Seed/Triton-distributed python/triton_dist/kernels/nvidia"},
 	{"a2a_dispatch_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
 	{"a2a_combine_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
 	{"intranode_alltoall_kernel", trace.AllToAll, "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
 	{"cross_device_reduce", trace.AllReduce, "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
 	{"reduce_scatter_cross_device_store", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"reduce_scatter_split_", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh: _first_dim, _lastdim, _middim"},
+	{"allreducequantfp8", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"fused_allreduce_rmsnorm", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh: _lamport"},
+	{"minimax_reduce_rms_kernel", trace.AllReduce, "vllm-project/vllm csrc/minimax_reduce_rms_kernel.cu"},
+	{"allreduce_ll_", trace.AllReduce, "sgl-project/sglang sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh: 1node, 2node"},
 	{"aiter allreduce_fusion_kernel", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
 	{"aiter allgather_", trace.AllGather, "ROCm/aiter csrc/include/custom_all_reduce.cuh: allgather_naive, _vec, _lastdim"},
-	{"quickreduce allreduce_prototype", trace.AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h"},
+	{"allreduce_prototype", trace.AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h; ROCm/aiter csrc/include/quick_all_reduce.cuh"},
 	{"allreduce_fusion_kernel", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu; flashinfer comm/trtllm_allreduce_fusion.cuh"},
 	{"oneshotallreduce", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
 	{"twoshotallreduce", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
@@ -90,13 +98,17 @@ var communicationKernels = [...]communicationKernel{
 	{"persistent_all_", trace.UnknownOp, "ROCm/iris iris/ccl"},
 	{"persistent_reduce_scatter", trace.ReduceScatter, "ROCm/iris iris/ccl"},
 	{"mscclpp", trace.UnknownOp, "microsoft/mscclpp src/ext/collectives, src/core/executor"},
+	{"rocshmem_reduce_on_stream_kernel", trace.AllReduce, "ROCm/rocSHMEM src/host"},
 	{"rocshmem barrier", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
 	{"rocshmem quiet", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
 	{"rocshmem", trace.UnknownOp, "ROCm/rocSHMEM src/rocshmem_gpu.cpp, src/host"},
 	{"barrier _on_stream_kernel", trace.Barrier, "NVIDIA/nvshmem src/device/launch"},
 	{"rdxn _on_stream_kernel", trace.AllReduce, "NVIDIA/nvshmem src/device/launch"},
 	{"fcollect _on_stream_kernel", trace.AllGather, "NVIDIA/nvshmem src/device/launch"},
+	{"sync _on_stream_kernel", trace.Barrier, "NVIDIA/nvshmem src/device/launch"},
+	{"wait _on_stream_kernel", trace.Barrier, "NVIDIA/nvshmem src/device/launch"},
 	{"_on_stream_kernel", trace.UnknownOp, "NVIDIA/nvshmem src/device/launch"},
+	{"nvshmemi_proxy_rma", trace.SendRecv, "NVIDIA/nvshmem src/device/launch: puts and gets that the host enqueues"},
 	{"nvshmem", trace.UnknownOp, "NVIDIA/nvshmem src/device"},
 	{"mscclkernel", trace.UnknownOp, "ROCm/rccl src/device/msccl_kernel_impl.h"},
 	{"nccl", trace.UnknownOp, "NVIDIA/nccl src/device; RCCL uses the same names"},
@@ -105,12 +117,14 @@ var communicationKernels = [...]communicationKernel{
 
 // computeDespiteName are words of compute kernels whose names also hold words of
 // communication kernels: Inductor names a fused kernel after the operators whose outputs it
-// reads, DeepEP counts and orders tokens by rank before it sends them and copies them out of its
-// buffer behind, and buffers are cleared.
+// reads; DeepEP, MORI and TensorRT-LLM count and order tokens by rank before they send them, and copy
+// them into and out of their buffers; buffers are cleared; a norm takes the sums of an all-reduce.
 var computeDespiteName = [...]string{
 	"triton_poi_", "triton_per_", "triton_red_", "triton_for_", "triton_tem_", "triton_fused_", "triton__",
 	"triton_mm_", "triton_unk_", "get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
 	"dispatch_deterministic_prologue", "dispatch_copy_epilogue", "combine_reduce_epilogue", "moealltoallmemset",
+	"moea2aprepare", "moea2asanitize", "copytostaging", "asyncsendcopy", "asyncrecvcopy", "epcombineall",
+	"lamport_prefill", "rmsnormlamport", "local_device_load_rmsnorm",
 }
 
 // communicationOf returns the row that matches a kernel's name, or nil.
@@ -174,7 +188,11 @@ func KernelOp(kernel string) trace.CollectiveOp {
 }
 
 // writtenFor finds the number of ranks among the template arguments of kernels that are compiled for it.
-var writtenFor = regexp.MustCompile(`\b(?:cross_device_reduce_\w+<[\w:]+, |deep_ep::intranode::(?:dispatch|cached_notify_\w+|notify_dispatch|barrier)<|deep_ep::intranode::combine<\w+, )(?:\(int\))?(\d{1,2})\b`)
+var writtenFor = regexp.MustCompile(`\b(?:` +
+	`(?:cross_device_reduce_\w+|reduce_scatter_(?:cross|split)_\w+|aiter::allgather_\w+|fused_allreduce_rmsnorm_\w+|minimax_reduce_rms_kernel\w*|(?:one|two)ShotAllReduceKernel|all_reduce_\w+_kernel|AllReduceTwoshot<\w+, quickreduce::Codec\w+)<[\w:]+, ` +
+	`|\w*allreduce_fusion_kernel_(?:one|two)shot\w*<(?:\([\w:]+\)\d+, )?[\w:]+, ` +
+	`|deep_ep::intranode::(?:dispatch|cached_notify_\w+|notify_dispatch|barrier)<|deep_ep::intranode::combine<\w+, ` +
+	`)(?:\((?:unsigned )?int\))?(\d{1,2})u?\b`)
 
 // RanksInKernel is the number of ranks that a communication kernel is compiled for, by its name with
 // its template arguments; 0: the name does not say. Sources: the rows of communicationKernels.
