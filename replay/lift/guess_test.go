@@ -20,8 +20,13 @@ import (
 // one stream.
 func sequence(t *testing.T, length trace.Time, kernels ...string) *workload.Workload {
 	t.Helper()
+	return sequenceOf(t, trace.None, length, kernels...)
+}
+
+func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *workload.Workload {
+	t.Helper()
 	var b trace.Builder
-	rank := b.AddRank(trace.Rank{ID: trace.None, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
+	rank := b.AddRank(trace.Rank{ID: id, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
 	lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
 	for i, name := range kernels {
 		k := trace.Kernel{Grid: [3]int32{304, 1, 1}, Block: [3]int32{256, 1, 1}, Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}
@@ -58,7 +63,37 @@ func TestGuessOperation(t *testing.T) {
 	}
 }
 
+// What a forward pass communicates last are logits, but for the sums that a norm reads.
+func TestGuessedLogits(t *testing.T) {
+	const head, norm = "Cijk_Alik_Bljk_BBS_MT128x64x128", "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>()"
+	for _, c := range []struct {
+		phase workload.Phase
+		last  []string
+		want  trace.CollectiveOp
+	}{
+		{workload.Decode, []string{head, generic}, trace.AllGather},
+		{workload.NoPhase, []string{head, generic}, trace.AllReduce},
+		{workload.Prefill, []string{head, generic, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"}, trace.AllReduce}, // a stage of a pipeline
+	} {
+		w := sequence(t, 10_000, append([]string{head, generic, norm}, c.last...)...)
+		w.Steps = []workload.Step{{Batch: workload.Batch{Phase: c.phase}}}
+		for i := range w.Ops {
+			w.Ops[i].Step = 0
+		}
+		for i := range w.Collectives[:2] {
+			w.Collectives[i].Op = trace.UnknownOp
+		}
+		pairs.GuessOperations(w)
+		if first, last := w.Collectives[0].Op, w.Collectives[1].Op; first != trace.AllReduce || last != c.want {
+			t.Errorf("%v, %d kernels: %v and %v, want %v", c.phase, len(w.Ops), first, last, c.want)
+		}
+	}
+}
+
 func TestWorldOfNode(t *testing.T) {
+	if w := sequenceOf(t, 3, 100_000, "void vllm::cross_device_reduce_1stage<__hip_bfloat16, 8>(vllm::RankData*)"); w.World != 8 {
+		t.Errorf("rank 3 with a kernel for 8 ranks: world %d", w.World)
+	}
 	if w := sequence(t, 100_000, generic); w.World != 8 {
 		t.Errorf("a rank with collectives of a node of 8: world %d", w.World)
 	}

@@ -66,7 +66,7 @@ var communicationKernels = [...]communicationKernel{
 	{"a2a_combine_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
 	{"intranode_alltoall_kernel", trace.AllToAll, "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
 	{"cross_device_reduce", trace.AllReduce, "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
-	{"reduce_scatter_cross_device_store", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"reduce_scatter_cross_device_store", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh: sums its part and stores it to every peer; local_device_load_rmsnorm reads the whole"},
 	{"reduce_scatter_split_", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh: _first_dim, _lastdim, _middim"},
 	{"allreducequantfp8", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
 	{"fused_allreduce_rmsnorm", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh: _lamport"},
@@ -223,7 +223,7 @@ func ShotsOf(kernel string) Shots {
 	for _, k := range [...]struct {
 		word string
 		is   Shots
-	}{{"multimem", Multimem}, {"oneshot", OneShot}, {"1stage", OneShot}, {"twoshot", TwoShot}, {"2stage", TwoShot}} {
+	}{{"multimem", Multimem}, {"oneshot", OneShot}, {"1stage", OneShot}, {"twoshot", TwoShot}, {"2stage", TwoShot}, {"crossdevicestore", TwoShot}, {"rmsnormlamport", TwoShot}} {
 		if strings.Contains(name, k.word) {
 			return k.is
 		}

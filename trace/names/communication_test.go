@@ -57,7 +57,7 @@ func TestCommunicationKernels(t *testing.T) {
 		{"void rose::a2a_combine_recv_kernel<true, 16, 8>(unsigned long)", trace.AllToAll},
 		{"void vllm::cross_device_reduce_1stage<__half, 4>(vllm::RankData*, vllm::RankSignals, vllm::Signal*, __half*, int, int)", trace.AllReduce},
 		{"void sglang::cross_device_reduce_2stage<__nv_bfloat16, 8>(sglang::RankData*)", trace.AllReduce},
-		{"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)", trace.ReduceScatter},
+		{"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)", trace.AllReduce},
 		{"void aiter::allgather_lastdim<__hip_bfloat16, 8>(aiter::RankData*)", trace.AllGather},
 		{"void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<__half, quickreduce::CodecQ4<__half, 8>, true>, __half>(void const*)", trace.AllReduce},
 		{"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, 8, false, false>()", trace.AllReduce},
@@ -186,6 +186,8 @@ func TestShots(t *testing.T) {
 		"void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)":                                  names.Multimem,
 		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1, half>(Params)":  names.OneShot,
 		"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8>(tensorrt_llm::kernels::AllReduceParams)": names.TwoShot,
+		"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)":                  names.TwoShot,
+		"void aiter::fused_allreduce_rmsnorm_lamport<__hip_bfloat16, 8, 512, 2, false>(aiter::RankData*)":     names.TwoShot,
 		"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)":                          "",
 		"ncclSymkDevKernel_AllReduce_Sum_bf16_AGxLL_R(ncclSymkDevWorkArgs)":                                   "",
 	} {

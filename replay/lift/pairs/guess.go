@@ -10,6 +10,7 @@ import (
 // their first members suggest, and returns their number (rule V10).
 func GuessOperations(w *workload.Workload) (n int) {
 	var f *finder
+	var last map[[2]int32]int32
 	evidence := map[string]string{} // few: a string for each collective would take as much memory as all of them
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
@@ -17,9 +18,13 @@ func GuessOperations(w *workload.Workload) (n int) {
 			continue
 		}
 		if f == nil {
-			f = newFinder(w)
+			f, last = newFinder(w), lastOfPass(w)
 		}
-		c.Op, c.Guessed = f.guessOperation(&w.Ops[c.Members[0]]), true
+		op := &w.Ops[c.Members[0]]
+		c.Op, c.Guessed = f.guessOperation(op), true
+		if op.Step >= 0 && w.Steps[op.Step].Batch.Phase != workload.NoPhase && last[[2]int32{int32(op.Rank), op.Step}] == op.ID {
+			c.Op = trace.AllGather
+		}
 		if evidence[c.Evidence] == "" {
 			evidence[c.Evidence] = c.Evidence + "; its operation is guessed from the kernel before it"
 		}
@@ -27,6 +32,18 @@ func GuessOperations(w *workload.Workload) (n int) {
 		n++
 	}
 	return n
+}
+
+// lastOfPass is the last op that multiplies by weights or communicates, by rank and step. A collective at the end
+// of a forward pass gathers logits, of which each rank of a tensor parallel head has some columns.
+func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
+	last := map[[2]int32]int32{}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Step >= 0 && w.Steps[op.Step].Batch.Phase != workload.NoPhase && (op.Kind == trace.Collective || kernel.HoldsWeights(op)) {
+			last[[2]int32{int32(op.Rank), op.Step}] = op.ID
+		}
+	}
+	return last
 }
 
 // guessOperation guesses the operation of a collective that the trace does not name, as
