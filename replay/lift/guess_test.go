@@ -90,6 +90,17 @@ func TestGuessedLogits(t *testing.T) {
 	}
 }
 
+// A kernel that reduces and normalises has no partner that could replace it: the norm would be left out.
+func TestAllReduceWithNorm(t *testing.T) {
+	const gemm, note = "nvjet_sm90_tst_64x64_64x16_2x1_v_bz_TNT", "1 all-reduce with the norm behind it in one kernel: no strategy replaces it"
+	for pattern, pairs := range map[string]int{"0": 1, "1": 0} {
+		w := sequence(t, 20_000, gemm, "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)"+pattern+", __nv_bfloat16, 8, false, true>()", gemm)
+		if len(w.Pairs) != pairs || slices.Contains(w.Notes, note) != (pairs == 0) {
+			t.Errorf("pattern %s: %d pairs, want %d; notes %q", pattern, len(w.Pairs), pairs, w.Notes)
+		}
+	}
+}
+
 func TestWorldOfNode(t *testing.T) {
 	if w := sequenceOf(t, 3, 100_000, "void vllm::cross_device_reduce_1stage<__hip_bfloat16, 8>(vllm::RankData*)"); w.World != 8 {
 		t.Errorf("rank 3 with a kernel for 8 ranks: world %d", w.World)

@@ -231,6 +231,15 @@ func ShotsOf(kernel string) Shots {
 	return ""
 }
 
+// noNorm is the pattern of FlashInfer's and TensorRT-LLM's kernels that only reduces.
+var noNorm = regexp.MustCompile(`AllReduceFusionPattern\)0\b`)
+
+// WithNorm reports whether an all-reduce kernel adds the residual and computes the norm behind it too, by its name.
+func WithNorm(kernel string) bool {
+	name := kernelWord(kernel)
+	return slices.ContainsFunc([]string{"allreduce_fusion_kernel", "allreducefusionkernel", "allreduce_rmsnorm", "reduce_rms_kernel"}, func(w string) bool { return strings.Contains(name, w) }) && !noNorm.MatchString(kernel)
+}
+
 // LooksLikeCommunication reports whether a kernel that Communicates does not know has a
 // name as communication kernels have.
 func LooksLikeCommunication(kernel string) bool {

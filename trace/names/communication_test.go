@@ -197,6 +197,23 @@ func TestShots(t *testing.T) {
 	}
 }
 
+func TestWithNorm(t *testing.T) {
+	for kernel, want := range map[string]bool{
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, 8, false, true>()": true,
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)0, __nv_bfloat16, 8, false, true>()": false,
+		"void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8, __nv_bfloat16, true, float4>()":                                                                            true,
+		"void aiter::fused_allreduce_rmsnorm_lamport<__hip_bfloat16, 8, 512, 2, false>(aiter::RankData*)":                                                                                    true,
+		"void aiter::allreduce_fusion_kernel_1stage<bf16, 8>(void*)":                                                                                                                         true,
+		"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)":                                                                                                 false, // the norm is a kernel of its own
+		"void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16, 4, true>()":                                                                                               true,
+		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*)":                                                                                                           false,
+	} {
+		if got := names.WithNorm(kernel); got != want {
+			t.Errorf("%s: %v", kernel, got)
+		}
+	}
+}
+
 func TestRanksInKernel(t *testing.T) {
 	for name, want := range map[string]int{
 		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*, vllm::RankSignals)":                                                                                        4,
