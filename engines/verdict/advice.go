@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -51,11 +52,13 @@ func frameworkOf(run *trace.Run) string {
 			return plan.FSDP
 		case strings.HasPrefix(name, "DistributedDataParallel."):
 			return plan.DDP
-		case strings.HasPrefix(name, "step[DECODE"), strings.HasPrefix(name, "step[EXTEND"), strings.Contains(name, "sglang::"):
-			return plan.SGLang
-		case strings.HasPrefix(name, "execute_context_"), strings.Contains(name, "_generation_"), strings.HasPrefix(name, "vllm::"), strings.HasPrefix(name, "void vllm::"):
-			return plan.VLLM
 		}
+	}
+	switch lift.EngineOf(run) {
+	case lift.SGLang:
+		return plan.SGLang
+	case lift.VLLM:
+		return plan.VLLM
 	}
 	return ""
 }

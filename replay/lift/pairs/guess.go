@@ -48,7 +48,7 @@ func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
 
 // guessOperation guesses the operation of a collective that the trace does not name, as
 // RCCL's kernels without API records, from what ran before it: gradients are concatenated
-// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
+// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's or experts' partial
 // results are reduced everywhere, as is what a norm behind it on its stream reads (tensor parallel
 // layers; parameters are gathered on a stream of their own), and anything else is a gather, as of
 // parameters (rule V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
@@ -60,7 +60,7 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 			return trace.ReduceScatter
 		}
 	}
-	if at, _ := f.sent(c); at >= 0 && f.classOf(&f.Ops[at]) == kernel.Matrix {
+	if at, _ := f.sent(c); at >= 0 && kernel.HoldsWeights(&f.Ops[at]) {
 		return trace.AllReduce
 	}
 	for _, behind := range f.Ops[c.ID+1:] {
