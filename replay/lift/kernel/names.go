@@ -33,8 +33,8 @@ const (
 )
 
 // noLibrary removes names of libraries and words whose parts read as roles: flashinfer::norm is no flash
-// attention, fbgemm_gpu::permute no GEMM, convert no convolution.
-var noLibrary = strings.NewReplacer("flashinfer", "", "fbgemm", "", "deep_gemm", "", "convert", "")
+// attention, fbgemm_gpu::permute no GEMM.
+var noLibrary = strings.NewReplacer("flashinfer", "", "fbgemm", "", "deep_gemm", "")
 
 // ClassOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
 // no GEMM, and flash attention multiplies more than two matrices.
@@ -44,7 +44,7 @@ func ClassOf(kernel string) Class {
 		class Class
 		words []string
 	}{
-		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_", "prepare_varlen", "_metadata", "kv_indices", "merge_state", "mergestate", "merge_attn_states"}},
+		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_", "prepare_varlen", "_metadata", "kv_indices", "convert_req", "merge_state", "mergestate", "merge_attn_states"}},
 		{Sweep, []string{"and_cache", "kv_buffer", "kvcache_kernel", "appendpaged", "concat_mla", "rotary", "rope_", "_rope", "kn_entry_"}},
 		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop", "withkvcache", "withpagedkvcache", "withraggedkvcache", "kernel_mha", "multihead", "aiter::pa_", "mla_dec", "mla_pfl", "mla_a", "_fwd_grouped_kernel_stage", "_fwd_kernel_stage"}},
 		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},

@@ -94,7 +94,7 @@ func TestRoles(t *testing.T) {
 		"void kn_entry_2c_sbhd_cached_indirect_inplace<OpCachedFwd, 1, true, false, true, true, c10::BFloat16>()": "sweep",
 		// recommenders
 		"void fbgemm_gpu::permute_2D_data_kernel<false, int, int>(int)": "sweep",
-		"convert_scales_kernel": "unknown",
+		"_convert_req_index_to_global_index_kernel":                     "light",
 	} {
 		name := names.Demangle(name)
 		got := role[ClassOf(name)]
