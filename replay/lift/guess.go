@@ -92,7 +92,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Bytes(least), names.Bytes(most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Range(least, most))
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
