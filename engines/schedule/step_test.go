@@ -271,7 +271,7 @@ func TestHostWorksBeforeItWaits(t *testing.T) {
 		a, b := &w.Ops[w.Ranks[0][0]], &w.Ops[w.Ranks[0][1]]
 		a.Issued, b.Issued = a.Start, b.Start
 		w.Hosts = []*workload.Host{{Order: []int32{0, 1}, Issues: []workload.Issue{{}, {Work: 400_000}}, Syncs: []workload.HostSync{{Start: a.Issued, End: a.End, Before: before}}}}
-		b.Issued += 1
+		b.Issued++
 		w.Unprofiled = true
 		times[before] = enginetest.Outcome(t, w, plantest.H200(t, 1), "captured", nil).Time
 	}

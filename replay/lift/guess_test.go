@@ -54,7 +54,7 @@ func TestGuessOperation(t *testing.T) {
 	for before, want := range map[string]trace.CollectiveOp{
 		"void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>": trace.ReduceScatter,
 		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x64x256_MI16x16x1":        trace.AllReduce,
-		"aiter::fmoe_bf16_blockscaleFp8_g1u1_novs_silu_1tg_ps_32x256":                trace.AllReduce,
+		"aiter::fmoe_bf16_blockscaleFp8_g1u1_novs_silu_1tg_ps_32x256":               trace.AllReduce,
 		"void at::native::vectorized_elementwise_kernel<4>":                         trace.AllGather,
 	} {
 		w := sequence(t, length, before, generic)
