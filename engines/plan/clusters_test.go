@@ -67,3 +67,18 @@ func TestOwnKernelFillsTheDevice(t *testing.T) {
 		t.Errorf("a step whose all-to-all has 132 workgroups takes %d ns, and %d in clusters; want a second wave there", times[true], times[false])
 	}
 }
+
+// An all-reduce of an engine's own in its captured schedule takes the captured time, with as many bytes as links carry in it.
+func TestOwnAllReduceTakesItsTime(t *testing.T) {
+	m := plantest.H200(t, 4)
+	w := plantest.Step(t, 4, "7 A 100\n7 AR0 9 A\n7 B 100 AR0")
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		c.Op, c.Channels, c.Own = trace.AllReduce, 36, true
+		c.Bytes = int64((9e-6 - m.Launch.Barrier.Value - 2*m.Fabric.Latency.Value) * m.LinkRate(4) / 3)
+	}
+	captured, bulk := enginetest.Outcome(t, w, m, "captured", nil), enginetest.Outcome(t, w, m, "bulk", nil)
+	if bulk.Time > captured.Time+100 {
+		t.Errorf("bulk takes %d ns, captured %d", bulk.Time, captured.Time)
+	}
+}

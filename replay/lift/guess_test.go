@@ -188,6 +188,24 @@ func TestGuessedSizesFit(t *testing.T) {
 	}
 }
 
+// An engine's own all-reduce has what the links carry behind its barrier; one that is all barrier has no known size.
+func TestGuessedSizesOfShots(t *testing.T) {
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, each := range map[string]float64{"1stage": 7, "2stage": 2 * 7. / 8} {
+		for _, took := range []trace.Time{20_000, 3_000} {
+			w := sequence(t, took, "gemm", "void vllm::cross_device_reduce_"+name+"<__hip_bfloat16, 8>(vllm::RankData*)", "gemm")
+			lift.GuessSizes(w, &m)
+			moves := max(0, float64(took)/1e9-m.Launch.Barrier.Value-2*m.Fabric.Latency.Value)
+			if got, want := w.Collectives[0].Bytes, int64(moves*m.LinkRate(8)/each); got != want || (want > 0) != (took > 10_000) {
+				t.Errorf("%s in %d ns: %d bytes, want %d", name, took, got, want)
+			}
+		}
+	}
+}
+
 func TestUnknownCommunicationIsNoted(t *testing.T) {
 	w := sequence(t, 100_000, "void acme::comm::push_tiles<8>(void*)", "ring_allgather_kernel", "gemm")
 	notes := strings.Join(w.Notes, "\n")
