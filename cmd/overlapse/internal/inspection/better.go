@@ -84,7 +84,7 @@ func (v *Inspection) Improvements() []Improvement {
 	}
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
 	s := sourceOf(w, v.steps.Phases() != nil)
-	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time // library: of sizeless, what NCCL and RCCL run
+	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {
 		c, ok := classes[name]
@@ -118,7 +118,7 @@ func (v *Inspection) Improvements() []Improvement {
 			if sizeless += op.Dur(); op.Graph {
 				sizelessInGraphs += op.Dur()
 			}
-			if !w.Collectives[c].Own {
+			if !w.Collectives[c].Own { // profilers of NCCL and RCCL record its size
 				library += op.Dur()
 			}
 		}
