@@ -70,19 +70,23 @@ const mostWhere = 3
 // whereOf names the operations that a plan changes, by kind. Guessed sizes differ with the noise of times: one kind has a range of them.
 func whereOf(c plan.Changes) []string {
 	type kind struct {
-		text        string
-		n           int
-		time        trace.Time
-		least, most int64 // guessed bytes
+		text, kernel string // kernel: of a collective of guessed size
+		n            int
+		time         trace.Time
+		least, most  int64 // guessed bytes
 	}
 	kinds, list := []kind{}, []string{}
 	if c.Workload == nil {
 		return list
 	}
 	add := func(text string, collective int32, time trace.Time) {
-		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text })
+		kernel := ""
+		if collective >= 0 && c.Workload.Collectives[collective].Guessed {
+			kernel = c.Workload.Ops[c.Workload.Collectives[collective].Members[0]].Name
+		}
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text && k.kernel == kernel })
 		if i < 0 {
-			i, kinds = len(kinds), append(kinds, kind{text: text, least: math.MaxInt64})
+			i, kinds = len(kinds), append(kinds, kind{text: text, kernel: kernel, least: math.MaxInt64})
 		}
 		kinds[i].n++
 		kinds[i].time += time
