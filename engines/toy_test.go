@@ -93,6 +93,17 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if len(a.Where) != 1 || !strings.Contains(a.Where[0], "all_to_all of 64 MiB") || !strings.Contains(a.Where[0], "on stream") {
 		t.Errorf("where: %q", a.Where)
 	}
+	for bytes, want := range map[int64]string{0: "all_to_all of unknown size on stream", 64 << 20: "all_to_all of about 64 MiB on stream"} {
+		guessed := out
+		guessed.Changed.Workload = new(*out.Changed.Workload)
+		guessed.Changed.Workload.Collectives = slices.Clone(out.Changed.Workload.Collectives)
+		for i := range guessed.Changed.Workload.Collectives {
+			guessed.Changed.Workload.Collectives[i].Bytes, guessed.Changed.Workload.Collectives[i].Guessed = bytes, true
+		}
+		if where := verdict.AdviceOn(w, base, guessed).Where; len(where) != 1 || !strings.Contains(where[0], want) {
+			t.Errorf("where: %q, want %q", where, want)
+		}
+	}
 	if c := verdict.Predict(w, base.Expected, out).Confidence; !strings.Contains(c.Why, "toy gap=5, toy of all_to_all") {
 		t.Errorf("confidence: %+v", c)
 	}

@@ -140,8 +140,12 @@ func replaceCollectives(pl *plan.Planner, v plan.Values, ops string, serves func
 // asCaptured says that captured all-reduces work in the asked way already; "": none does.
 func asCaptured(w *workload.Workload, impl string) string {
 	for i := range w.Collectives {
-		if name := w.Ops[w.Collectives[i].Members[0]].Name; w.Collectives[i].Op == trace.AllReduce && string(names.ShotsOf(name)) == impl {
+		switch name := w.Ops[w.Collectives[i].Members[0]].Name; {
+		case w.Collectives[i].Op != trace.AllReduce:
+		case string(names.ShotsOf(name)) == impl:
 			return fmt.Sprintf("impl=%s: the captured all-reduces work that way already: %s", impl, names.Short(name))
+		case names.WithNorm(name):
+			return fmt.Sprintf("the captured all-reduces compute the norm behind them too, which another kernel would leave out: %s", names.Short(name))
 		}
 	}
 	return ""
@@ -183,9 +187,10 @@ func normBehind(w *workload.Workload, id int32) int32 {
 }
 
 // serves reports whether an all-reduce is replaced: one that engines give to the kernel, and not one whose captured
-// kernel works that way.
+// kernel works that way or computes the norm behind it too.
 func (t *allReduce) serves(c *workload.Collective) bool {
-	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(t.pl.Workload.Ops[c.Members[0]].Name) != t.impl && c.Bytes > 0 && c.Bytes <= t.most(c)
+	name := t.pl.Workload.Ops[c.Members[0]].Name
+	return c.Op == trace.AllReduce && len(c.Members) > 1 && names.ShotsOf(name) != t.impl && !names.WithNorm(name) && c.Bytes > 0 && c.Bytes <= t.most(c)
 }
 
 // kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of

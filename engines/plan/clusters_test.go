@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // The library starts its channels in fours where four divides them.
@@ -47,5 +48,37 @@ func TestNoGroupHoldsACluster(t *testing.T) {
 				t.Errorf("%s kernels, %s: %s", name, engine, out.Why)
 			}
 		}
+	}
+}
+
+// A kernel of another library than NCCL takes all CUs at once: it does not start in NCCL's clusters, which groups
+// of CUs leave some CUs out of.
+func TestOwnKernelFillsTheDevice(t *testing.T) {
+	m := plantest.H200(t, 2)
+	times := map[bool]trace.Time{}
+	for _, own := range []bool{false, true} {
+		w := plantest.Step(t, 2, "7 A 100\n7 A2A0 100 A")
+		for i := range w.Collectives {
+			w.Collectives[i].Channels, w.Collectives[i].Own = 132, own
+		}
+		times[own] = enginetest.Outcome(t, w, m, "bulk", nil).Time
+	}
+	if times[true] > 200_100 || times[false] < times[true]+10_000 {
+		t.Errorf("a step whose all-to-all has 132 workgroups takes %d ns, and %d in clusters; want a second wave there", times[true], times[false])
+	}
+}
+
+// An all-reduce of an engine's own in its captured schedule takes the captured time, with as many bytes as links carry in it.
+func TestOwnAllReduceTakesItsTime(t *testing.T) {
+	m := plantest.H200(t, 4)
+	w := plantest.Step(t, 4, "7 A 100\n7 AR0 9 A\n7 B 100 AR0")
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		c.Op, c.Channels, c.Own = trace.AllReduce, 36, true
+		c.Bytes = int64((9e-6 - m.Launch.Barrier.Value - 2*m.Fabric.Latency.Value) * m.LinkRate(4) / 3)
+	}
+	captured, bulk := enginetest.Outcome(t, w, m, "captured", nil), enginetest.Outcome(t, w, m, "bulk", nil)
+	if bulk.Time > captured.Time+100 {
+		t.Errorf("bulk takes %d ns, captured %d", bulk.Time, captured.Time)
 	}
 }

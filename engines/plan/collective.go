@@ -168,12 +168,20 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
 	schedules := pl.channelSchedules(op, p)
-	alpha := min(p.DurAlone, Duration(pl.timeOf(c, 0, 0)))
+	alpha := Duration(pl.timeOf(c, 0, 0))
+	if c.Own { // it waits for its peers' flags, and ends with an exchange of flags
+		alpha = Duration(pl.Machine.Launch.Barrier.Value + 2*pl.Machine.Fabric.Latency.Value)
+	}
+	alpha = min(p.DurAlone, alpha)
 	algoProto := pl.algoProtoOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
+	clusters := 0 // of NCCL's kernels only: a kernel of another library may take all CUs
+	if !c.Own {
+		clusters = pl.startsTogether(pl.Machine.Library.Clusters(p.Channels))
+	}
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
-		Cluster: pl.startsTogether(pl.Machine.Library.Clusters(p.Channels)),
+		Cluster: clusters,
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &schedules[ch]
 			buf = append(buf,

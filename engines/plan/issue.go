@@ -141,6 +141,12 @@ func (r *Rank) writeHost() {
 		open = max(open, r.pairs[place])
 		if syncs = append(syncs, after[r.order[place]]...); place >= open {
 			for _, s := range syncs {
+				if len(calls) > 0 && r.calls[calls[0]].place == place+1 {
+					next := &r.calls[calls[0]]
+					before := trace.Time(s.Before * float64(next.cost))
+					r.Host.Delay(before, program.HostIssue, next.name)
+					next.cost -= before
+				}
 				r.waitForEnded(s, place)
 			}
 			syncs = nil

@@ -263,6 +263,23 @@ func TestHostWaitsForCollective(t *testing.T) {
 	}
 }
 
+// What a host does before it waits for its device costs no time where the device takes longer.
+func TestHostWorksBeforeItWaits(t *testing.T) {
+	times := map[float64]trace.Time{}
+	for _, before := range []float64{0, 0.5, 1} {
+		w := plantest.Step(t, 1, "7 A 500\n7 B 500 A")
+		a, b := &w.Ops[w.Ranks[0][0]], &w.Ops[w.Ranks[0][1]]
+		a.Issued, b.Issued = a.Start, b.Start
+		w.Hosts = []*workload.Host{{Order: []int32{0, 1}, Issues: []workload.Issue{{}, {Work: 400_000}}, Syncs: []workload.HostSync{{Start: a.Issued, End: a.End, Before: before}}}}
+		b.Issued++
+		w.Unprofiled = true
+		times[before] = enginetest.Outcome(t, w, plantest.H200(t, 1), "captured", nil).Time
+	}
+	if half, all := times[0]-times[0.5], times[0]-times[1]; half != 200_000 || all != 400_000 {
+		t.Errorf("%v: want 200 and 400 µs less than with the work behind the wait", times)
+	}
+}
+
 // Buckets of the captured size are the captured ones, and bulk with them is bulk.
 func TestBucketsAsCaptured(t *testing.T) {
 	w, m := plantest.LiftSample(t, "ddp-step"), plantest.H200(t, 2)

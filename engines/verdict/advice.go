@@ -3,12 +3,14 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -51,11 +53,13 @@ func frameworkOf(run *trace.Run) string {
 			return plan.FSDP
 		case strings.HasPrefix(name, "DistributedDataParallel."):
 			return plan.DDP
-		case strings.HasPrefix(name, "step[DECODE"), strings.HasPrefix(name, "step[EXTEND"), strings.Contains(name, "sglang::"):
-			return plan.SGLang
-		case strings.HasPrefix(name, "execute_context_"), strings.Contains(name, "_generation_"), strings.HasPrefix(name, "vllm::"), strings.HasPrefix(name, "void vllm::"):
-			return plan.VLLM
 		}
+	}
+	switch lift.EngineOf(run) {
+	case lift.SGLang:
+		return plan.SGLang
+	case lift.VLLM:
+		return plan.VLLM
 	}
 	return ""
 }
@@ -63,36 +67,45 @@ func frameworkOf(run *trace.Run) string {
 // mostWhere is how many kinds of operations an advice names.
 const mostWhere = 3
 
-// whereOf names the operations that a plan changes, by kind.
+// whereOf names the operations that a plan changes, by kind. Guessed sizes differ with the noise of times: one kind has a range of them.
 func whereOf(c plan.Changes) []string {
 	type kind struct {
-		text string
-		n    int
-		time trace.Time
+		text, kernel string // kernel: of a collective of guessed size
+		n            int
+		time         trace.Time
+		least, most  int64 // guessed bytes
 	}
 	kinds, list := []kind{}, []string{}
 	if c.Workload == nil {
 		return list
 	}
-	add := func(text string, time trace.Time) {
-		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text })
+	add := func(text string, collective int32, time trace.Time) {
+		kernel := ""
+		if collective >= 0 && c.Workload.Collectives[collective].Guessed {
+			kernel = c.Workload.Ops[c.Workload.Collectives[collective].Members[0]].Name
+		}
+		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text && k.kernel == kernel })
 		if i < 0 {
-			i, kinds = len(kinds), append(kinds, kind{text: text})
+			i, kinds = len(kinds), append(kinds, kind{text: text, kernel: kernel, least: math.MaxInt64})
 		}
 		kinds[i].n++
 		kinds[i].time += time
+		if collective >= 0 {
+			bytes := c.Workload.Collectives[collective].Bytes
+			kinds[i].least, kinds[i].most = min(kinds[i].least, bytes), max(kinds[i].most, bytes)
+		}
 	}
 	for _, p := range c.Pairs {
 		time := c.Workload.Ops[p.First[0]].Dur()
 		if p.Collective >= 0 {
 			time = c.Workload.Collectives[p.Collective].Transfer()
 		}
-		add(nameOf(c.Workload, p.First[0])+" → "+nameOf(c.Workload, p.Second[0]), time)
+		add(nameOf(c.Workload, p.First[0])+" → "+nameOf(c.Workload, p.Second[0]), p.Collective, time)
 	}
 	if len(c.Pairs) == 0 {
 		for i := range c.Workload.Collectives {
 			x := &c.Workload.Collectives[i]
-			add(nameOf(c.Workload, x.Members[0]), x.Transfer())
+			add(nameOf(c.Workload, x.Members[0]), int32(i), x.Transfer())
 		}
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.time, a.time) })
@@ -104,10 +117,13 @@ func whereOf(c plan.Changes) []string {
 		if k.n > 1 {
 			times = fmt.Sprint(k.n, " times")
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", k.text, times))
+		list = append(list, fmt.Sprintf("%s (%s)", strings.Replace(k.text, aboutSize, "about "+names.Range(k.least, k.most), 1), times))
 	}
 	return list
 }
+
+// aboutSize stands for the sizes of a kind of collectives of guessed size.
+const aboutSize = "{size}"
 
 // nameOf is an operation as its program knows it: operator and shape, or collective and size,
 // its stream, and the module if the trace has it.
@@ -116,10 +132,14 @@ func nameOf(w *workload.Workload, id int32) string {
 	name := names.Short(op.Name)
 	if op.Collective >= 0 {
 		c := &w.Collectives[op.Collective]
-		name = c.Op.String()
-		if c.Bytes > 0 {
-			name += " of " + names.Bytes(c.Bytes)
+		size := names.Bytes(c.Bytes)
+		switch {
+		case c.Bytes == 0:
+			size = "unknown size"
+		case c.Guessed:
+			size = aboutSize
 		}
+		name = fmt.Sprintf("%s of %s", c.Op, size)
 	} else if s := w.Run.Spans[op.Span]; s.Kind == trace.Compute {
 		if by := w.Run.Operator(w.Run.Kernel(s)); by != nil {
 			name = by.Name

@@ -46,7 +46,8 @@ func (l *lifter) noteUnknownCommunication() {
 }
 
 // GuessSizes gives every collective of unknown size the bytes that the library moves in
-// its captured time: the inverse of Library.Time, and no more than the links carry in it.
+// its captured time: the inverse of Library.Time, and no more than the links carry in it. Engines' own all-reduces
+// have what their kernels move.
 // If ranks are missing, a collective's time includes waits for them, and the size is an upper bound; the
 // shortest time of the same collective in any iteration has the least of them. It returns
 // what to tell the user, "" if every size is known. The workload is changed (rule V10).
@@ -71,6 +72,9 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 			took = ofTwins[twins[i]]
 		}
 		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
+		if shots := names.ShotsOf(w.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
+			bytes = bytesIn(lib, c.Op, asRing(m, lib, len(c.Members), channels, shots, took), len(c.Members), channels)
+		}
 		if behind := sizeBehind(c); behind > 0 {
 			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
 				bytes = behind
@@ -92,7 +96,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Bytes(least), names.Bytes(most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Range(least, most))
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
@@ -166,6 +170,19 @@ func linksCarry(m *machine.Machine, c *workload.Collective, took trace.Time) int
 		return math.MaxInt64
 	}
 	return int64(float64(took) / 1e9 * rate / each)
+}
+
+// asRing is the time in which the library moves what an all-reduce kernel that is none of its own moves in its time
+// behind its barrier and the way of its last flags, at the same rate: a rank reads the whole of every peer in one shot, a
+// share of every peer's and every peer's sums in two, as in a ring; a switch takes the whole and hands a share out.
+func asRing(m *machine.Machine, lib *machine.Library, n, channels int, shots names.Shots, took trace.Time) trace.Time {
+	ring := 2 * float64(n-1) / float64(n)
+	each := map[names.Shots]float64{names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring}[shots]
+	moves := float64(took)/1e9 - m.Launch.Barrier.Value - 2*m.Fabric.Latency.Value
+	if moves <= 0 {
+		return 0
+	}
+	return trace.Time((lib.Time(trace.AllReduce, 1, n, channels) + moves/each) * 1e9)
 }
 
 func counted(n int, one, many string) string {

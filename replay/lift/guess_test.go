@@ -20,8 +20,13 @@ import (
 // one stream.
 func sequence(t *testing.T, length trace.Time, kernels ...string) *workload.Workload {
 	t.Helper()
+	return sequenceOf(t, trace.None, length, kernels...)
+}
+
+func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *workload.Workload {
+	t.Helper()
 	var b trace.Builder
-	rank := b.AddRank(trace.Rank{ID: trace.None, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
+	rank := b.AddRank(trace.Rank{ID: id, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
 	lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
 	for i, name := range kernels {
 		k := trace.Kernel{Grid: [3]int32{304, 1, 1}, Block: [3]int32{256, 1, 1}, Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}
@@ -49,6 +54,7 @@ func TestGuessOperation(t *testing.T) {
 	for before, want := range map[string]trace.CollectiveOp{
 		"void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>": trace.ReduceScatter,
 		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x64x256_MI16x16x1":        trace.AllReduce,
+		"aiter::fmoe_bf16_blockscaleFp8_g1u1_novs_silu_1tg_ps_32x256":               trace.AllReduce,
 		"void at::native::vectorized_elementwise_kernel<4>":                         trace.AllGather,
 	} {
 		w := sequence(t, length, before, generic)
@@ -58,7 +64,48 @@ func TestGuessOperation(t *testing.T) {
 	}
 }
 
+// What a forward pass communicates last are logits, but for the sums that a norm reads.
+func TestGuessedLogits(t *testing.T) {
+	const head, norm = "Cijk_Alik_Bljk_BBS_MT128x64x128", "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>()"
+	for _, c := range []struct {
+		phase workload.Phase
+		last  []string
+		want  trace.CollectiveOp
+	}{
+		{workload.Decode, []string{head, generic}, trace.AllGather},
+		{workload.NoPhase, []string{head, generic}, trace.AllReduce},
+		{workload.Prefill, []string{head, generic, "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"}, trace.AllReduce}, // a stage of a pipeline
+	} {
+		w := sequence(t, 10_000, append([]string{head, generic, norm}, c.last...)...)
+		w.Steps = []workload.Step{{Batch: workload.Batch{Phase: c.phase}}}
+		for i := range w.Ops {
+			w.Ops[i].Step = 0
+		}
+		for i := range w.Collectives[:2] {
+			w.Collectives[i].Op = trace.UnknownOp
+		}
+		pairs.GuessOperations(w)
+		if first, last := w.Collectives[0].Op, w.Collectives[1].Op; first != trace.AllReduce || last != c.want {
+			t.Errorf("%v, %d kernels: %v and %v, want %v", c.phase, len(w.Ops), first, last, c.want)
+		}
+	}
+}
+
+// A kernel that reduces and normalises has no partner that could replace it: the norm would be left out.
+func TestAllReduceWithNorm(t *testing.T) {
+	const gemm, note = "nvjet_sm90_tst_64x64_64x16_2x1_v_bz_TNT", "1 all-reduce with the norm behind it in one kernel: no strategy replaces it"
+	for pattern, pairs := range map[string]int{"0": 1, "1": 0} {
+		w := sequence(t, 20_000, gemm, "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)"+pattern+", __nv_bfloat16, 8, false, true>()", gemm)
+		if len(w.Pairs) != pairs || slices.Contains(w.Notes, note) != (pairs == 0) {
+			t.Errorf("pattern %s: %d pairs, want %d; notes %q", pattern, len(w.Pairs), pairs, w.Notes)
+		}
+	}
+}
+
 func TestWorldOfNode(t *testing.T) {
+	if w := sequenceOf(t, 3, 100_000, "void vllm::cross_device_reduce_1stage<__hip_bfloat16, 8>(vllm::RankData*)"); w.World != 8 {
+		t.Errorf("rank 3 with a kernel for 8 ranks: world %d", w.World)
+	}
 	if w := sequence(t, 100_000, generic); w.World != 8 {
 		t.Errorf("a rank with collectives of a node of 8: world %d", w.World)
 	}
@@ -138,6 +185,33 @@ func TestGuessedSizesFit(t *testing.T) {
 		if got, want := w.Collectives[i].Bytes, w.Collectives[1].Bytes; got != want {
 			t.Errorf("collective %d has %d bytes, that of the shortest iteration %d", i, got, want)
 		}
+	}
+}
+
+// An engine's own all-reduce has what the library's rate moves behind its barrier, in two shots over 8 ranks four times
+// as much as in one and more; one that is all barrier has no known size.
+func TestGuessedSizesOfShots(t *testing.T) {
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[string]int64{}
+	for _, name := range []string{"1stage", "2stage"} {
+		for _, took := range []trace.Time{200_000, 3_000} {
+			w := sequence(t, took, "gemm", "void vllm::cross_device_reduce_"+name+"<__hip_bfloat16, 8>(vllm::RankData*)", "gemm")
+			lift.GuessSizes(w, &m)
+			got := w.Collectives[0].Bytes
+			if (got > 0) != (took > 10_000) {
+				t.Errorf("%s in %d ns: %d bytes", name, took, got)
+			}
+			sizes[name] = max(sizes[name], got)
+		}
+	}
+	if ratio := float64(sizes["2stage"]) / float64(sizes["1stage"]); ratio < 4 {
+		t.Errorf("%v: want at least four times as many bytes in two shots", sizes)
+	}
+	if bus := float64(sizes["2stage"]) * 2 * 7 / 8 / 200e-6; bus > m.LinkRate(8) || bus < m.LinkRate(8)/4 {
+		t.Errorf("%v: %.3g bytes a second, links carry %.3g", sizes, bus, m.LinkRate(8))
 	}
 }
 

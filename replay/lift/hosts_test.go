@@ -3,6 +3,7 @@ package lift
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -10,7 +11,7 @@ import (
 )
 
 // The host's work for an op is the time since the issue of the one before, without its wait
-// for the device; what another thread records does not count.
+// for the device; what another thread records does not count, but its wait while the first does nothing.
 //
 //	thread 1   |op A: launch k1|sync 30|op B (op C): launch k2|
 //	thread 2          |query|
@@ -27,8 +28,37 @@ func TestHosts(t *testing.T) {
 	{"ph": "X", "cat": "kernel", "name": "k1", "pid": 0, "tid": 7, "ts": 15, "dur": 40, "args": {"correlation": 1, "device": 0, "stream": 7}},
 	{"ph": "X", "cat": "kernel", "name": "k2", "pid": 0, "tid": 7, "ts": 83, "dur": 10, "args": {"correlation": 4, "device": 0, "stream": 7}}
 	]}`
+	w := ofFile(t, run)
+	h := w.Hosts[0]
+	if len(h.Order) != 2 || len(h.Syncs) != 1 || h.Latency != 8_000 {
+		t.Fatalf("%+v: want two issues, one synchronization, and 8 µs from the launch of k2 to its start", h)
+	}
+	if h.Issues[0] != (workload.Issue{}) || h.Issues[1] != (workload.Issue{Work: 40_000, Operators: 2, Calls: 1, Launches: 1}) {
+		t.Errorf("%+v: want nothing for k1, and for k2 40 µs, two operators, a launch and another call", h.Issues)
+	}
+	if before := h.Syncs[0].Before; before != 25./40 {
+		t.Errorf("%.3f of the work is before the wait, want 25 of 40 µs", before)
+	}
+	const sync = `"cudaStreamSynchronize", "pid": 1, "tid": 1, "ts": 30, "dur": 30`
+	other := strings.Replace(sync, `"tid": 1`, `"tid": 2`, 1)
+	h = ofFile(t, strings.Replace(run, sync, other, 1)).Hosts[0]
+	if len(h.Syncs) != 1 || h.Issues[1].Work != 40_000 {
+		t.Errorf("%+v: want the wait of thread 2, and 40 µs for k2", h)
+	}
+	h = ofFile(t, strings.Replace(strings.Replace(run, sync, other, 1), `"ts": 62`, `"ts": 50`, 1)).Hosts[0]
+	if len(h.Syncs) != 0 || h.Issues[1].Work != 70_000 {
+		t.Errorf("%+v: want no wait, as thread 1 works beside it, and 70 µs for k2", h)
+	}
+	if !w.Profiled() {
+		t.Error("the profiler is not seen")
+	}
+}
+
+// ofFile is the workload of a trace.
+func ofFile(t *testing.T, text string) *workload.Workload {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "rank0.json")
-	if err := os.WriteFile(path, []byte(run), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r, err := format.Open(path, format.Options{})
@@ -39,14 +69,5 @@ func TestHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := w.Hosts[0]
-	if len(h.Order) != 2 || len(h.Syncs) != 1 || h.Latency != 8_000 {
-		t.Fatalf("%+v: want two issues, one synchronization, and 8 µs from the launch of k2 to its start", h)
-	}
-	if h.Issues[0] != (workload.Issue{}) || h.Issues[1] != (workload.Issue{Work: 40_000, Operators: 2, Calls: 1, Launches: 1}) {
-		t.Errorf("%+v: want nothing for k1, and for k2 40 µs, two operators, a launch and another call", h.Issues)
-	}
-	if !w.Profiled() {
-		t.Error("the profiler is not seen")
-	}
+	return w
 }

@@ -93,7 +93,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
-	pairs.Find(w)
+	l.noteCount(pairs.Find(w), "all-reduce", "all-reduces", "with the norm behind it in one kernel: no strategy replaces it")
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)

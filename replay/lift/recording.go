@@ -3,6 +3,8 @@ package lift
 import (
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -22,7 +24,7 @@ func EngineOf(run *trace.Run) Engine {
 	engine := NoEngine
 	for _, name := range run.Names {
 		switch {
-		case strings.Contains(name, "sglang"), strings.Contains(name, "sgl_kernel"), strings.HasPrefix(name, "void moe_fused_gate_kernel"):
+		case strings.Contains(name, "sglang"), strings.Contains(name, "sgl_kernel"), strings.Contains(name, "sgl_hip"), strings.HasPrefix(name, "void moe_fused_gate_kernel"), strings.HasPrefix(name, "step[") && kernel.BatchOf(name).Phase != workload.NoPhase:
 			return SGLang // it has kernels of vLLM too
 		case strings.Contains(name, "vllm"), strings.HasPrefix(name, "execute_") && strings.Contains(name, "_generation_"):
 			engine = VLLM

@@ -92,13 +92,15 @@ func (l *lifter) place(ops []int) error {
 		return nil
 	}
 	l.World = len(ranks)
+	stated := false
 	for _, r := range ranks {
-		l.World = max(l.World, r.World, r.ID+1)
+		l.World, stated = max(l.World, r.World, r.ID+1), stated || r.World > 1
 	}
-	if l.World == 1 && l.opt.World == 0 && l.communicates() {
-		if l.World = max(1, l.ranksInNames()); l.World > 1 {
+	if !stated && l.opt.World == 0 && l.communicates() {
+		if compiled := l.ranksInNames(); compiled > l.World {
+			l.World = compiled
 			l.note("the trace does not say which ranks its collectives join: taken as %d ranks, for which a kernel is compiled, as its name says", l.World)
-		} else {
+		} else if l.World == 1 {
 			l.guessWorld(ranks[0].NodeGPUs, ops[0])
 		}
 	}

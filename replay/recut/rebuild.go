@@ -163,7 +163,7 @@ func (r *recut) carryHosts(w *workload.Workload, id []int32) {
 			return cmp.Compare(w.Ops[w.Ranks[rank][a]].Issued, w.Ops[w.Ranks[rank][b]].Issued)
 		})
 		for _, s := range old.Syncs {
-			h.Syncs = append(h.Syncs, workload.HostSync{Start: r.movedHost(rank, s.Start), End: r.movedHost(rank, s.End)})
+			h.Syncs = append(h.Syncs, workload.HostSync{Start: r.movedHost(rank, s.Start), End: r.movedHost(rank, s.End), Before: s.Before})
 		}
 		w.Hosts[rank] = h
 	}

@@ -32,7 +32,10 @@ type Issue struct {
 }
 
 // A HostSync is a call in which the host waited for the device.
-type HostSync struct{ Start, End trace.Time }
+type HostSync struct {
+	Start, End trace.Time
+	Before     float64 // share of the work for the next issue that is done before it, of what earlier waits leave
+}
 
 // Profiled reports whether a profiler recorded operators or calls of the host, which slows
 // the host.

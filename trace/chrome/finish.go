@@ -16,6 +16,7 @@ func (d *reader) finish() *trace.Run {
 	if d.header.annotated {
 		d.note(trace.Noted, "kernels of captured graphs have what the program recorded during the capture", 0)
 	}
+	d.nanoseconds()
 	d.pair()
 	d.recognise()
 	d.place()
@@ -29,6 +30,42 @@ func (d *reader) finish() *trace.Run {
 	d.groupUses()
 	d.collectives()
 	return d.Builder.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})
+}
+
+// nanoseconds undoes the reader's microseconds where times are nanoseconds: whole numbers throughout, and not
+// one of many calls that launch a kernel took less than a millisecond, which takes a host some microseconds.
+func (d *reader) nanoseconds() {
+	const thousand, least, calls = 1000, trace.Time(1_000_000), 10
+	n, spans := 0, d.Builder.Run.Spans
+	for _, s := range spans {
+		launch := !s.Kind.OnDevice() && strings.Contains(d.Builder.NameOf(s.Name), "LaunchKernel")
+		if s.Start%thousand != 0 || s.End%thousand != 0 || launch && s.Dur() < least {
+			return
+		}
+		if launch {
+			n++
+		}
+	}
+	if n < calls {
+		return
+	}
+	d.note(trace.Noted, "times are nanoseconds: no call took less than a millisecond to launch a kernel", 0)
+	d.origin /= thousand
+	for i := range spans {
+		spans[i].Start, spans[i].End = spans[i].Start/thousand, spans[i].End/thousand
+	}
+	for i := range d.boundaries {
+		d.boundaries[i].at /= thousand
+	}
+	for i := range d.arrows {
+		d.arrows[i].at /= thousand
+	}
+	for i := range d.graphs.arrows {
+		d.graphs.arrows[i].at /= thousand
+	}
+	for i := range d.memory {
+		d.memory[i].At /= thousand
+	}
 }
 
 // A memoryLevel is a level of the allocator's memory, on the track of the thread that allocated.

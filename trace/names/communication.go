@@ -13,7 +13,7 @@ import (
 
 // A communicationKernel recognises the communication kernels of one library by their names.
 type communicationKernel struct {
-	words  string             // lower case, all found in the name up to its arguments, in this order
+	words  string             // lower case, all found in the name up to its arguments, in this order; a|b: one of two
 	op     trace.CollectiveOp // UnknownOp: as the name says, see CollectiveOpIn
 	source string             // where the library defines the kernels
 }
@@ -24,53 +24,28 @@ type communicationKernel struct {
 // back: both are an all-to-all of uneven parts. A kernel that only exchanges counts or
 // flags is a barrier. A kernel that fuses an all-reduce with a norm is an all-reduce.
 var communicationKernels = [...]communicationKernel{
-	{"deep_ep notify", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode}.cu"},
-	{"deep_ep barrier", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/runtime.cu"},
-	{"deep_ep clean_low_latency_buffer", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
-	{"deep_ep dispatch", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
-	{"deep_ep combine", trace.AllToAll, "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
-	{"deep_ep pp_send", trace.SendRecv, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/pp"},
-	{"deep_ep pp_recv", trace.SendRecv, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/pp"},
-	{"deep_ep::bucket", trace.UnknownOp, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/bucket"},
-	{"nixl_ep barrier", trace.Barrier, "ai-dynamo/nixl examples/device/ep"},
-	{"nixl_ep dispatch", trace.AllToAll, "ai-dynamo/nixl examples/device/ep"},
-	{"nixl_ep combine", trace.AllToAll, "ai-dynamo/nixl examples/device/ep"},
-	{"dpsk notify", trace.Barrier, "deepseek-ai/profile-data, DeepEP before it was public"},
-	{"dpsk dispatch", trace.AllToAll, "deepseek-ai/profile-data, DeepEP before it was public"},
-	{"dpsk combine", trace.AllToAll, "deepseek-ai/profile-data, DeepEP before it was public"},
+	{"deep_ep|nixl_ep|dpsk|uccl notify|barrier|clean_low_latency_buffer", trace.Barrier, "deepseek-ai/DeepEP csrc/kernels and, before it was public, deepseek-ai/profile-data; ai-dynamo/nixl examples/device/ep; uccl-project/uccl ep/src"},
 	{"hybrid_ep sync", trace.Barrier, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
-	{"hybrid_ep dispatch", trace.AllToAll, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
-	{"hybrid_ep combine", trace.AllToAll, "deepseek-ai/DeepEP csrc/hybrid_ep/backend/hybrid_ep_backend.cuh"},
-	{"nccl_ep dispatch", trace.AllToAll, "NVIDIA/nccl contrib/nccl_ep/device"},
-	{"nccl_ep combine", trace.AllToAll, "NVIDIA/nccl contrib/nccl_ep/device"},
-	{"mooncake_ep dispatch", trace.AllToAll, "kvcache-ai/Mooncake mooncake-ep"},
-	{"mooncake_ep combine", trace.AllToAll, "kvcache-ai/Mooncake mooncake-ep"},
-	{"uccl notify", trace.Barrier, "uccl-project/uccl ep/src"},
-	{"uccl clean_low_latency_buffer", trace.Barrier, "uccl-project/uccl ep/src"},
-	{"uccl dispatch", trace.AllToAll, "uccl-project/uccl ep/src"},
-	{"uccl combine", trace.AllToAll, "uccl-project/uccl ep/src"},
+	{"deep_ep|nixl_ep|dpsk|uccl|hybrid_ep|nccl_ep|mooncake_ep dispatch|combine", trace.AllToAll, "as above; primus_turbo::deep_ep of AMD's Primus-Turbo; NVIDIA/nccl contrib/nccl_ep/device; kvcache-ai/Mooncake mooncake-ep"},
+	{"deep_ep pp_send|pp_recv", trace.SendRecv, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/pp"},
+	{"deep_ep::bucket", trace.UnknownOp, "deepseek-ai/DeepEP deep_ep/include/deep_ep/impls/bucket"},
 	{"epdispatch barrier", trace.Barrier, "ROCm/mori src/ops/dispatch_combine"},
 	{"epcombinesync", trace.Barrier, "ROCm/mori src/ops/dispatch_combine"},
-	{"epdispatch", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
-	{"epcombine", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
-	{"allgather sdma", trace.AllGather, "ROCm/mori include/mori/collective/allgather"},
+	{"epdispatch|epcombine", trace.AllToAll, "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
 	{"all2all sdma", trace.AllToAll, "ROCm/mori include/mori/collective/all2all"},
-	{"allreduce sdma", trace.AllReduce, "ROCm/mori include/mori/collective/allreduce"},
-	{"moealltoallkernel", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/fusedMoeCommKernels.cu; flashinfer comm/trtllm_alltoall.cuh"},
-	{"moea2adispatch", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
-	{"moea2acombine", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
-	{"a2a_dispatch_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
-	{"a2a_combine_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"allgather|allreduce sdma", trace.UnknownOp, "ROCm/mori include/mori/collective"},
+	{"moealltoallkernel|moea2adispatch|moea2acombine|helixalltoallkernel", trace.AllToAll, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels: fusedMoeCommKernels.cu, communicationKernels/moeAlltoAllKernels.cu, helixAllToAll.cu; flashinfer comm"},
+	{"kernel_dispatch_token|kernel_combine_token", trace.AllToAll, "ByteDance-Seed/Triton-distributed python/triton_dist/kernels/nvidia"},
+	{"a2a_dispatch_|a2a_combine_", trace.AllToAll, "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
 	{"intranode_alltoall_kernel", trace.AllToAll, "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
-	{"cross_device_reduce", trace.AllReduce, "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
-	{"reduce_scatter_cross_device_store", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
-	{"aiter allreduce_fusion_kernel", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"cross_device_reduce|reduce_scatter_cross_device_store", trace.AllReduce, "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh: the latter sums its part and stores it to every peer, local_device_load_rmsnorm reads the whole"},
+	{"reduce_scatter_split_", trace.ReduceScatter, "ROCm/aiter csrc/include/custom_all_reduce.cuh: _first_dim, _lastdim, _middim"},
+	{"allreducequantfp8|fused_allreduce_rmsnorm", trace.AllReduce, "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
 	{"aiter allgather_", trace.AllGather, "ROCm/aiter csrc/include/custom_all_reduce.cuh: allgather_naive, _vec, _lastdim"},
-	{"quickreduce allreduce_prototype", trace.AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h"},
-	{"allreduce_fusion_kernel", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu; flashinfer comm/trtllm_allreduce_fusion.cuh"},
-	{"oneshotallreduce", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
-	{"twoshotallreduce", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
-	{"twoshot_allreduce_kernel", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/mnnvlTwoShotAllreduceKernels.cu"},
+	{"allreduce_prototype", trace.AllReduce, "vllm-project/vllm csrc/quickreduce/quick_reduce.h; ROCm/aiter csrc/include/quick_all_reduce.cuh"},
+	{"minimax_reduce_rms_kernel", trace.AllReduce, "vllm-project/vllm csrc/minimax_reduce_rms_kernel.cu"},
+	{"allreduce_ll_", trace.AllReduce, "sgl-project/sglang sgl-kernel/csrc/allreduce/mscclpp_allreduce.cuh: 1node, 2node"},
+	{"allreduce_fusion_kernel|oneshotallreduce|twoshotallreduce|twoshot_allreduce_kernel", trace.AllReduce, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels: communicationKernels, customAllReduceKernels.cu; flashinfer comm; aiter's 1stage"},
 	{"userbuffers_fp16_sum_inplace_gpu _ag", trace.AllGather, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
 	{"userbuffers res_allgather", trace.AllGather, "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu"},
 	{"userbuffers_fp16_sum_inplace_gpu _rs", trace.ReduceScatter, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
@@ -78,25 +53,23 @@ var communicationKernels = [...]communicationKernel{
 	{"kuserbuffers_push", trace.SendRecv, "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
 	{"exchangesplitandoffset", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu"},
 	{"alltoallv", trace.AllToAll, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu; microsoft/mscclpp src/ext/collectives"},
-	{"symmetric_memory barrier_kernel", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
-	{"symmetric_memory signal_kernel", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory barrier_kernel|signal_kernel", trace.Barrier, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
 	{"symmetric_memory::", trace.UnknownOp, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ all_gather", trace.AllGather, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ reduce_scatter", trace.ReduceScatter, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
-	{"multimem_ all_reduce", trace.AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_gather|reduce_scatter|all_reduce", trace.UnknownOp, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
 	{"_shot_all_reduce", trace.AllReduce, "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
 	{"all_reduce_ _shot", trace.AllReduce, "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
 	{"_all_reduce_kernel", trace.AllReduce, "meta-pytorch/kraken"},
 	{"persistent_all_", trace.UnknownOp, "ROCm/iris iris/ccl"},
 	{"persistent_reduce_scatter", trace.ReduceScatter, "ROCm/iris iris/ccl"},
 	{"mscclpp", trace.UnknownOp, "microsoft/mscclpp src/ext/collectives, src/core/executor"},
-	{"rocshmem barrier", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
-	{"rocshmem quiet", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem_reduce_on_stream_kernel", trace.AllReduce, "ROCm/rocSHMEM src/host"},
+	{"rocshmem barrier|quiet", trace.Barrier, "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
 	{"rocshmem", trace.UnknownOp, "ROCm/rocSHMEM src/rocshmem_gpu.cpp, src/host"},
-	{"barrier _on_stream_kernel", trace.Barrier, "NVIDIA/nvshmem src/device/launch"},
+	{"barrier|sync|wait _on_stream_kernel", trace.Barrier, "NVIDIA/nvshmem src/device/launch"},
 	{"rdxn _on_stream_kernel", trace.AllReduce, "NVIDIA/nvshmem src/device/launch"},
 	{"fcollect _on_stream_kernel", trace.AllGather, "NVIDIA/nvshmem src/device/launch"},
 	{"_on_stream_kernel", trace.UnknownOp, "NVIDIA/nvshmem src/device/launch"},
+	{"nvshmemi_proxy_rma", trace.SendRecv, "NVIDIA/nvshmem src/device/launch: puts and gets that the host enqueues"},
 	{"nvshmem", trace.UnknownOp, "NVIDIA/nvshmem src/device"},
 	{"mscclkernel", trace.UnknownOp, "ROCm/rccl src/device/msccl_kernel_impl.h"},
 	{"nccl", trace.UnknownOp, "NVIDIA/nccl src/device; RCCL uses the same names"},
@@ -105,12 +78,14 @@ var communicationKernels = [...]communicationKernel{
 
 // computeDespiteName are words of compute kernels whose names also hold words of
 // communication kernels: Inductor names a fused kernel after the operators whose outputs it
-// reads, DeepEP counts and orders tokens by rank before it sends them and copies them out of its
-// buffer behind, and buffers are cleared.
+// reads; DeepEP, MORI and TensorRT-LLM count and order tokens by rank before they send them, and copy
+// them into and out of their buffers; buffers are cleared; a norm takes the sums of an all-reduce.
 var computeDespiteName = [...]string{
 	"triton_poi_", "triton_per_", "triton_red_", "triton_for_", "triton_tem_", "triton_fused_", "triton__",
 	"triton_mm_", "triton_unk_", "get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
 	"dispatch_deterministic_prologue", "dispatch_copy_epilogue", "combine_reduce_epilogue", "moealltoallmemset",
+	"moea2aprepare", "moea2asanitize", "copytostaging", "asyncsendcopy", "asyncrecvcopy", "epcombineall",
+	"lamport_prefill", "rmsnormlamport", "local_device_load_rmsnorm",
 }
 
 // communicationOf returns the row that matches a kernel's name, or nil.
@@ -142,14 +117,19 @@ func isCompute(name string) bool {
 }
 
 // containsAll reports whether a name contains words, which are separated by spaces, one
-// behind the other.
+// behind the other: of alternatives the first in the name.
 func containsAll(name, words string) bool {
 	for word := range strings.SplitSeq(words, " ") {
-		i := strings.Index(name, word)
-		if i < 0 {
+		first, end := len(name), -1
+		for alternative := range strings.SplitSeq(word, "|") {
+			if i := strings.Index(name, alternative); i >= 0 && i < first {
+				first, end = i, i+len(alternative)
+			}
+		}
+		if end < 0 {
 			return false
 		}
-		name = name[i+len(word):]
+		name = name[end:]
 	}
 	return true
 }
@@ -174,7 +154,11 @@ func KernelOp(kernel string) trace.CollectiveOp {
 }
 
 // writtenFor finds the number of ranks among the template arguments of kernels that are compiled for it.
-var writtenFor = regexp.MustCompile(`\b(?:cross_device_reduce_\w+<[\w:]+, |deep_ep::intranode::(?:dispatch|cached_notify_\w+|notify_dispatch|barrier)<|deep_ep::intranode::combine<\w+, )(?:\(int\))?(\d{1,2})\b`)
+var writtenFor = regexp.MustCompile(`\b(?:` +
+	`(?:cross_device_reduce_\w+|reduce_scatter_(?:cross|split)_\w+|aiter::allgather_\w+|fused_allreduce_rmsnorm_\w+|minimax_reduce_rms_kernel\w*|(?:one|two)ShotAllReduceKernel|all_reduce_\w+_kernel|AllReduceTwoshot<\w+, quickreduce::Codec\w+)<[\w:]+, ` +
+	`|\w*allreduce_fusion_kernel_(?:one|two)shot\w*<(?:\([\w:]+\)\d+, )?[\w:]+, ` +
+	`|deep_ep::intranode::(?:dispatch|cached_notify_\w+|notify_dispatch|barrier)<|deep_ep::intranode::combine<\w+, ` +
+	`)(?:\((?:unsigned )?int\))?(\d{1,2})u?\b`)
 
 // RanksInKernel is the number of ranks that a communication kernel is compiled for, by its name with
 // its template arguments; 0: the name does not say. Sources: the rows of communicationKernels.
@@ -205,12 +189,21 @@ func ShotsOf(kernel string) Shots {
 	for _, k := range [...]struct {
 		word string
 		is   Shots
-	}{{"multimem", Multimem}, {"oneshot", OneShot}, {"1stage", OneShot}, {"twoshot", TwoShot}, {"2stage", TwoShot}} {
+	}{{"multimem", Multimem}, {"oneshot", OneShot}, {"1stage", OneShot}, {"twoshot", TwoShot}, {"2stage", TwoShot}, {"crossdevicestore", TwoShot}, {"rmsnormlamport", TwoShot}} {
 		if strings.Contains(name, k.word) {
 			return k.is
 		}
 	}
 	return ""
+}
+
+// noNorm is the pattern of FlashInfer's and TensorRT-LLM's kernels that only reduces.
+var noNorm = regexp.MustCompile(`AllReduceFusionPattern\)0\b`)
+
+// WithNorm reports whether an all-reduce kernel adds the residual and computes the norm behind it too, by its name.
+func WithNorm(kernel string) bool {
+	name := kernelWord(kernel)
+	return slices.ContainsFunc([]string{"allreduce_fusion_kernel", "allreducefusionkernel", "allreduce_rmsnorm", "reduce_rms_kernel"}, func(w string) bool { return strings.Contains(name, w) }) && !noNorm.MatchString(kernel)
 }
 
 // LooksLikeCommunication reports whether a kernel that Communicates does not know has a

@@ -57,7 +57,7 @@ func TestCommunicationKernels(t *testing.T) {
 		{"void rose::a2a_combine_recv_kernel<true, 16, 8>(unsigned long)", trace.AllToAll},
 		{"void vllm::cross_device_reduce_1stage<__half, 4>(vllm::RankData*, vllm::RankSignals, vllm::Signal*, __half*, int, int)", trace.AllReduce},
 		{"void sglang::cross_device_reduce_2stage<__nv_bfloat16, 8>(sglang::RankData*)", trace.AllReduce},
-		{"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)", trace.ReduceScatter},
+		{"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)", trace.AllReduce},
 		{"void aiter::allgather_lastdim<__hip_bfloat16, 8>(aiter::RankData*)", trace.AllGather},
 		{"void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<__half, quickreduce::CodecQ4<__half, 8>, true>, __half>(void const*)", trace.AllReduce},
 		{"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, 8, false, false>()", trace.AllReduce},
@@ -77,6 +77,29 @@ func TestCommunicationKernels(t *testing.T) {
 		{"void mscclpp::collective::allgatherFullmesh2<true>(void*)", trace.AllGather},
 		{"void barrier_on_stream_kernel_threadgroup<(threadgroup_t)2>(int, int)", trace.Barrier},
 		{"rocshmem::rocshmem_barrier_all_kernel() [clone .kd]", trace.Barrier},
+		{"void rocshmem::rocshmem_reduce_on_stream_kernel<float, (rocshmem::ROCSHMEM_OP)0>(rocshmem::rocshmem_team_t)", trace.AllReduce},
+		{"void sync_on_stream_kernel_threadgroup<(threadgroup_t)2>(int)", trace.Barrier},
+		{"signal_wait_until_on_stream_kernel(unsigned long*, int, unsigned long)", trace.Barrier},
+		{"void broadcast_on_stream_kernel<int>(int, int*, int const*, unsigned long, int)", trace.Broadcast},
+		{"void alltoall_on_stream_kernel<int, (threadgroup_t)2>(int)", trace.AllToAll},
+		{"void reducescatter_on_stream_kernel<float, (rdxn_ops)3>(int)", trace.ReduceScatter},
+		{"void fcollect_on_stream_kernel<__half>(int, __half*)", trace.AllGather},
+		{"void rdxn_on_stream_kernel<float, (rdxn_ops)3>(int, float*)", trace.AllReduce},
+		{"nvshmemi_proxy_rma_entrypoint(void*, void*, rma_bytesdesc, int, nvshmemi_op_t)", trace.SendRecv},
+		{"nvshmemi_proxy_rma_signal_entrypoint(void*, void*, rma_bytesdesc, unsigned long*)", trace.SendRecv},
+		{"void aiter::reduce_scatter_split_first_dim<__hip_bfloat16, 8>(aiter::RankData*)", trace.ReduceScatter},
+		{"void aiter::allReduceQuantFp8<__half, 128, 8, 4, (void*)0>(aiter::RankData*)", trace.AllReduce},
+		{"void aiter::fused_allreduce_rmsnorm_lamport<__hip_bfloat16, 8, 512, 2, false>(aiter::RankData*)", trace.AllReduce},
+		{"void aiter::allreduce_prototype_twoshot<aiter::AllReduceTwoshot<__half, aiter::CodecQ4<__half, 8>, true>, __half>(void const*)", trace.AllReduce},
+		{"void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16, 4, true>(vllm::tensorrt_llm::MiniMaxReduceRMSParams)", trace.AllReduce},
+		{"void sglang::allreduce_LL_1node<__half>(__half*)", trace.AllReduce},
+		{"void flashinfer::trtllm_moe_allreduce_fusion::moefinalize_allreduce_fusion_kernel_oneshot_lamport<__nv_bfloat16, 4>()", trace.AllReduce},
+		{"void flashinfer::helixAllToAllKernel<true>(flashinfer::HelixAllToAllParams)", trace.AllToAll},
+		{"EpDispatchLowLatencyAsyncSendTransfer_fp8_fnuz", trace.AllToAll},
+		{"EpCombineLowLatencyAsyncRecvTransfer_bf16", trace.AllToAll},
+		{"EpCombineIntraNodeKernel_bf16_nop2p_fp8_blockwise", trace.AllToAll},
+		{"EpCombineSyncBarrier_bf16", trace.Barrier},
+		{"kernel_dispatch_token_intra_node", trace.AllToAll},
 	} {
 		if !names.Communicates(c.kernel) {
 			t.Errorf("%s counts as compute", c.kernel)
@@ -118,6 +141,15 @@ func TestComputeKernelsDoNotCommunicate(t *testing.T) {
 		"void deep_ep::elastic::dispatch_copy_epilogue_impl<8, 1024>(void*, void*)",
 		"_combined_routing_compute",
 		"moeAllToAllMemsetKernel",
+		"moeA2APrepareDispatchKernel(int*, int*, int, unsigned int*)",
+		"void tensorrt_llm::kernels::moe_comm::moeA2APrepareCombineKernel<tensorrt_llm::kernels::moe_comm::WarpPolicy>()",
+		"EpDispatchCopyToStaging_bf16",
+		"EpDispatchLowLatencyAsyncSendCopySlotAssign_bf16",
+		"EpCombineLowLatencyAsyncRecvCopy_bf16",
+		"EpCombineAll_bf16",
+		"void aiter::local_device_load_rmsnorm<__hip_bfloat16, 512, 2, false>(aiter::RankSignals)",
+		"void flashinfer::trtllm_mnnvl_allreduce::rmsNormLamport<__nv_bfloat16, 7168, 512, 1, true>()",
+		"void aiter::lamport_prefill_sentinel<__hip_bfloat16>(aiter::RankSignals, int, int)",
 	} {
 		if names.Communicates(kernel) || names.LooksLikeCommunication(kernel) {
 			t.Errorf("%s counts as communication", kernel)
@@ -154,6 +186,8 @@ func TestShots(t *testing.T) {
 		"void multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)":                                  names.Multimem,
 		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<1, half>(Params)":  names.OneShot,
 		"void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8>(tensorrt_llm::kernels::AllReduceParams)": names.TwoShot,
+		"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)":                  names.TwoShot,
+		"void aiter::fused_allreduce_rmsnorm_lamport<__hip_bfloat16, 8, 512, 2, false>(aiter::RankData*)":     names.TwoShot,
 		"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)":                          "",
 		"ncclSymkDevKernel_AllReduce_Sum_bf16_AGxLL_R(ncclSymkDevWorkArgs)":                                   "",
 	} {
@@ -163,18 +197,44 @@ func TestShots(t *testing.T) {
 	}
 }
 
+func TestWithNorm(t *testing.T) {
+	for kernel, want := range map[string]bool{
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, 8, false, true>()": true,
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)0, __nv_bfloat16, 8, false, true>()": false,
+		"void flashinfer::trtllm_mnnvl_allreduce::oneshotAllreduceFusionKernel<8, __nv_bfloat16, true, float4>()":                                                                            true,
+		"void aiter::fused_allreduce_rmsnorm_lamport<__hip_bfloat16, 8, 512, 2, false>(aiter::RankData*)":                                                                                    true,
+		"void aiter::allreduce_fusion_kernel_1stage<bf16, 8>(void*)":                                                                                                                         true,
+		"void aiter::reduce_scatter_cross_device_store<__hip_bfloat16, 8>(aiter::RankData*)":                                                                                                 false, // the norm is a kernel of its own
+		"void vllm::tensorrt_llm::minimax_reduce_rms_kernel_lamport<__nv_bfloat16, 4, true>()":                                                                                               true,
+		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*)":                                                                                                           false,
+	} {
+		if got := names.WithNorm(kernel); got != want {
+			t.Errorf("%s: %v", kernel, got)
+		}
+	}
+}
+
 func TestRanksInKernel(t *testing.T) {
 	for name, want := range map[string]int{
-		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*, vllm::RankSignals)":     4,
-		"void sglang::cross_device_reduce_2stage<__hip_bfloat16, 8>(sglang::RankData*)":                   8,
-		"void aiter::cross_device_reduce_1stage_naive<c10::BFloat16, 8, true>(aiter::RankData*)":          8,
-		"void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)":                                          8,
-		"void deep_ep::intranode::combine<__nv_bfloat16, 4, 768, 4096>(__nv_bfloat16*)":                   4,
-		"void deep_ep::intranode::cached_notify_combine<(int)2>(void**)":                                  2,
-		"void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)":                                  0,
-		"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)":                               0,
-		"void rcclGenericKernel<2, false>(ncclDevKernelArgsStorage<4096ul>)":                              0,
-		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>()": 0,
+		"void vllm::cross_device_reduce_1stage<__nv_bfloat16, 4>(vllm::RankData*, vllm::RankSignals)":                                                                                        4,
+		"void sglang::cross_device_reduce_2stage<__hip_bfloat16, 8>(sglang::RankData*)":                                                                                                      8,
+		"void aiter::cross_device_reduce_1stage_naive<c10::BFloat16, 8, true>(aiter::RankData*)":                                                                                             8,
+		"void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)":                                                                                                                             8,
+		"void deep_ep::intranode::combine<__nv_bfloat16, 4, 768, 4096>(__nv_bfloat16*)":                                                                                                      4,
+		"void deep_ep::intranode::cached_notify_combine<(int)2>(void**)":                                                                                                                     2,
+		"void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*)":                                                                                                                     0,
+		"void aiter::reduce_scatter_split_lastdim<__hip_bfloat16, 8>(aiter::RankData*)":                                                                                                      8,
+		"void aiter::fused_allreduce_rmsnorm_lamport<__hip_bfloat16, 4, 512, 2, false>(aiter::RankData*)":                                                                                    4,
+		"void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, 8, false, true>()": 8,
+		"void flashinfer::trtllm_moe_allreduce_fusion::moereduce_allreduce_fusion_kernel_oneshot_lamport<__nv_bfloat16, 4>()":                                                                4,
+		"void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<__half, quickreduce::CodecQ4<__half, 8>, true>, __half>()":                                              8,
+		"void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 8u, true>()":                                                                                             8,
+		"void vllm::cross_device_reduce_2stage<__half, (int)4>(vllm::RankData*)":                                                                                                             4,
+		"void tensorrt_llm::kernels::oneShotAllReduceKernel<__half, 4, true, false>(tensorrt_llm::kernels::AllReduceParams)":                                                                 4,
+		"void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>()":                                                                                             0,
+		"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)":                                                                                                                  0,
+		"void rcclGenericKernel<2, false>(ncclDevKernelArgsStorage<4096ul>)":                                                                                                                 0,
+		"void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>>()":                                                                                    0,
 	} {
 		if got := names.RanksInKernel(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)

@@ -107,3 +107,15 @@ func Bytes(n int64) string {
 	}
 	return fmt.Sprintf("%.*f %s", 2-min(2, int(math.Log10(max(v, -v)))), v, unit)
 }
+
+// Range writes two numbers of bytes: "25 to 30 MiB"; one number where they read alike.
+func Range(least, most int64) string {
+	low, high := Bytes(least), Bytes(most)
+	if low == high {
+		return high
+	}
+	if number, unit, _ := strings.Cut(low, " "); strings.HasSuffix(high, " "+unit) {
+		low = number
+	}
+	return low + " to " + high
+}

@@ -41,17 +41,26 @@ func CollectiveOpIn(name string) trace.CollectiveOp {
 
 var (
 	rankWord   = regexp.MustCompile(`(?i)rank[_.-]?(\d{1,6})`)
+	tensorRank = regexp.MustCompile(`-TP-(\d{1,6})`)
+	laterStage = regexp.MustCompile(`-PP-[1-9]`)
 	rankFolder = regexp.MustCompile(`(?i)^rank[_.-]?(\d{1,6})$`)
 )
 
 // RankInName reads the rank from the name of a file such as rank-3.json.gz, or of its
-// folder such as rank-3. It returns None if neither has one.
+// folder such as rank-3, or from SGLang's names, 1758.5-TP-3-EP-0.trace.json.gz, without stages of a
+// pipeline. It returns None if nothing has one.
 func RankInName(file string) int {
 	file = strings.ReplaceAll(file, `\`, "/")
 	if m := rankWord.FindStringSubmatch(path.Base(file)); m != nil {
 		return rankNumber(m[1])
 	}
-	return RankOfFolder(path.Base(path.Dir(file)))
+	if rank := RankOfFolder(path.Base(path.Dir(file))); rank != trace.None {
+		return rank
+	}
+	if m := tensorRank.FindStringSubmatch(path.Base(file)); m != nil && !laterStage.MatchString(path.Base(file)) {
+		return rankNumber(m[1])
+	}
+	return trace.None
 }
 
 // RankOfFolder reads the rank from the name of a folder such as rank_3, or returns None.

@@ -32,6 +32,7 @@ func TestCollectiveNames(t *testing.T) {
 func TestRankInName(t *testing.T) {
 	for name, want := range map[string]int{
 		"rank3.json.gz": 3, "/a/rank7/x_rank-12_wg_trace.csv": 12, `C:\t\Rank_4.json`: 4, "12345_kernel_trace.csv": trace.None, "rank.json": trace.None,
+		"1758.5-TP-3-DP-0-EP-3.trace.json.gz": 3, "1758-TP-2-DECODE.trace.json.gz": 2, "1758-TP-1-PP-1.trace.json.gz": trace.None, "qwen-TP8.json": trace.None,
 	} {
 		if got := names.RankInName(name); got != want {
 			t.Errorf("RankInName(%q) = %d, want %d", name, got, want)

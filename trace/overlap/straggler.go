@@ -190,6 +190,7 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 	}
 	l.Other = max(0, (own[row]-Median(without(own, row)))/per)
 	switch uniform, by := clocked(same); {
+	case 2*max(l.Idle, excess/per, l.Other) < l.Cost: // nothing explains most of the waiting
 	case l.Idle > max(excess/per, l.Other):
 		l.Cause = LateHost
 	case l.Other > excess/per:

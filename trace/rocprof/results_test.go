@@ -35,6 +35,24 @@ const resultsJSON = `{"rocprofiler-sdk-tool": [{
 "kernel_symbols": [{"kernel_id": 8, "kernel_name": "_Z1kv.kd", "formatted_kernel_name": "k()", "arch_vgpr_count": 32, "accum_vgpr_count": 4}, {"kernel_id": 9, "formatted_kernel_name": "ncclDevKernel_Generic_1(x)"}]
 }]}`
 
+// A driver that does not know the product still knows its number on the bus.
+func TestProductByNumber(t *testing.T) {
+	for _, c := range []struct{ from, to, want string }{
+		{`"product_name": "MI350X"`, `"device_id": 30115`, "AMD Instinct MI355X"},
+		{`"gfx950", "product_name": "MI350X"`, `"gfx942", "product_name": "AMD Radeon Graphics", "device_id": 29861`, "AMD Instinct MI325X"},
+		{`"product_name": "MI350X"`, `"product_name": "", "device_id": 1`, "gfx950"},
+		{`"product_name": "MI350X"`, `"product_name": "AMD Instinct MI350X VF", "device_id": 30115`, "AMD Instinct MI350X VF"},
+	} {
+		run, err := ReadJSON(strings.NewReader(strings.Replace(resultsJSON, c.from, c.to, 1)), "77_results.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run.Ranks[0].Device.Name; got != c.want {
+			t.Errorf("%s: %q, want %q", c.to, got, c.want)
+		}
+	}
+}
+
 func TestReadJSON(t *testing.T) {
 	run, err := ReadJSON(strings.NewReader(resultsJSON), "77_results.json")
 	if err != nil {

@@ -200,6 +200,17 @@ func TestBytes(t *testing.T) {
 	}
 }
 
+func TestRange(t *testing.T) {
+	for _, c := range []struct {
+		least, most int64
+		want        string
+	}{{25 << 20, 30 << 20, "25 to 30 MiB"}, {260 << 10, 260<<10 + 1, "260 KiB"}, {512, 2048, "512 B to 2 KiB"}} {
+		if got := names.Range(c.least, c.most); got != c.want {
+			t.Errorf("Range(%d, %d) = %q, want %q", c.least, c.most, got, c.want)
+		}
+	}
+}
+
 // TestRowsOf draws the tree of rows of a run, and finds spans and gaps on it.
 func TestRowsOf(t *testing.T) {
 	run := twoRanks()

@@ -82,14 +82,25 @@ func batch(prefills, decodes, promptTokens, decodeTokens string) workload.Batch 
 	return b
 }
 
-// attention reports whether a kernel's name is of attention, over prompts or of one token a
-// sequence. Many kernels do both.
+// decodesByTile finds FlashInfer's prefill kernels that decode: without a causal mask, over a tile of 16
+// queries, which are the heads of one key (BatchDecodeWithPagedKVCacheWrapper, use_tensor_cores).
+var decodesByTile = regexp.MustCompile(`kerneltraits<\(flashinfer::maskmode\)0, (?:\(unsigned int\))?16u?,`)
+
+// attention reports whether a kernel's name is of attention, over prompts or of one token a sequence.
+// Many kernels do both, as FlashAttention's of paged caches (flash_fwd_splitkv_kernel, FlashAttnFwdSm90).
+// Sources: flashinfer include/flashinfer/attention; FlashMLA csrc; TensorRT-LLM's fmha and xqa kernels
+// (…Context, …ForGen); aiter hsa (pa_, mla_) and csrc/cpp_itfs/pa; ck_tile fmha; the Triton kernels of vLLM
+// (v1/attention/ops) and SGLang (srt/layers/attention/triton_ops).
 func attention(name string) (is, prefill, decode bool) {
+	name = strings.ToLower(name)
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(name, w) })
 	}
-	name = strings.ToLower(name)
-	prefill = has("prefill", "context_attention", "fmhafwd", "fmha_fwd")
-	decode = has("decode", "pageattention", "pagedattention", "paged_attention", "splitkv", "mla_dec")
-	return prefill || decode || has("attention", "attn", "fmha", "flash_fwd"), prefill, decode && !prefill
+	if ClassOf(name) != dense || has("conv", "wgrad", "dgrad", "fprop") && !has("sdpa") {
+		return false, false, false
+	}
+	decode = has("decode", "pageattention", "pagedattention", "paged_attention", "unified_attention_3d", "splitkv_mla", "fmhafwdsplitkv", "fmhamla",
+		"mla_dec", "mla_a", "aiter::pa_", "forgen", "kernel_mha", "masked_multihead", "_fwd_grouped_kernel_stage", "_fwd_kernel_stage") || decodesByTile.MatchString(name)
+	prefill = !decode && has("prefill", "context", "fmhafwd", "fmha_fwd", "fmha_v2", "mla_pfl", "sparse_attn_fwd")
+	return true, prefill, decode
 }

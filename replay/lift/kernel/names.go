@@ -4,6 +4,7 @@
 package kernel
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,26 +32,32 @@ const (
 	other                // heavy, none of these
 )
 
+// noLibrary removes names of libraries and words whose parts read as roles: flashinfer::norm is no flash
+// attention, fbgemm_gpu::permute no GEMM.
+var noLibrary = strings.NewReplacer("flashinfer", "", "fbgemm", "", "deep_gemm", "")
+
 // ClassOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
 // no GEMM, and flash attention multiplies more than two matrices.
 func ClassOf(kernel string) Class {
+	kernel = noLibrary.Replace(strings.ToLower(kernel))
 	for _, c := range [...]struct {
 		class Class
 		words []string
 	}{
-		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
-		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
+		{Light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl", "spin_kernel", "barrier_kernel", "__amd_rocclr_", "prepare_varlen", "_metadata", "kv_indices", "convert_req", "merge_state", "mergestate", "merge_attn_states"}},
+		{Sweep, []string{"and_cache", "kv_buffer", "kvcache_kernel", "appendpaged", "concat_mla", "rotary", "rope_", "_rope", "kn_entry_"}},
+		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop", "withkvcache", "withpagedkvcache", "withraggedkvcache", "kernel_mha", "multihead", "aiter::pa_", "mla_dec", "mla_pfl", "mla_a", "_fwd_grouped_kernel_stage", "_fwd_kernel_stage"}},
 		{Sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
-		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
+		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad", "fused_moe_kernel", "fmoe_", "batched_triton_kernel"}},
 		{Lookup, []string{"embedding", "emb_"}},
-		{Matrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_"}},
-		{Sweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc", "nhwctonchw"}},
+		{Matrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_", "bmm_", "marlin", "wvsplitk", "flatmm", "triton_tem_"}},
+		{Sweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc", "nhwctonchw", "quant", "act_and_mul", "silu_and_mul", "silu_mul", "gelu_and_mul"}},
 		{Light, []string{
 			"reduce_kernel", "reduction", "gammabeta", "arange", "index", "scatter", "gather", "sort", "scan", "cub::",
-			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__",
+			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__", "topk", "moe_align", "moe_sum", "moe_fused_gate", "sampling",
 		}},
 	} {
-		if NameHas(kernel, c.words...) {
+		if slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(kernel, w) }) {
 			return c.class
 		}
 	}
@@ -102,7 +109,7 @@ func OfLibrary(name string) bool {
 // HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
 // mixture of experts, but not attention.
 func HoldsWeights(op *workload.Op) bool {
-	return op.Kind == trace.Compute && (ClassOf(op.Name) == Matrix || NameHas(op.Name, "fused_moe_kernel", "fmoe", "moe_gemm"))
+	return op.Kind == trace.Compute && (ClassOf(op.Name) == Matrix || NameHas(op.Name, "fused_moe_kernel", "fmoe_", "batched_triton_kernel"))
 }
 
 // Copies reports whether an op moves data and computes nothing, by its name.
@@ -167,14 +174,23 @@ func NormElements(op *workload.Op) int64 {
 	return vectorElements(op, "RMSNormKernel<")
 }
 
-// NormRows is the rows of a norm that has a workgroup a row, in PyTorch, vLLM and FlashInfer
-// (aten/src/ATen/native/cuda/layer_norm_kernel.cu; csrc/layernorm_kernels.cu; include/flashinfer/norm.cuh);
-// 0 for another kernel.
+// rowwise finds the norms that have a workgroup a row, or a number of rows that their template states: in
+// PyTorch, vLLM and FlashInfer (aten/src/ATen/native/cuda/layer_norm_kernel.cu; csrc/layernorm_kernels.cu and
+// csrc/quantization/fused_kernels; include/flashinfer/norm.cuh), in aiter (csrc/kernels/rmsnorm_quant_kernels.cu) and
+// CK Tile (include/ck_tile/ops/{rmsnorm2d,layernorm2d,add_rmsnorm2d_rdquant}: the first side of the block's shape).
+var rowwise = regexp.MustCompile(`vectorized_layer_norm_kernel|rms_norm_\w*kernel<|flashinfer::norm::|add_rmsnorm_quant_kernel<(?:.*, (\d{1,2})>)?|(?:norm2dFwd|Rmsnorm2dRdquantFwd)<.*?BlockShape<ck_tile::sequence<(\d{1,2}), `)
+
+// NormRows is the rows of a norm that has a workgroup for each or for a stated number; 0 for another kernel.
 func NormRows(op *workload.Op) int64 {
-	if !strings.Contains(op.Name, "vectorized_layer_norm_kernel") && !strings.Contains(op.Name, "rms_norm_kernel<") && !strings.Contains(op.Name, "flashinfer::norm::") {
+	m := rowwise.FindStringSubmatch(op.Name)
+	if m == nil {
 		return 0
 	}
-	return int64(op.Tiling.WGs)
+	each, err := strconv.Atoi(m[1] + m[2])
+	if err != nil {
+		each = 1
+	}
+	return int64(op.Tiling.WGs * each)
 }
 
 // vectorElements is the elements of a kernel whose first template argument is the length of a vector.

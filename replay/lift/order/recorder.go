@@ -19,6 +19,8 @@ type Recorder struct {
 	lanes []trace.LaneID // by position in Order: thread of the call
 	Call  trace.Time     // median duration of the kernel launch calls, ns; 0: none
 	next  int            // first of Order that is issued after the spans read so far
+
+	others []workload.HostSync // waits of threads that issue nothing, while those that issue record nothing
 }
 
 // Host orders the issues of a captured rank. recordHosts adds what the host recorded.
@@ -57,7 +59,8 @@ const queueFull = 10
 
 // RecordHosts counts, in one pass, what the hosts of all captured ranks recorded between
 // two issues, and subtracts their waits for the device. Other threads than the two that
-// issue do not count.
+// issue count only where they wait for the device while these do nothing, as an engine's thread
+// for outputs does.
 func RecordHosts(run *trace.Run, hosts []Recorder, ranks []Rank) {
 	kinds := kernel.Calls(run.Names)
 	for _, s := range run.Spans { // by start
@@ -66,15 +69,17 @@ func RecordHosts(run *trace.Run, hosts []Recorder, ranks []Rank) {
 		}
 		row, kind := run.RankOf(s), kinds[s.Name]
 		h, ops := &hosts[row], ranks[row].Ops
-		if s.Kind == trace.HostCall && kind.Syncs {
-			h.Syncs = append(h.Syncs, workload.HostSync{Start: s.Start, End: s.End})
-		}
 		for h.next < len(h.Order) && ops[h.Order[h.next]].Issued <= s.Start {
 			h.next++
 		}
+		syncs := s.Kind == trace.HostCall && kind.Syncs
 		if h.next == 0 || h.next == len(h.Order) || s.Lane != h.lanes[h.next] && s.Lane != h.lanes[h.next-1] {
+			if syncs {
+				h.others = append(h.others, workload.HostSync{Start: s.Start, End: s.End})
+			}
 			continue
 		}
+		h.others = slices.DeleteFunc(h.others, func(o workload.HostSync) bool { return o.Start < s.Start && s.Start < o.End })
 		is := &h.Issues[h.Order[h.next]]
 		switch {
 		case s.Kind == trace.Launch:
@@ -85,8 +90,8 @@ func RecordHosts(run *trace.Run, hosts []Recorder, ranks []Rank) {
 			is.Operators++
 		}
 		switch {
-		case s.Kind == trace.HostCall && kind.Syncs:
-			is.Work -= min(is.Work, s.Dur())
+		case syncs:
+			h.waits(ops, h.next, workload.HostSync{Start: s.Start, End: s.End})
 		case s.Kind == trace.Launch && kind.Enqueues && h.Call > 0 && s.Dur() > queueFull*h.Call:
 			is.Work -= min(is.Work, s.Dur()-h.Call)
 			if h.next < 2 || ops[h.Order[h.next-2]].End <= s.Start { // the device had nothing queued before its own op
@@ -95,6 +100,43 @@ func RecordHosts(run *trace.Run, hosts []Recorder, ranks []Rank) {
 		}
 	}
 	for i := range hosts {
-		slices.SortFunc(hosts[i].Syncs, func(a, b workload.HostSync) int { return cmp.Compare(a.End, b.End) })
+		h := &hosts[i]
+		for _, o := range h.others {
+			next, _ := slices.BinarySearchFunc(h.Order, o.End, func(at int32, end trace.Time) int { return cmp.Compare(ranks[i].Ops[at].Issued, end) })
+			if next > 0 && next < len(h.Order) {
+				h.waits(ranks[i].Ops, next, o)
+			}
+		}
+		slices.SortFunc(h.Syncs, func(a, b workload.HostSync) int { return cmp.Compare(a.End, b.End) })
+		h.share(ranks[i].Ops)
+	}
+}
+
+// waits adds a wait for the device before the next issue: it is no work.
+func (h *Recorder) waits(ops []workload.Op, next int, s workload.HostSync) {
+	is := &h.Issues[h.Order[next]]
+	s.Start = max(s.Start, ops[h.Order[next-1]].Issued)
+	is.Work -= min(is.Work, s.End-s.Start)
+	h.Syncs = append(h.Syncs, s)
+}
+
+// share sets the part of the work of the next issue that the host did before each wait.
+func (h *Recorder) share(ops []workload.Op) {
+	next, done, from := 0, trace.Time(0), trace.Time(0)
+	for i := range h.Syncs {
+		s := &h.Syncs[i]
+		for next < len(h.Order) && ops[h.Order[next]].Issued <= s.Start {
+			done, from = 0, ops[h.Order[next]].Issued
+			next++
+		}
+		if next == 0 || next == len(h.Order) {
+			continue
+		}
+		if left := h.Issues[h.Order[next]].Work - done; left > 0 && s.Start > from {
+			before := min(left, s.Start-from)
+			s.Before = float64(before) / float64(left)
+			done += before
+		}
+		from = max(from, s.End)
 	}
 }

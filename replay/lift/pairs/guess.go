@@ -10,6 +10,7 @@ import (
 // their first members suggest, and returns their number (rule V10).
 func GuessOperations(w *workload.Workload) (n int) {
 	var f *finder
+	var last map[[2]int32]int32
 	evidence := map[string]string{} // few: a string for each collective would take as much memory as all of them
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
@@ -17,9 +18,13 @@ func GuessOperations(w *workload.Workload) (n int) {
 			continue
 		}
 		if f == nil {
-			f = newFinder(w)
+			f, last = newFinder(w), lastOfPass(w)
 		}
-		c.Op, c.Guessed = f.guessOperation(&w.Ops[c.Members[0]]), true
+		op := &w.Ops[c.Members[0]]
+		c.Op, c.Guessed = f.guessOperation(op), true
+		if op.Step >= 0 && w.Steps[op.Step].Batch.Phase != workload.NoPhase && last[[2]int32{int32(op.Rank), op.Step}] == op.ID {
+			c.Op = trace.AllGather
+		}
 		if evidence[c.Evidence] == "" {
 			evidence[c.Evidence] = c.Evidence + "; its operation is guessed from the kernel before it"
 		}
@@ -29,9 +34,21 @@ func GuessOperations(w *workload.Workload) (n int) {
 	return n
 }
 
+// lastOfPass is the last op that multiplies by weights or communicates, by rank and step. A collective at the end
+// of a forward pass gathers logits, of which each rank of a tensor parallel head has some columns.
+func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
+	last := map[[2]int32]int32{}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Step >= 0 && w.Steps[op.Step].Batch.Phase != workload.NoPhase && (op.Kind == trace.Collective || kernel.HoldsWeights(op)) {
+			last[[2]int32{int32(op.Rank), op.Step}] = op.ID
+		}
+	}
+	return last
+}
+
 // guessOperation guesses the operation of a collective that the trace does not name, as
 // RCCL's kernels without API records, from what ran before it: gradients are concatenated
-// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
+// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's or experts' partial
 // results are reduced everywhere, as is what a norm behind it on its stream reads (tensor parallel
 // layers; parameters are gathered on a stream of their own), and anything else is a gather, as of
 // parameters (rule V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
@@ -43,7 +60,7 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 			return trace.ReduceScatter
 		}
 	}
-	if at, _ := f.sent(c); at >= 0 && f.classOf(&f.Ops[at]) == kernel.Matrix {
+	if at, _ := f.sent(c); at >= 0 && kernel.HoldsWeights(&f.Ops[at]) {
 		return trace.AllReduce
 	}
 	for _, behind := range f.Ops[c.ID+1:] {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Confidence of evidence. A pair's confidence is that of its best evidence times a factor
@@ -35,8 +36,9 @@ const (
 )
 
 // Find finds dependent operations. What one rank shows is a pair only if all
-// ranks of the collective show it (rule V3).
-func Find(w *workload.Workload) {
+// ranks of the collective show it (rule V3). It returns the number of collectives in kernels that compute a
+// norm too, which have no partner: what replaces them would leave out the norm.
+func Find(w *workload.Workload) (withNorm int) {
 	f := newFinder(w)
 	found := map[workload.Direction]map[int32]candidate{workload.ComputeThenCollective: {}, workload.CollectiveThenCompute: {}} // by collective op
 	gemms := make([][]candidate, f.World)                                                                                       // by rank, by second
@@ -45,6 +47,10 @@ func Find(w *workload.Workload) {
 	}
 	f.Pairs = make([]workload.Pair, 0, min(len(f.Collectives), len(found[workload.ComputeThenCollective])+len(found[workload.CollectiveThenCompute])))
 	for i := range f.Collectives {
+		if names.WithNorm(f.Ops[f.Collectives[i].Members[0]].Name) {
+			withNorm++
+			continue
+		}
 		f.pairCollective(int32(i), workload.ComputeThenCollective, found[workload.ComputeThenCollective])
 		f.pairCollective(int32(i), workload.CollectiveThenCompute, found[workload.CollectiveThenCompute])
 	}
@@ -54,6 +60,7 @@ func Find(w *workload.Workload) {
 		x, y := &f.Ops[a.First[0]], &f.Ops[b.First[0]]
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
 	})
+	return withNorm
 }
 
 // candidates looks at every collective and every GEMM of a rank. A kernel is in one pair of a

@@ -84,7 +84,7 @@ func (v *Inspection) Improvements() []Improvement {
 	}
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
 	s := sourceOf(w, v.steps.Phases() != nil)
-	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, all trace.Time
+	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {
 		c, ok := classes[name]
@@ -117,6 +117,9 @@ func (v *Inspection) Improvements() []Improvement {
 		if c := op.Collective; c >= 0 && !w.Collectives[c].Part && w.Collectives[c].Op != trace.Barrier && (w.Collectives[c].Bytes == 0 || w.Collectives[c].Guessed) {
 			if sizeless += op.Dur(); op.Graph {
 				sizelessInGraphs += op.Dur()
+			}
+			if !w.Collectives[c].Own { // profilers of NCCL and RCCL record its size
+				library += op.Dur()
 			}
 		}
 	}
@@ -177,9 +180,9 @@ func (v *Inspection) Improvements() []Improvement {
 		add(work(shapeless), "sizes of GEMMs", gemms, sizes)
 	}
 	switch {
-	case s.rocm && !s.kineto:
+	case s.rocm && !s.kineto && library > sizeless/2:
 		sizes = "rocprofv3 --rccl-trace --output-format rocpd"
-	case s.nsys:
+	case s.nsys && library > sizeless/2:
 		sizes = "nsys profile -t cuda,nvtx, and nsys export --type sqlite --include-json true"
 	case s.graphs && sizelessInGraphs > sizeless/2:
 		sizes = ofGraphs

@@ -72,12 +72,8 @@ func (v *Inspection) printCollectives() {
 // sizesOf is the size of a class of collectives: its only size, or the smallest and the largest.
 func sizesOf(c summary.CollectiveSummary) string {
 	size := sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String())
-	if most := names.Bytes(c.MostBytes); most != size && c.MostBytes > c.Bytes {
-		least, unit, _ := strings.Cut(size, " ")
-		if strings.HasSuffix(most, " "+unit) {
-			size = least
-		}
-		size += " to " + most
+	if c.MostBytes > c.Bytes && c.Bytes > 0 {
+		size = names.Range(c.Bytes, c.MostBytes)
 	}
 	if c.Guessed && c.Bytes > 0 {
 		size = "≤ " + size
