@@ -226,8 +226,8 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
 	exposed := machine.Exposed(pl.MemoryLoad(op)) // of later loads and of waits (rule T10)
-	if in != nil && pl.Machine.GPU.Poll.Mark == machine.Sourced && !ownColumns(in.from.Shape, op.Shape) {
-		g.Time += trace.Time(float64(g.Time) * waitsInLoop * exposed)
+	if in != nil && !ownColumns(in.from.Shape, op.Shape) {
+		g.Time += trace.Time(float64(g.Time) * pl.Machine.GPU.LoopWait.Or(0) * exposed)
 	}
 	k := pl.KernelOf(op, g)
 	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
@@ -285,12 +285,6 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 // endApart is how much longer the younger of two workgroups of a GEMM that share a CU takes than the
 // older: 388 and 350 us of tiles of 128x128 on one H100, in each of 3,960 pairs (2026-11-24).
 const endApart = 0.11
-
-// waitsInLoop is how much longer a GEMM takes whose loop over K can wait, though nothing waits, than one
-// built without, of its time: the median of 32 kernels, from 0 to 0.11, with one semaphore that is posted
-// already and less its round trip, on one H100 and one H200; other GPUs are not taken to pay it: on a V100
-// all of cuSync's semaphores cost at most 2 to 3 % (CGO 2024) (rule T10).
-const waitsInLoop = 0.059
 
 // lagging is the time alone of a workgroup of which n share a CU and end apart, such that the kernel
 // alone takes as long as if they ended together: in all waves but the last, half of them take longer;

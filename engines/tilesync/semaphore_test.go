@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -53,12 +54,15 @@ func TestConsumerWaits(t *testing.T) {
 // A GEMM whose loop can wait is another build and takes longer, unless memory bounds it. One that
 // waits before its loop is not (rule T10).
 func TestWaitsInLoop(t *testing.T) {
+	measured := plantest.H200(t, 1).GPU.LoopWait
 	for _, c := range []struct {
-		op   int // of the chain
-		load float64
-		want float64
-	}{{2, 0.5, 1.059}, {2, 1, 1}, {1, 0.5, 1}} {
+		op     int // of the chain
+		load   float64
+		longer machine.Quantity
+		want   float64
+	}{{2, 0.5, measured, 1.059}, {2, 1, measured, 1}, {1, 0.5, measured, 1}, {2, 0.5, machine.Quantity{}, 1}} {
 		w, m := plantest.SelfAttention(256).Build(t), plantest.H200(t, 1)
+		m.GPU.LoopWait = c.longer
 		op := &w.Ops[c.op]
 		op.Read, op.Write = c.load*m.GPU.Memory.Value*float64(op.DurAlone())/1e9, 0
 		pl, err := plan.NewPlanner(w, m, plan.Scenario{})

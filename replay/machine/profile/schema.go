@@ -131,6 +131,7 @@ func Entries(m *machine.Machine) []Entry {
 		within("gpu.clock", option("gpu.clock", machine.Frequency, &g.Clock)),
 		one("gpu.post", machine.Span, &g.Post),
 		one("gpu.poll", machine.Span, &g.Poll),
+		within("gpu.loop_wait", option("gpu.loop_wait", machine.Ratio, &g.LoopWait)),
 		table("gpu.stream", &g.Stream, machine.Count, machine.Rate),
 		table("gpu.gather", &g.Gather, machine.Count, machine.Rate),
 		table("gpu.gather_fused", &g.GatherFused, machine.Count, machine.Rate),
