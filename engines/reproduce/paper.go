@@ -44,6 +44,7 @@ type Experiment struct {
 	With     map[string]any `json:"with,omitempty" yaml:"with"`         // other values of its keys: m is shape.m
 	Strategy string         `json:"strategy,omitempty" yaml:"strategy"`
 	Against  string         `json:"against,omitempty" yaml:"against"` // the baseline
+	Loop     string         `json:"loop,omitempty" yaml:"loop"`       // which of the two was timed in a loop of its own, the host ahead
 	Measure  string         `json:"measure,omitempty" yaml:"measure"` // measure.go lists them; default time
 	As       Quantity       `json:"-" yaml:"as"`
 }
@@ -94,7 +95,7 @@ func Names() []string {
 // inherit fills in what a point does not set.
 func (p *Point) inherit(e Experiment) {
 	for _, f := range []struct{ own, from *string }{
-		{&p.Workload, &e.Workload}, {&p.Strategy, &e.Strategy}, {&p.Against, &e.Against}, {&p.Measure, &e.Measure},
+		{&p.Workload, &e.Workload}, {&p.Strategy, &e.Strategy}, {&p.Against, &e.Against}, {&p.Loop, &e.Loop}, {&p.Measure, &e.Measure},
 	} {
 		if *f.own == "" {
 			*f.own = *f.from

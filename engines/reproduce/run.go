@@ -200,7 +200,15 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 		return x, err
 	}
 	x = measure(w, m, out)
-	x.time += f.HostGap(m) / float64(f.Iterations) // before the first kernel and behind the last
+	if gap := f.HostGap(m) / float64(f.Iterations); gap > 0 { // before the first kernel and behind the last
+		x.time, x.waits = x.time+gap, gap-m.Launch.Gap.Value
+	}
+	if j.strategy == "captured" && f.Sync != operator.SyncStream && len(f.Times) > 0 {
+		x.time = 0 // what the file says, with what only its own kernels need
+		for _, t := range f.Times {
+			x.time += t
+		}
+	}
 	return x, nil
 }
 
@@ -282,6 +290,9 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 			continue // no baseline
 		}
 		v, err := b.jobs[i].found.value(p.Measure)
+		if s == p.Loop {
+			v -= b.jobs[i].found.waits
+		}
 		if why := noNumber(""); errors.As(err, &why) {
 			err = noNumber(s + ": " + string(why))
 		}

@@ -119,7 +119,7 @@ func (b *bench) multiply(name string, p product, elements int64, o trace.Operato
 	var r roof
 	if tile := cmp.Or(b.tile, at(b.f.Kernel.Tiles, b.gemms)); tile.M > 0 {
 		split := int64(max(1, cmp.Or(b.split, at(b.f.Kernel.Splits, b.gemms))))
-		r = b.tiles(&s, tile, split, p)
+		r, s.parts = b.tiles(&s, tile, split, p), split
 		// Part after part adds to the output: each but the last writes it, and the next reads it.
 		bytes += float64(2*(split-1)*p.m*p.n) * float64(b.f.elements().bytes)
 	} else {
