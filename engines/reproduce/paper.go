@@ -42,10 +42,10 @@ type Claim struct {
 type Experiment struct {
 	Workload string         `json:"workload,omitempty" yaml:"workload"` // a file of those that Run is given
 	With     map[string]any `json:"with,omitempty" yaml:"with"`         // other values of its keys: m is shape.m
-	Strategy string         `json:"strategy,omitempty" yaml:"strategy"`
-	Against  string         `json:"against,omitempty" yaml:"against"` // the baseline
-	Loop     string         `json:"loop,omitempty" yaml:"loop"`       // which of the two was timed in a loop of its own, the host ahead
-	Measure  string         `json:"measure,omitempty" yaml:"measure"` // measure.go lists them; default time
+	Strategy string         `json:"strategy,omitempty" yaml:"strategy"` // of several with | between them, the one that takes the least
+	Against  string         `json:"against,omitempty" yaml:"against"`   // the baseline
+	Loop     string         `json:"loop,omitempty" yaml:"loop"`         // which of the two was timed in a loop of its own, the host ahead
+	Measure  string         `json:"measure,omitempty" yaml:"measure"`   // measure.go lists them; default time
 	As       Quantity       `json:"-" yaml:"as"`
 }
 

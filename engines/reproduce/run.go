@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
@@ -121,7 +122,7 @@ func (b *bench) need(p *Point) error {
 		return errors.Join(b.need(p.More), b.need(p.Less))
 	}
 	for _, set := range p.sets() {
-		for _, s := range []string{p.Strategy, p.Against} {
+		for _, s := range append(strings.Split(p.Strategy, "|"), p.Against) {
 			k := key(p, s, set)
 			if _, ok := b.index[k]; !ok && s != "" {
 				b.index[k] = len(b.jobs)
@@ -212,18 +213,24 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 	return x, nil
 }
 
-// machineNamed is an embedded profile, or a machine of a paper from the folder machines with all of its GPUs.
+// machineNamed is an embedded profile, or a machine of a paper from the folder machines with all of its GPUs
+// or, behind a colon, some.
 func machineNamed(name string) (machine.Machine, error) {
-	if !strings.HasSuffix(name, ".yaml") {
+	file, gpus, _ := strings.Cut(name, ":")
+	if !strings.HasSuffix(file, ".yaml") {
 		return profile.Load(name)
 	}
-	f, err := files.Open("machines/" + name)
+	f, err := files.Open("machines/" + file)
 	if err != nil {
 		return machine.Machine{}, err
 	}
 	defer f.Close()
-	m, err := profile.Parse(f, name)
-	return m.Resize(int(m.Most.Value)), err
+	m, err := profile.Parse(f, file)
+	n, all := strconv.Atoi(gpus)
+	if all != nil {
+		n = int(m.Most.Value)
+	}
+	return m.Resize(n), err
 }
 
 // result compares a point with its replays.
@@ -284,7 +291,8 @@ func (b *bench) number(p *Point) (float64, error) {
 // one is the number of one experiment.
 func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 	var values []float64
-	for _, s := range []string{p.Strategy, p.Against} {
+	tuned := strings.Split(p.Strategy, "|")
+	for n, s := range append(tuned, p.Against) {
 		i, ok := b.index[key(p, s, set)]
 		if !ok {
 			continue // no baseline
@@ -298,6 +306,10 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 		}
 		if err != nil {
 			return 0, err
+		}
+		if 0 < n && n < len(tuned) {
+			values[0] = min(values[0], v)
+			continue
 		}
 		values = append(values, v)
 	}

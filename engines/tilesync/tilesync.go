@@ -157,7 +157,7 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) 
 // A side is one kernel of a chain and its place in the streams.
 type side struct {
 	op     *workload.Op
-	built  *workload.Op   // op with the tiles of the kernel that replaces it
+	built  *workload.Op // op with the tiles of the kernel that replaces it
 	on     *plan.Stream
 	fills  []int32        // the library's fills before it
 	after  []workload.Dep // its dependencies

@@ -146,6 +146,7 @@ func Entries(m *machine.Machine) []Entry {
 		within("matmul.reduce", option("matmul.reduce", machine.Span, &mm.Reduce)),
 		table("matmul.tiles", &mm.Tiles, machine.Count, machine.Count, machine.Ratio, machine.Ratio),
 		table("matmul.clusters", &mm.Clusters, machine.Count, machine.Count, machine.Count, machine.Count),
+		within("matmul.persistent", option("matmul.persistent", machine.Ratio, &mm.Persistent)),
 		option("matmul.owned", machine.Count, &mm.Owned),
 		option("matmul.dynamic", machine.Ratio, &mm.Dynamic),
 		option("matmul.compiled", machine.Flops, &mm.Compiled),
