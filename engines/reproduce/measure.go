@@ -38,6 +38,7 @@ import (
 type measured struct {
 	why    string // why nothing was measured
 	time   float64
+	waits  float64           // of time: the host's launch of the first kernel and its wait for the last, less a gap between kernels
 	ends   []trace.Time      // by rank
 	all    overlap.Breakdown // sum over ranks
 	ranks  float64

@@ -32,7 +32,7 @@ type Claim struct {
 	// Why is the reason of that status or, of a claim with points, the known cause of a difference.
 	Why string `json:"why,omitempty" yaml:"why"`
 	// Apart is why points are shown but not scored: they follow from what was typed in, hold for any
-	// replay, or repeat other points.
+	// replay, repeat other points, or are of times that no such GPU can reach.
 	Apart      string `json:"apart,omitempty" yaml:"apart"`
 	Experiment `json:"-" yaml:",inline"`
 	Points     []Point `json:"-" yaml:"points"`
@@ -42,9 +42,10 @@ type Claim struct {
 type Experiment struct {
 	Workload string         `json:"workload,omitempty" yaml:"workload"` // a file of those that Run is given
 	With     map[string]any `json:"with,omitempty" yaml:"with"`         // other values of its keys: m is shape.m
-	Strategy string         `json:"strategy,omitempty" yaml:"strategy"`
-	Against  string         `json:"against,omitempty" yaml:"against"` // the baseline
-	Measure  string         `json:"measure,omitempty" yaml:"measure"` // measure.go lists them; default time
+	Strategy string         `json:"strategy,omitempty" yaml:"strategy"` // of several with | between them, the one that takes the least
+	Against  string         `json:"against,omitempty" yaml:"against"`   // the baseline
+	Loop     string         `json:"loop,omitempty" yaml:"loop"`         // which of the two was timed in a loop of its own, the host ahead
+	Measure  string         `json:"measure,omitempty" yaml:"measure"`   // measure.go lists them; default time
 	As       Quantity       `json:"-" yaml:"as"`
 }
 
@@ -94,7 +95,7 @@ func Names() []string {
 // inherit fills in what a point does not set.
 func (p *Point) inherit(e Experiment) {
 	for _, f := range []struct{ own, from *string }{
-		{&p.Workload, &e.Workload}, {&p.Strategy, &e.Strategy}, {&p.Against, &e.Against}, {&p.Measure, &e.Measure},
+		{&p.Workload, &e.Workload}, {&p.Strategy, &e.Strategy}, {&p.Against, &e.Against}, {&p.Loop, &e.Loop}, {&p.Measure, &e.Measure},
 	} {
 		if *f.own == "" {
 			*f.own = *f.from

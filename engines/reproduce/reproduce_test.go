@@ -110,6 +110,38 @@ func TestMissingMark(t *testing.T) {
 	}
 }
 
+// Of several strategies the fastest counts, and one that was timed in a loop waits for no host.
+func TestTunedAndLoop(t *testing.T) {
+	on := Experiment{
+		Workload: "t3-tnlg-fc2.yaml", Against: "bulk", As: Speedup,
+		With: map[string]any{"machine": "a800.yaml:2", "m": 1024, "n": 2048, "k": 1024},
+	}
+	gemms := Experiment{
+		Workload: "cusync-gpt3-mlp.yaml", Strategy: "tilesync:policy=streamk", Against: "captured", As: Speedup,
+		With: map[string]any{"times": "800 400", "sync": "host", "iterations": 1},
+	}
+	point := func(e Experiment, strategy, loop string) Point {
+		if strategy != "" {
+			e.Strategy = strategy
+		}
+		e.Loop = loop
+		return Point{Experiment: e}
+	}
+	results, err := Run(workloads.Files, []Paper{{Claims: []Claim{{Points: []Point{
+		point(on, "ideal", ""), point(on, "bulk|ideal", ""), point(on, "ideal|bulk", ""), point(gemms, "", ""), point(gemms, "", gemms.Strategy),
+	}}}}}, nil, nil, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := results[0].Points
+	if p[0].Here < 1.01 || p[1].Here != p[0].Here || p[2].Here != p[0].Here {
+		t.Errorf("ideal %v, the best of it and bulk %v and %v", p[0].Here, p[1].Here, p[2].Here)
+	}
+	if a, b := 1200/p[3].Here, 1200/p[4].Here; math.Abs(a-b-11.6) > 0.1 { // launch 6, wait 7.1 less a gap of 1.5 us
+		t.Errorf("%.1f us with a wait of the host, %.1f in a loop", a, b)
+	}
+}
+
 // under is a claim of the papers with its points under a strategy.
 func under(papers []Paper, id, strategy string) Paper {
 	for _, p := range papers {

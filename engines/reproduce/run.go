@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
@@ -121,7 +122,7 @@ func (b *bench) need(p *Point) error {
 		return errors.Join(b.need(p.More), b.need(p.Less))
 	}
 	for _, set := range p.sets() {
-		for _, s := range []string{p.Strategy, p.Against} {
+		for _, s := range append(strings.Split(p.Strategy, "|"), p.Against) {
 			k := key(p, s, set)
 			if _, ok := b.index[k]; !ok && s != "" {
 				b.index[k] = len(b.jobs)
@@ -200,22 +201,36 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 		return x, err
 	}
 	x = measure(w, m, out)
-	x.time += f.HostGap(m) / float64(f.Iterations) // before the first kernel and behind the last
+	if gap := f.HostGap(m) / float64(f.Iterations); gap > 0 { // before the first kernel and behind the last
+		x.time, x.waits = x.time+gap, gap-m.Launch.Gap.Value
+	}
+	if j.strategy == "captured" && f.Sync != operator.SyncStream && len(f.Times) > 0 {
+		x.time = 0 // what the file says, with what only its own kernels need
+		for _, t := range f.Times {
+			x.time += t
+		}
+	}
 	return x, nil
 }
 
-// machineNamed is an embedded profile, or a machine of a paper from the folder machines with all of its GPUs.
+// machineNamed is an embedded profile, or a machine of a paper from the folder machines with all of its GPUs
+// or, behind a colon, some.
 func machineNamed(name string) (machine.Machine, error) {
-	if !strings.HasSuffix(name, ".yaml") {
+	file, gpus, _ := strings.Cut(name, ":")
+	if !strings.HasSuffix(file, ".yaml") {
 		return profile.Load(name)
 	}
-	f, err := files.Open("machines/" + name)
+	f, err := files.Open("machines/" + file)
 	if err != nil {
 		return machine.Machine{}, err
 	}
 	defer f.Close()
-	m, err := profile.Parse(f, name)
-	return m.Resize(int(m.Most.Value)), err
+	m, err := profile.Parse(f, file)
+	n, all := strconv.Atoi(gpus)
+	if all != nil {
+		n = int(m.Most.Value)
+	}
+	return m.Resize(n), err
 }
 
 // result compares a point with its replays.
@@ -276,17 +291,25 @@ func (b *bench) number(p *Point) (float64, error) {
 // one is the number of one experiment.
 func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 	var values []float64
-	for _, s := range []string{p.Strategy, p.Against} {
+	tuned := strings.Split(p.Strategy, "|")
+	for n, s := range append(tuned, p.Against) {
 		i, ok := b.index[key(p, s, set)]
 		if !ok {
 			continue // no baseline
 		}
 		v, err := b.jobs[i].found.value(p.Measure)
+		if s == p.Loop {
+			v -= b.jobs[i].found.waits
+		}
 		if why := noNumber(""); errors.As(err, &why) {
 			err = noNumber(s + ": " + string(why))
 		}
 		if err != nil {
 			return 0, err
+		}
+		if 0 < n && n < len(tuned) {
+			values[0] = min(values[0], v)
+			continue
 		}
 		values = append(values, v)
 	}

@@ -2,6 +2,8 @@ package tilesync
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -202,12 +204,12 @@ func (l *link) needs(col, split, splits int) (lo, hi int) {
 func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started []program.Flag) {
 	var in *link
 	for i := range sides {
-		op := sides[i].op
+		op := sides[i].built
 		begun := pl.Program.NewFlag(op.Name + " started")
 		started = append(started, begun)
 		var out *link
 		if i+1 < len(sides) {
-			out = newLink(pl, op, sides[i+1].op, v)
+			out = newLink(pl, op, sides[i+1].built, v)
 		}
 		sides[i].kernel = synchronisedKernel(pl, &sides[i], in, out, begun, v)
 		in = out
@@ -217,7 +219,7 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 
 // synchronisedKernel waits for the incoming link and posts the outgoing one; nil: none.
 func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
-	op := s.op
+	op := s.built
 	c, _ := plan.CoverOf(op)
 	if out != nil {
 		c = out.cover
@@ -226,8 +228,8 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
 	exposed := machine.Exposed(pl.MemoryLoad(op)) // of later loads and of waits (rule T10)
-	if in != nil && pl.Machine.GPU.Poll.Mark == machine.Sourced && !ownColumns(in.from.Shape, op.Shape) {
-		g.Time += trace.Time(float64(g.Time) * waitsInLoop * exposed)
+	if in != nil && !ownColumns(in.from.Shape, op.Shape) {
+		g.Time += trace.Time(float64(g.Time) * pl.Machine.GPU.LoopWait.Or(0) * exposed)
 	}
 	k := pl.KernelOf(op, g)
 	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
@@ -282,29 +284,64 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	return k
 }
 
+// inParts is a GEMM whose tiles are in other parts along K, the i-th of a list. A step of the loop takes as long
+// as captured, in as many waves as there are now: fewer workgroups delay a kernel less that memory bounds (rule
+// I10), and more make none faster than memory.
+func inParts(pl *plan.Planner, op *workload.Op, list string, i int) *workload.Op {
+	c, ok := plan.CoverOf(op)
+	each := strings.Split(list, "x")
+	n, err := strconv.Atoi(each[min(i, len(each)-1)])
+	if err != nil || !ok || op.Tiling.Persistent || n == c.Splits {
+		return op
+	}
+	pipe := pl.ApartGrid(op, op.Tiling.WGs).Pipe
+	took := func(parts int) float64 {
+		whole, end, _ := inWaves(pl, c.Tiles()*parts, pl.Residents(op.Footprint), pipe)
+		return (whole + end) / float64(parts)
+	}
+	longer, load := took(n)/took(c.Splits), pl.MemoryLoad(op)
+	if longer > 1 {
+		longer = 1 + (longer-1)*machine.Exposed(load)
+	}
+	built, kernel := *op, *op.Kernel
+	built.Kernel, kernel.Tiling.WGs = &kernel, c.Tiles()*n
+	built.Alone = trace.Time(float64(op.DurAlone()) * max(longer, min(1, load)))
+	return &built
+}
+
+// checkParts checks a list of parts along K: numbers with an x between.
+func checkParts(text string) error {
+	for n := range strings.SplitSeq(text, "x") {
+		if x, err := strconv.Atoi(n); text != "captured" && (err != nil || x < 1 || x > 64) {
+			return fmt.Errorf("%q: write a number of parts up to 64 for each GEMM, as 2x1", text)
+		}
+	}
+	return nil
+}
+
 // endApart is how much longer the younger of two workgroups of a GEMM that share a CU takes than the
 // older: 388 and 350 us of tiles of 128x128 on one H100, in each of 3,960 pairs (2026-11-24).
 const endApart = 0.11
-
-// waitsInLoop is how much longer a GEMM takes whose loop over K can wait, though nothing waits, than one
-// built without, of its time: the median of 32 kernels, from 0 to 0.11, with one semaphore that is posted
-// already and less its round trip, on one H100 and one H200; other GPUs are not taken to pay it: on a V100
-// all of cuSync's semaphores cost at most 2 to 3 % (CGO 2024) (rule T10).
-const waitsInLoop = 0.059
 
 // lagging is the time alone of a workgroup of which n share a CU and end apart, such that the kernel
 // alone takes as long as if they ended together: in all waves but the last, half of them take longer;
 // in the last, the younger ones go on alone.
 func lagging(pl *plan.Planner, g plan.Grid, n int) trace.Time {
-	cus := int(pl.Machine.GPU.CUs.Value)
-	before := (g.WGs - 1) / (n * cus)
-	last := plan.CeilDiv(g.WGs-before*n*cus, cus)
-	whole, end := float64(before)*max(1, float64(n)*g.Pipe), max(1, float64(last)*g.Pipe)
+	whole, end, last := inWaves(pl, g.WGs, n, g.Pipe)
 	apart := end
 	if last > 1 {
 		apart += endApart
 	}
 	return trace.Time(float64(g.Time) * (whole + end) / (whole*(1+endApart/2) + apart))
+}
+
+// inWaves is how long equal workgroups take, n of which may share a CU, in times of one alone: in the full
+// waves, and in the last, in which a CU has up to last.
+func inWaves(pl *plan.Planner, wgs, n int, pipe float64) (whole, end float64, last int) {
+	cus := int(pl.Machine.GPU.CUs.Value)
+	before := (wgs - 1) / (n * cus)
+	last = plan.CeilDiv(wgs-before*n*cus, cus)
+	return float64(before) * max(1, float64(n)*pipe), max(1, float64(last)*pipe), last
 }
 
 // firstWeights loads the weights into half of a workgroup's buffers. They do not depend

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -53,12 +54,15 @@ func TestConsumerWaits(t *testing.T) {
 // A GEMM whose loop can wait is another build and takes longer, unless memory bounds it. One that
 // waits before its loop is not (rule T10).
 func TestWaitsInLoop(t *testing.T) {
+	measured := plantest.H200(t, 1).GPU.LoopWait
 	for _, c := range []struct {
-		op   int // of the chain
-		load float64
-		want float64
-	}{{2, 0.5, 1.059}, {2, 1, 1}, {1, 0.5, 1}} {
+		op     int // of the chain
+		load   float64
+		longer machine.Quantity
+		want   float64
+	}{{2, 0.5, measured, 1.059}, {2, 1, measured, 1}, {1, 0.5, measured, 1}, {2, 0.5, machine.Quantity{}, 1}} {
 		w, m := plantest.SelfAttention(256).Build(t), plantest.H200(t, 1)
+		m.GPU.LoopWait = c.longer
 		op := &w.Ops[c.op]
 		op.Read, op.Write = c.load*m.GPU.Memory.Value*float64(op.DurAlone())/1e9, 0
 		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
@@ -66,7 +70,7 @@ func TestWaitsInLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		time := func(in *link) float64 {
-			k := synchronisedKernel(pl, &side{op: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": "row"})
+			k := synchronisedKernel(pl, &side{op: op, built: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": "row"})
 			sum := 0.0
 			for _, p := range k.Recipe(0, nil) {
 				if p.Op == program.Work {
@@ -97,6 +101,45 @@ func TestKeptSplits(t *testing.T) {
 	}
 	if k := splitAlongK(pl, op, false); len(k) != 1 || k[0].WGs >= op.Tiling.WGs {
 		t.Errorf("spread: %d kernels, want one of fewer than %d workgroups", len(k), op.Tiling.WGs)
+	}
+}
+
+// Another number of parts along K changes the waves, and with them the time, unless memory bounds it.
+func TestOtherParts(t *testing.T) {
+	w := plantest.Mlp512.Build(t)
+	w.Ops[0].Tiling.WGs *= 2
+	pl, err := plan.NewPlanner(w, plantest.H200(t, plantest.Mlp512.Ranks), plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, kernel := pl.Workload.Ops[0], *pl.Workload.Ops[0].Kernel
+	op.Kernel, kernel.Footprint.Shared = &kernel, int(pl.Machine.GPU.Shared.Value)/2 // one workgroup a CU
+	c, _ := plan.CoverOf(&op)
+	waves := func(parts int) float64 {
+		return float64(plan.CeilDiv(c.Tiles()*parts, int(pl.Machine.GPU.CUs.Value))) / float64(parts)
+	}
+	for _, x := range []struct {
+		parts string
+		n     int
+		load  float64
+		want  float64
+	}{{"captured", 2, 0.1, 1}, {"1x3", 1, 0.1, waves(1) / waves(2)}, {"1", 1, 1, 1}, {"11", 11, 0.1, waves(11) / waves(2)}, {"11", 11, 0.99, 0.99}} {
+		op.Read, op.Write = x.load*pl.Machine.GPU.Memory.Value*float64(op.DurAlone())/1e9, 0
+		built := inParts(pl, &op, x.parts, 0)
+		if got := float64(built.DurAlone()) / float64(op.DurAlone()); math.Abs(got-x.want) > 0.001 {
+			t.Errorf("parts=%s at %.2f of the memory's rate: %.3f of the time, want %.3f", x.parts, x.load, got, x.want)
+		}
+		if n, _ := plan.CoverOf(built); n.Splits != x.n {
+			t.Errorf("parts=%s: %d parts", x.parts, n.Splits)
+		}
+	}
+	if pl.Residents(op.Footprint) != 1 || waves(1) < 1.1*waves(2) || waves(11) >= 0.985*waves(2) {
+		t.Fatalf("%d workgroups a CU, waves of parts 1, 2, 11: %.2f, %.2f, %.2f: nothing to see", pl.Residents(op.Footprint), waves(1), waves(2), waves(11))
+	}
+	for text, ok := range map[string]bool{"captured": true, "2": true, "2x1": true, "0": false, "2x": false, "65": false} {
+		if err := checkParts(text); (err == nil) != ok {
+			t.Errorf("parts=%s: %v", text, err)
+		}
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 // streamK writes the GEMMs of a chain in sequence, each as two kernels: the tiles of full
 // waves, and the remaining tiles, of whose loops over K each slot computes an equal part
 // (rule T6). kept: a GEMM whose tiles are in parts along K stays as it is.
-func streamK(r *plan.Rank, p *plan.Pair, kept bool) {
-	sides, l := sides(r, p), r.Planner.Machine.Launch
+func streamK(r *plan.Rank, p *plan.Pair, v plan.Values) {
+	sides, l := sides(r, p, v), r.Planner.Machine.Launch
 	s := sides[0].on
 	r.BeginPair(p)
 	for _, x := range sides {
 		gap := r.WriteFills(s, x.fills, r.WaitUntilReady(s, x.op, x.after, x.within...))
-		for i, k := range splitAlongK(r.Planner, x.op, kept) {
+		for i, k := range splitAlongK(r.Planner, x.built, v["splits"] == "kept") {
 			if i > 0 {
 				s.Wait(r.HostIssued, r.Issue(l.Host.Value, x.op.Name), "host")
 				gap = plan.Duration(l.Gap.Value)

@@ -43,6 +43,7 @@ var Strategy = plan.Strategy{
 		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: cuSync("+R"), Work: "loads of that kernel"},
 		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter", Ways: cuSync("the default; without +T"), Work: "a counter in both kernels"},
 		{Name: "fuse", Default: "on", Choices: []string{"on", "off"}, Doc: "make elementwise kernels and norms between the GEMMs part of them; off: serve only GEMMs with nothing between", Measured: []string{"on"}, Ways: cuSync("its semaphores between GEMMs with nothing between them"), Work: "semaphores in those GEMMs alone"},
+		{Name: "parts", Default: "captured", Text: checkParts, Doc: "parts along K of each GEMM's tiles, in order: 2x1; captured: as captured", Ways: cuSync("the factor of each GEMM"), Work: "the factor of those GEMMs"},
 		{Name: "splits", Default: "spread", Choices: []string{"spread", "kept"}, For: "policy=streamk", Doc: "streamk: GEMMs in parts along K are spread like others, or keep their parts, as with CUTLASS' factor", Work: "the factor of those GEMMs"},
 		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
 	},
@@ -86,7 +87,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	leaveBeside(pl)
 	if v["policy"] == "streamk" {
-		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v["splits"] == "kept") }, nil
+		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v) }, nil
 	}
 	alone := sync.OnceValue(pl.OnlyPairs)
 	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v, alone) }, nil
@@ -129,7 +130,7 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 
 // synchronised writes a chain, each kernel on its own stream. alone is Planner.OnlyPairs.
 func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) {
-	sides := sides(r, p)
+	sides := sides(r, p, v)
 	started := synchronisedKernels(r.Planner, sides, v)
 	reset := v["reset"] == "on"
 
@@ -156,6 +157,7 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) 
 // A side is one kernel of a chain and its place in the streams.
 type side struct {
 	op     *workload.Op
+	built  *workload.Op // op with the tiles of the kernel that replaces it
 	on     *plan.Stream
 	fills  []int32        // the library's fills before it
 	after  []workload.Dep // its dependencies
@@ -166,7 +168,7 @@ type side struct {
 }
 
 // sides are the kernels of a chain, in order.
-func sides(r *plan.Rank, p *plan.Pair) []side {
+func sides(r *plan.Rank, p *plan.Pair, v plan.Values) []side {
 	first, _ := r.Ops(p)
 	sides := []side{{op: first, on: r.Stream(first.Queue), fills: p.FillsBefore[r.ID], after: r.Dependencies(p, first)}}
 	var within []*workload.Op
@@ -189,7 +191,7 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 		within = append(append(within, r.ReplacedOps(l)...), t.beside...)
 	}
 	for i := range sides {
-		sides[i].within = within
+		sides[i].within, sides[i].built = within, inParts(r.Planner, sides[i].op, v["parts"], i)
 	}
 	return sides
 }

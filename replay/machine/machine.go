@@ -42,6 +42,7 @@ type GPU struct {
 	Update       Quantity // bandwidth use of a byte that memory adds in place, relative to a written byte
 	Post         Quantity // seconds of a workgroup to post a semaphore in the GPU's own memory after its stores
 	Poll         Quantity // seconds of a workgroup to see that a semaphore is posted
+	LoopWait     Quantity // how much longer a GEMM takes whose loop over K can wait though nothing waits, of its time
 	Flops        Quantity // dense bf16 flop per second, achieved by the matrix library at full clock
 	Clock        Quantity // full clock of the CUs, Hz; 0: not known
 	Stream       Table    // workgroups; bytes per second of all of them in a streaming kernel

@@ -18,6 +18,7 @@ type Matmul struct {
 	Reduce     Quantity // seconds of the kernel that sums parts, in addition to its traffic; unknown: tiles are never split
 	Tiles      Table    // candidates: rows (of N), columns (of M), preference, slowness
 	Clusters   Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
+	Persistent Quantity // 1 or unknown: a GEMM has a workgroup a CU, for several tiles each; 0: one a tile
 	Owned      Quantity // tiles fixed to a persistent workgroup before a counter hands out the rest
 	Dynamic    Quantity // number of waves above which tiles are handed out by a counter, which a memset clears before the kernel
 	Compiled   Quantity // flop per second of all CUs with compiled tiles and full CUs

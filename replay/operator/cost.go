@@ -119,7 +119,7 @@ func (b *bench) multiply(name string, p product, elements int64, o trace.Operato
 	var r roof
 	if tile := cmp.Or(b.tile, at(b.f.Kernel.Tiles, b.gemms)); tile.M > 0 {
 		split := int64(max(1, cmp.Or(b.split, at(b.f.Kernel.Splits, b.gemms))))
-		r = b.tiles(&s, tile, split, p)
+		r, s.parts = b.tiles(&s, tile, split, p), split
 		// Part after part adds to the output: each but the last writes it, and the next reads it.
 		bytes += float64(2*(split-1)*p.m*p.n) * float64(b.f.elements().bytes)
 	} else {
@@ -135,8 +135,8 @@ func (b *bench) multiply(name string, p product, elements int64, o trace.Operato
 	b.steps = append(b.steps, s)
 }
 
-// library is a GEMM of the machine's matrix library: persistent workgroups, one per
-// CU (machine.Matmul).
+// library is a GEMM of the machine's matrix library: persistent workgroups, one per CU, or one per
+// tile (machine.Matmul).
 func (b *bench) library(s *step, p product) roof {
 	mm := &b.m.Matmul
 	t := b.m.Grouped(p.groups, p.m, p.n, p.k)
@@ -148,7 +148,11 @@ func (b *bench) library(s *step, p product) roof {
 	}
 	cus := int(b.m.GPU.CUs.Value)
 	s.name += fmt.Sprintf("gemm_%dx%d", t.Columns, t.Rows) // the library's rows lie along N
-	s.kernel = b.block(min(t.Tiles, cus), 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
+	wgs := t.Tiles
+	if mm.Persistent.Or(1) > 0 {
+		wgs = min(wgs, cus)
+	}
+	s.kernel = b.block(wgs, 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
 	if p.groups == 1 && b.m.Dynamic(t) { // a fill clears the tile counter of the dynamic schedule
 		fill := step{name: "fill", kind: trace.Copy, why: "the launch gap that such a fill adds"}
 		fill.seconds = max(0, b.m.Launch.MemsetGap.Value-b.m.Launch.Gap.Value)

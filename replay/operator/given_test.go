@@ -55,8 +55,10 @@ func TestTimes(t *testing.T) {
 	}{
 		{map[string]string{"times": "800 400.5"}, [3]trace.Time{800_000, 1500, 400_500}, ""},
 		{map[string]string{"times": "800 400.5", "sync": "host"}, [3]trace.Time{786_900, 13_100, 387_400}, ""},
+		{map[string]string{"times": "800 400.5", "sync": "event"}, [3]trace.Time{794_000, 1500, 399_000}, ""},
+		{map[string]string{"times": "800 400.5", "sync": "clear", "kernel.split": "2 1"}, [3]trace.Time{785_300, 13_100, 387_400}, ""},
 		{map[string]string{"times": "800"}, [3]trace.Time{}, "1 times for 2 compute kernels (give 2, in µs)"},
-		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than the host's launch and wait, 13.1 µs"},
+		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than its launch and the wait for it, 13.1 µs"},
 	} {
 		f, err := ParseWith(strings.NewReader(mlp), "w.yaml", c.set)
 		if err != nil {
@@ -77,6 +79,25 @@ func TestTimes(t *testing.T) {
 		}
 		if got := [3]trace.Time{k[0].Dur(), k[1].Start - k[0].End, k[1].Dur()}; err != nil || got != c.want {
 			t.Errorf("%v: %v ns, %v, want %v", c.set, got, err, c.want)
+		}
+	}
+}
+
+// GEMMs of the matrix library have a workgroup a CU where they are persistent, else one a tile.
+func TestLibraryGrids(t *testing.T) {
+	for name, want := range map[string]int{"h200x1": 132, "a100x1": 32 * 16, "mi300xx1": 32 * 16} {
+		f, err := ParseWith(strings.NewReader("operator: gemm+all_reduce\nmachine: h200:1\ntype: f16\nshape: {m: 4096, n: 4096, k: 4096}\n"), "w.yaml", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := f.Run(machinetest.Load(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range run.Spans {
+			if s.Kind == trace.Compute && run.Kernel(s).WGs() != want {
+				t.Errorf("%s: %d workgroups, want %d", name, run.Kernel(s).WGs(), want)
+			}
 		}
 	}
 }

@@ -25,7 +25,7 @@ type File struct {
 	Kernel     Kernel
 	Channels   int       // workgroups of a collective; 0: as the library chooses
 	Times      []float64 // seconds of each compute kernel, in order, from elsewhere; nil: rooflines
-	HostSync   bool      // the host launches each kernel when the one before has ended; Times include that launch and the wait for the end
+	Sync       Sync      // what Times include
 
 	shape  map[string]int64
 	graph  graph          // instead of an operator
@@ -34,6 +34,21 @@ type File struct {
 
 	dataflow bool // it is a graph, which says what operators read
 }
+
+// A Sync is what the times of a file include beside the kernels (rule H9).
+type Sync string
+
+// The ways in which kernels are timed.
+const (
+	SyncStream Sync = ""      // nothing
+	SyncEvent  Sync = "event" // from event to event on a stream, idle before the first: its launch, and the gaps before the others
+	SyncHost   Sync = "host"  // the host's launch of each kernel, when the one before has ended, and its wait for the end
+	SyncClear  Sync = "clear" // as host, with a fill before each kernel whose tiles are in parts along K, as in CUTLASS' operator()
+)
+
+// clearing is the seconds by which a fill before it delays a kernel that a host waits for: between 12.58 less
+// 10.70 us on one H100 and 10.32 less 9.05 us on one H200 (engines/reproduce/testdata/h*00-tiles.jsonl, rows host).
+const clearing = 1.6e-6
 
 // A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix
 // library. Zero fields are taken from the machine's profile. Lists have an entry per GEMM,

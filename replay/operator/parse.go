@@ -274,8 +274,12 @@ func (p *reader) times() {
 		}
 	}
 	if text, ok := p.take("sync"); ok {
-		if p.file.HostSync = text == "host"; !p.file.HostSync && text != "stream" {
-			p.fail("sync", "stream, or host: each kernel is launched when the one before has ended", "sync: %q", text)
+		switch s := Sync(text); s {
+		case SyncEvent, SyncHost, SyncClear:
+			p.file.Sync = s
+		case "stream":
+		default:
+			p.fail("sync", "stream; event: times are from event to event; host: each kernel is launched when the one before has ended; clear: as host, with a fill before kernels in parts", "sync: %q", text)
 		}
 	}
 }

@@ -25,6 +25,7 @@ type step struct {
 	reads    []int          // of a graph: the steps whose output it reads
 	stream   string         // of a graph
 	line     int            // of the file; 0: of the operator
+	parts    int64          // along K, of each tile; 0: not known
 	why      string         // how the duration was computed
 }
 
@@ -95,12 +96,19 @@ func (b *bench) given() error {
 			continue
 		}
 		if n < len(b.f.Times) {
-			s.seconds, s.why = b.f.Times[n], "time of the file"
-			if b.f.HostSync {
-				s.seconds, s.why = s.seconds-b.f.HostGap(b.m), "time of the file less the host's launch and wait"
+			around := b.f.HostGap(b.m)
+			if b.f.Sync == SyncEvent && n > 0 {
+				around = b.m.Launch.Gap.Value
+			}
+			if b.f.Sync == SyncClear && s.parts > 1 {
+				around += clearing
+			}
+			s.seconds, s.why = b.f.Times[n]-around, "time of the file"
+			if around > 0 {
+				s.why += " less the launch and the wait for it"
 			}
 			if s.seconds <= 0 {
-				return b.f.fault("times", "give the launch, the kernel and the wait for it together", "%s takes less than the host's launch and wait, %.3g µs", s.name, b.f.HostGap(b.m)*1e6)
+				return b.f.fault("times", "give the launch, the kernel and the wait for it together", "%s takes less than its launch and the wait for it, %.3g µs", s.name, around*1e6)
 			}
 		}
 		n++
@@ -111,11 +119,14 @@ func (b *bench) given() error {
 	return nil
 }
 
-// HostGap is the seconds that a machine's host takes to launch a kernel and to wait for it (rule H9),
+// HostGap is the seconds that a machine's host takes to launch the first kernel and to wait for it (rule H9),
 // which Times include; 0 if it does not wait.
 func (f *File) HostGap(m machine.Machine) float64 {
-	if !f.HostSync {
+	switch f.Sync {
+	case SyncStream:
 		return 0
+	case SyncEvent:
+		return m.Launch.Host.Value
 	}
 	return m.Launch.Host.Value + m.Launch.Sync.Or(0)
 }
@@ -192,7 +203,7 @@ func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 	marks := t.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, Peer: trace.None, Name: "iterations"})
 	var at trace.Time
 	gap := duration(b.m.Launch.Gap.Value)
-	if b.f.HostSync {
+	if b.f.Sync == SyncHost || b.f.Sync == SyncClear {
 		gap = duration(b.f.HostGap(b.m))
 	}
 	seqs := map[string]int64{}
