@@ -174,7 +174,7 @@ func (f *fold) poster(gpu int32, posted, reached program.Flag) int32 {
 
 // made notes the command of the span that was opened.
 func (s *sim) made(st *stream) {
-	if s.fold != nil {
+	if s.fold != nil && !s.record.options.Like {
 		s.fold.made = append(s.fold.made, launched{st.gpu, st.index, int32(st.next)})
 	}
 }

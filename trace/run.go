@@ -217,6 +217,10 @@ type Run struct {
 
 	Collectives []MatchedCollective // over all ranks, by arrival of the first member
 
+	// Like is, by rank row, the row whose spans are also its own; nil: each row has its own. Only simulated runs
+	// of which that was asked have it.
+	Like []int32
+
 	Epoch  int64 // nanoseconds since 1970 of time 0; 0 if the file has no date
 	Clock  int64 // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
 	End    Time  // the latest End of any span
@@ -234,6 +238,9 @@ func (r *Run) NameOf(s Span) string { return r.Names[s.Name] }
 
 // RankOf returns the row in Ranks of the span's lane.
 func (r *Run) RankOf(s Span) int { return int(r.Lanes[s.Lane].Rank) }
+
+// Own reports whether a row of Ranks has spans of its own.
+func (r *Run) Own(row int) bool { return r.Like == nil || int(r.Like[row]) == row }
 
 // Kernel returns the side row of a Compute or Collective span, or nil.
 func (r *Run) Kernel(s Span) *Kernel {

@@ -208,7 +208,7 @@ func (a *app) again(f input.Flags) string {
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: input.StopFunc(ctx)}
+	opts := replay.Options{Like: o.dir == "" && !o.explain && !o.pairs, Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: input.StopFunc(ctx)}
 	if err := cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...)); err != nil || o.dir == "" {
 		return opts, err
 	}

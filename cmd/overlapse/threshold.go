@@ -86,7 +86,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
 	}
 	w = withTokens(w, int64(o.tokens))
-	s := &batchSearch{w, m, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, sel, map[int][]compare.Outcome{}}
+	s := &batchSearch{w, m, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel, map[int][]compare.Outcome{}}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: schema.Version}
 	tried := map[int][]int{}

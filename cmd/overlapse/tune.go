@@ -124,7 +124,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if len(altered) > 0 {
 		w, m = retarget.WhatIf(w, m, altered)
 	}
-	opts := replay.Options{Stop: input.StopFunc(ctx)}
+	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
 	sc := o.Scenario()
 	if sc.MemoryLimit = int64(o.memory * (1 << 30)); o.memory < 0 || o.memory > 0 && sc.MemoryLimit <= 0 || o.memory > 1<<20 {
 		return cli.Exit(cli.Usage, "--memory %v: GiB of a rank are between 0 and %d", o.memory, 1<<20)

@@ -53,7 +53,7 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 		t := o.Time
 		if both || fall.race != plan.MedianOutcome(o.Races.Ranks, o.Races.Gathers) {
 			sc.Race, sc.Pace = fall.race, o.Scenario.Pace
-			other, err := Run(w, o.Machine, o.Selection, sc, replay.Options{Stop: stop})
+			other, err := Run(w, o.Machine, o.Selection, sc, replay.Options{Like: true, Stop: stop})
 			if err != nil {
 				return err
 			}

@@ -31,7 +31,7 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 				return 0, err
 			}
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
-			if _, err := out.settleClock(w, sc, replay.Options{Stop: stop}); err != nil {
+			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Stop: stop}); err != nil {
 				return 0, err
 			}
 			times[i] = out.Time

@@ -49,7 +49,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	err = sideBySide(w, len(sel)*n, func(job int) error {
 		i, sc := job/n, sc
 		sc.Seed = int64(job%n + 1)
-		x, err := Run(w, m, sel[i], sc, replay.Options{Stop: stop})
+		x, err := Run(w, m, sel[i], sc, replay.Options{Like: true, Stop: stop})
 		out[i].Times[job%n] = x.Time
 		if done != nil {
 			done()

@@ -92,7 +92,7 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x pr
 			return nil
 		}
 		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
-		is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
+		is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Like: true, Stop: stop})
 		if done != nil {
 			done()
 		}

@@ -27,6 +27,13 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 			c.add(&w.Ops[op], s.Start, s.End)
 		}
 	}
+	if run.Like != nil {
+		for _, ranks := range c.each {
+			for r := range ranks {
+				ranks[r] = ranks[run.Like[r]]
+			}
+		}
+	}
 	return c
 }
 

@@ -117,7 +117,13 @@ func (v *assessment) issue() float64 {
 			each += kernel
 		}
 	}
-	return each * 1e9 / float64(max(1, v.w.World)*max(1, workload.Iterations(v.w)))
+	own := 0
+	for rank := range v.w.World {
+		if run.Own(rank) {
+			own++
+		}
+	}
+	return each * 1e9 / float64(max(1, own)*max(1, workload.Iterations(v.w)))
 }
 
 // waits are the shares of an outcome's time in which a device is idle because its host has not
@@ -142,7 +148,7 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
 	}
 	for r, f := range from {
 		whole := out.Result.Makespan - f
-		if whole <= 0 {
+		if whole <= 0 || !run.Own(r) {
 			continue
 		}
 		var late, skewed []overlap.Interval

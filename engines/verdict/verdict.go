@@ -116,7 +116,7 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	mean := func(x profile.WhatIf) float64 {
 		changed, m := retarget.WhatIf(w, captured.Machine, x)
 		sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
-		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{})
+		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true})
 		if err != nil || out.Result == nil {
 			return math.NaN()
 		}

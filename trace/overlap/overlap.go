@@ -179,6 +179,9 @@ func collect(run *trace.Run) []rankWork {
 	for row := range work {
 		work[row].transfers = unionOf(moves[row])
 	}
+	for row, like := range run.Like {
+		work[row] = work[like]
+	}
 	for _, x := range run.Waits {
 		work[x.Rank].waits = append(work[x.Rank].waits, x)
 		if x.Stream == trace.None && x.Call != trace.None {

@@ -122,6 +122,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if first >= 0 {
 		captured, recorded = sel[first], opts
 	}
+	recorded.Like = false // who waits for whom
 	base, err := compare.Run(w, m, captured, sc, recorded)
 	if err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
@@ -303,6 +304,9 @@ func rankEnds(run *trace.Run) []int64 {
 			row := run.RankOf(s)
 			ends[row] = max(ends[row], int64(s.End))
 		}
+	}
+	for row, like := range run.Like {
+		ends[row] = ends[like]
 	}
 	return ends
 }

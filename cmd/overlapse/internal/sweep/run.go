@@ -160,7 +160,7 @@ func (r *Runner) replay(s *Subject, sel plan.Selection, c Cell) (Record, error) 
 	}
 	sc := s.Scenario
 	sc.Seed = c.Seed
-	out, err := compare.Run(s.Workload, s.Machine, sel, sc, replay.Options{Stop: r.Stop})
+	out, err := compare.Run(s.Workload, s.Machine, sel, sc, replay.Options{Like: true, Stop: r.Stop})
 	if err != nil {
 		return rec, err
 	}
