@@ -56,7 +56,7 @@ func (s *sim) coarsen(known *apart) {
 		b.apart = *known
 	}
 	if b.runs++; b.runs <= mostRuns {
-		p := s.whole.Coarse(s.fold.runs, func(gpu, stream, command int) bool {
+		p := s.whole.Coarse(s.fold.runs, s.flagOf, func(gpu, stream, command int) bool {
 			return !b.not[launched{int32(gpu), int32(stream), int32(command)}]
 		})
 		if s.worth(p) {
@@ -65,7 +65,7 @@ func (s *sim) coarsen(known *apart) {
 		}
 	}
 	b.assumed = 0
-	s.program = s.whole.Coarse(s.fold.runs, nil)
+	s.program = s.whole.Coarse(s.fold.runs, s.flagOf, nil)
 }
 
 // worth counts the kernels that are taken to run alone, and reports whether there are any that make it
@@ -92,6 +92,9 @@ func (s *sim) worth(p *program.Program) bool {
 				}
 			}
 		}
+	}
+	if s.whole.Equal != nil {
+		commands *= int(s.fold.order)
 	}
 	return saved > worth*left && saved > begins*commands
 }

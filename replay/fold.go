@@ -45,7 +45,14 @@ type fold struct {
 	gpus      classes
 	flags     classes
 	resources classes
-	made      []launched // by span
+	made      []launched     // by span
+	group     program.Group  // of a program of which only some GPUs are written (Share)
+	names     *program.Flags // likewise; nil: the images of flags were found
+}
+
+// add adds a generator.
+func (f *fold) add(r rotation) {
+	f.order, f.radix = f.order*int32(r.order()), append(f.radix, int32(r.order()))
 }
 
 // launched is a command of a GPU's stream.
@@ -165,7 +172,7 @@ func (f *fold) poster(gpu int32, posted, reached program.Flag) int32 {
 	}
 	last := int32(none)
 	for turn := range f.order {
-		if f.image(&f.flags, int32(posted), turn) == int32(reached) {
+		if f.reaches(posted, turn, reached) {
 			last = max(last, f.image(&f.gpus, gpu, turn))
 		}
 	}
@@ -174,7 +181,7 @@ func (f *fold) poster(gpu int32, posted, reached program.Flag) int32 {
 
 // made notes the command of the span that was opened.
 func (s *sim) made(st *stream) {
-	if s.fold != nil && !s.record.options.Like {
+	if s.fold != nil && s.whole.Equal == nil {
 		s.fold.made = append(s.fold.made, launched{st.gpu, st.index, int32(st.next)})
 	}
 }
@@ -185,7 +192,7 @@ func (s *sim) folded() (folded Folded) {
 		return folded
 	}
 	for g := range s.whole.GPUs {
-		if len(s.whole.GPUs[g].Streams) > 0 {
+		if len(s.whole.GPUs[s.fold.gpus.of[g]].Streams) > 0 {
 			folded.GPUs++
 			if s.fold.runs(g) {
 				folded.Classes++

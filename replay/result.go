@@ -26,8 +26,8 @@ type Options struct {
 	Name      string // of the run
 	Estimated string // copied to trace.Run.Estimated
 	Solo      bool   // kernels that nothing can run alongside are one phase each (program.Coarse)
+	Like      bool   // of GPUs that a symmetry makes equal one may be planned and recorded for all (Share, trace.Run.Like)
 	Unfolded  bool   // simulate every GPU, even those that a symmetry makes equal (fold.go)
-	Like      bool   // of GPUs that a symmetry makes equal, the run has the spans of one (trace.Run.Like)
 	Level     Level
 	Ranks     []int        // ranks recorded beyond kernels; nil: all
 	From, To  program.Time // window of simulated time, ns: below kernels, only spans that begin in it are recorded; To 0: no end
@@ -216,7 +216,7 @@ func (s *sim) result() *Result {
 		r.idle.posters[st.gpu] = append(r.idle.posters[st.gpu], st.posters...)
 	}
 	if r.Folded = s.folded(); s.fold != nil {
-		if s.record.options.Like {
+		if s.whole.Equal != nil {
 			s.record.Run.Like = slices.Clone(s.fold.gpus.of)
 		} else {
 			s.unfoldRun()

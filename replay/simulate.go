@@ -59,8 +59,11 @@ type alarm = program.Time
 //	    and set the timers of their completions.
 func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error) {
 	err := program.Check(&m, p)
+	if err != nil && p.Equal != nil {
+		return nil, ErrShared
+	}
 	if err != nil && o.Solo { // a kernel that fits on no CU may be one that needs none
-		p, o.Solo = p.Coarse(func(int) bool { return true }, nil), false
+		p, o.Solo = p.Coarse(func(int) bool { return true }, nil, nil), false
 		err = program.Check(&m, p)
 	}
 	if err != nil {
@@ -80,6 +83,9 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 		return Simulate(m, p, o)
 	}
 	if s.err != nil && s.fold != nil && !errors.Is(s.err, ErrStopped) { // the error names GPUs
+		if p.Equal != nil {
+			return nil, ErrShared
+		}
 		o.Unfolded, o.apart = true, nil
 		return Simulate(m, p, o)
 	}
@@ -118,8 +124,13 @@ func (s *sim) tooMany(most int) error {
 	for _, g := range s.whole.GPUs {
 		e.GPUs += min(1, len(g.Streams))
 	}
+	e.GPUs = max(e.GPUs, e.Folded.GPUs)
 	return e
 }
+
+// ErrShared is the error of a program of which only some GPUs are written (Share) and that cannot finish:
+// the whole program says why.
+var ErrShared = errors.New("a program of equal GPUs cannot finish")
 
 // errTooMany ends a simulation that records more than Options.Most spans.
 var errTooMany = errors.New("too many spans")

@@ -50,6 +50,10 @@ func (s *sim) findFold(o Options) *fold {
 	if o.Unfolded || o.Level > Kernels || o.Causes || o.Limits || o.Usage {
 		return nil
 	}
+	if known, ok := s.program.Equal.(*fold); ok {
+		f := *known
+		return f.stated(s).serves(s)
+	}
 	n := len(s.program.GPUs)
 	for n > 0 && len(s.program.GPUs[n-1].Streams) == 0 {
 		n--
@@ -64,12 +68,11 @@ func (s *sim) findFold(o Options) *fold {
 			continue
 		}
 		y := s.newSymmetry(r, n, known)
-		if !y.holds() {
+		if !y.ofMachine() || !y.holds() {
 			continue
 		}
 		taken, exact = append(taken, r), append(exact, y)
-		f.order *= int32(r.order())
-		f.radix = append(f.radix, int32(r.order()))
+		f.add(r)
 		gpus, flags, resources = append(gpus, y.gpus), append(flags, y.flags.to), append(resources, y.resources.to)
 	}
 	if f.order == 1 {
@@ -134,6 +137,7 @@ type symmetry struct {
 	last             map[program.Flag]bool // flags with a last poster
 	routed           map[[2]int32]bool
 	known            map[*program.Kernel]bool // by kernel: it is plain
+	stated           bool                     // flags have the images that the program states
 	a, b             []program.Phase
 	way              []fluid.Crossing
 }
@@ -146,7 +150,8 @@ func (s *sim) newSymmetry(r rotation, n int, known map[*program.Kernel]bool) *sy
 	return y
 }
 
-func (y *symmetry) holds() bool {
+// ofMachine reports whether the GPUs' own resources are those of their images.
+func (y *symmetry) ofMachine() bool {
 	nodes := map[int32]int32{}
 	for g, to := range y.gpus {
 		from, on := y.s.flows.homes[g].node, y.s.flows.homes[to].node
@@ -155,7 +160,7 @@ func (y *symmetry) holds() bool {
 		}
 		nodes[from] = on
 	}
-	y.flags, y.resources = newBijection(len(y.s.flags)), newBijection(len(y.s.flows.capacities))
+	y.resources = newBijection(len(y.s.flows.capacities))
 	f := &y.s.flows.fabric
 	for g, to := range y.gpus { // NICs and links are paired by the routes that cross them
 		for _, r := range [...]Resource{Memory, Egress, Ingress, Cache} {
@@ -167,6 +172,12 @@ func (y *symmetry) holds() bool {
 			y.resources.pair(f.sideOf(g, side), f.sideOf(int(to), side))
 		}
 	}
+	return true
+}
+
+// holds compares all GPUs.
+func (y *symmetry) holds() bool {
+	y.flags = newBijection(len(y.s.flags))
 	for g, to := range y.gpus {
 		if !y.sameGPU(g, int(to)) {
 			return false
@@ -212,6 +223,9 @@ func (y *symmetry) sameCommand(g int32, a, b *program.Command) bool {
 func (y *symmetry) sameFlag(a, b program.Flag) bool {
 	if a <= program.NoFlag || b <= program.NoFlag || int(max(a, b)) >= len(y.flags.to) {
 		return a == b && a == program.NoFlag
+	}
+	if y.flags.to[a] == none && y.stated && !y.s.program.Flags.Image(a, b, func(g int32) int32 { return y.gpus[g] }) {
+		return false
 	}
 	return y.flags.pair(int32(a), int32(b))
 }

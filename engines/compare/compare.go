@@ -168,6 +168,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 
 // simulate plans the selection for a scenario, simulates it and sets its time.
 func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
+	sc.Shared = opts.Like && opts.Level == replay.Kernels && !opts.Causes && !opts.Limits && !opts.Usage
 	pl, err := o.Strategy.Planned(w, o.Machine, o.Values, sc)
 	var na *plan.NotApplicable
 	if errors.As(err, &na) {
@@ -187,6 +188,9 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
 	var many *replay.TooManyError
 	switch {
+	case errors.Is(o.Err, replay.ErrShared):
+		opts.Like = false
+		return o.simulate(w, sc, opts)
 	case errors.Is(o.Err, replay.ErrStopped):
 		return nil, o.Err
 	case errors.As(o.Err, &many):

@@ -54,8 +54,8 @@ func (t *ringDecomposition) newState(p *plan.Pair) *ringState {
 	ranks := t.pl.RanksOf(p.Coll)
 	return &ringState{
 		ranks:   ranks,
-		arrived: t.pl.FlagsOf(ranks, len(ranks), func(rank int32, c int) string { return fmt.Sprintf("chunk %d on rank %d", c, rank) }),
-		ready:   t.pl.FlagsOf(ranks, len(ranks), func(rank int32, c int) string { return fmt.Sprintf("rank %d's sum of chunk %d", rank, c) }),
+		arrived: t.pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, c int) string { return fmt.Sprintf("chunk %d on rank %d", c, rank) }),
+		ready:   t.pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, c int) string { return fmt.Sprintf("rank %d's sum of chunk %d", rank, c) }),
 	}
 }
 

@@ -66,8 +66,8 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) 
 	if d.wgs = slots / d.size * d.size; d.wgs == 0 {
 		return nil, &plan.NotApplicable{Strategy: "fused", Why: fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)}
 	}
-	d.done = pl.FlagsOf(d.ranks, n*d.slices, func(rank int32, _ int) string { return fmt.Sprintf("vectors of a slice finished on rank %d", rank) })
-	d.ready = pl.FlagsOf(d.ranks, n*d.slices, func(rank int32, i int) string {
+	d.done = pl.FlagsAbout(d.ranks, n*d.slices, d.slices, 1, func(rank int32, _ int) string { return fmt.Sprintf("vectors of a slice finished on rank %d", rank) })
+	d.ready = pl.FlagsAbout(d.ranks, n*d.slices, d.slices, 1, func(rank int32, i int) string {
 		return fmt.Sprintf("slice of rank %d ready on rank %d", d.ranks[i/d.slices], rank)
 	})
 	return d, nil

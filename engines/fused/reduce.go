@@ -31,8 +31,8 @@ type reduction struct {
 	spread bool             // the order of peers differs by workgroup, which uses all links of a mesh at once
 	once   bool             // one fence before the flags of all peers, not one before each
 	all    bool             // all-reduce: owners store their sums to all peers
-	landed [][]program.Flag // by rank index and column: number of peers whose partial results have arrived
-	summed [][]program.Flag // by rank index and column: number of owners whose sums have arrived
+	landed [][]program.Flag // by rank index and workgroup (flag): number of peers whose partial results have arrived
+	summed [][]program.Flag // likewise: number of owners whose sums have arrived
 }
 
 // reduces reports whether a pair can be fused with its reduction; why is the reason if the
@@ -61,16 +61,26 @@ func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware, once bool)
 		d.shift = d.tiles / n
 	}
 	d.landed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
-		return fmt.Sprintf("partial results for workgroup %d on rank %d", w, rank)
+		return fmt.Sprintf("partial results for workgroup %d on rank %d", d.column(plan.Place(d.ranks, int(rank)), w), rank)
 	})
 	if d.all {
-		d.summed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string { return fmt.Sprintf("sums for workgroup %d on rank %d", w, rank) })
+		d.summed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
+			return fmt.Sprintf("sums for workgroup %d on rank %d", d.column(plan.Place(d.ranks, int(rank)), w), rank)
+		})
 	}
 	return d
 }
 
 // owner is the index of the rank that sums a tile: contiguous shares in index order.
 func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
+
+// column is the index of the first tile of a rank's workgroup, in index order.
+func (d *reduction) column(place, wg int) int { return (wg%d.wgs + place*d.shift) % d.wgs }
+
+// flag is that of the rank's workgroup with a column.
+func (d *reduction) flag(flags [][]program.Flag, place, column int) program.Flag {
+	return flags[place][((column-place*d.shift)%d.wgs+d.wgs)%d.wgs]
+}
 
 // tilesOf is the number of tiles of a workgroup.
 func (d *reduction) tilesOf(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
@@ -125,7 +135,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 	store := pl.StoreTo(int32(op.Rank), d.bytes, pattern)
 	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
 	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
-	column := func(wg int) int { return (wg%d.wgs + me*d.shift) % d.wgs }
+	column := func(wg int) int { return d.column(me, wg) }
 	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, column(t), t/d.wgs))]) }
 	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
 		wg, turn := column(t), t/d.wgs
@@ -142,7 +152,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 			return d.flagAll(pl, me, wg, turn, buf)
 		}
 		if turn+1 == d.tilesOf(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // last one for this peer
-			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
+			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.flag(d.landed, to, wg), Count: 1, Mark: "flag"})
 		}
 		return buf
 	}
@@ -162,7 +172,7 @@ func (d *reduction) flagAll(pl *plan.Planner, me, wg, turn int, buf []program.Ph
 	buf = append(buf, pl.Fence())
 	for i := 1; i < len(d.ranks); i++ {
 		if to := (me + i) % len(d.ranks); n[to] > 0 {
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.flag(d.landed, to, wg), Count: 1, Mark: "flag"})
 		}
 	}
 	return buf
@@ -177,7 +187,7 @@ func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []prog
 		read := bytes * float64(n)
 		each := pl.Machine.GPU.StreamAt(d.wgs) / float64(d.wgs)
 		buf = append(buf,
-			program.Phase{Op: program.WaitFor, Flag: d.landed[me][wg], Count: int64(n - 1)},
+			program.Phase{Op: program.WaitFor, Flag: d.flag(d.landed, me, wg), Count: int64(n - 1)},
 			program.Phase{Op: program.Work, Time: plan.Duration((read + bytes) / each), Read: read, Write: bytes, Mark: "sum"})
 	}
 	if !d.all {
@@ -197,7 +207,7 @@ func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []prog
 		if i == 1 || !d.once {
 			buf = append(buf, pl.Fence())
 		}
-		buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
+		buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.flag(d.summed, (me+i)%n, wg), Count: 1})
 	}
-	return append(buf, program.Phase{Op: program.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
+	return append(buf, program.Phase{Op: program.WaitFor, Flag: d.flag(d.summed, me, wg), Count: int64(owners)})
 }

@@ -60,13 +60,9 @@ type relay struct {
 
 func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
 	return t.relays.Of(p.Index, func() *relay {
-		y := &relay{partial: t.pl.FlagsOf(b.ranks, c.Nodes, func(rank int32, q int) string {
+		return &relay{sums: t.pl.FlagOfEach(b.ranks, "sums of nodes on rank %d"), partial: t.pl.FlagsAbout(b.ranks, c.Nodes, 1, c.Per, func(rank int32, q int) string {
 			return fmt.Sprintf("partial results for node %d on rank %d", q, rank)
 		})}
-		for _, id := range b.ranks {
-			y.sums = append(y.sums, t.pl.Program.NewFlag(fmt.Sprintf("sums of nodes on rank %d", id)))
-		}
-		return y
 	})
 }
 

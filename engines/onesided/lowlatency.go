@@ -136,7 +136,7 @@ type caller struct {
 func (q *lowLatency) caller(op *workload.Op, c *workload.Collective) caller {
 	k := caller{me: slices.Index(c.Members, op.ID), ranks: q.pl.RanksOf(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), perRank: q.per}
 	k.landed = q.calls.Of(c, func() [][]program.Flag {
-		return q.pl.FlagsOf(k.ranks, len(k.ranks)*q.per, func(_ int32, i int) string {
+		return q.pl.FlagsAbout(k.ranks, len(k.ranks)*q.per, q.per, 1, func(_ int32, i int) string {
 			return fmt.Sprintf("data of rank %d in %s %d", k.ranks[i/q.per], c.Op, c.Seq)
 		})
 	})

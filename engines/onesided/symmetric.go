@@ -105,8 +105,8 @@ func (t *operator) newState(p *plan.Pair) *state {
 	pl := t.pl
 	b := &state{
 		impl: t.implOf(p), ranks: pl.RanksOf(p.Coll), cuts: 1, posts: 1,
-		there: pl.Program.NewFlag("all ranks at the barrier"), over: pl.Program.NewFlag("all ranks at the barrier behind the transfers"),
 	}
+	b.there, b.over = pl.CommonFlag(b.ranks, nil, "all ranks at the barrier"), pl.CommonFlag(b.ranks, nil, "all ranks at the barrier behind the transfers")
 	n := len(b.ranks)
 	compute := &pl.Workload.Ops[p.First[0]]
 	if p.Direction == workload.CollectiveThenCompute {
@@ -121,12 +121,9 @@ func (t *operator) newState(p *plan.Pair) *state {
 	if c, _ := t.pl.Cluster(b.ranks, 0); c.Nodes > 1 {
 		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(p, c)), true
 	}
-	for _, rank := range b.ranks {
-		b.free = append(b.free, pl.Program.NewFlag(fmt.Sprintf("rank %d's buffer free", rank)))
-		b.sent = append(b.sent, pl.Program.NewFlag(fmt.Sprintf("copies of rank %d finished", rank)))
-	}
-	b.arrived = pl.FlagsOf(b.ranks, n, func(rank int32, i int) string { return fmt.Sprintf("shard of rank %d on rank %d", b.ranks[i], rank) })
-	b.done = pl.FlagsOf(b.ranks, n*b.cuts, func(rank int32, i int) string {
+	b.free, b.sent = pl.FlagOfEach(b.ranks, "rank %d's buffer free"), pl.FlagOfEach(b.ranks, "copies of rank %d finished")
+	b.arrived = pl.FlagsAbout(b.ranks, n, 1, 1, func(rank int32, i int) string { return fmt.Sprintf("shard of rank %d on rank %d", b.ranks[i], rank) })
+	b.done = pl.FlagsAbout(b.ranks, n*b.cuts, b.cuts, 1, func(rank int32, i int) string {
 		return fmt.Sprintf("rank %d's piece %d for rank %d computed", rank, i%b.cuts, b.ranks[i/b.cuts])
 	})
 	return b

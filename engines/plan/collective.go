@@ -45,6 +45,12 @@ type gangKey struct {
 	pair    rankPair
 }
 
+// A gangFamily is the flags of one kind of a channel of a piece: of the pairs of ranks.
+type gangFamily struct {
+	gangKey
+	which string
+}
+
 // A rankPair is two ranks that share a channel, the lower one first; a rank with itself
 // for its own copy; Everyone for a channel of all ranks.
 type rankPair [2]int32
@@ -69,10 +75,17 @@ func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
 		if p.Index >= 0 {
 			name = fmt.Sprintf("%s chunk %d", name, p.Index)
 		}
-		return &Gang{
-			Arrive: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d resident on %s", channel, name, p.Coll.Seq, of)),
-			depart: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d finished on %s", channel, name, p.Coll.Seq, of)),
+		ranks := of[:]
+		if of == Everyone {
+			ranks = pl.RanksOf(p.Coll)
+		} else if of[0] == of[1] {
+			ranks = of[:1]
 		}
+		flag := func(which string) program.Flag {
+			family := gangFamily{gangKey{p.Coll, p.Index, channel, rankPair{}}, which}
+			return pl.CommonFlag(ranks, family, fmt.Sprintf("channel %d of %s %d %s on %s", channel, name, p.Coll.Seq, which, of))
+		}
+		return &Gang{flag("resident"), flag("finished")}
 	})
 }
 

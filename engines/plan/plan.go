@@ -2,8 +2,10 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -50,13 +52,14 @@ type Planner struct {
 	once      bool     // IssueAhead: there is one iteration
 	anchored  bool     // AtCapturedStarts
 
-	WriteRank       func(r *Rank) // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
-	WholeStep       bool          // WriteRank wrote all
-	hostOrder       [][]int32     // of IssueAhead, by rank; nil: the host's part is written with each operation
-	place           []int32       // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
-	called          []int32       // by op: its first issue: index in the rank's calls, plus 1
-	where           []*Stream     // by op: stream that it was written to
-	endedBefore     []int32       // result of TimeOrder, once it is asked for
+	before          []program.Stream // of the rank written last
+	WriteRank       func(r *Rank)    // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
+	WholeStep       bool             // WriteRank wrote all
+	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
+	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
+	where           []*Stream        // by op: stream that it was written to
+	endedBefore     []int32          // result of TimeOrder, once it is asked for
 	busy            []bool
 	withoutProfiler float64        // of hostsWithout; 0: not known yet
 	inGraph         *trace.Time    // graphGap; nil: not yet known
@@ -154,9 +157,14 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, where: make([]*Stream, len(w.Ops)),
 	}
 	pl.countRereads()
-	pl.Done = pl.Program.NewFlagsNamed(len(w.Ops), func(i int) string { return fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank) })
+	pl.Done = make([]program.Flag, len(w.Ops))
+	for id, ops := range w.Ranks {
+		for i, f := range pl.Program.NewFlagsOf(ofRank(id), len(ops), func(i int) string { return fmt.Sprintf("%s done on rank %d", w.Ops[ops[i]].Name, id) }) {
+			pl.Done[ops[i]] = f
+		}
+	}
 	for id := range w.World {
-		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
+		r := &Rank{Planner: pl, ID: id, HostIssued: pl.FlagOf(id, fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
 		r.HostPace = pl.hostPace(id)
 		if id < len(w.Hosts) {
@@ -278,29 +286,85 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
 		pl.RunAhead()
 	}
-	for i, r := range pl.ranks {
-		r.write(emit)
-		if pl.hostOrder != nil {
-			if i > 0 {
-				r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.Program.GPUs[i-1].Streams[0].Commands))
-			}
-			r.writeHost()
+	pl.Program.GPUs = make([]program.GPU, max(pl.Machine.GPUs, len(pl.ranks)))
+	write := func(rank int) { pl.writeRank(rank, emit) }
+	if pl.Scenario.Shared {
+		replay.Share(&pl.Machine, pl.Program, len(pl.ranks), pl.alike, write)
+	} else {
+		for rank := range pl.ranks {
+			write(rank)
 		}
-		gpu := program.GPU{Streams: []program.Stream{r.Host.Stream}}
-		for _, s := range r.Streams {
-			gpu.Streams = append(gpu.Streams, s.Stream)
-		}
-		pl.Program.GPUs = append(pl.Program.GPUs, gpu)
-		*r = Rank{Planner: pl, ID: r.ID, HostIssued: r.HostIssued}
 	}
 	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
 	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
-	pl.gangs, pl.kernels, pl.times, pl.coRuns, pl.place, pl.called, pl.where = nil, nil, nil, nil, nil, nil, nil
-	for len(pl.Program.GPUs) < pl.Machine.GPUs {
-		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
-	}
+	pl.gangs, pl.kernels, pl.times, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil, nil
 	pl.nameOrigins()
 	return pl.Program
+}
+
+// writeRank writes a rank's streams.
+func (pl *Planner) writeRank(rank int, emit Emitter) {
+	r := pl.ranks[rank]
+	pl.Program.Writing = ofRank(rank)
+	r.write(emit)
+	if pl.hostOrder != nil {
+		if pl.before != nil {
+			r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.before[0].Commands))
+		}
+		r.writeHost()
+	}
+	streams := []program.Stream{r.Host.Stream}
+	for _, s := range r.Streams {
+		streams = append(streams, s.Stream)
+	}
+	pl.Program.GPUs[rank].Streams, pl.before, pl.Program.Writing = streams, streams, nil
+	*r = Rank{Planner: pl, ID: r.ID, HostIssued: r.HostIssued}
+}
+
+// ofRank are the owners of flags of one rank.
+func ofRank(rank int) *program.Owners {
+	return &program.Owners{GPUs: []int32{int32(rank)}, Each: math.MaxInt32}
+}
+
+// FlagOf is a new flag of one rank.
+func (pl *Planner) FlagOf(rank int, name string) program.Flag {
+	return pl.Program.NewFlagsOf(ofRank(rank), 1, func(int) string { return name })[0]
+}
+
+// CommonFlag is a new flag that some ranks have in common. Flags of one family are in each other's place on
+// different ranks; nil: it is none.
+func (pl *Planner) CommonFlag(ranks []int32, family any, name string) program.Flag {
+	var of *program.Owners
+	if len(ranks) < pl.Workload.World {
+		of = &program.Owners{GPUs: ranks, Family: family}
+	}
+	return pl.Program.NewFlagsOf(of, 1, func(int) string { return name })[0]
+}
+
+// alike reports whether ranks and their images do the same in the capture: all are copies of one that was
+// captured, or such a one, and communicate with ranks whose images are in one group.
+func (pl *Planner) alike(to []int32) bool {
+	w := pl.Workload
+	if pl.Scenario.Seed != 0 || len(w.Rows) != w.World || w.Captured == w.World {
+		return false
+	}
+	for rank, row := range w.Rows {
+		if row != w.Rows[to[rank]] || len(w.Ranks[rank]) != len(w.Ranks[to[rank]]) {
+			return false
+		}
+	}
+	for i := range w.Collectives {
+		group := int32(-1)
+		for _, id := range w.Collectives[i].Members {
+			rank := w.Ops[id].Rank
+			at, _ := slices.BinarySearch(w.Ranks[rank], id)
+			is := w.Ops[w.Ranks[to[rank]][at]].Collective
+			if group = max(group, is); is != group {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // write writes a rank's operations.
@@ -381,8 +445,8 @@ const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
 	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
-	if all := r.Planner.Program.GPUs; len(all) > 0 && len(r.Streams)+1 < len(all[len(all)-1].Streams) { // ranks are mostly alike
-		s.Commands = make([]program.Command, 0, len(all[len(all)-1].Streams[len(r.Streams)+1].Commands))
+	if before := r.Planner.before; len(r.Streams)+1 < len(before) { // ranks are mostly alike
+		s.Commands = make([]program.Command, 0, len(before[len(r.Streams)+1].Commands))
 	}
 	r.Streams, r.byQueue[queue] = append(r.Streams, s), append(r.byQueue[queue], s)
 	return s

@@ -204,6 +204,10 @@ type Scenario struct {
 	// it, so that they never run ahead. Package compare finds it.
 	HostBound bool
 
+	// Shared is that ranks that do the same as others are not written (replay.Share). Package
+	// compare sets it.
+	Shared bool
+
 	// Pace is the duration of clock-bound work relative to the capture; 0 stands for 1.
 	// Package compare finds it.
 	Pace float64

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -94,7 +95,18 @@ func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int3
 
 // FlagsOf are n flags for each of some ranks; name is that of the i-th flag of a rank.
 func (pl *Planner) FlagsOf(ranks []int32, n int, name func(rank int32, i int) string) [][]program.Flag {
-	all := pl.Program.NewFlagsNamed(len(ranks)*n, func(i int) string { return name(ranks[i/n], i%n) })
+	return pl.FlagsAbout(ranks, n, 0, 1, name)
+}
+
+// FlagOfEach is a flag of each of some ranks.
+func (pl *Planner) FlagOfEach(ranks []int32, name string) []program.Flag {
+	return pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: 1}, len(ranks), func(i int) string { return fmt.Sprintf(name, ranks[i]) })
+}
+
+// FlagsAbout is FlagsOf where a rank's flags are about the ranks: so many about the first of them, or the
+// first group, then as many about the next.
+func (pl *Planner) FlagsAbout(ranks []int32, n, about, group int, name func(rank int32, i int) string) [][]program.Flag {
+	all := pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: n, About: about, Group: group}, len(ranks)*n, func(i int) string { return name(ranks[i/n], i%n) })
 	flags := make([][]program.Flag, len(ranks))
 	for k := range flags {
 		flags[k] = all[k*n : (k+1)*n : (k+1)*n]

@@ -23,7 +23,7 @@ type stepWriter struct {
 func (sw *stepWriter) write() {
 	for _, x := range sw.exchanges {
 		for k := range x.members {
-			x.members[k].done = sw.pl.Program.NewFlag(x.coll.Op.String() + " done")
+			x.members[k].done = sw.pl.FlagOf(x.members[k].rank, x.coll.Op.String()+" done")
 		}
 	}
 	sw.beside()
@@ -31,7 +31,7 @@ func (sw *stepWriter) write() {
 		for _, it := range sw.items[rank] {
 			it.done = sw.pl.Done[it.op.ID]
 			if it.again {
-				it.done = sw.pl.Program.NewFlag(it.op.Name + " again")
+				it.done = sw.pl.FlagOf(rank, it.op.Name+" again")
 			}
 		}
 	}

@@ -136,9 +136,7 @@ func (t *tracker) newRing(p *plan.Pair) *ring {
 	if g.gather {
 		g.blocks = min(mostBlocks, g.tiles)
 	}
-	for _, rank := range g.ranks {
-		g.left = append(g.left, pl.Program.NewFlag(fmt.Sprintf("tiles for other ranks computed on rank %d", rank)))
-	}
+	g.left = pl.FlagOfEach(g.ranks, "tiles for other ranks computed on rank %d")
 	g.counters = pl.FlagsOf(g.ranks, n*g.blocks, func(rank int32, i int) string {
 		return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
 	})

@@ -21,10 +21,12 @@ const maxClocks = 1 << 23
 // (Kernel.Assumed); nil: none. A GPU with more than maxClocks commands times streams stays as it
 // is: what is known of the order takes an entry for each command and stream.
 //
+// as is as of streamPosts.
+//
 //	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
 //	stream 20 |wait 1  |D post 2|
-func (p *Program) Coarse(of func(gpu int) bool, assume func(gpu, stream, command int) bool) *Program {
-	posts := p.streamPosts(of)
+func (p *Program) Coarse(of func(gpu int) bool, as func(Flag) (Flag, int64), assume func(gpu, stream, command int) bool) *Program {
+	posts := p.streamPosts(of, as)
 	coarse := *p
 	coarse.GPUs = slices.Clone(p.GPUs)
 	for g := range p.GPUs {
@@ -57,34 +59,34 @@ type postAt struct {
 	value              int64
 }
 
-// streamPosts lists, by flag, its posts by the one stream that posts it; none if several
-// streams do. Of other GPUs than those asked for it lists one post.
-func (p *Program) streamPosts(of func(gpu int) bool) [][]postAt {
+// streamPosts lists, by flag, its posts by the one stream that posts it; none if several streams, or
+// other GPUs than those asked for, do. as is the flag that stands for a flag, and for how many posts each
+// post to it counts; nil: each flag stands for itself.
+func (p *Program) streamPosts(of func(gpu int) bool, as func(Flag) (Flag, int64)) [][]postAt {
 	posts := make([][]postAt, p.Flags.Len())
-	several := make([]bool, len(posts))
+	first := make([]Flag, len(posts)) // by the flag that stands for it: the one that is posted, or -1 if several streams do
 	for g := range p.GPUs {
-		listed := of(g)
 		for s := range p.GPUs[g].Streams {
-			other := []postAt{{gpu: g, stream: s}}
-			for i := range p.GPUs[g].Streams[s].Commands {
+			for i := 0; i < len(p.GPUs[g].Streams[s].Commands) && of(g); i++ {
 				c := &p.GPUs[g].Streams[s].Commands[i]
-				if c.Op != Post || c.Flag <= NoFlag || int(c.Flag) >= len(posts) || several[c.Flag] {
+				if c.Op != Post || c.Flag <= NoFlag || int(c.Flag) >= len(posts) {
 					continue
 				}
 				known, value := posts[c.Flag], c.Count
+				one, times := c.Flag, int64(1)
+				if as != nil {
+					one, times = as(c.Flag)
+				}
+				was := first[one]
 				if n := len(known); n > 0 {
-					several[c.Flag] = known[0].gpu != g || known[0].stream != s
 					value += known[n-1].value
 				}
-				if posts[c.Flag] = other; listed {
-					posts[c.Flag] = append(known, postAt{g, s, i, value})
+				if times > 1 || was != NoFlag && was != c.Flag || len(known) > 0 && (known[0].gpu != g || known[0].stream != s) {
+					posts[max(was, 0)], posts[c.Flag], first[one] = nil, nil, -1
+					continue
 				}
+				first[one], posts[c.Flag] = c.Flag, append(known, postAt{g, s, i, value})
 			}
-		}
-	}
-	for f := range posts {
-		if several[f] {
-			posts[f] = nil
 		}
 	}
 	return posts

@@ -49,7 +49,7 @@ func TestCoarse(t *testing.T) {
 		return free
 	}
 	p := streams()
-	if got := of(p.Coarse(all, nil)); got != "AC" {
+	if got := of(p.Coarse(all, nil, nil)); got != "AC" {
 		t.Errorf("alone: %q, want A and C", got)
 	}
 	if got := of(p); got != "" {
@@ -57,23 +57,23 @@ func TestCoarse(t *testing.T) {
 	}
 	p = streams() // D no longer waits for A
 	p.GPUs[0].Streams[1].Commands = p.GPUs[0].Streams[1].Commands[1:]
-	if got := of(p.Coarse(all, nil)); got != "C" {
+	if got := of(p.Coarse(all, nil, nil)); got != "C" {
 		t.Errorf("D waits for nothing; alone: %q, want C", got)
 	}
 	p = streams() // C waits for nothing
 	p.GPUs[0].Streams[0].Commands[3].Flag = NoFlag
-	if got := of(p.Coarse(all, nil)); got != "A" {
+	if got := of(p.Coarse(all, nil, nil)); got != "A" {
 		t.Errorf("C waits for nothing; alone: %q, want A", got)
 	}
 	p = streams() // two streams post the flag
 	p.GPUs[0].Streams[1].Commands = append(p.GPUs[0].Streams[1].Commands, Command{Op: Post, Flag: 1, Count: 1})
-	if got := of(p.Coarse(all, nil)); got != "C" {
+	if got := of(p.Coarse(all, nil, nil)); got != "C" {
 		t.Errorf("two streams post; alone: %q, want C", got)
 	}
 	p = streams() // a deadlock
 	c := p.GPUs[0].Streams[0].Commands
 	p.GPUs[0].Streams[0].Commands = []Command{c[3], c[0], c[1]}
-	if got := of(p.Coarse(all, nil)); got != "" {
+	if got := of(p.Coarse(all, nil, nil)); got != "" {
 		t.Errorf("streams wait for each other; alone: %q", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestCoarseBoundsMemory(t *testing.T) {
 	p.GPUs = append(p.GPUs, streams().GPUs...)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c := p.Coarse(all, nil)
+	c := p.Coarse(all, nil, nil)
 	runtime.ReadMemStats(&after)
 	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 8 {
 		t.Errorf("%d MiB for 6000 streams of one kernel", mib)

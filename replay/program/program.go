@@ -32,10 +32,15 @@ type Program struct {
 	Flags Flags
 
 	Arbiter Arbiter // of every GPU's memory
+
+	Writing *Owners // of the flags that are added next; nil: all GPUs
+	Equal   any     // what is known of GPUs that are not written since they do the same as others (replay.Share); nil: all are written
 }
 
 // NewFlag adds a flag. The name appears in waits, idle causes and deadlock messages.
-func (p *Program) NewFlag(name string) Flag { return p.Flags.add(1, flagNames{text: name}) }
+func (p *Program) NewFlag(name string) Flag {
+	return p.Flags.add(1, flagNames{text: name, Owners: p.Writing})
+}
 
 // NewFlags adds n flags, whose names end in their index.
 func (p *Program) NewFlags(n int, name string) []Flag {
@@ -44,8 +49,13 @@ func (p *Program) NewFlags(n int, name string) []Flag {
 
 // NewFlagsNamed adds n flags. name is that of the i-th; it is called when somebody asks.
 func (p *Program) NewFlagsNamed(n int, name func(i int) string) []Flag {
+	return p.NewFlagsOf(p.Writing, n, name)
+}
+
+// NewFlagsOf is NewFlagsNamed for flags of some GPUs.
+func (p *Program) NewFlagsOf(o *Owners, n int, name func(i int) string) []Flag {
 	flags := make([]Flag, n)
-	first := p.Flags.add(n, flagNames{of: name})
+	first := p.Flags.add(n, flagNames{of: name, Owners: o})
 	for i := range flags {
 		flags[i] = first + Flag(i)
 	}
@@ -63,6 +73,7 @@ type flagNames struct {
 	first Flag
 	text  string
 	of    func(i int) string
+	*Owners
 }
 
 func (f *Flags) add(n int, names flagNames) Flag {
@@ -80,12 +91,17 @@ func (f *Flags) Name(flag Flag) string {
 	if flag <= NoFlag || flag > f.most {
 		return ""
 	}
-	at, _ := slices.BinarySearchFunc(f.names, flag+1, func(n flagNames, next Flag) int { return cmp.Compare(n.first, next) })
-	names := &f.names[at-1]
+	names := f.at(flag)
 	if names.of == nil {
 		return names.text
 	}
 	return names.of(int(flag - names.first))
+}
+
+// at is what a flag was added with.
+func (f *Flags) at(flag Flag) *flagNames {
+	at, _ := slices.BinarySearchFunc(f.names, flag+1, func(n flagNames, next Flag) int { return cmp.Compare(n.first, next) })
+	return &f.names[at-1]
 }
 
 // A GPU is the streams of one device and of its host.
