@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"runtime"
 	"slices"
 	"testing"
@@ -50,7 +51,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folds := 0
+	folds, shared := 0, 0
 	for _, x := range samples {
 		for _, s := range all {
 			pl, err := s.Strategy.Planned(x.w, x.m, s.Values, plan.Scenario{})
@@ -67,6 +68,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 				continue
 			}
 			folds++
+			shared += sharedAsWhole(t, name, x.w, x.m, s, a)
 			t.Logf("%s: %d ranks as %d", name, a.Folded.GPUs, a.Folded.Classes)
 			if b.Approximation.Paths == 0 {
 				sameResults(t, name, a, b)
@@ -75,9 +77,60 @@ func TestFoldedAsUnfolded(t *testing.T) {
 			}
 		}
 	}
-	if folds < 100 {
-		t.Errorf("%d simulations were folded", folds)
+	if folds < 100 || shared < 40 {
+		t.Errorf("%d simulations were folded, %d of them of programs of which only some ranks are written", folds, shared)
 	}
+}
+
+// sharedAsWhole plans only the ranks that others are not equal to, and simulates them: makespan, bytes, and
+// spans and idle times of these ranks are those of the whole program. It returns 1, or 0 if all ranks
+// were written.
+func sharedAsWhole(t *testing.T, name string, w *workload.Workload, m machine.Machine, s plan.Selection, whole *replay.Result) int {
+	t.Helper()
+	pl, err := s.Strategy.Planned(w, m, s.Values, plan.Scenario{Shared: true})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	if pl.Program.Equal == nil {
+		if w.Captured < w.World {
+			t.Errorf("%s: copies of ranks are written", name)
+		}
+		return 0
+	}
+	r, err := replay.Simulate(m, pl.Program, replay.Options{Solo: true})
+	if err != nil {
+		t.Fatalf("%s: of some ranks: %v", name, err)
+	}
+	if r.Makespan != whole.Makespan || r.Folded != whole.Folded || !slices.Equal(r.Traffic, whole.Traffic) || plan.StepTime(w, r.Run) != plan.StepTime(w, whole.Run) {
+		t.Errorf("%s: of some ranks %d ns, %+v; of all %d ns, %+v", name, r.Makespan, r.Folded, whole.Makespan, whole.Folded)
+	}
+	numbers := regexp.MustCompile(`lane \d+ |Collective:\d+`) // of the lanes and collectives of all ranks
+	var spans, want []string
+	for i, span := range whole.Run.Spans {
+		if r.Run.Own(whole.Run.RankOf(span)) {
+			want = append(want, numbers.ReplaceAllString(spanText(whole.Run, i), ""))
+		}
+	}
+	for i := range r.Run.Spans {
+		spans = append(spans, numbers.ReplaceAllString(spanText(r.Run, i), ""))
+	}
+	slices.Sort(spans)
+	if slices.Sort(want); !slices.Equal(spans, want) {
+		t.Errorf("%s: %d spans of some ranks, %d of all", name, len(spans), len(want))
+	}
+	for rank := range w.World {
+		times := func(r *replay.Result) (all []replay.Idle) {
+			for i := range r.IdleOf(rank) {
+				i.Flag = 0 // flags have other numbers
+				all = append(all, i)
+			}
+			return all
+		}
+		if r.Run.Own(rank) && !slices.Equal(times(r), times(whole)) {
+			t.Errorf("%s: idle times of rank %d", name, rank)
+		}
+	}
+	return 1
 }
 
 // copied is a sample with copies of its ranks, and a machine for them.

@@ -99,21 +99,18 @@ type ordering struct {
 	gpu     int
 	at      []int     // by stream: next command
 	clocks  [][]int32 // by stream: commands of each stream that have ended when the next one starts
-	starts  [][]int32 // by stream: the clock of each launch and copy, one behind the other
-	row     [][]int32 // by stream and command: row of starts, or -1
-	posted  []map[int][]int32
+	starts  [][]int32 // by stream: the clock of each command, one behind the other
 }
 
 func newOrdering(streams []Stream, posts [][]postAt, gpu int) *ordering {
 	n := len(streams)
 	o := &ordering{
 		streams: streams, posts: posts, gpu: gpu,
-		at: make([]int, n), clocks: make([][]int32, n), starts: make([][]int32, n), row: make([][]int32, n), posted: make([]map[int][]int32, n),
+		at: make([]int, n), clocks: make([][]int32, n), starts: make([][]int32, n),
 	}
 	for s := range streams {
 		o.clocks[s] = make([]int32, n)
-		o.row[s] = slices.Repeat([]int32{-1}, len(streams[s].Commands))
-		o.posted[s] = map[int][]int32{}
+		o.starts[s] = make([]int32, n*len(streams[s].Commands))
 	}
 	return o
 }
@@ -140,31 +137,28 @@ func (o *ordering) run() bool {
 func (o *ordering) step(s int) bool {
 	i := o.at[s]
 	clock := o.clocks[s]
-	switch c := &o.streams[s].Commands[i]; c.Op {
-	case Launch, Start:
-		o.row[s][i] = int32(len(o.starts[s]) / len(clock))
-		o.starts[s] = append(o.starts[s], clock...)
-	case Post:
-		o.posted[s][i] = slices.Clone(clock)
-	case Wait:
-		if c.Flag <= NoFlag || int(c.Flag) >= len(o.posts) {
-			break
-		}
+	if c := &o.streams[s].Commands[i]; c.Op == Wait && c.Flag > NoFlag && int(c.Flag) < len(o.posts) {
 		of := o.posts[c.Flag]
 		k, _ := slices.BinarySearchFunc(of, c.Count, func(p postAt, n int64) int { return int(max(-1, min(1, p.value-n))) })
-		if k == len(of) || of[k].gpu != o.gpu {
-			break
-		}
-		if o.at[of[k].stream] <= of[k].index {
-			return false
-		}
-		for t, n := range o.posted[of[k].stream][of[k].index] {
-			clock[t] = max(clock[t], n)
+		if k < len(of) && of[k].gpu == o.gpu {
+			if o.at[of[k].stream] <= of[k].index {
+				return false
+			}
+			for t, n := range o.start(of[k].stream, of[k].index) {
+				clock[t] = max(clock[t], n)
+			}
 		}
 	}
+	copy(o.start(s, i), clock)
 	clock[s] = int32(i + 1)
 	o.at[s]++
 	return true
+}
+
+// start is the clock of a command.
+func (o *ordering) start(s, i int) []int32 {
+	n := len(o.streams)
+	return o.starts[s][i*n:][:n]
 }
 
 // coarse is a stream's commands with the kernels that are alone as one phase.
@@ -193,18 +187,18 @@ func (o *ordering) coarse(s int, assume func(gpu, stream, command int) bool) []C
 // alone reports whether every launch and copy of other streams ends before command i of
 // stream s or starts behind it.
 func (o *ordering) alone(s, i int, next []int) bool {
-	n := len(o.streams)
-	start := o.starts[s][int(o.row[s][i])*n:][:n]
+	start := o.start(s, i)
 	for t := range o.streams {
 		if t == s {
 			continue
 		}
 		j := max(next[t], int(start[t]))
-		for j < len(o.row[t]) && o.row[t][j] < 0 {
+		commands := o.streams[t].Commands
+		for j < len(commands) && commands[j].Op != Launch && commands[j].Op != Start {
 			j++
 		}
 		next[t] = j
-		if j < len(o.row[t]) && o.starts[t][int(o.row[t][j])*n+s] <= int32(i) {
+		if j < len(commands) && o.start(t, j)[s] <= int32(i) {
 			return false
 		}
 	}

@@ -48,7 +48,7 @@ func (f *Flags) Image(a, b Flag, to func(int32) int32) bool {
 	case x.Each != y.Each || x.About != y.About || x.Group != y.Group:
 		return false
 	case x.Each == 0:
-		return i == j && x.common(y.Owners, to) && (a == b || x.Family == y.Family && !x.common(x.Owners, to))
+		return i == j && x.common(y.Owners, to) && (a == b || !x.common(x.Owners, to))
 	}
 	owner := y.GPUs[j/y.Each]
 	return to(x.GPUs[i/x.Each]) == owner && x.place(i%x.Each, y.Owners, to) == j%y.Each && (x == y || !slices.Contains(x.GPUs, owner))
