@@ -116,9 +116,9 @@ const sameTime = 0.0032
 // loaded is the longest time that a rank's launches took to load kernels, an iteration.
 func loaded(w *workload.Workload) (longest trace.Time) {
 	for _, h := range w.Hosts {
-		longest = max(longest, h.Loads/trace.Time(max(1, workload.Iterations(w))))
+		longest = max(longest, h.Loads)
 	}
-	return longest
+	return longest / trace.Time(max(1, workload.Iterations(w)))
 }
 
 // printPhases prints the time of each phase of serving, where the trace has several.
