@@ -31,6 +31,9 @@ import (
 //   - Spans and traffic of the other GPUs are written when the run has ended, idle intervals when
 //     somebody asks for those of a GPU.
 //
+// Of a program that says which GPUs its flags are of (program.Owners), only the GPUs that are simulated,
+// and those that prove the symmetry, need to be written (Share).
+//
 // Results are those without folding (TestFoldedAsUnfolded, TestFoldedRandomPrograms), but for three
 // things: where events of several GPUs fall into one instant, which of them is named as the cause;
 // a nanosecond for each phase in random programs whose equal GPUs round differently without

@@ -29,10 +29,10 @@ type kernelDraw struct {
 	phases             []program.Phase // Peer: distance; Flag: index of kinds
 }
 
-func (x *turned) flag(name string) program.Flag {
+func (x *turned) flag(name string, of *program.Owners, n int) program.Flag {
 	f, ok := x.flags[name]
 	if !ok {
-		f = x.p.NewFlag(name)
+		f = x.p.NewFlagsOf(of, n, func(i int) string { return fmt.Sprint(name, i) })[0]
 		x.flags[name] = f
 	}
 	return f
@@ -44,11 +44,16 @@ func (x *turned) place(k int, p program.Phase, rank int) program.Phase {
 	to := (rank + int(p.Peer)) % x.ranks
 	switch p.Flag {
 	case 1:
-		p.Flag = x.flag(fmt.Sprint(k, " of ", to))
+		each := &program.Owners{Each: 1}
+		for g := range x.ranks {
+			each.GPUs = append(each.GPUs, int32(g))
+		}
+		p.Flag = x.flag(fmt.Sprint(k, " of "), each, x.ranks) + program.Flag(to)
 	case 2:
-		p.Flag = x.flag(fmt.Sprint(k, " of ", min(rank, to), " and ", max(rank, to)))
+		both := &program.Owners{GPUs: []int32{int32(min(rank, to)), int32(max(rank, to))}, Family: k}
+		p.Flag = x.flag(fmt.Sprint(k, " of ", both.GPUs), both, 1)
 	case 3:
-		p.Flag = x.flag(fmt.Sprint(k, " of all"))
+		p.Flag = x.flag(fmt.Sprint(k, " of all"), nil, 1)
 	}
 	p.Peer = int32(to)
 	return p
@@ -148,6 +153,15 @@ func TestFoldedRandomPrograms(t *testing.T) {
 			return
 		}
 		folds++
+		written := 0
+		some := program.Program{GPUs: make([]program.GPU, len(x.p.GPUs)), Flags: x.p.Flags}
+		Share(&m, &some, x.ranks, func([]int32) bool { return true }, func(g int) {
+			written++
+			some.GPUs[g] = x.p.GPUs[g]
+		})
+		if c, err := Simulate(m, &some, Options{}); err != nil || some.Equal == nil || c.Folded != a.Folded || !slices.Equal(ofOwn(c, spansOf(a)), spansOf(c)) || !slices.Equal(c.Traffic, a.Traffic) {
+			t.Fatalf("with %d of %d GPUs written: %v, %+v; with all: %+v", written, x.ranks, err, c, a)
+		}
 		if len(a.Run.Spans) != len(b.Run.Spans) || len(a.Traffic) != len(b.Traffic) {
 			t.Fatalf("%d ns, %d spans, %d of traffic, unfolded %d, %d, %d", a.Makespan, len(a.Run.Spans), len(a.Traffic), b.Makespan, len(b.Run.Spans), len(b.Traffic))
 		}
@@ -178,6 +192,11 @@ type spanOf struct {
 	rank, queue int
 	name        string
 	start, end  program.Time
+}
+
+// ofOwn are the spans of the GPUs that have their own in a run.
+func ofOwn(r *Result, all []spanOf) []spanOf {
+	return slices.DeleteFunc(all, func(s spanOf) bool { return !r.Run.Own(s.rank) })
 }
 
 // spansOf lists a run's kernels and copies by GPU, queue and start.
