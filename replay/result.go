@@ -138,7 +138,8 @@ func (r *Result) Brief() *Result {
 	return &Result{Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded, Approximation: r.Approximation}
 }
 
-// IdleOf lists the idle intervals of a rank, by stream and start, without notes on flags.
+// IdleOf lists the idle intervals of a rank, by stream and start, without notes on flags. Those of a rank
+// without spans of its own (trace.Run.Like) name the flags and causes of the rank that it is like.
 func (r *Result) IdleOf(rank int) iter.Seq[Idle] {
 	f := r.idle.fold
 	if f == nil {
@@ -147,7 +148,7 @@ func (r *Result) IdleOf(rank int) iter.Seq[Idle] {
 	one, turn := f.gpus.of[rank], f.gpus.turn[rank]
 	return func(yield func(Idle) bool) {
 		for i, x := range r.idle.of[one] {
-			if x.Rank = rank; x.Flag != program.NoFlag {
+			if x.Rank = rank; x.Flag != program.NoFlag && f.names == nil {
 				x.Flag = program.Flag(f.image(&f.flags, int32(x.Flag), turn))
 				x.Cause = f.cause(rank, x.Flag, &r.idle.posters[one][i])
 			}

@@ -108,16 +108,11 @@ func idleByCause(idle iter.Seq[replay.Idle]) []IdleSum {
 // nothing below 2 % of the time. Waiting for the host counts only if devices are idle.
 func waits(r *replay.Result, from []trace.Time, idle bool) string {
 	var whole program.Time
-	for rank, f := range from {
-		if r.Run.Own(rank) {
-			whole += r.Makespan - f
-		}
+	for _, f := range from {
+		whole += r.Makespan - f
 	}
 	late := func(yield func(replay.Idle) bool) {
 		for rank, f := range from {
-			if !r.Run.Own(rank) {
-				continue
-			}
 			for i := range idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan}) {
 				if !yield(i) {
 					return
