@@ -34,16 +34,16 @@ func (l *lifter) waitsForUnseen() {
 	alone := l.ranAlone(order)
 	waits := slices.Clone(alone)
 	least := trace.Infinity // of the class, with so many bytes or more
-	for from, to := 0, 0; from < len(order); from = to {
+	for from := 0; from < len(order); {
 		if from > 0 && class(order[from-1], order[from]) != 0 {
 			least = trace.Infinity
 		}
-		first := order[from]
-		for to = from; to < len(order) && class(first, order[to]) == 0 && l.Collectives[first].Bytes == l.Collectives[order[to]].Bytes; to++ {
+		first, to := order[from], from
+		for ; to < len(order) && class(first, order[to]) == 0 && l.Collectives[first].Bytes == l.Collectives[order[to]].Bytes; to++ {
 			least = min(least, l.Collectives[order[to]].Transfer())
 		}
-		for k := from; k < to; k++ {
-			waits[k] -= least
+		for ; from < to; from++ {
+			waits[from] -= least
 		}
 	}
 	for k, row := range order {
