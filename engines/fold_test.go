@@ -59,8 +59,8 @@ func TestFoldedAsUnfolded(t *testing.T) {
 				continue
 			}
 			name := x.name + " " + s.String()
-			a, errA := replay.Simulate(x.m, pl.Program, replay.Options{Solo: true})
-			b, errB := replay.Simulate(x.m, pl.Program, replay.Options{Solo: true, Unfolded: true})
+			a, errA := replay.Simulate(x.m, pl.Program, replay.Options{})
+			b, errB := replay.Simulate(x.m, pl.Program, replay.Options{Unfolded: true})
 			if fmt.Sprint(errA) != fmt.Sprint(errB) {
 				t.Errorf("%s: %v, unfolded %v", name, errA, errB)
 			}
@@ -97,7 +97,7 @@ func sharedAsWhole(t *testing.T, name string, w *workload.Workload, m machine.Ma
 		}
 		return 0
 	}
-	r, err := replay.Simulate(m, pl.Program, replay.Options{Solo: true})
+	r, err := replay.Simulate(m, pl.Program, replay.Options{})
 	if err != nil {
 		t.Fatalf("%s: of some ranks: %v", name, err)
 	}
@@ -236,7 +236,7 @@ func TestCopiesFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := replay.Simulate(m, pl.Program, replay.Options{Solo: true})
+	r, err := replay.Simulate(m, pl.Program, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

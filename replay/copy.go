@@ -55,7 +55,6 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 			return false
 		}
 		s.copyBegan(id, st, cmd)
-		s.runs(st, cmd, 1)
 		st.step = moving
 		if wait := s.beforeBytes(st, c); wait > 0 {
 			s.wakeAt(&st.alarm, s.now+wait, actor{dueStream, id})
@@ -72,7 +71,6 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		}
 	}
 	s.copyEnded(id, st, c)
-	s.runs(st, cmd, -1)
 	if st.engine != none {
 		s.freeEngine(actor{dueStream, id}, st.gpu)
 	}

@@ -47,10 +47,8 @@ type gpu struct {
 	engines     engines
 	collectives int   // CUs with a resident workgroup of a collective
 	moving      int   // workgroups of collectives on CUs in a Work or Store phase
-	running     int   // kernels and copies
 	loads       int64 // sum of the CUs' pipe loads
 	unplaced    int32 // batch of the kernel whose workgroups are yet to be placed, or none
-	assumed     int   // of them: kernels that are taken to run alone
 }
 
 type cu struct {

@@ -184,7 +184,7 @@ func (f *fold) poster(gpu int32, posted, reached program.Flag) int32 {
 
 // made notes the command of the span that was opened.
 func (s *sim) made(st *stream) {
-	if s.fold != nil && s.whole.Equal == nil {
+	if s.fold != nil && s.program.Equal == nil {
 		s.fold.made = append(s.fold.made, launched{st.gpu, st.index, int32(st.next)})
 	}
 }
@@ -194,8 +194,8 @@ func (s *sim) folded() (folded Folded) {
 	if s.fold == nil {
 		return folded
 	}
-	for g := range s.whole.GPUs {
-		if len(s.whole.GPUs[s.fold.gpus.of[g]].Streams) > 0 {
+	for g := range s.program.GPUs {
+		if len(s.program.GPUs[s.fold.gpus.of[g]].Streams) > 0 {
 			folded.GPUs++
 			if s.fold.runs(g) {
 				folded.Classes++
@@ -212,7 +212,7 @@ func (s *sim) unfoldRun() {
 	together := func(a, b *trace.Span) bool {
 		return a.Start == b.Start && (a.Kind == trace.Copy) == (b.Kind == trace.Copy)
 	}
-	s.record = newRecorder(s.machine, s.whole, s.record.options)
+	s.record = newRecorder(s.machine, s.program, s.record.options)
 	from := 0
 	s.record.Read = func() float64 { return float64(from) / float64(len(folded)) }
 	for from < len(folded) {
@@ -220,10 +220,10 @@ func (s *sim) unfoldRun() {
 		for to < len(folded) && together(&folded[from], &folded[to]) {
 			to++
 		}
-		for g := range s.whole.GPUs {
+		for g := range s.program.GPUs {
 			for i := from; i < to; i++ {
 				if by := f.made[i]; by.gpu == f.gpus.of[g] {
-					st, wgs := &s.whole.GPUs[g].Streams[by.stream], 0
+					st, wgs := &s.program.GPUs[g].Streams[by.stream], 0
 					if k := s.program.GPUs[by.gpu].Streams[by.stream].Commands[by.command].Kernel; k != nil {
 						wgs = k.WGs
 					}

@@ -61,7 +61,6 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	}
 	s.launches++
 	st.launch, l.batches = id, s.inBatches(st.gpu, k)
-	s.runs(st, c, 1)
 	s.causes.launched(l, st)
 	if !k.Free {
 		l.need = k.Footprint.Need(&s.machine.GPU)
@@ -125,7 +124,6 @@ func (s *sim) begin(l *launch) {
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.kernelEnded(l)
-	s.runs(&s.streams[l.stream], l.command, -1)
 	if l.laneSet != none {
 		s.gpus[l.gpu].laneSets[l.laneSet] = false
 	}

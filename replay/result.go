@@ -25,7 +25,6 @@ const (
 type Options struct {
 	Name      string // of the run
 	Estimated string // copied to trace.Run.Estimated
-	Solo      bool   // kernels that nothing can run alongside are one phase each (program.Coarse)
 	Like      bool   // of GPUs that a symmetry makes equal one may be planned and recorded for all (Share, trace.Run.Like)
 	Unfolded  bool   // simulate every GPU, even those that a symmetry makes equal (fold.go)
 	Level     Level
@@ -44,8 +43,7 @@ type Options struct {
 	Tiles int
 	// Most bounds the number of spans. A run with more is recorded at the next lower level,
 	// down to Kernels, which has no bound. 0: no bound.
-	Most  int
-	apart *apart // nil: the first run (beside.go)
+	Most int
 	// MostWGs bounds the workgroups of the GPUs that are simulated: more are a TooManyError. 0: no bound.
 	MostWGs int
 }
@@ -217,7 +215,7 @@ func (s *sim) result() *Result {
 		r.idle.posters[st.gpu] = append(r.idle.posters[st.gpu], st.posters...)
 	}
 	if r.Folded = s.folded(); s.fold != nil {
-		if s.whole.Equal != nil {
+		if s.program.Equal != nil {
 			s.record.Run.Like = slices.Clone(s.fold.gpus.of)
 		} else {
 			s.unfoldRun()

@@ -62,10 +62,6 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 	if err != nil && p.Equal != nil {
 		return nil, ErrShared
 	}
-	if err != nil && o.Solo { // a kernel that fits on no CU may be one that needs none
-		p, o.Solo = p.Coarse(func(int) bool { return true }, nil, nil), false
-		err = program.Check(&m, p)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -77,16 +73,11 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 	if s.err == nil {
 		s.err = s.deadlock()
 	}
-	if s.beside.wrong(s.err) {
-		o.apart = s.beside.next(s.err)
-		o.apart.fold = s.fold
-		return Simulate(m, p, o)
-	}
 	if s.err != nil && s.fold != nil && !errors.Is(s.err, ErrStopped) { // the error names GPUs
 		if p.Equal != nil {
 			return nil, ErrShared
 		}
-		o.Unfolded, o.apart = true, nil
+		o.Unfolded = true
 		return Simulate(m, p, o)
 	}
 	if s.err != nil && !errors.Is(s.err, errTooMany) {
@@ -121,7 +112,7 @@ func (s *sim) tooMany(most int) error {
 		return nil
 	}
 	e := &TooManyError{WGs: n, Most: most, Folded: s.folded()}
-	for _, g := range s.whole.GPUs {
+	for _, g := range s.program.GPUs {
 		e.GPUs += min(1, len(g.Streams))
 	}
 	e.GPUs = max(e.GPUs, e.Folded.GPUs)
@@ -190,10 +181,8 @@ func actorOf(number int64) actor { return actor{actorKind(number >> 32), int32(n
 // A sim is the state of one simulation.
 type sim struct {
 	machine *machine.Machine
-	program *program.Program // as simulated: the commands of GPUs that run
-	whole   *program.Program
+	program *program.Program
 	fold    *fold // nil: every GPU runs
-	beside  beside
 	now     program.Time
 	events  *event.Queue
 	flows   flows
@@ -231,7 +220,7 @@ type sim struct {
 }
 
 func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
-	s := &sim{machine: m, program: p, whole: p, events: &event.Queue{}}
+	s := &sim{machine: m, program: p, events: &event.Queue{}}
 	s.newFlows()
 	s.flags = make([]flag, p.Flags.Len())
 	for i := range s.flags {
@@ -246,14 +235,8 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s.causes = newCauses(o)
 	s.groups = newGroups(&m.GPU)
 	s.gpus = make([]gpu, len(p.GPUs))
-	if s.fold = o.apart.symmetry(s); o.apart == nil { // else that of the earlier run
-		s.fold = s.findFold(o)
-	}
+	s.fold = s.findFold(o)
 	s.flows.fold = s.fold
-	if o.Solo {
-		s.coarsen(o.apart)
-		p = s.program
-	}
 	for g := range p.GPUs {
 		if !s.fold.runs(g) {
 			continue

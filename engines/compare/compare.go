@@ -184,7 +184,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
-	opts.Solo, opts.MostWGs = opts.Level == replay.Kernels && !opts.Causes, plan.MostWorkgroups(w)
+	opts.MostWGs = plan.MostWorkgroups(w)
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
 	var many *replay.TooManyError
 	switch {

@@ -178,15 +178,12 @@ func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
 
 func (pl *Planner) whole(op *workload.Op) *program.Kernel {
 	if pl.streams(op) {
-		k := pl.streaming(op, 0, 1)
-		k.Solo = program.Phase{Op: program.Work, Time: op.DurAlone(), Read: op.Read, Write: op.Write}
-		return k
+		return pl.streaming(op, 0, 1)
 	}
-	k := pl.AsLaunched(op, pl.coarser(op, pl.GridOf(op, op.DurAlone())))
-	if op.Shape.Kind != workload.GEMV && op.Shape.Kind != workload.Embedding { // their workgroups may take longer than captured
-		k.Solo = program.Phase{Op: program.Work, Time: pl.Paced(op, op.DurAlone()), Read: op.Read, Write: op.Write}
+	if program.Fits(&pl.Machine, op.Footprint) != nil { // built for another GPU: its workgroups on this one are not known
+		return pl.MeasuredKernel(op, pl.Paced(op, op.DurAlone()))
 	}
-	return k
+	return pl.AsLaunched(op, pl.coarser(op, pl.GridOf(op, op.DurAlone())))
 }
 
 // coarser merges the workgroups of a plain kernel without matrix instructions that are

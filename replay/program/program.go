@@ -185,10 +185,6 @@ type Kernel struct {
 	Onset     float64            // 0 to 1: share of the co-run slowdown (Phase.Slowdown) that one working workgroup of a Matrix kernel causes
 	Channels  bool               // Phase.Slowdown of this Compute kernel holds alongside workgroups of other kinds, on all CUs, that work, instead of alongside compute
 	Merged    bool               // each workgroup stands for several; workgroups are not recorded
-	Assumed   bool               // of Coarse: one phase, though the program does not say that nothing runs alongside
-	// Solo is the whole kernel as one Work phase that lasts as long, where nothing runs
-	// alongside it on its GPU (Program.Coarse); Time 0: not known.
-	Solo Phase
 	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst guarantees
 	// communication, from this kernel's start until the next kernel that sets one starts.
 	// Before the first it is Arbiter.Share.
