@@ -119,5 +119,16 @@ func TestUnseenHostsStayLate(t *testing.T) {
 	}
 }
 
+// What two batches change is named as the capture has it: whole collectives, not their halves.
+func TestWhereOfHalves(t *testing.T) {
+	w := plantest.LiftSample(t, "measurements/2026-11-24-h200x2-serving/traces/serving_prefill1024_batches1_graphFalse")
+	m := plantest.H200(t, 2)
+	lift.GuessSizes(w, &m)
+	base, halves := enginetest.Outcome(t, w, m, "captured", nil), enginetest.Outcome(t, w, m, "multistream", map[string]string{"interleave": "2"})
+	if where := verdict.AdviceOn(w, base, halves).Where; len(where) != 1 || !strings.HasPrefix(where[0], "all_reduce of 8 MiB") || !strings.HasSuffix(where[0], "(12 times)") {
+		t.Errorf("%q", where)
+	}
+}
+
 // An engine is a strategy with one setting.
 type engine struct{ strategy, setting, value string }

@@ -27,10 +27,14 @@ type Advice struct {
 
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
+	changed := out.Changed
+	if changed.Workload != nil && changed.Workload.Origins != nil && len(changed.Pairs) == 0 { // its operations are parts of those that a user finds
+		changed.Workload = w
+	}
 	a := Advice{
 		Exposed: [2]int64{int64(explain.TimesOf(w, captured).Exposed()), int64(explain.TimesOf(w, out).Exposed())},
 		Memory:  out.Memory.Bytes,
-		Where:   whereOf(out.Changed),
+		Where:   whereOf(changed),
 	}
 	a.Ways, a.Effort = HowTo(w, out)
 	return a
