@@ -1,12 +1,14 @@
 package lift_test
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -45,6 +47,23 @@ func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *wor
 		t.Fatal(err)
 	}
 	return w
+}
+
+// A kernel that is compiled for its columns and depth has the tokens of its step as rows.
+func TestSizeByName(t *testing.T) {
+	w := sequence(t, 10_000, "void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u, 2048u, 1u, 256u, 112u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 128u, (deep_gemm::GemmType)0, deep_gemm::EpilogueIdentity>(float*)", "sgemm")
+	r := kernel.NewReader(w.Run, nil, nil)
+	for i := range w.Ops {
+		r.SizeByName(&w.Ops[i], 1021)
+	}
+	op, other := &w.Ops[0], &w.Ops[1]
+	if got := fmt.Sprint(op.Shape, " ", op.Tiling.TileM, "×", op.Tiling.TileN, " ", other.Shape); got != "gemm 1021x7168x2048 f8 256×112 " {
+		t.Error(got)
+	}
+	before := *op
+	if r.SizeByName(op, 7); op.Shape != before.Shape {
+		t.Errorf("a known size becomes %v", op.Shape)
+	}
 }
 
 const generic = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"

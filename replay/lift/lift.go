@@ -90,6 +90,11 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	l.waitsForUnseen()
 	l.noteUnknownSizes()
 	pairs.Tokens(w)
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Step >= 0 {
+			kernels.SizeByName(op, w.Steps[op.Step].Batch.Tokens)
+		}
+	}
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}

@@ -235,6 +235,7 @@ type namedTile struct {
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
 //	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see names.Tile
+//	deep_gemm::sm90_fp8_gemm_1d2d_impl<...>            DeepGEMM: see names.DeepGEMM
 //	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
@@ -242,6 +243,9 @@ type namedTile struct {
 func nameTile(kernel string) (t namedTile, ok bool) {
 	if m, n, k, ok := names.Tile(kernel); ok {
 		return namedTile{first: m, second: n, depth: k}, true
+	}
+	if _, _, t, ok := names.DeepGEMM(kernel); ok {
+		return namedTile{first: t[0], second: t[1], depth: t[2], stated: true}, true
 	}
 	if i := strings.IndexByte(kernel, '('); i > 0 {
 		kernel = kernel[:i]

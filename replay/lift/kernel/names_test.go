@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -128,6 +129,20 @@ func TestNormRows(t *testing.T) {
 		op := &workload.Op{Kernel: &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 32}}, Kind: trace.Compute}
 		if got := NormRows(op); got != want {
 			t.Errorf("%s: %d rows, want %d", name, got, want)
+		}
+	}
+}
+
+// The columns and depth for which DeepGEMM compiles a kernel, and its tile.
+func TestDeepGEMM(t *testing.T) {
+	for name, want := range map[string]string{
+		"void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 7168u, 2048u, 1u, 256u, 112u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 128u, (deep_gemm::GemmType)0, deep_gemm::EpilogueIdentity>(float*)":  "7168 2048 [256 112 128] true",
+		"void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 0u, 2048u, 1u, 64u, 16u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 128u, (deep_gemm::GemmType)0, deep_gemm::EpilogueIdentity>(float*)":       "0 2048 [64 16 128] true",
+		"void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 4096u, 7168u, 32u, 128u, 112u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 132u, (deep_gemm::GemmType)1, deep_gemm::EpilogueIdentity>(float*)": "0 0 [0 0 0] false",
+	} {
+		n, k, tile, ok := names.DeepGEMM(name)
+		if got := fmt.Sprint(n, k, tile, ok); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // skinny is the smaller side of an output up to which a GEMM counts as a GEMV: that of the
@@ -107,6 +108,27 @@ func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
 	if k != nil {
 		r.known[l] = measured{shared, op.Read, op.Write}
 	}
+}
+
+// SizeByName sets the sizes and tiles of a GEMM whose kernel is compiled for its columns and depth, in a step of so many
+// tokens: those are its rows (rule V2).
+func (r *Reader) SizeByName(op *workload.Op, tokens int64) {
+	if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || tokens <= 0 || !r.name(op).tiled {
+		return
+	}
+	n, k, _, ok := names.DeepGEMM(op.Name)
+	if !ok || n*k == 0 {
+		return
+	}
+	r.own = *op.Kernel
+	op.Kernel = &r.own
+	op.Shape = workload.Shape{Kind: gemmKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"}
+	op.Read, op.Write = op.Shape.Traffic()
+	op.Tiling = r.tiling(op, r.run.Kernel(r.run.Spans[op.Span]), 1, false)
+	if r.kernels[r.own] == nil {
+		r.kernels[r.own] = new(r.own)
+	}
+	op.Kernel = r.kernels[r.own]
 }
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
