@@ -23,7 +23,7 @@ func (l *lifter) spread() error {
 			counts[l.Run.RankOf(s)]++
 		}
 	}
-	if err := l.place(); err != nil {
+	if err := l.place(counts); err != nil {
 		return err
 	}
 	total := 0
@@ -86,7 +86,7 @@ func (l *lifter) number(rank int, ops []workload.Op, flows [][]workload.Edge) {
 
 // place decides how large the world is, which of its ranks each captured one
 // is, and which captured one each of the others copies.
-func (l *lifter) place() error {
+func (l *lifter) place(ops []int) error {
 	ranks := l.Run.Ranks
 	if len(ranks) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (l *lifter) place() error {
 			l.World = compiled
 			l.note("the trace does not say which ranks its collectives join: taken as %d ranks, for which a kernel is compiled, as its name says", l.World)
 		} else if l.World == 1 {
-			l.guessWorld(ranks[0].NodeGPUs)
+			l.guessWorld(ranks[0].NodeGPUs, ops[0])
 		}
 	}
 	l.unseen = l.World > len(ranks)
@@ -149,12 +149,19 @@ func (l *lifter) place() error {
 }
 
 // guessWorld sets the size of a job of which one rank was captured and nothing else is
-// known: a rank with collectives is not alone. It is as many ranks as its node has GPUs.
-func (l *lifter) guessWorld(gpus int) {
-	if gpus >= 2 {
-		l.World = gpus
-		l.note("the trace does not say which ranks its collectives join: taken as %d ranks of its node of %d GPUs", l.World, gpus)
+// known: a rank with collectives is not alone. It is as many ranks as its node has GPUs,
+// or fewer, at least two, if so many copies would make a slow replay.
+func (l *lifter) guessWorld(gpus, ops int) {
+	const many = 1 << 17 // operations
+	if gpus < 2 {
+		return
 	}
+	l.World = max(2, min(gpus, many/max(1, ops)))
+	why := ""
+	if l.World < gpus {
+		why = ", fewer than its GPUs for a replay in reasonable time"
+	}
+	l.note("the trace does not say which ranks its collectives join: taken as %d ranks of its node of %d GPUs%s", l.World, gpus, why)
 }
 
 // ranksInNames is the number of ranks for which a kernel is compiled, as its name says; 0: no name says.
