@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -116,6 +117,22 @@ func TestUnseenHostsStayLate(t *testing.T) {
 	}
 	if hidden, held := took(false), took(true); held < gemm+wait || hidden > gemm+2*transfer {
 		t.Errorf("%d µs with the waits behind computation, %d µs with hosts that are late", hidden/1000, held/1000)
+	}
+}
+
+// A replay of one rank's capture begins collectives where their bytes moved, the first one too.
+func TestReplayOfOneRank(t *testing.T) {
+	run, err := format.Open("../samples/moe-ep4/rank0.json.gz", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := lift.Workload(run, lift.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := enginetest.Outcome(t, w, plantest.H200(t, w.World), "captured", nil)
+	if r := compare.ResidualOf(w, out.Result.Run); r.Worst > 1 || !w.Unseen() || r.Ops != len(w.Ops) {
+		t.Errorf("%+v", r)
 	}
 }
 

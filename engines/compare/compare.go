@@ -229,7 +229,7 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 	var r Residual
 	base := trace.Infinity
 	for i := range w.Ops {
-		base = min(base, w.Ops[i].Start)
+		base = min(base, beginsAt(w, &w.Ops[i]))
 	}
 	var shift trace.Time
 	if i := slices.IndexFunc(run.Spans, func(s trace.Span) bool { return s.Kind.OnDevice() }); i >= 0 {
@@ -241,12 +241,8 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 			continue
 		}
 		op := &w.Ops[id]
-		start := op.Start
-		if op.Collective >= 0 {
-			start += w.Collectives[op.Collective].Late // a replay waits in front of it
-		}
 		r.Ops++
-		off := max(Abs(s.Start+shift-start), Abs(s.End+shift-op.End))
+		off := max(Abs(s.Start+shift-beginsAt(w, op)), Abs(s.End+shift-op.End))
 		if off > max(1000, op.Dur()/100) {
 			r.Outside++
 		}
@@ -256,6 +252,15 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 		}
 	}
 	return r
+}
+
+// beginsAt is when an op begins in a replay of the captured schedule, which waits in front of a collective for ranks that
+// nobody captured.
+func beginsAt(w *workload.Workload, op *workload.Op) trace.Time {
+	if op.Collective < 0 {
+		return op.Start
+	}
+	return op.Start + w.Collectives[op.Collective].Late
 }
 
 // Abs is the absolute value of a time.
