@@ -77,20 +77,23 @@ func (v *assessment) host() {
 		return
 	}
 	host, unseen := waits(v.w, v.out)
-	worst := host + unseen
+	worst, others := host+unseen, ""
+	if unseen >= LeastWaiting {
+		others = " or for ranks that were not captured"
+	}
 	l := &v.m.Launch
 	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
 	switch whole := float64(v.out.Time); {
 	case hostSpread*issue > whole:
 		v.addCaveat(poor, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
 	case worst > 0.2:
-		why := "host-bound: devices wait %.0f %% of the time for a launch"
+		why := "host-bound: devices wait %.0f %% of the time for a launch" + others
 		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
 			why += ", the profiler's part included"
 		}
 		v.addCaveat(poor, why, 100*worst)
 	case worst > 0.05:
-		v.addCaveat(poor, "GPUs wait %.0f %% of the time for the host", 100*worst)
+		v.addCaveat(poor, "GPUs wait %.0f %% of the time for the host"+others, 100*worst)
 	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
 		v.addCaveat(poor, "a slow host needs %.0f of %.0f us to launch the one kernel", hostSpread*alone/1e3, whole/1e3)
 	}

@@ -295,13 +295,16 @@ func (v *Inspection) waitingText() string {
 	return fmt.Sprintf("rank %d: %s", v.late.Rank, verdict.LateText(v.late))
 }
 
-// unseenText says how long collectives waited for ranks that were not captured.
+// unseenText says how long collectives of a captured rank waited for ranks that were not captured.
 func (v *Inspection) unseenText() string {
 	var late trace.Time
-	for i := range v.workload.Collectives {
-		late += v.workload.Collectives[i].Late
+	w := v.workload
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Collective >= 0 && !w.Copies[op.Rank] {
+			late += w.Collectives[op.Collective].Late
+		}
 	}
-	late /= trace.Time(max(1, workload.Iterations(v.workload)))
+	late /= trace.Time(max(1, w.Captured*workload.Iterations(w)))
 	return fmt.Sprintf("at least %s an iteration for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late))
 }
 
