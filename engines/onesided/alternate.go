@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -46,7 +47,6 @@ func (a *alternate) barrier(s *plan.Stream) {
 	if a.barriers == len(a.b.barriers) {
 		a.b.barriers = append(a.b.barriers, a.t.pl.CommonFlag(a.b.ranks, nil, fmt.Sprintf("all ranks at barrier %d", a.barriers)))
 	}
-	a.t.issue(a.r, s, "barrier")
 	a.r.Barrier(s, a.b.barriers[a.barriers], len(a.b.ranks))
 	a.barriers++
 }
@@ -55,20 +55,25 @@ func (a *alternate) barrier(s *plan.Stream) {
 func (a *alternate) copy(s *plan.Stream, from int) {
 	_, comm := a.r.Split(a.p)
 	n, me := len(a.b.ranks), plan.Place(a.b.ranks, a.r.ID)
-	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.Coll.Bytes)/float64(n))
+	s.Launch(0, plan.CopyTo(comm, "copy", a.b.ranks[from], a.b.ranks[me], float64(a.p.Coll.Bytes)/float64(n)))
 }
 
-// GEMM computes a rank's shard of the rows.
+// issue has the host enqueue what is next: a shard's commands, or those before all shards.
+func (a *alternate) issue(s *plan.Stream, cost machine.Quantity, name string) {
+	if !a.t.pl.Graph {
+		a.r.IssueOne(s, cost.Or(a.t.pl.Machine.Launch.Host.Value), name)
+	}
+}
+
+// gemm computes a rank's shard of the rows.
 func (a *alternate) gemm(s *plan.Stream, shard int) {
 	compute, _ := a.r.Split(a.p)
-	a.t.issue(a.r, s, compute.Name)
 	a.r.WriteChunk(a.p, s, compute, shard, len(a.b.ranks), plan.Duration(a.t.pl.Machine.Launch.Gap.Value))
 }
 
 // sleep is a kernel of 100 cycles before the first GEMM on a stream, so that
 // the other stream's, which is for another rank, goes first.
 func (a *alternate) sleep(s *plan.Stream) {
-	a.t.issue(a.r, s, "sleep")
 	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), program.LaunchGap, "sleep")
 }
 
@@ -80,6 +85,8 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 	a := t.alternate(r, p, s)
 	me, n := plan.Place(a.b.ranks, r.ID), len(a.b.ranks)
 	s.Delay(r.Start(p, s), program.LaunchGap, "")
+	launch := &t.pl.Machine.Launch
+	a.issue(s, launch.Pipelined, "pipelined operator")
 	a.barrier(s)
 	if p.Direction == workload.CollectiveThenCompute {
 		bytes := float64(p.Coll.Bytes)
@@ -89,9 +96,11 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 		s.Launch(0, t.staging(comm, bytes))
 		a.barrier(s)
 		a.join(a.streams[1], s)
+		a.issue(s, launch.PipelinedShard, "own shard")
 		a.gemm(s, me)
 		for step := 1; step < n; step++ {
 			on := a.streams[step%2]
+			a.issue(on, launch.PipelinedShard, "shard")
 			a.copy(on, (me+step)%n)
 			a.gemm(on, (me+step)%n)
 		}
@@ -100,6 +109,7 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 		a.join(a.streams[1], s)
 		for step := 1; step < n; step++ {
 			on := a.streams[step%2]
+			a.issue(on, launch.PipelinedShard, "shard")
 			if step == 2 {
 				a.sleep(s)
 			}
@@ -108,6 +118,7 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 			a.copy(on, (me-step+n)%n)
 			a.barrier(on)
 		}
+		a.issue(s, launch.PipelinedShard, "own shard")
 		if n == 2 {
 			a.sleep(s)
 		}

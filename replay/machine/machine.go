@@ -101,6 +101,8 @@ type Launch struct {
 	Sync           Quantity // seconds that a host that waits for a kernel adds to Host until the next one starts: it notices the end, and its launch reaches an idle GPU
 	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
+	Pipelined      Quantity // host seconds of PyTorch's pipelined GEMM and collective (torch.ops.symm_mem), besides its shards
+	PipelinedShard Quantity // host seconds of each of its shards
 	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library
 	RaceKeeps      Quantity // n: one in n collectives that were dispatched before their GEMM are again at the next chunk
 	GatherRaces    Quantity // number of chunks of an all-gather with varying dispatch order

@@ -202,6 +202,8 @@ func Entries(m *machine.Machine) []Entry {
 		within("launch.sync", option("launch.sync", machine.Span, &n.Sync)),
 		one("launch.host_event", machine.Span, &n.HostEvent),
 		one("launch.host_collective", machine.Span, &n.HostCollective),
+		within("launch.pipelined", option("launch.pipelined", machine.Span, &n.Pipelined)),
+		within("launch.pipelined", option("launch.pipelined_shard", machine.Span, &n.PipelinedShard)),
 		within("launch.network_call", one("launch.network_call", machine.Span, &n.NetworkCall)),
 		within("launch.race_keeps", one("launch.race_keeps", machine.Count, &n.RaceKeeps)),
 		within("launch.gather_races", one("launch.gather_races", machine.Count, &n.GatherRaces)),
