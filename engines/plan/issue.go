@@ -14,32 +14,78 @@ import (
 // IssueCosts is the host time that a rank spends to issue each of its operations, by
 // position in Workload.Ranks: from the issue of the previous one, in the captured order of
 // issue, without the time in which the host waited for the device. If a run without
-// profiler is predicted, what the profiler adds to every recorded operator and call is
-// subtracted (rule H7). It is nil if the trace has no host calls.
+// profiler is predicted, what the profiler adds to every recorded operator and call, and to every
+// kernel of a launched graph, is subtracted (rule H7). It is nil if the trace has no host calls.
 func (pl *Planner) IssueCosts(rank int) []trace.Time {
 	if rank >= len(pl.Workload.Hosts) || len(pl.Workload.Hosts[rank].Order) == 0 {
 		return nil
 	}
 	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
 	pace := 1e9 * pl.hostPace(rank)
-	op, launch, call := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0)
+	op, launch, call, node := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0), pace*l.ProfiledNode.Or(0)
 	least := max(0, pace*l.Call.Or(0)-launch)
-	costs := make([]trace.Time, len(h.Issues))
-	for i, is := range h.Issues {
-		costs[i] = is.Work
-		if pl.Workload.Unprofiled && is.Work > 0 {
-			own := float64(is.Work) - op*float64(is.Operators) - launch*float64(is.Launches) - call*float64(is.Calls)
-			costs[i] = min(is.Work, trace.Time(max(own, least)))
+	costs, nodes := make([]trace.Time, len(h.Issues)), 0
+	for _, i := range h.Order {
+		is := h.Issues[i]
+		if costs[i] = is.Work; pl.Workload.Unprofiled && is.Work > 0 {
+			own := float64(is.Work) - op*float64(is.Operators) - launch*float64(is.Launches) - call*float64(is.Calls) - node*float64(nodes)
+			costs[i], nodes = min(is.Work, trace.Time(max(own, least))), 0
+		}
+		if pl.Workload.Ops[pl.Workload.Ranks[rank][i]].Graph {
+			nodes++
 		}
 	}
+	if pl.Workload.Unprofiled {
+		pl.undisturbed(rank, costs)
+	}
 	return costs
+}
+
+// undisturbed gives each issue of an iteration the lower median of its costs in all iterations that
+// issue the same as the last one: what disturbs a host in one of them only adds (rule H7).
+func (pl *Planner) undisturbed(rank int, costs []trace.Time) {
+	w, ids := pl.Workload, pl.Workload.Ranks[rank]
+	of, n := pl.iterations()
+	if n < 2 {
+		return
+	}
+	rounds := make([][]int32, n)
+	for _, i := range w.Hosts[rank].Order {
+		if k := of[ids[i]]; k >= 0 && int(k) < n {
+			rounds[k] = append(rounds[k], i)
+		}
+	}
+	last := rounds[n-1]
+	rounds = slices.DeleteFunc(rounds, func(round []int32) bool {
+		return !slices.EqualFunc(round, last, func(a, b int32) bool { return w.Ops[ids[a]].Name == w.Ops[ids[b]].Name })
+	})
+	for place := range last {
+		each := make([]trace.Time, 0, len(rounds))
+		for _, round := range rounds {
+			if round[place] != w.Hosts[rank].Order[0] || len(rounds) == 1 { // of the first issue nothing is known
+				each = append(each, costs[round[place]])
+			}
+		}
+		slices.Sort(each)
+		for _, round := range rounds {
+			costs[round[place]] = each[(len(each)-1)/2]
+		}
+	}
+}
+
+// iterations is workload.IterationsOf.
+func (pl *Planner) iterations() (of []int32, n int) {
+	if pl.iterationOf == nil {
+		pl.iterationOf, pl.rounds = workload.IterationsOf(pl.Workload)
+	}
+	return pl.iterationOf, pl.rounds
 }
 
 // HostPeriod is the host time that the slowest rank spends to issue one iteration, ns: the
 // median of those after the first, so that what the first one loads and allocates does not
 // count. It is 0 if the trace has no host calls or fewer than two iterations.
 func (pl *Planner) HostPeriod() trace.Time {
-	of, n := workload.IterationsOf(pl.Workload)
+	of, n := pl.iterations()
 	if n < 2 {
 		return 0
 	}
@@ -183,7 +229,7 @@ func (pl *Planner) notOneGraph() {
 // iteration, on average over iterations.
 func (r *Rank) syncsInside() int {
 	w, n := r.Planner.Workload, 0
-	of, rounds := workload.IterationsOf(w)
+	of, rounds := r.Planner.iterations()
 	for id, syncs := range r.syncsAfter() {
 		if next := int(id) + 1; next < len(w.Ops) && w.Ops[next].Rank == r.ID && of[next] == of[id] {
 			n += len(syncs)
@@ -318,7 +364,7 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	for _, r := range pl.ranks {
 		r.takeOrder(order[r.ID], own)
 	}
-	of, n := workload.IterationsOf(pl.Workload)
+	of, n := pl.iterations()
 	pl.once = n < 2
 	if pl.once || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
 		return

@@ -23,34 +23,36 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings  // of the strategy; those of a pair replace them while it is written
-	Workload  *workload.Workload
-	Machine   machine.Machine
-	Scenario  Scenario
-	Lookups   machine.Questions // measured times that the plan looked up in the profile
-	Program   *program.Program
-	Done      []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
-	ranks     []*Rank
-	Pairs     []Pair // pairs that the strategy serves
-	First     map[int32]int
-	Replaced  map[int32]bool         // ops of those pairs
-	Only      map[int]bool           // rows of Workload.Pairs that a strategy may serve; nil: all
-	groups    Memo[*int32, *group]   // by the first of the members
-	clusters  Memo[int, float64]     // clustered
-	factors   Memo[rowsKey, float64] // byRows
-	parts     Memo[partKey, *workload.Kernel]
-	gangs     Memo[gangKey, *Gang]
-	coRuns    map[coRunKey]Piece
-	kernels   map[trace.SpanID][]sharedKernel // of ranks with copies
-	times     Memo[timeKey, float64]
-	slowdowns Memo[slowdownKey, slowdown]
-	Never     []string // NeverRun
-	Notes     []string // Note
-	Memory    Memory   // against the captured schedule
-	Measured  bool     // kernels last their measured times and hold no slots
-	Ahead     bool     // hosts run ahead of the devices as in a loop (runAhead)
-	once      bool     // IssueAhead: there is one iteration
-	anchored  bool     // AtCapturedStarts
+	Settings    // of the strategy; those of a pair replace them while it is written
+	Workload    *workload.Workload
+	Machine     machine.Machine
+	Scenario    Scenario
+	Lookups     machine.Questions // measured times that the plan looked up in the profile
+	Program     *program.Program
+	Done        []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
+	iterationOf []int32        // by op (workload.IterationsOf), once asked for
+	rounds      int            // iterations, likewise
+	ranks       []*Rank
+	Pairs       []Pair // pairs that the strategy serves
+	First       map[int32]int
+	Replaced    map[int32]bool         // ops of those pairs
+	Only        map[int]bool           // rows of Workload.Pairs that a strategy may serve; nil: all
+	groups      Memo[*int32, *group]   // by the first of the members
+	clusters    Memo[int, float64]     // clustered
+	factors     Memo[rowsKey, float64] // byRows
+	parts       Memo[partKey, *workload.Kernel]
+	gangs       Memo[gangKey, *Gang]
+	coRuns      map[coRunKey]Piece
+	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
+	times       Memo[timeKey, float64]
+	slowdowns   Memo[slowdownKey, slowdown]
+	Never       []string // NeverRun
+	Notes       []string // Note
+	Memory      Memory   // against the captured schedule
+	Measured    bool     // kernels last their measured times and hold no slots
+	Ahead       bool     // hosts run ahead of the devices as in a loop (runAhead)
+	once        bool     // IssueAhead: there is one iteration
+	anchored    bool     // AtCapturedStarts
 
 	before          []program.Stream // of the rank written last
 	WriteRank       func(r *Rank)    // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
@@ -271,7 +273,7 @@ func FusedBuild(op *workload.Op) string {
 // OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy
 // serves: a benchmark's loop, which the host issues at the profile's pace (rules H1 and H2).
 func (pl *Planner) OnlyPairs() bool {
-	of, n := workload.IterationsOf(pl.Workload)
+	of, n := pl.iterations()
 	return len(pl.Pairs) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
 		return !pl.Replaced[op.ID] && (n == 0 || of[op.ID] >= 0)
 	})

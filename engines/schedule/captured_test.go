@@ -57,6 +57,14 @@ func TestCapturedWithoutProfiler(t *testing.T) {
 		}
 	}
 	w := profiledLoop(t, 200_000)
+	w.Hosts[0].Issues[2].Work += 3_000_000 // in one of two iterations
+	for i := range w.Ops {
+		w.Ops[i].Name = w.Ops[i%4].Name
+	}
+	if out := enginetest.Outcome(t, w, m, "captured", nil); out.Time < 692_000 || out.Time > 697_000 {
+		t.Errorf("with a disturbed host an iteration takes %d ns, want 692 to 697 µs", out.Time)
+	}
+	w = profiledLoop(t, 200_000)
 	w.Unprofiled = false
 	if out := enginetest.Outcome(t, w, m, "captured", nil); out.Time != 800_000 {
 		t.Errorf("under the profiler an iteration takes %d ns, captured 800 µs", out.Time)

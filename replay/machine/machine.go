@@ -98,6 +98,7 @@ type Launch struct {
 	ProfiledOp     Quantity // host seconds that a profiler with shapes adds to a recorded operator, on a host with the pace of Call
 	ProfiledLaunch Quantity // the same for a recorded call that enqueues a kernel, copy or fill
 	ProfiledCall   Quantity // the same for any other recorded runtime or driver call
+	ProfiledNode   Quantity // the same for a kernel of a captured graph, at its launch
 	Sync           Quantity // seconds that a host that waits for a kernel adds to Host until the next one starts: it notices the end, and its launch reaches an idle GPU
 	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective

@@ -199,6 +199,7 @@ func Entries(m *machine.Machine) []Entry {
 		within("launch.profiled_", option("launch.profiled_op", machine.Span, &n.ProfiledOp)),
 		within("launch.profiled_", option("launch.profiled_launch", machine.Span, &n.ProfiledLaunch)),
 		within("launch.profiled_", option("launch.profiled_call", machine.Span, &n.ProfiledCall)),
+		within("launch.profiled_", option("launch.profiled_node", machine.Span, &n.ProfiledNode)),
 		within("launch.sync", option("launch.sync", machine.Span, &n.Sync)),
 		one("launch.host_event", machine.Span, &n.HostEvent),
 		one("launch.host_collective", machine.Span, &n.HostCollective),
