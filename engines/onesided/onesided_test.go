@@ -448,3 +448,14 @@ func TestLargeStayTheLibrarys(t *testing.T) {
 		}
 	}
 }
+
+// The loop over shards of PyTorch's pipelined operators holds a device back that is faster (rule O10).
+func TestPipelinedOperatorsTakeTheHost(t *testing.T) {
+	s := plantest.Gathered
+	w, m := s.Build(t), plantest.H200(t, s.Ranks)
+	m.Launch.Pipelined.Value, m.Launch.PipelinedShard.Value = 20e-3, 10e-3
+	got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "pull", "gemm": "chunks"})
+	if host := trace.Time(20_000_000 + 10_000_000*s.Ranks); got.Time < host || got.Time > host+host/50 {
+		t.Errorf("an iteration takes %d ns where the host takes %d", got.Time, host)
+	}
+}

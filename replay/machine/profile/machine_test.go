@@ -190,7 +190,7 @@ func TestAssumptions(t *testing.T) {
 	}
 	want := []string{
 		"network.pair", "network.latency", "network.hop", "network.message",
-		"engines.count", "launch.event", "launch.network_call",
+		"engines.count", "launch.event", "launch.profiled_node", "launch.network_call",
 		"library.all_gather.grain", "library.all_gather.beside_tiles", "library.all_gather.beside_latency",
 		"library.reduce_scatter.grain", "library.all_to_all.grain",
 	}
