@@ -46,6 +46,15 @@ SIZES = {
             "prefill4096_h8192": (4096, 512, 8192, 28672, 64, 2),
         },
     },
+    "other": {
+        "ddp": {"h3072": (3072, 8192, 24, 6, 2, 2048)},
+        "fsdp": {"h5120": (5120, 13824, 40, 4, 1, 4096)},
+        "tp": {"s6144": (6144, 5120, 13824, 40, 3), "s2048": (2048, 6144, 16384, 48, 3)},
+        "moe": {"t16384": (2048, 5632, 4, 16384)},
+        "dlrm": {"d192": (40, 192, 20, 32768)},
+        "decode": {"b4": (4, 5120, 13824, 12), "b64": (64, 5120, 13824, 12)},
+        "serving": {"decode96": (96, 1, 5120, 13824, 40, 3), "prefill8192": (8192, 1024, 5120, 13824, 40, 3)},
+    },
     "small": {
         "ddp": {"h512": (512, 1024, 8, 2, 1, 256)},
         "fsdp": {"h512": (512, 1024, 8, 2, 1, 256)},
@@ -418,7 +427,7 @@ def decode(steps, tag, size):
     def question(captured, measured):
         if not captured["graph"] and measured["allreduce"] == "nccl":
             return "bulk", {"graph": True}
-        if captured == {"allreduce": "nccl", "graph": True}:
+        if captured == {"allreduce": "nccl", "graph": True} and measured["graph"]:
             return "onesided", {"impl": {"oneshot": "one_shot_all_reduce", "twoshot": "two_shot_all_reduce"}.get(measured["allreduce"])}
         return None
 
@@ -579,7 +588,7 @@ def parse(argv):
     parser.add_argument("--out", metavar="DIR", default="steps", help="where rows.jsonl and traces/ go (default: steps)")
     parser.add_argument("--machine", metavar="NAME", help="name of the machine in the rows, without the number of GPUs (default: from the GPU's name)")
     parser.add_argument("--only", metavar="NAMES", default=",".join(FRAMEWORKS), help=f"comma-separated, of {', '.join(FRAMEWORKS)}")
-    parser.add_argument("--sizes", choices=SIZES, default="default", help="small: a try-out")
+    parser.add_argument("--sizes", choices=SIZES, default="default", help="other: for four GPUs or more; small: a try-out")
     parser.add_argument("--again", metavar="FILE", help="rows of an earlier run: rows get its times, and those that differ by more than 5 %% are marked noisy")
     parser.add_argument("--prefix", default="s", help="of the ids of rows")
     parser.add_argument("--iterations", type=int, default=11, help="timed iterations (default: 11)")
