@@ -1,12 +1,14 @@
 package lift
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -70,4 +72,23 @@ func ofFile(t *testing.T, text string) *workload.Workload {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// A graph's first launch uploads it, which later ones do not.
+func TestFirstLaunchOfAGraph(t *testing.T) {
+	var events []string
+	for i, at := range []int{0, 1000, 1300} {
+		dur := 100
+		if i == 0 {
+			dur = 800
+		}
+		events = append(events, fmt.Sprintf(`{"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": %d, "dur": %d, "args": {"correlation": %d}}`, at, dur, i+1))
+		for k := range 2 {
+			events = append(events, fmt.Sprintf(`{"ph": "X", "cat": "kernel", "name": "k%d", "pid": 0, "tid": 7, "ts": %d, "dur": 40, "args": {"correlation": %d, "device": 0, "stream": 7}}`, k, at+dur+50*k, i+1))
+		}
+	}
+	h := ofFile(t, `{"traceEvents": [`+strings.Join(events, ",")+`]}`).Hosts[0]
+	if got := []trace.Time{h.Issues[2].Work, h.Issues[4].Work}; got[0] != 300_000 || got[1] != 300_000 {
+		t.Errorf("the host works %d ns for the second and third launch, want 300 µs each", got)
+	}
 }

@@ -43,10 +43,29 @@ func (r *Rank) Host(run *trace.Run) Recorder {
 		return cmp.Compare(r.Ops[a].Issued, r.Ops[b].Issued)
 	})
 	h.lanes = make([]trace.LaneID, len(h.Order))
+	type graph struct{ first, kernels int } // place of its first kernel in Order
+	var graphs []graph
+	took := map[int][]trace.Time{} // launches of graphs of so many kernels
+	call := func(n int) trace.Time { return run.Spans[r.Facts[h.Order[n]].Launch].Dur() }
 	for n, i := range h.Order {
-		h.lanes[n] = run.Spans[r.Facts[i].Launch].Lane
-		if n > 0 {
+		if h.lanes[n] = run.Spans[r.Facts[i].Launch].Lane; n > 0 {
 			h.Issues[i].Work = r.Ops[i].Issued - r.Ops[h.Order[n-1]].Issued
+		}
+		if r.Ops[i].Graph {
+			if n == 0 || h.Issues[i].Work > 0 {
+				graphs = append(graphs, graph{first: n})
+			}
+			graphs[len(graphs)-1].kernels++
+		}
+	}
+	for _, g := range graphs {
+		took[g.kernels] = append(took[g.kernels], call(g.first))
+	}
+	for _, g := range graphs { // what a graph's first launch uploads, later ones do not
+		slices.Sort(took[g.kernels])
+		if next := g.first + g.kernels; next < len(h.Order) {
+			is := &h.Issues[h.Order[next]]
+			is.Work -= min(is.Work, max(0, call(g.first)-took[g.kernels][(len(took[g.kernels])-1)/2]))
 		}
 	}
 	return h
