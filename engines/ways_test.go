@@ -149,6 +149,9 @@ func TestHow(t *testing.T) {
 		{"bulk:algorithm=direct", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "no such algorithm", "NCCL_ALGO"},
 		{"bulk:algorithm=tree:protocol=ll128", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "NCCL_ALGO=allreduce:tree|NCCL_PROTO=LL128", ""},
 		{"tilesync:policy=tile", plan.Target{Vendor: plan.NVIDIA}, plan.ThirdParty, "cuSync", ""},
+		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA}, plan.ByCode, "torch.cuda.CUDAGraph", "cudaGraphLaunch"},
+		{"captured:graph=on", plan.Target{Vendor: plan.AMD, Native: true}, plan.ByCode, "hipGraphLaunch(exec, stream)", "torch|cuda"},
+		{"multistream", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Native: true}, plan.ByFlag, "--overlap-grad-reduce", ""},
 		{"trigger", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.OwnKernel, "no GPU has", ""},
 	} {
 		sel, err := engines.ParseSelection(c.selection)

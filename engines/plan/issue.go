@@ -41,8 +41,9 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 	return costs
 }
 
-// undisturbed gives each issue of an iteration the lower median of its costs in all iterations that
-// issue the same as the last one: what disturbs a host in one of them only adds (rule H7).
+// undisturbed lowers the highest cost of each issue, over all iterations that issue the same as the
+// last one, to the second highest: what disturbs a host once only adds, and what happens again
+// stays (rule H7).
 func (pl *Planner) undisturbed(rank int, costs []trace.Time) {
 	w, ids := pl.Workload, pl.Workload.Ranks[rank]
 	of, n := pl.iterations()
@@ -60,15 +61,15 @@ func (pl *Planner) undisturbed(rank int, costs []trace.Time) {
 		return !slices.EqualFunc(round, last, func(a, b int32) bool { return w.Ops[ids[a]].Name == w.Ops[ids[b]].Name })
 	})
 	for place := range last {
-		each := make([]trace.Time, 0, len(rounds))
+		each := make([]*trace.Time, 0, n)
 		for _, round := range rounds {
-			if round[place] != w.Hosts[rank].Order[0] || len(rounds) == 1 { // of the first issue nothing is known
-				each = append(each, costs[round[place]])
+			if i := round[place]; i != w.Hosts[rank].Order[0] { // of the first issue nothing is known
+				each = append(each, &costs[i])
 			}
 		}
-		slices.Sort(each)
-		for _, round := range rounds {
-			costs[round[place]] = each[(len(each)-1)/2]
+		slices.SortFunc(each, func(a, b *trace.Time) int { return cmp.Compare(*b, *a) })
+		if len(each) > 1 {
+			*each[0] = *each[1]
 		}
 	}
 }
@@ -214,8 +215,11 @@ func (r *Rank) writeHost() {
 // firstIteration stands for the issue of the first iteration until writeHost knows how many it is.
 const firstIteration = -1
 
-// notOneGraph notes what keeps an iteration from being one captured graph: a host that waits for its device in it.
+// notOneGraph notes what keeps an iteration from being one captured graph: nothing that repeats, or a host that waits for its device in it.
 func (pl *Planner) notOneGraph() {
+	if _, n := pl.iterations(); n == 0 && WasMeasured(pl.Workload) {
+		pl.NeverRun("a captured graph pays where it is launched again, and nothing in the trace marks what repeats")
+	}
 	most := 0
 	for _, r := range pl.ranks {
 		most = max(most, r.syncsInside())

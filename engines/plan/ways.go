@@ -78,6 +78,7 @@ type Way struct {
 	With    string               `json:"-"`                 // settings with which it gives what is predicted: "impl=auto|pull gemm=chunks"; "": any
 	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
 	Vendor  string               `json:"-"`                 // of the GPUs; "": any
+	Native  bool                 `json:"-"`                 // for a program without PyTorch
 	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
 }
 
@@ -86,6 +87,7 @@ type Target struct {
 	Ops       []trace.CollectiveOp // collectives that it changes; none: between kernels
 	Vendor    string               // of the GPUs; "": not known
 	Serves    bool                 // it is a step of inference
+	Native    bool                 // nothing in the trace is PyTorch's
 	Framework string               // one of the libraries that own a schedule, if the trace names it
 	Channels  int                  // most channels of a captured collective
 }
@@ -141,6 +143,9 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		if own := func(w Way) bool { return w.Library == t.Framework }; t.Framework != "" && slices.ContainsFunc(found, own) {
 			found = slices.DeleteFunc(found, func(w Way) bool { return !own(w) })
 		}
+		found = slices.DeleteFunc(found, func(w Way) bool {
+			return w.Native != (t.Native && slices.ContainsFunc(found, func(w Way) bool { return w.Native }))
+		})
 		if len(found) == 0 {
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
 		}
@@ -374,6 +379,8 @@ var (
 		Costs: "shapes and addresses must not change between iterations",
 		Ways: []Way{
 			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
+			{Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12", Line: captureByStream("cuda")},
+			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Line: captureByStream("hip")},
 		},
 	}
 	CarrierParam = Param{
@@ -388,3 +395,12 @@ var (
 		},
 	}
 )
+
+// captureByStream captures what an iteration puts on a stream, and launches that instead, with a runtime's functions.
+func captureByStream(runtime string) string {
+	return strings.ReplaceAll(`RStreamBeginCapture(stream, RStreamCaptureModeThreadLocal);
+iteration(stream);
+RStreamEndCapture(stream, &graph);
+RGraphInstantiate(&exec, graph, 0);
+// each iteration: RGraphLaunch(exec, stream);`, "R", runtime)
+}

@@ -244,12 +244,18 @@ func TestHostWaitsForCollective(t *testing.T) {
 			}
 			w.Hosts = append(w.Hosts, h)
 		}
-		w.Unprofiled = true
+		w.Unprofiled, w.Steps = true, []workload.Step{{Name: "step#1"}}
 		for _, name := range []string{"captured", "bulk", "multistream"} {
 			if out := enginetest.Outcome(t, w, plantest.H200(t, 2), name, nil); out.Why != "" || out.Time < 500_000 {
 				t.Errorf("host waits for %s, %s: %d ns, %s", waitsFor, name, out.Time, out.Why)
 			}
 		}
+		w.Steps = nil
+		const never = "a captured graph pays where it is launched again, and nothing in the trace marks what repeats"
+		if out := enginetest.Outcome(t, w, plantest.H200(t, 2), "captured", enginetest.Settings("graph=on")); !slices.Contains(out.Changed.Never, never) {
+			t.Errorf("no step, in a graph: %q", out.Changed.Never)
+		}
+		w.Steps = []workload.Step{{Name: "step#1"}}
 		const ends = "a captured graph ends where the host waits for the device: 1 an iteration"
 		if out := enginetest.Outcome(t, w, plantest.H200(t, 2), "captured", enginetest.Settings("graph=on")); !slices.Equal(out.Changed.Never, []string{ends}) {
 			t.Errorf("host waits for %s, in a graph: %q", waitsFor, out.Changed.Never)

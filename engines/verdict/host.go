@@ -46,20 +46,24 @@ func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes
 		others = fmt.Sprintf(" and %.0f %% for ranks that were not captured, probably for their hosts", 100*v.UnseenWait)
 	}
 	if v.HostBound {
-		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(outcomes))
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(w, outcomes))
 	}
 }
 
 // launchedLess says what shortens a step that waits for its host, and by how much a graph is predicted to if that is not
 // likely enough to be recommended.
-func launchedLess(outcomes []Prediction) string {
+func launchedLess(w *workload.Workload, outcomes []Prediction) string {
+	fewer := "torch.compile or fewer, larger operators"
+	if isNative(w.Run) {
+		fewer = "fewer, larger kernels"
+	}
 	for _, o := range outcomes {
 		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
-			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; torch.compile or fewer, larger operators help too",
-				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), c.Why)
+			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; %s help too",
+				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), c.Why, fewer)
 		}
 	}
-	return "a captured graph (graph=on), torch.compile or fewer, larger operators do"
+	return "a captured graph (graph=on), " + fewer + " do"
 }
 
 // hostSpread is how many times longer one host takes to issue than another of the
