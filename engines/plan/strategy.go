@@ -138,6 +138,7 @@ type Param struct {
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
 	Ways     []Way                `json:"-"`                  // how to get another value than the default
 	Work     string               `json:"-"`                  // what is to be built where no way is known
+	Alone    bool                 `json:"-"`                  // its ways are the whole schedule: those of the strategy are not needed
 }
 
 // A NotApplicable error is the reason, in one line, why a strategy does not apply to a

@@ -87,6 +87,7 @@ type Target struct {
 	Ops       []trace.CollectiveOp // collectives that it changes; none: between kernels
 	Vendor    string               // of the GPUs; "": not known
 	Serves    bool                 // it is a step of inference
+	Forward   bool                 // its operators are recorded, and none is of a backward pass
 	Native    bool                 // nothing in the trace is PyTorch's
 	Framework string               // one of the libraries that own a schedule, if the trace names it
 	Channels  int                  // most channels of a captured collective
@@ -109,7 +110,12 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		own.Ops = []trace.CollectiveOp{part.On}
 		need(How(part, own))
 	}
-	if len(s.Strategy.Ways) > 0 || s.Strategy.Work != "" {
+	set := func(p Param) bool {
+		v := s.Values[p.Name]
+		return v != p.Default && v != "" && p.Matters(s.Values)
+	}
+	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Alone && set(p) })
+	if !alone && (len(s.Strategy.Ways) > 0 || s.Strategy.Work != "") {
 		need(t.choose(s, s.Strategy.Name, t.Ops, s.Strategy.Ways, s.Strategy.Work))
 	}
 	for _, p := range s.Strategy.Params {
@@ -120,8 +126,8 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 				continue // it changes nothing
 			}
 		}
-		if v := s.Values[p.Name]; v != p.Default && v != "" && p.Matters(s.Values) {
-			ways, e := t.choose(s, p.Name+"="+v, ops, p.Ways, p.Work)
+		if set(p) {
+			ways, e := t.choose(s, p.Name+"="+s.Values[p.Name], ops, p.Ways, p.Work)
 			for i := range ways {
 				ways[i].Costs = p.Costs
 			}
@@ -172,7 +178,7 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	if v.Int("channels") <= t.Channels {
 		more = -1
 	}
-	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || t.Serves && slices.Contains(training, w.Library)
+	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library)
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }

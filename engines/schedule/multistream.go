@@ -35,7 +35,7 @@ var Multistream = plan.Strategy{
 		keepParam,
 		{
 			Name: "interleave", Default: "0", Doc: "steps: independent chains of an iteration, as micro-batches, that alternate on the compute stream; a step of inference that is one chain is split into so many batches; 0: as captured",
-			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains",
+			Tune: []int{2}, Measured: []string{"0", "2"}, Costs: "smaller operations, and the activations of all chains", Alone: true,
 			Ways: []plan.Way{
 				{With: "interleave=2", Ops: experts, Effort: plan.ByFlag, Library: plan.SGLang, Version: "0.4.7", Line: "--enable-two-batch-overlap"},
 				{With: "interleave=2", Ops: experts, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.11", Line: "--enable-dbo", Note: "with data and expert parallelism, and DeepEP"},

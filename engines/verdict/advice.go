@@ -42,7 +42,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Native: isNative(w.Run), Serves: slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })}
+	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Native: isNative(w.Run), Forward: isForward(w.Run), Serves: slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
@@ -54,6 +54,18 @@ func isNative(run *trace.Run) bool {
 	return !slices.ContainsFunc(run.Names, func(name string) bool {
 		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
 	})
+}
+
+// isForward reports whether a trace has PyTorch's operators, and none of a backward pass.
+func isForward(run *trace.Run) bool {
+	operators := false
+	for _, name := range run.Names {
+		if strings.Contains(name, "Backward") || strings.HasPrefix(name, "autograd::") {
+			return false
+		}
+		operators = operators || strings.HasPrefix(name, "aten::")
+	}
+	return operators
 }
 
 // frameworkOf is the library that schedules collectives, by ranges that it marks; "" if none does.
