@@ -92,6 +92,9 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	tried := map[int][]int{}
 	for _, batch := range firstBatches {
 		for i := range sel {
+			if !s.whole(batch) {
+				continue
+			}
 			tried[batch] = append(tried[batch], i)
 		}
 	}
@@ -105,6 +108,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		}
 		found.Phases = s.phases()
 		tried = between(found.Phases)
+		maps.DeleteFunc(tried, func(batch int, _ []int) bool { return !s.whole(batch) })
 	}
 	bar.Finish()
 	if o.format == "json" {
@@ -115,7 +119,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		a.printThreshold(w, &found.Phases[i])
 	}
 	fmt.Fprintln(a.Out)
-	a.Say("times of other batches follow from laws: GEMMs by their rows, those of unknown size as the mean of such GEMMs, other kernels by their tokens, collectives by their bytes")
+	a.Say("times of other batches follow from laws: GEMMs by their rows, those of unknown size as GEMMs that take their time, other kernels by their tokens, collectives by their bytes")
 	return nil
 }
 
@@ -142,6 +146,14 @@ func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
 		}
 	}
 	return &known
+}
+
+// whole reports whether a batch, in eighths, has whole tokens, to an eighth of the captured ones.
+func (s *batchSearch) whole(batch int) bool {
+	return !slices.ContainsFunc(s.w.Steps, func(step workload.Step) bool {
+		tokens := step.Batch.Tokens * int64(batch)
+		return tokens > 0 && (tokens < eighths || tokens%eighths > 0 && step.Batch.Tokens < eighths)
+	})
 }
 
 // replay replays the captured schedule and some strategies with a batch, in eighths.
