@@ -37,7 +37,7 @@ var Strategy = plan.Strategy{
 		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
 	},
 	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
-		"puts of a SHMEM library between nodes), of several embeddings one over all tables, as FBGEMM's table-batched lookups; samples/capture/strategies.py has such a Triton kernel",
+		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
 	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
 	Plan:       planFused,
 }
@@ -61,6 +61,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		op := &pl.Workload.Ops[p.First[0]]
 		if p.Joins > 1 {
 			pl.NeverRun(plan.FusedBuild(op))
+			pl.Note("several embeddings: one kernel over all tables, as FBGEMM's table-batched lookups")
 		}
 		if p.Direction == workload.CollectiveThenCompute {
 			op = &pl.Workload.Ops[p.Second[0]]
