@@ -44,6 +44,9 @@ func TestMeasuredElsewhere(t *testing.T) {
 	if here, there := evidence("h100:1"), evidence("h200:1"); here.Poor != 0 || there.Poor != 1 || !strings.Contains(there.Why, "graph=on was run on NVIDIA H100, not on NVIDIA H200") {
 		t.Errorf("%+v, elsewhere %+v", here, there)
 	}
+	if amd := evidence("mi300x:1"); amd.Unproven != 2 {
+		t.Errorf("of another vendor, which ran no graph and cannot run the kernels: %+v", amd)
+	}
 }
 
 // A collective that stays as it was captured keeps its channels, though the profile's library takes fewer, and its time.

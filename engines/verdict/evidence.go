@@ -94,12 +94,18 @@ func (v *assessment) addCaveat(w weight, format string, args ...any) {
 	v.caveats = append(v.caveats, caveat{w, fmt.Sprintf(format, args...)})
 }
 
-// machine: a profile without benchmarks, or a GPU on which the strategy or a setting was not run.
+// machine: a profile without benchmarks, or a GPU on which the strategy or a setting was not run. Where no GPU
+// of its vendor ran it, nothing like it was measured.
 func (v *assessment) machine() {
 	what, on := plan.Elsewhere(v.out.Selection, v.m.GPU.Name)
+	vendor := plan.VendorOf(v.m.GPU.Name)
+	other := what != "" && !slices.ContainsFunc(on, func(gpu string) bool { return plan.VendorOf(gpu) == vendor })
+	if other {
+		v.addCaveat(unproven, "%s was run on %s, on no GPU of %s", what, strings.Join(on, " and "), cmp.Or(vendor, "this vendor"))
+	}
 	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()) {
 		v.addCaveat(poor, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
-	} else if what != "" {
+	} else if what != "" && !other {
 		v.addCaveat(poor, "%s was run on %s, not on %s", what, strings.Join(on, " and "), v.m.GPU.Name)
 	}
 }
@@ -377,7 +383,7 @@ func (v *assessment) parts() {
 		if share > mostGuessed {
 			level = poor
 		}
-		v.addCaveat(level, "for %.0f %% of the time kernels of unknown size are cut: by the mean of GEMMs of so many rows, or in proportion to them", 100*share)
+		v.addCaveat(level, "for %.0f %% of the time kernels of unknown size are cut: as GEMMs of so many rows that take their time, or in proportion to them", 100*share)
 	}
 }
 
