@@ -139,7 +139,7 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 	var tilings Memo[[3]int64, machine.Tiling]
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		if op.Shape.Kind != workload.GEMM || n > 1 && of[i] < 1 {
+		if op.Shape.Kind != workload.GEMM || op.Shape.Guessed != 0 || n > 1 && of[i] < 1 {
 			continue
 		}
 		all += Seconds(op.DurAlone())

@@ -130,6 +130,9 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		g.Time = trace.Time(float64(dur) / (float64(g.rounds-1)*together*g.Pipe + max(1, last*g.Pipe)))
 	}
 	n := float64(max(g.Tiles, g.WGs))
+	if rate := (op.Read + op.Write) / n * float64(g.WGs) / Seconds(max(1, g.Time)); g.Tiles > 0 && rate > pl.Machine.GPU.Memory.Value {
+		n = float64(g.WGs * CeilDiv(g.Tiles, g.WGs)) // its first round takes no more from the memory than all of it did
+	}
 	g.Read, g.Write = op.Read/n, op.Write/n
 	return g
 }

@@ -139,7 +139,7 @@ func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Ker
 	if kernel.Shape.M > 0 {
 		kernel.Shape.M = portion(kernel.Shape.M*int64(len(captured)), k, n)
 	}
-	if kernel.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && pl.byRows(op, float64(len(captured))/float64(n)) == 0 {
+	if kernel.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && (op.Shape.Kind == workload.GEMM || pl.byRows(op, float64(len(captured))/float64(n)) == 0) {
 		kernel.Tiling.WGs = max(1, portion(kernel.Tiling.WGs*len(captured), k, n))
 		kernel.Tiling.Tiles = kernel.Tiling.WGs
 	}
@@ -147,7 +147,7 @@ func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Ker
 		sh := kernel.Shape
 		t := pl.Machine.Tiling(sh.M, sh.N, sh.K)
 		kernel.Tiling.TileM, kernel.Tiling.TileN, kernel.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
-		if kernel.Tiling.Persistent {
+		if kernel.Tiling.WGs = t.Tiles; kernel.Tiling.Persistent {
 			kernel.Tiling.WGs = min(t.Tiles, op.Tiling.WGs)
 		}
 	}
@@ -164,50 +164,63 @@ func fixedGrid(op *workload.Op) bool {
 // that itself takes the given time alone. A GEMM follows the law of the library. The time
 // of others is in proportion to their rows but for what each launch costs once: the time
 // of a kernel that does nothing and, for lookups, the time in which only the last vectors
-// are read.
+// are read. Workgroups that have a compute unit each take as long however few they are.
 func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) trace.Time {
 	if op.Kind == trace.Copy {
 		return trace.Time(float64(alone)*share + 0.5)
 	}
-	if sh := op.Shape; sh.Kind == workload.GEMM {
-		from, to := pl.Machine.Tiling(sh.M, sh.N, sh.K), pl.Machine.Tiling(max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
-		if from.Seconds > 0 {
-			return trace.Time(float64(alone)*to.Seconds/from.Seconds + 0.5)
-		}
-	}
-	once := Seconds(alone)
 	if by := pl.byRows(op, share); by > 0 {
 		return trace.Time(float64(alone)*by + 0.5)
 	}
+	once := Seconds(alone)
 	once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
+	if op.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) {
+		each := func(wgs float64) float64 { return max(1, wgs/pl.Machine.GPU.CUs.Value) } // that a compute unit runs
+		share = each(float64(op.Tiling.WGs)*share) / each(float64(op.Tiling.WGs))
+	}
 	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
 }
 
-// byRows is the factor on the time of a matrix kernel of unknown size in a step of inference of known
-// tokens, or of decoding, with one row for each request, that has share times the rows: the mean of
-// GEMMs of so many rows that take its time, from four times as wide as deep to the opposite. Those of
-// few rows read all of their weights for any number of them (rule V24). It is 0 for other kernels.
+// byRows is the factor on the time of a GEMM that has share times the rows, by the law of the library; 0 for other
+// kernels. Where a side is only guessed (rule V26) it is the mean over sides a tenth around it, since a law of waves
+// jumps with them. For a kernel of unknown size that holds weights, in a step of inference of known tokens, or of
+// decoding, with one row for each request, it is that of the GEMM of so many rows, as wide as deep, that takes its time. Those of few rows read all of their weights for any number of them (rule V24).
 func (pl *Planner) byRows(op *workload.Op, share float64) float64 {
-	if op.Step < 0 || int(op.Step) >= len(pl.Workload.Steps) || op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape {
-		return 0
-	}
-	b := pl.Workload.Steps[op.Step].Batch
-	if b.Phase != workload.Decode && b.Tokens == 0 {
-		return 0
+	var b workload.Batch
+	if op.Step >= 0 && int(op.Step) < len(pl.Workload.Steps) {
+		b = pl.Workload.Steps[op.Step].Batch
 	}
 	return pl.factors.Of(rowsKey{op.Kernel, b.Tokens, share}, func() float64 {
-		if !kernel.HoldsWeights(op) {
-			return 0
-		}
-		rows, sum := max(1, b.Tokens), 0.0
-		for _, wide := range wideness {
-			law := func(rows int64, n int) machine.Tiling {
-				return pl.Machine.Preferred(rows, int64(float64(n)*wide)*sideStep, int64(float64(n)/wide)*sideStep)
+		sh, law := op.Shape, pl.Machine.Preferred
+		gemm := sh.Kind == workload.GEMM || sh.Kind == workload.GEMV
+		var sides [][2]int64 // N, K
+		switch {
+		case gemm && sh.Guessed == 0:
+			sides, law = [][2]int64{{sh.N, sh.K}}, pl.Machine.Tiling
+		case gemm:
+			for tenth := -1.0; tenth <= 1; tenth += 0.25 {
+				around := func(n int64, guessed bool) int64 {
+					if guessed {
+						return machine.Side * int64(float64(n)*(1+tenth/10)/machine.Side+0.5)
+					}
+					return n
+				}
+				sides = append(sides, [2]int64{max(1, around(sh.N, sh.Guessed == 'N')), max(1, around(sh.K, sh.Guessed == 'K'))})
 			}
-			n := 4 + sort.Search(mostSide, func(n int) bool { return law(rows, 4+n).Seconds >= Seconds(op.DurAlone()) })
-			sum += law(max(1, int64(float64(rows)*share)), n).Seconds / law(rows, n).Seconds
+		case op.Kind == trace.Compute && sh.Kind == workload.NoShape && (b.Phase == workload.Decode || b.Tokens > 0) && kernel.HoldsWeights(op):
+			sh.M = max(1, b.Tokens)
+			n := machine.Side * int64(1+sort.Search(machine.MostSides, func(n int) bool {
+				return law(sh.M, machine.Side*int64(n+1), machine.Side*int64(n+1)).Seconds >= Seconds(op.DurAlone())
+			}))
+			sides = [][2]int64{{n, n}}
 		}
-		return sum / float64(len(wideness))
+		sum := 0.0
+		for _, s := range sides {
+			if from := law(sh.M, s[0], s[1]).Seconds; from > 0 {
+				sum += law(max(1, int64(float64(sh.M)*share)), s[0], s[1]).Seconds / from
+			}
+		}
+		return sum / float64(max(1, len(sides)))
 	})
 }
 
@@ -217,14 +230,6 @@ type rowsKey struct {
 	tokens int64
 	share  float64
 }
-
-// The GEMMs that byRows tries: roots of width over depth, and sides in steps of sideStep.
-var wideness = []float64{0.5, 0.71, 1, 1.41, 2}
-
-const (
-	sideStep = 64
-	mostSide = 1024
-)
 
 // lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
 // in seconds: as long as the times of one vector differ. A thread reads one column, so
@@ -253,10 +258,16 @@ func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels
 	whole := c
 	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
 	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
+	runs := func() { // as many channels as the library takes for the size
+		c.Channels = min(lib.Runs(c.Op, max(1, pl.channelsOr(channels, captured[0]))), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
+	}
+	if channels == 0 && c.Channels > 0 {
+		runs()
+	}
 	from := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c))
 	c.Bytes, c.In, c.Out = whole.Bytes/int64(n), whole.In/int64(n), whole.Out/int64(n)
 	if channels > 0 || c.Channels > 0 {
-		c.Channels = min(lib.Runs(c.Op, max(1, pl.channelsOr(channels, captured[0]))), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
+		runs()
 	}
 	if to := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c)); from > 0 {
 		c.Alone = trace.Time(float64(c.Alone)*to/from + 0.5)

@@ -39,6 +39,63 @@ func TestShareTime(t *testing.T) {
 	}
 }
 
+// A GEMM of few rows takes as long with half of them, of many half as long; its halves have the tiles of the library. Workgroups
+// that have a compute unit each take as long however few they are, and more take as long until all units have one.
+func TestShareTimeOfSteps(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
+	gemm := func(rows int64, kind workload.ShapeKind, guessed byte) *workload.Op {
+		return &workload.Op{End: 100_000, Kind: trace.Compute, Kernel: &workload.Kernel{
+			Name: "nvjet", Shape: workload.Shape{Kind: kind, M: rows, N: 6144, K: 4096, ElemSize: 2, Guessed: guessed}, Tiling: workload.Tiling{TileM: 128, TileN: 96, Tiles: 128, WGs: 128},
+		}}
+	}
+	plain := func(wgs int) *workload.Op {
+		return &workload.Op{End: 100_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm", Tiling: workload.Tiling{WGs: wgs, Tiles: wgs}}}
+	}
+	for _, c := range []struct {
+		name        string
+		op          *workload.Op
+		of          int // parts
+		least, most trace.Time
+	}{
+		{"few rows", gemm(32, workload.GEMM, 0), 2, 98_000, 100_000},
+		{"8 rows", gemm(8, workload.GEMV, 0), 2, 98_000, 100_000},
+		{"many rows", gemm(16384, workload.GEMM, 0), 2, 49_000, 53_000},
+		{"many rows, guessed columns", gemm(16384, workload.GEMM, 'N'), 2, 49_000, 53_000},
+		{"128 workgroups", plain(128), 2, 100_000, 100_000},
+		{"264 workgroups", plain(264), 4, 50_000, 52_000},
+		{"1320 workgroups", plain(1320), 2, 50_000, 52_000},
+	} {
+		if got := pl.partOf([]*workload.Op{c.op}, 0, c.of).Alone; got < c.least || got > c.most {
+			t.Errorf("%s: %d ns, want %d to %d", c.name, got, c.least, c.most)
+		}
+	}
+	if half := pl.partOf([]*workload.Op{gemm(256, workload.GEMM, 0)}, 0, 2); half.Tiling.WGs != 128 || half.Shape.M != 128 {
+		t.Errorf("a half of 128 workgroups has %d, its tiles %d×%d", half.Tiling.WGs, half.Tiling.TileM, half.Tiling.TileN)
+	}
+}
+
+// A collective of the captured size takes its captured time, though the library would take fewer channels.
+func TestPartOfOne(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
+	pl.Workload.Ops = make([]workload.Op, 2)
+	c := workload.Collective{Op: trace.AllReduce, Bytes: 64 << 10, Channels: 32, Depart: 50_000, Members: []int32{0, 1}}
+	if got := pl.partOfCollective([]*workload.Collective{&c}, 1, 0); got.Alone != 50_000 {
+		t.Errorf("%d ns on %d channels", got.Alone, got.Channels)
+	}
+}
+
+// Persistent workgroups of which few have another tile take no more memory bandwidth in the first round than the kernel had.
+func TestRoundsOfMemory(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
+	s := workload.Shape{Kind: workload.GEMV, M: 1, N: 28672, K: 8192, ElemSize: 2}
+	op := &workload.Op{End: 113_000, Kind: trace.Compute, Kernel: &workload.Kernel{Shape: s, Tiling: workload.Tiling{TileM: 8, TileN: 128, Tiles: 224, WGs: 132, Persistent: true}, Footprint: program.Footprint{Threads: 384, Shared: 225_652}}}
+	op.Read, op.Write = s.Traffic()
+	g := pl.GridOf(op, op.Dur())
+	if rate := g.Read * float64(g.WGs) / Seconds(g.Time); rate > pl.Machine.GPU.Memory.Value {
+		t.Errorf("the first round reads %.2f TB/s", rate/1e12)
+	}
+}
+
 // A lookup that waits for single reads leaves a collective alone; one that saturates the
 // memory, and copies, do not.
 func TestDisturbs(t *testing.T) {

@@ -78,6 +78,12 @@ func (m Machine) Preferred(M, N, K int64) Tiling {
 	return mm.asMeasured(best, M, N, K)
 }
 
+// Sides of GEMMs that are found by their time: steps, and the most of them.
+const (
+	Side      = 64
+	MostSides = 1024
+)
+
 // asMeasured is a tiling with the recorded time of the same shape, if there is one
 // (rule G4).
 func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {

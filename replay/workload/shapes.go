@@ -1,6 +1,9 @@
 package workload
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A ShapeKind is the operator of a Shape.
 type ShapeKind uint8
@@ -31,6 +34,7 @@ type Shape struct {
 	ElemSize int   // bytes
 	DType    string
 	Evidence string // source of the sizes
+	Guessed  byte   // 'N' or 'K': the side with which the machine's law takes the captured time; 0: none
 	Like     string // convolution or attention that counts as a GEMM; else ""
 }
 
@@ -42,7 +46,7 @@ func (s Shape) Flops() float64 {
 	return 2 * float64(s.M) * float64(s.N) * float64(s.K)
 }
 
-// String is the shape as tables show it: "gemm 8192x4096x3584 bf16".
+// String is the shape as tables show it: "gemm 8192x4096x3584 bf16"; with ~ in front of a guessed side.
 func (s Shape) String() string {
 	switch s.Kind {
 	case NoShape:
@@ -53,7 +57,8 @@ func (s Shape) String() string {
 	if s.Groups > 1 {
 		return fmt.Sprintf("grouped %s %dx%dx%d %s, %d groups", s.Kind, s.M, s.N, s.K, s.DType, s.Groups)
 	}
-	return fmt.Sprintf("%s %dx%dx%d %s", s.Kind, s.M, s.N, s.K, s.DType)
+	about := map[byte]string{s.Guessed: "~"}
+	return strings.TrimSpace(fmt.Sprintf("%s %dx%s%dx%s%d %s", s.Kind, s.M, about['N'], s.N, about['K'], s.K, s.DType))
 }
 
 // Traffic is the minimum memory traffic of the shape, in bytes: every operand once
