@@ -74,6 +74,9 @@ func (a *app) inspect(o inspectOptions) error {
 	debug.FreeOSMemory() // temporary memory of lifting
 	debug.SetGCPercent(12)
 	on := input.KnownMachine(w)
+	if on != nil {
+		lift.OnMachine(w, on)
+	}
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)
 		if err != nil {

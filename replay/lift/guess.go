@@ -48,17 +48,16 @@ func (l *lifter) noteUnknownCommunication() {
 // GuessSizes gives every collective of unknown size the bytes that the library moves in
 // its captured time: the inverse of Library.Time, and no more than the links carry in it. Engines' own all-reduces
 // have what their kernels move.
-// If ranks are missing, a collective's time includes waits for them, and the size is an upper bound; the
-// shortest time of the same collective in any iteration has the least of them. It returns
+// If ranks are missing, a collective's time includes waits for them, and the size is an upper bound. It returns
 // what to tell the user, "" if every size is known. The workload is changed (rule V10).
 func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
-	shortest, sizeBehind, twins := shortestTransfers(w), pairs.SizesBehind(w), pairs.Twins(w)
-	ofTwins := map[int32]trace.Time{} // the shortest
+	twins := pairs.Twins(w)
+	shortest := map[int32]trace.Time{} // of twins
 	for i, twin := range twins {
-		if t, ok := ofTwins[twin]; twin > 0 && (!ok || shortest(i) < t) {
-			ofTwins[twin] = shortest(i)
+		if t, ok := shortest[twin]; twin > 0 && (!ok || w.Collectives[i].Transfer() < t) {
+			shortest[twin] = w.Collectives[i].Transfer()
 		}
 	}
 	for i := range w.Collectives {
@@ -67,18 +66,13 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 			continue
 		}
 		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
-		took := shortest(i)
+		took := c.Transfer()
 		if twins[i] > 0 {
-			took = ofTwins[twins[i]]
+			took = shortest[twins[i]]
 		}
 		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
 		if shots := names.ShotsOf(w.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
 			bytes = bytesIn(lib, c.Op, asRing(m, lib, len(c.Members), channels, shots, took), len(c.Members), channels)
-		}
-		if behind := sizeBehind(c); behind > 0 {
-			if least, most := lib.SizesOf(c.Op, float64(took)/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
-				bytes = behind
-			}
 		}
 		if bytes == 0 {
 			continue
@@ -93,6 +87,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		least, most = min(least, bytes), max(most, bytes)
 		n++
 	}
+	OnMachine(w, m)
 	if n == 0 {
 		return ""
 	}
@@ -119,44 +114,6 @@ func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, c
 		}
 	}
 	return low
-}
-
-// shortestTransfers returns the time of a collective's transfer: if ranks are missing, the
-// shortest of the same collective in all iterations. The collectives of each rank are in
-// the same order in every iteration, where all have the same number with the same operations.
-func shortestTransfers(w *workload.Workload) func(i int) trace.Time {
-	own := func(i int) trace.Time { return w.Collectives[i].Transfer() }
-	of, n := workload.IterationsOf(w)
-	if w.Captured == w.World || n < 2 {
-		return own
-	}
-	rows := make([][]int, n) // by iteration
-	at := make([]int, len(w.Collectives))
-	for i := range w.Collectives {
-		if k := of[w.Collectives[i].Members[0]]; k >= 0 && int(k) < n {
-			at[i] = len(rows[k])
-			rows[k] = append(rows[k], i)
-		}
-	}
-	for _, r := range rows {
-		same := func(i, j int) bool {
-			a, b := &w.Collectives[i], &w.Collectives[j]
-			return a.Op == b.Op && a.Group == b.Group && a.Channels == b.Channels && len(a.Members) == len(b.Members)
-		}
-		if !slices.EqualFunc(r, rows[0], same) {
-			return own
-		}
-	}
-	return func(i int) trace.Time {
-		least := own(i)
-		if of[w.Collectives[i].Members[0]] < 0 {
-			return least
-		}
-		for _, r := range rows {
-			least = min(least, own(r[at[i]]))
-		}
-		return least
-	}
 }
 
 // linksCarry is the largest size whose bytes the machine's links carry between the members
@@ -192,6 +149,6 @@ func counted(n int, one, many string) string {
 	return fmt.Sprint(n, " ", many)
 }
 
-// SizeSpread is the relative error of a collective's time within which its size is guessed:
+// SizeSpread is the relative error of a collective's time by the laws of machines:
 // laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
 const SizeSpread = 0.25

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/pairs"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
@@ -20,7 +22,7 @@ func (l *lifter) waitsForUnseen() {
 	twins := pairs.Twins(l.Workload)
 	for i := range l.Collectives {
 		c := &l.Collectives[i]
-		if (c.Bytes > 0 || twins[i] > 0) && c.Op != trace.SendRecv && !c.Engines && slices.ContainsFunc(c.Members, func(id int32) bool { return l.Copies[l.Ops[id].Rank] }) {
+		if (c.Bytes > 0 || twins[i] > 0) && c.Op != trace.SendRecv && !c.Engines && l.HasUnseen(c) {
 			order = append(order, int32(i))
 		}
 	}
@@ -31,7 +33,7 @@ func (l *lifter) waitsForUnseen() {
 	slices.SortStableFunc(order, func(a, b int32) int {
 		return cmp.Or(class(a, b), cmp.Compare(l.Collectives[b].Bytes, l.Collectives[a].Bytes))
 	})
-	alone := l.ranAlone(order)
+	alone := ranAlone(l.Workload, order)
 	waits := slices.Clone(alone)
 	least := trace.Infinity // of the class, with so many bytes or more
 	for from := 0; from < len(order); {
@@ -54,8 +56,37 @@ func (l *lifter) waitsForUnseen() {
 	}
 }
 
+// OnMachine finds what laws of a machine tell of a capture on it: waits for ranks that nobody captured (rule C27), and
+// the sizes of GEMMs in captured graphs (rule V26).
+func OnMachine(w *workload.Workload, m *machine.Machine) {
+	waitsOn(w, m)
+	pairs.Shapes(w, m)
+}
+
+// waitsOn is waitsForUnseen where the profile has times of its machine's collectives: beyond those, with SizeSpread, is
+// a wait too. The shortest collective of a size may have waited as all others did (rule C27).
+func waitsOn(w *workload.Workload, m *machine.Machine) {
+	if t := m.Library.AllReduce.Times; w.Captured == w.World || m.Nodes() > 1 || len(t.Rows) == 0 || t.Mark != machine.Sourced {
+		return
+	}
+	var rows []int32
+	for i := range w.Collectives {
+		if c := &w.Collectives[i]; c.Bytes > 0 && !c.Guessed && !c.Own && !c.Engines && !c.Part && c.Op != trace.SendRecv && w.HasUnseen(c) {
+			rows = append(rows, int32(i))
+		}
+	}
+	for k, alone := range ranAlone(w, rows) {
+		c := &w.Collectives[rows[k]]
+		law := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels) * (1 + SizeSpread)
+		if more := alone - trace.Time(law*1e9) - c.Late; law > 0 && more > 0 {
+			c.Serial = alone == w.Ops[c.Members[0]].Dur()
+			c.Late, c.Arrive, c.Shortest = c.Late+more, c.Arrive+more, max(1, c.Shortest-more)
+		}
+	}
+}
+
 // ranAlone is, by collective, the time in which nothing else ran on a member's rank, of the member with the least.
-func (l *lifter) ranAlone(collectives []int32) []trace.Time {
+func ranAlone(l *workload.Workload, collectives []int32) []trace.Time {
 	until := make([]trace.Time, len(l.Ops)) // by op: the latest end of its rank's ops in front of it
 	for _, ids := range l.Ranks {
 		latest := trace.Time(0)

@@ -288,6 +288,20 @@ func (w *Workload) Unseen() bool {
 	return slices.ContainsFunc(w.Collectives, func(c Collective) bool { return c.Late > 0 })
 }
 
+// HasUnseen reports whether a collective has members that nobody captured.
+func (w *Workload) HasUnseen(c *Collective) bool {
+	return slices.ContainsFunc(c.Members, func(id int32) bool { return w.Copies[w.Ops[id].Rank] })
+}
+
+// UnseenWaits calls emit for each wait of a captured rank's collective for ranks that nobody captured.
+func (w *Workload) UnseenWaits(emit func(op *Op, late trace.Time)) {
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Collective >= 0 && !w.Copies[op.Rank] && w.Collectives[op.Collective].Late > 0 {
+			emit(op, w.Collectives[op.Collective].Late)
+		}
+	}
+}
+
 // RanksOf are the ranks of a collective, ascending.
 func (w *Workload) RanksOf(c *Collective) []int {
 	ranks := make([]int, len(c.Members))

@@ -158,8 +158,12 @@ func Short(name string) string {
 // collective. The last one waits for them.
 const CopyEnginePart = "__amd_rocclr_"
 
-// Elements is the number of elements that a vectorized elementwise kernel covers.
+// Elements is the number of elements that one of PyTorch's elementwise kernels covers, to a workgroup: a vector a thread, or
+// as many elements a thread as its template says (aten/src/ATen/native/cuda/CUDALoops.cuh).
 func Elements(op *workload.Op) int64 {
+	if _, each, ok := strings.Cut(op.Name, "::elementwise_kernel<128, "); ok {
+		return vectorElements(op, op.Name[:len(op.Name)-len(each)])
+	}
 	return vectorElements(op, "vectorized_elementwise_kernel<")
 }
 

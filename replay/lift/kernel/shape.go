@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -120,15 +121,34 @@ func (r *Reader) SizeByName(op *workload.Op, tokens int64) {
 	if !ok || n*k == 0 {
 		return
 	}
+	r.Resize(op, workload.Shape{Kind: GEMMKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"})
+}
+
+// Resize gives an op whose size the trace does not show the sizes of a GEMM, and its tiles and traffic.
+func (r *Reader) Resize(op *workload.Op, s workload.Shape) {
 	r.own = *op.Kernel
 	op.Kernel = &r.own
-	op.Shape = workload.Shape{Kind: gemmKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"}
+	op.Shape = s
 	op.Read, op.Write = op.Shape.Traffic()
 	op.Tiling = r.tiling(op, r.run.Kernel(r.run.Spans[op.Span]), 1, false)
 	if r.kernels[r.own] == nil {
 		r.kernels[r.own] = new(r.own)
 	}
 	op.Kernel = r.kernels[r.own]
+}
+
+// Columns is the columns of a GEMM of so many rows by its tiles, to a tile: with fewer workgroups than fit, each has
+// one. It is 0 where they fit exactly, as those of a persistent kernel do, or share tiles along K.
+func (r *Reader) Columns(op *workload.Op, rows int64) int64 {
+	k, t := r.run.Kernel(r.run.Spans[op.Span]), op.Tiling
+	tile := r.name(op).tile
+	cluster := max(1, tile.along1st*tile.along2nd)
+	down := machine.CeilDiv(int(rows), max(1, t.TileM))
+	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
+	if t.TileM == 0 || t.WGs >= slots/cluster*cluster || t.WGs%down != 0 || NameHas(op.Name, "splitk", "streamk", "_sk") {
+		return 0
+	}
+	return int64(t.WGs / down * t.TileN)
 }
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
@@ -202,7 +222,7 @@ func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bo
 // completed is a shape given by the user, with its kind if that is not set.
 func completed(s workload.Shape) workload.Shape {
 	if s.Kind == workload.NoShape {
-		s.Kind = gemmKind(s.M, s.N)
+		s.Kind = GEMMKind(s.M, s.N)
 	}
 	if s.Evidence == "" {
 		s.Evidence = "given"
@@ -210,7 +230,8 @@ func completed(s workload.Shape) workload.Shape {
 	return s
 }
 
-func gemmKind(m, n int64) workload.ShapeKind {
+// GEMMKind tells GEMVs, of few rows or columns, from GEMMs.
+func GEMMKind(m, n int64) workload.ShapeKind {
 	if min(m, n) <= skinny {
 		return workload.GEMV
 	}
@@ -229,7 +250,7 @@ func shapeOf(o *trace.Operator) (s workload.Shape, batch int64) {
 		batch = s.Groups
 	case a >= 0 && b < len(o.Dims):
 		batch, s.M, s.N, s.K = gemmSizes(o.Dims[a], o.Dims[b], transposed)
-		s.Kind, s.M = gemmKind(batch*s.M, s.N), batch*s.M
+		s.Kind, s.M = GEMMKind(batch*s.M, s.N), batch*s.M
 		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
 		if batch > 1 {
 			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)

@@ -1,6 +1,8 @@
 package pairs
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -77,19 +79,40 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 	return trace.AllGather
 }
 
-// SizesByNorms gives an all-reduce whose size the trace does not show, and which a norm of known rows and
-// columns follows on its stream, the bytes that the norm reads, and returns their number (rule V10).
+// SizesByNorms gives an all-reduce whose size the trace does not show the bytes that a norm of known rows and columns
+// behind it reads, or a sum of known elements, as of the residual stream, which is in front of a norm once; and returns
+// their number (rule V10). PyTorch's elementwise kernels cover threads × vector elements a workgroup
+// (aten/src/ATen/native/cuda/CUDALoops.cuh); NCCL's kernels have the type of their elements in their names.
 func SizesByNorms(w *workload.Workload) (n int) {
-	var size func(*workload.Collective) int64
+	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Part }
+	if !slices.ContainsFunc(w.Collectives, unsized) {
+		return 0
+	}
+	f, residual := newFinder(w), map[*workload.Kernel]bool{}
+	for i := range w.Ops {
+		if norm := f.after(int32(i)); norm >= 0 {
+			if rows := kernel.NormRows(&w.Ops[norm]); rows > 0 && kernel.Elements(&w.Ops[i])%rows == 0 {
+				residual[w.Ops[i].Kernel] = true
+			}
+		}
+	}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if c.Bytes > 0 || c.Op != trace.AllReduce || c.Part {
+		if !unsized(*c) {
 			continue
 		}
-		if size == nil {
-			size = sizesBehind(w, kernel.NormElements)
+		bytes := int64(0)
+		for _, id := range c.Members {
+			f.walk(f.behind(id), &w.Ops[id], maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
+				elements := kernel.NormElements(behind)
+				if residual[behind.Kernel] {
+					elements = max(elements, kernel.Elements(behind))
+				}
+				bytes = max(bytes, elements*kernel.ElementSize(w.Ops[id].Name))
+				return r == ignored
+			})
 		}
-		if bytes := size(c); bytes > 0 {
+		if bytes > 0 {
 			c.Bytes, c.In, c.Out = bytes, bytes, bytes
 			c.Evidence += "; its size is that of the norm behind it"
 			n++
@@ -118,7 +141,7 @@ func Twins(w *workload.Workload) []int32 {
 			f = newFinder(w)
 		}
 		op := &w.Ops[c.Members[0]]
-		if next := f.after(op.ID); next >= 0 && kernel.NameHas(w.Ops[next].Name, "norm") {
+		if next := f.behind(op.ID); next >= 0 && kernel.NameHas(w.Ops[next].Name, "norm") {
 			k := role{c.Op, c.Group, op.Step, c.Channels, w.Ops[next].Kernel}
 			if numbers[k] == 0 {
 				numbers[k] = int32(len(numbers)) + 1
@@ -127,6 +150,15 @@ func Twins(w *workload.Workload) []int32 {
 		}
 	}
 	return twins
+}
+
+// behind is the op behind a collective on its stream or, where that is another collective or none, the first to wait
+// for it; or -1.
+func (f *finder) behind(id int32) int32 {
+	if next := f.after(id); next >= 0 && f.Ops[next].Kind != trace.Collective {
+		return next
+	}
+	return f.reader[id]
 }
 
 // Tokens gives the steps of inference whose range does not name the tokens of their batch the commonest
@@ -167,39 +199,5 @@ func Tokens(w *workload.Workload) {
 				}
 			}
 		}
-	}
-}
-
-// SizesBehind returns the bytes of an all-reduce whose size the trace does not show, by the grid
-// of the elementwise kernel that follows it on its stream, or waits for it; 0 if another kernel does.
-// PyTorch's kernels of that name cover threads × vector elements a workgroup
-// (aten/src/ATen/native/cuda/CUDALoops.cuh), so the size is rounded up to whole
-// workgroups. NCCL's kernels have the type of their elements in their names.
-func SizesBehind(w *workload.Workload) func(c *workload.Collective) int64 {
-	return sizesBehind(w, kernel.Elements)
-}
-
-// sizesBehind returns the bytes of a collective by the elements of the kernel that follows it on its stream; 0
-// where that shows none.
-func sizesBehind(w *workload.Workload, elements func(*workload.Op) int64) func(c *workload.Collective) int64 {
-	f := newFinder(w)
-	return func(c *workload.Collective) (bytes int64) {
-		for _, id := range c.Members {
-			op, found := &w.Ops[id], false
-			behind := f.after(id)
-			if behind < 0 { // on a stream of its own: the first to wait for it
-				behind = f.reader[id]
-			}
-			f.walk(behind, op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
-				if found = behind.Kind == trace.Compute; found {
-					bytes = elements(behind) * kernel.ElementSize(op.Name)
-				}
-				return r == ignored
-			})
-			if found {
-				break
-			}
-		}
-		return bytes
 	}
 }

@@ -299,11 +299,7 @@ func (v *Inspection) waitingText() string {
 func (v *Inspection) unseenText() string {
 	var late trace.Time
 	w := v.workload
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Collective >= 0 && !w.Copies[op.Rank] {
-			late += w.Collectives[op.Collective].Late
-		}
-	}
+	w.UnseenWaits(func(_ *workload.Op, wait trace.Time) { late += wait })
 	late /= trace.Time(max(1, w.Captured*workload.Iterations(w)))
 	return fmt.Sprintf("at least %s an iteration for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late))
 }
