@@ -56,6 +56,13 @@ func samplesOf(w *workload.Workload) []sample {
 			}
 		}
 	})
+	w.UnseenWaits(func(op *workload.Op, late trace.Time) { // which are transfer to the states
+		for i := range list {
+			if op.Start >= ran[i].End && op.Start < ran[i+1].End {
+				list[i][2] += float64(late) / float64(len(w.Run.Ranks))
+			}
+		}
+	})
 	return list
 }
 

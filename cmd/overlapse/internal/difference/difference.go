@@ -167,13 +167,40 @@ func Measured(r *input.Reader, path string) (Side, error) {
 		return Side{}, err
 	}
 	s := Side{Name: path, Time: run.End, run: run}
-	if w, err := r.Workload(run, path, lift.Options{}); err == nil {
+	w, err := r.Workload(run, path, lift.Options{})
+	if err == nil {
 		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), results.MeasuredStart(w)
 		s.samples = samplesOf(w)
 		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
 	}
 	s.items = append(overlap.Items(run, nil, s.steps), s.items...)
+	if w != nil {
+		if m := input.KnownMachine(w); m != nil {
+			lift.OnMachine(w, m)
+		}
+		s.tellUnseen(w)
+	}
 	return s, nil
+}
+
+// tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
+// of transfer.
+func (s *Side) tellUnseen(w *workload.Workload) {
+	move := func(group, prefix string, late trace.Time) {
+		for is, d := range map[overlap.Is]trace.Time{overlap.Transferring: -late, overlap.Waiting: late} {
+			name := prefix + is.String()
+			i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group && x.Name == name })
+			if i < 0 {
+				i = slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group })
+				s.items = slices.Insert(s.items, i, overlap.Item{Group: group, Name: name})
+			}
+			s.items[i].Time += d / trace.Time(max(1, s.steps))
+		}
+	}
+	w.UnseenWaits(func(op *workload.Op, late trace.Time) {
+		move(overlap.ByState, "", late/trace.Time(len(w.Run.Ranks)))
+		move(overlap.ByRank, fmt.Sprintf("rank %d ", w.Run.RankID(w.Rows[op.Rank])), late)
+	})
 }
 
 // Replayed is a strategy that ran on a workload.
