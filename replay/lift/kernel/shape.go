@@ -121,16 +121,16 @@ func (r *Reader) SizeByName(op *workload.Op, tokens int64) {
 	if !ok || n*k == 0 {
 		return
 	}
-	r.Resize(op, workload.Shape{Kind: GEMMKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"})
+	r.Resize(op, workload.Shape{Kind: GEMMKind(tokens, n), M: tokens, N: n, K: k, ElemSize: 1, DType: "f8", Evidence: "the kernel's name, and the tokens of the step"}, false)
 }
 
-// Resize gives an op whose size the trace does not show the sizes of a GEMM, and its tiles and traffic.
-func (r *Reader) Resize(op *workload.Op, s workload.Shape) {
+// Resize gives an op whose size the trace does not show the sizes of a GEMM, and its tiles and traffic. reset: as of Measure.
+func (r *Reader) Resize(op *workload.Op, s workload.Shape, reset bool) {
 	r.own = *op.Kernel
 	op.Kernel = &r.own
 	op.Shape = s
 	op.Read, op.Write = op.Shape.Traffic()
-	op.Tiling = r.tiling(op, r.run.Kernel(r.run.Spans[op.Span]), 1, false)
+	op.Tiling = r.tiling(op, r.run.Kernel(r.run.Spans[op.Span]), 1, reset)
 	if r.kernels[r.own] == nil {
 		r.kernels[r.own] = new(r.own)
 	}

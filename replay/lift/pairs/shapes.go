@@ -76,7 +76,8 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 			}))
 		}
 		for _, id := range alike[p] {
-			kernels.Resize(&w.Ops[id], s)
+			before := f.before(id)
+			kernels.Resize(&w.Ops[id], s, before >= 0 && f.role(&w.Ops[before]) == ignored)
 		}
 	}
 }
