@@ -29,6 +29,7 @@ func (d *reader) finish() *trace.Run {
 	d.link()
 	d.groupUses()
 	d.collectives()
+	d.deferred = deferred{} // the spans need memory in one piece
 	return d.Builder.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})
 }
 
