@@ -61,16 +61,43 @@ func (b *Builder) sort() {
 	for to, from := range order {
 		at[from] = SpanID(to)
 	}
-	sorted := make([]Span, len(order)) // following the cycles in place takes no memory, and five times as long
-	for to, from := range order {
-		s := r.Spans[from]
-		if s.Parent != None {
-			s.Parent = at[s.Parent]
+	r.gather(order)
+	for i := range r.Spans {
+		if p := &r.Spans[i].Parent; *p != None {
+			*p = at[*p]
 		}
-		sorted[to] = s
 	}
-	r.Spans, b.order = sorted, nil
+	b.order = nil
 	r.Move(at)
+}
+
+// gather moves span order[i] to i: the times first, then the rest, in half the memory of a copy.
+// Following the cycles of the order needs none and takes five times as long.
+func (r *Run) gather(order []SpanID) {
+	spans, times := r.Spans, make([][2]Time, len(order))
+	for to, from := range order {
+		times[to] = [2]Time{spans[from].Start, spans[from].End}
+	}
+	for i, t := range times {
+		spans[i].Start, spans[i].End = t[0], t[1]
+	}
+	times = nil
+	type others struct {
+		name   NameID
+		lane   LaneID
+		parent SpanID
+		attr   int32
+		kind   Kind
+	}
+	rest := make([]others, len(order))
+	for to, from := range order {
+		s := &spans[from]
+		rest[to] = others{s.Name, s.Lane, s.Parent, s.Attr, s.Kind}
+	}
+	for i, o := range rest {
+		s := &spans[i]
+		s.Name, s.Lane, s.Parent, s.Attr, s.Kind = o.name, o.lane, o.parent, o.attr, o.kind
+	}
 }
 
 // sortByStart sorts spans by start, stably, into another slice: into buckets of equal length of
