@@ -68,14 +68,14 @@ func (r *recorder) command(gpu int32, st *program.Stream, c *program.Command, wg
 		return r.copy(gpu, st, c, on, now)
 	}
 	k := c.Kernel
-	row := k.Attr
-	row.Stream = st.Queue
-	row.Priority = -int32(st.Priority)
+	row, setup := k.Attr, k.Setup
 	row.Origin = c.Origin
 	row.Op, row.Comm = trace.None, trace.None
-	if row.Grid == [3]int32{} {
-		row.Grid = [3]int32{int32(wgs), 1, 1}
+	setup.Stream, setup.Priority = st.Queue, -int32(st.Priority)
+	if setup.Grid == [3]int32{} {
+		setup.Grid = [3]int32{int32(wgs), 1, 1}
 	}
+	row.Setup = r.AddSetup(setup)
 	if k.Comm != nil {
 		comm := *k.Comm
 		if comm.Group = r.group; comm.Seq >= trace.None { // else the program says which kernels belong together

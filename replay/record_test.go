@@ -100,7 +100,7 @@ func TestRecordAttributes(t *testing.T) {
 	ar := &trace.Comm{Op: trace.AllReduce, In: 100, Group: 5, Seq: 99}
 	c := kernel("ar", 2, work(10), func(k *program.Kernel) {
 		k.Kind, k.Comm = trace.Collective, ar
-		k.Attr = trace.Kernel{Block: [3]int32{8, 1, 1}, Op: 12, Comm: 3}
+		k.Attr, k.Setup = trace.Kernel{Op: 12, Comm: 3}, trace.Setup{Block: [3]int32{8, 1, 1}}
 	})
 	c.Origin = 42
 	streams := func() []program.Stream {
@@ -117,8 +117,9 @@ func TestRecordAttributes(t *testing.T) {
 	if !r.Simulated || r.Name != "bulk" || len(r.Ranks) != 2 || r.Ranks[1].ID != 1 || r.Ranks[1].World != 2 || r.Ranks[0].Device.CUs != 1 {
 		t.Errorf("run %q of %+v", r.Name, r.Ranks)
 	}
-	wantKernel := trace.Kernel{
-		Grid: [3]int32{2, 1, 1}, Block: [3]int32{8, 1, 1}, Stream: 20, Priority: -2, Origin: 42, Op: trace.None, Launch: trace.None,
+	wantKernel := trace.Kernel{Setup: 1, Origin: 42, Op: trace.None, Launch: trace.None}
+	if diff := cmp.Diff([]trace.Setup{{Grid: [3]int32{2, 1, 1}, Block: [3]int32{8, 1, 1}, Stream: 20, Priority: -2}}, r.Setups); diff != "" {
+		t.Error(diff)
 	}
 	second := wantKernel
 	second.Comm = 1

@@ -1,25 +1,38 @@
 package trace
 
-// A Kernel has the attributes of one kernel launch.
+// A Kernel has the attributes of one kernel launch. There may be millions.
 type Kernel struct {
+	Correlation int64  // id in the file of the call that launched it; 0 if unknown
+	Launch      SpanID // the call that launched it, or None; set by Builder.Link
+	Comm        int32  // row of Run.Comms for a Collective, else None
+	Op          int32  // row of Run.Operators, else None
+	Origin      int32  // simulated: the workload op this kernel stands for, else None
+	Uses        int32  // number of a row of Run.Uses, from 1; 0: unknown
+	Setup       int32  // number of a row of Run.Setups, from 1; 0: the zero Setup
+}
+
+// A Setup is what launches of a kernel have in common.
+type Setup struct {
+	Stream      int64    // stream id in the file
 	Grid, Block [3]int32 // workgroups, and threads per workgroup, per axis; zero if unknown
 	Shared      int32    // bytes of LDS or shared memory per workgroup
 	Registers   int32    // 32-bit registers per thread
-	Correlation int64    // id in the file of the call that launched it; 0 if unknown
-	Stream      int64    // stream id in the file
-	Launch      SpanID   // the call that launched it, or None; set by Builder.Link
-	Comm        int32    // row of Run.Comms for a Collective, else None
-	Op          int32    // row of Run.Operators, else None
 	Priority    int32    // as in the programming model: lower is more urgent on CUDA and HIP
-	Origin      int32    // simulated: the workload op this kernel stands for, else None
-	Uses        int32    // number of a row of Run.Uses, from 1; 0: unknown
+}
+
+// Setup is a kernel's; the zero one of nil.
+func (r *Run) Setup(k *Kernel) (s Setup) {
+	if k != nil && k.Setup > 0 {
+		s = r.Setups[k.Setup-1]
+	}
+	return s
 }
 
 // WGs is the number of workgroups of the grid; 0 if unknown.
-func (k *Kernel) WGs() int { return int(k.Grid[0]) * int(k.Grid[1]) * int(k.Grid[2]) }
+func (s Setup) WGs() int { return int(s.Grid[0]) * int(s.Grid[1]) * int(s.Grid[2]) }
 
 // Threads is the number of threads per workgroup; 0 if unknown.
-func (k *Kernel) Threads() int { return int(k.Block[0]) * int(k.Block[1]) * int(k.Block[2]) }
+func (s Setup) Threads() int { return int(s.Block[0]) * int(s.Block[1]) * int(s.Block[2]) }
 
 // CollectiveOp names an operation of a collective library.
 type CollectiveOp uint8
@@ -166,7 +179,7 @@ type Wait struct {
 	Rank        int32 // row of Run.Ranks
 	Device      int32
 	Start, End  Time  // of the waiting call
-	Stream      int64 // waiting stream, as in Kernel.Stream; None if the host waits
+	Stream      int64 // waiting stream, as in Setup.Stream; None if the host waits
 	On          int64 // awaited stream; None for the whole device, or if unknown
 	Record      int64 // correlation of the call that recorded the event; 0 if there is none or it is unknown
 	Correlation int64 // of the waiting call; 0 if unknown

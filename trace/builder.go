@@ -21,8 +21,9 @@ type Builder struct {
 	lanes map[Lane]LaneID
 
 	groups map[string]int32
-	linked bool // Link was called
-	drops  bool // there are spans of kind dropped
+	setups map[Setup]int32 // their numbers
+	linked bool            // Link was called
+	drops  bool            // there are spans of kind dropped
 
 	order []SpanID // of all spans by start, or nil; see byStart
 
@@ -83,6 +84,7 @@ func (b *Builder) InternBytes(s []byte) NameID {
 
 func (b *Builder) init() {
 	if b.names == nil {
+		b.setups = map[Setup]int32{}
 		b.names = map[string]NameID{"": 0}
 		b.lanes = map[Lane]LaneID{}
 		b.groups = map[string]int32{}
@@ -133,6 +135,20 @@ func (b *Builder) Len() int { return len(b.Run.Spans) }
 func addRow[T any](b *Builder, table *[]T, row T) int32 {
 	*table = Append(b, *table, row)
 	return int32(len(*table) - 1)
+}
+
+// AddSetup returns the number of a setup, for Kernel.Setup.
+func (b *Builder) AddSetup(s Setup) int32 {
+	if s == (Setup{}) {
+		return 0
+	}
+	b.init()
+	n, ok := b.setups[s]
+	if !ok {
+		n = addRow(b, &b.Run.Setups, s) + 1
+		b.setups[s] = n
+	}
+	return n
 }
 
 // AddKernel and the other Add methods append a row to a side table and return its index.

@@ -3,10 +3,11 @@ package trace
 import "fmt"
 
 // A Captured is the launch of a kernel that was recorded while a graph was captured, when no kernel
-// ran. Its Kernel has what the call and its operator say: Grid, Block and Shared, Op, and for a
+// ran. It has what the call and its operator say: grid, block and shared memory, Op, and for a
 // collective Comm.
 type Captured struct {
 	Kernel
+	As    Setup
 	Name  NameID // of the kernel; 0 if the file does not name it
 	Rank  int32  // row of Run.Ranks
 	Graph int32  // number of the capture in the file

@@ -202,6 +202,7 @@ type Run struct {
 	Spans []Span // sorted by Start, then longest first, then Lane; parents precede their children
 
 	Kernels    []Kernel
+	Setups     []Setup // of kernels, each once
 	Comms      []Comm
 	Copies     []CopyAttr
 	Workgroups []WorkgroupAttr

@@ -103,11 +103,13 @@ func (v validator) call(id SpanID) bool {
 func (v validator) tables() error {
 	for i := range v.Kernels {
 		k := &v.Kernels[i]
-		if !row(k.Comm, len(v.Comms)) || !row(k.Op, len(v.Operators)) || k.Origin < None || !v.call(k.Launch) {
-			return fmt.Errorf("kernel %d: collective %d, operator %d, origin %d, launched by span %d", i, k.Comm, k.Op, k.Origin, k.Launch)
+		if !row(k.Comm, len(v.Comms)) || !row(k.Op, len(v.Operators)) || !row(k.Setup-1, len(v.Setups)) || k.Origin < None || !v.call(k.Launch) {
+			return fmt.Errorf("kernel %d: collective %d, operator %d, setup %d, origin %d, launched by span %d", i, k.Comm, k.Op, k.Setup, k.Origin, k.Launch)
 		}
-		if min(k.Grid[0], k.Grid[1], k.Grid[2], k.Block[0], k.Block[1], k.Block[2], k.Shared, k.Registers) < 0 {
-			return fmt.Errorf("kernel %d: grid %d of blocks %d with %d bytes of shared memory, %d registers", i, k.Grid, k.Block, k.Shared, k.Registers)
+	}
+	for i, s := range v.Setups {
+		if min(s.Grid[0], s.Grid[1], s.Grid[2], s.Block[0], s.Block[1], s.Block[2], s.Shared, s.Registers) < 0 {
+			return fmt.Errorf("setup %d: grid %d of blocks %d with %d bytes of shared memory, %d registers", i, s.Grid, s.Block, s.Shared, s.Registers)
 		}
 	}
 	for i := range v.Copies {

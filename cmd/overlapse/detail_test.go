@@ -74,8 +74,9 @@ func TestShownRuns(t *testing.T) {
 		for _, s := range run.Spans {
 			op := plan.OriginOf(run, s)
 			if k := run.Kernel(s); run.Name == "captured" && k != nil && op >= 0 {
-				if was := w.Run.Kernel(w.Run.Spans[w.Ops[op].Span]); k.Grid != was.Grid || k.Block != was.Block {
-					t.Errorf("%s has grid %v of %v, was captured with %v of %v", run.NameOf(s), k.Grid, k.Block, was.Grid, was.Block)
+				is, was := run.Setup(k), w.Run.Setup(w.Run.Kernel(w.Run.Spans[w.Ops[op].Span]))
+				if is.Grid != was.Grid || is.Block != was.Block {
+					t.Errorf("%s has grid %v of %v, was captured with %v of %v", run.NameOf(s), is.Grid, is.Block, was.Grid, was.Block)
 				}
 			}
 		}

@@ -86,7 +86,7 @@ type instanceClass struct {
 func kernelClass(w *workload.Workload, op *workload.Op) instanceClass {
 	c := instanceClass{name: op.Name, wgs: op.Tiling.WGs, shape: op.Shape, isCompute: true}
 	c.shape.Evidence = ""
-	if a := w.Run.Kernel(w.Run.Spans[op.Span]); a != nil && c.wgs == 0 {
+	if a := w.Run.Setup(w.Run.Kernel(w.Run.Spans[op.Span])); c.wgs == 0 {
 		c.wgs = int(a.Grid[0]) * int(max(1, a.Grid[1])) * int(max(1, a.Grid[2]))
 	}
 	return c

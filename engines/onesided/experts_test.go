@@ -159,7 +159,7 @@ func TestScatteredExperts(t *testing.T) {
 			blocks = 32
 		}
 		for _, s := range got.Result.Run.Spans {
-			if k := got.Result.Run.Kernel(s); k != nil && got.Result.Run.NameOf(s) == "reduce_scatter" && s.Kind.OnDevice() && k.WGs() != blocks {
+			if k := got.Result.Run.Setup(got.Result.Run.Kernel(s)); got.Result.Run.NameOf(s) == "reduce_scatter" && s.Kind.OnDevice() && k.WGs() != blocks {
 				t.Fatalf("%q: %d workgroups, want %d", set, k.WGs(), blocks)
 			}
 		}

@@ -78,7 +78,7 @@ func TestReducers(t *testing.T) {
 	var grids []int
 	for _, x := range run.Spans {
 		if k := run.Kernel(x); k != nil && run.RankOf(x) == 0 && run.NameOf(x) == "sum of 2 partial results" {
-			grids = append(grids, int(k.Grid[0]))
+			grids = append(grids, run.Setup(k).WGs())
 		}
 	}
 	if len(grids) != 2 || grids[0] != 2 || grids[1] <= 132 { // (2+1)·16 MiB in 50 µs is one TB/s: more than one compute unit's

@@ -164,7 +164,7 @@ func (s made) build(t *testing.T) *workload.Workload {
 				w.Flow = append(w.Flow, flow)
 			}
 			last[r] = op.ID
-			row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None, Stream: op.Queue})
+			row := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Stream: op.Queue}), Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None})
 			if op.Collective >= 0 {
 				peer, c := int32(-1), &w.Collectives[op.Collective]
 				if _, err := fmt.Sscanf(op.Name, "SendRecv peer %d", &peer); err != nil {

@@ -118,7 +118,7 @@ func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
 	c := p.Coll
 	span := pl.Workload.Run.Spans[op.Span]
 	if a := pl.Workload.Run.Kernel(span); a != nil {
-		k.Attr = *a
+		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
 	}
 	comm := trace.Comm{Op: c.Op, Group: c.Group, Seq: c.Seq, Peer: trace.None}
 	if m := pl.Workload.Run.Comm(span); m != nil {
@@ -221,7 +221,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 		},
 	}
 	pl.Describe(k, op, p)
-	k.Attr.Grid = [3]int32{int32(p.Channels), 1, 1}
+	k.Setup.Grid = [3]int32{int32(p.Channels), 1, 1}
 	return k
 }
 

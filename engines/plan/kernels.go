@@ -15,7 +15,7 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Ker
 			Each: []program.Phase{{Op: program.Work, Time: took}},
 		}
 		if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
-			k.Attr = *a
+			k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
 		}
 		return k
 	})
@@ -231,7 +231,7 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 		Each: []program.Phase{{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write}},
 	}
 	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
-		k.Attr = *a
+		k.Attr, k.Setup = *a, pl.Workload.Run.Setup(a)
 	}
 	return k
 }

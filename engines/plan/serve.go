@@ -129,14 +129,14 @@ func (pl *Planner) CommKernel(
 ) *program.Kernel {
 	k := &program.Kernel{Name: name, Kind: trace.Collective, WGs: wgs, Footprint: f, Recipe: recipe}
 	pl.Describe(k, op, p)
-	k.Attr.Grid = [3]int32{int32(wgs), 1, 1}
+	k.Setup.Grid = [3]int32{int32(wgs), 1, 1}
 	return k
 }
 
 // FusedKernel is the kernel of a compute operation on a grid that does the work of a collective as well.
 func (pl *Planner) FusedKernel(op *workload.Op, g Grid, name string) *program.Kernel {
 	k := pl.KernelOf(op, g)
-	k.Name, k.Attr.Grid = name, [3]int32{int32(g.WGs), 1, 1}
+	k.Name, k.Setup.Grid = name, [3]int32{int32(g.WGs), 1, 1}
 	return k
 }
 

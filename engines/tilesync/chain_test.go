@@ -28,7 +28,7 @@ func TestChainsOfThree(t *testing.T) {
 				if runs[name]++; runs[name] == 1 {
 					starts[name] = s.Start
 				}
-				queues[got.Result.Run.Kernel(s).Stream] = true
+				queues[got.Result.Run.Setup(got.Result.Run.Kernel(s)).Stream] = true
 			}
 		}
 		if runs["qkv"] != 4 || runs["dot product"] != 4 || runs["projection"] != 4 || runs["wait kernel"] != 8 || len(queues) != 3 {

@@ -82,7 +82,7 @@ func launches(t *testing.T, path string) string {
 	}
 	var all []string
 	for _, s := range run.Spans {
-		if k := run.Kernel(s); s.Kind == trace.Compute && k != nil {
+		if k := run.Setup(run.Kernel(s)); s.Kind == trace.Compute {
 			all = append(all, fmt.Sprint(run.NameOf(s), k.Grid, k.Block, k.Registers, k.Shared))
 		}
 	}

@@ -37,7 +37,7 @@ type Stamped struct {
 func programs(run *trace.Run) int {
 	for _, s := range run.Spans {
 		if k := run.Kernel(s); s.Kind == trace.Compute && k != nil {
-			return k.WGs()
+			return run.Setup(k).WGs()
 		}
 	}
 	return 0

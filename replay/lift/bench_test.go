@@ -29,10 +29,7 @@ func layers(n int) *trace.Run {
 			return correlation
 		}
 		kernel := func(name string, kind trace.Kind, lane trace.LaneID, op, comm int32, dur trace.Time) {
-			row := b.AddKernel(trace.Kernel{
-				Grid: [3]int32{132, 1, 1}, Block: [3]int32{384, 1, 1}, Registers: 168, Shared: 213188,
-				Correlation: launch(), Op: op, Comm: comm, Origin: trace.None,
-			})
+			row := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Grid: [3]int32{132, 1, 1}, Block: [3]int32{384, 1, 1}, Registers: 168, Shared: 213188}), Correlation: launch(), Op: op, Comm: comm, Origin: trace.None})
 			b.Add(trace.Span{Start: at, End: at + dur, Name: b.Intern(name), Lane: lane, Parent: trace.None, Attr: row, Kind: kind})
 			at += dur + 1000
 		}

@@ -199,7 +199,7 @@ func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, co
 	c.In, c.Out = max(c.In, comm.In), max(c.Out, comm.Out)
 	c.Bytes = max(c.In, c.Out)
 	c.ElemSize = max(c.ElemSize, comm.ElemSize)
-	c.Channels = max(c.Channels, kernel.Workgroups(w.Run.Kernel(w.Run.Spans[op.Span])))
+	c.Channels = max(c.Channels, kernel.Workgroups(w.Run.Setup(w.Run.Kernel(w.Run.Spans[op.Span]))))
 }
 
 // check completes the evidence and splits matches that cannot be one collective.

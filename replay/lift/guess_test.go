@@ -31,13 +31,14 @@ func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *wor
 	rank := b.AddRank(trace.Rank{ID: id, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
 	lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
 	for i, name := range kernels {
-		k := trace.Kernel{Grid: [3]int32{304, 1, 1}, Block: [3]int32{256, 1, 1}, Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}
+		k, grid := trace.Kernel{Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}, int32(304)
 		s := trace.Span{Start: trace.Time(i) * length, End: trace.Time(i+1) * length, Name: b.Intern(name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
 		if names.Communicates(name) {
-			k.Grid[0] = 32
+			grid = 32
 			k.Comm = b.AddComm(trace.Comm{Op: names.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
 			s.Kind = trace.Collective
 		}
+		k.Setup = b.AddSetup(trace.Setup{Grid: [3]int32{grid, 1, 1}, Block: [3]int32{256, 1, 1}})
 		s.Attr = b.AddKernel(k)
 		b.Add(s)
 	}

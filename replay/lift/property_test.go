@@ -21,6 +21,7 @@ type spec struct {
 	lane   trace.Lane
 	parent int // index of another spec, or -1
 	kernel trace.Kernel
+	setup  trace.Setup
 	comm   *trace.Comm
 	copy   trace.CopyAttr
 	call   trace.Call
@@ -63,6 +64,7 @@ func (s *specs) build(order []int) *trace.Run {
 				if p.comm != nil {
 					p.kernel.Comm = b.AddComm(*p.comm)
 				}
+				p.kernel.Setup = b.AddSetup(p.setup)
 				p.span.Attr = b.AddKernel(p.kernel)
 			case trace.Copy:
 				p.span.Attr = b.AddCopy(p.copy)
@@ -149,10 +151,11 @@ func (s *specs) drawSpan(t *rapid.T, i int) spec {
 	name := rapid.SampledFrom([]string{"nvjet_sm90_tst_64x8_64x16", "gemm_64x64_x", "vectorized_elementwise_kernel", "emb_k", "k", "__amd_rocclr_x", "flash"})
 	p.name = fmt.Sprintf("%s_%d", name.Draw(t, "kernel"), i) // no two ops alike
 	p.copy = trace.CopyAttr{Bytes: rapid.Int64Range(-8, 8192).Draw(t, "bytes"), Correlation: correlation, Dir: trace.CopyDir(rapid.IntRange(0, 6).Draw(t, "dir")), Op: operator, Peer: trace.None}
-	p.kernel = trace.Kernel{
+	p.setup = trace.Setup{
 		Grid: [3]int32{int32(rapid.IntRange(-1, 200).Draw(t, "grid")), 1, 1}, Block: [3]int32{int32(rapid.IntRange(0, 512).Draw(t, "block")), 1, 1},
-		Shared: int32(rapid.IntRange(0, 200_000).Draw(t, "shared")), Correlation: correlation, Comm: trace.None, Op: operator,
+		Shared: int32(rapid.IntRange(0, 200_000).Draw(t, "shared")),
 	}
+	p.kernel = trace.Kernel{Correlation: correlation, Comm: trace.None, Op: operator}
 	if kind == trace.Collective && rapid.Bool().Draw(t, "known") {
 		p.comm = &trace.Comm{
 			Op:    trace.CollectiveOp(rapid.IntRange(0, 10).Draw(t, "operation")),

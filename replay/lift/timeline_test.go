@@ -169,13 +169,11 @@ func (d drawing) queue(b *trace.Builder, rank int32, queue int64, cells string) 
 			b.Add(s)
 			return
 		}
-		k := trace.Kernel{
-			Correlation: correlationOf(c), Stream: queue, Comm: trace.None, Op: op, Origin: trace.None,
-			Registers: p.regs, Shared: p.lds,
-		}
+		setup := trace.Setup{Stream: queue, Registers: p.regs, Shared: p.lds}
 		if p.grid > 0 {
-			k.Grid, k.Block = [3]int32{p.grid, 1, 1}, [3]int32{max(1, p.block), 1, 1}
+			setup.Grid, setup.Block = [3]int32{p.grid, 1, 1}, [3]int32{max(1, p.block), 1, 1}
 		}
+		k := trace.Kernel{Correlation: correlationOf(c), Comm: trace.None, Op: op, Origin: trace.None, Setup: b.AddSetup(setup)}
 		if p.comm != nil {
 			k.Comm = b.AddComm(*p.comm)
 		}

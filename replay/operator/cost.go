@@ -307,7 +307,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 }
 
 // block is a kernel's launch with the footprint of the file, or these defaults.
-func (b *bench) block(wgs, threads, registers, shared int) trace.Kernel {
+func (b *bench) block(wgs, threads, registers, shared int) trace.Setup {
 	k := b.f.Kernel
 	or := func(given, otherwise int) int {
 		if given > 0 {
@@ -318,14 +318,14 @@ func (b *bench) block(wgs, threads, registers, shared int) trace.Kernel {
 	return b.plain(wgs, or(k.Threads, threads), or(k.Registers, registers), or(at(k.Shared, b.gemms), shared))
 }
 
-func (b *bench) plain(wgs, threads, registers, shared int) trace.Kernel {
-	return trace.Kernel{
+func (b *bench) plain(wgs, threads, registers, shared int) trace.Setup {
+	return trace.Setup{
 		Grid: [3]int32{int32(min(wgs, math.MaxInt32)), 1, 1}, Block: [3]int32{int32(threads), 1, 1},
-		Registers: int32(registers), Shared: int32(shared), Comm: trace.None, Origin: trace.None,
+		Registers: int32(registers), Shared: int32(shared),
 	}
 }
 
 // residents is the number of workgroups of a kernel that fit on one CU, at least 1.
-func (b *bench) residents(k *trace.Kernel) int {
+func (b *bench) residents(k *trace.Setup) int {
 	return max(1, b.m.GPU.Residents(k.Threads(), int(k.Registers), int(k.Shared)))
 }

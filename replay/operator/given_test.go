@@ -37,7 +37,7 @@ func TestSplit(t *testing.T) {
 	var wgs []int
 	for _, s := range run.Spans {
 		if s.Kind == trace.Compute {
-			wgs = append(wgs, run.Kernel(s).WGs())
+			wgs = append(wgs, run.Setup(run.Kernel(s)).WGs())
 		}
 	}
 	if len(wgs) != 2 || wgs[0] != 2*48*2 || wgs[1] != 2*96 {
@@ -95,8 +95,8 @@ func TestLibraryGrids(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range run.Spans {
-			if s.Kind == trace.Compute && run.Kernel(s).WGs() != want {
-				t.Errorf("%s: %d workgroups, want %d", name, run.Kernel(s).WGs(), want)
+			if s.Kind == trace.Compute && run.Setup(run.Kernel(s)).WGs() != want {
+				t.Errorf("%s: %d workgroups, want %d", name, run.Setup(run.Kernel(s)).WGs(), want)
 			}
 		}
 	}

@@ -54,8 +54,8 @@ graph:
 		switch c := run.Comm(s); {
 		case c == nil:
 			gemms++
-			if d := run.Operator(k).Dims; d[0][0] != 4096 || d[1][1] != 3*2048/4 || k.WGs() != 4096/128*1536/128 {
-				t.Errorf("GEMM %v of %d workgroups", d, k.WGs())
+			if d := run.Operator(k).Dims; d[0][0] != 4096 || d[1][1] != 3*2048/4 || run.Setup(k).WGs() != 4096/128*1536/128 {
+				t.Errorf("GEMM %v of %d workgroups", d, run.Setup(k).WGs())
 			}
 		case c.Op == trace.AllReduce:
 			if g := run.Groups[c.Group]; len(g.Ranks) != 2 || g.Ranks[0] != 2 || g.Ranks[1] != 3 || c.Seq != int64(sums) || c.In != 4096*2048*2 {
@@ -137,7 +137,7 @@ graph:
 	for _, s := range run.Spans {
 		if k := run.Kernel(s); k != nil && run.RankOf(s) == 1 {
 			o := run.Operator(k)
-			kernels = append(kernels, fmt.Sprint(run.NameOf(s), " ", k.WGs(), " ", o.Name, o.Dims))
+			kernels = append(kernels, fmt.Sprint(run.NameOf(s), " ", run.Setup(k).WGs(), " ", o.Name, o.Dims))
 		}
 	}
 	want := []string{

@@ -16,7 +16,7 @@ type step struct {
 	name     string
 	kind     trace.Kind
 	seconds  float64
-	kernel   trace.Kernel
+	kernel   trace.Setup
 	operator trace.Operator // Compute: the sizes
 	row      int32          // of Run.Operators
 	comm     *trace.Comm    // Collective
@@ -244,16 +244,15 @@ func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 // attr is the attribute row of step k of an iteration; seq numbers the collectives of a group.
 func (b *bench) attr(t *trace.Builder, k int, groups map[string]int32, seq int64, iteration int32) int32 {
 	s := &b.steps[k]
+	a := trace.Kernel{Comm: trace.None, Op: s.row, Origin: trace.None, Setup: t.AddSetup(s.kernel)}
 	switch s.kind {
 	case trace.Copy: // the fill before a GEMM, by the same operator
 		return t.AddCopy(trace.CopyAttr{Peer: trace.None, Op: b.steps[k+1].row, Origin: trace.None, Dir: trace.Fill})
 	case trace.Collective:
 		c := *s.comm
 		c.Group, c.Seq = groups[s.group], seq
-		s.kernel.Comm = t.AddComm(c)
+		a.Comm = t.AddComm(c)
 	}
-	a := s.kernel
-	a.Op = s.row
 	if b.f.dataflow {
 		a.Uses = t.AddUses(b.accesses(k, iteration), 0)
 	}

@@ -176,7 +176,8 @@ type Kernel struct {
 	Prologue  func(wg int, buf []Phase) []Phase   // before a persistent workgroup's first tile; may be nil
 	Epilogue  func(wg int, buf []Phase) []Phase   // after its last tile; may be nil
 	Footprint Footprint
-	Attr      trace.Kernel       // grid, block and so on, copied to the simulated run
+	Attr      trace.Kernel // copied to the simulated run, as Setup is: grid, block and so on
+	Setup     trace.Setup
 	Comm      *trace.Comm        // the operation of a collective; else nil. Ranks' kernels belong together in order; a Seq below trace.None is a number that says so instead
 	Peer      func(tile int) int // destination rank of a tile's output, for display; may be nil
 	Cluster   int                // size of clusters if over 1: consecutive workgroups, starting at a multiple of it, are placed together in one group of CUs

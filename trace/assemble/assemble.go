@@ -202,14 +202,14 @@ type Dispatch struct {
 	Queue      int64
 	Name       trace.NameID
 	Start, End trace.Time
-	Kernel     trace.Kernel // without Comm, Op and Origin
-	Comm       *trace.Comm  // if the file states it: with Group, a row of the builder or trace.None; else nil
+	trace.Setup
+	Correlation int64
+	Comm        *trace.Comm // if the file states it: with Group, a row of the builder or trace.None; else nil
 }
 
 // AddKernel adds a kernel. It reports false if its times had to be repaired.
 func (s *Session) AddKernel(process int32, d *Dispatch) bool {
-	k := d.Kernel
-	k.Comm, k.Op, k.Origin = trace.None, trace.None, trace.None
+	k := trace.Kernel{Correlation: d.Correlation, Comm: trace.None, Op: trace.None, Origin: trace.None, Setup: s.Builder.AddSetup(d.Setup)}
 	span := trace.Span{Start: d.Start, End: d.End, Name: d.Name, Kind: trace.Compute, Attr: s.Builder.AddKernel(k)}
 	if d.Comm != nil || s.IsCollective(d.Name) {
 		span.Kind = trace.Collective

@@ -37,7 +37,7 @@ func records(t *rapid.T) []step {
 			name := s.Builder.Intern(fmt.Sprint("n", i))
 			switch what {
 			case "kernel":
-				s.AddKernel(p, &Dispatch{Agent: s.Agent(p, fmt.Sprint("GPU ", gpu)), Queue: int64(i % 2), Name: name, Start: start, End: start + 3, Kernel: trace.Kernel{Correlation: int64(i + 1)}})
+				s.AddKernel(p, &Dispatch{Agent: s.Agent(p, fmt.Sprint("GPU ", gpu)), Queue: int64(i % 2), Name: name, Start: start, End: start + 3, Correlation: int64(i + 1)})
 			case "copy":
 				s.AddCopy(p, &Copy{Name: name, From: s.Agent(p, fmt.Sprint("GPU ", gpu)), To: trace.None, Dir: trace.DeviceToHost, Start: start, End: start + 3, Correlation: int64(i + 1)})
 			default:

@@ -25,9 +25,9 @@ func NameGraphs(run *trace.Run, sources []*trace.Run) *trace.Run {
 	if len(launches) == 0 {
 		return run
 	}
-	n := naming{run: run, keys: map[string]int32{"": 0}, named: *run, found: map[string]match{}, operators: map[*trace.Run]int32{}}
+	n := naming{run: run, keys: map[string]int32{"": 0}, named: *run, found: map[string]match{}, operators: map[*trace.Run]int32{}, setups: map[trace.Setup]int32{}}
 	n.named.Kernels, n.named.Comms = slices.Clone(run.Kernels), slices.Clone(run.Comms)
-	n.named.Operators, n.named.Groups = slices.Clip(run.Operators), slices.Clip(run.Groups)
+	n.named.Operators, n.named.Groups, n.named.Setups = slices.Clip(run.Operators), slices.Clip(run.Groups), slices.Clip(run.Setups)
 	n.named.Ledger.Entries = slices.Clone(run.Ledger.Entries)
 	for _, s := range sources {
 		n.all = append(n.all, n.sourcesOf(s)...)
@@ -38,7 +38,7 @@ func NameGraphs(run *trace.Run, sources []*trace.Run) *trace.Run {
 		if m := n.match(l); m.source != nil {
 			for i, at := range m.at {
 				if at != trace.None {
-					n.take(l.kernels[i], m.source, &m.source.launches[at].Kernel)
+					n.take(l.kernels[i], m.source, &m.source.launches[at])
 					found++
 					from[m.source.run]++
 				}
@@ -140,6 +140,7 @@ type naming struct {
 	keys      map[string]int32     // numbers of names
 	found     map[string]match     // by rank, size and kernels
 	operators map[*trace.Run]int32 // by source: its first row in named.Operators
+	setups    map[trace.Setup]int32
 	named     trace.Run
 	took      struct{ operators, grids, sizes int } // numbers of kernels
 }
@@ -205,8 +206,7 @@ func (n *naming) match(l graphLaunch) match {
 	id := n.run.Ranks[l.row].ID
 	key := binary.AppendVarint(binary.AppendVarint(nil, int64(id)), int64(l.size))
 	for _, s := range l.kernels {
-		k := n.run.Kernel(n.run.Spans[s])
-		key = binary.AppendVarint(binary.AppendVarint(key, int64(n.run.Spans[s].Name)), int64(k.WGs()))
+		key = binary.AppendVarint(binary.AppendVarint(key, int64(n.run.Spans[s].Name)), int64(n.setupOf(s).WGs()))
 	}
 	if m, ok := n.found[string(key)]; ok {
 		return m
@@ -253,16 +253,16 @@ func (n *naming) align(l graphLaunch, s *source) (at []int32, count int) {
 		}
 		return at, len(at)
 	}
-	grids := !slices.ContainsFunc(s.launches, func(c trace.Captured) bool { return c.WGs() == 0 })
+	grids := !slices.ContainsFunc(s.launches, func(c trace.Captured) bool { return c.As.WGs() == 0 })
 	for _, id := range l.kernels {
-		grids = grids && n.run.Kernel(n.run.Spans[id]).WGs() > 0
+		grids = grids && n.setupOf(id).WGs() > 0
 	}
 	ours, theirs := make([]issued, len(l.kernels)), make([]issued, len(s.launches))
 	for i, id := range l.kernels {
-		ours[i].key = n.key(n.run.NameOf(n.run.Spans[id]), n.run.Kernel(n.run.Spans[id]), grids)
+		ours[i].key = n.key(n.run.NameOf(n.run.Spans[id]), n.setupOf(id), grids)
 	}
 	for i := range theirs {
-		theirs[i].key = n.key(s.run.Names[s.launches[i].Name], &s.launches[i].Kernel, grids)
+		theirs[i].key = n.key(s.run.Names[s.launches[i].Name], s.launches[i].As, grids)
 	}
 	for _, p := range align(ours, theirs) {
 		at[p[0]] = int32(p[1])
@@ -271,8 +271,12 @@ func (n *naming) align(l graphLaunch, s *source) (at []int32, count int) {
 	return at, count
 }
 
+func (n *naming) setupOf(kernel trace.SpanID) trace.Setup {
+	return n.run.Setup(n.run.Kernel(n.run.Spans[kernel]))
+}
+
 // key is a number for a kernel's name, and with its grid.
-func (n *naming) key(name string, k *trace.Kernel, grid bool) int32 {
+func (n *naming) key(name string, k trace.Setup, grid bool) int32 {
 	if grid {
 		name = fmt.Sprint(name, k.Grid)
 	}
@@ -301,7 +305,7 @@ func (n *naming) plausible(l graphLaunch, s *source) bool {
 }
 
 // take gives a kernel what it lacks of what the source has.
-func (n *naming) take(id trace.SpanID, s *source, from *trace.Kernel) {
+func (n *naming) take(id trace.SpanID, s *source, from *trace.Captured) {
 	span := n.run.Spans[id]
 	k := &n.named.Kernels[span.Attr]
 	if k.Op == trace.None && from.Op != trace.None {
@@ -317,9 +321,14 @@ func (n *naming) take(id trace.SpanID, s *source, from *trace.Kernel) {
 		k.Op = from.Op + first
 		n.took.operators++
 	}
-	if k.WGs() == 0 && from.WGs() > 0 {
+	if was := n.named.Setup(k); was.WGs() == 0 && from.As.WGs() > 0 {
 		n.took.grids++
-		k.Grid, k.Block, k.Shared = from.Grid, from.Block, max(k.Shared, from.Shared)
+		was.Grid, was.Block, was.Shared = from.As.Grid, from.As.Block, max(was.Shared, from.As.Shared)
+		if k.Setup = n.setups[was]; k.Setup == 0 {
+			n.named.Setups = append(n.named.Setups, was)
+			k.Setup = int32(len(n.named.Setups))
+			n.setups[was] = k.Setup
+		}
 	}
 	if span.Kind != trace.Collective {
 		return

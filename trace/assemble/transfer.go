@@ -134,7 +134,8 @@ func (t *transfer) sequences(run *trace.Run) []sequence {
 func (t *transfer) key(run *trace.Run, s trace.Span) int32 {
 	text := run.NameOf(s)
 	if k := run.Kernel(s); k != nil {
-		text = fmt.Sprint(text, k.Grid, k.Block)
+		s := run.Setup(k)
+		text = fmt.Sprint(text, s.Grid, s.Block)
 	}
 	if c := run.Comm(s); c != nil {
 		text = fmt.Sprint(text, c.Op, c.In, c.Out)

@@ -238,7 +238,7 @@ func (r *reader) addAll() {
 		const whole = 1 // all nodes are of one graph, of which the trace states every dependency
 		k := assemble.Dispatch{
 			Agent: agent, Queue: w.queue(), Name: r.Builder.Intern(w.name), Start: trace.Time(w.start) * 1000, End: trace.Time(min(w.start+w.took, uint64(mostMicros))) * 1000,
-			Kernel: trace.Kernel{Stream: w.queue(), Correlation: whole},
+			Correlation: whole, Setup: trace.Setup{Stream: w.queue()},
 		}
 		if w.kind != computation {
 			if w.group.Size > 0 || w.group.Name != "" {

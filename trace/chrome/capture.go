@@ -80,8 +80,7 @@ func (d *reader) captures(find func(deviceInfo) (param, bool), groups func(int32
 			k := trace.Captured{Rank: d.rankOf(id), Graph: graph, Size: size}
 			k.Kernel = trace.Kernel{Launch: id, Comm: trace.None, Op: d.shaped(info.issuer), Origin: trace.None}
 			if l := described[row]; l != nil {
-				k.Name = l.kernel
-				d.geometry(&k.Kernel, 0, l)
+				k.Name, k.As = l.kernel, d.geometry(trace.Setup{}, d.Builder.NameOf(s.Name), 0, l)
 			}
 			k.Launch = trace.None
 			if p, ok := find(info); ok {

@@ -189,7 +189,7 @@ func deviceEvents(run *trace.Run) (events []naiveEvent) {
 	for _, s := range run.Spans {
 		e := naiveEvent{Name: run.NameOf(s), Start: int64(s.Start) + run.Epoch, Dur: int64(s.Dur()), Grid: "[]", Op: "unknown"}
 		if k := run.Kernel(s); k != nil {
-			e.Stream, e.Grid = k.Stream, fmt.Sprint(k.Grid)
+			e.Stream, e.Grid = run.Setup(k).Stream, fmt.Sprint(run.Setup(k).Grid)
 		} else if c := run.Copy(s); c != nil {
 			e.Stream, e.Bytes = c.Stream, c.Bytes
 		} else {

@@ -84,7 +84,7 @@ func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	if d.IsCollective(s.Name) {
 		s.Kind = trace.Collective
 	}
-	s.Attr = d.Builder.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})
+	s.Attr = d.Builder.AddKernel(trace.Kernel{Setup: d.Builder.AddSetup(trace.Setup{Stream: t.stream}), Comm: trace.None, Op: trace.None, Origin: trace.None})
 	d.kernels = trace.Append(&d.Builder, d.kernels, info)
 }
 

@@ -80,8 +80,8 @@ func TestGraphNodes(t *testing.T) {
 		switch s.Kind {
 		case trace.Collective:
 			c, k := run.Comm(s), run.Kernel(s)
-			if c.Op != trace.AllReduce || c.In != 2048 || c.Group == trace.None || len(run.Groups[c.Group].Ranks) != 2 || k.Stream != 33 || run.Lanes[s.Lane].ID != 33 || k.Launch == trace.None {
-				t.Errorf("collective %+v on stream %d", *c, k.Stream)
+			if c.Op != trace.AllReduce || c.In != 2048 || c.Group == trace.None || len(run.Groups[c.Group].Ranks) != 2 || run.Setup(k).Stream != 33 || run.Lanes[s.Lane].ID != 33 || k.Launch == trace.None {
+				t.Errorf("collective %+v on stream %d", *c, run.Setup(k).Stream)
 			}
 		case trace.Copy:
 			if c := run.Copy(s); c.Dir != trace.PeerToPeer || c.Stream != 34 || run.Class(s) != trace.ClassCommunication {

@@ -24,7 +24,14 @@ func (d *reader) link() {
 		info, k := &d.kernels[row], &d.Builder.Run.Kernels[row]
 		d.setIssuer(info, k.Launch, k.Correlation, operators)
 		k.Op, k.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
-		d.geometry(k, info.pos, described[k.Launch])
+		call := ""
+		if k.Launch != trace.None {
+			call = d.Builder.NameOf(d.Builder.Span(k.Launch).Name)
+		}
+		was := d.Builder.Run.Setup(k)
+		if now := d.geometry(was, call, info.pos, described[k.Launch]); now != was {
+			k.Setup = d.Builder.AddSetup(now)
+		}
 	}
 	for row := range d.copies {
 		info, c := &d.copies[row], &d.Builder.Run.Copies[row]
@@ -95,11 +102,11 @@ func (d *reader) shaped(id trace.SpanID) int32 {
 	return trace.None
 }
 
-// geometry sets a kernel's grid and block. NVIDIA's are workgroups and threads. On AMD
+// geometry corrects a kernel's grid and block. NVIDIA's are workgroups and threads. On AMD
 // it depends on the call and on the profiler's version (see trace/FORMATS.md, Grid and
 // block): absent or zero, in work-items for the extended launch calls, or exchanged.
-// launch is the geometry of the launching call, or nil.
-func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
+// call is the name of the launching call, launch its geometry or nil.
+func (d *reader) geometry(k trace.Setup, call string, pos int64, launch *launchInfo) trace.Setup {
 	if k.WGs() == 0 || k.Threads() == 0 {
 		k.Grid, k.Block = [3]int32{}, [3]int32{}
 	}
@@ -113,14 +120,10 @@ func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 	}
 	if k.WGs() == 0 || k.Threads() == 0 {
 		k.Grid, k.Block = [3]int32{}, [3]int32{}
-		return
-	}
-	call := ""
-	if k.Launch != trace.None {
-		call = d.Builder.NameOf(d.Builder.Span(k.Launch).Name)
+		return k
 	}
 	if !d.header.amd && !strings.HasPrefix(call, "hip") {
-		return
+		return k
 	}
 	const mostThreads = 1024
 	inItems := call == "hipExtModuleLaunchKernel" || call == "hipHccModuleLaunchKernel"
@@ -130,12 +133,13 @@ func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 		d.note(trace.Repaired, "grid and block are swapped", pos)
 	}
 	if !inItems || k.Threads() > mostThreads {
-		return
+		return k
 	}
 	for i := range k.Grid {
 		k.Grid[i] = (k.Grid[i] + k.Block[i] - 1) / k.Block[i]
 	}
 	d.note(trace.Repaired, "grid in work-items: divided by the workgroup's size", pos)
+	return k
 }
 
 func (d *reader) nameOfCall(call int32) string {

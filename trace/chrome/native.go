@@ -179,15 +179,10 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			break
 		}
 		return kind, d.Builder.AddKernel(trace.Kernel{
-			Grid:        triple(a.grid),
-			Block:       triple(a.block),
-			Shared:      count(a.shared),
-			Registers:   count(a.registers),
+			Setup:       d.setup(a, number(a.stream)),
 			Correlation: number(a.correlation),
-			Stream:      number(a.stream),
 			Comm:        d.index(a.comm, len(head.Comms)),
 			Op:          d.index(a.op, len(head.Operators)),
-			Priority:    small(a.priority),
 			Origin:      either(a.origin),
 			Uses:        d.index(a.uses, len(head.Uses)) + 1,
 		})

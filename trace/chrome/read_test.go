@@ -59,7 +59,8 @@ func describeRow(run *trace.Run, s trace.Span) string {
 	op := int32(trace.None)
 	if k := run.Kernel(s); k != nil {
 		op = k.Op
-		fmt.Fprintf(&b, " grid %v block %v shared %d registers %d stream %d correlation %d", k.Grid, k.Block, k.Shared, k.Registers, k.Stream, k.Correlation)
+		s := run.Setup(k)
+		fmt.Fprintf(&b, " grid %v block %v shared %d registers %d stream %d correlation %d", s.Grid, s.Block, s.Shared, s.Registers, s.Stream, k.Correlation)
 	}
 	if c := run.Comm(s); c != nil {
 		fmt.Fprintf(&b, " comm %s seq %d in %d out %d %s", c.Op, c.Seq, c.In, c.Out, c.DType)

@@ -51,13 +51,8 @@ func triple(b []byte) (t [3]int32) {
 func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 	a := &e.args
 	k := trace.Kernel{
-		Grid:        triple(a.grid),
-		Block:       triple(a.block),
-		Shared:      count(a.shared),
-		Registers:   count(a.registers),
+		Setup:       d.setup(a, stream),
 		Correlation: number(a.correlation),
-		Stream:      stream,
-		Priority:    small(a.priority),
 		Comm:        trace.None,
 		Op:          trace.None,
 		Origin:      trace.None,
@@ -70,6 +65,13 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 	}
 	d.kernels = trace.Append(&d.Builder, d.kernels, info)
 	return d.Builder.AddKernel(k)
+}
+
+func (d *reader) setup(a *args, stream int64) int32 {
+	return d.Builder.AddSetup(trace.Setup{
+		Grid: triple(a.grid), Block: triple(a.block), Shared: count(a.shared), Registers: count(a.registers),
+		Priority: small(a.priority), Stream: stream,
+	})
 }
 
 // copy adds the side row of a copy or fill.

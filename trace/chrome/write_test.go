@@ -20,6 +20,7 @@ type row struct {
 	Lane      trace.Lane
 	Parent    string
 	Kernel    *trace.Kernel
+	Setup     trace.Setup
 	Comm      *trace.Comm
 	Group     *trace.Group
 	Copy      *trace.CopyAttr
@@ -41,7 +42,8 @@ func rowsOf(run *trace.Run) []row {
 		op := int32(trace.None)
 		if k := run.Kernel(s); k != nil {
 			c := *k
-			r.Kernel, op = &c, k.Op
+			r.Kernel, r.Setup, op = &c, run.Setup(k), k.Op
+			c.Setup = 0
 			if m := run.Comm(s); m != nil {
 				c := *m
 				r.Comm = &c
@@ -203,11 +205,13 @@ func anyRun(t *rapid.T) *trace.Run {
 			s.Attr = b.AddCall(trace.Call{Correlation: rapid.Int64().Draw(t, "correlation"), External: rapid.Int64().Draw(t, "external"), Op: maybe(operators)})
 		case s.Kind == trace.Compute || s.Kind == trace.Collective:
 			k := trace.Kernel{
-				Grid: [3]int32{small.Draw(t, "x"), 2, 3}, Block: [3]int32{4, 5, small.Draw(t, "z")},
-				Shared: any32.Draw(t, "shared") + 1, Registers: small.Draw(t, "registers"),
-				Correlation: rapid.Int64().Draw(t, "correlation"), Stream: rapid.Int64().Draw(t, "stream"),
-				Comm: trace.None, Op: maybe(operators), Priority: rapid.Int32Range(-5, 0).Draw(t, "priority"), Origin: any32.Draw(t, "origin"),
+				Correlation: rapid.Int64().Draw(t, "correlation"), Comm: trace.None, Op: maybe(operators), Origin: any32.Draw(t, "origin"),
 				Uses: maybe(int(uses)) + 1,
+				Setup: b.AddSetup(trace.Setup{
+					Grid: [3]int32{small.Draw(t, "x"), 2, 3}, Block: [3]int32{4, 5, small.Draw(t, "z")},
+					Shared: any32.Draw(t, "shared") + 1, Registers: small.Draw(t, "registers"),
+					Stream: rapid.Int64().Draw(t, "stream"), Priority: rapid.Int32Range(-5, 0).Draw(t, "priority"),
+				}),
 			}
 			if s.Kind == trace.Collective && rapid.Bool().Draw(t, "comm") {
 				if comms == 0 || rapid.Bool().Draw(t, "new comm") {

@@ -17,13 +17,14 @@ func (w *writer) call(s trace.Span, c *trace.Call) {
 }
 
 func (w *writer) kernel(k *trace.Kernel) {
-	w.field("stream", k.Stream)
+	s := w.run.Setup(k)
+	w.field("stream", s.Stream)
 	w.field("correlation", k.Correlation)
-	w.field("priority", int64(k.Priority))
-	w.field("registers per thread", int64(k.Registers))
-	w.field("shared memory", int64(k.Shared))
-	w.triple("grid", k.Grid)
-	w.triple("block", k.Block)
+	w.field("priority", int64(s.Priority))
+	w.field("registers per thread", int64(s.Registers))
+	w.field("shared memory", int64(s.Shared))
+	w.triple("grid", s.Grid)
+	w.triple("block", s.Block)
 	w.optional("op", k.Op)
 	w.optional("origin", k.Origin)
 	w.optional("uses", k.Uses-1)

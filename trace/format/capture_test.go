@@ -124,7 +124,7 @@ func TestCapturesBeside(t *testing.T) {
 				case name == "gemm" && op.Dims[0][0] != c.want, name == "norm" && op.Dims[0][0] != c.want:
 					t.Errorf("%s of batch %d, want %d", name, op.Dims[0][0], c.want)
 				}
-				if grid := k.WGs() > 0; grid != c.named {
+				if grid := run.Setup(k).WGs() > 0; grid != c.named {
 					t.Errorf("%s has a grid: %v", name, grid)
 				}
 				if s.Kind == trace.Collective {

@@ -242,7 +242,7 @@ func (l *lifter) addKernel(key kernelKey, k *kernel) {
 	id := l.b.Add(trace.Span{
 		Start: k.start, End: k.end, Name: l.b.Intern(name), Parent: trace.None, Kind: kind,
 		Lane: l.b.Lane(trace.Lane{Kind: trace.Queue, Rank: key.rank, Peer: trace.None}),
-		Attr: l.b.AddKernel(trace.Kernel{Grid: [3]int32{int32(len(k.blocks)), 1, 1}, Comm: comm, Op: trace.None, Origin: trace.None}),
+		Attr: l.b.AddKernel(trace.Kernel{Setup: l.b.AddSetup(trace.Setup{Grid: [3]int32{int32(len(k.blocks)), 1, 1}}), Comm: comm, Op: trace.None, Origin: trace.None}),
 	})
 	slices.SortFunc(k.order, func(a, b groupKey) int {
 		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.warp, b.warp), cmp.Compare(a.cu, b.cu))

@@ -28,7 +28,7 @@ func describe(run *trace.Run) string {
 		l := run.Lanes[s.Lane]
 		fmt.Fprintf(&b, "%d %s %d.%d %s %q %d-%d", run.Ranks[l.Rank].ID, l.Kind, l.ID, l.Sub, s.Kind, run.NameOf(s), s.Start, s.End)
 		if k := run.Kernel(s); k != nil {
-			fmt.Fprintf(&b, " of %d", k.WGs())
+			fmt.Fprintf(&b, " of %d", run.Setup(k).WGs())
 		}
 		if c := run.Comm(s); c != nil {
 			fmt.Fprintf(&b, " %s", c.Op)
@@ -161,8 +161,8 @@ func TestLiftCaptured(t *testing.T) {
 	if len(run.Spans) != 12352+1 || n[trace.Workgroup] != 32 || n[trace.Compute] != 1 || n[trace.Marker] != 0 {
 		t.Errorf("%d spans: %v", len(run.Spans), n)
 	}
-	if run.End != read.End/1000 || run.Kernels[0].WGs() != 4 {
-		t.Errorf("%d ns, %d workgroups", run.End, run.Kernels[0].WGs())
+	if run.End != read.End/1000 || run.Setups[0].WGs() != 4 {
+		t.Errorf("%d ns, %d workgroups", run.End, run.Setups[0].WGs())
 	}
 }
 

@@ -258,8 +258,12 @@ func (m *merger) addTables(r *trace.Run, groups []int32, lags []int64) (rows []i
 	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
 	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
 	uses := m.addUses(r)
+	setups := make([]int32, len(r.Setups)+1)
+	for i, s := range r.Setups {
+		setups[i+1] = m.b.AddSetup(s)
+	}
 	for _, k := range r.Kernels {
-		k.Uses = shiftUses(k.Uses, uses)
+		k.Uses, k.Setup = shiftUses(k.Uses, uses), setups[k.Setup]
 		k.Comm, k.Op = shiftRow(k.Comm, comms), shiftRow(k.Op, operators)
 		t.Kernels = append(t.Kernels, k)
 	}

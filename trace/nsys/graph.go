@@ -27,7 +27,7 @@ func (d *reader) wholeGraphs() {
 			"recorded as "+trace.WholeGraph+" each, without its kernels and collectives "+nodeFlag, "row", r.Number)
 		d.AddKernel(process, &assemble.Dispatch{
 			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.Builder.Intern(fmt.Sprint("CUDA graph ", r.Int(6))), Start: start, End: end,
-			Kernel: trace.Kernel{Stream: r.Int(4), Correlation: r.Int(5)},
+			Correlation: r.Int(5), Setup: trace.Setup{Stream: r.Int(4)},
 		})
 	})
 	if len(d.graphs) == 0 {

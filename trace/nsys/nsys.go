@@ -127,15 +127,13 @@ func (d *reader) kernels() {
 		d.node(process, r.Int(17))
 		k := assemble.Dispatch{
 			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.texts.Name(r.Int(6)), Start: start, End: end,
-			Kernel: trace.Kernel{
-				Stream: r.Int(4), Correlation: r.Int(5), Registers: assemble.Narrow(r.Int(8)), Shared: assemble.Narrow(r.Int(9) + r.Int(10)),
-			},
+			Correlation: r.Int(5), Setup: trace.Setup{Stream: r.Int(4), Registers: assemble.Narrow(r.Int(8)), Shared: assemble.Narrow(r.Int(9) + r.Int(10))},
 		}
 		if r.Null(6) {
 			k.Name = d.texts.Name(r.Int(7))
 		}
-		for i := range k.Kernel.Grid {
-			k.Kernel.Grid[i], k.Kernel.Block[i] = assemble.Narrow(r.Int(11+i)), assemble.Narrow(r.Int(14+i))
+		for i := range k.Grid {
+			k.Grid[i], k.Block[i] = assemble.Narrow(r.Int(11+i)), assemble.Narrow(r.Int(14+i))
 		}
 		d.AddKernel(process, &k)
 	})

@@ -135,7 +135,8 @@ func TestReadDB(t *testing.T) {
 		l := run.Lanes[s.Lane]
 		fmt.Fprintf(&b, "%d/%d %s %d %s %q %d-%d", run.Ranks[l.Rank].ID, l.Device, l.Kind, l.ID, s.Kind, run.NameOf(s), s.Start, s.End)
 		if k := run.Kernel(s); k != nil {
-			fmt.Fprintf(&b, " grid %v block %v shared %d registers %d", k.Grid, k.Block, k.Shared, k.Registers)
+			u := run.Setup(k)
+			fmt.Fprintf(&b, " grid %v block %v shared %d registers %d", u.Grid, u.Block, u.Shared, u.Registers)
 		}
 		if c := run.Comm(s); c != nil {
 			fmt.Fprintf(&b, " %s", c.Op)

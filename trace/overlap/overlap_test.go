@@ -181,7 +181,8 @@ func TestWaitedFor(t *testing.T) {
 	}
 	for i := range run.Spans {
 		if k := run.Kernel(run.Spans[i]); k != nil && run.RankOf(run.Spans[i]) == 2 {
-			k.Grid = [3]int32{2, 1, 1}
+			run.Setups = []trace.Setup{{Grid: [3]int32{2, 1, 1}}}
+			k.Setup = 1
 		}
 	}
 	if late := Collect(run).WaitedFor(each, 9*column); late == nil || late.Cause != LateWork || late.Other != 3*column {

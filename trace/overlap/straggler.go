@@ -149,7 +149,7 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 			}
 			k := alike{name: s.Name}
 			if kernel := run.Kernel(s); kernel != nil {
-				k.grid = kernel.Grid
+				k.grid = run.Setup(kernel).Grid
 			}
 			if launches[k] == nil {
 				launches[k] = make([]launched, ranks)

@@ -87,7 +87,7 @@ func lastIssued(queue []trace.SpanID, issued map[trace.SpanID]trace.Time, at tra
 
 func streamOf(run *trace.Run, s trace.Span) (stream int64, ok bool) {
 	if k := run.Kernel(s); k != nil {
-		return k.Stream, true
+		return run.Setup(k).Stream, true
 	}
 	if c := run.Copy(s); c != nil {
 		return c.Stream, true

@@ -67,7 +67,8 @@ func describe(run *trace.Run) string {
 		l := run.Lanes[s.Lane]
 		fmt.Fprintf(&b, "%s %d %s%s %q %d-%d", l.Kind, l.ID, l.Name, s.Kind, run.NameOf(s), s.Start, s.End)
 		if k := run.Kernel(s); k != nil {
-			fmt.Fprintf(&b, " grid %v block %v lds %d vgprs %d", k.Grid, k.Block, k.Shared, k.Registers)
+			u := run.Setup(k)
+			fmt.Fprintf(&b, " grid %v block %v lds %d vgprs %d", u.Grid, u.Block, u.Shared, u.Registers)
 		}
 		if c := run.Copy(s); c != nil {
 			fmt.Fprintf(&b, " %s %d", c.Dir, c.Bytes)

@@ -191,16 +191,15 @@ func (d *reader) kernel(process int32, name trace.NameID, s *slice, end trace.Ti
 	n := &s.notes
 	k := assemble.Dispatch{
 		Agent: d.agent(process, n.agent), Queue: n.queue, Name: name, Start: s.start, End: end,
-		Kernel: trace.Kernel{
-			Stream: n.stream, Correlation: n.correlation, Shared: assemble.Narrow(n.lds), Registers: assemble.Narrow(n.vgprs + n.accumVGPRs),
-		},
+		Correlation: n.correlation,
+		Setup:       trace.Setup{Stream: n.stream, Shared: assemble.Narrow(n.lds), Registers: assemble.Narrow(n.vgprs + n.accumVGPRs)},
 	}
 	if k.Agent == trace.None {
 		k.Agent = d.Agent(process, "GPU")
 	}
 	if n.grid > 0 && n.workgroup > 0 {
-		k.Kernel.Grid = [3]int32{assemble.Narrow((n.grid-1)/n.workgroup + 1), 1, 1}
-		k.Kernel.Block = [3]int32{assemble.Narrow(n.workgroup), 1, 1}
+		k.Grid = [3]int32{assemble.Narrow((n.grid-1)/n.workgroup + 1), 1, 1}
+		k.Block = [3]int32{assemble.Narrow(n.workgroup), 1, 1}
 	}
 	return &k
 }

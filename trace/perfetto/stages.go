@@ -121,10 +121,10 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 		}
 		d.AddCopy(process, &c)
 	case what == "" || s.compute[kind] || kernel != 0 || launch != nil:
-		k := assemble.Dispatch{Agent: agent, Queue: stream, Name: label, Start: start, End: end, Kernel: trace.Kernel{
-			Stream: stream, Correlation: number("correlation"), Priority: int32(max(math.MinInt32, min(number("priority"), math.MaxInt32))),
+		k := assemble.Dispatch{Agent: agent, Queue: stream, Name: label, Start: start, End: end, Correlation: number("correlation"), Setup: trace.Setup{
+			Stream: stream, Priority: int32(max(math.MinInt32, min(number("priority"), math.MaxInt32))),
 		}}
-		s.launch(&k.Kernel, launch)
+		s.launch(&k.Setup, launch)
 		k.Comm = d.comm(extra)
 		d.AddKernel(process, &k)
 	default: // a range, an event that is recorded, a call of the host
@@ -137,7 +137,7 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 }
 
 // launch reads grid, block and what a workgroup takes.
-func (s *sequence) launch(k *trace.Kernel, message []byte) {
+func (s *sequence) launch(k *trace.Setup, message []byte) {
 	triple := func(message []byte) (t [3]int32) {
 		for f := (wire.Field{Rest: message}); f.Next(); {
 			if f.ID >= 1 && f.ID <= 3 {

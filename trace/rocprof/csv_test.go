@@ -32,7 +32,8 @@ func describe(run *trace.Run) string {
 		l := run.Lanes[s.Lane]
 		fmt.Fprintf(&b, "%d/%d %s %d.%d %s %q %d-%d", run.Ranks[l.Rank].ID, l.Device, l.Kind, l.ID, l.Sub, s.Kind, run.NameOf(s), s.Start, s.End)
 		if k := run.Kernel(s); k != nil {
-			fmt.Fprintf(&b, " grid %v block %v lds %d vgprs %d stream %d corr %d", k.Grid, k.Block, k.Shared, k.Registers, k.Stream, k.Correlation)
+			u := run.Setup(k)
+			fmt.Fprintf(&b, " grid %v block %v lds %d vgprs %d stream %d corr %d", u.Grid, u.Block, u.Shared, u.Registers, u.Stream, k.Correlation)
 		}
 		if c := run.Comm(s); c != nil {
 			fmt.Fprintf(&b, " %s #%d", c.Op, c.Seq)

@@ -136,16 +136,14 @@ func (r *csvReader) kernel() {
 	}
 	p, c := r.process(), &r.columns
 	d := assemble.Dispatch{
-		Agent: r.agentOf(p, c.agent),
-		Queue: r.count(c.queue),
-		Name:  r.Builder.Intern(r.t.field(c.name)),
-		Start: start,
-		End:   end,
-		Kernel: trace.Kernel{
-			Stream:      r.count(c.stream),
-			Correlation: r.count(c.correlation),
-			Shared:      assemble.Narrow(r.count(c.lds)),
-			Registers:   assemble.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
+		Agent:       r.agentOf(p, c.agent),
+		Queue:       r.count(c.queue),
+		Name:        r.Builder.Intern(r.t.field(c.name)),
+		Start:       start,
+		End:         end,
+		Correlation: r.count(c.correlation),
+		Setup: trace.Setup{
+			Stream: r.count(c.stream), Shared: assemble.Narrow(r.count(c.lds)), Registers: assemble.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
 		},
 	}
 	grid, workgroup := [3]int64{r.count(c.gridTotal), 1, 1}, [3]int64{r.count(c.workgroupTotal), 1, 1}
@@ -154,13 +152,13 @@ func (r *csvReader) kernel() {
 			grid[i], workgroup[i] = r.count(c.grid[i]), r.count(c.workgroup[i])
 		}
 	}
-	setGrid(&d.Kernel, grid, workgroup)
+	setGrid(&d.Setup, grid, workgroup)
 	r.checked(r.AddKernel(p, &d))
 }
 
 // setGrid sets grid and block of a kernel whose grid is in work-items, as in
 // the packets that AMD's queues take.
-func setGrid(k *trace.Kernel, items, workgroup [3]int64) {
+func setGrid(k *trace.Setup, items, workgroup [3]int64) {
 	for i := range k.Grid {
 		if items[i] > 0 && workgroup[i] > 0 {
 			k.Grid[i] = assemble.Narrow((items[i]-1)/workgroup[i] + 1)

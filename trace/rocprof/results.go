@@ -285,7 +285,7 @@ func (j *resultsReader) record(r *record, within bool) {
 		case "end_timestamp":
 			r.end = j.s.number()
 		case "stream_id":
-			r.dispatch.Kernel.Stream = j.s.handle()
+			r.dispatch.Stream = j.s.handle()
 		case "dispatch_info":
 			if within {
 				j.s.skip()
@@ -295,7 +295,7 @@ func (j *resultsReader) record(r *record, within bool) {
 		case "kernel_id":
 			r.kernel = j.s.number()
 		case "group_segment_size":
-			r.dispatch.Kernel.Shared = assemble.Narrow(j.s.number())
+			r.dispatch.Shared = assemble.Narrow(j.s.number())
 		case "workgroup_size":
 			r.workgroup = j.s.axes()
 		case "grid_size":
@@ -330,19 +330,19 @@ func (j *resultsReader) add(kind string, r *record) bool {
 	case "kernel_dispatch":
 		d := &r.dispatch
 		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
-		d.Kernel.Correlation = r.correlation
-		setGrid(&d.Kernel, r.grid, r.workgroup)
+		d.Correlation = r.correlation
+		setGrid(&d.Setup, r.grid, r.workgroup)
 		good = j.AddKernel(j.process, d)
 		wants = unnamed{span: id, kernel: true, operation: r.kernel}
 	case "memory_copy":
 		c := assemble.Copy{
-			From: j.agentOf(r.source), To: j.agentOf(r.to), Stream: r.dispatch.Kernel.Stream,
+			From: j.agentOf(r.source), To: j.agentOf(r.to), Stream: r.dispatch.Stream,
 			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
 		}
 		c.Dir = j.Between(c.From, c.To)
 		good = j.AddCopy(j.process, &c)
 	case "hip_event":
-		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Kernel.Stream, r.event, r.correlation, start, max(start, end)})
+		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Stream, r.event, r.correlation, start, max(start, end)})
 		return true
 	case "memory_allocation", "scratch_memory":
 		good = j.AddRange(j.process, 0, start, end)
@@ -389,7 +389,10 @@ func (j *resultsReader) nameAll() {
 		if !u.kernel {
 			continue
 		}
-		j.Builder.Run.Kernels[s.Attr].Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
+		k := &j.Builder.Run.Kernels[s.Attr]
+		setup := j.Builder.Run.Setup(k)
+		setup.Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
+		k.Setup = j.Builder.AddSetup(setup)
 		if j.IsCollective(name) {
 			s.Kind = trace.Collective
 		}

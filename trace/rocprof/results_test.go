@@ -113,7 +113,7 @@ func TestReadJSONCaptured(t *testing.T) {
 		t.Errorf("%v, collectives by queue %v", kinds, collectives)
 	}
 	first := run.Spans[0]
-	if k := run.Kernel(first); run.Clock != 63857982592000 || first.Dur() != 2840 || k.WGs() != 1 || k.Threads() != 512 {
+	if k := run.Setup(run.Kernel(first)); run.Clock != 63857982592000 || first.Dur() != 2840 || k.WGs() != 1 || k.Threads() != 512 {
 		t.Errorf("first: %+v %+v, clock %d", first, k, run.Clock)
 	}
 	if r := run.Ranks[0]; len(run.Ranks) != 1 || r.Device.Name != "AMD Instinct MI350X" || r.Host != "smci350-zts-gtu-c6-25" {

@@ -185,11 +185,10 @@ func (g *rocpdReader) readKernels() {
 		}
 		d := assemble.Dispatch{
 			Agent: on.agent, Queue: on.queue, Name: name, Start: start, End: end,
-			Kernel: trace.Kernel{
-				Stream: on.stream, Correlation: g.events[r.Int(9)].stack, Shared: assemble.Narrow(r.Int(10)), Registers: assemble.Narrow(symbol.vgprs),
-			},
+			Correlation: g.events[r.Int(9)].stack,
+			Setup:       trace.Setup{Stream: on.stream, Shared: assemble.Narrow(r.Int(10)), Registers: assemble.Narrow(symbol.vgprs)},
 		}
-		setGrid(&d.Kernel, [3]int64{r.Int(14), r.Int(15), r.Int(16)}, [3]int64{r.Int(11), r.Int(12), r.Int(13)})
+		setGrid(&d.Setup, [3]int64{r.Int(14), r.Int(15), r.Int(16)}, [3]int64{r.Int(11), r.Int(12), r.Int(13)})
 		g.AddKernel(on.process, &d)
 	})
 }

@@ -35,8 +35,7 @@ func (d *dbReader) rpd() {
 			return
 		}
 		call := arguments[api]
-		k := assemble.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Kernel: call.kernel}
-		k.Kernel.Correlation = api
+		k := assemble.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Correlation: api, Setup: call.kernel}
 		if names.Of[r.Int(5)] == "" {
 			k.Name = names.Name(r.Int(6))
 		}
@@ -45,7 +44,7 @@ func (d *dbReader) rpd() {
 				call.grid[i] *= call.workgroup[i]
 			}
 		}
-		setGrid(&k.Kernel, call.grid, call.workgroup)
+		setGrid(&k.Setup, call.grid, call.workgroup)
 		d.AddKernel(process, &k)
 	})
 }
@@ -82,7 +81,7 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 
 // rpdArguments are the arguments of a call.
 type rpdArguments struct {
-	kernel          trace.Kernel
+	kernel          trace.Setup
 	grid, workgroup [3]int64 // in the units of the call
 	copy            assemble.Copy
 }
@@ -90,7 +89,7 @@ type rpdArguments struct {
 func (d *dbReader) readArguments() map[int64]rpdArguments {
 	arguments := map[int64]rpdArguments{}
 	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
-		a := rpdArguments{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
+		a := rpdArguments{kernel: trace.Setup{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
 		for i := range a.grid {
 			a.grid[i], a.workgroup[i] = r.Int(3+i), r.Int(6+i)
 		}

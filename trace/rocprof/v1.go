@@ -17,9 +17,9 @@ func (d *dbReader) v1() {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		k := assemble.Dispatch{
 			Agent: d.Agent(p, "GPU "+r.Text(3)), Queue: r.Int(4), Name: d.Builder.Intern(r.Text(5)), Start: start, End: end,
-			Kernel: trace.Kernel{Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(r.Int(9) + r.Int(10))},
+			Setup: trace.Setup{Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(r.Int(9) + r.Int(10))},
 		}
-		setGrid(&k.Kernel, [3]int64{r.Int(6), 1, 1}, [3]int64{r.Int(7), 1, 1})
+		setGrid(&k.Setup, [3]int64{r.Int(6), 1, 1}, [3]int64{r.Int(7), 1, 1})
 		d.AddKernel(p, &k)
 	})
 	operation := []string{"beginns", "endns", "pid", "dev-id", "queue-id", "name", "stream-id", "index"}
@@ -35,7 +35,7 @@ func (d *dbReader) v1() {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		d.AddKernel(p, &assemble.Dispatch{
 			Agent: d.Agent(p, "GPU "+r.Text(3)), Queue: r.Int(4), Name: d.Builder.Intern(r.Text(5)), Start: start, End: end,
-			Kernel: trace.Kernel{Stream: r.Int(6), Correlation: r.Int(7)},
+			Correlation: r.Int(7), Setup: trace.Setup{Stream: r.Int(6)},
 		})
 	})
 	d.Kernels("COPY", operation, func(r sqldb.Row, start, end trace.Time) {

@@ -292,7 +292,7 @@ func (g *wgReader) addKernel(rows []wgRow, rank int32) trace.SpanID {
 		Name:   g.b.Intern(g.kernels[rows[0].kernel]),
 		Lane:   g.b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None}),
 		Parent: trace.None,
-		Attr:   g.b.AddKernel(trace.Kernel{Grid: [3]int32{int32(workgroups), 1, 1}, Comm: trace.None, Op: trace.None, Origin: trace.None}),
+		Attr:   g.b.AddKernel(trace.Kernel{Setup: g.b.AddSetup(trace.Setup{Grid: [3]int32{int32(workgroups), 1, 1}}), Comm: trace.None, Op: trace.None, Origin: trace.None}),
 		Kind:   trace.Compute,
 	})
 	for _, row := range rows {

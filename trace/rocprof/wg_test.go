@@ -59,7 +59,7 @@ workgroup 0.0 store 150-160 #2 to 0
 	if got := draw(run); sorted(got) != sorted(want) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if k := run.Kernel(run.Spans[0]); k.WGs() != 2 {
+	if k := run.Setup(run.Kernel(run.Spans[0])); k.WGs() != 2 {
 		t.Errorf("kernel of two persistent workgroups has %d", k.WGs())
 	}
 }

@@ -60,8 +60,8 @@ func bulkRun() *trace.Run {
 		host := b.Lane(trace.Lane{Kind: trace.HostThread, Rank: rank, Peer: trace.None})
 		group := b.AddGroup(trace.Group{Name: "0", Size: 2})
 		comm := b.AddComm(trace.Comm{Op: trace.AllToAll, Group: group, In: 64 << 20, Out: 64 << 20, Peer: trace.None})
-		gemm := b.AddKernel(trace.Kernel{Grid: [3]int32{132, 1, 1}, Block: [3]int32{384, 1, 1}, Comm: trace.None, Op: trace.None, Origin: trace.None})
-		nccl := b.AddKernel(trace.Kernel{Grid: [3]int32{24, 1, 1}, Block: [3]int32{544, 1, 1}, Stream: 20, Comm: comm, Op: trace.None, Origin: trace.None})
+		gemm := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Grid: [3]int32{132, 1, 1}, Block: [3]int32{384, 1, 1}}), Comm: trace.None, Op: trace.None, Origin: trace.None})
+		nccl := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Grid: [3]int32{24, 1, 1}, Block: [3]int32{544, 1, 1}, Stream: 20}), Comm: comm, Op: trace.None, Origin: trace.None})
 		copied := b.AddCopy(trace.CopyAttr{Bytes: 3 << 20, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: trace.DeviceToDevice})
 		add := func(k trace.Kind, name string, lane trace.LaneID, attr int32, start, end trace.Time) {
 			b.Add(trace.Span{Start: start, End: end, Name: b.Intern(name), Lane: lane, Parent: trace.None, Attr: attr, Kind: k})

@@ -53,16 +53,17 @@ func (f *facts) kernel(id trace.SpanID, k *trace.Kernel) {
 	if k == nil {
 		return
 	}
-	if k.WGs() > 0 {
-		f.add("grid", fmt.Sprintf("%s = %d workgroups", extent(k.Grid), k.WGs()))
+	s := f.run.Setup(k)
+	if s.WGs() > 0 {
+		f.add("grid", fmt.Sprintf("%s = %d workgroups", extent(s.Grid), s.WGs()))
 	}
-	if k.Threads() > 0 {
-		f.add("workgroup", fmt.Sprintf("%s = %d threads", extent(k.Block), k.Threads()))
+	if s.Threads() > 0 {
+		f.add("workgroup", fmt.Sprintf("%s = %d threads", extent(s.Block), s.Threads()))
 	}
-	f.count("registers", int64(k.Registers), "a thread")
-	f.count("shared memory", int64(k.Shared), "bytes a workgroup")
-	f.count("stream", max(0, k.Stream), "") // a simulation numbers streams that it adds from -1 down
-	f.count("priority", int64(k.Priority), "")
+	f.count("registers", int64(s.Registers), "a thread")
+	f.count("shared memory", int64(s.Shared), "bytes a workgroup")
+	f.count("stream", max(0, s.Stream), "") // a simulation numbers streams that it adds from -1 down
+	f.count("priority", int64(s.Priority), "")
 	f.operator(k.Op)
 	f.count("correlation", k.Correlation, "")
 	if call := Counterpart(f.run, id); call != trace.None {

@@ -28,15 +28,12 @@ func twoRanks() *trace.Run {
 	for rank := range int32(2) {
 		b.AddRank(trace.Rank{ID: int(rank), World: 2})
 		comm := b.AddComm(trace.Comm{Op: trace.AllReduce, Group: group, Seq: 4, In: 64 << 20, Out: 64 << 20, DType: "bf16", Peer: trace.None})
-		kernel := b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Stream: 20})
+		kernel := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Stream: 20}), Comm: comm, Op: trace.None})
 		late := trace.Time(30 * rank)
 		add(trace.Span{Kind: trace.Collective, Start: 200 + late, End: 400 + late/10, Parent: trace.None, Attr: kernel},
 			trace.Lane{Kind: trace.Queue, Rank: rank, ID: 20}, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
 	}
-	gemm := b.AddKernel(trace.Kernel{
-		Grid: [3]int32{4, 33, 1}, Block: [3]int32{384, 1, 1}, Registers: 168, Shared: 1024, Correlation: 9, Stream: 7, Comm: trace.None, Priority: -1,
-		Op: b.AddOperator(trace.Operator{Name: "aten::mm", Dims: [][]int64{{16, 8}, {8, 4}}}),
-	})
+	gemm := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Grid: [3]int32{4, 33, 1}, Block: [3]int32{384, 1, 1}, Registers: 168, Shared: 1024, Stream: 7, Priority: -1}), Correlation: 9, Comm: trace.None, Op: b.AddOperator(trace.Operator{Name: "aten::mm", Dims: [][]int64{{16, 8}, {8, 4}}})})
 	add(trace.Span{Kind: trace.Launch, Start: 10, End: 20, Parent: trace.None, Attr: b.AddCall(trace.Call{Correlation: 9, Op: trace.None})},
 		trace.Lane{Kind: trace.HostThread, ID: 1}, "cudaLaunchKernel")
 	k := add(trace.Span{Kind: trace.Compute, Start: 100, End: 190, Parent: trace.None, Attr: gemm},

@@ -43,7 +43,7 @@ func draw(t *testing.T, rows ...string) *trace.Run {
 		if kind == "collective" {
 			s.Kind = trace.Collective
 			comm := b.AddComm(trace.Comm{Op: trace.AllReduce, Group: trace.None, In: 4096, Out: 4096, Peer: trace.None})
-			s.Attr = b.AddKernel(trace.Kernel{Stream: 20, Comm: comm, Op: trace.None, Origin: trace.None})
+			s.Attr = b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Stream: 20}), Comm: comm, Op: trace.None, Origin: trace.None})
 		}
 		b.Add(s)
 	}

@@ -87,7 +87,7 @@ func (b *builder) stackOf(s trace.Span) stack {
 	if k == nil {
 		return at
 	}
-	at.stream = k.Stream
+	at.stream = b.run.Setup(k).Stream
 	at.op = k.Op + 1
 	if c := b.run.Comm(s); c != nil {
 		at.bytes = c.Bytes()

@@ -31,10 +31,7 @@ func capture(name string, stretch trace.Time) *trace.Run {
 		add(trace.HostCall, host, 0, 60, "aten::mm", call(0))
 		add(trace.Launch, host, 20, 40, "cudaLaunchKernel", call(7))
 		add(trace.Marker, lane(trace.Annotation, 0), 50, 480, "step 1", trace.None)
-		gemm := b.AddKernel(trace.Kernel{
-			Grid: [3]int32{132, 1, 1}, Block: [3]int32{384, 1, 1}, Shared: 212992, Registers: 168,
-			Correlation: 7, Stream: 7, Comm: trace.None, Op: b.AddOperator(trace.Operator{Name: "aten::mm", Dims: [][]int64{{8192, 4096}, {4096, 1024}}}),
-		})
+		gemm := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Grid: [3]int32{132, 1, 1}, Block: [3]int32{384, 1, 1}, Shared: 212992, Registers: 168, Stream: 7}), Correlation: 7, Comm: trace.None, Op: b.AddOperator(trace.Operator{Name: "aten::mm", Dims: [][]int64{{8192, 4096}, {4096, 1024}}})})
 		add(trace.Compute, lane(trace.Queue, 7), 100, 200+late, "void cutlass::gemm_128x256<float>(Params)", gemm)
 		add(trace.Compute, lane(trace.Queue, 7), 205+late, 210+late, "add", trace.None)
 		add(trace.Compute, lane(trace.Queue, 7), 420, 470, "softmax", trace.None)

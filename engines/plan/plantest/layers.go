@@ -198,7 +198,7 @@ func add(b *trace.Builder, w *workload.Workload, op workload.Op, prev int32) int
 	if prev >= 0 {
 		op.After = []workload.Dep{{Op: prev, Why: workload.StreamOrder}}
 	}
-	row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
+	row := b.AddKernel(trace.Kernel{Setup: b.AddSetup(trace.Setup{Stream: op.Queue}), Comm: trace.None, Op: trace.None, Origin: trace.None})
 	b.Add(trace.Span{
 		Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
 		Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(op.Rank), ID: op.Queue, Peer: trace.None}),

@@ -113,7 +113,7 @@ func (s *stepBuilder) line(rank int, words []string) {
 		from, bytes := s.sized(word)
 		flow = append(flow, workload.Edge{Op: s.ids[from], Kind: workload.ReadAfterWrite, Evidence: workload.Exact, Bytes: bytes})
 	}
-	row := s.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None, Stream: queue})
+	row := s.AddKernel(trace.Kernel{Setup: s.AddSetup(trace.Setup{Stream: queue}), Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None})
 	for _, c := range stepOps {
 		if strings.HasPrefix(name, c.prefix) {
 			op.Kind, op.Tiling.WGs, op.Footprint = trace.Collective, 16, program.Footprint{Threads: 640, Registers: 64}

@@ -42,13 +42,12 @@ func NewReader(run *trace.Run, shapes map[string]workload.Shape, tiles map[strin
 
 // A launch is what the properties of a kernel follow from.
 type launch struct {
-	name              trace.NameID
-	kind              trace.Kind
-	reset             bool
-	rank              int
-	operator          int32
-	grid, block       [3]int32
-	shared, registers int32
+	name     trace.NameID
+	kind     trace.Kind
+	reset    bool
+	rank     int
+	operator int32
+	setup    int32 // number in Run.Setups
 }
 
 // A measured is the properties of an op.
@@ -88,13 +87,13 @@ func (r *Reader) Measure(op *workload.Op, operator int32, reset bool) {
 	k := r.run.Kernel(span)
 	var l launch
 	if k != nil {
-		l = launch{span.Name, op.Kind, reset, r.run.RankOf(span), operator, k.Grid, k.Block, k.Shared, k.Registers}
+		l = launch{span.Name, op.Kind, reset, r.run.RankOf(span), operator, k.Setup}
 		if m, ok := r.known[l]; ok {
 			op.Kernel, op.Read, op.Write = m.kernel, m.read, m.write
 			return
 		}
 	}
-	r.own = workload.Kernel{Name: r.run.NameOf(span), Footprint: footprint(k)}
+	r.own = workload.Kernel{Name: r.run.NameOf(span), Footprint: footprint(r.run.Setup(k))}
 	if r.own.Footprint.Threads > 0 && r.own.Footprint.Registers == 0 {
 		r.own.Footprint.Registers = r.name(op).registers
 	}
@@ -130,7 +129,7 @@ func (r *Reader) Resize(op *workload.Op, s workload.Shape, reset bool) {
 	op.Kernel = &r.own
 	op.Shape = s
 	op.Read, op.Write = op.Shape.Traffic()
-	op.Tiling = r.tiling(op, r.run.Kernel(r.run.Spans[op.Span]), 1, reset)
+	op.Tiling = r.tiling(op, r.run.Setup(r.run.Kernel(r.run.Spans[op.Span])), 1, reset)
 	if r.kernels[r.own] == nil {
 		r.kernels[r.own] = new(r.own)
 	}
@@ -140,7 +139,7 @@ func (r *Reader) Resize(op *workload.Op, s workload.Shape, reset bool) {
 // Columns is the columns of a GEMM of so many rows by its tiles, to a tile: with fewer workgroups than fit, each has
 // one. It is 0 where they fit exactly, as those of a persistent kernel do, or share tiles along K.
 func (r *Reader) Columns(op *workload.Op, rows int64) int64 {
-	k, t := r.run.Kernel(r.run.Spans[op.Span]), op.Tiling
+	k, t := r.run.Setup(r.run.Kernel(r.run.Spans[op.Span])), op.Tiling
 	tile := r.name(op).tile
 	cluster := max(1, tile.along1st*tile.along2nd)
 	down := machine.CeilDiv(int(rows), max(1, t.TileM))
@@ -152,10 +151,7 @@ func (r *Reader) Columns(op *workload.Op, rows int64) int64 {
 }
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
-func footprint(k *trace.Kernel) program.Footprint {
-	if k == nil {
-		return program.Footprint{}
-	}
+func footprint(k trace.Setup) program.Footprint {
 	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
@@ -165,7 +161,7 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
 		return
 	}
-	k := run.Kernel(run.Spans[op.Span])
+	k := run.Setup(run.Kernel(run.Spans[op.Span]))
 	if op.Kind != trace.Compute {
 		op.Tiling = grid(k)
 		return
@@ -206,7 +202,7 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 
 // lookUp finds the user's entry for a kernel: by its whole name or its short name, and
 // first for launches with the same number of workgroups.
-func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bool) {
+func lookUp[T any](given map[string]T, name string, k trace.Setup) (v T, ok bool) {
 	if len(given) == 0 {
 		return v, false
 	}

@@ -9,15 +9,10 @@ import (
 )
 
 // Workgroups is the number that a kernel was launched with; 0 where unknown.
-func Workgroups(k *trace.Kernel) int {
-	if k == nil {
-		return 0
-	}
-	return max(0, k.WGs())
-}
+func Workgroups(k trace.Setup) int { return max(0, k.WGs()) }
 
 // grid is the tiling of a kernel of which nothing but the grid counts.
-func grid(k *trace.Kernel) workload.Tiling {
+func grid(k trace.Setup) workload.Tiling {
 	n := Workgroups(k)
 	if n == 0 {
 		return workload.Tiling{}
@@ -27,7 +22,7 @@ func grid(k *trace.Kernel) workload.Tiling {
 
 // tiling finds the logical workgroups of a compute kernel: those of the grid, or,
 // for a persistent kernel, the tiles that its workgroups share (rule G8).
-func (r *Reader) tiling(op *workload.Op, k *trace.Kernel, batch int64, reset bool) workload.Tiling {
+func (r *Reader) tiling(op *workload.Op, k trace.Setup, batch int64, reset bool) workload.Tiling {
 	t := grid(k)
 	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
 	if given, ok := lookUp(r.tiles, op.Name, k); ok {
@@ -134,8 +129,8 @@ const maxResidents = 32
 
 // residents is how many workgroups of the kernel, with so many registers a thread, fit on
 // the device at once; 0 where unknown.
-func residents(d *trace.Device, k *trace.Kernel, registers int) int {
-	if d.CUs <= 0 || k == nil || k.Threads() <= 0 {
+func residents(d *trace.Device, k trace.Setup, registers int) int {
+	if d.CUs <= 0 || k.Threads() <= 0 {
 		return 0
 	}
 	threads := k.Threads()

@@ -63,13 +63,13 @@ func TestClassOf(t *testing.T) {
 }
 
 func TestResidents(t *testing.T) {
-	kernel := func(threads, regs, shared int32) *trace.Kernel {
-		return &trace.Kernel{Block: [3]int32{threads, 1, 1}, Registers: regs, Shared: shared}
+	kernel := func(threads, regs, shared int32) trace.Setup {
+		return trace.Setup{Block: [3]int32{threads, 1, 1}, Registers: regs, Shared: shared}
 	}
 	mi300 := trace.Device{CUs: 304, WaveSize: 64, ThreadsPerCU: 2048, SharedPerCU: 65536}
 	for _, c := range []struct {
 		device trace.Device
-		k      *trace.Kernel
+		k      trace.Setup
 		want   int
 	}{
 		{hopper, kernel(384, 168, 213188), 132}, // shared memory: one a CU
@@ -81,17 +81,10 @@ func TestResidents(t *testing.T) {
 		{mi300, kernel(256, 0, 32768), 304 * 2}, // AMD reserves none
 		{mi300, kernel(65, 0, 0), 304 * 16},     // whole waves
 		{trace.Device{}, kernel(256, 32, 0), 0}, // unknown
-		{hopper, &trace.Kernel{}, 0}, {hopper, nil, 0},
+		{hopper, trace.Setup{}, 0},
 	} {
-		if got := residents(&c.device, c.k, registersOf(c.k)); got != c.want {
+		if got := residents(&c.device, c.k, int(c.k.Registers)); got != c.want {
 			t.Errorf("%+v on %s: %d, want %d", c.k, c.device.Name, got, c.want)
 		}
 	}
-}
-
-func registersOf(k *trace.Kernel) int {
-	if k == nil {
-		return 0
-	}
-	return int(k.Registers)
 }

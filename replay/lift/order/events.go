@@ -29,7 +29,7 @@ func (r *Rank) findEvents(run *trace.Run) {
 		s := run.Spans[r.Ops[i].Span]
 		on := stream{device: run.Lanes[s.Lane].Device}
 		if k := run.Kernel(s); k != nil {
-			on.id = k.Stream
+			on.id = run.Setup(k).Stream
 		} else if c := run.Copy(s); c != nil {
 			on.id = c.Stream
 		}

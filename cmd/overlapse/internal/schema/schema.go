@@ -59,8 +59,8 @@ func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
 		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: plain.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
 		Name: plain.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
 	}
-	if k := run.Kernel(s); k != nil && k.WGs() > 0 {
-		n := int64(k.WGs())
+	if setup := run.Setup(run.Kernel(s)); setup.WGs() > 0 {
+		n := int64(setup.WGs())
 		row.Workgroups = &n
 	}
 	if x := run.Comm(s); x != nil {
