@@ -60,7 +60,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
-	debug.SetGCPercent(35)
+	debug.SetGCPercent(12)
 	corrections, err := input.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (a *app) inspect(o inspectOptions) error {
 	if err != nil {
 		return input.LiftError(o.path, err)
 	}
+	run.Calls = nil      // which only lifting reads
 	debug.FreeOSMemory() // temporary memory of lifting
-	debug.SetGCPercent(12)
 	on := input.KnownMachine(w)
 	if on != nil {
 		lift.OnMachine(w, on)
