@@ -173,7 +173,7 @@ func (n *naming) sourcesOf(run *trace.Run) []source {
 	for i, s := range run.Spans {
 		if k := run.Kernel(s); k != nil && !graphs[trace.SpanID(i)] {
 			row := run.Lanes[s.Lane].Rank
-			rows[row].launches = append(rows[row].launches, trace.Captured{Kernel: *k, Name: s.Name, Rank: row})
+			rows[row].launches = append(rows[row].launches, trace.Captured{Kernel: *k, As: run.Setup(k), Name: s.Name, Rank: row})
 		}
 	}
 	for row, s := range rows {
