@@ -165,11 +165,8 @@ func (l *lifter) lift() *trace.Run {
 }
 
 // nsys begins the names of rows that the intra-kernel profiler took from a report of Nsight
-// Systems; collectives are on a row for each device.
-const (
-	nsys     = "[NSys] "
-	nsysNCCL = nsys + "NCCL · device "
-)
+// Systems (its ikp_nsys_merge.py): NCCL by device, GPU Kernels and Memory Ops by stream, CUDA API and NVTX.
+const nsys = "[NSys] "
 
 // setUnit undoes the reader's microseconds where time stamps were nanoseconds.
 func (l *lifter) setUnit() {
@@ -325,13 +322,39 @@ func (l *lifter) addOthers() {
 			s.Parent = ids[s.Parent]
 		}
 		s.Start, s.End = s.Start/l.unit, s.End/l.unit
-		s.Name = l.b.Intern(l.run.NameOf(s))
-		if at, ok := strings.CutPrefix(lane.Name, nsysNCCL); ok {
-			lane = l.collective(&s, at)
+		name := l.run.NameOf(s)
+		if strings.HasPrefix(lane.Name, nsys) {
+			name, _, _ = strings.Cut(name, "  ") // its duration or rate
+		}
+		s.Name = l.b.Intern(name)
+		switch row, at, _ := strings.Cut(lane.Name, " · "); {
+		case row == nsys+"NCCL" && strings.HasPrefix(at, "device "):
+			lane = l.collective(&s, at[len("device "):])
+		case row == nsys+"GPU Kernels" && !l.seen(s):
+			s.Kind, s.Attr = trace.Compute, l.b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None})
+			lane.Kind, s.Parent = trace.Queue, trace.None
+		case row == nsys+"Memory Ops":
+			c := trace.CopyAttr{Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: names.Direction(name)}
+			if strings.HasPrefix(name, "memset") {
+				c.Dir = trace.Fill
+			}
+			s.Kind, s.Attr, lane.Kind, s.Parent = trace.Copy, l.b.AddCopy(c), trace.Queue, trace.None
+		case row == nsys+"CUDA API":
+			s.Kind, s.Attr = trace.HostCall, l.b.AddCall(trace.Call{Op: trace.None})
 		}
 		s.Lane = l.b.Lane(lane)
 		ids[i] = l.b.Add(s)
 	}
+}
+
+// seen reports whether the profiler looked into a kernel: its workgroups ran during it.
+func (l *lifter) seen(s trace.Span) bool {
+	for _, key := range l.order {
+		if k := l.kernels[key]; s.Start < k.end && k.start < s.End {
+			return true
+		}
+	}
+	return false
 }
 
 // collective makes a collective kernel of a slice on the row of a device, and returns its

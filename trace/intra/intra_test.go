@@ -75,8 +75,39 @@ func TestLift(t *testing.T) {
 0 workgroup 2.1 workgroup "kernel" 0-40 #2 on 5
 0 workgroup 2.1 wait "load_A" 0-10 #2 on 5
 0 workgroup 2.1 compute phase "compute" 10-40 #2 on 5
-0 queue 1.0 collective "AllGather  [94us]" 93999-188399 of 0 all_gather
-1 queue 1.0 collective "AllGather  [92us]" 94099-186419 of 0 all_gather
+0 queue 1.0 collective "AllGather" 93999-188399 of 0 all_gather
+1 queue 1.0 collective "AllGather" 94099-186419 of 0 all_gather
+`,
+		},
+		{
+			"intra-kernel profiler: the other rows of a report of Nsight Systems",
+			`{"traceEvents":[
+			{"ph":"M","name":"process_name","pid":5,"tid":0,"args":{"name":"sm 5"}},
+			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
+			{"ph":"M","name":"process_name","pid":10000,"tid":0,"args":{"name":"[NSys] CUDA API"}},
+			{"ph":"M","name":"thread_name","pid":10000,"tid":0,"args":{"name":"CPU thread"}},
+			{"ph":"M","name":"process_name","pid":10001,"tid":0,"args":{"name":"[NSys] GPU Kernels"}},
+			{"ph":"M","name":"thread_name","pid":10001,"tid":7,"args":{"name":"stream 7"}},
+			{"ph":"M","name":"process_name","pid":10002,"tid":0,"args":{"name":"[NSys] Memory Ops"}},
+			{"ph":"M","name":"thread_name","pid":10002,"tid":7,"args":{"name":"stream 7"}},
+			{"ph":"X","name":"load_A","pid":5,"tid":0,"ts":1000,"dur":10000},
+			{"ph":"X","name":"compute","pid":5,"tid":0,"ts":11000,"dur":30000},
+			{"ph":"X","name":"store","pid":5,"tid":0,"ts":41000,"dur":30000},
+			{"ph":"X","name":"load_B","pid":5,"tid":0,"ts":71000,"dur":30000},
+			{"ph":"X","name":"cudaLaunchKernel  [5us]","pid":10000,"tid":0,"ts":0,"dur":5000},
+			{"ph":"X","name":"tiled_gemm  [100us]","pid":10001,"tid":7,"ts":1000,"dur":100000,"args":{"stream":7,"grid":"4x1x1","device":0}},
+			{"ph":"X","name":"relu  [9us]","pid":10001,"tid":7,"ts":110000,"dur":9000,"args":{"stream":7,"device":0}},
+			{"ph":"X","name":"DtoH 4.0MB  12.5 GB/s","pid":10002,"tid":7,"ts":120000,"dur":7000,"args":{"bytes":4194304,"kind":"DtoH","stream":7}}]}`,
+			`-1 thread 0.0 host "cudaLaunchKernel" 0-5000
+-1 queue 0.0 compute "kernel" 1000-101000 of 1
+-1 thread 7.0 marker "tiled_gemm" 1000-101000
+-1 workgroup 2.1 workgroup "kernel" 1000-101000 #2 on 5
+-1 workgroup 2.1 wait "load_A" 1000-11000 #2 on 5
+-1 workgroup 2.1 compute phase "compute" 11000-41000 #2 on 5
+-1 workgroup 2.1 store "store" 41000-71000 #2 on 5
+-1 workgroup 2.1 wait "load_B" 71000-101000 #2 on 5
+-1 queue 7.0 compute "relu" 110000-119000 of 0
+-1 queue 7.1 copy "DtoH 4.0MB" 120000-127000
 `,
 		},
 		{

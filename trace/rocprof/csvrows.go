@@ -41,6 +41,7 @@ type csvColumns struct {
 	lds, vgprs, accumVGPRs         int
 	grid, workgroup                [3]int
 	gridTotal, workgroupTotal      int
+	graph, node                    int
 }
 
 func findColumns(t *table) csvColumns {
@@ -65,6 +66,8 @@ func findColumns(t *table) csvColumns {
 		accumVGPRs:     t.column("accum_vgpr_count", "accum_vgpr"),
 		gridTotal:      t.column("grid_size", "grd"),
 		workgroupTotal: t.column("workgroup_size", "wgr"),
+		graph:          t.column("graph_exec_id"),
+		node:           t.column("graph_node_id"),
 	}
 	for i, axis := range [...]string{"x", "y", "z"} {
 		c.grid[i] = t.column("grid_size_" + axis)
@@ -153,6 +156,7 @@ func (r *csvReader) kernel() {
 		}
 	}
 	setGrid(&d.Setup, grid, workgroup)
+	r.Node(r.count(c.graph), r.count(c.node))
 	r.checked(r.AddKernel(p, &d))
 }
 

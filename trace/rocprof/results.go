@@ -43,6 +43,7 @@ type resultsReader struct {
 	ranges  map[int64]string // messages of markers, by correlation id
 	unnamed []unnamed
 	events  []hipEvent
+	graphs  []assemble.Call // launches of graphs
 
 	handle                int64 // the agent that was looked up last
 	handleOf, handleAgent int32
@@ -72,11 +73,13 @@ type record struct {
 	kernel                               int64
 	agent, source, to, bytes             int64
 	sourceQueue, event                   int64 // of a barrier
+	graph, node                          int64 // that it is of; 0: none
 }
 
 func (j *resultsReader) readProcess() {
 	j.process = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
-	j.symbols, j.ranges, j.kinds, j.unnamed, j.events = map[int64]symbol{}, map[int64]string{}, nil, nil, nil
+	j.symbols, j.ranges, j.kinds, j.unnamed, j.events, j.graphs = map[int64]symbol{}, map[int64]string{}, nil, nil, nil, nil
+	calls := len(j.Builder.Run.Calls)
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
 		case "metadata":
@@ -109,6 +112,20 @@ func (j *resultsReader) readProcess() {
 	}
 	j.nameAll()
 	addHIPEvents(j.Session, j.events)
+	j.launchGraphs(j.Builder.Run.Calls[calls:])
+}
+
+// launchGraphs adds the launches of graphs of which the process has no call of HIP.
+func (j *resultsReader) launchGraphs(calls []trace.Call) {
+	called := map[int64]bool{0: true}
+	for i := 0; i < len(calls) && len(j.graphs) > 0; i++ {
+		called[calls[i].Correlation] = true
+	}
+	for _, c := range j.graphs {
+		if !called[c.Correlation] {
+			j.AddCall(j.process, &c)
+		}
+	}
 }
 
 func (j *resultsReader) metadata() {
@@ -314,6 +331,10 @@ func (j *resultsReader) record(r *record, within bool) {
 			r.sourceQueue = j.s.handle()
 		case "hip_event_handle":
 			r.event = j.s.number()
+		case "graph_exec_id":
+			r.graph = j.s.handle()
+		case "graph_node_id":
+			r.node = j.s.handle()
 		default:
 			j.s.skip()
 		}
@@ -332,6 +353,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
 		d.Correlation = r.correlation
 		setGrid(&d.Setup, r.grid, r.workgroup)
+		j.Node(r.graph, r.node)
 		good = j.AddKernel(j.process, d)
 		wants = unnamed{span: id, kernel: true, operation: r.kernel}
 	case "memory_copy":
@@ -340,9 +362,13 @@ func (j *resultsReader) add(kind string, r *record) bool {
 			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
 		}
 		c.Dir = j.Between(c.From, c.To)
+		j.Node(r.graph, r.node)
 		good = j.AddCopy(j.process, &c)
 	case "hip_event":
 		j.events = append(j.events, hipEvent{j.process, j.agentOf(r.agent), r.dispatch.Queue, r.sourceQueue, r.dispatch.Stream, r.event, r.correlation, start, max(start, end)})
+		return true
+	case "hip_graph":
+		j.graphs = append(j.graphs, assemble.Call{Name: j.Builder.Intern("hipGraphLaunch"), Thread: r.thread, Correlation: r.correlation, Start: start, End: end})
 		return true
 	case "memory_allocation", "scratch_memory":
 		good = j.AddRange(j.process, 0, start, end)

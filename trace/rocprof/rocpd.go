@@ -175,7 +175,7 @@ func (g *rocpdReader) readKernels() {
 		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id", "graph_node_id",
 	}), func(r sqldb.Row, start, end trace.Time) {
 		on := g.trackOf(r)
-		g.node(r, 17)
+		g.Node(r.Int(17), r.Int(18))
 		const kernel = 8
 		symbol := g.symbols[r.Int(kernel)]
 		name, ok := names[r.Int(kernel)]
@@ -197,7 +197,7 @@ func (g *rocpdReader) readCopies() {
 	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id", "graph_exec_id", "graph_node_id"}),
 		func(r sqldb.Row, start, end trace.Time) {
 			on := g.trackOf(r)
-			g.node(r, 13)
+			g.Node(r.Int(13), r.Int(14))
 			c := assemble.Copy{
 				Name: g.names.Name(r.Int(8)), From: g.agentOf(r, 9, on.process), To: g.agentOf(r, 10, on.process),
 				Bytes: r.Int(11), Stream: on.stream, Correlation: g.events[r.Int(12)].stack, Start: start, End: end,
@@ -209,14 +209,6 @@ func (g *rocpdReader) readCopies() {
 
 // graphLaunchTable has the launches of graphs from 3.0.2 on, with or without the calls of HIP.
 const graphLaunchTable = "rocpd_graph_launch"
-
-// node stores which node of which graph the next span is of: the two columns from the given one on,
-// which are 0 for work that no graph launched.
-func (g *rocpdReader) node(r sqldb.Row, column int) {
-	if exec := r.Int(column); exec > 0 {
-		g.Builder.Run.Nodes = append(g.Builder.Run.Nodes, trace.Node{Span: trace.SpanID(g.Builder.Len()), Graph: uint32(exec), Number: uint32(r.Int(column + 1))})
-	}
-}
 
 // readGraphLaunches reads the launches of graphs of which the file has no call of HIP.
 func (g *rocpdReader) readGraphLaunches() {

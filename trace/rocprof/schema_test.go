@@ -173,6 +173,41 @@ func TestReadJSONEvents(t *testing.T) {
 	}
 }
 
+// A kernel of a graph says so; the launch of a graph counts where no call of HIP has its correlation.
+func TestReadGraphIDs(t *testing.T) {
+	kernel := func(correlation, start int, of string) string {
+		return fmt.Sprintf(`{"thread_id": 9, "correlation_id": {"internal": %d}, "start_timestamp": %d, "end_timestamp": %d, "dispatch_info": {"agent_id": {"handle": 1}, "queue_id": {"handle": 2}, "kernel_id": 3}, "stream_id": {"handle": 4}%s}`,
+			correlation, start, start+100, of)
+	}
+	launch := `{"thread_id": 9, "correlation_id": {"internal": %d}, "start_timestamp": 900, "end_timestamp": 950, "graph_exec_id": {"handle": 1}, "kernel_dispatch_count": 2}`
+	text := `{"rocprofiler-sdk-tool": [{"buffer_records": {"kernel_dispatch": [` +
+		kernel(5, 1000, `, "graph_exec_id": {"handle": 1}, "graph_node_id": {"handle": 0}`) + "," + kernel(5, 1200, `, "graph_exec_id": 1, "graph_node_id": 1`) + "," + kernel(6, 1400, `, "graph_exec_id": {"handle": 0}`) +
+		`], "hip_api": [{"thread_id": 9, "correlation_id": {"internal": 6}, "start_timestamp": 960, "end_timestamp": 970}], "hip_graph": [` +
+		fmt.Sprintf(launch, 5) + "," + fmt.Sprintf(launch, 6) + "," + fmt.Sprintf(launch, 0) + `]}}]}`
+	fromJSON, err := ReadJSON(strings.NewReader(text), "77_results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromCSV, err := ReadCSV("1", textFile("1_kernel_trace.csv", `"Kind","Agent_Id","Queue_Id","Kernel_Name","Correlation_Id","Graph_Exec_Id","Graph_Node_Id","Start_Timestamp","End_Timestamp"
+"KERNEL_DISPATCH","Agent 4",1,"a",3,1,0,1000,1100
+"KERNEL_DISPATCH","Agent 4",1,"b",3,1,1,1200,1300
+"KERNEL_DISPATCH","Agent 4",1,"c",7,"","",1400,1500
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, run := range []*trace.Run{fromJSON, fromCSV} {
+		checkRun(t, run)
+		first := 2 - 2*trace.SpanID(i) // behind the calls
+		if diff := cmp.Diff([]trace.Node{{Span: first, Graph: 1}, {Span: first + 1, Graph: 1, Number: 1}}, run.Nodes); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	}
+	if len(fromJSON.Spans) != 5 || fromJSON.NameOf(fromJSON.Spans[0]) != "hipGraphLaunch" || fromJSON.LaunchOf(fromJSON.Spans[3]) != 0 {
+		t.Errorf("%d spans, the first is %q", len(fromJSON.Spans), fromJSON.NameOf(fromJSON.Spans[0]))
+	}
+}
+
 func TestReadCSVEvents(t *testing.T) {
 	run, err := ReadCSV("1", textFile("1_kernel_trace.csv", `"Kind","Agent_Id","Queue_Id","Stream_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"
 "KERNEL_DISPATCH","Agent 4",1,1,"a",3,1000,2000
