@@ -56,11 +56,6 @@ func (b *Builder) AddUses(accesses []Access, pass int32) int32 {
 	return int32(len(t.Uses))
 }
 
-// SetUses sets the tables that AddUses fills.
-func (b *Builder) SetUses(uses []Uses, accesses []Access) {
-	b.Run.Uses, b.Run.Accesses = uses, accesses
-}
-
 func (v validator) accesses() error {
 	for i, u := range v.Uses {
 		if u.First < 0 || u.Count < 0 || int(u.First)+int(u.Count) > len(v.Accesses) {

@@ -64,13 +64,7 @@ func Append[T any](b *Builder, s []T, v T) []T {
 // Intern returns the id of a name.
 func (b *Builder) Intern(s string) NameID {
 	b.init()
-	if id, ok := b.names[s]; ok {
-		return id
-	}
-	id := NameID(len(b.Run.Names))
-	b.Run.Names = append(b.Run.Names, s)
-	b.names[s] = id
-	return id
+	return Memo(b.names, s, func() NameID { return NameID(Push(&b.Run.Names, s)) })
 }
 
 // InternBytes is Intern without allocating for a name seen before.
@@ -105,12 +99,7 @@ func (b *Builder) Lane(l Lane) LaneID {
 	b.init()
 	name := l.Name
 	l.Name = "" // the name is no part of a lane's identity
-	id, ok := b.lanes[l]
-	if !ok {
-		id = LaneID(len(b.Run.Lanes))
-		b.lanes[l] = id
-		b.Run.Lanes = append(b.Run.Lanes, l)
-	}
+	id := Memo(b.lanes, l, func() LaneID { return LaneID(Push(&b.Run.Lanes, l)) })
 	if name != "" {
 		b.Run.Lanes[id].Name = name
 	}
@@ -143,12 +132,7 @@ func (b *Builder) AddSetup(s Setup) int32 {
 		return 0
 	}
 	b.init()
-	n, ok := b.setups[s]
-	if !ok {
-		n = addRow(b, &b.Run.Setups, s) + 1
-		b.setups[s] = n
-	}
-	return n
+	return Memo(b.setups, s, func() int32 { return Push(&b.Run.Setups, s) + 1 })
 }
 
 // AddKernel and the other Add methods append a row to a side table and return its index.
@@ -179,13 +163,7 @@ func (b *Builder) AddWait(w Wait) { b.Run.Waits = append(b.Run.Waits, w) }
 func (b *Builder) AddGroup(g Group) int32 {
 	b.init()
 	key := fmt.Sprint(len(g.Name), g.Name, g.Size, g.Ranks == nil, g.Ranks)
-	row, ok := b.groups[key]
-	if !ok {
-		row = int32(len(b.Run.Groups))
-		b.groups[key] = row
-		b.Run.Groups = append(b.Run.Groups, g)
-	}
-	return row
+	return Memo(b.groups, key, func() int32 { return Push(&b.Run.Groups, g) })
 }
 
 // Nest sets the parent of every span on a host thread or annotation lane to the
@@ -235,13 +213,10 @@ func (b *Builder) NoteSpan(id SpanID, a Action, file, reason, unit string, pos i
 // note returns the index of the entry.
 func (b *Builder) note(a Action, file, reason, unit string, pos int64) int32 {
 	b.init()
-	l, key := &b.Run.Ledger, entryKey{a, file, reason}
-	i, ok := b.entries[key]
-	if !ok {
-		i = int32(len(l.Entries))
-		b.entries[key] = i
-		l.Entries = append(l.Entries, Entry{Action: a, File: file, Reason: reason, Unit: unit})
-	}
+	l := &b.Run.Ledger
+	i := Memo(b.entries, entryKey{a, file, reason}, func() int32 {
+		return Push(&l.Entries, Entry{Action: a, File: file, Reason: reason, Unit: unit})
+	})
 	l.Entries[i].add(pos)
 	return i
 }

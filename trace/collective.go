@@ -90,13 +90,10 @@ func (r *Run) MatchCollectives() {
 			continue // neither operation nor group is known
 		}
 		key := r.operation(comm, r.Lanes[s.Lane].Rank, pairs)
-		at, ok := rows[key]
-		if !ok {
-			at = int32(len(r.Collectives))
-			rows[key] = at
-			r.Collectives = append(r.Collectives, r.newCollective(comm, key))
+		at := Memo(rows, key, func() int32 {
 			sizes = append(sizes, 0)
-		}
+			return Push(&r.Collectives, r.newCollective(comm, key))
+		})
 		comm.Collective = at
 		sizes[at]++
 		parts = append(parts, part{SpanID(i), at})

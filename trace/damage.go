@@ -158,10 +158,7 @@ func (d *Damage) iterations(r *Run) {
 		if s.Kind != Marker || base == "" {
 			continue
 		}
-		if marked[base] == nil {
-			marked[base] = make([]map[NameID]bool, len(r.Ranks))
-		}
-		m := marked[base]
+		m := Memo(marked, base, func() []map[NameID]bool { return make([]map[NameID]bool, len(r.Ranks)) })
 		if row := r.RankOf(s); m[row] == nil {
 			m[row] = map[NameID]bool{s.Name: true}
 		} else {

@@ -131,25 +131,17 @@ func New(name string) *Session {
 
 // Process returns the row of the process with the key, adding it if it is new.
 func (s *Session) Process(key string, id int64, source string) int32 {
-	row, ok := s.processRow[key]
-	if !ok {
-		row = int32(len(s.Processes))
-		s.processRow[key] = row
-		s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: names.RankInName(source), Source: source})
-	}
-	return row
+	return trace.Memo(s.processRow, key, func() int32 {
+		return trace.Push(&s.Processes, Process{Key: key, ID: id, Rank: names.RankInName(source), Source: source})
+	})
 }
 
 // Agent returns the row of the agent with the key, adding it if it is new: as a GPU
 // with the number in the key, until it is described.
 func (s *Session) Agent(process int32, key string) int32 {
-	row, ok := s.agentRow[agentKey{process, key}]
-	if !ok {
-		row = int32(len(s.Agents))
-		s.agentRow[agentKey{process, key}] = row
-		s.Agents = append(s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: lastNumber(key)})
-	}
-	return row
+	return trace.Memo(s.agentRow, agentKey{process, key}, func() int32 {
+		return trace.Push(&s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: lastNumber(key)})
+	})
 }
 
 // lastNumber reads the number at the end of "Agent 4"; 0 if there is none.
@@ -175,12 +167,7 @@ func (s *Session) track(t Track) trace.LaneID {
 	if i := s.last[t.Kind]; i != trace.None && s.Tracks[i] == t {
 		return trace.LaneID(i)
 	}
-	i, ok := s.trackIDs[t]
-	if !ok {
-		i = int32(len(s.Tracks))
-		s.Tracks = append(s.Tracks, t)
-		s.trackIDs[t] = i
-	}
+	i := trace.Memo(s.trackIDs, t, func() int32 { return trace.Push(&s.Tracks, t) })
 	s.last[t.Kind] = i
 	return trace.LaneID(i)
 }
@@ -225,12 +212,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 // IsCollective reports whether a name belongs to a kernel of a collective library. Each name is
 // examined once.
 func (s *Session) IsCollective(name trace.NameID) bool {
-	is, known := s.collects[name]
-	if !known {
-		is = names.Communicates(s.Builder.NameOf(name))
-		s.collects[name] = is
-	}
-	return is
+	return trace.Memo(s.collects, name, func() bool { return names.Communicates(s.Builder.NameOf(name)) })
 }
 
 // A Copy is one copy. Agents are trace.None if unknown.

@@ -280,12 +280,7 @@ func (n *naming) key(name string, k trace.Setup, grid bool) int32 {
 	if grid {
 		name = fmt.Sprint(name, k.Grid)
 	}
-	key, ok := n.keys[name]
-	if !ok {
-		key = int32(len(n.keys))
-		n.keys[name] = key
-	}
-	return key
+	return trace.Number(n.keys, name)
 }
 
 // plausible reports whether the operators of a source that does not name its kernels fit those of
@@ -324,11 +319,7 @@ func (n *naming) take(id trace.SpanID, s *source, from *trace.Captured) {
 	if was := n.named.Setup(k); was.WGs() == 0 && from.As.WGs() > 0 {
 		n.took.grids++
 		was.Grid, was.Block, was.Shared = from.As.Grid, from.As.Block, max(was.Shared, from.As.Shared)
-		if k.Setup = n.setups[was]; k.Setup == 0 {
-			n.named.Setups = append(n.named.Setups, was)
-			k.Setup = int32(len(n.named.Setups))
-			n.setups[was] = k.Setup
-		}
+		k.Setup = trace.Memo(n.setups, was, func() int32 { return trace.Push(&n.named.Setups, was) + 1 })
 	}
 	if span.Kind != trace.Collective {
 		return

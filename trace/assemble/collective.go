@@ -57,12 +57,10 @@ func (s *Session) collectives() {
 func (s *Session) group(process int32, name string) int32 {
 	key := communicator{process, name}
 	if strings.HasPrefix(name, "0x") {
-		n, ok := s.pointers[key]
-		if !ok {
-			n = s.used[process]
+		n := trace.Memo(s.pointers, key, func() int {
 			s.used[process]++
-			s.pointers[key] = n
-		}
+			return s.used[process] - 1
+		})
 		name = fmt.Sprintf("communicator %d", n)
 	}
 	return s.Builder.AddGroup(trace.Group{Name: name, Size: s.sizes[key]})

@@ -93,12 +93,10 @@ type kernelName struct {
 
 func (k *kernelNames) complete(c *trace.Comm, name trace.NameID) {
 	from := kernelName{name, c.Op, c.DType, c.ElemSize}
-	to, ok := k.done[from]
-	if !ok {
+	to := trace.Memo(k.done, from, func() kernelName {
 		fromKernelName(c, k.b.NameOf(name))
-		to = kernelName{name, c.Op, c.DType, c.ElemSize}
-		k.done[from] = to
-	}
+		return kernelName{name, c.Op, c.DType, c.ElemSize}
+	})
 	c.Op, c.DType, c.ElemSize = to.op, to.dtype, to.size
 }
 

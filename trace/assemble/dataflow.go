@@ -80,12 +80,7 @@ func (l *life) see(object int32) bool {
 }
 
 func lifeOf(lives map[int32]*life, storage int32) *life {
-	l := lives[storage]
-	if l == nil {
-		l = &life{touched: trace.None, read: trace.None}
-		lives[storage] = l
-	}
-	return l
+	return trace.Memo(lives, storage, func() *life { return &life{touched: trace.None, read: trace.None} })
 }
 
 // start gives the arguments of an operator their lives.

@@ -73,11 +73,7 @@ func executionRank(file string) int {
 // Add adds the call of an operator.
 func (x *Execution) Add(n Node) {
 	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton, declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::")}
-	r.Operator.Name = n.Name
-	r.Operator.Dims, r.Operator.Lists = Shapes(n.Inputs.Shapes)
-	if json.Unmarshal(n.Inputs.Types, &r.Operator.Types) != nil {
-		r.Operator.Types = nil
-	}
+	r.Operator = OperatorOf(n.Name, n.Inputs.Shapes, n.Inputs.Types)
 	for i, t := range r.Operator.Types {
 		r.Operator.Types[i] = elementType(t)
 	}
@@ -106,9 +102,19 @@ func (x *Execution) Finish() {
 	x.resolve()
 }
 
-// Shapes reads "Input Dims": a list with one shape per input. A list of one tensor has
+// OperatorOf reads the inputs of an operator: lists in JSON.
+func OperatorOf(name string, dims, types []byte) trace.Operator {
+	op := trace.Operator{Name: name}
+	op.Dims, op.Lists = shapes(dims)
+	if json.Unmarshal(types, &op.Types) != nil {
+		op.Types = nil
+	}
+	return op
+}
+
+// shapes reads "Input Dims": a list with one shape per input. A list of one tensor has
 // that tensor's shape; longer ones are in lists, other values have none.
-func Shapes(b []byte) (dims [][]int64, lists [][][]int64) {
+func shapes(b []byte) (dims [][]int64, lists [][][]int64) {
 	var inputs []json.RawMessage
 	if json.Unmarshal(b, &inputs) != nil {
 		return nil, nil

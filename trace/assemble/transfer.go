@@ -143,12 +143,7 @@ func (t *transfer) key(run *trace.Run, s trace.Span) int32 {
 	if c := run.Copy(s); c != nil {
 		text = fmt.Sprint(text, c.Dir, c.Bytes)
 	}
-	n, ok := t.keys[text]
-	if !ok {
-		n = int32(len(t.keys))
-		t.keys[text] = n
-	}
-	return n
+	return trace.Number(t.keys, text)
 }
 
 // fewestAligned is the smallest share, in percent, of a rank's operations for which
@@ -253,14 +248,11 @@ func (t *transfer) apply(pairs []pairing) (known int) {
 			continue
 		}
 		known++
-		n, ok := rows[key{p.uses, p.pass}]
-		if !ok {
+		n := trace.Memo(rows, key{p.uses, p.pass}, func() int32 {
 			u := t.from.Uses[p.uses-1]
 			u.First, u.Pass = u.First+first, u.Pass+p.pass
-			t.done.Uses = append(t.done.Uses, u)
-			n = int32(len(t.done.Uses))
-			rows[key{p.uses, p.pass}] = n
-		}
+			return trace.Push(&t.done.Uses, u) + 1
+		})
 		s := t.run.Spans[p.span]
 		switch {
 		case s.Attr == trace.None:

@@ -67,12 +67,7 @@ func (d *reader) hasProcess(pid int64) bool {
 // recordedRow returns the row of the operator with these inputs.
 func (d *reader) recordedRow(op trace.Operator) int32 {
 	key := fmt.Sprintf("%q %v %q", op.Name, op.Dims, op.Types)
-	row, ok := d.ops[key]
-	if !ok {
-		row = d.Builder.AddOperator(op)
-		d.ops[key] = row
-	}
-	return row
+	return trace.Memo(d.ops, key, func() int32 { return d.Builder.AddOperator(op) })
 }
 
 // counterparts returns, by index of d.operatorCalls, the index in x.Operators or None.

@@ -53,16 +53,8 @@ func (d *reader) setOwn(v []byte) error {
 			return fmt.Errorf("group %d twice", i)
 		}
 	}
-	for _, op := range h.Operators {
-		d.Builder.AddOperator(op)
-	}
-	for _, c := range h.Comms {
-		d.Builder.AddComm(c)
-	}
-	for _, w := range h.Waits {
-		d.Builder.AddWait(w)
-	}
-	d.Builder.SetUses(h.Uses, h.Accesses)
+	t := &d.Builder.Run
+	t.Operators, t.Comms, t.Waits, t.Uses, t.Accesses = h.Operators, h.Comms, h.Waits, h.Uses, h.Accesses
 	d.native = &o
 	return nil
 }

@@ -1,7 +1,6 @@
 package chrome
 
 import (
-	"encoding/json"
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
@@ -147,15 +146,10 @@ func (d *reader) operands(e *event) int32 {
 	k = append(k, e.args.dims...)
 	k = append(k, e.args.types...)
 	d.key = k
-	if row, ok := d.ops[string(k)]; ok {
+	if row, ok := d.ops[string(k)]; ok { // without allocating
 		return row
 	}
-	op := trace.Operator{Name: d.string(e.name)}
-	op.Dims, op.Lists = assemble.Shapes(e.args.dims)
-	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
-		op.Types = nil
-	}
-	row := d.Builder.AddOperator(op)
+	row := d.Builder.AddOperator(assemble.OperatorOf(d.string(e.name), e.args.dims, e.args.types))
 	d.ops[string(k)] = row
 	return row
 }

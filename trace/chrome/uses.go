@@ -61,12 +61,7 @@ func (d *reader) usesOf(issuer trace.SpanID) int32 {
 			continue
 		}
 		of := d.recorded.Owner(at)
-		n, seen := d.recorded.uses[of]
-		if !seen {
-			n = d.Builder.AddUses(d.recorded.Accesses(of), 0)
-			d.recorded.uses[of] = n
-		}
-		return n
+		return trace.Memo(d.recorded.uses, of, func() int32 { return d.Builder.AddUses(d.recorded.Accesses(of), 0) })
 	}
 	return 0
 }

@@ -192,21 +192,17 @@ func (l *lifter) setUnit() {
 func (l *lifter) gather(s trace.Span, p *place) {
 	s.Start, s.End = s.Start/l.unit, s.End/l.unit
 	key := kernelKey{l.rank(l.run.Lanes[s.Lane].Rank, p.rank), p.kernel}
-	k := l.kernels[key]
-	if k == nil {
-		k = &kernel{start: s.Start, groups: map[groupKey]*group{}, blocks: map[int32]bool{}}
-		l.kernels[key] = k
+	k := trace.Memo(l.kernels, key, func() *kernel {
 		l.order = append(l.order, key)
-	}
+		return &kernel{start: s.Start, groups: map[groupKey]*group{}, blocks: map[int32]bool{}}
+	})
 	k.start, k.end = min(k.start, s.Start), max(k.end, s.End)
 	k.blocks[p.block] = true
 	in := groupKey{p.cu, p.block, p.warp}
-	g := k.groups[in]
-	if g == nil {
-		g = &group{start: s.Start}
-		k.groups[in] = g
+	g := trace.Memo(k.groups, in, func() *group {
 		k.order = append(k.order, in)
-	}
+		return &group{start: s.Start}
+	})
 	g.start, g.end = min(g.start, s.Start), max(g.end, s.End)
 	g.phases = append(g.phases, s)
 }
@@ -218,12 +214,7 @@ func (l *lifter) rank(old int32, named int) int32 {
 	if named != trace.None {
 		r.ID, key = named, named
 	}
-	row, ok := l.ranks[key]
-	if !ok {
-		row = l.b.AddRank(r)
-		l.ranks[key] = row
-	}
-	return row
+	return trace.Memo(l.ranks, key, func() int32 { return l.b.AddRank(r) })
 }
 
 func (l *lifter) addKernel(key kernelKey, k *kernel) {

@@ -191,11 +191,7 @@ var callVersion = regexp.MustCompile(`_v\d+$`)
 func (d *reader) calls() {
 	plain := map[int64]trace.NameID{}
 	d.Timed(runtimeTable, []string{"start", "end", "globaltid", "correlationid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
-		name, ok := plain[r.Int(4)]
-		if !ok {
-			name = d.Builder.Intern(callVersion.ReplaceAllString(d.texts.Of[r.Int(4)], ""))
-			plain[r.Int(4)] = name
-		}
+		name := trace.Memo(plain, r.Int(4), func() trace.NameID { return d.Builder.Intern(callVersion.ReplaceAllString(d.texts.Of[r.Int(4)], "")) })
 		process := d.process(r.Int(2))
 		if strings.HasPrefix(d.Builder.NameOf(name), "cudaGraphLaunch") {
 			d.graphs = append(d.graphs, launch{process, r.Int(3), r.Number})

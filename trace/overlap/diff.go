@@ -28,7 +28,7 @@ const (
 // Items lists the parts of a run's time, divided by a number of iterations, in the order
 // of the groups. reasons are as for States.
 func Items(run *trace.Run, reasons []Reason, iterations int) []Item {
-	t := tally{at: map[[2]string]int{}}
+	t := tally{at: map[[2]string]int32{}}
 	ranks := trace.Time(max(1, len(run.Ranks)))
 	States(run, reasons, func(s State) {
 		d := s.End - s.Start
@@ -66,17 +66,15 @@ func groupOrder(group string) int {
 type tally struct {
 	items  []Item
 	shares []trace.Time // what each is divided by
-	at     map[[2]string]int
+	at     map[[2]string]int32
 }
 
 func (t *tally) add(group, name string, d trace.Time, n int, share trace.Time) {
 	key := [2]string{group, name}
-	i, ok := t.at[key]
-	if !ok {
-		i = len(t.items)
-		t.at[key] = i
-		t.items, t.shares = append(t.items, Item{Group: group, Name: name}), append(t.shares, share)
-	}
+	i := trace.Memo(t.at, key, func() int32 {
+		t.shares = append(t.shares, share)
+		return trace.Push(&t.items, Item{Group: group, Name: name})
+	})
 	t.items[i].Time += d
 	t.items[i].Count += n
 }
@@ -95,20 +93,17 @@ type Change struct {
 // Diff joins the items of two runs by name: the groups in their order, and in each the
 // largest difference first.
 func Diff(a, b []Item) []Change {
-	at := map[[2]string]int{}
+	at := map[[2]string]int32{}
 	var groups []string
 	var all []Change
 	row := func(x Item) *Change {
 		key := [2]string{x.Group, x.Name}
-		i, ok := at[key]
-		if !ok {
-			i = len(all)
-			at[key] = i
-			all = append(all, Change{Group: x.Group, Name: x.Name})
+		i := trace.Memo(at, key, func() int32 {
 			if !slices.Contains(groups, x.Group) {
 				groups = append(groups, x.Group)
 			}
-		}
+			return trace.Push(&all, Change{Group: x.Group, Name: x.Name})
+		})
 		return &all[i]
 	}
 	for _, x := range a {

@@ -97,12 +97,7 @@ func (e *edges) add(x Edge) {
 }
 
 func (e *edges) of(p poster) *posts {
-	x := e.posters[p]
-	if x == nil {
-		x = &posts{}
-		e.posters[p] = x
-	}
-	return x
+	return trace.Memo(e.posters, p, func() *posts { return &posts{} })
 }
 
 // index lists device work by stream and name, and the puts of kernels.
@@ -133,11 +128,7 @@ func (e *edges) index() {
 // whoPosted reads the poster from the note of a wait of a rank: `flag, posted by GPU 1
 // "kernel"`, or `stream "name"`. GPUs are numbered within the rank's run.
 func (e *edges) whoPosted(note string, rank int32) (poster, bool) {
-	p, ok := e.parsed[note]
-	if !ok {
-		p = e.parse(note)
-		e.parsed[note] = p
-	}
+	p := trace.Memo(e.parsed, note, func() poster { return e.parse(note) })
 	if p.rank == trace.None {
 		return p, false
 	}

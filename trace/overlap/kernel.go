@@ -23,17 +23,14 @@ func kernels(run *trace.Run, work []rankWork) []Kernel {
 		name trace.NameID
 		kind trace.Kind
 	}
-	rows := map[key]int{}
+	rows := map[key]int32{}
 	var all []Kernel
 	for _, w := range work {
 		for _, id := range w.ops {
 			s := run.Spans[id]
-			at, ok := rows[key{s.Name, s.Kind}]
-			if !ok {
-				at = len(all)
-				rows[key{s.Name, s.Kind}] = at
-				all = append(all, Kernel{Name: run.NameOf(s), Kind: s.Kind.String(), Min: s.Dur()})
-			}
+			at := trace.Memo(rows, key{s.Name, s.Kind}, func() int32 {
+				return trace.Push(&all, Kernel{Name: run.NameOf(s), Kind: s.Kind.String(), Min: s.Dur()})
+			})
 			k := &all[at]
 			k.Count++
 			k.Total += s.Dur()

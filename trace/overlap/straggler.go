@@ -151,11 +151,9 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 			if kernel := run.Kernel(s); kernel != nil {
 				k.grid = run.Setup(kernel).Grid
 			}
-			if launches[k] == nil {
-				launches[k] = make([]launched, ranks)
-			}
-			launches[k][r].n++
-			launches[k][r].time += took
+			l := &trace.Memo(launches, k, func() []launched { return make([]launched, ranks) })[r]
+			l.n++
+			l.time += took
 		}
 	}
 	l.Idle = max(0, (idle[row]-Median(without(idle, row)))/per)

@@ -98,13 +98,11 @@ type slice struct {
 }
 
 func (d *reader) sequence(id uint64) *sequence {
-	s := d.sequences[id]
-	if s == nil {
-		s = &sequence{}
+	return trace.Memo(d.sequences, id, func() *sequence {
+		s := &sequence{}
 		s.clear()
-		d.sequences[id] = s
-	}
-	return s
+		return s
+	})
 }
 
 func (s *sequence) clear() {

@@ -1,7 +1,6 @@
 package perfetto
 
 import (
-	"encoding/json"
 	"strconv"
 	"strings"
 
@@ -129,12 +128,7 @@ func (n *notes) merge(end *notes) {
 
 // add adds a slice to the session as what its category says it is.
 func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
-	t := d.tracks[uuid]
-	if t == nil {
-		t = &track{number: int64(len(d.order))}
-		d.tracks[uuid] = t
-		d.order = append(d.order, uuid)
-	}
+	t := trace.Memo(d.tracks, uuid, func() *track { return &track{number: int64(trace.Push(&d.order, uuid))} })
 	process := d.process(d.pid(t))
 	name := d.Builder.Intern(s.name)
 	var good bool
@@ -174,17 +168,9 @@ func (d *reader) operator(s *slice) int32 {
 		return 0
 	}
 	key := s.name + "\x00" + s.notes.dims + s.notes.types
-	n, ok := d.operators[key]
-	if !ok {
-		op := trace.Operator{Name: s.name}
-		op.Dims, op.Lists = assemble.Shapes([]byte(s.notes.dims))
-		if json.Unmarshal([]byte(s.notes.types), &op.Types) != nil {
-			op.Types = nil
-		}
-		n = d.Builder.AddOperator(op) + 1
-		d.operators[key] = n
-	}
-	return n
+	return trace.Memo(d.operators, key, func() int32 {
+		return d.Builder.AddOperator(assemble.OperatorOf(s.name, []byte(s.notes.dims), []byte(s.notes.types))) + 1
+	})
 }
 
 func (d *reader) kernel(process int32, name trace.NameID, s *slice, end trace.Time) *assemble.Dispatch {
@@ -214,12 +200,7 @@ func (d *reader) agent(process int32, name string) int32 {
 
 // process is the row of a process.
 func (d *reader) process(pid int64) int32 {
-	row, ok := d.processes[pid]
-	if !ok {
-		row = d.Process(strconv.FormatInt(pid, 10), pid, d.Name)
-		d.processes[pid] = row
-	}
-	return row
+	return trace.Memo(d.processes, pid, func() int32 { return d.Process(strconv.FormatInt(pid, 10), pid, d.Name) })
 }
 
 // pid is the process of a track, which one of its ancestors may name.

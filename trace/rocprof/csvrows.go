@@ -117,12 +117,7 @@ func (r *csvReader) agentOf(process int32, column int) int32 {
 	if f == "" {
 		return trace.None
 	}
-	a, ok := r.agents[agentKey{process, f}]
-	if !ok {
-		a = r.Agent(process, f)
-		r.agents[agentKey{process, f}] = a
-	}
-	return a
+	return trace.Memo(r.agents, agentKey{process, f}, func() int32 { return r.Agent(process, f) })
 }
 
 // checked notes a record whose times had to be repaired.

@@ -405,11 +405,7 @@ func (j *resultsReader) nameAll() {
 	for _, u := range j.unnamed {
 		key := u
 		key.span = trace.None
-		name, ok := names[key]
-		if !ok {
-			name = j.Builder.Intern(j.nameOf(u))
-			names[key] = name
-		}
+		name := trace.Memo(names, key, func() trace.NameID { return j.Builder.Intern(j.nameOf(u)) })
 		s := j.Builder.Span(u.span)
 		s.Name = name
 		if !u.kernel {

@@ -133,12 +133,7 @@ func sizeIn(extdata string) *agentSize {
 
 // processOf returns the process with an id, adding it if no table describes it.
 func (g *rocpdReader) processOf(id int64) int32 {
-	p, ok := g.processes[id]
-	if !ok {
-		p = g.Process(g.suffix+"/"+strconv.FormatInt(id, 10), id, g.Name)
-		g.processes[id] = p
-	}
-	return p
+	return trace.Memo(g.processes, id, func() int32 { return g.Process(g.suffix+"/"+strconv.FormatInt(id, 10), id, g.Name) })
 }
 
 // agentOf returns the agent in a column, or trace.None where there is none.
@@ -146,12 +141,7 @@ func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
 	if r.Null(column) {
 		return trace.None
 	}
-	a, ok := g.agents[r.Int(column)]
-	if !ok {
-		a = g.Agent(process, "agent "+r.Text(column))
-		g.agents[r.Int(column)] = a
-	}
-	return a
+	return trace.Memo(g.agents, r.Int(column), func() int32 { return g.Agent(process, "agent "+r.Text(column)) })
 }
 
 // readEvents reads what joins calls and kernels. Without calls there is nothing to join.
@@ -178,11 +168,7 @@ func (g *rocpdReader) readKernels() {
 		g.Node(r.Int(17), r.Int(18))
 		const kernel = 8
 		symbol := g.symbols[r.Int(kernel)]
-		name, ok := names[r.Int(kernel)]
-		if !ok {
-			name = g.Builder.Intern(cmp.Or(symbol.name, "kernel "+r.Text(kernel)))
-			names[r.Int(kernel)] = name
-		}
+		name := trace.Memo(names, r.Int(kernel), func() trace.NameID { return g.Builder.Intern(cmp.Or(symbol.name, "kernel "+r.Text(kernel))) })
 		d := assemble.Dispatch{
 			Agent: on.agent, Queue: on.queue, Name: name, Start: start, End: end,
 			Correlation: g.events[r.Int(9)].stack,
@@ -242,11 +228,7 @@ func (g *rocpdReader) readRegions() {
 	g.Timed("rocpd_region"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "event_id"}), func(r sqldb.Row, start, end trace.Time) {
 		on, event := g.trackOf(r), r.Int(9)
 		e := g.events[event]
-		in, ok := domains[e.category]
-		if !ok {
-			in = domainOf(int64(e.category))
-			domains[e.category] = in
-		}
+		in := trace.Memo(domains, e.category, func() domain { return domainOf(int64(e.category)) })
 		c := assemble.Call{
 			Name: g.names.Name(r.Int(8)), Thread: g.threads[on.thread], Correlation: e.stack, Start: start, End: end,
 			Marker: in.marker, Collective: in.rccl,
@@ -267,10 +249,7 @@ func (g *rocpdReader) readArguments() map[int64]callArguments {
 	all := map[int64]callArguments{}
 	g.Each("rocpd_arg"+g.suffix, []string{"event_id", "name", "value"}, func(r sqldb.Row) {
 		if name := r.Text(1); wanted[name] {
-			if all[r.Int(0)] == nil {
-				all[r.Int(0)] = callArguments{}
-			}
-			all[r.Int(0)][name] = r.Text(2)
+			trace.Memo(all, r.Int(0), func() callArguments { return callArguments{} })[name] = r.Text(2)
 		}
 	})
 	return all

@@ -135,13 +135,7 @@ func (g *wgReader) read() {
 
 // kernel returns the row of the name in g.kernels.
 func (g *wgReader) kernel(name string) int32 {
-	if k, ok := g.kernelID[name]; ok {
-		return k
-	}
-	k := int32(len(g.kernels))
-	g.kernels = append(g.kernels, name)
-	g.kernelID[name] = k
-	return k
+	return trace.Memo(g.kernelID, name, func() int32 { return trace.Push(&g.kernels, name) })
 }
 
 // optional reads an id that the file or the row may lack.
@@ -188,15 +182,13 @@ func (g *wgReader) addAll() {
 			n++
 		}
 		id := rows[0].rank
-		rank, ok := ranks[id]
-		if !ok {
+		rank := trace.Memo(ranks, id, func() int32 {
 			r := trace.Rank{ID: int(id), Source: g.t.file}
 			if len(ranks) > 0 {
 				r.Uncertainty = trace.None // each GPU has its own timer
 			}
-			rank = g.b.AddRank(r)
-			ranks[id] = rank
-		}
+			return g.b.AddRank(r)
+		})
 		split := launches(rows[:n])
 		constant := sameID(split, n)
 		if constant {

@@ -58,10 +58,5 @@ type Texts struct {
 
 // Name returns the name id of a string.
 func (t Texts) Name(id int64) trace.NameID {
-	name, ok := t.names[id]
-	if !ok {
-		name = t.b.Intern(t.Of[id])
-		t.names[id] = name
-	}
-	return name
+	return trace.Memo(t.names, id, func() trace.NameID { return t.b.Intern(t.Of[id]) })
 }
