@@ -5,6 +5,8 @@
 //
 //	bytes ── packets ──▶ interned names, tracks, clocks ──▶ begin and end ──▶ slices ──▶ session ──▶ trace.Run
 //	                                                    └──────────────────▶ stages ──┘
+//
+// Numbers of fields are those of protos/perfetto/trace; the name of each stands beside it.
 package perfetto
 
 import (
@@ -126,31 +128,31 @@ func (d *reader) packet(message []byte, at int64) error {
 	f := wire.Field{Rest: message}
 	for f.Next() {
 		switch f.ID {
-		case packetClocks:
+		case 6: // clock_snapshot
 			p.clocks = f.Bytes
-		case packetTimestamp:
+		case 8: // timestamp
 			p.time, p.hasTime = f.Number, true
-		case packetSequence:
+		case 10: // trusted_packet_sequence_id
 			p.sequence = f.Number
-		case packetEvent:
+		case 11: // track_event
 			p.event = f.Bytes
-		case packetInterned:
+		case 12: // interned_data
 			p.interned = f.Bytes
-		case packetFlags:
+		case 13: // sequence_flags: bit 0 clears the state
 			p.cleared = f.Number&1 != 0
-		case packetCleared:
+		case 41: // incremental_state_cleared
 			p.cleared = p.cleared || f.Number != 0
-		case packetDropped:
+		case 42: // previous_packet_dropped
 			p.dropped = f.Number != 0
-		case packetCompressed:
+		case 50: // compressed_packets
 			p.squeeze = f.Bytes
-		case packetTimestampClock:
+		case 58: // timestamp_clock_id
 			p.clock, p.hasClock = f.Number, true
-		case packetDefaults:
+		case 59: // trace_packet_defaults
 			p.defaults = f.Bytes
-		case packetTrack:
+		case 60: // track_descriptor
 			p.track = f.Bytes
-		case packetStage:
+		case 53: // gpu_render_stage_event
 			p.stage = f.Bytes
 		}
 	}
@@ -204,10 +206,10 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 func (s *sequence) setDefaults(message []byte) {
 	for f := (wire.Field{Rest: message}); f.Next(); {
 		switch f.ID {
-		case defaultsTimestampClock:
+		case 58: // timestamp_clock_id
 			s.clock = f.Number
-		case defaultsEvent:
-			if track := wire.Last(f.Bytes, defaultsEventTrack); track.ID != 0 {
+		case 11: // track_event_defaults
+			if track := wire.Last(f.Bytes, 11); track.ID != 0 { // track_uuid
 				s.track = track.Number
 			}
 		}
@@ -219,21 +221,20 @@ func (s *sequence) intern(message []byte) {
 	if len(message) == 0 {
 		return // most packets have none
 	}
-	tables := map[wire.Number]map[uint64]string{
-		internedCategories: s.categories, internedEvents: s.events, internedKeys: s.keys, internedValues: s.values,
-		internedStages: s.kinds, internedKernels: s.kernels, internedArguments: s.arguments,
+	tables := map[wire.Number]map[uint64]string{ // of InternedData: names of categories, events and annotations, strings; GPU specifications, kernels, arguments
+		1: s.categories, 2: s.events, 3: s.keys, 29: s.values, 24: s.kinds, 1000: s.kernels, 1001: s.arguments,
 	}
 	for f := (wire.Field{Rest: message}); f.Next(); {
-		id, entry := wire.Last(f.Bytes, entryID).Number, wire.Last(f.Bytes, entryText)
+		id, entry := wire.Last(f.Bytes, 1).Number, wire.Last(f.Bytes, 2) // iid, and name, string or pid
 		text := string(entry.Bytes)
 		const compute = 2
 		switch f.ID {
-		case internedContexts:
+		case 23: // graphics_contexts
 			s.pids[id] = int64(int32(entry.Number))
-		case internedStages:
-			s.compute[id] = wire.Last(f.Bytes, entryCategory).Number == compute
-		case internedKernels:
-			text = cmp.Or(string(wire.Last(f.Bytes, entryDemangled).Bytes), text)
+		case 24: // gpu_specifications
+			s.compute[id] = wire.Last(f.Bytes, 4).Number == compute // category
+		case 1000: // names of kernels
+			text = cmp.Or(string(wire.Last(f.Bytes, 3).Bytes), text) // demangled
 		}
 		if table := tables[f.ID]; table != nil {
 			table[id] = text
@@ -247,30 +248,30 @@ func (d *reader) describe(message []byte) {
 	var t track
 	for f := (wire.Field{Rest: message}); f.Next(); {
 		switch f.ID {
-		case trackUUID:
+		case 1: // UUID
 			uuid = f.Number
-		case trackName, trackStaticName:
+		case 2, 10: // name, static name
 			t.name = string(f.Bytes)
-		case trackProcess:
+		case 3: // process
 			t.process = true
-			if pid := wire.Last(f.Bytes, processPID); pid.ID != 0 {
+			if pid := wire.Last(f.Bytes, 1); pid.ID != 0 { // pid
 				t.pid = int64(int32(pid.Number))
 			}
-		case trackThread:
+		case 4: // thread
 			t.thread = true
 			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
 				switch f.ID {
-				case threadPID:
+				case 1: // PID
 					t.pid = int64(int32(f.Number))
-				case threadTID:
+				case 2: // TID
 					t.tid = int64(int32(f.Number))
-				case threadName:
+				case 5: // name
 					if t.name == "" {
 						t.name = string(f.Bytes)
 					}
 				}
 			}
-		case trackParent:
+		case 5: // parent
 			t.parent = f.Number
 		}
 	}
@@ -297,21 +298,21 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 	uuid := s.track
 	for f := (wire.Field{Rest: p.event}); f.Next(); {
 		switch f.ID {
-		case eventCategoryID:
+		case 3: // category ID
 			e.category = s.categories[f.Number]
-		case eventAnnotations:
+		case 4: // annotations
 			e.notes.add(s, f.Bytes)
-		case eventType:
+		case 9: // type
 			kind = f.Number
-		case eventNameID:
+		case 10: // name ID
 			e.name = s.events[f.Number]
-		case eventTrack:
+		case 11: // track
 			uuid = f.Number
-		case eventCategory:
+		case 22: // category
 			e.category = string(f.Bytes)
-		case eventName:
+		case 23: // name
 			e.name = string(f.Bytes)
-		case eventGPU:
+		case 3000: // gpu_correlation: 1 is ids of stages that the event launched
 			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
 				if f.ID == 1 {
 					e.submits = wire.Varints(e.submits, &f)

@@ -61,31 +61,31 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 	)
 	for f := (wire.Field{Rest: p.stage}); f.Next(); {
 		switch f.ID {
-		case stageID:
+		case 1: // ID
 			g.id = f.Number
-		case stageDuration:
+		case 2: // duration
 			duration = f.Number
-		case stageContext:
+		case 5: // context
 			context = f.Number
-		case stageGPU:
+		case 11: // GPU
 			gpu = f.Number
-		case stageQueue:
+		case 13: // queue
 			queue = f.Number
-		case stageKind:
+		case 14: // kind
 			kind = f.Number
-		case stageName, stageMask:
-			if f.ID == stageName || name == "" { // in 15, where some writers put the name, a mask of subpasses has no bytes
+		case 17, 15: // name, mask
+			if f.ID == 17 || name == "" { // in 15, where some writers put the name, a mask of subpasses has no bytes
 				name = string(f.Bytes)
 			}
-		case stageNameID:
+		case 20: // name ID
 			name = s.events[f.Number]
-		case stageKernel:
+		case 19: // kernel
 			kernel = f.Number
-		case stageLaunch:
+		case 21: // launch
 			launch = f.Bytes
-		case stageWaits:
+		case 18: // waits
 			g.waits = wire.Varints(g.waits, &f)
-		case stageExtra:
+		case 6: // extra
 			extra[string(wire.Last(f.Bytes, 1).Bytes)] = string(wire.Last(f.Bytes, 2).Bytes)
 		}
 	}
@@ -148,20 +148,20 @@ func (s *sequence) launch(k *trace.Setup, message []byte) {
 	}
 	for f := (wire.Field{Rest: message}); f.Next(); {
 		switch f.ID {
-		case launchGrid:
+		case 1: // grid
 			k.Grid = triple(f.Bytes)
-		case launchBlock:
+		case 2: // block
 			k.Block = triple(f.Bytes)
-		case launchArg:
+		case 3: // arg
 			var name string
 			var value int32
 			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
 				switch f.ID {
-				case argNameID:
+				case 1: // name ID
 					name = s.arguments[f.Number]
-				case argName:
+				case 2: // name
 					name = string(f.Bytes)
-				case argInt, argUint:
+				case 3, 4: // int, uint
 					value = assemble.Narrow(int64(min(f.Number, math.MaxInt64)))
 				}
 			}
