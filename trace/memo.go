@@ -15,6 +15,18 @@ func Number[K comparable](known map[K]int32, key K) int32 {
 	return Memo(known, key, func() int32 { return int32(len(known)) })
 }
 
+// Alike divides a list into stretches of neighbours that are like the first of them.
+func Alike[T any](list []T, same func(a, b T) bool) (parts [][]T) {
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && same(list[0], list[n]) {
+			n++
+		}
+		parts, list = append(parts, list[:n:n]), list[n:]
+	}
+	return parts
+}
+
 // Push appends a value and returns its index.
 func Push[T any](list *[]T, v T) int32 {
 	*list = append(*list, v)

@@ -65,15 +65,7 @@ func (d *reader) flows() [][]arrow {
 	slices.SortFunc(d.arrows, func(a, b arrow) int {
 		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.at, b.at), cmp.Compare(a.pos, b.pos))
 	})
-	var flows [][]arrow
-	for i := 0; i < len(d.arrows); {
-		j := i + 1
-		for j < len(d.arrows) && d.arrows[j].id == d.arrows[i].id {
-			j++
-		}
-		flows = append(flows, d.arrows[i:j])
-		i = j
-	}
+	flows := trace.Alike(d.arrows, func(a, b arrow) bool { return a.id == b.id })
 	slices.SortStableFunc(flows, func(a, b []arrow) int {
 		return cmp.Or(
 			cmp.Compare(a[0].at, b[0].at),

@@ -10,64 +10,24 @@ import (
 // ReadExecution reads PyTorch's execution trace in uncompressed JSON: the schema with
 // attributes, and the earlier one whose nodes have input_shapes and rf_id as lex.Members.
 func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
-	x := assemble.NewExecution(file)
-	w := lex.New(r, file, limit)
-	if c, ok := w.Peek(); !ok || c != '{' {
-		return nil, w.Ended("no execution trace")
-	}
-	w.Pos++
-	for {
-		key, err := w.Key()
-		if err != nil {
-			return nil, err
-		}
-		if key == nil {
-			x.Finish()
-			return x, nil
-		}
-		if string(key) == `"nodes"` {
-			err = executionNodes(x, &w)
-		} else {
-			isProcess := string(key) == `"pid"` // the window may move and overwrite the key
-			var v []byte
-			if v, err = w.Value(); err == nil && isProcess {
-				x.Process = number(v)
+	x, s := assemble.NewExecution(file), lex.NewScanner(r, file, limit)
+	for s.Object(); s.More(); {
+		switch string(s.Key()) {
+		case "pid":
+			x.Process = s.Number()
+		case "nodes":
+			for s.Array(); s.More(); {
+				executionNode(x, s.Value())
 			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		if c, ok := w.Peek(); ok && c == ',' {
-			w.Pos++
-		}
-	}
-}
-
-// executionNodes reads the list of nodes, which is next.
-func executionNodes(x *assemble.Execution, w *lex.Window) error {
-	if c, ok := w.Peek(); !ok || c != '[' {
-		return w.Syntax(w.Pos, "nodes is not a list", "give the execution trace as PyTorch wrote it", nil)
-	}
-	w.Pos++
-	for {
-		switch c, ok := w.Peek(); {
-		case !ok:
-			return w.Ended("the file ends inside the nodes")
-		case c == ']':
-			w.Pos++
-			return nil
-		case c == ',':
-			w.Pos++
-		case c != '{':
-			return w.Unexpected(w.Pos)
 		default:
-			v, err := w.Value()
-			if err != nil {
-				return err
-			}
-			executionNode(x, v)
+			s.Skip()
 		}
 	}
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	x.Finish()
+	return x, nil
 }
 
 // executionNode adds the operator of a node.

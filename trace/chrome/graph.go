@@ -88,13 +88,9 @@ func (d *reader) graphEdges() {
 	slices.SortStableFunc(g.arrows, func(a, b graphArrow) int {
 		return cmp.Or(cmp.Compare(a.flow, b.flow), cmp.Compare(a.at, b.at))
 	})
-	for i := 0; i < len(g.arrows); {
-		j := i + 1
-		for j < len(g.arrows) && g.arrows[j].flow == g.arrows[i].flow {
-			j++
-		}
-		from, to, ok := d.joinNodes(g.arrows[i:j], starts, ends)
-		for _, a := range g.arrows[i:j] {
+	for _, arrow := range trace.Alike(g.arrows, func(a, b graphArrow) bool { return a.flow == b.flow }) {
+		from, to, ok := d.joinNodes(arrow, starts, ends)
+		for _, a := range arrow {
 			if ok {
 				d.note(trace.Noted, "dependency between nodes of a graph", a.pos)
 			} else {
@@ -104,7 +100,6 @@ func (d *reader) graphEdges() {
 		if ok {
 			all.Depend(to, from)
 		}
-		i = j
 	}
 	all.State(&d.Builder)
 	g.arrows = nil

@@ -3,14 +3,10 @@ package format
 import (
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/guard"
 )
 
 // captureFolders are where engines leave what they profiled while they captured graphs: vLLM in files
@@ -64,19 +60,12 @@ func capturesAmong(runs []*trace.Run) (rest, captures []*trace.Run) {
 
 // withCaptures gives the kernels of graphs what captures say of them. A capture that cannot be read is noted.
 func (o Options) withCaptures(run *trace.Run, captures []*trace.Run, files []string) *trace.Run {
-	read, failed := make([]*trace.Run, len(files)), make([]error, len(files))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
 	o.companions = nil
+	all := make([]part, len(files))
 	for i, file := range files {
-		group.Go(guard.Func(func() error {
-			read[i], failed[i] = part{paths: []string{file}}.open(o)
-			return nil
-		}))
+		all[i].paths = []string{file}
 	}
-	if broken := group.Wait(); broken != nil {
-		panic(broken) // a defect, which is no bad file to skip
-	}
+	read, failed := o.readAll(all)
 	for i, r := range read {
 		switch {
 		case failed[i] == nil:

@@ -129,22 +129,7 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		return nil, err
 	}
 	o.alone, o.companions = len(all) == 1, companions
-	read := make([]*trace.Run, len(all))
-	failed := make([]error, len(all))
-	var group errgroup.Group
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, p := range all {
-		group.Go(guard.Func(func() error {
-			read[i], failed[i] = p.open(o)
-			if r := read[i]; r != nil && len(r.Spans) > manySpans && !o.alone {
-				runtime.GC() // what its reader needed beside it
-			}
-			return nil
-		}))
-	}
-	if broken := group.Wait(); broken != nil { // errors are in failed, so that the first by name is returned
-		panic(broken) // a defect, which is no bad file to skip
-	}
+	read, failed := o.readAll(all)
 	if err := o.budget.Err(); err != nil {
 		return nil, err
 	}
@@ -175,6 +160,26 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		run = assemble.Transfer(run, run, name)
 	}
 	return run, nil
+}
+
+// readAll reads parts side by side. Errors are listed, so that the first by name is returned.
+func (o Options) readAll(all []part) (read []*trace.Run, failed []error) {
+	read, failed = make([]*trace.Run, len(all)), make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range all {
+		group.Go(guard.Func(func() error {
+			read[i], failed[i] = p.open(o)
+			if r := read[i]; r != nil && len(r.Spans) > manySpans && !o.alone {
+				runtime.GC() // what its reader needed beside it
+			}
+			return nil
+		}))
+	}
+	if broken := group.Wait(); broken != nil {
+		panic(broken) // a defect, which is no bad file to skip
+	}
+	return read, failed
 }
 
 // A finding sorts the files of one run.

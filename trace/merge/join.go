@@ -40,22 +40,21 @@ func (m *merger) spans() int {
 // reserve allocates the side tables once for all runs.
 func (m *merger) reserve(runs []*trace.Run) {
 	m.b.Intern("") // name 0
-	var kernels, comms, copies, workgroups, calls, operators int
+	grow(&m.b.Run, runs, func(r *trace.Run) *[]trace.Kernel { return &r.Kernels })
+	grow(&m.b.Run, runs, func(r *trace.Run) *[]trace.Comm { return &r.Comms })
+	grow(&m.b.Run, runs, func(r *trace.Run) *[]trace.CopyAttr { return &r.Copies })
+	grow(&m.b.Run, runs, func(r *trace.Run) *[]trace.WorkgroupAttr { return &r.Workgroups })
+	grow(&m.b.Run, runs, func(r *trace.Run) *[]trace.Call { return &r.Calls })
+	grow(&m.b.Run, runs, func(r *trace.Run) *[]trace.Operator { return &r.Operators })
+}
+
+// grow makes room in a table for those of the runs.
+func grow[T any](to *trace.Run, runs []*trace.Run, of func(*trace.Run) *[]T) {
+	n := 0
 	for _, r := range runs {
-		kernels += len(r.Kernels)
-		comms += len(r.Comms)
-		copies += len(r.Copies)
-		workgroups += len(r.Workgroups)
-		calls += len(r.Calls)
-		operators += len(r.Operators)
+		n += len(*of(r))
 	}
-	t := &m.b.Run
-	t.Kernels = slices.Grow(t.Kernels, kernels)
-	t.Comms = slices.Grow(t.Comms, comms)
-	t.Copies = slices.Grow(t.Copies, copies)
-	t.Workgroups = slices.Grow(t.Workgroups, workgroups)
-	t.Calls = slices.Grow(t.Calls, calls)
-	t.Operators = slices.Grow(t.Operators, operators)
+	*of(to) = slices.Grow(*of(to), n)
 }
 
 // shiftRow returns a row index after n rows were inserted before its table.

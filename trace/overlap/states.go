@@ -170,13 +170,9 @@ func byQueue(reasons []Reason, ranks int) [][][]Reason {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.End, b.End))
 	})
 	queues := make([][][]Reason, ranks)
-	for i := 0; i < len(sorted); {
-		from, first := i, sorted[i]
-		for i < len(sorted) && sorted[i].Rank == first.Rank && sorted[i].Queue == first.Queue {
-			i++
-		}
-		if first.Rank >= 0 && int(first.Rank) < ranks {
-			queues[first.Rank] = append(queues[first.Rank], sorted[from:i])
+	for _, q := range trace.Alike(sorted, func(a, b Reason) bool { return a.Rank == b.Rank && a.Queue == b.Queue }) {
+		if r := q[0].Rank; r >= 0 && int(r) < ranks {
+			queues[r] = append(queues[r], q)
 		}
 	}
 	return queues

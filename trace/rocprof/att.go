@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/names"
 )
 
@@ -37,7 +38,7 @@ const wavesPerSIMD = 16
 // make up a workgroup.
 func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, error) {
 	var b trace.Builder
-	events, kernels, err := readOccupancy(newJSONScanner(occupancy, file), &b)
+	events, kernels, err := readOccupancy(lex.NewScanner(occupancy, file, math.MaxInt64), &b)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 	times := map[int64]cycles{}
 	if realtime == nil {
 		b.Note(trace.Noted, file, "no realtime.json: times are cycles, not nanoseconds", "", 0)
-	} else if times, err = readRealtime(newJSONScanner(realtime, file)); err != nil {
+	} else if times, err = readRealtime(lex.NewScanner(realtime, file, math.MaxInt64)); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(events, func(x, y waveEvent) int { return cmp.Compare(x.cycle, y.cycle) })
@@ -61,36 +62,36 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 }
 
 // readOccupancy reads {"0": [[cycle, cu, simd, slot, starts, kernel], ...], "dispatches": {"1": "name"}}.
-func readOccupancy(s *jsonScanner, b *trace.Builder) (events []waveEvent, names map[int64]string, err error) {
+func readOccupancy(s *lex.Scanner, b *trace.Builder) (events []waveEvent, names map[int64]string, err error) {
 	names = map[int64]string{}
-	for s.object(); s.more(); {
-		key := string(s.key())
+	for s.Object(); s.More(); {
+		key := string(s.Key())
 		engine, notNumber := strconv.ParseInt(key, 10, 16)
 		switch {
 		case key == "dispatches":
-			for s.object(); s.more(); {
-				id, err := strconv.ParseInt(string(s.key()), 10, 64)
-				if name := s.text(); err == nil {
+			for s.Object(); s.More(); {
+				id, err := strconv.ParseInt(string(s.Key()), 10, 64)
+				if name := s.Text(); err == nil {
 					names[id] = name
 				}
 			}
 		case notNumber != nil || engine < 0:
-			s.skip()
+			s.Skip()
 		default:
-			for s.array(); s.more(); {
-				at := s.at()
+			for s.Array(); s.More(); {
+				at := s.At()
 				var v [6]int64
-				n := s.numbers(v[:])
+				n := s.Numbers(v[:])
 				e := waveEvent{cycle: v[0], engine: engine, cu: v[1], simd: v[2], slot: v[3], starts: v[4] != 0, kernel: v[5]}
 				if n != len(v) || !e.valid() {
-					b.Note(trace.Skipped, s.file, "not a wave's [cycle, cu, simd, slot, starts, kernel]", "byte", at)
+					b.Note(trace.Skipped, s.File, "not a wave's [cycle, cu, simd, slot, starts, kernel]", "byte", at)
 					continue
 				}
 				events = append(events, e)
 			}
 		}
 	}
-	return events, names, s.err
+	return events, names, s.Err
 }
 
 func (e *waveEvent) valid() bool {
@@ -105,21 +106,21 @@ type cycles struct {
 }
 
 // readRealtime reads {"SE0": [[cycle, tick], [cycle, tick]], "metadata": {"frequency": 100000000}}.
-func readRealtime(s *jsonScanner) (map[int64]cycles, error) {
+func readRealtime(s *lex.Scanner) (map[int64]cycles, error) {
 	readings := map[int64][][2]int64{}
 	frequency := int64(100e6)
-	for s.object(); s.more(); {
-		key := string(s.key())
+	for s.Object(); s.More(); {
+		key := string(s.Key())
 		engine, err := strconv.ParseInt(strings.TrimPrefix(key, "SE"), 10, 16)
 		switch {
 		case key == "metadata":
-			frequency = max(1, s.memberOf("frequency"))
+			frequency = max(1, s.MemberOf("frequency"))
 		case err != nil || !strings.HasPrefix(key, "SE"):
-			s.skip()
+			s.Skip()
 		default:
-			for s.array(); s.more(); {
+			for s.Array(); s.More(); {
 				var r [2]int64
-				s.numbers(r[:])
+				s.Numbers(r[:])
 				readings[engine] = append(readings[engine], r)
 			}
 		}
@@ -134,7 +135,7 @@ func readRealtime(s *jsonScanner) (map[int64]cycles, error) {
 			}
 		}
 	}
-	return times, s.err
+	return times, s.Err
 }
 
 // time is when a cycle was; cycles themselves where that is unknown. Engines

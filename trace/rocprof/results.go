@@ -3,29 +3,31 @@ package rocprof
 import (
 	"cmp"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // ReadJSON reads *_results.json of rocprofv3: {"rocprofiler-sdk-tool": [...]},
 // one element a process. Times are nanoseconds; grids are in work-items and
 // become workgroups. Names may stand before or after the records that use them.
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
-	j := resultsReader{Session: assemble.New(file), s: newJSONScanner(r, file)}
-	for j.s.object(); j.s.more(); {
-		if string(j.s.key()) != "rocprofiler-sdk-tool" {
-			j.s.skip()
+	j := resultsReader{Session: assemble.New(file), s: lex.NewScanner(r, file, math.MaxInt64)}
+	for j.s.Object(); j.s.More(); {
+		if string(j.s.Key()) != "rocprofiler-sdk-tool" {
+			j.s.Skip()
 			continue
 		}
-		for j.s.array(); j.s.more(); {
+		for j.s.Array(); j.s.More(); {
 			j.readProcess()
 		}
 	}
-	if j.s.err != nil {
-		return nil, j.s.err
+	if j.s.Err != nil {
+		return nil, j.s.Err
 	}
 	if j.Builder.Len() == 0 {
 		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: ErrNoTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
@@ -36,7 +38,7 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 // A resultsReader reads one process after another.
 type resultsReader struct {
 	*assemble.Session
-	s       *jsonScanner
+	s       *lex.Scanner
 	process int32
 	symbols map[int64]symbol
 	kinds   [][]string       // names of operations, by kind
@@ -80,34 +82,34 @@ func (j *resultsReader) readProcess() {
 	j.process = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
 	j.symbols, j.ranges, j.kinds, j.unnamed, j.events, j.graphs = map[int64]symbol{}, map[int64]string{}, nil, nil, nil, nil
 	calls := len(j.Builder.Run.Calls)
-	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+	for j.s.Object(); j.s.More(); {
+		switch string(j.s.Key()) {
 		case "metadata":
 			j.metadata()
 		case "agents":
-			for j.s.array(); j.s.more(); {
+			for j.s.Array(); j.s.More(); {
 				j.agent()
 			}
 		case "strings":
 			j.strings()
 		case "kernel_symbols":
-			for j.s.array(); j.s.more(); {
+			for j.s.Array(); j.s.More(); {
 				j.symbol()
 			}
 		case "buffer_records":
-			for j.s.object(); j.s.more(); {
-				j.records(string(j.s.key()))
+			for j.s.Object(); j.s.More(); {
+				j.records(string(j.s.Key()))
 			}
 		case "callback_records":
-			for j.s.object(); j.s.more(); {
-				j.s.key()
-				for j.s.array(); j.s.more(); {
-					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.at())
-					j.s.skip()
+			for j.s.Object(); j.s.More(); {
+				j.s.Key()
+				for j.s.Array(); j.s.More(); {
+					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.At())
+					j.s.Skip()
 				}
 			}
 		default:
-			j.s.skip()
+			j.s.Skip()
 		}
 	}
 	j.nameAll()
@@ -130,20 +132,20 @@ func (j *resultsReader) launchGraphs(calls []trace.Call) {
 
 func (j *resultsReader) metadata() {
 	p := &j.Processes[j.process]
-	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+	for j.s.Object(); j.s.More(); {
+		switch string(j.s.Key()) {
 		case "pid":
-			p.ID = j.s.number()
+			p.ID = j.s.Number()
 		case "node":
-			for j.s.object(); j.s.more(); {
-				if string(j.s.key()) == "hostname" {
-					p.Host = j.s.text()
+			for j.s.Object(); j.s.More(); {
+				if string(j.s.Key()) == "hostname" {
+					p.Host = j.s.Text()
 				} else {
-					j.s.skip()
+					j.s.Skip()
 				}
 			}
 		default:
-			j.s.skip()
+			j.s.Skip()
 		}
 	}
 }
@@ -154,25 +156,25 @@ func (j *resultsReader) agent() {
 	var size agentSize
 	var ofType, logical int64
 	ofType = trace.None
-	for j.s.object(); j.s.more(); {
-		switch key := string(j.s.key()); key {
+	for j.s.Object(); j.s.More(); {
+		switch key := string(j.s.Key()); key {
 		case "id":
-			a.Key = strconv.FormatInt(j.s.handle(), 10)
+			a.Key = strconv.FormatInt(j.s.MemberOf("handle"), 10)
 		case "type":
-			a.GPU = j.s.number() == 2
+			a.GPU = j.s.Number() == 2
 		case "logical_node_type_id":
-			ofType = j.s.number()
+			ofType = j.s.Number()
 		case "logical_node_id":
-			logical = j.s.number()
+			logical = j.s.Number()
 		case "name":
-			name = j.s.text()
+			name = j.s.Text()
 		case "product_name":
-			product = j.s.text()
+			product = j.s.Text()
 		default:
 			if to := size.field(key); to != nil {
-				*to = j.s.number()
+				*to = j.s.Number()
 			} else {
-				j.s.skip()
+				j.s.Skip()
 			}
 		}
 	}
@@ -188,28 +190,28 @@ func (j *resultsReader) agent() {
 
 // strings reads the names that records refer to by number.
 func (j *resultsReader) strings() {
-	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+	for j.s.Object(); j.s.More(); {
+		switch string(j.s.Key()) {
 		case "buffer_records":
-			for j.s.array(); j.s.more(); {
+			for j.s.Array(); j.s.More(); {
 				j.kinds = append(j.kinds, j.operations())
 			}
 		case "marker_api":
 			j.messages()
 		default:
-			j.s.skip()
+			j.s.Skip()
 		}
 	}
 }
 
 func (j *resultsReader) operations() (names []string) {
-	for j.s.object(); j.s.more(); {
-		if string(j.s.key()) != "operations" {
-			j.s.skip()
+	for j.s.Object(); j.s.More(); {
+		if string(j.s.Key()) != "operations" {
+			j.s.Skip()
 			continue
 		}
-		for j.s.array(); j.s.more(); {
-			names = append(names, j.s.text())
+		for j.s.Array(); j.s.More(); {
+			names = append(names, j.s.Text())
 		}
 	}
 	return names
@@ -217,25 +219,25 @@ func (j *resultsReader) operations() (names []string) {
 
 // messages reads [{"key": correlation id, "value": message}].
 func (j *resultsReader) messages() {
-	if j.s.peek() != '[' {
-		j.s.skip()
+	if j.s.Peek() != '[' {
+		j.s.Skip()
 		return
 	}
-	for j.s.array(); j.s.more(); {
-		if j.s.peek() != '{' {
-			j.s.skip()
+	for j.s.Array(); j.s.More(); {
+		if j.s.Peek() != '{' {
+			j.s.Skip()
 			continue
 		}
 		var key int64
 		var message string
-		for j.s.object(); j.s.more(); {
-			switch string(j.s.key()) {
+		for j.s.Object(); j.s.More(); {
+			switch string(j.s.Key()) {
 			case "key":
-				key = j.s.number()
+				key = j.s.Number()
 			case "value":
-				message = j.s.text()
+				message = j.s.Text()
 			default:
-				j.s.skip()
+				j.s.Skip()
 			}
 		}
 		j.ranges[key] = message
@@ -246,18 +248,18 @@ func (j *resultsReader) symbol() {
 	var id int64
 	var y symbol
 	var formatted, mangled string
-	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+	for j.s.Object(); j.s.More(); {
+		switch string(j.s.Key()) {
 		case "kernel_id":
-			id = j.s.number()
+			id = j.s.Number()
 		case "formatted_kernel_name":
-			formatted = j.s.text()
+			formatted = j.s.Text()
 		case "kernel_name":
-			mangled = j.s.text()
+			mangled = j.s.Text()
 		case "arch_vgpr_count", "accum_vgpr_count":
-			y.vgprs += j.s.number()
+			y.vgprs += j.s.Number()
 		default:
-			j.s.skip()
+			j.s.Skip()
 		}
 	}
 	y.name = cmp.Or(formatted, mangled)
@@ -266,11 +268,11 @@ func (j *resultsReader) symbol() {
 
 // records reads the records of one kind.
 func (j *resultsReader) records(kind string) {
-	for j.s.array(); j.s.more(); {
-		at := j.s.at()
+	for j.s.Array(); j.s.More(); {
+		at := j.s.At()
 		var r record
 		j.record(&r, false)
-		if j.s.err != nil {
+		if j.s.Err != nil {
 			return
 		}
 		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 || !trace.ValidTime(r.start) || !trace.ValidTime(r.end) {
@@ -287,56 +289,56 @@ func (j *resultsReader) records(kind string) {
 
 // record reads the members of a record, and of the one within it that describes a dispatch.
 func (j *resultsReader) record(r *record, within bool) {
-	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+	for j.s.Object(); j.s.More(); {
+		switch string(j.s.Key()) {
 		case "kind":
-			r.kind = j.s.number()
+			r.kind = j.s.Number()
 		case "operation":
-			r.operation = j.s.number()
+			r.operation = j.s.Number()
 		case "thread_id":
-			r.thread = j.s.number()
+			r.thread = j.s.Number()
 		case "correlation_id":
-			r.correlation = j.s.memberOf("internal")
+			r.correlation = j.s.MemberOf("internal")
 		case "start_timestamp":
-			r.start = j.s.number()
+			r.start = j.s.Number()
 		case "end_timestamp":
-			r.end = j.s.number()
+			r.end = j.s.Number()
 		case "stream_id":
-			r.dispatch.Stream = j.s.handle()
+			r.dispatch.Stream = j.s.MemberOf("handle")
 		case "dispatch_info":
 			if within {
-				j.s.skip()
+				j.s.Skip()
 			} else {
 				j.record(r, true)
 			}
 		case "kernel_id":
-			r.kernel = j.s.number()
+			r.kernel = j.s.Number()
 		case "group_segment_size":
-			r.dispatch.Shared = assemble.Narrow(j.s.number())
+			r.dispatch.Shared = assemble.Narrow(j.s.Number())
 		case "workgroup_size":
-			r.workgroup = j.s.axes()
+			r.workgroup = axes(j.s)
 		case "grid_size":
-			r.grid = j.s.axes()
+			r.grid = axes(j.s)
 		case "agent_id":
-			r.agent = j.s.handle()
+			r.agent = j.s.MemberOf("handle")
 		case "src_agent_id":
-			r.source = j.s.handle()
+			r.source = j.s.MemberOf("handle")
 		case "dst_agent_id":
-			r.to = j.s.handle()
+			r.to = j.s.MemberOf("handle")
 		case "bytes":
-			r.bytes = j.s.number()
+			r.bytes = j.s.Number()
 		case "queue_id":
-			r.dispatch.Queue = j.s.handle()
+			r.dispatch.Queue = j.s.MemberOf("handle")
 		case "source_queue_id":
-			r.sourceQueue = j.s.handle()
+			r.sourceQueue = j.s.MemberOf("handle")
 		case "hip_event_handle":
-			r.event = j.s.number()
+			r.event = j.s.Number()
 		case "graph_exec_id":
-			r.graph = j.s.handle()
+			r.graph = j.s.MemberOf("handle")
 		case "graph_node_id":
-			r.node = j.s.handle()
+			r.node = j.s.MemberOf("handle")
 		default:
-			j.s.skip()
+			j.s.Skip()
 		}
 	}
 }
@@ -432,4 +434,21 @@ func (j *resultsReader) nameOf(u unnamed) string {
 		return j.kinds[u.kind][u.operation]
 	}
 	return strings.Join([]string{"kind", strconv.FormatInt(u.kind, 10), "operation", strconv.FormatInt(u.operation, 10)}, " ")
+}
+
+// axes reads {"x": 64, "y": 1, "z": 1}.
+func axes(s *lex.Scanner) (n [3]int64) {
+	for s.Object(); s.More(); {
+		switch string(s.Key()) {
+		case "x":
+			n[0] = s.Number()
+		case "y":
+			n[1] = s.Number()
+		case "z":
+			n[2] = s.Number()
+		default:
+			s.Skip()
+		}
+	}
+	return n
 }

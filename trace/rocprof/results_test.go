@@ -83,7 +83,7 @@ noted 77_results.json: 1 collective kernels have their operation from the order 
 func TestReadJSONErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"cut short", `{"rocprofiler-sdk-tool": [{"metadata": {"pid": 1}, "buffer`, "r.json:byte 58: the file ends inside an object: it is truncated (copy it again, or let the job finish writing it)"},
-		{"not a list", `{"rocprofiler-sdk-tool": 7}`, "r.json:byte 25: expected a list, found \"7}\""},
+		{"not a list", `{"rocprofiler-sdk-tool": 7}`, "r.json:byte 25: expected a list, found \"7}\" (give the file as it was written)"},
 		{"nothing", `{"rocprofiler-sdk-tool": []}`, "r.json: no kernel, copy or call: nothing with a time (profile with rocprofv3 --kernel-trace, or --sys-trace)"},
 		{"no JSON", `{"rocprofiler-sdk-tool": [{,}]}`, "r.json:byte 27: unexpected \",}]}\" (this is no valid JSON; a profiler may have written a name without escaping it)"},
 	} {

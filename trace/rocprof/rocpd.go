@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -89,10 +90,10 @@ func (g *rocpdReader) readProcesses() {
 // object, as torchrun, Open MPI, Slurm and MPICH set them.
 func launcher(environment string) (rank, world int) {
 	values := map[string]int64{}
-	s := scanText(environment)
-	for s.object(); s.more(); {
-		key := string(s.key())
-		if n, err := strconv.ParseInt(s.text(), 10, 32); err == nil && n >= 0 {
+	s := lex.ScanText(environment)
+	for s.Object(); s.More(); {
+		key := string(s.Key())
+		if n, err := strconv.ParseInt(s.Text(), 10, 32); err == nil && n >= 0 {
 			values[key] = n
 		}
 	}
@@ -120,12 +121,12 @@ func (g *rocpdReader) readAgents() {
 // sizeIn reads the properties of an agent, a JSON object.
 func sizeIn(extdata string) *agentSize {
 	var size agentSize
-	s := scanText(extdata)
-	for s.object(); s.more(); {
-		if to := size.field(string(s.key())); to != nil {
-			*to = s.number()
+	s := lex.ScanText(extdata)
+	for s.Object(); s.More(); {
+		if to := size.field(string(s.Key())); to != nil {
+			*to = s.Number()
 		} else {
-			s.skip()
+			s.Skip()
 		}
 	}
 	return &size
@@ -288,12 +289,12 @@ func (a callArguments) arguments() *assemble.Arguments {
 
 // messageIn reads {"message": "..."}.
 func messageIn(extdata string) (message string) {
-	s := scanText(extdata)
-	for s.object(); s.more(); {
-		if string(s.key()) == "message" {
-			message = s.text()
+	s := lex.ScanText(extdata)
+	for s.Object(); s.More(); {
+		if string(s.Key()) == "message" {
+			message = s.Text()
 		} else {
-			s.skip()
+			s.Skip()
 		}
 	}
 	return message

@@ -176,11 +176,7 @@ func (g *wgReader) addAll() {
 	}
 	g.rows = kept
 	ranks := map[int32]int32{} // rows of Run.Ranks
-	for rows := g.rows; len(rows) > 0; {
-		n := 1
-		for n < len(rows) && g.launch(rows[0], rows[n]) == 0 {
-			n++
-		}
+	for _, rows := range trace.Alike(g.rows, func(x, y wgRow) bool { return g.launch(x, y) == 0 }) {
 		id := rows[0].rank
 		rank := trace.Memo(ranks, id, func() int32 {
 			r := trace.Rank{ID: int(id), Source: g.t.file}
@@ -189,10 +185,10 @@ func (g *wgReader) addAll() {
 			}
 			return g.b.AddRank(r)
 		})
-		split := launches(rows[:n])
-		constant := sameID(split, n)
+		split := launches(rows)
+		constant := sameID(split, len(rows))
 		if constant {
-			split = byGaps(rows[:n])
+			split = byGaps(rows)
 		}
 		for _, launch := range split {
 			id := g.addKernel(launch, rank)
@@ -202,7 +198,6 @@ func (g *wgReader) addAll() {
 				g.b.NoteSpan(id, trace.Repaired, g.t.file, "over 1 % of the workgroups of a kernel were repaired, or are in the file twice", "", 0)
 			}
 		}
-		rows = rows[n:]
 	}
 }
 
