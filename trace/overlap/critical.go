@@ -114,11 +114,13 @@ func (w *walker) from(op trace.SpanID) trace.Time {
 
 func (w *walker) path() Path {
 	slices.Reverse(w.steps)
-	p := Path{Steps: w.steps}
+	p, sum := Path{Steps: w.steps}, map[StepKind]trace.Time{}
 	for _, s := range p.Steps {
-		*p.part(s.Kind) += s.End - s.Start
+		sum[s.Kind] += s.End - s.Start
 		p.Total += s.End - s.Start
 	}
+	p.Compute, p.Collective, p.Copy, p.Flag = sum[StepCompute], sum[StepCollective], sum[StepCopy], sum[StepFlag]
+	p.Gaps = Causes{sum[StepHost], sum[StepSync], sum[StepLaunch], sum[StepQueued], sum[StepUnknown]}
 	return p
 }
 
@@ -297,27 +299,4 @@ func (w *walker) add(kind StepKind, op trace.SpanID, start, end trace.Time) {
 	w.steps = append(w.steps, Step{
 		Kind: kind, Rank: w.run.Ranks[w.run.RankOf(s)].ID, Name: w.run.NameOf(s), Start: start, End: end, Span: op,
 	})
-}
-
-// part returns the sum that steps of the kind add to.
-func (p *Path) part(k StepKind) *trace.Time {
-	switch k {
-	case StepCompute:
-		return &p.Compute
-	case StepCollective:
-		return &p.Collective
-	case StepCopy:
-		return &p.Copy
-	case StepFlag:
-		return &p.Flag
-	case StepHost:
-		return &p.Gaps.Host
-	case StepSync:
-		return &p.Gaps.Sync
-	case StepLaunch:
-		return &p.Gaps.Launch
-	case StepQueued:
-		return &p.Gaps.Queued
-	}
-	return &p.Gaps.Unknown
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -174,21 +175,14 @@ func Stem(file string) (stem string, ok bool) {
 	default:
 		return "", false
 	}
-	for _, suffix := range [...]string{
-		"results", "kernel_trace", "memory_copy_trace", "memory_allocation_trace", "scratch_memory_trace",
-		"hip_api_trace", "hsa_api_trace", "marker_api_trace", "rccl_api_trace", "rocdecode_api_trace", "rocjpeg_api_trace",
-		"hip_trace", "hip_event_trace", "hsa_trace", "marker_trace", "rccl_trace",
-		"counter_collection", "agent_info", "domain_stats",
-		"kernel_stats", "memory_copy_stats", "hip_api_stats", "hsa_api_stats", "marker_api_stats", "rccl_api_stats",
-	} {
-		if rest, ok := strings.CutSuffix(base, suffix); ok && (rest == "" || strings.HasSuffix(rest, "_")) {
-			return dir + strings.TrimSuffix(rest, "_"), true
-		}
+	m := ofProcess.FindStringSubmatch(base)
+	if m == nil {
+		return "", false
 	}
-	for _, prefix := range [...]string{"results_", "hip_api_trace_", "hsa_api_trace_", "hcc_ops_trace_", "async_copy_trace_", "roctx_trace_"} {
-		if rest, ok := strings.CutPrefix(base, prefix); ok {
-			return dir + rest, true
-		}
-	}
-	return "", false
+	return dir + m[1] + m[2], true
 }
+
+// ofProcess is the names of files of one process: what it is called stands before what the file has or, in rocprofv2's, behind.
+var ofProcess = regexp.MustCompile(`^(?:(.*)_)?(?:results|counter_collection|agent_info|(?:domain|kernel|memory_copy|(?:hip|hsa|marker|rccl)_api)_stats|` +
+	`(?:kernel|memory_copy|memory_allocation|scratch_memory|(?:hip|hsa|marker|rccl|rocdecode|rocjpeg)_api|hip|hip_event|hsa|marker|rccl)_trace)$|` +
+	`^(?:results|(?:hip_api|hsa_api|hcc_ops|async_copy|roctx)_trace)_(.*)$`)
