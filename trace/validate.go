@@ -178,8 +178,8 @@ func (v validator) spans() error {
 		switch {
 		case s.Lane < 0 || int(s.Lane) >= len(v.Lanes) || s.Name < 0 || int(s.Name) >= len(v.Names):
 			return fmt.Errorf("span %d: lane %d of %d, name %d of %d", i, s.Lane, len(v.Lanes), s.Name, len(v.Names))
-		case s.Kind >= NumKinds || !row(s.Attr, v.rowsOf(s.Kind)):
-			return fmt.Errorf("span %d: row %d of %d for kind %s", i, s.Attr, v.rowsOf(s.Kind), s.Kind)
+		case s.Kind >= NumKinds || !row(s.Attr, v.RowsOf(s.Kind)):
+			return fmt.Errorf("span %d: row %d of %d for kind %s", i, s.Attr, v.RowsOf(s.Kind), s.Kind)
 		case s.End < s.Start:
 			return fmt.Errorf("span %d: ends at %d, before its start %d", i, s.End, s.Start)
 		case s.Start < -MaxTime || s.End > MaxTime:
@@ -231,8 +231,8 @@ func nests(l *Lane, s *Span) bool {
 	return l.Kind == HostThread || l.Kind == Annotation || s.Kind.InKernel() && s.Kind != Workgroup
 }
 
-// rowsOf is the length of the side table of a kind.
-func (r *Run) rowsOf(k Kind) int {
+// RowsOf is the length of the side table of a kind.
+func (r *Run) RowsOf(k Kind) int {
 	switch {
 	case k == HostCall || k == Launch:
 		return len(r.Calls)

@@ -41,7 +41,7 @@ func (a *args) put(field *[]byte, v []byte) {
 type args struct {
 	set []*[]byte // those below that are not nil
 
-	name, labels []byte // of metadata
+	name []byte // of metadata
 
 	external, correlation, device, stream, priority []byte
 	grid, block, registers, shared                  []byte
@@ -170,8 +170,6 @@ func (a *args) field(key []byte) *[]byte {
 	switch string(key) {
 	case `"name"`:
 		return &a.name
-	case `"labels"`:
-		return &a.labels
 	case `"External id"`, `"external id"`:
 		return &a.external
 	case `"correlation"`:

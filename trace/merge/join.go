@@ -254,8 +254,10 @@ func (m *merger) lags(r *trace.Run, firstRow int32) []int64 {
 // rows.
 func (m *merger) addTables(r *trace.Run, groups []int32, lags []int64) (rows []int32) {
 	t := &m.b.Run
-	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
-	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
+	for k := range trace.NumKinds {
+		rows = append(rows, int32(t.RowsOf(k)))
+	}
+	comms, operators := int32(len(t.Comms)), int32(len(t.Operators))
 	uses := m.addUses(r)
 	setups := make([]int32, len(r.Setups)+1)
 	for i, s := range r.Setups {
@@ -283,19 +285,6 @@ func (m *merger) addTables(r *trace.Run, groups []int32, lags []int64) (rows []i
 	}
 	t.Workgroups = append(t.Workgroups, r.Workgroups...)
 	t.Operators = append(t.Operators, r.Operators...)
-	rows = make([]int32, trace.NumKinds)
-	for k := range trace.NumKinds {
-		switch {
-		case k == trace.HostCall || k == trace.Launch:
-			rows[k] = calls
-		case k == trace.Compute || k == trace.Collective:
-			rows[k] = kernels
-		case k == trace.Copy || k == trace.Transfer:
-			rows[k] = copies
-		case k.InKernel():
-			rows[k] = workgroups
-		}
-	}
 	return rows
 }
 

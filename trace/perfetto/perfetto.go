@@ -15,6 +15,7 @@ import (
 	"compress/zlib"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -361,14 +362,7 @@ func (d *reader) time(s *sequence, p *packet, at int64) (t trace.Time, ok bool) 
 
 // closeAll ends what never ended at the end of the trace.
 func (d *reader) closeAll() {
-	ids := make([]uint64, 0, len(d.open))
-	for uuid, stack := range d.open {
-		if len(stack) > 0 {
-			ids = append(ids, uuid)
-		}
-	}
-	slices.Sort(ids)
-	for _, uuid := range ids {
+	for _, uuid := range slices.Sorted(maps.Keys(d.open)) {
 		for _, s := range slices.Backward(d.open[uuid]) {
 			d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Repaired, d.Name, "a beginning without an end: ends with the trace", "byte", s.at)
 			d.add(uuid, &s, d.last)

@@ -13,12 +13,12 @@ import (
 
 // notes are the debug annotations of rocprofv3's slices that a run keeps.
 type notes struct {
-	correlation, queue, stream, thread int64
-	lds, vgprs, accumVGPRs             int64
-	workgroup, grid, bytes             int64
-	agent, from, to, operation         string
-	external                           int64  // of PyTorch's operators, as are dims and types
-	dims, types                        string // lists in JSON
+	correlation, queue, stream int64
+	lds, vgprs, accumVGPRs     int64
+	workgroup, grid, bytes     int64
+	agent, from, to, operation string
+	external                   int64  // of PyTorch's operators, as are dims and types
+	dims, types                string // lists in JSON
 }
 
 // add takes in one annotation.
@@ -58,8 +58,6 @@ func (n *notes) add(s *sequence, message []byte) {
 		n.queue = number
 	case "stream_id", "stream":
 		n.stream = number
-	case "tid":
-		n.thread = number
 	case "lds_block_size":
 		n.lds = number
 	case "vgpr_count":
