@@ -1,5 +1,7 @@
 package trace
 
+import "slices"
+
 // A Kernel has the attributes of one kernel launch. There may be millions.
 type Kernel struct {
 	Correlation int64  // id in the file of the call that launched it; 0 if unknown
@@ -68,12 +70,8 @@ func (op CollectiveOp) String() string {
 
 // ParseCollectiveOp is the inverse of String; ok is false for any other word.
 func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
-	for i, n := range opNames {
-		if s == n {
-			return CollectiveOp(i), true
-		}
-	}
-	return UnknownOp, false
+	i := slices.Index(opNames[:], s)
+	return CollectiveOp(max(0, i)), i >= 0
 }
 
 // WireBytes returns the bytes that each of n ranks must send for the operation on a

@@ -271,6 +271,17 @@ func (r *Run) LaunchOf(s Span) SpanID {
 	return None
 }
 
+// StreamOf returns the stream of a kernel or copy, as the file numbers it; ok is false for other spans.
+func (r *Run) StreamOf(s Span) (stream int64, ok bool) {
+	if k := r.Kernel(s); k != nil {
+		return r.Setup(k).Stream, true
+	}
+	if c := r.Copy(s); c != nil {
+		return c.Stream, true
+	}
+	return 0, false
+}
+
 // Collective returns the matched operation of a Collective span, or nil if unknown.
 func (r *Run) Collective(s Span) *MatchedCollective {
 	c := r.Comm(s)

@@ -3,6 +3,7 @@ package chrome
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
@@ -147,11 +148,8 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 	if string(lex.Unquote(e.cat)) == callCategory {
 		kind = trace.HostCall
 	}
-	for k, c := range categories {
-		if string(lex.Unquote(e.cat)) == c {
-			kind = trace.Kind(k)
-			break
-		}
+	if k := slices.Index(categories[:], string(lex.Unquote(e.cat))); k >= 0 {
+		kind = trace.Kind(k)
 	}
 	switch {
 	case kind == trace.HostCall || kind == trace.Launch:
@@ -193,7 +191,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			Op:          d.index(a.op, len(head.Operators)),
 			Origin:      either(a.origin),
 			Uses:        d.index(a.uses, len(head.Uses)) + 1,
-			Dir:         nativeDirection(a.kind),
+			Dir:         trace.CopyDir(max(0, slices.Index(kindWords[:], string(lex.Unquote(a.kind))))),
 		})
 	case kind.InKernel():
 		if a.workgroup == nil {
@@ -209,15 +207,6 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 		})
 	}
 	return kind, trace.None
-}
-
-func nativeDirection(kind []byte) trace.CopyDir {
-	for d, word := range kindWords {
-		if string(lex.Unquote(kind)) == word {
-			return trace.CopyDir(d)
-		}
-	}
-	return trace.UnknownDir
 }
 
 // finishNative returns the run that was written.

@@ -148,7 +148,8 @@ func (w *walker) walk(last trace.SpanID) (first trace.SpanID) {
 	at := place{op: last, lane: trace.None, until: w.run.Spans[last].End}
 	for {
 		if post, landed, ok := w.flags.inside(at); ok {
-			w.jump(at, post, landed)
+			w.add(w.kindOf(at.op), at.op, landed, at.until) // from the end of a workgroup's wait on, and the flag before that
+			w.add(StepFlag, at.op, post.until, landed)
 			at = post
 			continue
 		}
@@ -175,12 +176,6 @@ type place struct {
 	op    trace.SpanID
 	lane  trace.LaneID
 	until trace.Time
-}
-
-// jump adds the operation from the end of a workgroup's wait on, and the flag before that.
-func (w *walker) jump(at, post place, landed trace.Time) {
-	w.add(w.kindOf(at.op), at.op, landed, at.until)
-	w.add(StepFlag, at.op, post.until, landed)
 }
 
 func (w *walker) kindOf(op trace.SpanID) StepKind {

@@ -36,7 +36,7 @@ func ordersOf(run *trace.Run, w *rankWork) *orders {
 	issued := map[trace.SpanID]trace.Time{}
 	for _, id := range w.ops {
 		s := run.Spans[id]
-		stream, ok := streamOf(run, s)
+		stream, ok := run.StreamOf(s)
 		call := spanAt(run, run.LaunchOf(s))
 		if !ok || call == nil {
 			continue
@@ -83,16 +83,6 @@ func lastIssued(queue []trace.SpanID, issued map[trace.SpanID]trace.Time, at tra
 		return trace.None
 	}
 	return queue[n-1]
-}
-
-func streamOf(run *trace.Run, s trace.Span) (stream int64, ok bool) {
-	if k := run.Kernel(s); k != nil {
-		return run.Setup(k).Stream, true
-	}
-	if c := run.Copy(s); c != nil {
-		return c.Stream, true
-	}
-	return 0, false
 }
 
 // heldBack returns what an operation was waiting for, where the file has it: of

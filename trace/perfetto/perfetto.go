@@ -337,7 +337,9 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 		}
 		first := stack[len(stack)-1]
 		d.open[uuid] = stack[:len(stack)-1]
-		first.notes.merge(&e.notes)
+		if first.notes == (notes{}) { // they stand at the end
+			first.notes = e.notes
+		}
 		d.add(uuid, &first, e.start)
 	case instant:
 		d.add(uuid, &e, e.start)

@@ -117,13 +117,6 @@ func word(text string, number int64) string {
 	return text
 }
 
-// merge adds the annotations of the end of a slice to those of its begin.
-func (n *notes) merge(end *notes) {
-	if *n == (notes{}) {
-		*n = *end
-	}
-}
-
 // add adds a slice to the session as what its category says it is.
 func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 	t := trace.Memo(d.tracks, uuid, func() *track { return &track{number: int64(trace.Push(&d.order, uuid))} })

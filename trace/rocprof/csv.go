@@ -6,6 +6,7 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,20 +140,11 @@ func csvKinds() []csvKind {
 
 func kindOf(t *table) *csvKind {
 	for _, k := range csvKinds() {
-		if hasAll(t, k.columns) {
+		if !slices.ContainsFunc(k.columns, func(c string) bool { return !t.has(c) }) {
 			return &k
 		}
 	}
 	return nil
-}
-
-func hasAll(t *table, columns []string) bool {
-	for _, c := range columns {
-		if !t.has(c) {
-			return false
-		}
-	}
-	return true
 }
 
 // IsCSV reports whether the first line of a file is the header of a table that

@@ -214,7 +214,9 @@ func (r *csvReader) called() {
 	if !ok {
 		return
 	}
-	r.setDomain(r.t.field(r.columns.domain))
+	if name := r.t.field(r.columns.domain); name != r.domain.name {
+		r.domain = domainOf(name)
+	}
 	r.checked(r.AddCall(r.process(), &assemble.Call{
 		Name:        r.Builder.Intern(r.t.field(r.columns.name)),
 		Thread:      r.count(r.columns.thread),
@@ -224,12 +226,6 @@ func (r *csvReader) called() {
 		Marker:      r.domain.marker,
 		Collective:  r.domain.rccl,
 	}))
-}
-
-func (r *csvReader) setDomain(name string) {
-	if name != r.domain.name {
-		r.domain = domainOf(name)
-	}
 }
 
 func domainOf(name string) domain {

@@ -1,6 +1,7 @@
 package rocprof
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -17,7 +18,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	read := dbKind(db.Tables())
 	if read == nil {
 		return nil, &trace.SyntaxError{
-			File: db.File, Msg: "not a rocprof database; its tables are " + shorten(strings.Join(db.Tables(), ", ")),
+			File: db.File, Msg: fmt.Sprintf("not a rocprof database; its tables are %.200s", strings.Join(db.Tables(), ", ")),
 			Cure: "give one of rocprofv3, rocmProfileData or rocprof",
 		}
 	}
@@ -55,12 +56,4 @@ func dbKind(tables []string) func(*dbReader) {
 		return (*dbReader).v1
 	}
 	return nil
-}
-
-func shorten(s string) string {
-	const most = 200
-	if len(s) > most {
-		return s[:most] + "..."
-	}
-	return s
 }

@@ -28,11 +28,7 @@ func (r *Rank) findEvents(run *trace.Run) {
 	for i := range r.Ops {
 		s := run.Spans[r.Ops[i].Span]
 		on := stream{device: run.Lanes[s.Lane].Device}
-		if k := run.Kernel(s); k != nil {
-			on.id = run.Setup(k).Stream
-		} else if c := run.Copy(s); c != nil {
-			on.id = c.Stream
-		}
+		on.id, _ = run.StreamOf(s)
 		if correlations[i], _ = joins(run, s); correlations[i] != 0 {
 			ops[on] = append(ops[on], int32(i))
 		}
