@@ -193,45 +193,42 @@ type Device struct {
 }
 
 // A Run holds all data of a measured or simulated run. Values of this type are
-// finished: they are not changed after Builder.Finish.
+// finished: they are not changed after Builder.Finish. In JSON it is what a file of package chrome
+// has of a run beside its events.
 type Run struct {
-	Name  string   // for headings: the path of the input, or the strategy
-	Names []string // interned; Names[0] is ""
-	Ranks []Rank
-	Lanes []Lane
-	Spans []Span // sorted by Start, then longest first, then Lane; parents precede their children
+	Name      string // for headings: the path of the input, or the strategy
+	Epoch     int64  // nanoseconds since 1970 of time 0; 0 if the file has no date
+	Simulated bool   // false for a profiler's trace
+	Estimated string `json:",omitempty"` // the basis of the durations if they, or those of the run that was simulated from, were not measured; else ""
+	Ranks     []Rank
+	Lanes     []Lane
+	Groups    []Group
+	Operators []Operator
+	Comms     []Comm
+	Waits     []Wait       `json:",omitempty"` // in file order
+	Uses      []Uses       `json:",omitempty"` // what operators read and write, from an execution trace
+	Accesses  []Access     `json:",omitempty"`
+	Depends   []Dependency `json:",omitempty"` // that the file states, by To, then From
+	Nodes     []Node       `json:",omitempty"` // of captured graphs, by Span
 
-	Kernels    []Kernel
-	Setups     []Setup // of kernels, each once
-	Comms      []Comm
-	Copies     []CopyAttr
-	Workgroups []WorkgroupAttr
-	Calls      []Call
-	Operators  []Operator
-	Groups     []Group
-	Waits      []Wait       // in file order
-	Depends    []Dependency // that the file states, by To, then From
-	Nodes      []Node       // of captured graphs, by Span
-	Captured   []Captured   // by graph, in order of capture; a joined run has none
-	Uses       []Uses       // what operators read and write, from an execution trace
-	Accesses   []Access
+	Names      []string        `json:"-"` // interned; Names[0] is ""
+	Spans      []Span          `json:"-"` // sorted by Start, then longest first, then Lane; parents precede their children
+	Kernels    []Kernel        `json:"-"`
+	Setups     []Setup         `json:"-"` // of kernels, each once
+	Copies     []CopyAttr      `json:"-"`
+	Workgroups []WorkgroupAttr `json:"-"`
+	Calls      []Call          `json:"-"`
+	Captured   []Captured      `json:"-"` // by graph, in order of capture; a joined run has none
 
-	Collectives []MatchedCollective // over all ranks, by arrival of the first member
+	Collectives []MatchedCollective `json:"-"` // over all ranks, by arrival of the first member
 
 	// Like is, by rank row, the row whose spans are also its own; nil: each row has its own. Only simulated runs
 	// of which that was asked have it.
-	Like []int32
+	Like []int32 `json:"-"`
 
-	Epoch  int64 // nanoseconds since 1970 of time 0; 0 if the file has no date
-	Clock  int64 // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
-	End    Time  // the latest End of any span
-	Ledger Ledger
-
-	// Simulated is false for a profiler's trace.
-	Simulated bool
-	// Estimated is the basis of the durations if they, or those of the run that was
-	// simulated from, were not measured; else "".
-	Estimated string
+	Clock  int64  `json:"-"` // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
+	End    Time   `json:"-"` // the latest End of any span
+	Ledger Ledger `json:"-"`
 }
 
 // NameOf returns the span's name.

@@ -22,21 +22,7 @@ const nativeVersion = 1
 // earlier X event.
 type nativeHeader struct {
 	Version   int
-	Name      string
-	Epoch     int64
-	Simulated bool
-	Estimated string `json:",omitempty"`
-	Ranks     []trace.Rank
-	Lanes     []trace.Lane
-	Groups    []trace.Group
-	Operators []trace.Operator
-	Comms     []trace.Comm
-	Waits     []trace.Wait   `json:",omitempty"`
-	Uses      []trace.Uses   `json:",omitempty"`
-	Accesses  []trace.Access `json:",omitempty"`
-
-	Depends []trace.Dependency `json:",omitempty"` // by numbers of X events
-	Nodes   []trace.Node       `json:",omitempty"`
+	trace.Run // Depends and Nodes by numbers of X events
 }
 
 // categories are the values of cat, by kind: Kineto's words if there are any. The
@@ -89,23 +75,7 @@ func Write(w io.Writer, run *trace.Run, of *Operators, flows []Flow, counters []
 	if err != nil {
 		return err
 	}
-	head, err := json.Marshal(nativeHeader{
-		Version:   nativeVersion,
-		Name:      run.Name,
-		Epoch:     run.Epoch,
-		Simulated: run.Simulated,
-		Estimated: run.Estimated,
-		Ranks:     run.Ranks,
-		Lanes:     run.Lanes,
-		Groups:    run.Groups,
-		Operators: run.Operators,
-		Comms:     run.Comms,
-		Waits:     run.Waits,
-		Uses:      run.Uses,
-		Accesses:  run.Accesses,
-		Depends:   run.Depends,
-		Nodes:     run.Nodes,
-	})
+	head, err := json.Marshal(nativeHeader{nativeVersion, *run})
 	if err != nil {
 		return err
 	}
