@@ -41,7 +41,7 @@ func TestMemoryPerEvent(t *testing.T) {
 		kernels  = 20_000
 		ranks    = 2
 		events   = 3 * kernels * ranks
-		spanMost = 90  // bytes an event, of spans and side tables; 77 today
+		spanMost = 72  // bytes an event, of spans and side tables; 67 today
 		opMost   = 210 // bytes a kernel, of the workload; 180 today, 40 of them its edges
 		liftMost = 340 // bytes a kernel that lifting allocates; 335 today
 	)
