@@ -81,7 +81,6 @@ func (r *Run) gather(order []SpanID) {
 	for i, t := range times {
 		spans[i].Start, spans[i].End = t[0], t[1]
 	}
-	times = nil
 	type others struct {
 		name   NameID
 		lane   LaneID

@@ -60,7 +60,10 @@ func (s *Scanner) enter(bracket byte, what string) {
 	}
 }
 
-func (s *Scanner) Array()  { s.enter('[', "a list") }
+// Array enters the list that follows, Object the object.
+func (s *Scanner) Array() { s.enter('[', "a list") }
+
+// Object is Array of an object.
 func (s *Scanner) Object() { s.enter('{', "an object") }
 
 // More reports whether the open list or object goes on, and closes it if not.
@@ -107,6 +110,7 @@ func (s *Scanner) Key() []byte {
 	return Unquote(k)
 }
 
+// Skip passes over what follows.
 func (s *Scanner) Skip() {
 	if s.Err == nil {
 		s.fail(s.w.Skip())
@@ -130,6 +134,7 @@ func (s *Scanner) Numbers(into []int64) (n int) {
 	return n
 }
 
+// Text reads a text; "" for anything else.
 func (s *Scanner) Text() string { return ValidUTF8(Text(s.Value(), &s.buf)) }
 
 // MemberOf reads a number that is the named member of an object, or stands alone.
