@@ -122,7 +122,7 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
 		// Kernels between the two rearrange the output for the collective. The stores of the fused
 		// kernel write every tile to its final position (rule U1).
-		g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
+		g := r.Planner.Gangs(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 1, plan.Everyone)[0]
 		r.Barrier(s, g.Arrive, len(p.First))
 	})
 }

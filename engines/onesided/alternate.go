@@ -45,7 +45,7 @@ func (a *alternate) join(s, other *plan.Stream) {
 // barrier is the next one of all ranks; every rank has them in the same order.
 func (a *alternate) barrier(s *plan.Stream) {
 	if a.barriers == len(a.b.barriers) {
-		a.b.barriers = append(a.b.barriers, a.t.pl.CommonFlag(a.b.ranks, nil, fmt.Sprintf("all ranks at barrier %d", a.barriers)))
+		a.b.barriers = append(a.b.barriers, a.t.pl.CommonFlag(a.b.ranks, fmt.Sprintf("all ranks at barrier %d", a.barriers)))
 	}
 	a.r.Barrier(s, a.b.barriers[a.barriers], len(a.b.ranks))
 	a.barriers++

@@ -215,7 +215,7 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 	me, ranks := slices.Index(c.Members, op.ID), t.pl.RanksOf(c)
 	flags := t.flags.Of(c, func() []program.Flag { // workgroups that have arrived, and that have read
 		call := fmt.Sprintf("%s %d", c.Op, c.Seq)
-		return []program.Flag{t.pl.CommonFlag(ranks, nil, "workgroups in "+call), t.pl.CommonFlag(ranks, nil, "workgroups that have read in "+call)}
+		return []program.Flag{t.pl.CommonFlag(ranks, "workgroups in "+call), t.pl.CommonFlag(ranks, "workgroups that have read in "+call)}
 	})
 	part := share / float64(blocks) // of a workgroup, from each peer
 	sent := part

@@ -106,7 +106,7 @@ func (t *operator) newState(p *plan.Pair) *state {
 	b := &state{
 		impl: t.implOf(p), ranks: pl.RanksOf(p.Coll), cuts: 1, posts: 1,
 	}
-	b.there, b.over = pl.CommonFlag(b.ranks, nil, "all ranks at the barrier"), pl.CommonFlag(b.ranks, nil, "all ranks at the barrier behind the transfers")
+	b.there, b.over = pl.CommonFlag(b.ranks, "all ranks at the barrier"), pl.CommonFlag(b.ranks, "all ranks at the barrier behind the transfers")
 	n := len(b.ranks)
 	compute := &pl.Workload.Ops[p.First[0]]
 	if p.Direction == workload.CollectiveThenCompute {

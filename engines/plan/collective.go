@@ -39,16 +39,10 @@ type Gang struct {
 }
 
 type gangKey struct {
-	coll    *workload.Collective
-	index   int
-	channel int
-	pair    rankPair
-}
-
-// A gangFamily is the flags of one kind of a channel of a piece: of the pairs of ranks.
-type gangFamily struct {
-	gangKey
-	which string
+	coll     *workload.Collective
+	index    int
+	channels int
+	pair     rankPair
 }
 
 // A rankPair is two ranks that share a channel, the lower one first; a rank with itself
@@ -68,24 +62,29 @@ func (p rankPair) String() string {
 	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
 }
 
-// Gang returns the flags of one channel of a piece for the given ranks.
-func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
-	return pl.gangs.Of(gangKey{p.Coll, p.Index, channel, of}, func() *Gang {
-		name := p.Coll.Op.String()
-		if p.Index >= 0 {
-			name = fmt.Sprintf("%s chunk %d", name, p.Index)
-		}
+// Gangs returns the flags of the channels of a piece for the given ranks.
+func (pl *Planner) Gangs(p Piece, channels int, of rankPair) []Gang {
+	key := gangKey{p.Coll, p.Index, channels, of}
+	return pl.gangs.Of(key, func() []Gang {
 		ranks := of[:]
 		if of == Everyone {
 			ranks = pl.RanksOf(p.Coll)
 		} else if of[0] == of[1] {
 			ranks = of[:1]
 		}
-		flag := func(which string) program.Flag {
-			family := gangFamily{gangKey{p.Coll, p.Index, channel, rankPair{}}, which}
-			return pl.CommonFlag(ranks, family, fmt.Sprintf("channel %d of %s %d %s on %s", channel, name, p.Coll.Seq, which, of))
+		key.pair = rankPair{} // those of pairs are one family
+		flags := pl.CommonFlags(ranks, key, 2*channels, func(i int) string {
+			name := p.Coll.Op.String()
+			if p.Index >= 0 {
+				name = fmt.Sprintf("%s chunk %d", name, p.Index)
+			}
+			return fmt.Sprintf("channel %d of %s %d %s on %s", i/2, name, p.Coll.Seq, [...]string{"resident", "finished"}[i%2], of)
+		})
+		gangs := make([]Gang, channels)
+		for i := range gangs {
+			gangs[i] = Gang{flags[2*i], flags[2*i+1]}
 		}
-		return &Gang{flag("resident"), flag("finished")}
+		return gangs
 	})
 }
 
@@ -99,7 +98,7 @@ func (pl *Planner) measuredCollective(op *workload.Op) *program.Kernel {
 // GangFor is one rank's kernel of a collective that lasts a given time from the last
 // rank's arrival and holds no slots.
 func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *program.Kernel {
-	g := pl.Gang(Piece{Coll: c, Index: Whole}, 0, Everyone)
+	g := pl.Gangs(Piece{Coll: c, Index: Whole}, 1, Everyone)[0]
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []program.Phase) []program.Phase {
@@ -236,7 +235,7 @@ func (p Piece) latency(alone trace.Time, self int32) program.Phase {
 
 // A channelSchedule is the work of one channel on one rank.
 type channelSchedule struct {
-	*Gang
+	Gang
 	members  int64   // number of ranks in the gang
 	peers    []int32 // destination GPUs
 	share    float64 // of a channel's equal part of the wire bytes
@@ -305,15 +304,15 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule 
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			schedules[ch] = channelSchedule{Gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: inside}
+			schedules[ch] = channelSchedule{Gang: pl.Gangs(p, p.Channels, Everyone)[ch], members: int64(n), peers: peers, share: inside}
 			if pl.Machine.Node(int(peers[0])) != pl.Machine.Node(op.Rank) {
 				schedules[ch].share = between
 			}
 		case peer == 0:
-			schedules[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
+			schedules[ch] = channelSchedule{pl.Gangs(p, p.Channels/n, rankPair{me, me})[ch/n], 1, []int32{me}, share, true}
 		default:
 			at := peers[peer-1]
-			schedules[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share, true}
+			schedules[ch] = channelSchedule{pl.Gangs(p, p.Channels/n, rankPair{min(me, at), max(me, at)})[ch/n], 2, []int32{at}, share, true}
 		}
 	}
 	return schedules

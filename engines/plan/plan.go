@@ -41,7 +41,7 @@ type Planner struct {
 	clusters    Memo[int, float64]     // clustered
 	factors     Memo[rowsKey, float64] // byRows
 	parts       Memo[partKey, *workload.Kernel]
-	gangs       Memo[gangKey, *Gang]
+	gangs       Memo[gangKey, []Gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
 	times       Memo[timeKey, float64]
@@ -333,14 +333,19 @@ func (pl *Planner) FlagOf(rank int, name string) program.Flag {
 	return pl.Program.NewFlagsOf(ofRank(rank), 1, func(int) string { return name })[0]
 }
 
-// CommonFlag is a new flag that some ranks have in common. Flags of one family are in each other's place on
+// CommonFlag is a new flag that some ranks have in common.
+func (pl *Planner) CommonFlag(ranks []int32, name string) program.Flag {
+	return pl.CommonFlags(ranks, nil, 1, func(int) string { return name })[0]
+}
+
+// CommonFlags are n new flags that some ranks have in common. Those of one family are in each other's place on
 // different ranks; nil: it is none.
-func (pl *Planner) CommonFlag(ranks []int32, family any, name string) program.Flag {
+func (pl *Planner) CommonFlags(ranks []int32, family any, n int, name func(i int) string) []program.Flag {
 	var of *program.Owners
 	if len(ranks) < pl.Workload.World {
 		of = &program.Owners{GPUs: ranks, Family: family}
 	}
-	return pl.Program.NewFlagsOf(of, 1, func(int) string { return name })[0]
+	return pl.Program.NewFlagsOf(of, n, name)
 }
 
 // alike reports whether ranks and their images do the same in the capture: all are copies of one that was

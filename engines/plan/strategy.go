@@ -18,7 +18,7 @@
 //
 // Of ranks that copy a captured one only some are written (replay.Share). That needs to know which flag of a
 // rank is in the place of another rank's: a flag that is added while a rank is written is that rank's own;
-// CommonFlag, FlagOfEach, FlagsOf and FlagsAbout add those of several ranks. If a strategy adds them in another
+// CommonFlags, FlagOfEach, FlagsOf and FlagsAbout add those of several ranks. If a strategy adds them in another
 // way, all ranks are written.
 //
 // To add a strategy, import this package and add a row to the table in package engines.

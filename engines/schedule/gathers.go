@@ -51,13 +51,17 @@ func (s *step) limitPrefetch(ahead int) (limited bool) {
 }
 
 func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) {
-	used := map[*exchange]int32{}
-	for _, x := range gathers {
-		used[x] = s.consumer(x, rank)
+	used := map[*exchange]int32{} // index of the first item that waits for it
+	for i, it := range s.items[rank] {
+		for _, x := range it.waits {
+			if _, before := used[x]; !before {
+				used[x] = int32(i)
+			}
+		}
 	}
 	gathers = slices.DeleteFunc(slices.Clone(gathers), func(x *exchange) bool {
 		m := x.member(rank)
-		if used[x] < 0 {
+		if _, waited := used[x]; !waited {
 			return true
 		}
 		ofStep := !s.async[x.carries[0]] && m.place >= 0 && s.sameStep(rank, m.place, used[x]) // its data are made in the same iteration

@@ -363,16 +363,6 @@ func (s *step) needOf(it *item) {
 	it.waits = slices.Compact(it.waits)
 }
 
-// consumer is the index on a rank of the first item that waits for an exchange; -1: none.
-func (s *step) consumer(x *exchange, rank int) int32 {
-	for i, it := range s.items[rank] {
-		if slices.Contains(it.waits, x) {
-			return int32(i)
-		}
-	}
-	return -1
-}
-
 // sort orders the exchanges by their place on their first rank. On the other ranks those of
 // one stream follow the same order, so that no two ranks wait for each other.
 func (s *step) sort() {

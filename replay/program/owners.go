@@ -78,6 +78,7 @@ func (f *Flags) Turns(g *Group) []Turn {
 	type key struct {
 		family any
 		size   int32
+		i      int
 	}
 	first := map[key][]Flag{} // of flags in common
 	sizes := map[*int32]int32{}
@@ -112,7 +113,7 @@ func (f *Flags) Turns(g *Group) []Turn {
 				if n.Family == nil {
 					break
 				}
-				in := key{n.Family, x.Size}
+				in := key{n.Family, x.Size, i}
 				for _, low := range first[in] {
 					if by := slices.IndexFunc(g.To, func(to []int32) bool {
 						return f.at(low).common(n.Owners, func(gpu int32) int32 { return to[gpu] })

@@ -168,7 +168,7 @@ func Tokens(w *workload.Workload) {
 		step int32
 		gemm bool
 	}
-	rows := map[of]map[int64]int{}
+	rows, norms := map[of]map[int64]int{}, map[*workload.Kernel]int64{}
 	trains := make([]bool, len(w.Steps))
 	for i := range w.Ops {
 		op := &w.Ops[i]
@@ -176,7 +176,12 @@ func Tokens(w *workload.Workload) {
 			continue
 		}
 		trains[op.Step] = trains[op.Step] || op.Backward || op.Optimizer
-		key, m := of{op.Step, true}, kernel.NormRows(op)
+		m, known := norms[op.Kernel]
+		if !known {
+			m = kernel.NormRows(op)
+			norms[op.Kernel] = m
+		}
+		key := of{op.Step, true}
 		if key.gemm = m == 0; key.gemm && op.Shape.Kind == workload.GEMM && op.Shape.Groups <= 1 {
 			m = op.Shape.M
 		}

