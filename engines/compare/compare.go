@@ -185,7 +185,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	}
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
 	opts.MostWGs = plan.MostWorkgroups(w)
-	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
+	o.Result, o.Err = o.run(w, pl, opts)
 	var many *replay.TooManyError
 	switch {
 	case errors.Is(o.Err, replay.ErrShared):
@@ -212,6 +212,21 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		o.Time = min(o.Time, plan.StepsOf(w, o.Result.Run).Mean())
 	}
 	return pl.Program, nil
+}
+
+// run simulates what was planned: once for all that plan the captured schedule with every collective in its
+// place, which a strategy is and those with a Base are relative to.
+func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Options) (*replay.Result, error) {
+	if !pl.InPlace || !o.Scenario.Shared || !plan.WasMeasured(w) || o.Strategy.String(o.Values) != "" {
+		return replay.Simulate(o.Machine, pl.Program, opts)
+	}
+	type key struct {
+		*workload.Workload
+		plan.Scenario
+	}
+	found, err := w.Isolation.Memo.Get(key{w, o.Scenario}, func() (any, error) { return replay.Simulate(o.Machine, pl.Program, opts) })
+	result, _ := found.(*replay.Result)
+	return result, err
 }
 
 // A Residual is the difference between a replay of the captured schedule and the trace.

@@ -1,8 +1,6 @@
 package compare
 
 import (
-	"fmt"
-
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -23,29 +21,38 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	if base == nil || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
 	}
-	ratio, err := w.Isolation.Memo.Get(fmt.Sprint(base.Name, sc.Clock, sc.Rest, o.Values["graph"]), func() (float64, error) {
+	type key struct {
+		plan.Scenario
+		base string
+	}
+	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
+	found, err := w.Isolation.Memo.Get(key{sc, base.Name}, func() (any, error) {
 		var times [2]trace.Time
 		for i, s := range []plan.Strategy{schedule.Captured, *base} {
 			v, err := s.Values(nil)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
-			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Stop: stop}); err != nil {
-				return 0, err
+			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop}); err != nil {
+				return nil, err
 			}
 			times[i] = out.Time
 		}
 		if times[0] == 0 || times[1] == 0 {
-			return 1, nil
+			return 1.0, nil
 		}
 		return float64(times[0]) / float64(times[1]), nil
 	})
+	if err != nil {
+		return err
+	}
+	ratio := found.(float64)
 	if !overlapped(w) {
 		ratio = max(1, ratio)
 	}
 	o.Time = trace.Time(float64(o.Time)*ratio + 0.5)
-	return err
+	return nil
 }
 
 // overlapped reports whether compute ran alongside collectives for a tenth of their time.

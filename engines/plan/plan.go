@@ -57,6 +57,7 @@ type Planner struct {
 	before          []program.Stream // of the rank written last
 	WriteRank       func(r *Rank)    // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
 	WholeStep       bool             // WriteRank wrote all
+	InPlace         bool             // unless settings say otherwise: as captured, with every collective in its place
 	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
 	called          []int32          // by op: its first issue: index in the rank's calls, plus 1

@@ -144,6 +144,7 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 	if s.findAsync(); o.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))
 	}
+	pl.InPlace = !o.serial && !o.loop && !slices.Contains(s.async, false)
 	return s
 }
 

@@ -2,28 +2,16 @@ package workload
 
 import "sync"
 
-// A Memo keeps ratios that are expensive to compute, by name. The zero value is empty. It
+// A Memo keeps what is expensive to compute, by a comparable key. The zero value is empty. It
 // may be used from several goroutines.
-type Memo struct {
-	mu   sync.Mutex
-	kept map[string]float64
-}
+type Memo struct{ kept sync.Map }
 
-// Get returns the ratio of the name, computed on the first call. A failed computation is
-// not kept.
-func (m *Memo) Get(name string, compute func() (float64, error)) (float64, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if x, ok := m.kept[name]; ok {
-		return x, nil
-	}
-	x, err := compute()
+// Get returns the value of a key, computed on the first call. A failed computation is not kept.
+func (m *Memo) Get(key any, compute func() (any, error)) (any, error) {
+	once, _ := m.kept.LoadOrStore(key, sync.OnceValues(compute))
+	x, err := once.(func() (any, error))()
 	if err != nil {
-		return 1, err
+		m.kept.Delete(key)
 	}
-	if m.kept == nil {
-		m.kept = map[string]float64{}
-	}
-	m.kept[name] = x
-	return x, nil
+	return x, err
 }
