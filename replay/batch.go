@@ -7,9 +7,10 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A batch is workgroups of one kernel that a dispatch placed together, and whose phases only the load
-// of their CUs can slow: their phases end together, so they are stepped as one, and which tile each of
-// them has does not matter. When the load of a CU changes, each gets a timer of its own.
+// A batch is workgroups of one kernel that a dispatch placed together, and whose equal phases nothing slows:
+// their phases end together, so they are stepped as one, and which tile each of them has does not matter.
+// When the load of a CU changes, or a resource that their bytes cross becomes contended, or channels begin to
+// slow them, each gets a timer of its own.
 //
 // A whole kernel that fits on empty CUs, while no other one works or waits for a slot, is a batch
 // without workgroups: most such kernels end before the state of a CU is looked at. Until a workgroup of
@@ -22,30 +23,33 @@ type batch struct {
 	first  int32   // index of the first workgroup
 	n      int     // workgroups
 	wgs    []int32 // by index; none if they are not placed
+	path   int32   // of the bytes of the phase that runs, which has an uncontended flow for each; or none
+	at     int32   // index in flows.uncontended of the path
 }
 
 // inBatches reports whether workgroups of a kernel are stepped in batches.
 func (s *sim) inBatches(gpu int32, k *program.Kernel) bool {
-	if k.Free || k.Recipe != nil || k.Prologue != nil || k.Epilogue != nil || k.Lag > 0 || k.Cluster > 1 || len(k.Each) != 1 {
+	if k.Free || k.Recipe != nil || k.Prologue != nil || k.Epilogue != nil || k.Lag > 0 || k.Cluster > 1 ||
+		k.Alike == 0 && len(k.Each) != 1 || s.causes != nil || s.record.deep[gpu] {
 		return false
 	}
-	p := &k.Each[0]
-	return p.Op == program.Work && p.Time > 0 && p.Read == 0 && p.Write == 0 && p.Slowdown <= 1 && s.causes == nil && !s.record.deep[gpu] &&
-		s.program.CheckPhase(p, s.flows.inner.topology) == nil
+	return !slices.ContainsFunc(k.Each, func(p program.Phase) bool {
+		return p.Op != program.Work || p.Time == 0 || p.Slowdown > 1 && (p.Size() == 0 || !k.Channels) || s.program.CheckPhase(&p, s.flows.inner.topology) != nil
+	})
 }
 
 // newBatch makes a batch of a launch without workgroups.
 func (s *sim) newBatch(launch, first int32) (id int32) {
 	id = s.batches.add()
 	b := s.batches.at(id)
-	*b = batch{alarm: none, launch: launch, first: first, wgs: b.wgs[:0]}
+	*b = batch{alarm: none, launch: launch, first: first, wgs: b.wgs[:0], path: none}
 	s.queue = append(s.queue, actor{dueBatch, id})
 	return id
 }
 
 // enterBatch adds a placed workgroup to the launch's batch of this dispatch.
 func (s *sim) enterBatch(id int32, w *workgroup, l *launch) {
-	if l.batch == none {
+	if alike := int32(l.kernel.Alike); l.batch == none || alike > 0 && s.batches.at(l.batch).first/alike != w.index/alike {
 		l.batch = s.newBatch(w.launch, w.index)
 	}
 	w.link = l.batch
@@ -57,7 +61,7 @@ func (s *sim) enterBatch(id int32, w *workgroup, l *launch) {
 // slows another or shares a CU with work, and reports whether it did.
 func (s *sim) postpone(g *gpu, id int32) bool {
 	l := s.kernels.at(id)
-	if !l.batches || !l.computes() || g.loads != 0 || g.occupied != 0 || g.busy.parts != nil || len(g.line) > 1 {
+	if !l.batches || l.kernel.Alike > 0 || !l.computes() || g.loads != 0 || g.occupied != 0 || g.busy.parts != nil || len(g.line) > 1 {
 		return false
 	}
 	rest, cus, level := l.kernel.WGs, 0, 0 // the CUs with the fewest residents are first
@@ -107,7 +111,7 @@ func (s *sim) catchUp(g *gpu) {
 func (s *sim) stepBatch(id int32) {
 	b := s.batches.at(id)
 	l := s.kernels.at(b.launch)
-	g := &s.gpus[l.gpu]
+	g, p := &s.gpus[l.gpu], &l.kernel.Of(int(b.first))[0]
 	n := l.moreTiles(b)
 	if g.unplaced != id || n > 0 && n < b.n {
 		s.catchUp(g)
@@ -116,7 +120,7 @@ func (s *sim) stepBatch(id int32) {
 	if b.rounds == 0 {
 		was = program.Sleep
 		if slices.ContainsFunc(b.wgs, func(wg int32) bool { return s.slowed(s.wgs.at(wg)) > 1 }) {
-			s.parted(id)
+			s.parted(id, 0)
 			for _, wg := range b.wgs {
 				s.stepWorkgroup(wg)
 			}
@@ -127,6 +131,12 @@ func (s *sim) stepBatch(id int32) {
 		l.ticket += n
 	}
 	b.rounds++
+	if b.path != none {
+		for range b.n {
+			s.flows.Dismiss(b.path, limitOf(p.Size(), float64(p.Time)), int64(b.since), int64(s.now))
+		}
+		s.unlist(b)
+	}
 	if n == 0 {
 		s.batches.drop(id)
 		if g.unplaced == id {
@@ -152,8 +162,44 @@ func (s *sim) stepBatch(id int32) {
 	default:
 		s.beginBatch(b, l)
 	}
-	b.since = s.now
-	s.wakeAt(&b.alarm, s.now+l.kernel.Each[0].Time, actor{dueBatch, id})
+	b.since, b.alarm = s.now, s.now+p.Time
+	if p.Size() == 0 || s.admitBatch(id, b, g, p) {
+		s.events.Set(int64(b.alarm), actor{dueBatch, id}.number())
+	}
+}
+
+// admitBatch begins uncontended flows for the bytes of a batch's workgroups. If it cannot for all of them,
+// it parts them and reports false.
+func (s *sim) admitBatch(id int32, b *batch, g *gpu, p *program.Phase) bool {
+	l := s.kernels.at(b.launch)
+	for range b.n {
+		s.charge(l, p)
+	}
+	b.path = s.pathOf(l, p)
+	u := &s.flows.uncontended[b.path]
+	b.at, u.batches = int32(len(u.batches)), append(u.batches, id)
+	admitted := 0
+	if p.Slowdown <= 1 || g.quietOn(b.path) {
+		for admitted < b.n && s.flows.Admit(b.path, limitOf(p.Size(), float64(p.Time)), int64(s.now)) {
+			admitted++
+		}
+	}
+	if admitted == b.n {
+		return true
+	}
+	if g.unplaced == id {
+		s.catchUp(g)
+	}
+	s.parted(id, admitted)
+	return false
+}
+
+// unlist removes a batch from those with uncontended flows on its path.
+func (s *sim) unlist(b *batch) {
+	u := &s.flows.uncontended[b.path]
+	last := u.batches[len(u.batches)-1]
+	u.batches[b.at], s.batches.at(last).at = last, b.at
+	u.batches, b.path = u.batches[:len(u.batches)-1], none
 }
 
 // countUnplaced is countState of a postponed kernel's workgroups, which are on CUs without other work
@@ -170,10 +216,11 @@ func (s *sim) countUnplaced(g *gpu, l *launch, sign int) {
 
 // beginBatch begins the first tiles of the batch's workgroups.
 func (s *sim) beginBatch(b *batch, l *launch) {
-	p := &l.kernel.Each[0]
+	p := &l.kernel.Of(int(b.first))[0]
 	for _, wg := range b.wgs {
 		w := s.wgs.at(wg)
-		w.tile, w.n, w.stage, w.phase, w.op, w.alone, w.lone = w.index, 1, tiling, sleeping, p.Op, p.Time, true
+		w.tile, w.n, w.stage, w.phase, w.op, w.alone = w.index, 1, tiling, sleeping, p.Op, p.Time
+		s.bound(w, l, p)
 		s.countState(w, l, program.Sleep, p.Op)
 	}
 }
@@ -192,14 +239,26 @@ func (l *launch) moreTiles(b *batch) int {
 	return max(0, n)
 }
 
-// parted makes the workgroups of a batch single ones.
-func (s *sim) parted(id int32) {
+// parted makes the workgroups of a batch single ones. Those from the given one on have no uncontended flow yet.
+func (s *sim) parted(id int32, admitted int) {
 	b := s.batches.at(id)
-	for _, wg := range b.wgs {
+	path := b.path
+	if path != none {
+		s.unlist(b)
+	}
+	for i, wg := range b.wgs {
 		w := s.wgs.at(wg)
 		w.link, w.since, w.rounds = none, b.since, b.rounds
-		if b.alarm != none {
+		switch {
+		case b.alarm == none:
+		case path != none && i >= admitted:
+			w.phase = flowing
+			s.entry = append(s.entry, actor{dueWorkgroup, wg})
+		default:
 			s.wakeAt(&w.alarm, b.alarm, actor{dueWorkgroup, wg})
+			if path != none {
+				s.list(wg, w)
+			}
 		}
 	}
 	b.alarm = none

@@ -35,6 +35,7 @@ type gpu struct {
 	busy                gauge   // CUs with a workgroup in a Work or Store phase
 	interferenceChanged bool    // is in sim.interfered
 	interferers         interferers
+	quiet               []int32 // paths with uncontended flows that channels would slow (Kernel.Channels); none of the GPU's moves bytes
 
 	dirty       bool // is in sim.dirty
 	cus         []cu

@@ -1,6 +1,10 @@
 package replay
 
-import "github.com/overlapse/overlapse/replay/machine"
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
 
 // Interference
 //
@@ -53,7 +57,7 @@ func (s *sim) communicates(l *launch, cu int32, n int32) {
 
 // interferes marks the GPU: co-run slowdowns of its phases may have changed.
 func (s *sim) interferes(gpu int32) {
-	if g := &s.gpus[gpu]; !g.interferenceChanged && len(s.flows.coRun[gpu]) > 0 {
+	if g := &s.gpus[gpu]; !g.interferenceChanged && (len(s.flows.coRun[gpu]) > 0 || len(g.quiet) > 0) {
 		g.interferenceChanged = true
 		s.interfered = append(s.interfered, gpu)
 	}
@@ -64,6 +68,12 @@ func (s *sim) interfere() {
 	for _, g := range s.interfered {
 		of := &s.gpus[g]
 		of.interferenceChanged = false
+		if of.moving > 0 {
+			for _, path := range of.quiet {
+				s.Contended(path)
+			}
+			of.quiet = of.quiet[:0]
+		}
 		if !of.follow() && s.flows.perLaunch == 0 { // workgroups took the places of others
 			continue
 		}
@@ -72,6 +82,18 @@ func (s *sim) interfere() {
 		}
 	}
 	s.interfered = s.interfered[:0]
+}
+
+// quietOn reports whether no channel of the GPU moves bytes. From the time at which one does, flows on the path
+// that channels slow are in classes.
+func (g *gpu) quietOn(path int32) bool {
+	if g.moving > 0 {
+		return false
+	}
+	if !slices.Contains(g.quiet, path) {
+		g.quiet = append(g.quiet, path)
+	}
+	return true
 }
 
 // interferers is what co-run slowdowns on a GPU depend on, except for a launch's own work.

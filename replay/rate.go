@@ -9,15 +9,29 @@ import (
 // limited by any resource: it takes its time alone and needs only a timer. When a resource
 // of the path becomes contended, the flows join classes.
 type uncontended struct {
-	wgs []int32 // workgroups with such a flow, and some whose flow has ended
-	n   int     // number of live ones in wgs
+	wgs     []int32 // workgroups with such a flow, and some whose flow has ended
+	n       int     // number of live ones in wgs
+	batches []int32 // batches whose workgroups have one each
 }
 
 // beginUncontended starts a workgroup's flow without a class, if the path is uncontended.
 func (s *sim) beginUncontended(id int32, w *workgroup) bool {
-	if w.path == none || w.coRun > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
+	if w.path == none || w.alone == 0 || s.slowed(w) > 1 {
 		return false
 	}
+	if l := s.kernels.at(w.launch); w.coRun > 1 && !(l.kernel.Channels && s.gpus[l.gpu].quietOn(w.path)) {
+		return false
+	}
+	if !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
+		return false
+	}
+	s.list(id, w)
+	s.sleep(id, w, w.alone)
+	return true
+}
+
+// list adds a workgroup to those with an uncontended flow on its path.
+func (s *sim) list(id int32, w *workgroup) {
 	u := &s.flows.uncontended[w.path]
 	if len(u.wgs) == cap(u.wgs) && len(u.wgs) > 4*u.n {
 		s.forgetEnded(w.path, u)
@@ -25,8 +39,6 @@ func (s *sim) beginUncontended(id int32, w *workgroup) bool {
 	w.uncontended, w.link = true, int32(len(u.wgs))
 	u.wgs = append(u.wgs, id)
 	u.n++
-	s.sleep(id, w, w.alone)
-	return true
 }
 
 // endUncontended ends the workgroup's uncontended flow. Its entry in wgs stays: moving
@@ -57,6 +69,14 @@ func (s *sim) forgetEnded(id int32, u *uncontended) {
 
 // Contended moves the uncontended flows of a path to classes.
 func (s *sim) Contended(path int32) {
+	for u := &s.flows.uncontended[path]; len(u.batches) > 0; {
+		id := u.batches[len(u.batches)-1]
+		b := s.batches.at(id)
+		if g := &s.gpus[s.kernels.at(b.launch).gpu]; g.unplaced == id {
+			s.catchUp(g)
+		}
+		s.parted(id, b.n)
+	}
 	for wgs := &s.flows.uncontended[path].wgs; len(*wgs) > 0; {
 		last := len(*wgs) - 1
 		wg := (*wgs)[last]
@@ -76,7 +96,7 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 	switch {
 	case w.phase == sleeping:
 		if w.link != none && !w.uncontended {
-			s.parted(w.link)
+			s.parted(w.link, s.batches.at(w.link).n)
 		}
 		rest = float64(w.alarm - s.now)
 		w.alarm = none

@@ -60,14 +60,16 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	w.tile = int32(tile)
 	phases := s.phases(id, w, l)
 	w.n = int32(len(phases))
-	unchecked := phases
-	if alike := l.kernel.Recipe == nil && tile != none; alike && l.checked {
+	unchecked, alike := phases, l.kernel.Recipe == nil && tile != none
+	switch {
+	case alike && l.checked:
 		unchecked = nil
-	} else {
-		l.checked = alike
+	case alike:
+		unchecked = l.kernel.Each
 	}
+	l.checked = alike
 	for i := range unchecked {
-		if err := s.program.CheckPhase(&phases[i], s.flows.inner.topology); err != nil {
+		if err := s.program.CheckPhase(&unchecked[i], s.flows.inner.topology); err != nil {
 			where := fmt.Sprintf("tile %d", tile)
 			if tile == none {
 				where = fmt.Sprintf("workgroup %d", w.index)
@@ -122,7 +124,7 @@ func (s *sim) phases(id int32, w *workgroup, l *launch) []program.Phase {
 	}
 	k := l.kernel
 	if k.Recipe == nil && w.tile != none {
-		return k.Each
+		return k.Of(int(w.tile))
 	}
 	x := &s.script
 	if x.kernel == k && x.tile == w.tile && (w.tile != none || x.index == w.index && x.stage == w.stage) {

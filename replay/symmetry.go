@@ -234,7 +234,7 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 	if a == b && a.Prologue == nil && a.Epilogue == nil && y.plain(a) {
 		return true
 	}
-	if a.Name != b.Name || a.Kind != b.Kind || a.WGs != b.WGs || a.Tiles != b.Tiles || a.Owned != b.Owned || a.Footprint != b.Footprint ||
+	if a.Name != b.Name || a.Kind != b.Kind || a.WGs != b.WGs || a.Tiles != b.Tiles || a.Alike != b.Alike || a.Owned != b.Owned || a.Footprint != b.Footprint ||
 		a.Cluster != b.Cluster || a.Free != b.Free || a.Matrix != b.Matrix || a.Onset != b.Onset || a.Channels != b.Channels ||
 		a.Merged != b.Merged || a.CommShare != b.CommShare || a.Pipe != b.Pipe ||
 		(a.Prologue == nil) != (b.Prologue == nil) || (a.Epilogue == nil) != (b.Epilogue == nil) || (a.Recipe == nil) != (b.Recipe == nil) {

@@ -79,12 +79,13 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 		kernel.Channels = slowed > 1
 	}
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
-	kernel.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		from, to := cut.upTo(i/cus), cut.upTo(i/cus+1)
-		return append(buf, program.Phase{
+	kernel.Alike, kernel.Each = cus, make([]program.Phase, cut.n())
+	for i := range kernel.Each {
+		from, to := cut.upTo(i), cut.upTo(i+1)
+		kernel.Each[i] = program.Phase{
 			Op: program.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
 			Read: read * (to - from), Write: write * (to - from), Slowdown: slowed,
-		})
+		}
 	}
 	return kernel
 }

@@ -142,6 +142,8 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return fmt.Errorf("%d tiles (want 0 to %d)", k.Tiles, maxTiles)
 	case k.Recipe == nil && k.Each == nil:
 		return errors.New("no recipe")
+	case k.Alike < 0 || k.Alike > 0 && (k.Tiles > 0 || len(k.Each)*k.Alike < k.WGs):
+		return fmt.Errorf("%d phases of %d tiles each for %d workgroups", len(k.Each), k.Alike, k.WGs)
 	case !(k.Lag >= 0 && k.Lag <= 1):
 		return fmt.Errorf("lag %g (want 0 to 1)", k.Lag)
 	case !(k.Pipe >= 0 && k.Pipe <= 1024):

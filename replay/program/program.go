@@ -163,8 +163,9 @@ type Footprint struct {
 // others are handed out in order to the first free workgroup. Owned < 0 fixes all of them.
 //
 // Recipe, Prologue and Epilogue are called whenever phases are needed, several times for
-// one tile. They must depend on their argument alone. A kernel whose tiles are all alike has
-// Each instead of a Recipe: ranks with such kernels are compared without generating tiles.
+// one tile. They must depend on their argument alone. A kernel whose tiles are all alike, or as many one
+// after another as Alike, has Each instead of a Recipe: ranks with such kernels are compared without
+// generating tiles, and their workgroups are stepped together.
 type Kernel struct {
 	Name      string
 	Kind      trace.Kind // Compute or Collective
@@ -173,6 +174,7 @@ type Kernel struct {
 	Owned     int
 	Recipe    func(tile int, buf []Phase) []Phase // phases of a tile; appends to buf; nil: Each
 	Each      []Phase                             // phases of every tile without a Recipe
+	Alike     int                                 // if over 0: the i-th of Each is the only phase of the tiles from i*Alike to (i+1)*Alike, of a plain kernel
 	Prologue  func(wg int, buf []Phase) []Phase   // before a persistent workgroup's first tile; may be nil
 	Epilogue  func(wg int, buf []Phase) []Phase   // after its last tile; may be nil
 	Footprint Footprint
@@ -203,9 +205,17 @@ type Kernel struct {
 // Phases appends the phases of a tile to buf.
 func (k *Kernel) Phases(tile int, buf []Phase) []Phase {
 	if k.Recipe == nil {
-		return append(buf, k.Each...)
+		return append(buf, k.Of(tile)...)
 	}
 	return k.Recipe(tile, buf)
+}
+
+// Of is the phases of a tile of a kernel without a Recipe.
+func (k *Kernel) Of(tile int) []Phase {
+	if k.Alike > 0 {
+		return k.Each[tile/k.Alike : tile/k.Alike+1]
+	}
+	return k.Each
 }
 
 // A PhaseOp is the kind of a Phase.
