@@ -7,10 +7,23 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace/format"
 )
+
+// Without the profiler the hosts of fsdp-step issue sooner, but they were ahead of the devices: what its kernels
+// waited for before the capture, and the gaps behind it, stay as they were.
+func TestStepWhoseHostsAreAheadStaysAsLong(t *testing.T) {
+	w := plantest.LiftSample(t, "fsdp-step")
+	w.Unprofiled = true
+	out := enginetest.Outcome(t, w, plantest.Profile(t, "h200").Resize(2), "captured", nil)
+	if want := plan.MeasuredStepTime(w); out.Time != want {
+		t.Errorf("%d ns, measured %d", out.Time, want)
+	}
+}
 
 // The captured schedule, replayed, gives every measured kernel and copy back:
 // start and end within 1 µs or 1 % of its duration. The samples are always

@@ -13,7 +13,7 @@ import (
 // Workgroups that are stepped as one batch, or placed only when something else happens on the GPU,
 // do what single ones do, which is what a run that records phases simulates.
 func TestBatchesEqualSingleWorkgroups(t *testing.T) {
-	postponed := 0
+	postponed, moving, parted := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		m := small(1, rapid.IntRange(1, 12).Draw(t, "CUs"))
 		streams := make([]program.Stream, rapid.IntRange(1, 3).Draw(t, "streams"))
@@ -33,6 +33,14 @@ func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 			if s.gpus[0].unplaced != none {
 				postponed++
 			}
+			for i := range s.flows.uncontended {
+				moving += len(s.flows.uncontended[i].batches)
+				for _, id := range s.flows.uncontended[i].wgs {
+					if l := s.wgs.at(id).launch; l < int32(len(s.kernels.all)) && s.kernels.at(l).batches {
+						parted++
+					}
+				}
+			}
 		}
 		got, err := Simulate(m, p, Options{})
 		if err != nil {
@@ -42,12 +50,12 @@ func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 			t.Fatalf("single workgroups: %v\nbatches:           %v", a, b)
 		}
 	})
-	if postponed == 0 {
-		t.Error("no kernel was postponed")
+	if postponed == 0 || moving == 0 || parted == 0 {
+		t.Errorf("%d instants with a postponed kernel, %d with a batch that moves bytes, %d with a workgroup of one that was parted", postponed, moving, parted)
 	}
 }
 
-// drawPlain draws a kernel of one phase of time alone, or of several that move bytes and are slowed
+// drawPlain draws a kernel of workgroups that are alike, or of several phases that move bytes and are slowed
 // by the others.
 func drawPlain(t *rapid.T) program.Command {
 	c := kernel("k", rapid.IntRange(1, 40).Draw(t, "workgroups"), nil,
@@ -67,7 +75,19 @@ func drawPlain(t *rapid.T) program.Command {
 		return c
 	}
 	k.Recipe, k.Each = nil, work(program.Time(rapid.IntRange(1, 50).Draw(t, "time")))
-	if rapid.Bool().Draw(t, "persistent") {
+	if rapid.Bool().Draw(t, "moves bytes") {
+		k.Channels = rapid.Bool().Draw(t, "slowed by channels")
+		if rapid.Bool().Draw(t, "in parts") {
+			k.Alike = rapid.IntRange(1, 20).Draw(t, "alike")
+			k.Each = slices.Repeat(k.Each, (k.WGs+k.Alike-1)/k.Alike)
+		}
+		for i := range k.Each {
+			p := &k.Each[i]
+			p.Time, p.Read = p.Time+program.Time(7*i), float64(rapid.IntRange(0, 200).Draw(t, "bytes"))
+			p.Slowdown = rapid.SampledFrom([]float64{0, 0, 1.5}).Draw(t, "slowdown")
+		}
+	}
+	if k.Alike == 0 && rapid.Bool().Draw(t, "persistent") {
 		k.Tiles, k.Owned = rapid.IntRange(1, 90).Draw(t, "tiles"), rapid.IntRange(-1, 2).Draw(t, "owned")
 	}
 	return c

@@ -418,6 +418,7 @@ func (r *Rank) beginAhead(s *Stream, op *workload.Op) {
 		s.Wait(r.HostIssued, firstIteration, "host")
 	case r.Planner.once:
 		s.Delay(r.startAhead(op), program.FlagWait, "work before the capture")
+		s.held = len(s.Commands) > 0
 	}
 }
 

@@ -110,6 +110,7 @@ type Stream struct {
 	program.Stream
 	End  trace.Time   // captured end of the last op written, ns
 	last *workload.Op // nil: none yet
+	held bool         // its first command waits until its first op started in the capture
 }
 
 // A Pair is a workload pair and the operations around its two operations.
@@ -539,6 +540,9 @@ func (pl *Planner) CopyOf(op *workload.Op) program.Command {
 
 // Launch adds a kernel or copy that starts gap ns after the previous command.
 func (s *Stream) Launch(gap trace.Time, c program.Command) {
+	if s.held { // the gap is part of that time
+		s.held, s.Commands[0].Delay = false, max(0, s.Commands[0].Delay-gap)
+	}
 	c.Delay = gap
 	s.Commands = append(s.Commands, c)
 }
