@@ -34,7 +34,6 @@ type gpu struct {
 	matrix              int     // workgroups of Matrix kernels in a Work or Store phase
 	busy                gauge   // CUs with a workgroup in a Work or Store phase
 	interferenceChanged bool    // is in sim.interfered
-	interferers         interferers
 	quiet               []int32 // paths with uncontended flows that channels would slow (Kernel.Channels); none of the GPU's moves bytes
 
 	dirty       bool // is in sim.dirty

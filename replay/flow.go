@@ -25,14 +25,6 @@ type classKey struct {
 	weight   float64 // of a member in max-min fair sharing
 }
 
-// ofLaunch is 1 for a class whose slowdown depends on what its launch does, else 0.
-func (k *classKey) ofLaunch() int {
-	if k.launch != none && !k.channels {
-		return 1
-	}
-	return 0
-}
-
 // flows are the machine's resources, the paths through them, and the classes of the flows
 // on them.
 type flows struct {
@@ -44,7 +36,6 @@ type flows struct {
 	index       map[classKey]int32 // the other classes
 	classes     []flowClass        // by class of the System
 	coRun       [][]int32          // by GPU: classes with a co-run slowdown
-	perLaunch   int                // those that a launch's own work does not slow
 	fold        *fold              // nil: none
 	shares      []float64          // by GPU: share of its memory guaranteed to communication
 }
@@ -94,7 +85,6 @@ func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
 	}
 	f.classes[id].key = *k
 	if k.coRun > 1 {
-		f.perLaunch += k.ofLaunch()
 		f.classes[id].coRunAt = int32(len(f.coRun[k.gpu]))
 		f.coRun[k.gpu] = append(f.coRun[k.gpu], id)
 	}
@@ -111,7 +101,6 @@ func (s *sim) Dropped(id int32) {
 		delete(f.index, c.key)
 	}
 	if c.key.coRun > 1 {
-		f.perLaunch -= c.key.ofLaunch()
 		b := f.coRun[c.key.gpu]
 		last := b[len(b)-1]
 		b[c.coRunAt], f.classes[last].coRunAt = last, c.coRunAt

@@ -74,9 +74,6 @@ func (s *sim) interfere() {
 			}
 			of.quiet = of.quiet[:0]
 		}
-		if !of.follow() && s.flows.perLaunch == 0 { // workgroups took the places of others
-			continue
-		}
 		for _, id := range s.flows.coRun[g] {
 			s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
 		}
@@ -94,19 +91,6 @@ func (g *gpu) quietOn(path int32) bool {
 		g.quiet = append(g.quiet, path)
 	}
 	return true
-}
-
-// interferers is what co-run slowdowns on a GPU depend on, except for a launch's own work.
-type interferers struct {
-	occupied                    int64
-	matrix, collectives, moving int
-}
-
-// follow notes what interferes now, and reports whether it changed.
-func (g *gpu) follow() bool {
-	was := g.interferers
-	g.interferers = interferers{g.occupied, g.matrix, g.collectives, g.moving}
-	return g.interferers != was
 }
 
 // interference is the current co-run slowdown of a class member, caused by compute of

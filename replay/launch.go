@@ -23,7 +23,6 @@ type launch struct {
 	recent      [2]recentPath // for plain Work and Store phases
 	batches     bool          // its workgroups are stepped in batches
 	batch       int32         // batch of this dispatch, or none
-	class       int32         // class that a phase with a co-run slowdown joined last, or none
 	pipe        int64         // pipe share of one workgroup's work, in units of 1/wholePipe
 
 	occupies int64 // CU share of one working workgroup, same units
@@ -57,7 +56,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	*l = launch{
 		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
 		priority: st.Priority, ready: s.now, laneSet: none,
-		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}}, class: none,
+		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}},
 	}
 	s.launches++
 	st.launch, l.batches = id, s.inBatches(st.gpu, k)

@@ -187,22 +187,9 @@ func (s *sim) classFor(who actor, k *classKey) int32 {
 			return id
 		}
 	}
-	var last *int32
-	if who.kind == dueWorkgroup && k.coRun > 1 {
-		last = &s.kernels.at(s.wgs.at(who.id).launch).class
-		if *last != none && s.flows.classes[*last].key == *k {
-			return *last
-		}
-	}
 	id, isNew := s.flows.classOf(k)
-	if last != nil {
-		*last = id
-	}
 	if isNew {
 		s.flows.SetLimit(id, s.limit(k))
-		if k.coRun > 1 && len(s.flows.coRun[k.gpu]) == 1 { // what interferes is followed from now on
-			s.gpus[k.gpu].follow()
-		}
 		if k.cu != none {
 			u := &s.gpus[k.gpu].cus[k.cu]
 			u.classes = append(u.classes, id)
