@@ -8,18 +8,20 @@ import (
 	"pgregory.net/rapid"
 )
 
+type set struct{ at, who int64 }
+
 // Timers are returned by time, equal times in the order in which they were set.
 func TestTimersComeOutInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q Queue
-		var model []timer // by time, then by number
+		var model []set // by time, then by number
 		now := int64(0)
 		spread := rapid.SampledFrom([]int64{1, 3, 100, 5000, 1 << 40, Last / 2}).Draw(t, "spread")
 		for who := range int64(300) {
 			if rapid.IntRange(0, 3).Draw(t, "do") > 0 {
-				x := timer{min(now+rapid.Int64Range(0, spread).Draw(t, "in"), 2*Last), who}
+				x := set{min(now+rapid.Int64Range(0, spread).Draw(t, "in"), 2*Last), who}
 				q.Set(x.at, x.who)
-				at, _ := slices.BinarySearchFunc(model, x.at, func(y timer, at int64) int {
+				at, _ := slices.BinarySearchFunc(model, x.at, func(y set, at int64) int {
 					if y.at <= at {
 						return -1
 					}
@@ -34,7 +36,7 @@ func TestTimersComeOutInOrder(t *testing.T) {
 			}
 			now = max(now, at)
 			for _, who := range q.Due(nil) {
-				if model[0] != (timer{at, who}) {
+				if model[0] != (set{at, who}) {
 					t.Fatalf("%d is due at %d, want %v", who, at, model[0])
 				}
 				model = model[1:]
