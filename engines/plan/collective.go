@@ -88,13 +88,6 @@ func (pl *Planner) Gangs(p Piece, channels int, of rankPair) []Gang {
 	})
 }
 
-// measuredCollective waits for all ranks and then lasts the measured time from the last
-// arrival to this rank's end.
-func (pl *Planner) measuredCollective(op *workload.Op) *program.Kernel {
-	c := &pl.Workload.Collectives[op.Collective]
-	return pl.GangFor(op, c, workload.Scaled(op.End-c.Arrive, c.Scale))
-}
-
 // GangFor is one rank's kernel of a collective that lasts a given time from the last
 // rank's arrival and holds no slots.
 func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *program.Kernel {

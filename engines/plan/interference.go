@@ -70,13 +70,6 @@ func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
 	p.Slowdown, p.onset, p.late = mean.Slowdown, mean.onset, mean.late
 }
 
-// slowBeside sets the co-run slowdown of a piece alongside the given compute.
-func (pl *Planner) slowBeside(p *Piece, runners []workload.CoRun) {
-	if len(runners) > 0 {
-		*p = pl.meanCoRun(*p, runners)
-	}
-}
-
 // A slowdown is what machine.Library.CoRun says of a slowdownKey.
 type slowdown struct {
 	factor, onset float64

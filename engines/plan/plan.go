@@ -514,8 +514,9 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 	switch {
 	case op.Kind == trace.Copy:
 		return pl.CopyOf(op)
-	case op.Collective >= 0 && pl.Measured:
-		return LaunchOf(op, pl.measuredCollective(op))
+	case op.Collective >= 0 && pl.Measured: // from the last arrival to this rank's end
+		c := &pl.Workload.Collectives[op.Collective]
+		return LaunchOf(op, pl.GangFor(op, c, workload.Scaled(op.End-c.Arrive, c.Scale)))
 	case op.Collective >= 0:
 		return LaunchOf(op, pl.communication(op, 0))
 	case pl.Measured:

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -259,7 +260,7 @@ func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels
 	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
 	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
 	runs := func() { // as many channels as the library takes for the size
-		c.Channels = min(lib.Runs(c.Op, max(1, pl.channelsOr(channels, captured[0]))), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
+		c.Channels = min(lib.Runs(c.Op, max(1, cmp.Or(channels, pl.Channels(captured[0])))), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
 	}
 	if channels == 0 && c.Channels > 0 {
 		runs()
@@ -276,12 +277,4 @@ func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels
 	}
 	c.Alone = max(1, c.Alone)
 	return c
-}
-
-// channelsOr is the given number of channels or, if 0, the captured one.
-func (pl *Planner) channelsOr(channels int, c *workload.Collective) int {
-	if channels > 0 {
-		return channels
-	}
-	return pl.Channels(c)
 }

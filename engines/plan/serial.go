@@ -188,7 +188,9 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 		}
 	}
 	p := pl.Chunks(c, 1, channels, nil)
-	pl.slowBeside(&p, runners)
+	if len(runners) > 0 {
+		p = pl.meanCoRun(p, runners)
+	}
 	return pl.Carried(op, p)
 }
 

@@ -57,12 +57,8 @@ func (pl *Planner) Between(p *workload.Pair, can func(*workload.Op) bool) string
 	return ""
 }
 
-// OpBetween is the name of the first kernel or copy, other than a fill, between two
+// opBetween is the name of the first kernel or copy, other than a fill and those that may, between two
 // operations on the stream of either.
-func (pl *Planner) OpBetween(a, b *workload.Op) string {
-	return pl.opBetween(a, b, func(*workload.Op) bool { return false })
-}
-
 func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) string {
 	for id := a.ID + 1; id < b.ID; id++ {
 		op := &pl.Workload.Ops[id]

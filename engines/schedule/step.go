@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -112,7 +113,7 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		preps:    make([][]int32, len(w.Collectives)),
 		carriers: make([][]*exchange, len(w.Collectives)),
 		moved:    map[int32]int32{},
-		fsdp:     marksFSDP(w),
+		fsdp:     slices.ContainsFunc(w.Run.Names, func(n string) bool { return strings.HasPrefix(n, "FSDP::") }),
 	}
 	for i := range w.Flow {
 		for _, e := range w.Flow[i] {
@@ -174,11 +175,6 @@ func (s *step) knowsData(c *workload.Collective) bool {
 	return !slices.ContainsFunc(c.Members, func(id int32) bool {
 		return len(s.readers[id]) == 0 && !slices.ContainsFunc(s.w.Flow[id], binding)
 	})
-}
-
-// marksFSDP reports whether the capture has the ranges of fully_shard.
-func marksFSDP(w *workload.Workload) bool {
-	return slices.ContainsFunc(w.Run.Names, func(n string) bool { return len(n) > 6 && n[:6] == "FSDP::" })
 }
 
 // ranAlongside reports whether a collective has a stream of its own and, on any rank, either
@@ -273,7 +269,9 @@ func (s *step) place(x *exchange) {
 			id := s.memberOf(row, m.rank)
 			if s.async[row] {
 				m.place = max(m.place, s.issued[id]-1)
-				s.waitAsCaptured(m, x, &s.w.Ops[id])
+				for _, d := range s.w.Ops[id].After {
+					s.wait(m, x, d.Op)
+				}
 				continue
 			}
 			s.waitForData(m, x, id)
@@ -300,13 +298,6 @@ func (s *step) memberOf(row int32, rank int) int32 {
 		}
 	}
 	return -1
-}
-
-// waitAsCaptured takes over the captured dependencies of a collective.
-func (s *step) waitAsCaptured(m *member, x *exchange, op *workload.Op) {
-	for _, d := range op.After {
-		s.wait(m, x, d.Op)
-	}
 }
 
 // waitForData makes a member wait for the operations whose data it needs.

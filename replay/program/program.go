@@ -44,15 +44,10 @@ func (p *Program) NewFlag(name string) Flag {
 
 // NewFlags adds n flags, whose names end in their index.
 func (p *Program) NewFlags(n int, name string) []Flag {
-	return p.NewFlagsNamed(n, func(i int) string { return fmt.Sprintf("%s %d", name, i) })
+	return p.NewFlagsOf(p.Writing, n, func(i int) string { return fmt.Sprintf("%s %d", name, i) })
 }
 
-// NewFlagsNamed adds n flags. name is that of the i-th; it is called when somebody asks.
-func (p *Program) NewFlagsNamed(n int, name func(i int) string) []Flag {
-	return p.NewFlagsOf(p.Writing, n, name)
-}
-
-// NewFlagsOf is NewFlagsNamed for flags of some GPUs.
+// NewFlagsOf adds n flags of some GPUs. name is that of the i-th; it is called when somebody asks.
 func (p *Program) NewFlagsOf(o *Owners, n int, name func(i int) string) []Flag {
 	flags := make([]Flag, n)
 	first := p.Flags.add(n, flagNames{of: name, Owners: o})
