@@ -141,7 +141,7 @@ func TestShapingCost(t *testing.T) {
 		return d
 	}
 	six, one := gemm("0"), gemm("120")
-	if got, want := ratio(one, six), 32/((5*6+2)*m.LonePipe(0)); got < 0.95*want || got > 1.05*want {
+	if got, want := ratio(one, six), 32/((5*6+2)*m.LonePipe(0, 0, 0)); got < 0.95*want || got > 1.05*want {
 		t.Errorf("one workgroup a CU takes %.3f times as long as six, its pipes say %.3f", got, want)
 	}
 }

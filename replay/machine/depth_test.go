@@ -57,12 +57,16 @@ func compareDepths(t *testing.T, path string) {
 		}
 		deep := at
 		deep.depth = 64
-		var m machine.Machine
-		m.Matmul.Compiled.Value, m.Matmul.Lone.Value = 1, full[deep]/alone[deep]
-		got, want := m.LonePipe(32), full[at]/alone[at]
+		var m machine.Machine // such that a tile of 64x64x64 uses what it does
+		m.Matmul.Compiled.Value, m.Matmul.Lone.Value = 1, 1/(1+(alone[deep]/full[deep]-1)/4)
+		got, want := m.LonePipe(64, 64, 32), full[at]/alone[at]
 		t.Logf("%d x %d x %d: depth 64 %.2f of a CU, depth 32 %.2f, predicted %.2f", at.m, at.n, at.k, full[deep]/alone[deep], want, got)
 		if math.Abs(got-want) > 0.15*want {
 			t.Errorf("%d x %d x %d: alone a tile of depth 32 uses %.2f of its CU, predicted %.2f", at.m, at.n, at.k, want, got)
+		}
+		// Tiles of 128x128x32 of the same kind use 0.68 of both GPUs' CUs (engines/reproduce/testdata/h*00-tiles.golden).
+		if large := m.LonePipe(128, 128, 32); at.k == 8192 && math.Abs(large-0.68) > 0.15*0.68 {
+			t.Errorf("%d x %d x %d: alone a tile of 128x128x32 uses 0.68 of its CU, predicted %.2f", at.m, at.n, at.k, large)
 		}
 	}
 }

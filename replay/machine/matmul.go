@@ -218,22 +218,21 @@ func (m Machine) Pipe(tileFlops, aloneSeconds float64) float64 {
 	return min(1, tileFlops/(peak*aloneSeconds))
 }
 
-// loneDepth is the elements along K of a step of the tiles that matmul.lone was measured with.
-const loneDepth = 64
+// loneStep is the products of a step of the tiles that matmul.lone was measured with: 128 x 128 x 64.
+const loneStep = 128 * 128 * 64
 
-// LonePipe is Pipe of compiled tiles for traces that show none alone on its CU, by the elements
-// along K that a step multiplies, 0 if unknown. A step alone on its CU takes the latency of the
-// next step's loads and its products, which are in proportion to depth (rule G10).
-func (m Machine) LonePipe(depth int) float64 {
+// LonePipe is Pipe of compiled tiles for traces that show none alone on its CU, by their rows and
+// columns and the elements along K that a step multiplies, 0 if unknown. A step alone on its CU takes
+// the latency of the next step's loads and its products (rule G10).
+func (m Machine) LonePipe(rows, cols, depth int) float64 {
 	if !m.Matmul.Lone.Known() || !m.Matmul.Compiled.Known() {
 		return 1
 	}
 	lone := min(1, m.Matmul.Lone.Value/m.Matmul.Compiled.Value)
-	if depth <= 0 {
-		return lone
+	if step := float64(rows * cols * depth); step > 0 {
+		return step / (step + loneStep*(1/lone-1))
 	}
-	latency := loneDepth * (1/lone - 1) // in elements along K
-	return float64(depth) / (float64(depth) + latency)
+	return lone
 }
 
 // TileTimeFactor is the factor on a compiled tile's time if n of the CUs compute, relative

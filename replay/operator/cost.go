@@ -183,7 +183,7 @@ func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
 	s.kernel = b.block(int(count), 256, 128, t.shared(b.f.elements().bytes))
 	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
 	tile := 2 * float64(tm*tn) * float64(p.k) / float64(split) * float64(cus) / rate.Value
-	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe(t.Depth)) }
+	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe(t.M, t.N, t.Depth)) }
 	slots := cus * perCU
 	full, left := count/slots, count%slots
 	seconds := float64(full) * most(perCU)
