@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -42,16 +43,17 @@ type tileRow struct {
 	Last   float64
 }
 
-// policies are the rows' modes; streams are the baseline.
+// policies are the rows' modes; streams are the baseline. Rows by row are of the build by tile, whose loop over K
+// tests for waits too, as a policy of one's own has it.
 var policies = []struct {
 	mode       string
 	waitKernel bool
 	strategy   string
 }{
 	{"stream", false, "captured"},
-	{"row", true, "tilesync:policy=row"},
-	{"row", false, "tilesync:policy=row:waitkernel=off"},
-	{"row, B first", false, "tilesync:policy=row:waitkernel=off:reorder=on"},
+	{"row", true, "tilesync:policy=own"},
+	{"row", false, "tilesync:policy=own:waitkernel=off"},
+	{"row, B first", false, "tilesync:policy=own:waitkernel=off:reorder=on"},
 	{"tile", true, "tilesync:policy=tile"},
 	{"tile", false, "tilesync:policy=tile:waitkernel=off"},
 	{"tile, B first", true, "tilesync:policy=tile:reorder=on"},
@@ -141,6 +143,34 @@ func compareTiles(t *testing.T, gpu string) {
 	}
 }
 
+// TestRowBuild compares builds that wait once on an H100, all semaphores posted (testdata/h100-builds.jsonl, as
+// h100-tiles.jsonl, 2026-11-28): with a test in the loop over K they take gpu.loop_wait longer than without waits, and
+// without one no longer than the round trip (rule T10).
+func TestRowBuild(t *testing.T) {
+	data, err := os.ReadFile("testdata/h100-builds.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	longer, none := map[string][]float64{}, 0.0
+	for line := range bytes.Lines(data) {
+		var r tileRow
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if r.Waits == "none" {
+			none = r.US
+		}
+		longer[r.Waits] = append(longer[r.Waits], r.US/none-1)
+	}
+	for waits, most := range map[string][2]float64{"row": {0.03, 0.06}, "row only": {0, 0.02}} {
+		list := longer[waits]
+		slices.Sort(list)
+		if median := list[len(list)/2]; len(list) != 20 || median < most[0] || median > most[1] {
+			t.Errorf("%s: %d builds, in the median %.3f longer than without waits, want %v", waits, len(list), median, most)
+		}
+	}
+}
+
 // tileRows are the measured pairs by shape, the time in us of a wait inside of the loop of
 // workgroups alone on their CUs, the rate of two workgroups on a CU in FLOP/s, and the share of it
 // that one alone reaches.
@@ -185,4 +215,52 @@ func tileRows(t *testing.T, path string) (pairs [][]tileRow, poll, lone, rate fl
 	}
 	slices.Sort(polls)
 	return pairs, polls[len(polls)/2], lone, rate
+}
+
+// No schedule of the baseline's tiles takes less than they do if all slots always hold some. A published time that is
+// shorter, by more than the launch that is assumed, is of other kernels, and apart.
+func TestPublishedTimesAreReachable(t *testing.T) {
+	papers, err := Papers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, apart := 0, 0
+	for _, c := range papers[slices.Index(Names(), "cusync")].Claims {
+		for _, p := range c.Points {
+			times := strings.Fields(fmt.Sprint(p.With["times"]))
+			if !strings.HasPrefix(c.ID, "CS-raw-") || p.Against != "captured" || len(times) != 2 || strings.Contains(p.Strategy, "parts") {
+				continue
+			}
+			j := job{workload: p.Workload, strategy: "captured", set: keys(p.With)}
+			if j.found, err = j.replay(workloads.Files, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			name, ok := p.With["machine"].(string)
+			if !ok {
+				name = "v100:1" // of the workload file
+			}
+			m, err := machineNamed(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var base, least float64
+			for i, waves := range []float64{j.found.waves.First, j.found.waves.Second} {
+				us, err := strconv.ParseFloat(times[i], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				base += us
+				least += (us - 1e6*m.Launch.Host.Value) * waves / math.Ceil(waves)
+			}
+			checked++
+			if short := base/p.Published < least; short && p.Apart == "" {
+				t.Errorf("%s: %s: published %.1f us, the baseline's tiles take %.1f on all slots", c.ID, p.name(), base/p.Published, least)
+			} else if short {
+				apart++
+			}
+		}
+	}
+	if checked < 100 || apart < 8 {
+		t.Errorf("%d points checked, %d of them apart", checked, apart)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -87,12 +88,20 @@ func TestConvolutionPairs(t *testing.T) {
 			t.Errorf("%s: %d ns, one after the other %d", policy, got.Time, base.Time)
 		}
 	}
-	// With one tile of channels a row is a tile, and the policies are equal.
-	w = conv(128).Build(t)
+	// With one tile of channels a row is a tile, and the policies are equal but for the test in the loop.
+	w, m.GPU.LoopWait = conv(128).Build(t), machine.Quantity{}
 	row := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "row"})
 	tile := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "conv"})
 	if row.Time != tile.Time {
 		t.Errorf("one tile of channels: by row %d ns, by tile %d", row.Time, tile.Time)
+	}
+	for i := range w.Ops { // the loop over K looks at a semaphore in each step of a tile's width
+		w.Ops[i].Tiling.Depth = 32
+	}
+	row = enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "row"})
+	tile = enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "conv"})
+	if tile.Time <= row.Time {
+		t.Errorf("looking at a semaphore in each of four steps takes %d ns, once %d", tile.Time, row.Time)
 	}
 }
 

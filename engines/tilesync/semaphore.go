@@ -85,6 +85,7 @@ type link struct {
 	pl       *plan.Planner
 	from, to *workload.Op
 	cover    plan.Cover // tiles of the producer
+	steps    int        // of the loop over K that look at the semaphore of a part; 0: only one, when it comes to the part
 	flags    []program.Flag
 }
 
@@ -92,6 +93,9 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	c, _ := plan.CoverOf(from)
 	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
+	if v["policy"] == "conv" && to.Tiling.Depth > 0 {
+		l.steps = plan.CeilDiv(from.Tiling.TileN, to.Tiling.Depth)
+	}
 	if l.cover.Stride = s.stride; v["policy"] == "own" {
 		l.own, _ = ownOf(v, c, from.Shape, to.Shape)
 		l.cover.Order = l.own.order
@@ -228,7 +232,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
 	exposed := machine.Exposed(pl.MemoryLoad(op)) // of later loads and of waits (rule T10)
-	if in != nil && !ownColumns(in.from.Shape, op.Shape) {
+	if in != nil && v["policy"] != "row" && !ownColumns(in.from.Shape, op.Shape) {
 		g.Time += trace.Time(float64(g.Time) * pl.Machine.GPU.LoopWait.Or(0) * exposed)
 	}
 	k := pl.KernelOf(op, g)
@@ -259,10 +263,11 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n := hi - lo + 1
 			for part := 0; part < n; {
-				passes := before
+				passes, more := before, in.steps
 				if part > 0 {
-					passes = inside
+					passes, more = inside, max(0, more-1)
 				}
+				passes.Time += trace.Time(more) * inside.Time
 				buf = in.wait(row, lo+part, passes, buf)
 				end := part + 1
 				for end < n && in.sameWait(row, lo+part, lo+end) {

@@ -52,15 +52,16 @@ func TestConsumerWaits(t *testing.T) {
 }
 
 // A GEMM whose loop can wait is another build and takes longer, unless memory bounds it. One that
-// waits before its loop is not (rule T10).
+// waits before its loop only is not, as by row (rule T10).
 func TestWaitsInLoop(t *testing.T) {
 	measured := plantest.H200(t, 1).GPU.LoopWait
 	for _, c := range []struct {
 		op     int // of the chain
+		policy string
 		load   float64
 		longer machine.Quantity
 		want   float64
-	}{{2, 0.5, measured, 1.059}, {2, 1, measured, 1}, {1, 0.5, measured, 1}, {2, 0.5, machine.Quantity{}, 1}} {
+	}{{2, "tile", 0.5, measured, 1.059}, {2, "row", 0.5, measured, 1}, {2, "tile", 1, measured, 1}, {1, "tile", 0.5, measured, 1}, {2, "tile", 0.5, machine.Quantity{}, 1}} {
 		w, m := plantest.SelfAttention(256).Build(t), plantest.H200(t, 1)
 		m.GPU.LoopWait = c.longer
 		op := &w.Ops[c.op]
@@ -70,7 +71,7 @@ func TestWaitsInLoop(t *testing.T) {
 			t.Fatal(err)
 		}
 		time := func(in *link) float64 {
-			k := synchronisedKernel(pl, &side{op: op, built: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": "row"})
+			k := synchronisedKernel(pl, &side{op: op, built: op}, in, nil, pl.Program.NewFlag(""), plan.Values{"policy": c.policy})
 			sum := 0.0
 			for _, p := range k.Recipe(0, nil) {
 				if p.Op == program.Work {
@@ -79,9 +80,9 @@ func TestWaitsInLoop(t *testing.T) {
 			}
 			return sum
 		}
-		in := newLink(pl, &w.Ops[c.op-1], op, plan.Values{"policy": "row"})
+		in := newLink(pl, &w.Ops[c.op-1], op, plan.Values{"policy": c.policy})
 		if got := time(in) / time(nil); math.Abs(got-c.want) > 0.001 {
-			t.Errorf("kernel %d at %.1f of the memory's rate: %.4f of the time of a build without waits, want %.3f", c.op, c.load, got, c.want)
+			t.Errorf("kernel %d by %s at %.1f of the memory's rate: %.4f of the time of a build without waits, want %.3f", c.op, c.policy, c.load, got, c.want)
 		}
 	}
 }

@@ -32,7 +32,7 @@ struct Args {
 };
 const int TK = 32;
 
-// Waits: 0 none, 1 before loads, 2 after the loads of B. STREAMK: equal shares of all iterations.
+// Waits: 0 none, 1 before loads, 2 after the loads of B, 3 before the loop only, 4 as cuSync's Conv2DTileSync. STREAMK: equal shares of all iterations.
 template <int TM, int TN, int WM, int WN, int WAIT, bool STREAMK>
 __global__ void __launch_bounds__(256, 2) gemm(Args g) {
   const int LDA = TK + 8, LDB = TN + 8;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(256, 2) gemm(Args g) {
       __syncthreads();
     };
     auto fetch = [&](int it, bool first) {
-      bool due = WAIT && g.wait && (first || (!g.row && it * TK % g.per == 0));
+      bool due = WAIT && g.wait && (first || (WAIT < 3 && !g.row && it * TK % g.per == 0) || (WAIT == 4 && it * TK / g.per % 9 == 0));
       if (WAIT == 2) loadB(it);
       if (due) { __syncthreads(); waitFor(it); }
       loadA(it);
@@ -266,14 +266,16 @@ struct Pair {
   // The second kernel alone, all semaphores posted: what the waits themselves cost.
   void waits(int iters) {
     CHECK(cudaMemset(sem, 0x3f, 65536 * 4));
-    const char *names[] = {"none", "row", "tile", "tile, B first", "row, B first"};
-    for (int round = 0; round < 2; round++) for (int w = 0; w < 5; w++) {
+    const char *names[] = {"none", "row", "tile", "tile, B first", "row, B first", "row only", "conv"};
+    for (int round = 0; round < 2; round++) for (int w = 0; w < 7; w++) {
       std::vector<double> us;
       for (int i = 0; i < iters + 5; i++) {
-        Args c = second(w == 1 || w == 4); c.wait = sem; c.need = 1; c.iter = 1;
+        Args c = second(w == 1 || w == 4 || w == 5); c.wait = sem; c.need = 1; c.iter = 1;
         if (w == 0) gemm<TM, TN, WM, WN, 0, false><<<g2(), 256, 0, a>>>(c);
         else if (w <= 2) gemm<TM, TN, WM, WN, 1, false><<<g2(), 256, 0, a>>>(c);
-        else gemm<TM, TN, WM, WN, 2, false><<<g2(), 256, 0, a>>>(c);
+        else if (w <= 4) gemm<TM, TN, WM, WN, 2, false><<<g2(), 256, 0, a>>>(c);
+        else if (w == 5) gemm<TM, TN, WM, WN, 3, false><<<g2(), 256, 0, a>>>(c);
+        else gemm<TM, TN, WM, WN, 4, false><<<g2(), 256, 0, a>>>(c);
         CHECK(cudaDeviceSynchronize());
         auto v = got(s2, g2()); u64 t0 = ~0ull, e = 0; for (auto &s : v) { t0 = std::min(t0, s.start); e = std::max(e, s.end); }
         if (i >= 5) us.push_back((e - t0) / 1e3);
