@@ -38,8 +38,8 @@ difference of 2 %, or half of the published one. A claim is reproduced if 80 % o
 points are within tolerance and every effect above 2 % has the published sign. Beside
 each number stands what a model without knowledge reaches: one that predicts no effect,
 one that predicts the paper's median effect for all, one that always gains. Points that
-follow from what was typed in, hold for any replay, repeat others or are of times that no
-such GPU can reach are apart: shown, not scored. No constant of overlapse comes from a point that is scored.`,
+follow from what was typed in, hold for any replay, repeat others or no such GPU or kernel can
+reach are apart: shown, not scored. No constant of overlapse comes from a point that is scored.`,
 		Example: `  overlapse reproduce
   overlapse reproduce cusync --points
   overlapse reproduce SC-7 T3-1 --format json
@@ -219,9 +219,4 @@ func summaryOf(found []reproduce.ClaimResult) []string {
 
 func share(n, of int) string { return fmt.Sprintf("%d of %d", n, of) }
 
-func yes(b bool) string {
-	if b {
-		return "yes"
-	}
-	return "no"
-}
+func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }

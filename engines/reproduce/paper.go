@@ -32,7 +32,7 @@ type Claim struct {
 	// Why is the reason of that status or, of a claim with points, the known cause of a difference.
 	Why string `json:"why,omitempty" yaml:"why"`
 	// Apart is why points are shown but not scored: they follow from what was typed in, hold for any
-	// replay, repeat other points, or are of times that no such GPU can reach.
+	// replay, repeat other points, or are of times that neither such a GPU nor its kernels can reach.
 	Apart      string `json:"apart,omitempty" yaml:"apart"`
 	Experiment `json:"-" yaml:",inline"`
 	Points     []Point `json:"-" yaml:"points"`

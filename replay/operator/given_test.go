@@ -54,11 +54,11 @@ func TestTimes(t *testing.T) {
 		err  string
 	}{
 		{map[string]string{"times": "800 400.5"}, [3]trace.Time{800_000, 1500, 400_500}, ""},
-		{map[string]string{"times": "800 400.5", "sync": "host"}, [3]trace.Time{786_900, 13_100, 387_400}, ""},
+		{map[string]string{"times": "800 400.5", "sync": "host"}, [3]trace.Time{791_200, 8_800, 391_700}, ""},
 		{map[string]string{"times": "800 400.5", "sync": "event"}, [3]trace.Time{794_000, 1500, 399_000}, ""},
-		{map[string]string{"times": "800 400.5", "sync": "clear", "kernel.split": "2 1"}, [3]trace.Time{785_300, 13_100, 387_400}, ""},
+		{map[string]string{"times": "800 400.5", "sync": "clear", "kernel.split": "2 1"}, [3]trace.Time{789_600, 8_800, 391_700}, ""},
 		{map[string]string{"times": "800"}, [3]trace.Time{}, "1 times for 2 compute kernels (give 2, in µs)"},
-		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than its launch and the wait for it, 13.1 µs"},
+		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than its launch and the wait for it, 8.8 µs"},
 	} {
 		f, err := ParseWith(strings.NewReader(mlp), "w.yaml", c.set)
 		if err != nil {
