@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -138,3 +141,97 @@ func (r *Rank) postIssued() int64 {
 
 // Duration converts seconds to nanoseconds, rounded to nearest.
 func Duration(seconds float64) trace.Time { return trace.Time(seconds*1e9 + 0.5) }
+
+// IssueCosts is the host time that a rank spends to issue each of its operations, by
+// position in Workload.Ranks: from the issue of the previous one, in the captured order of
+// issue, without the time in which the host waited for the device. If a run without
+// profiler is predicted, what the profiler adds to every recorded operator and call, and to every
+// kernel of a launched graph, is subtracted (rule H7). It is nil if the trace has no host calls.
+func (pl *Planner) IssueCosts(rank int) []trace.Time {
+	if rank >= len(pl.Workload.Hosts) || len(pl.Workload.Hosts[rank].Order) == 0 {
+		return nil
+	}
+	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
+	pace := 1e9 * pl.hostPace(rank)
+	op, launch, call, node := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0), pace*l.ProfiledNode.Or(0)
+	least := max(0, pace*l.Call.Or(0)-launch)
+	costs, nodes := make([]trace.Time, len(h.Issues)), 0
+	for _, i := range h.Order {
+		is := h.Issues[i]
+		if costs[i] = is.Work; pl.Workload.Unprofiled && is.Work > 0 {
+			own := float64(is.Work) - op*float64(is.Operators) - launch*float64(is.Launches) - call*float64(is.Calls) - node*float64(nodes)
+			costs[i], nodes = min(is.Work, trace.Time(max(own, least))), 0
+		}
+		if pl.Workload.Ops[pl.Workload.Ranks[rank][i]].Graph {
+			nodes++
+		}
+	}
+	if pl.Workload.Unprofiled {
+		pl.undisturbed(rank, costs)
+	}
+	return costs
+}
+
+// undisturbed lowers the highest cost of each issue, over all iterations that issue the same as the
+// last one, to the second highest: what disturbs a host once only adds, and what happens again
+// stays (rule H7).
+func (pl *Planner) undisturbed(rank int, costs []trace.Time) {
+	w, ids := pl.Workload, pl.Workload.Ranks[rank]
+	of, n := pl.iterations()
+	if n < 2 {
+		return
+	}
+	rounds := make([][]int32, n)
+	for _, i := range w.Hosts[rank].Order {
+		if k := of[ids[i]]; k >= 0 && int(k) < n {
+			rounds[k] = append(rounds[k], i)
+		}
+	}
+	last := rounds[n-1]
+	rounds = slices.DeleteFunc(rounds, func(round []int32) bool {
+		return !slices.EqualFunc(round, last, func(a, b int32) bool { return w.Ops[ids[a]].Name == w.Ops[ids[b]].Name })
+	})
+	for place := range last {
+		each := make([]*trace.Time, 0, n)
+		for _, round := range rounds {
+			if i := round[place]; i != w.Hosts[rank].Order[0] { // of the first issue nothing is known
+				each = append(each, &costs[i])
+			}
+		}
+		slices.SortFunc(each, func(a, b *trace.Time) int { return cmp.Compare(*b, *a) })
+		if len(each) > 1 {
+			*each[0] = *each[1]
+		}
+	}
+}
+
+// iterations is workload.IterationsOf.
+func (pl *Planner) iterations() (of []int32, n int) {
+	if pl.iterationOf == nil {
+		pl.iterationOf, pl.rounds = workload.IterationsOf(pl.Workload)
+	}
+	return pl.iterationOf, pl.rounds
+}
+
+// HostPeriod is the host time that the slowest rank spends to issue one iteration, ns: the
+// median of those after the first, so that what the first one loads and allocates does not
+// count. It is 0 if the trace has no host calls or fewer than two iterations.
+func (pl *Planner) HostPeriod() trace.Time {
+	of, n := pl.iterations()
+	if n < 2 {
+		return 0
+	}
+	var slowest trace.Time
+	for rank, ids := range pl.Workload.Ranks {
+		sums := make([]trace.Time, n)
+		for i, cost := range pl.IssueCosts(rank) {
+			if k := of[ids[i]]; k >= 0 {
+				sums[k] += cost
+			}
+		}
+		later := sums[1:]
+		slices.Sort(later)
+		slowest = max(slowest, later[(len(later)-1)/2])
+	}
+	return slowest
+}

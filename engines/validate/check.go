@@ -208,7 +208,9 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(row) / float64(max(1, row.Params.Iterations))}
 	if row.Params.Queued {
 		l := &m.Launch
-		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
+		for _, cost := range []*machine.Quantity{&l.Host, &l.Compiled, &l.HostEvent, &l.HostCollective, &l.Pipelined, &l.PipelinedShard} {
+			cost.Value = 0
+		}
 	}
 	w, err := t.lift(row, m)
 	if err != nil {

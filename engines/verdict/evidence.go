@@ -100,12 +100,13 @@ func (v *assessment) machine() {
 	what, on := plan.Elsewhere(v.out.Selection, v.m.GPU.Name)
 	vendor := plan.VendorOf(v.m.GPU.Name)
 	other := what != "" && !slices.ContainsFunc(on, func(gpu string) bool { return plan.VendorOf(gpu) == vendor })
-	if other {
+	t := v.m.Library.AllReduce.Times
+	switch assumed := (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()); {
+	case other:
 		v.addCaveat(unproven, "%s was run on %s, on no GPU of %s", what, strings.Join(on, " and "), cmp.Or(vendor, "this vendor"))
-	}
-	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()) {
+	case assumed:
 		v.addCaveat(poor, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
-	} else if what != "" && !other {
+	case what != "":
 		v.addCaveat(poor, "%s was run on %s, not on %s", what, strings.Join(on, " and "), v.m.GPU.Name)
 	}
 }
