@@ -53,7 +53,7 @@ func Cheap() ([]plan.Selection, error) {
 }
 
 // OfServing are what serving engines can switch on for a step, which a comparison of all strategies
-// tries for traces of them.
+// tries for traces of them and of captured graphs.
 const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=inside"
 
 // OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if

@@ -65,6 +65,11 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := noMultimem(&pl.Machine); why != "" && v["impl"] == "multimem" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
+	if v["norm"] == "inside" && !slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool {
+		return c.Op == trace.AllReduce && normBehind(pl.Workload, c.Members[0]) >= 0
+	}) {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "norm=inside: no norm is right behind an all-reduce"}
+	}
 	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}}
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {

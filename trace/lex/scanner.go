@@ -66,7 +66,7 @@ func (s *Scanner) Array() { s.enter('[', "a list") }
 // Object is Array of an object.
 func (s *Scanner) Object() { s.enter('{', "an object") }
 
-// More reports whether the open list or object goes on, and closes it if not.
+// More reports whether the open list or object has another element, and closes it if not.
 func (s *Scanner) More() bool {
 	c := s.Peek()
 	if s.Err == nil && !s.first && c == ',' {

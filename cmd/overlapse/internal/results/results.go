@@ -188,7 +188,8 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 		return err
 	}
 	loop := len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) // one a round, or none
-	if plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
+	graphs := slices.ContainsFunc(r.workload.Ops, func(op workload.Op) bool { return op.Graph })
+	if graphs || plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
 		serving, err := engines.ParseSelection(engines.OfServing)
 		if err != nil {
 			return err
