@@ -183,7 +183,7 @@ func (pl *Planner) undisturbed(rank int, costs []trace.Time) {
 	}
 	rounds := make([][]int32, n)
 	for _, i := range w.Hosts[rank].Order {
-		if k := of[ids[i]]; k >= 0 && int(k) < n {
+		if k := of[ids[i]]; k >= 0 {
 			rounds[k] = append(rounds[k], i)
 		}
 	}

@@ -52,7 +52,7 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 // isNative reports whether nothing in a trace is PyTorch's: no operator, kernel or range of its profiler.
 func isNative(run *trace.Run) bool {
 	return !slices.ContainsFunc(run.Names, func(name string) bool {
-		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
+		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "2at6native") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
 	})
 }
 

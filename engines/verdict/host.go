@@ -53,9 +53,9 @@ func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes
 // launchedLess says what shortens a step that waits for its host, and by how much a graph is predicted to if that is not
 // likely enough to be recommended.
 func launchedLess(w *workload.Workload, outcomes []Prediction) string {
-	fewer := "torch.compile or fewer, larger operators"
+	or, fewer := ", ", "torch.compile or fewer, larger operators"
 	if isNative(w.Run) {
-		fewer = "fewer, larger kernels"
+		or, fewer = " or ", "fewer, larger kernels"
 	}
 	for _, o := range outcomes {
 		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
@@ -63,7 +63,7 @@ func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 				o.Selection, -100*o.Change, PercentOf(c.Chance.PFaster), c.Why, fewer)
 		}
 	}
-	return "a captured graph (graph=on), " + fewer + " do"
+	return "a captured graph (graph=on)" + or + fewer + " do"
 }
 
 // hostSpread is how many times longer one host takes to issue than another of the
