@@ -19,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -85,7 +86,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if len(w.Collectives) == 0 {
 		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
 	}
-	w = withTokens(w, int64(o.tokens))
+	w = plan.WithTokens(w, int64(o.tokens))
 	s := &batchSearch{w, m, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel, map[int][]compare.Outcome{}}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: schema.Version}
@@ -119,40 +120,37 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		a.printThreshold(w, &found.Phases[i])
 	}
 	fmt.Fprintln(a.Out)
-	a.Say("times of other batches follow from laws: GEMMs by their rows, those of unknown size as GEMMs that take their time, other kernels by their tokens, collectives by their bytes")
+	a.Say("times of other batches follow from laws: GEMMs by their rows, those of unknown size as GEMMs that take their time, other kernels by their tokens as soon as these fill the GPU, collectives by their bytes" + unsure(w))
 	return nil
 }
 
-// fewRows is the most rows of a GEMM of a step that is taken for decoding where the trace does not
-// tell its phase.
-const fewRows = 256
-
-// withTokens gives the steps of unknown batch the tokens that the user knows, and those of unknown
-// phase the one that so many rows suggest.
-func withTokens(w *workload.Workload, tokens int64) *workload.Workload {
-	known := *w
-	known.Steps = slices.Clone(w.Steps)
-	for i := range known.Steps {
-		b := &known.Steps[i].Batch
-		if b.Tokens == 0 || tokens > 0 {
-			b.Tokens = tokens
-		}
-		switch {
-		case b.Phase != workload.NoPhase || b.Tokens == 0 || slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
-		case b.Tokens > fewRows:
-			b.Phase = workload.Prefill
-		default:
-			b.Phase = workload.Decode
-		}
+// unsure says what the laws of other batches do not know of a step.
+func unsure(w *workload.Workload) (text string) {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Kind == trace.Compute && kernel.NameHas(op.Name, words...) })
 	}
-	return &known
+	if has("attention", "attn", "fmha", "flash", "mla_", "mlapage", "sdpa") {
+		text += "; attention by requests, although short contexts take as long for more of them"
+	}
+	if has("fused_moe", "fmoe", "moe_gemm") {
+		text += "; experts as one GEMM, although few tokens reach more experts as they become more"
+	}
+	if text != "" {
+		text += ": capture a second batch to be sure"
+	}
+	return text
 }
 
-// whole reports whether a batch, in eighths, has whole tokens, to an eighth of the captured ones.
+// mostBatch is more than engines give a step (vLLM's max_num_batched_tokens and SGLang's chunked_prefill_size are
+// 2,048 to 16,384 by default).
+const mostBatch = 1 << 16
+
+// whole reports whether a batch, in eighths, has whole tokens, to an eighth of the captured ones, and no more than
+// the captured one and engines have.
 func (s *batchSearch) whole(batch int) bool {
 	return !slices.ContainsFunc(s.w.Steps, func(step workload.Step) bool {
 		tokens := step.Batch.Tokens * int64(batch)
-		return tokens > 0 && (tokens < eighths || tokens%eighths > 0 && step.Batch.Tokens < eighths)
+		return tokens > 0 && (tokens < eighths || tokens%eighths > 0 && step.Batch.Tokens < eighths || batch > eighths && tokens > mostBatch*eighths)
 	})
 }
 

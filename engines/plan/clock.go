@@ -113,7 +113,7 @@ func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
 	case op.Shape.Kind == workload.GEMM: // a GEMM faster than the profile's draws power for its own time
 		c.demand.Matrix += min(Seconds(op.DurAlone()), op.Shape.Flops()/m.GPU.Flops.Value)
-	case op.Matrix():
+	case op.Matrix() && w.BatchOf(op).Phase != workload.Decode: // there it waits for weights, or for keys and values
 		c.demand.Matrix += Seconds(op.DurAlone())
 	default:
 		c.demand.Memory += streaming(op, m)

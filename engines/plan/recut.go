@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -66,6 +67,31 @@ func Batched(w *workload.Workload, m machine.Machine, sc Scenario, up, down, n i
 	return b
 }
 
+// fewRows is the most rows of a GEMM of a step that is taken for decoding where the trace does not
+// tell its phase.
+const fewRows = 256
+
+// WithTokens gives the steps of unknown batch the tokens that the user knows, and those of unknown
+// phase the one that so many rows suggest.
+func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
+	known := *w
+	known.Steps = slices.Clone(w.Steps)
+	for i := range known.Steps {
+		b := &known.Steps[i].Batch
+		if b.Tokens == 0 || tokens > 0 {
+			b.Tokens = tokens
+		}
+		switch {
+		case b.Phase != workload.NoPhase || b.Tokens == 0 || slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer }):
+		case b.Tokens > fewRows:
+			b.Phase = workload.Prefill
+		default:
+			b.Phase = workload.Decode
+		}
+	}
+	return &known
+}
+
 // cutter gives the parts of a workload their times on the machine.
 func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
@@ -120,9 +146,14 @@ func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 		alone += c.DurAlone()
 	}
 	alone /= trace.Time(len(captured))
-	op.Read, op.Write = op.Read*share, op.Write*share
 	op.Alone = max(1, pl.shareTime(&op, alone, share))
 	op.Kernel = pl.parts.Of(partKey{op.Kernel, len(captured), k, n, op.Step}, func() *workload.Kernel { return pl.partOfKernel(captured, k, n) })
+	reads, writes := share, share
+	if read, write := captured[0].Shape.Traffic(); read*write > 0 { // weights are read whole by every part
+		r, w := op.Shape.Traffic()
+		reads, writes = r/read, w/write
+	}
+	op.Read, op.Write = op.Read*reads, op.Write*writes
 	return op
 }
 
@@ -136,23 +167,26 @@ type partKey struct {
 
 // partOfKernel is the kernel of partOf.
 func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Kernel {
-	op, kernel := captured[0], *captured[0].Kernel
-	if kernel.Shape.M > 0 {
-		kernel.Shape.M = portion(kernel.Shape.M*int64(len(captured)), k, n)
+	op, part := captured[0], *captured[0].Kernel
+	if part.Shape.M > 0 {
+		part.Shape.M = portion(part.Shape.M*int64(len(captured)), k, n)
 	}
-	if kernel.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && (op.Shape.Kind == workload.GEMM || pl.byRows(op, float64(len(captured))/float64(n)) == 0) {
-		kernel.Tiling.WGs = max(1, portion(kernel.Tiling.WGs*len(captured), k, n))
-		kernel.Tiling.Tiles = kernel.Tiling.WGs
+	if part.Shape.Kind == workload.GEMM || part.Shape.Kind == workload.GEMV {
+		part.Shape.Kind = kernel.GEMMKind(part.Shape.M, part.Shape.N)
 	}
-	if kernel.Shape.Kind == workload.GEMM && kernel.Tiling.TileM > 0 {
-		sh := kernel.Shape
+	if part.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && (op.Shape.Kind == workload.GEMM || pl.byRows(op, float64(len(captured))/float64(n)) == 0) {
+		part.Tiling.WGs = max(1, portion(part.Tiling.WGs*len(captured), k, n))
+		part.Tiling.Tiles = part.Tiling.WGs
+	}
+	if part.Shape.Kind == workload.GEMM && part.Tiling.TileM > 0 {
+		sh := part.Shape
 		t := pl.Machine.Tiling(sh.M, sh.N, sh.K)
-		kernel.Tiling.TileM, kernel.Tiling.TileN, kernel.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
-		if kernel.Tiling.WGs = t.Tiles; kernel.Tiling.Persistent {
-			kernel.Tiling.WGs = min(t.Tiles, op.Tiling.WGs)
+		part.Tiling.TileM, part.Tiling.TileN, part.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
+		if part.Tiling.WGs = t.Tiles; part.Tiling.Persistent {
+			part.Tiling.WGs = min(t.Tiles, op.Tiling.WGs)
 		}
 	}
-	return &kernel
+	return &part
 }
 
 // fixedGrid reports whether a kernel launches the same number of workgroups for every
@@ -165,19 +199,29 @@ func fixedGrid(op *workload.Op) bool {
 // that itself takes the given time alone. A GEMM follows the law of the library. The time
 // of others is in proportion to their rows but for what each launch costs once: the time
 // of a kernel that does nothing and, for lookups, the time in which only the last vectors
-// are read. Workgroups that have a compute unit each take as long however few they are.
+// are read, and for copies what is not their bytes. Workgroups that all fit on the GPU at once take as long however
+// few they are; a light kernel of decoding whose grid the trace does not show has one for each row.
 func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) trace.Time {
-	if op.Kind == trace.Copy {
-		return trace.Time(float64(alone)*share + 0.5)
-	}
 	if by := pl.byRows(op, share); by > 0 {
 		return trace.Time(float64(alone)*by + 0.5)
 	}
 	once := Seconds(alone)
-	once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
-	if op.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) {
-		each := func(wgs float64) float64 { return max(1, wgs/pl.Machine.GPU.CUs.Value) } // that a compute unit runs
-		share = each(float64(op.Tiling.WGs)*share) / each(float64(op.Tiling.WGs))
+	wgs := float64(op.Tiling.WGs)
+	if b := pl.Workload.BatchOf(op); wgs == 0 && op.Kind == trace.Compute && !op.Matrix() && b.Phase == workload.Decode {
+		wgs = float64(max(1, b.Tokens)) // a row each
+	}
+	switch {
+	case op.Kind == trace.Copy && op.Read*op.Write > 0: // within the memory
+		once = max(0, once-(op.Read+op.Write)/pl.Machine.GPU.Memory.Value)
+	case op.Kind == trace.Copy:
+		once = min(once, pl.Machine.Engines.Queued.Or(0))
+	default:
+		once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
+	}
+	if wgs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) {
+		slots := pl.Machine.GPU.CUs.Value * float64(pl.Residents(op.Footprint))
+		each := func(wgs float64) float64 { return max(1, wgs/slots) } // that a slot runs
+		share = each(wgs*share) / each(wgs)
 	}
 	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
 }
@@ -187,10 +231,7 @@ func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) t
 // jumps with them. For a kernel of unknown size that holds weights, in a step of inference of known tokens, or of
 // decoding, with one row for each request, it is that of the GEMM of so many rows, as wide as deep, that takes its time. Those of few rows read all of their weights for any number of them (rule V24).
 func (pl *Planner) byRows(op *workload.Op, share float64) float64 {
-	var b workload.Batch
-	if op.Step >= 0 && int(op.Step) < len(pl.Workload.Steps) {
-		b = pl.Workload.Steps[op.Step].Batch
-	}
+	b := pl.Workload.BatchOf(op)
 	return pl.factors.Of(rowsKey{op.Kernel, b.Tokens, share}, func() float64 {
 		sh, law := op.Shape, pl.Machine.Preferred
 		gemm := sh.Kind == workload.GEMM || sh.Kind == workload.GEMV
@@ -259,8 +300,12 @@ func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels
 	whole := c
 	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
 	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
+	limit := cmp.Or(channels, pl.Channels(captured[0]))
+	if channels == 0 && 2*limit >= lib.ChannelsFor(c.Op, captured[0].Bytes) { // the library chose it
+		limit = int(lib.Of(c.Op).Channels.Value)
+	}
 	runs := func() { // as many channels as the library takes for the size
-		c.Channels = min(lib.Runs(c.Op, max(1, cmp.Or(channels, pl.Channels(captured[0])))), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
+		c.Channels = min(lib.Runs(c.Op, max(1, limit)), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
 	}
 	if channels == 0 && c.Channels > 0 {
 		runs()

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
@@ -49,7 +50,7 @@ func TestShareTimeOfSteps(t *testing.T) {
 		}}
 	}
 	plain := func(wgs int) *workload.Op {
-		return &workload.Op{End: 100_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm", Tiling: workload.Tiling{WGs: wgs, Tiles: wgs}}}
+		return &workload.Op{End: 100_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm", Tiling: workload.Tiling{WGs: wgs, Tiles: wgs}, Footprint: program.Footprint{Threads: 512}}}
 	}
 	for _, c := range []struct {
 		name        string
@@ -62,8 +63,9 @@ func TestShareTimeOfSteps(t *testing.T) {
 		{"many rows", gemm(16384, workload.GEMM, 0), 2, 49_000, 53_000},
 		{"many rows, guessed columns", gemm(16384, workload.GEMM, 'N'), 2, 49_000, 53_000},
 		{"128 workgroups", plain(128), 2, 100_000, 100_000},
-		{"264 workgroups", plain(264), 4, 50_000, 52_000},
-		{"1320 workgroups", plain(1320), 2, 50_000, 52_000},
+		{"all at once", plain(500), 4, 100_000, 100_000},
+		{"twice as many as fit", plain(1056), 4, 50_000, 52_000},
+		{"five times as many", plain(2640), 2, 50_000, 52_000},
 	} {
 		if got := pl.partOf([]*workload.Op{c.op}, 0, c.of).Alone; got < c.least || got > c.most {
 			t.Errorf("%s: %d ns, want %d to %d", c.name, got, c.least, c.most)
@@ -71,6 +73,44 @@ func TestShareTimeOfSteps(t *testing.T) {
 	}
 	if half := pl.partOf([]*workload.Op{gemm(256, workload.GEMM, 0)}, 0, 2); half.Tiling.WGs != 128 || half.Shape.M != 128 {
 		t.Errorf("a half of 128 workgroups has %d, its tiles %d×%d", half.Tiling.WGs, half.Tiling.TileM, half.Tiling.TileN)
+	}
+}
+
+// Every part of a GEMM reads all of its weights, and one with more rows than a GEMV has is no GEMV. Kernels of a decoding
+// step without a grid have a workgroup a row; copies within the memory take longer by their bytes, and the rest once.
+func TestPartsOfDecoding(t *testing.T) {
+	w := &workload.Workload{Steps: []workload.Step{{Batch: workload.Batch{Phase: workload.Decode, Tokens: 4}}}}
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: w}
+	shape := workload.Shape{Kind: workload.GEMV, M: 4, N: 6144, K: 4096, ElemSize: 2}
+	times := func(op *workload.Op, n int) workload.Op { return pl.partOf(slices.Repeat([]*workload.Op{op}, n), 0, 1) }
+	gemv := &workload.Op{End: 20_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "nvjet", Shape: shape}}
+	gemv.Read, gemv.Write = shape.Traffic()
+	more := times(gemv, 16)
+	if more.Shape.Kind != workload.GEMM || more.Shape.M != 64 || more.Read > 1.02*gemv.Read || more.Write != 16*gemv.Write || more.Alone > 22_000 {
+		t.Errorf("16 times the rows: %s, %.1f MB instead of %.1f, %.1f written instead of %.1f, %d ns", more.Shape, more.Read/1e6, gemv.Read/1e6, more.Write/1e6, gemv.Write/1e6, more.Alone)
+	}
+	norm := &workload.Op{End: 4_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm"}}
+	if more := times(norm, 16); more.Alone != 4_000 {
+		t.Errorf("a norm of 64 rows takes %d ns, of 4 rows 4000", more.Alone)
+	}
+	copied := &workload.Op{End: 1_500, Kind: trace.Copy, Read: 8, Write: 8, Kernel: &workload.Kernel{Name: "Memcpy DtoD"}}
+	if more := times(copied, 64); more.Alone > 1_510 {
+		t.Errorf("512 bytes take %d ns, 8 bytes 1500", more.Alone)
+	}
+}
+
+// With 16 times the bytes a collective has as many channels as the library takes then, unless it was limited.
+func TestChannelsOfMore(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
+	pl.Workload.Ops = make([]workload.Op, 2)
+	for _, c := range []struct {
+		bytes          int64
+		channels, want int
+	}{{40 << 10, 2, 24}, {40 << 10, 5, 24}, {64 << 20, 4, 4}, {64 << 20, 24, 24}} {
+		captured := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.channels, Depart: 50_000, Members: []int32{0, 1}}
+		if got := pl.partOfCollective(slices.Repeat([]*workload.Collective{captured}, 16), 1, 0); got.Channels != c.want {
+			t.Errorf("16 × %d bytes, captured with %d channels: %d, want %d", c.bytes, c.channels, got.Channels, c.want)
+		}
 	}
 }
 

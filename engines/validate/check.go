@@ -219,6 +219,9 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	if row.Params.Iterations > 0 && len(w.Steps) < 2 && !row.Params.Cool && !row.Params.Sustained {
 		sc.Clock = plan.CapturedClock // the capture is of such a loop as was measured, as warm as that
 	}
+	if t := row.Params.Tokens; len(t) == 2 {
+		w = plan.Batched(plan.WithTokens(w, t[0]), m, sc, int(t[1]), int(t[0]), 1)
+	}
 	w = unroll(w, row.Params.Iterations)
 	out, err := compare.Run(w, m, s, sc, replay.Options{})
 	if err == nil && out.Result != nil && sc.Clock == plan.FullClock {

@@ -123,6 +123,9 @@ func workloadKey(row dataset.Row) string {
 	switch {
 	case k.Kind == "step": // a question for each capture
 		s += " from " + row.Trace
+		if len(row.Params.Tokens) > 0 {
+			s += fmt.Sprint(" for ", row.Params.Tokens)
+		}
 	case row.Params.Graph:
 		s += ", as a graph"
 	}

@@ -55,6 +55,9 @@ func RowName(row dataset.Row) string {
 			text += " " + s.name + "=" + s.value
 		}
 	}
+	if t := row.Params.Tokens; len(t) == 2 {
+		text += fmt.Sprintf(" of %d tokens from %d", t[1], t[0])
+	}
 	return text
 }
 

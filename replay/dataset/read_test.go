@@ -44,6 +44,7 @@ func TestReadRowsErrors(t *testing.T) {
 		{edit(`"channels": 4`, `"channels": 4, "every_us": [1, 1e300]`), "a.jsonl:line 1: params.every_us: 1e+300 is not between 0 and 70368744177664"},
 		{edit(`"channels": 4`, `"channels": 9223372036854775807`), "a.jsonl:line 1: params.channels: 9.223372036854776e+18 is not between 0 and 70368744177664"},
 		{edit(`all_reduce`, `all_seduce`), `a.jsonl:line 1: workload.collective: "all_seduce" is unknown`},
+		{edit(`"channels": 4`, `"tokens": [4, 64]`), `a.jsonl:line 1: params.tokens: a step has two numbers from 1 to 1048576: captured tokens, measured ones`},
 		{edit(`"us": 28.5`, `"us": 28.5, "captured_us": 3`), `a.jsonl:line 1: captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`},
 		{"\n" + goodRow + "\n" + goodRow, `a.jsonl:line 3: id "c1" is on line 2 already (give every row an id of its own)`},
 		{goodRow + "\n{", "a.jsonl:line 2: no JSON object (each line is one JSON object: id, machine, world, workload, strategy, params, us, min_us, max_us)"},

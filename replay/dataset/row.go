@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -103,6 +104,7 @@ type Params struct {
 	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
 	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
+	Tokens       []int64 `json:"tokens,omitempty"`        // of steps: those of the captured batch, and of the measured one
 
 	// The state of the GPUs and the host.
 	Cool      bool    `json:"cool,omitempty"`            // after a pause: at full clock
@@ -167,6 +169,8 @@ func (r *Row) check() error {
 		return errors.New("workload: a gemm has m, n and k from 1 on")
 	case r.Workload.Kind != "step" && (r.CapturedUs > 0 || r.CapturedVariant != nil || r.MeasuredVariant != nil):
 		return errors.New(`captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`)
+	case len(r.Params.Tokens) > 0 && (r.Workload.Kind != "step" || len(r.Params.Tokens) != 2 || slices.Min(r.Params.Tokens) < 1 || slices.Max(r.Params.Tokens) > mostTokens):
+		return fmt.Errorf("params.tokens: a step has two numbers from 1 to %d: captured tokens, measured ones", mostTokens)
 	}
 	if err := plausible("", reflect.ValueOf(*r)); err != nil {
 		return err
@@ -178,10 +182,11 @@ func (r *Row) check() error {
 }
 
 // most is the largest plausible number of a row: bytes, or microseconds. maxWorld is more ranks
-// than any machine has GPUs.
+// than any machine has GPUs, mostTokens more than a batch has.
 const (
-	most     = 1 << 46
-	maxWorld = 1 << 12
+	most       = 1 << 46
+	maxWorld   = 1 << 12
+	mostTokens = 1 << 20
 )
 
 // plausible is an error for a number in a value that is negative or absurd; key names the value.

@@ -283,6 +283,14 @@ const (
 
 func (p Phase) String() string { return [...]string{"", "prefill", "decode", "mixed"}[p] }
 
+// BatchOf is the batch of an operation's iteration; unknown outside iterations.
+func (w *Workload) BatchOf(op *Op) Batch {
+	if op.Step < 0 || int(op.Step) >= len(w.Steps) {
+		return Batch{}
+	}
+	return w.Steps[op.Step].Batch
+}
+
 // Unseen reports whether collectives waited for ranks that nobody captured.
 func (w *Workload) Unseen() bool {
 	return slices.ContainsFunc(w.Collectives, func(c Collective) bool { return c.Late > 0 })

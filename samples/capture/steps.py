@@ -73,6 +73,7 @@ class Steps:
     def __init__(self, lab, args):
         self.lab, self.args = lab, args
         self.groups, self.rows = {}, 0
+        self.batches = {}  # by framework and the rest of the size: what was measured with each number of tokens
         self.again = {}
         if args.again:
             with open(args.again) as f:
@@ -136,9 +137,10 @@ class Steps:
             torch.cuda.synchronize()
         profiler.export_chrome_trace(path)
 
-    def measure(self, framework, name, variants, question):
+    def measure(self, framework, name, variants, question, batch=None):
         """variants: pairs of settings and a function that builds the step, and whether to record it. question(captured, measured)
-        is the strategy and the parameters that turn the one schedule into the other, or None."""
+        is the strategy and the parameters that turn the one schedule into the other, or None. batch: tokens of the step, and
+        the sizes that it shares with others: each is also asked for from the others' captures."""
         done = []
         for variant, build, recorded in variants:
             label = name + "_" + "_".join(f"{k}{v}" for k, v in variant.items())
@@ -154,17 +156,24 @@ class Steps:
                 self.lab.say(f"{label}: skipped: {first_line(e)}")
             torch.cuda.empty_cache()
         if self.lab.rank == 0:
-            self.write(framework, name, done, question)
+            self.write(framework, name, done, done, question, {})
+            if batch:
+                like = self.batches.setdefault((framework, *batch[1:]), [])
+                for tokens, other, measured in like:
+                    self.write(framework, name, measured, done, question, {"tokens": [tokens, batch[0]]})
+                    self.write(framework, other, done, measured, question, {"tokens": [batch[0], tokens]})
+                like.append((batch[0], name, done))
 
-    def write(self, framework, name, done, question):
+    def write(self, framework, name, recorded, done, question, params):
+        """Rows that ask for each of done from each of recorded."""
         with open(os.path.join(self.lab.out, "rows.jsonl"), "a") as f:
-            for captured, captured_us, trace in done:
+            for captured, captured_us, trace in recorded:
                 for measured, us, _ in done:
-                    asked = ("captured", {}) if measured is captured else question(captured, measured)
+                    asked = ("captured", {}) if measured == captured else question(captured, measured)
                     if trace is None or asked is None:
                         continue
                     row = {"id": f"{self.args.prefix}{self.rows:04d}", "machine": f"{self.lab.machine}x{self.lab.world}", "world": self.lab.world}
-                    row |= {"workload": {"name": name, "kind": "step", "framework": framework}, "strategy": asked[0], "params": {k: v for k, v in asked[1].items() if v}}
+                    row |= {"workload": {"name": name, "kind": "step", "framework": framework}, "strategy": asked[0], "params": {k: v for k, v in (asked[1] | params).items() if v}}
                     row |= {"us": round(statistics.median(us), 1), "min_us": round(us[0], 1), "max_us": round(us[-1], 1)}
                     if before := self.again.get((name, json.dumps(measured))):
                         row |= {"again_us": before} | ({"noisy": True} if abs(before / row["us"] - 1) > 0.05 else {})
@@ -432,7 +441,7 @@ def decode(steps, tag, size):
         return None
 
     settings = ("nccl", True), ("nccl", False), ("oneshot", True), ("twoshot", True)
-    steps.measure("decode", f"decode_tp_{tag}", [({"allreduce": a, "graph": g}, lambda a=a, g=g: build(a, g), True) for a, g in settings], question)
+    steps.measure("decode", f"decode_tp_{tag}", [({"allreduce": a, "graph": g}, lambda a=a, g=g: build(a, g), True) for a, g in settings], question, size)
 
 
 def serving(steps, tag, size):
@@ -480,7 +489,7 @@ def serving(steps, tag, size):
         return None
 
     variants = [({"batches": b, "graph": g}, lambda b=b, g=g: build(b, g), True) for g in (False, True) for b in (1, 2)]
-    steps.measure("serving", f"serving_{tag}", variants, question)
+    steps.measure("serving", f"serving_{tag}", variants, question, size)
 
 
 def moe(steps, tag, size):

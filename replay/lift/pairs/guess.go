@@ -24,7 +24,7 @@ func GuessOperations(w *workload.Workload) (n int) {
 		}
 		op := &w.Ops[c.Members[0]]
 		c.Op, c.Guessed = f.guessOperation(op), true
-		if op.Step >= 0 && w.Steps[op.Step].Batch.Phase != workload.NoPhase && last[[2]int32{int32(op.Rank), op.Step}] == op.ID {
+		if w.BatchOf(op).Phase != workload.NoPhase && last[[2]int32{int32(op.Rank), op.Step}] == op.ID {
 			c.Op = trace.AllGather
 		}
 		if evidence[c.Evidence] == "" {
@@ -41,7 +41,7 @@ func GuessOperations(w *workload.Workload) (n int) {
 func lastOfPass(w *workload.Workload) map[[2]int32]int32 {
 	last := map[[2]int32]int32{}
 	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Step >= 0 && w.Steps[op.Step].Batch.Phase != workload.NoPhase && (op.Kind == trace.Collective || kernel.HoldsWeights(op)) {
+		if op := &w.Ops[i]; w.BatchOf(op).Phase != workload.NoPhase && (op.Kind == trace.Collective || kernel.HoldsWeights(op)) {
 			last[[2]int32{int32(op.Rank), op.Step}] = op.ID
 		}
 	}
@@ -80,8 +80,8 @@ func (f *finder) guessOperation(c *workload.Op) trace.CollectiveOp {
 }
 
 // SizesByNorms gives an all-reduce whose size the trace does not show the bytes that a norm of known rows and columns
-// behind it reads, or a sum of known elements, as of the residual stream, which is in front of a norm once; and returns
-// their number (rule V10). PyTorch's elementwise kernels cover threads × vector elements a workgroup
+// behind it reads, or a sum of known elements, as of the residual stream, which is in front of a norm once, or a copy
+// within the memory; and returns their number (rule V10). PyTorch's elementwise kernels cover threads × vector elements a workgroup
 // (aten/src/ATen/native/cuda/CUDALoops.cuh); NCCL's kernels have the type of their elements in their names.
 func SizesByNorms(w *workload.Workload) (n int) {
 	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Part }
@@ -109,6 +109,9 @@ func SizesByNorms(w *workload.Workload) (n int) {
 					elements = max(elements, kernel.Elements(behind))
 				}
 				bytes = max(bytes, elements*kernel.ElementSize(w.Ops[id].Name))
+				if behind.Kind == trace.Copy && behind.Read == behind.Write { // out of the buffer that peers read
+					bytes = max(bytes, int64(behind.Read))
+				}
 				return r == ignored
 			})
 		}
