@@ -301,7 +301,7 @@ func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels
 	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
 	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
 	limit := cmp.Or(channels, pl.Channels(captured[0]))
-	if channels == 0 && 2*limit >= lib.ChannelsFor(c.Op, captured[0].Bytes) { // the library chose it
+	if channels == 0 && !pl.limited(captured[0]) {
 		limit = int(lib.Of(c.Op).Channels.Value)
 	}
 	runs := func() { // as many channels as the library takes for the size

@@ -151,3 +151,19 @@ func TestDisturbs(t *testing.T) {
 		}
 	}
 }
+
+// More channels than the captured ones change nothing where the bytes allow no more.
+func TestMoreChannels(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 4), Workload: &workload.Workload{}}
+	pl.Workload.Ops = make([]workload.Op, 4)
+	for _, c := range []struct {
+		bytes                    int64
+		captured, given, becomes int
+	}{{40 << 10, 2, 16, 2}, {64 << 20, 4, 16, 16}, {64 << 20, 24, 8, 8}} {
+		coll := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.captured, Depart: 50_000, Members: []int32{0, 1, 2, 3}}
+		p := pl.Chunks(coll, 1, c.given, nil)
+		if p.Channels != c.becomes || (p.DurAlone == 50_000) != (c.becomes == c.captured) {
+			t.Errorf("%d bytes on %d channels, given %d: %d, %d ns", c.bytes, c.captured, c.given, p.Channels, p.DurAlone)
+		}
+	}
+}

@@ -201,7 +201,8 @@ func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
 // asCaptured reports whether a selection is the captured schedule itself.
 func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" }
 
-// judge recommends the fastest likely contender, else the captured schedule.
+// judge recommends a likely contender, else the captured schedule: of the fastest and those that cannot be told from
+// it, the one that takes the least work.
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
 	v.Confidence = Predict(w, captured.Expected, captured).Confidence
@@ -221,7 +222,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		v.Kind = NothingToCompare
 	}
 	if i := slices.IndexFunc(list, func(c Prediction) bool { return c.likely() }); i >= 0 {
-		v.win(w, captured, list[i], list)
+		v.win(w, captured, list, i)
 		return
 	}
 	if v.Kind == NothingToCompare {
@@ -270,18 +271,29 @@ func selections(list []Prediction) (names []string) {
 	return names
 }
 
-// win recommends a contender.
-func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Prediction, list []Prediction) {
-	name := c.Selection.String()
+// win recommends a contender; fastest is the first likely one.
+func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Prediction, fastest int) {
+	effort := make([]plan.Effort, len(list))
+	best := fastest
+	for i, other := range list {
+		_, effort[i] = HowTo(w, other.Outcome)
+		if other.likely() && tied(list[fastest], other) && plan.CompareEfforts(effort[i], effort[best]) < 0 {
+			best = i
+		}
+	}
+	c := list[best]
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
 	said := "predicted fastest: "
+	if best != fastest {
+		said = "recommended: "
+	}
 	if v.HostBound && c.Values["graph"] != "on" {
-		said = "of the schedules that the host launches, predicted fastest: "
+		said = "of the schedules that the host launches, " + said
 	}
 	said += fmt.Sprintf("%s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
-		name, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
+		c.Selection, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
 	switch {
 	case a.Memory >= leastMemory:
 		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), names.Bytes(a.Memory))
@@ -290,24 +302,32 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, c Predicti
 	}
 	said += slowerPhase(w, captured, c)
 	var changes []string
-	for _, other := range list {
-		if other.likely() && other.Selection.String() != name && fitted.Chance(c.ChangeFrom(other.Expected), c.Evidence.And(other.Evidence)).PFaster < Likely {
+	easier := -1
+	for i, other := range list {
+		switch {
+		case !other.likely() || i == best:
+		case tied(c, other):
 			v.Candidates = append(v.Candidates, other.Selection.String())
 			changes = append(changes, fmt.Sprintf("%s (%s)", other.Selection, signed(other.Change)))
+		case easier < 0 && plan.CompareEfforts(effort[i], effort[best]) < 0:
+			easier = i
 		}
 	}
 	if len(changes) > 0 {
 		said += "; not distinguishable from it: " + few(changes, ", ")
 	}
-	easier := slices.IndexFunc(list, func(other Prediction) bool {
-		_, effort := HowTo(w, other.Outcome)
-		return other.likely() && plan.CompareEfforts(effort, a.Effort) < 0
-	})
 	if easier >= 0 {
-		_, effort := HowTo(w, list[easier].Outcome)
-		said += fmt.Sprintf("; with less work (%s): %s, %s", effort, list[easier].Selection, signed(list[easier].Change))
+		said += fmt.Sprintf("; with less work (%s): %s, %s", effort[easier], list[easier].Selection, signed(list[easier].Change))
 	}
 	v.say("%s", said)
+}
+
+// tied reports whether the faster of two predictions is not likely to be faster than the other.
+func tied(a, b Prediction) bool {
+	if b.Expected < a.Expected {
+		a, b = b, a
+	}
+	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.And(b.Evidence)).PFaster < Likely
 }
 
 // slowerPhase names the phase of serving that a recommended strategy makes slower, if it does.
