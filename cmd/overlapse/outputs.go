@@ -17,7 +17,7 @@ import (
 // part of one.
 func checkOutputs(c *cobra.Command, args []string) error {
 	out := value(c, "output")
-	if out == "" || strings.HasPrefix(out, "s3://") || c.Name() == "capture" { // whose arguments are a command
+	if out == "" || c.Name() == "capture" { // whose arguments are a command
 		return nil
 	}
 	for _, in := range inputPaths(c, args) {

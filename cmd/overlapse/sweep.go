@@ -31,13 +31,13 @@ import (
 // sweepOptions are the flags of `overlapse sweep`.
 type sweepOptions struct {
 	plan   string
-	out    string // folder or s3://BUCKET/PREFIX
+	out    string // folder
 	shard  string // I/N, auto, or "": all cells
 	format string
 	jobs   int
 	dry    bool
 	merge  bool
-	from   []string // stores of --merge
+	from   []string // folders of --merge
 }
 
 func (a *app) sweepCommand() *cobra.Command {
@@ -69,8 +69,7 @@ this process. Shards may write into one folder, or into several that --merge joi
 fails if cells are missing, or if two shards disagree.
 
 samples/cluster has a script for SLURM and a manifest for Kubernetes that run a sweep in
-parts. The output may be s3://BUCKET/PREFIX, with the variables that S3 clients use: AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Amazon's.`,
+parts.`,
 		Example: `  overlapse sweep samples/sweeps/chunks.yaml -o out
   overlapse sweep plan.yaml -o out --dry-run
   overlapse sweep plan.yaml -o out --shard 3/16
@@ -80,7 +79,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 		RunE: func(c *cobra.Command, _ []string) error { return a.sweep(c.Context(), o) },
 	}
 	f := c.Flags()
-	f.StringVarP(&o.out, "output", "o", "", "folder or s3://BUCKET/PREFIX for cells and results")
+	f.StringVarP(&o.out, "output", "o", "", "folder for cells and results")
 	f.StringVar(&o.shard, "shard", "", "run part I of N only, counted from 1 (3/16), or auto: the part that SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX names")
 	cli.IntFlag(f, &o.jobs, "jobs", 0, cli.Range[int]{Most: 1 << 16}, "cells at once; 0: as many as processors")
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
@@ -115,7 +114,7 @@ func (o *sweepOptions) arguments(args []string) error {
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if o.merge {
-		return a.mergeSweep(ctx, o)
+		return a.mergeSweep(o)
 	}
 	part, parts, err := sweep.ShardOf(o.shard, os.Getenv)
 	if err != nil {
@@ -130,15 +129,12 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in.Name)
 		}
 	}
-	store, err := sweep.Open(&a.files, o.out)
-	if err != nil {
-		return err
-	}
-	if err := sweep.SaveAxes(ctx, store, axes); err != nil {
+	to := sweep.Folder{Files: &a.files, Path: o.out}
+	if err := sweep.SaveAxes(to, axes); err != nil {
 		return err
 	}
 	finished := map[string]sweep.Record{}
-	if err := sweep.Finished(ctx, store, finished); err != nil {
+	if err := sweep.Finished(to, finished); err != nil {
 		return err
 	}
 	all := axes.Cells()
@@ -148,7 +144,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	}
 	left := slices.DeleteFunc(slices.Clone(mine), func(c sweep.Cell) bool { _, ok := finished[c.ID]; return ok })
 	if len(left) > 0 {
-		if err := a.runSweep(ctx, o, store, axes, finished, mine, left); err != nil {
+		if err := a.runSweep(ctx, o, to, axes, finished, mine, left); err != nil {
 			return err
 		}
 	}
@@ -160,14 +156,14 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return nil
 	}
 	finished = map[string]sweep.Record{}
-	if err := sweep.Finished(ctx, store, finished); err != nil {
+	if err := sweep.Finished(to, finished); err != nil {
 		return err
 	}
 	rows, err := axes.Rows(finished)
 	if err != nil {
 		return err
 	}
-	return a.sweepResults(ctx, o, store, axes, rows)
+	return a.sweepResults(o, to, axes, rows)
 }
 
 // sampled is the number of cells that the estimate of the cost replays; batchSeconds is how
@@ -178,7 +174,7 @@ const (
 )
 
 // runSweep replays the cells that are left: first a sample, for the estimate.
-func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, axes *sweep.Axes, finished map[string]sweep.Record, mine, left []sweep.Cell) error {
+func (a *app) runSweep(ctx context.Context, o sweepOptions, to sweep.Folder, axes *sweep.Axes, finished map[string]sweep.Record, mine, left []sweep.Cell) error {
 	start := time.Now()
 	var bar *console.Progress
 	r := sweep.Runner{
@@ -190,7 +186,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 			for _, rec := range records {
 				finished[rec.ID] = rec
 			}
-			return sweep.SaveBatch(ctx, store, records)
+			return sweep.SaveBatch(to, records)
 		},
 	}
 	sample := sweep.Sample(left, sampled)
@@ -220,7 +216,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	if ctx.Err() != nil {
 		kept := 0
-		for _, c := range mine { // the store may hold cells of other plans and shards
+		for _, c := range mine { // the folder may hold cells of other plans and shards
 			if _, ok := finished[c.ID]; ok {
 				kept++
 			}
@@ -290,17 +286,14 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 	return &sweep.Subject{Workload: w, Machine: m, Scenario: f.Scenario(), Captured: int64(base.Time)}, nil
 }
 
-// mergeSweep joins the cells of several stores.
-func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
-	var stores []sweep.Store
+// mergeSweep joins the cells of several folders.
+func (a *app) mergeSweep(o sweepOptions) error {
+	var folders []sweep.Folder
 	finished := map[string]sweep.Record{}
 	for _, from := range o.from {
-		s, err := sweep.Open(&a.files, from)
-		if err != nil {
-			return err
-		}
-		stores = append(stores, s)
-		if err := sweep.Finished(ctx, s, finished); err != nil {
+		f := sweep.Folder{Files: &a.files, Path: from}
+		folders = append(folders, f)
+		if err := sweep.Finished(f, finished); err != nil {
 			return err
 		}
 	}
@@ -309,7 +302,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.plan != "" {
 		axes, err = a.sweepAxes(o.plan)
 	} else {
-		axes, err = sweep.StoredAxes(ctx, stores)
+		axes, err = sweep.StoredAxes(folders)
 	}
 	if err != nil {
 		return err
@@ -321,17 +314,13 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.out == "" {
 		o.out = o.from[0]
 	}
-	out, err := sweep.Open(&a.files, o.out)
-	if err != nil {
-		return err
-	}
-	return a.sweepResults(ctx, o, out, axes, rows)
+	return a.sweepResults(o, sweep.Folder{Files: &a.files, Path: o.out}, axes, rows)
 }
 
 // sweepResults writes the files of a complete sweep, and prints the best settings.
-func (a *app) sweepResults(ctx context.Context, o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
+func (a *app) sweepResults(o sweepOptions, to sweep.Folder, axes *sweep.Axes, rows []sweep.Row) error {
 	found := sweep.Of(axes, rows)
-	if err := found.Save(ctx, store, axes); err != nil {
+	if err := found.Save(to, axes); err != nil {
 		return err
 	}
 	said := map[string]bool{}

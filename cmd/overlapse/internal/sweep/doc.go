@@ -2,7 +2,7 @@
 // the results so that a run that was stopped, or that several processes share, is continued.
 //
 //	plan file ──Parse──▶ Plan ──Resolve──▶ Axes ──Cells──▶ []Cell ──Run──▶ batches of Records
-//	                                                                          │ Store
+//	                                                                          │ Folder
 //	                                                       Table ◀──Merge─────┘
 //
 // A cell is one replay. Its id is the hash of what its result depends on: the content of the

@@ -3,7 +3,6 @@ package sweep
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,7 +23,7 @@ func Of(axes *Axes, rows []Row) Results {
 }
 
 // Save writes results.json, results.csv, results.parquet and results.html.
-func (r *Results) Save(ctx context.Context, store Store, axes *Axes) error {
+func (r *Results) Save(to Folder, axes *Axes) error {
 	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
 	all := []struct {
 		name  string
@@ -42,7 +41,7 @@ func (r *Results) Save(ctx context.Context, store Store, axes *Axes) error {
 		}
 	}
 	for i, f := range all {
-		if err := store.Write(ctx, f.name, texts[i].Bytes()); err != nil {
+		if err := to.write(f.name, texts[i].Bytes()); err != nil {
 			return err
 		}
 	}

@@ -3,22 +3,48 @@ package sweep
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"path"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Store holds the batches and the axes of a sweep: a folder, or objects of one prefix.
-type Store interface {
-	Names(ctx context.Context) ([]string, error)               // of what was written, without folders
-	Read(ctx context.Context, name string) ([]byte, error)     // the whole
-	Write(ctx context.Context, name string, data []byte) error // the whole or nothing
-	String() string                                            // for messages
+// A Folder holds the batches and the axes of a sweep. The first write makes it.
+type Folder struct {
+	Files *files.Set
+	Path  string
+}
+
+// names are those of its files.
+func (f Folder) names() ([]string, error) {
+	entries, err := os.ReadDir(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+func (f Folder) read(name string) ([]byte, error) { return os.ReadFile(filepath.Join(f.Path, name)) }
+
+// write writes the whole file or nothing.
+func (f Folder) write(name string, data []byte) error {
+	if err := os.MkdirAll(f.Path, 0o777); err != nil {
+		return err
+	}
+	return f.Files.WriteBytes(filepath.Join(f.Path, name), data)
 }
 
 const (
@@ -30,26 +56,24 @@ const (
 )
 
 // SaveAxes writes the axes, if they are not there.
-func SaveAxes(ctx context.Context, s Store, a *Axes) error {
+func SaveAxes(f Folder, a *Axes) error {
 	name := axesPrefix + a.Digest() + axesSuffix
-	names, err := s.Names(ctx)
+	names, err := f.names()
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		if n == name {
-			return nil
-		}
+	if slices.Contains(names, name) {
+		return nil
 	}
 	text, err := json.MarshalIndent(a, "", "  ")
 	if err != nil {
 		return err
 	}
-	return s.Write(ctx, name, append(text, '\n'))
+	return f.write(name, append(text, '\n'))
 }
 
 // SaveBatch writes records as one batch.
-func SaveBatch(ctx context.Context, s Store, records []Record) error {
+func SaveBatch(f Folder, records []Record) error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	for _, r := range records {
@@ -57,13 +81,13 @@ func SaveBatch(ctx context.Context, s Store, records []Record) error {
 			return err
 		}
 	}
-	return s.Write(ctx, batchPrefix+digest(text.Bytes())+batchSuffix, text.Bytes())
+	return f.write(batchPrefix+digest(text.Bytes())+batchSuffix, text.Bytes())
 }
 
 // Finished reads the records of all batches by id. Two records of one id with other times
 // are a conflict, which is an error that names both batches.
-func Finished(ctx context.Context, s Store, into map[string]Record) error {
-	names, err := s.Names(ctx)
+func Finished(f Folder, into map[string]Record) error {
+	names, err := f.names()
 	if err != nil {
 		return err
 	}
@@ -72,11 +96,11 @@ func Finished(ctx context.Context, s Store, into map[string]Record) error {
 		if !strings.HasPrefix(name, batchPrefix) || !strings.HasSuffix(name, batchSuffix) {
 			continue
 		}
-		text, err := s.Read(ctx, name)
+		text, err := f.read(name)
 		if err != nil {
 			return err
 		}
-		at := path.Join(s.String(), name)
+		at := filepath.Join(f.Path, name)
 		if name != batchPrefix+digest(text)+batchSuffix {
 			return &trace.SyntaxError{File: at, Msg: "its content is not what was written", Cure: "remove the file: its cells are replayed again"}
 		}
@@ -111,12 +135,12 @@ func Finished(ctx context.Context, s Store, into map[string]Record) error {
 }
 
 // readAxes reads the axes of a file, whose name is the hash of what was written.
-func readAxes(ctx context.Context, s Store, name string) (*Axes, error) {
-	text, err := s.Read(ctx, name)
+func readAxes(f Folder, name string) (*Axes, error) {
+	text, err := f.read(name)
 	if err != nil {
 		return nil, err
 	}
-	a, at := &Axes{}, path.Join(s.String(), name)
+	a, at := &Axes{}, filepath.Join(f.Path, name)
 	if err := json.Unmarshal(text, a); err != nil {
 		return nil, &trace.SyntaxError{File: at, Msg: "no plan of a sweep", Err: err}
 	}
@@ -127,13 +151,13 @@ func readAxes(ctx context.Context, s Store, name string) (*Axes, error) {
 	return a, nil
 }
 
-// StoredAxes reads the axes of the sweep that a store holds. Several sweeps are an error: the
+// StoredAxes reads the axes of the sweep that folders hold. Several sweeps are an error: the
 // caller names one by its plan.
-func StoredAxes(ctx context.Context, stores []Store) (*Axes, error) {
+func StoredAxes(folders []Folder) (*Axes, error) {
 	found := map[string]*Axes{}
 	var last *Axes
-	for _, s := range stores {
-		names, err := s.Names(ctx)
+	for _, f := range folders {
+		names, err := f.names()
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +165,7 @@ func StoredAxes(ctx context.Context, stores []Store) (*Axes, error) {
 			if !strings.HasPrefix(name, axesPrefix) || !strings.HasSuffix(name, axesSuffix) {
 				continue
 			}
-			a, err := readAxes(ctx, s, name)
+			a, err := readAxes(f, name)
 			if err != nil {
 				return nil, err
 			}
@@ -150,9 +174,9 @@ func StoredAxes(ctx context.Context, stores []Store) (*Axes, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%v: no sweep (give the folder that overlapse sweep -o wrote)", stores[0])
+		return nil, fmt.Errorf("%s: no sweep (give the folder that overlapse sweep -o wrote)", folders[0].Path)
 	case 1:
 		return last, nil
 	}
-	return nil, fmt.Errorf("%v: %d plans (give the plan file too: overlapse sweep PLAN.yaml --merge FOLDER...)", stores[0], len(found))
+	return nil, fmt.Errorf("%s: %d plans (give the plan file too: overlapse sweep PLAN.yaml --merge FOLDER...)", folders[0].Path, len(found))
 }

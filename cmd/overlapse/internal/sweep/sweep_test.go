@@ -1,10 +1,8 @@
 package sweep
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,18 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 )
 
-// memory is a store in memory.
-type memory map[string][]byte
-
-func (m memory) String() string                                   { return "memory" }
-func (m memory) Names(context.Context) ([]string, error)          { return slices.Sorted(maps.Keys(m)), nil }
-func (m memory) Read(_ context.Context, n string) ([]byte, error) { return m[n], nil }
-func (m memory) Write(_ context.Context, n string, data []byte) error {
-	m[n] = slices.Clone(data)
-	return nil
+// folder is an empty one.
+func folder(t testing.TB) Folder {
+	t.Helper()
+	return Folder{Files: &files.Set{}, Path: t.TempDir()}
 }
 
 func parse(t testing.TB, text string) *Plan {
@@ -160,14 +154,14 @@ func TestShard(t *testing.T) {
 }
 
 // runner replays nothing: its strategies do not apply.
-func runner(a *Axes, s Store, stopAfter int) (*Runner, *int) {
+func runner(a *Axes, s Folder, stopAfter int) (*Runner, *int) {
 	var mu sync.Mutex
 	done := new(int)
 	now := 0.0
 	return &Runner{
 		Axes: a, Jobs: 3, Batch: 4,
 		Load:  func(g Group) (*Subject, error) { return &Subject{Why: "no GPU in " + g.Input, Captured: 1000}, nil },
-		Save:  func(r []Record) error { return SaveBatch(context.Background(), s, r) },
+		Save:  func(r []Record) error { return SaveBatch(s, r) },
 		Clock: func() float64 { mu.Lock(); defer mu.Unlock(); now++; return now },
 		Stop:  func() bool { mu.Lock(); defer mu.Unlock(); return *done >= stopAfter },
 		Done:  func() { mu.Lock(); defer mu.Unlock(); *done++ },
@@ -178,19 +172,19 @@ func runner(a *Axes, s Store, stopAfter int) (*Runner, *int) {
 // finished cell is replayed again.
 func TestResume(t *testing.T) {
 	a := resolve(t, small, same)
-	whole := memory{}
+	whole := folder(t)
 	r, _ := runner(a, whole, 1<<30)
 	if err := r.Run(a.Cells()); err != nil {
 		t.Fatal(err)
 	}
 	want := rowsOf(t, a, whole)
 	rapid.Check(t, func(rt *rapid.T) {
-		s := memory{}
+		s := folder(t)
 		n := rapid.IntRange(1, 5).Draw(rt, "shards")
 		replayed := 0
 		for pass := 0; ; pass++ {
 			finished := map[string]Record{}
-			if err := Finished(context.Background(), s, finished); err != nil {
+			if err := Finished(s, finished); err != nil {
 				rt.Fatal(err)
 			}
 			if len(finished) == len(a.Cells()) {
@@ -213,10 +207,10 @@ func TestResume(t *testing.T) {
 	})
 }
 
-func rowsOf(t *testing.T, a *Axes, s Store) []Row {
+func rowsOf(t *testing.T, a *Axes, s Folder) []Row {
 	t.Helper()
 	finished := map[string]Record{}
-	if err := Finished(context.Background(), s, finished); err != nil {
+	if err := Finished(s, finished); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := a.Rows(finished)
@@ -229,7 +223,7 @@ func rowsOf(t *testing.T, a *Axes, s Store) []Row {
 // An error keeps what is finished.
 func TestRunError(t *testing.T) {
 	a := resolve(t, small, same)
-	s := memory{}
+	s := folder(t)
 	r, _ := runner(a, s, 1<<30)
 	r.Jobs = 1
 	load := r.Load
@@ -243,7 +237,7 @@ func TestRunError(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	finished := map[string]Record{}
-	if err := Finished(context.Background(), s, finished); err != nil || len(finished) != 16 {
+	if err := Finished(s, finished); err != nil || len(finished) != 16 {
 		t.Errorf("%d finished cells, %v", len(finished), err)
 	}
 }
@@ -253,56 +247,68 @@ func TestMergeErrors(t *testing.T) {
 	a := resolve(t, small, same)
 	record := func(c Cell, ns int64) Record { return Record{ID: c.ID, Time: ns, Captured: 100, Seconds: 1} }
 	cells := a.Cells()
-	one, other, damaged := memory{}, memory{}, memory{}
+	one, other, damaged := folder(t), folder(t), folder(t)
 	for _, err := range []error{
-		SaveBatch(context.Background(), one, []Record{record(cells[0], 50)}), SaveBatch(context.Background(), other, []Record{record(cells[0], 51)}), SaveBatch(context.Background(), damaged, []Record{record(cells[0], 50)}),
+		SaveBatch(one, []Record{record(cells[0], 50)}), SaveBatch(other, []Record{record(cells[0], 51)}), SaveBatch(damaged, []Record{record(cells[0], 50)}),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	finished := map[string]Record{}
-	if err := Finished(context.Background(), one, finished); err != nil {
+	if err := Finished(one, finished); err != nil {
 		t.Fatal(err)
 	}
 	var holes *HolesError
 	if _, err := a.Rows(finished); !errors.As(err, &holes) || len(holes.Cells) != 31 || !strings.Contains(err.Error(), "31 of 32 cells have no result, the first is a under bulk") {
 		t.Errorf("got %v", err)
 	}
-	if err := Finished(context.Background(), other, finished); err == nil || !strings.Contains(err.Error(), "conflict: cell "+cells[0].ID+" took 51 ns, and 50 ns in another folder") {
+	if err := Finished(other, finished); err == nil || !strings.Contains(err.Error(), "conflict: cell "+cells[0].ID+" took 51 ns, and 50 ns in another folder") {
 		t.Errorf("got %v", err)
 	}
-	for name, text := range damaged {
-		damaged[name] = text[:len(text)-1]
+	names, err := damaged.names()
+	if err != nil || len(names) != 1 {
+		t.Fatal(names, err)
 	}
-	if err := Finished(context.Background(), damaged, map[string]Record{}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
+	if err := damaged.write(names[0], []byte("{}\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := Finished(damaged, map[string]Record{}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// A store gives back the axes that were written, and no others.
+// A folder gives back the axes that were written, and no others.
 func TestStoredAxes(t *testing.T) {
-	a, s := resolve(t, small, same), memory{}
-	if err := SaveAxes(context.Background(), s, a); err != nil {
+	a, s := resolve(t, small, same), folder(t)
+	if err := SaveAxes(s, a); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := StoredAxes(context.Background(), []Store{s, s}); err != nil || got.Digest() != a.Digest() {
+	if got, err := StoredAxes([]Folder{s, s}); err != nil || got.Digest() != a.Digest() {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	written, err := s.read(axesPrefix + a.Digest() + axesSuffix)
+	if err != nil {
+		t.Fatal(err)
 	}
 	empty := &Axes{}
 	for name, text := range map[string]string{
 		axesPrefix + "x.json": "{}", axesPrefix + "null.json": "null", axesPrefix + empty.Digest() + axesSuffix: "{}",
-		axesPrefix + a.Digest() + axesSuffix: strings.Replace(string(s[axesPrefix+a.Digest()+axesSuffix]), `"h100"`, `"h200"`, 1),
+		axesPrefix + a.Digest() + axesSuffix: strings.Replace(string(written), `"h100"`, `"h200"`, 1),
 	} {
-		if got, err := StoredAxes(context.Background(), []Store{memory{name: []byte(text)}}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
+		other := folder(t)
+		if err := other.write(name, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := StoredAxes([]Folder{other}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
 	}
-	huge := memory{}
-	if err := SaveBatch(context.Background(), huge, []Record{{ID: "x", Time: 1 << 60}}); err != nil {
+	huge := folder(t)
+	if err := SaveBatch(huge, []Record{{ID: "x", Time: 1 << 60}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Finished(context.Background(), huge, map[string]Record{}); err == nil || !strings.Contains(err.Error(), ".jsonl:line 1: a time of cell x is not within 0 and") {
+	if err := Finished(huge, map[string]Record{}); err == nil || !strings.Contains(err.Error(), ".jsonl:line 1: a time of cell x is not within 0 and") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -347,20 +353,20 @@ func BenchmarkPlan(b *testing.B) {
 // Target: 100,000 cells in 10 s.
 func BenchmarkMerge(b *testing.B) {
 	a := hundredThousand(b)
-	s := memory{}
+	s := folder(b)
 	cells := a.Cells()
 	for batch := range slices.Chunk(cells, 100) {
 		var records []Record
 		for _, c := range batch {
 			records = append(records, Record{ID: c.ID, Time: 1_000_000, Captured: 1_200_000, Confidence: "medium", Seconds: 0.1})
 		}
-		if err := SaveBatch(context.Background(), s, records); err != nil {
+		if err := SaveBatch(s, records); err != nil {
 			b.Fatal(err)
 		}
 	}
 	for b.Loop() {
 		finished := map[string]Record{}
-		if err := Finished(context.Background(), s, finished); err != nil {
+		if err := Finished(s, finished); err != nil {
 			b.Fatal(err)
 		}
 		rows, err := a.Rows(finished)
@@ -391,7 +397,7 @@ func BenchmarkRun(b *testing.B) {
 		r := Runner{
 			Axes: a, Jobs: jobs, Batch: 5,
 			Load:  func(Group) (*Subject, error) { return &Subject{Workload: w, Machine: m, Captured: 1}, nil },
-			Save:  func(records []Record) error { return SaveBatch(context.Background(), memory{}, records) },
+			Save:  func(records []Record) error { return SaveBatch(folder(b), records) },
 			Clock: func() float64 { return time.Since(start).Seconds() },
 			Stop:  func() bool { return false },
 			Done:  func() {},
