@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,7 +18,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -36,13 +34,12 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
-	plan   input.Flags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
 	var o calibrateOptions
 	c := &cobra.Command{
-		Use:   "calibrate FOLDER|FILE.jsonl... | --plan TRACE",
+		Use:   "calibrate FOLDER|FILE.jsonl...",
 		Short: "Fit a machine profile to micro-benchmark rows",
 		Long: `Reads what samples/capture/capture.py measured on your machine, a folder or files of
 rows, and fits the parameters of a machine profile by their documented rules.
@@ -55,42 +52,23 @@ rows of another machine replace them.
 
 capture.py also measures some strategies on sizes that no benchmark has (rows.jsonl).
 Nothing is fitted to them: they are predicted with the new profile and with the base, and
-the first lines of the output give the errors by strategy.
-
---plan fits nothing. It prints the isolated benchmarks that would make the predictions
-for a trace more certain: GEMMs and collectives of the sizes and channels that the
-strategies run, as one JSON object per line, for capture.py --plan.`,
+the first lines of the output give the errors by strategy.`,
 		Example: `  overlapse calibrate mymachine -o mine.yaml
-  overlapse calibrate calibrate.jsonl more/calibrate.jsonl --base h200 -o mine.yaml
-  overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl`,
+  overlapse calibrate calibrate.jsonl more/calibrate.jsonl --base h200 -o mine.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case o.plan.Path != "" && len(args) > 0:
-				return cli.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
-			case o.plan.Path != "":
-				return nil
-			case o.plan.Strategy != "all" || o.plan.Machine != "":
-				return cli.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
-			}
 			if len(args) == 0 {
 				return cli.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.plan.Path != "" {
-				return a.plan(o.plan, o.output)
-			}
 			o.files = args
 			return a.calibrate(c.Context(), o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.base, "base", "", "base profile or YAML file for unmeasured values: device limits, topology; default: the profile of the rows' machine, else h200")
-	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
-	f.StringVar(&o.plan.Path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
-	f.StringVar(&o.plan.Machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
-	f.StringVar(&o.plan.Strategy, "strategy", "all", "with --plan: strategies, with settings after colons")
+	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML")
 	return c
 }
 
@@ -243,33 +221,4 @@ func (a *app) printInherited(rows []dataset.Row, base machine.Machine, m *machin
 		what += "; no row is of several GPUs, so that links, copies between GPUs and collectives are among them"
 	}
 	fmt.Fprintf(a.Out, "\n%s (overlapse machines %s --costs: what each costs)\n", what, cmp.Or(output, "FILE.yaml"))
-}
-
-// plan prints, or writes to a file, the benchmarks that would make the predictions
-// for a trace more certain.
-func (a *app) plan(o input.Flags, output string) error {
-	sel, w, m, err := input.Prepare(&a.Reader, o, engines.ParseSelection)
-	if err != nil {
-		return err
-	}
-	requests, err := validate.Benchmarks(w, m, sel)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.Path, err)
-	}
-	var assumed int
-	for _, x := range profile.Assumptions(m) {
-		if !x.Absent {
-			assumed++
-		}
-	}
-	a.Notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.Path, m.Name, assumed, m.Name)
-	return a.writeOut(output, func(w io.Writer) error {
-		e := json.NewEncoder(plain.JSON(w))
-		for _, r := range requests {
-			if err := e.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

@@ -43,7 +43,7 @@ func value(c *cobra.Command, flag string) string {
 // them; those that do not exist harm nothing.
 func inputPaths(c *cobra.Command, args []string) (paths []string) {
 	named := strings.FieldsFunc(value(c, "strategy"), func(r rune) bool { return r == ':' || r == ',' })
-	for _, flag := range []string{"machine", "dataflow", "retarget", "base", "plan", "traces"} {
+	for _, flag := range []string{"machine", "dataflow", "retarget", "base", "traces"} {
 		named = append(named, value(c, flag))
 	}
 	for _, name := range append(named, args...) {

@@ -137,8 +137,8 @@ func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	sh := op.Shape
 	rows := rowsOf(op, k, n)
 	if sh.Groups <= 1 {
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K})
 	}
 	part := pl.Machine.Grouped(sh.Groups, rows, sh.N, sh.K)
 	full := pl.Machine.GroupedWithTile(sh.Groups, sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose

@@ -40,11 +40,6 @@ func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
 	}
 	with := pl.coRunner(coRunner, parts)
 	bytes, ranks := p.share(p.Coll.Bytes), len(p.Coll.Members)
-	q := machine.Question{Kind: machine.AboutCoRun, Op: p.Coll.Op, Bytes: bytes, Ranks: ranks, Channels: p.Channels, With: with.Kind}
-	if sh := coRunner.Shape; sh.Kind == workload.GEMM {
-		q.M, q.N, q.K, q.DType = rowsOf(coRunner, 0, parts), sh.N, sh.K, sh.DType
-	}
-	pl.Lookups.Add(q)
 	by := pl.slowdowns.Of(slowdownKey{p.Coll.Op, bytes, ranks, p.Channels, with}, func() (s slowdown) {
 		var latency float64
 		s.factor, s.onset, latency = pl.Machine.Library.CoRun(p.Coll.Op, bytes, ranks, p.Channels, with)

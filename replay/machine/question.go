@@ -7,17 +7,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Question is a lookup of a plan in a profile that a benchmark on the machine could
-// answer. It is comparable.
+// A Question is a lookup of a plan in a profile. It is comparable.
 type Question struct {
 	Kind     QuestionKind
-	M, N, K  int64 // a GEMM; for AboutCoRun, the GEMM that runs alongside, 0 if it is none
-	DType    string
+	M, N, K  int64 // of a GEMM
 	Op       trace.CollectiveOp
 	Bytes    int64 // the larger of one rank's input and output
 	Ranks    int
 	Channels int
-	With     CoRunKind // the compute that runs alongside
 }
 
 // QuestionKind is the kind of lookup.
@@ -27,7 +24,6 @@ type QuestionKind uint8
 const (
 	AboutGEMM       QuestionKind = iota // the time of a GEMM: Tiling
 	AboutCollective                     // the time of a collective alone: Library.Time
-	AboutCoRun                          // the co-run slowdown of a collective: Library.Slowdown
 )
 
 // Questions collects lookups without duplicates, in order. A nil *Questions collects
@@ -55,22 +51,6 @@ func (q *Questions) List() []Question {
 		return nil
 	}
 	return q.list
-}
-
-// Answered reports whether the profile has a measured time for exactly this lookup.
-func (m *Machine) Answered(q Question) bool {
-	switch q.Kind {
-	case AboutGEMM:
-		_, ok := m.Matmul.measured(q.M, q.N, q.K)
-		return ok
-	case AboutCollective:
-		for _, r := range m.Library.Of(q.Op).Times.Rows {
-			if int(r[0]) == q.Ranks && int(r[1]) == q.Channels && int64(r[2]) == q.Bytes {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Nearest returns the GEMM in the profile's table nearest to the given one, and the ratio

@@ -283,9 +283,6 @@ func TestCalibrateNarrows(t *testing.T) {
 	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
 		t.Errorf("one GEMM moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
 	}
-	if !m.Answered(machine.Question{Kind: machine.AboutGEMM, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
-		t.Error("what was measured is still asked")
-	}
 	other, err := Calibrate(row("h100x4"), base)
 	if err != nil {
 		t.Fatal(err)
