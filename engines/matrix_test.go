@@ -62,7 +62,6 @@ var matrixSpecs = []struct {
 	{"all_reduce of 64 KiB", plantest.Vector},
 	{"late rank", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllToAll, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 32, Late: 50_000}},
 	{"all_to_all before a GEMM", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllToAll, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 32, Reverse: true}},
-	{"all_gather before expert GEMMs", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 56 << 20, Gemm: 304_000, Comm: 170_000, Channels: 32, Reverse: true, Experts: 4}},
 	{"one iteration", plantest.Spec{Ranks: 4, Steps: 1, Op: trace.AllToAll, Bytes: 1 << 20, Gemm: 20_000, Comm: 25_000, Channels: 8}},
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // Strategy moves shards alongside a GEMM; signals in peer memory tell which have arrived
-// (Triton-distributed, rules O1, O4, O5, O8, O9, O10, O11, O12, O14, O15 and O16).
+// (Triton-distributed, rules O1, O4, O5, O8, O9, O10, O11, O12, O14 and O15).
 //
 //	all-gather + GEMM, switch        GEMM + reduce-scatter, switch
 //	engine |from 1|from 2|from 3|       compute |for 1|for 2|for 3|own|
@@ -139,14 +139,12 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	why := "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
-	serves := func(p *workload.Pair, grouped bool) bool {
-		ok, no := t.pipelines(p, grouped)
+	from := len(pl.Pairs)
+	pl.Take(func(p *workload.Pair) bool {
+		ok, no := t.pipelines(p)
 		why = cmp.Or(no, why)
 		return ok
-	}
-	from := len(pl.Pairs)
-	pl.Take(func(p *workload.Pair) bool { return serves(p, false) })
-	takeGroups(pl, func(p *workload.Pair) bool { return serves(p, true) })
+	})
 	if len(pl.Pairs) == 0 {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
@@ -168,7 +166,7 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 
 // pipelines reports whether the strategy serves a pair; why is the reason if the operation
 // matches but something is missing.
-func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why string) {
+func (t *operator) pipelines(p *workload.Pair) (ok bool, why string) {
 	if p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
 	}
@@ -196,9 +194,6 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	}
 	if compute.Tiling.Tiles < len(p.First) {
 		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", names.Short(compute.Name))
-	}
-	if grouped { // only fills lie between
-		return t.gemm != "chunks", "a group of GEMMs is one kernel: gemm=whole"
 	}
 	if p.Experts > 1 {
 		return t.servesExperts(p)

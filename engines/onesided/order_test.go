@@ -68,7 +68,7 @@ func TestRuns(t *testing.T) {
 		}
 		part := gemm{op: &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}}, tiles: panels * cols}
 		waits := rapid.Bool().Draw(t, "waits")
-		all := runs([]gemm{part}, units, ranks, cuts, waits)
+		all := part.inOrder(units, ranks, cuts, waits)
 		last, before := 0, -1
 		touched := make([]bool, len(units))
 		for _, r := range all {
@@ -111,7 +111,7 @@ func TestRunsOfGroups(t *testing.T) {
 		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(each * groups), Groups: int64(groups)}, Tiling: workload.Tiling{TileM: height}}}
 		part := gemm{op: op, tiles: groups * panels * cols}
 		part.tileEvenly(ranks)
-		all := part.runs(0, at)
+		all := part.runs(at)
 		if len(all) != groups*panels {
 			t.Fatalf("%d runs, want %d", len(all), groups*panels)
 		}
@@ -151,7 +151,7 @@ func TestTilesOfAShard(t *testing.T) {
 			t.Errorf("%s: %d tiles (%d) of %d ns, want %d of %d", c.name, p.tiles, p.g.Tiles, p.g.Time, c.wantTiles, c.wantTime)
 		}
 		perPiece := make([]int, 4)
-		for _, r := range p.runs(0, []int{0, 1, 2, 3}) {
+		for _, r := range p.runs([]int{0, 1, 2, 3}) {
 			if len(r.units) == 1 {
 				perPiece[r.units[0]]++
 			}

@@ -47,7 +47,7 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.
 	}
 	gap = plan.Duration(t.pl.Machine.Launch.Gap.Value)
 
-	seq := t.sequence(b, me, true, t.gemms(r, p), t.spares(p, b))
+	seq := t.sequence(b, me, true, compute, t.spares(p, b))
 	launch := func() { t.gathered(r, p, s, b, seq, gap) }
 	switch {
 	case b.across:
@@ -113,11 +113,11 @@ func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state
 // scatter writes a GEMM and the reduce-scatter, or the all-to-all, behind it
 // (rule O5).
 func (t *operator) scatter(r *plan.Rank, p *plan.Pair, s *plan.Stream, gap trace.Time) {
-	_, comm := r.Split(p)
+	compute, comm := r.Split(p)
 	b := t.stateOf(p)
 	me := plan.Place(b.ranks, r.ID)
 	s.Post(b.free[me], 1)
-	seq := t.sequence(b, me, false, t.gemms(r, p), t.spares(p, b))
+	seq := t.sequence(b, me, false, compute, t.spares(p, b))
 	launch := func() { t.scattered(r, p, s, b, seq, gap) }
 	switch {
 	case b.across:
@@ -208,13 +208,13 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 // follows the kernel. Stores are posted: a workgroup goes on while they wait for the link, and the
 // kernel's end waits for all of them (rule O5).
 func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *program.Kernel {
-	payload := seq.payload(float64(p.Coll.Bytes))
+	payload := float64(p.Coll.Bytes) / float64(seq.gemm.tiles)
 	k := seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		work.Write = 0
 		buf = append(buf, work)
 		for _, i := range x.units {
 			to := seq.units[i].shard
-			bytes := payload[x.part] / float64(len(x.units))
+			bytes := payload / float64(len(x.units))
 			store := program.Phase{Op: program.Store, Peer: b.ranks[to], Bytes: bytes}
 			if to != me {
 				store = t.pl.StoreTo(b.ranks[to], bytes, t.pattern())
@@ -226,24 +226,6 @@ func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *progr
 	})
 	k.Name = fmt.Sprintf("%s + %s", k.Name, p.Coll.Op)
 	return k
-}
-
-// payload is the bytes that a tile of each GEMM sends of all of them.
-func (s *sequence) payload(bytes float64) []float64 {
-	whole := 0.0
-	each := make([]float64, len(s.parts))
-	for i := range s.parts {
-		each[i] = float64(s.parts[i].op.Shape.M * s.parts[i].op.Shape.N)
-		whole += each[i]
-	}
-	for i := range each {
-		share := 1 / float64(len(each))
-		if whole > 0 {
-			share = each[i] / whole
-		}
-		each[i] = bytes * share / float64(s.parts[i].tiles)
-	}
-	return each
 }
 
 // pattern is which peers the stores of all GPUs go to at one time.

@@ -18,27 +18,22 @@ type gemm struct {
 	even  int // panels of tiles in each piece, where pieces are tiled evenly; 0: as captured
 }
 
-// A run is consecutive tiles of one GEMM whose rows touch the same units.
+// A run is consecutive tiles whose rows touch the same units.
 type run struct {
 	until int // index behind its last tile
-	part  int // of the GEMMs
 	units []int
 	unit  int // the unit that its position follows from
 }
 
-// runs puts the tiles of GEMMs into the order of the units. A tile that waits
+// inOrder puts the tiles of a GEMM into the order of the units. A tile that waits
 // for units comes with the last that its rows touch, one that completes units with
-// the first. Several GEMMs alternate unit by unit, as the experts of a grouped
-// GEMM do whose rows are sorted by rank.
-func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
+// the first.
+func (p *gemm) inOrder(units []unit, ranks, cuts int, waits bool) []run {
 	at := make([]int, ranks*cuts) // by piece of all rows: its place in the order
 	for i, u := range units {
 		at[u.shard*cuts+u.piece] = i
 	}
-	var all []run
-	for i := range parts {
-		all = append(all, parts[i].runs(i, at)...)
-	}
+	all := p.runs(at)
 	for i := range all {
 		if all[i].unit = slices.Min(all[i].units); waits {
 			all[i].unit = slices.Max(all[i].units)
@@ -55,7 +50,7 @@ func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 
 // runs are a GEMM's in the order of rows; until counts tiles still. Where
 // tiles have no known height, they are taken to follow one another down the rows.
-func (p *gemm) runs(part int, at []int) []run {
+func (p *gemm) runs(at []int) []run {
 	groups := p.groups()
 	tiles := p.tiles / groups
 	panels, each := tiles, 1
@@ -72,7 +67,7 @@ func (p *gemm) runs(part int, at []int) []run {
 	all := make([]run, groups*panels)
 	for i := range all {
 		lo, hi := row(i % panels)
-		all[i] = run{until: each, part: part}
+		all[i] = run{until: each}
 		for piece := lo; piece <= hi; piece++ {
 			all[i].units = append(all[i].units, at[piece])
 		}
@@ -111,29 +106,25 @@ func (p *gemm) tileEvenly(pieces int) {
 	}
 }
 
-// A sequence is the tiles of a pair's GEMMs in the order of its units.
+// A sequence is the tiles of a pair's GEMM in the order of its units.
 type sequence struct {
-	parts  []gemm
+	gemm   gemm
 	units  []unit
 	runs   []run
 	counts []int64 // by unit: tiles that touch it
 }
 
-// sequence orders the tiles of GEMMs that leave the given number of compute units free.
-func (t *operator) sequence(b *state, me int, gather bool, ops []*workload.Op, spare int) *sequence {
-	s := &sequence{units: t.units(b, me, gather)}
-	for _, op := range ops {
-		g := t.pl.GridOf(op, op.DurAlone())
-		if spare > 0 {
-			cus := int(t.pl.Machine.GPU.CUs.Value)
-			g = t.pl.TilesOf(op)
-			g = t.pl.WithPrograms(op, g, max(1, g.WGs*(cus-spare)/cus))
-		}
-		part := gemm{op: op, g: g, tiles: max(g.Tiles, g.WGs)}
-		part.tileEvenly(len(b.ranks) * b.cuts)
-		s.parts = append(s.parts, part)
+// sequence orders the tiles of a GEMM that leaves the given number of compute units free.
+func (t *operator) sequence(b *state, me int, gather bool, op *workload.Op, spare int) *sequence {
+	g := t.pl.GridOf(op, op.DurAlone())
+	if spare > 0 {
+		cus := int(t.pl.Machine.GPU.CUs.Value)
+		g = t.pl.TilesOf(op)
+		g = t.pl.WithPrograms(op, g, max(1, g.WGs*(cus-spare)/cus))
 	}
-	s.runs = runs(s.parts, s.units, len(b.ranks), b.cuts, gather)
+	s := &sequence{units: t.units(b, me, gather), gemm: gemm{op: op, g: g, tiles: max(g.Tiles, g.WGs)}}
+	s.gemm.tileEvenly(len(b.ranks) * b.cuts)
+	s.runs = s.gemm.inOrder(s.units, len(b.ranks), b.cuts, gather)
 	s.counts = make([]int64, len(s.units))
 	first := 0
 	for _, r := range s.runs {
@@ -168,16 +159,10 @@ func (s *sequence) away(me int) (n int64) {
 // kernel is one launch that computes the tiles in order; around adds to the
 // phases of a tile what it waits for, and what it does with its result.
 func (s *sequence) kernel(pl *plan.Planner, around func(buf []program.Phase, r *run, work program.Phase) []program.Phase) *program.Kernel {
-	lead := &s.parts[0]
-	k := pl.KernelOf(lead.op, lead.g)
-	if len(s.parts) > 1 { // one grouped kernel: as many persistent workgroups as fit
-		k.Tiles, k.Owned = s.runs[len(s.runs)-1].until, -1
-		k.WGs = min(k.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Residents(lead.g.Footprint))
-	}
+	g := &s.gemm.g
+	k := pl.KernelOf(s.gemm.op, *g)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		r := s.run(tile)
-		g := &s.parts[r.part].g
-		return around(buf, r, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+		return around(buf, s.run(tile), program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
 	}
 	return k
 }

@@ -74,7 +74,7 @@ func (t *operator) inChunks(p *plan.Pair) bool {
 		return t.gemm == "chunks"
 	}
 	cluster, _ := t.pl.Cluster(t.pl.RanksOf(p.Coll), 0)
-	return t.pl.Workload.Run.Estimated == "" && !t.ordered && (t.impl == "auto" || t.impl == "pull") && slices.Contains(chunksOps, p.Coll.Op) && !p.Grouped && p.Experts <= 1 &&
+	return t.pl.Workload.Run.Estimated == "" && !t.ordered && (t.impl == "auto" || t.impl == "pull") && slices.Contains(chunksOps, p.Coll.Op) && p.Experts <= 1 &&
 		cluster.Nodes == 1
 }
 

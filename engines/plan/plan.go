@@ -123,7 +123,6 @@ type Pair struct {
 	Dropped     [][]int32 // by rank: ops after Second that the strategy makes unnecessary
 	Continued   []*Pair   // next pairs of the chain: each begins with the last operation of the one before, or after its link
 	OpsBefore   [][]int32 // by rank: ops between the previous pair of the chain and this one
-	Grouped     bool      // several GEMMs of one collective
 	Racing      int       // number of parts that race for compute units, if over 1: their dispatch order varies between runs
 	Settings    *Settings // of a strategy limited to some pairs; nil: the planner's
 }

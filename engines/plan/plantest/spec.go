@@ -30,7 +30,6 @@ type Spec struct {
 	Channels     int
 	Late         trace.Time // how much later rank 0 starts
 	Reverse      bool       // the collective feeds the GEMM
-	Experts      int        // so many GEMMs of equal parts of the rows, and no pair
 }
 
 // MoeDown is the down projection of a mixture of experts and its all-to-all.
@@ -58,49 +57,40 @@ func (s Spec) Build(t testing.TB) *workload.Workload {
 		for step := range s.Steps {
 			for half := range 2 {
 				isComm := (half == 1) != s.Reverse
-				parts := 1
-				if !isComm {
-					parts = max(1, s.Experts)
+				op := workload.Op{
+					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
+					Start: at, End: at + s.Gemm, Issued: trace.Infinity, Gap: LaunchGap, Step: int32(step),
+					Kernel: &workload.Kernel{
+						Name:      "gemm_256x128",
+						Shape:     workload.Shape{Kind: workload.GEMM, M: 8192, N: 4096, K: 3584, ElemSize: 2},
+						Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024, WGs: 132, Persistent: true},
+						Footprint: program.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+					},
 				}
-				for e := range parts {
-					op := workload.Op{
-						ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
-						Start: at, End: at + s.Gemm/trace.Time(parts), Issued: trace.Infinity, Gap: LaunchGap, Step: int32(step),
-						Kernel: &workload.Kernel{
-							Name:      "gemm_256x128",
-							Shape:     workload.Shape{Kind: workload.GEMM, M: 8192 / int64(parts), N: 4096, K: 3584, ElemSize: 2},
-							Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024 / parts, WGs: 132, Persistent: true},
-							Footprint: program.Footprint{Threads: 384, Registers: 168, Shared: 213188},
-						},
+				if isComm {
+					op.Kind, op.Name, op.Queue = trace.Collective, "nccl_"+s.Op.String(), 19
+					op.End = at + s.Late + s.Comm
+					op.Collective = int32(step)
+					op.Shape, op.Tiling = workload.Shape{}, workload.Tiling{WGs: s.Channels}
+					op.Footprint = program.Footprint{Threads: 640, Registers: 96, Shared: 103808}
+					if r == 0 && s.Late > 0 {
+						op.Start += s.Late
+						op.Gap += s.Late
 					}
-					if isComm {
-						op.Kind, op.Name, op.Queue = trace.Collective, "nccl_"+s.Op.String(), 19
-						op.End = at + s.Late + s.Comm
-						op.Collective = int32(step)
-						op.Shape, op.Tiling = workload.Shape{}, workload.Tiling{WGs: s.Channels}
-						op.Footprint = program.Footprint{Threads: 640, Registers: 96, Shared: 103808}
-						if r == 0 && s.Late > 0 {
-							op.Start += s.Late
-							op.Gap += s.Late
-						}
-					}
-					row := add(&b, w, op, prev)
-					if isComm {
-						b.Run.Kernels[row].Comm = b.AddComm(trace.Comm{Op: s.Op, Group: group, Seq: int64(step), In: s.Bytes, Out: s.Bytes, Peer: trace.None})
-						comms[r] = append(comms[r], op.ID)
-					} else if e == 0 {
-						gemms[r] = append(gemms[r], op.ID)
-					}
-					prev, at = op.ID, op.End+LaunchGap
 				}
+				row := add(&b, w, op, prev)
+				if isComm {
+					b.Run.Kernels[row].Comm = b.AddComm(trace.Comm{Op: s.Op, Group: group, Seq: int64(step), In: s.Bytes, Out: s.Bytes, Peer: trace.None})
+					comms[r] = append(comms[r], op.ID)
+				} else {
+					gemms[r] = append(gemms[r], op.ID)
+				}
+				prev, at = op.ID, op.End+LaunchGap
 			}
 		}
 	}
 	w.Run = b.Finish(trace.Options{Name: "spec", KeepZero: true})
 	s.link(w, gemms, comms)
-	if s.Experts > 1 {
-		w.Pairs = nil
-	}
 	return w
 }
 
