@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -28,7 +29,7 @@ func TestOneBase(t *testing.T) {
 		agree(t, name+" at full clock", w, m, plan.Scenario{Clock: plan.FullClock})
 		agree(t, name+" at the settled clock", w, m, plan.Scenario{Clock: plan.SettledClock})
 		for _, gpu := range []string{"h100", "mi300x"} {
-			to := plantest.Profile(t, gpu)
+			to := machinetest.Load(t, gpu)
 			alone, err := compare.Isolate(w, m, nil)
 			if err != nil {
 				t.Fatal(err)

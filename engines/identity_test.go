@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -19,7 +20,7 @@ import (
 func TestStepWhoseHostsAreAheadStaysAsLong(t *testing.T) {
 	w := plantest.LiftSample(t, "fsdp-step")
 	w.Unprofiled = true
-	out := enginetest.Outcome(t, w, plantest.Profile(t, "h200").Resize(2), "captured", nil)
+	out := enginetest.Outcome(t, w, machinetest.Load(t, "h200").Resize(2), "captured", nil)
 	if want := plan.MeasuredStepTime(w); out.Time != want {
 		t.Errorf("%d ns, measured %d", out.Time, want)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -114,7 +115,7 @@ func TestGatherOfSumsComesLast(t *testing.T) {
 // 16 ranks falls to 1.33, where 1.50 was published.
 func TestLinksAreOneWay(t *testing.T) {
 	for rate, want := range map[float64]float64{75e9: 1.492, 150e9: 1.328} {
-		m := plantest.T3(t, 16)
+		m := machinetest.Load(t, "t3").Resize(16)
 		m.Library.ReduceScatter.Link.Value, m.Library.AllGather.Link.Value = rate, rate
 		for _, c := range []*float64{&m.Library.ReduceScatter.Send.Value, &m.Library.AllGather.Send.Value} {
 			*c *= 10 // the link alone limits

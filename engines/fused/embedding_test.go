@@ -142,7 +142,7 @@ func TestNoIntermediateTraffic(t *testing.T) {
 		{"mi210ibx2", 2, 1 + 2 + 2, 1 + .5 + .5, .5, replay.NICEgress},
 		{"mi210x4", 4, 1 + 2 + 2, 1, .75, replay.Egress},
 	} {
-		w, m := plantest.OperatorOf(t, plantest.EmbeddingFile(c.on, c.ranks, 256, 32, 70))
+		w, m := plantest.OperatorOf(t, embeddingFile(c.on, c.ranks, 256, 32, 70))
 		R, W := 256.0*32*70*vector, 256.0*32*vector
 		for name, want := range map[string]float64{"bulk": c.bulk, "fused": c.fused} {
 			r := enginetest.Outcome(t, w, m, name, nil).Result
@@ -162,7 +162,7 @@ func TestNoIntermediateTraffic(t *testing.T) {
 // that every vector is computed, that every slice for another node is put once, by one
 // workgroup, and that no deadlock occurs.
 func TestSlicesArePutOnce(t *testing.T) {
-	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 64, 33, 70))
+	w, m := plantest.OperatorOf(t, embeddingFile("mi210ibx2", 2, 64, 33, 70))
 	for _, slice := range []int{1, 7, 16, 32, 600, 1056} {
 		set := map[string]string{"slice": fmt.Sprint(slice)}
 		if slice == 1056 { // more than the 624 resident workgroups
@@ -212,7 +212,7 @@ func ends(r *replay.Result) []trace.Time {
 // cases (SC'24 section IV-C).
 func TestObliviousOrderDelaysThePeer(t *testing.T) {
 	for _, pooling := range []int{16, 32, 70} {
-		w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 512, 64, pooling))
+		w, m := plantest.OperatorOf(t, embeddingFile("mi210ibx2", 2, 512, 64, pooling))
 		aware := ends(enginetest.Outcome(t, w, m, "fused", nil).Result)
 		oblivious := ends(enginetest.Outcome(t, w, m, "fused", map[string]string{"order": "oblivious"}).Result)
 		skew := func(e []trace.Time) float64 { return float64(e[1]-e[0]) / float64(e[0]) }
@@ -262,4 +262,9 @@ func TestMeshOrderKeepsLinksBusy(t *testing.T) {
 			}
 		}
 	}
+}
+
+// embeddingFile is a workload file of an embedding and its all-to-all.
+func embeddingFile(on string, ranks, batch, tables, pooling int) string {
+	return fmt.Sprintf("operator: embedding+all_to_all\nmachine: %s\nranks: %d\ntype: f32\nshape: {batch: %d, tables: %d, dim: 256, pooling: %d}\nkernel: {launches: %[4]d}\n", on, ranks, batch, tables, pooling)
 }

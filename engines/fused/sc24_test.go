@@ -33,7 +33,7 @@ func TestAcrossNodesGains(t *testing.T) {
 	sum, n, most := 0.0, 0.0, 0.0
 	for _, batch := range []int{256, 512, 1024, 2048} {
 		for _, tables := range []int{64, 256} {
-			c := change(t, plantest.EmbeddingFile("mi210ibx2", 2, batch, tables, 70), "fused", map[string]string{"slice": "32"})
+			c := change(t, embeddingFile("mi210ibx2", 2, batch, tables, 70), "fused", map[string]string{"slice": "32"})
 			t.Logf("%4d|%3d: %+.1f %%", batch, tables, 100*c)
 			if c >= 0 {
 				t.Errorf("batch %d, %d tables: fused takes %+.1f %%", batch, tables, 100*c)
@@ -47,13 +47,13 @@ func TestAcrossNodesGains(t *testing.T) {
 // Section IV-C: at a batch of 256 the gain exceeds the communication time, because one
 // kernel for all tables fills the device and one kernel per table does not.
 func TestSmallBatchGainExceedsCommunication(t *testing.T) {
-	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 256, 256, 70))
+	w, m := plantest.OperatorOf(t, embeddingFile("mi210ibx2", 2, 256, 256, 70))
 	bulk, fusedOut := enginetest.Outcome(t, w, m, "bulk", nil), enginetest.Outcome(t, w, m, "fused", map[string]string{"slice": "32"})
 	comm := w.Collectives[0].Transfer()
 	if gain := bulk.Time - fusedOut.Time; gain <= comm {
 		t.Errorf("gains %d ns of %d, the all-to-all takes %d", gain, bulk.Time, comm)
 	}
-	large := change(t, plantest.EmbeddingFile("mi210ibx2", 2, 2048, 256, 70), "fused", map[string]string{"slice": "32"})
+	large := change(t, embeddingFile("mi210ibx2", 2, 2048, 256, 70), "fused", map[string]string{"slice": "32"})
 	if small := float64(fusedOut.Time)/float64(bulk.Time) - 1; small >= large {
 		t.Errorf("batch 256 gains %+.1f %%, batch 2048 %+.1f %%: want the small one to gain more", 100*small, 100*large)
 	}
@@ -62,7 +62,7 @@ func TestSmallBatchGainExceedsCommunication(t *testing.T) {
 // Figure 13: more resident workgroups help until memory contention dominates. The
 // profile's curve was measured on another GPU, with less contention.
 func TestOccupancyHasOptimum(t *testing.T) {
-	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 1024, 256, 70))
+	w, m := plantest.OperatorOf(t, embeddingFile("mi210ibx2", 2, 1024, 256, 70))
 	at := map[int]trace.Time{}
 	for _, occupancy := range []int{25, 50, 75, 87} {
 		at[occupancy] = enginetest.Outcome(t, w, m, "fused", map[string]string{"occupancy": fmt.Sprint(occupancy)}).Time
@@ -80,7 +80,7 @@ func TestOccupancyHasOptimum(t *testing.T) {
 func TestZeroCopyGainExceedsCommunication(t *testing.T) {
 	gains := map[int]float64{}
 	for _, batch := range []int{512, 2048} {
-		text := plantest.EmbeddingFile("mi210x4", 4, batch, 64, 70)
+		text := embeddingFile("mi210x4", 4, batch, 64, 70)
 		w, m := plantest.OperatorOf(t, text)
 		gains[batch] = -change(t, text, "fused", nil)
 		bulk := enginetest.Outcome(t, w, m, "bulk", nil).Time

@@ -34,7 +34,7 @@ func TestOnesidedBetweenNodes(t *testing.T) {
 		{"reduce-scatter", plantest.Scattered, 2, 418_000},
 	} {
 		w := c.spec.Build(t)
-		got := enginetest.Outcome(t, w, plantest.BareNodes(t, 4, c.node), "onesided", enginetest.Settings("graph=on"))
+		got := enginetest.Outcome(t, w, bareNodes(t, 4, c.node), "onesided", enginetest.Settings("graph=on"))
 		if compare.Abs(got.Time-c.want) > 300 {
 			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
@@ -47,7 +47,7 @@ func TestOnesidedBetweenNodes(t *testing.T) {
 func TestBytesBetweenNodes(t *testing.T) {
 	for _, s := range []plantest.Spec{plantest.Gathered, plantest.Scattered} {
 		s.Ranks, s.Steps = 8, 1
-		got := enginetest.Outcome(t, s.Build(t), plantest.BareNodes(t, 8, 4), "onesided", enginetest.Settings("graph=on"))
+		got := enginetest.Outcome(t, s.Build(t), bareNodes(t, 8, 4), "onesided", enginetest.Settings("graph=on"))
 		if got.Result == nil {
 			t.Fatalf("%s: %s", s.Op, got.Why)
 		}
@@ -71,7 +71,7 @@ func TestBytesBetweenNodes(t *testing.T) {
 func TestReducers(t *testing.T) {
 	s := plantest.Scattered
 	s.Steps = 1
-	m := plantest.BareNodes(t, 4, 2)
+	m := bareNodes(t, 4, 2)
 	m.GPU.Memory.Value = 132e12 // a compute unit adds a shard of 16 MiB in 50 µs; a copy of it takes 100
 	m.Network.Egress.Value *= 2 // sending it takes 50: 50 are left
 	run := enginetest.Outcome(t, s.Build(t), m, "onesided", enginetest.Settings("graph=on")).Result.Run
@@ -99,7 +99,7 @@ func TestBetweenNodesRefuses(t *testing.T) {
 		{plantest.MoeDown, 2, "", "impl=ll"},
 		{six, 4, "", "not equally many ranks of each node"},
 	} {
-		got := enginetest.Outcome(t, c.spec.Build(t), plantest.BareNodes(t, c.spec.Ranks, c.node), "onesided", enginetest.Settings(c.set))
+		got := enginetest.Outcome(t, c.spec.Build(t), bareNodes(t, c.spec.Ranks, c.node), "onesided", enginetest.Settings(c.set))
 		if got.Result != nil || !strings.Contains(got.Why, c.want) {
 			t.Errorf("%s: %q, want %q", c.spec.Op, got.Why, c.want)
 		}
@@ -113,7 +113,7 @@ func TestRingsOverMeshesUseAllLinks(t *testing.T) {
 	s.Ranks, s.Steps, s.Channels = 8, 1, 8
 	took := map[machine.Topology]trace.Time{}
 	for _, top := range []machine.Topology{machine.Switch, machine.Mesh} {
-		m := plantest.BareNodes(t, 8, 4)
+		m := bareNodes(t, 8, 4)
 		m.Fabric.Topology = top
 		m.Fabric.Pair.Value = m.Fabric.Egress.Value
 		if top == machine.Mesh {
@@ -131,7 +131,7 @@ func TestRingsOverMeshesUseAllLinks(t *testing.T) {
 func TestRingsUseAllNICs(t *testing.T) {
 	s := plantest.Scattered
 	s.Ranks, s.Steps, s.Channels = 8, 1, 8
-	got := enginetest.Outcome(t, s.Build(t), plantest.BareNodes(t, 8, 4), "bulk", enginetest.Settings("graph=on"))
+	got := enginetest.Outcome(t, s.Build(t), bareNodes(t, 8, 4), "bulk", enginetest.Settings("graph=on"))
 	wire := float64(s.Bytes) * 7 / 8
 	for gpu := range 8 {
 		sent := map[replay.Resource]float64{}
@@ -144,4 +144,15 @@ func TestRingsUseAllNICs(t *testing.T) {
 			t.Errorf("rank %d sent %.0f bytes to the other node and %.0f within, want %.0f and %.0f", gpu, sent[replay.NICEgress], sent[replay.Egress], wire/4, wire*3/4)
 		}
 	}
+}
+
+// bareNodes is the bare machine as nodes of so many GPUs, each with a NIC of its
+// own through which a shard takes 100 µs too.
+func bareNodes(t testing.TB, gpus, node int) machine.Machine {
+	m := plantest.Bare(t, gpus, machine.Switch)
+	rate := m.Fabric.Pair
+	m.Network, m.Library.Network = machine.Network{}, machine.Network{}
+	m.Network.Node.Value, m.Network.NICs.Value, m.Network.Topology = float64(node), float64(node), machine.Switch
+	m.Network.Egress, m.Network.Ingress = rate, rate
+	return m
 }

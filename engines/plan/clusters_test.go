@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -17,7 +18,7 @@ func TestClustersOfChannels(t *testing.T) {
 			t.Errorf("%d channels: clusters of %d, want %d", channels, got, want)
 		}
 	}
-	if v100 := plantest.Profile(t, "v100"); v100.Library.Clusters(8) != 0 {
+	if v100 := machinetest.Load(t, "v100"); v100.Library.Clusters(8) != 0 {
 		t.Error("no clusters before compute capability 9.0")
 	}
 }

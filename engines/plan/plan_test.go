@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -57,7 +58,7 @@ func TestClustersOfProducts(t *testing.T) {
 	persistent := func(tiles, wgs, cluster int) workload.Tiling {
 		return workload.Tiling{TileM: 128, TileN: 256, Tiles: tiles, WGs: wgs, Cluster: cluster, Persistent: true}
 	}
-	known, unknown := plantest.H200(t, 1), plantest.Profile(t, "h100")
+	known, unknown := plantest.H200(t, 1), machinetest.Load(t, "h100")
 	for _, c := range []struct {
 		name         string
 		m            machine.Machine

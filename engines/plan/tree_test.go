@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestTreeBetweenNodes(t *testing.T) {
 	s := plantest.Vector
 	s.Ranks, s.Steps, s.Channels, s.Bytes = 16, 1, 8, 64<<10
-	w, m := s.Build(t), plantest.Profile(t, "a100:16")
+	w, m := s.Build(t), machinetest.Load(t, "a100:16")
 	for set, want := range map[string]float64{"": 1, "algorithm=ring": 2 * 15. / 16} {
 		got := enginetest.Outcome(t, w, m, "bulk", enginetest.Settings(set))
 		sent := 0.0

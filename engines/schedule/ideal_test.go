@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestIdealOfT3(t *testing.T) {
 	logs, most, n := 0.0, 0.0, 0
 	for _, s := range plantest.Sublayers() {
-		m := plantest.T3(t, s.Ranks)
+		m := machinetest.Load(t, "t3").Resize(s.Ranks)
 		w, gemm, half := s.Build(t, m)
 		got := enginetest.Outcome(t, w, m, "ideal", map[string]string{"variant": "gemm-rs"})
 		speedup := float64(gemm+2*half) / float64(got.Time)
@@ -43,7 +44,7 @@ func TestIdealOfT3(t *testing.T) {
 // that step is; three bytes of memory for one of the chunk make it 3.1 and 1.5 %.
 func TestNearMemorySums(t *testing.T) {
 	saved := func(ranks int) float64 {
-		m := plantest.T3(t, ranks)
+		m := machinetest.Load(t, "t3").Resize(ranks)
 		channels := m.Library.ReduceScatter.Channels.Value
 		m.Library.ReduceScatter.Receive.Value = m.GPU.Memory.Value / 3 / channels
 		w, _, _ := plantest.Sublayer{Hidden: 3072, Tokens: 16 << 10, Share: 4, Ranks: ranks}.Build(t, m)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -40,8 +42,8 @@ func besides(t testing.TB, w *workload.Workload, m machine.Machine, perCU float6
 // only there, priority brings it back (Figure 3); most communication hides, but
 // never the last round's (Figure 4); and what hides most is not what is fastest.
 func TestBlocksAndPriority(t *testing.T) {
-	m := plantest.Profile(t, "a100x4")
-	for _, l := range []plantest.Load{{Op: trace.AllReduce, Gemm: 2}, {Op: trace.AllReduce, Gemm: 1}, {Op: trace.AllToAll, Gemm: 2}} {
+	m := machinetest.Load(t, "a100x4")
+	for _, l := range []schedule.Load{{Op: trace.AllReduce, Gemm: 2}, {Op: trace.AllReduce, Gemm: 1}, {Op: trace.AllToAll, Gemm: 2}} {
 		w := l.Build(t, m)
 		comm := w.Collectives[0].Transfer()
 		at := map[float64]sideBySide{}
@@ -80,8 +82,8 @@ func TestBlocksAndPriority(t *testing.T) {
 // collective more (T3 section 3.2.1: 8 of 80 CUs slow the all-reduce by 41 %, 16
 // by 7 % and the GEMM by 21 %; the second is better, and neither near the ideal).
 func TestCarvedCUs(t *testing.T) {
-	m := plantest.Profile(t, "a100x4")
-	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
+	m := machinetest.Load(t, "a100x4")
+	w := schedule.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
 	longest := func(kind trace.Kind, carve string) (d trace.Time) {
 		out := enginetest.Outcome(t, w, m, "multistream", map[string]string{"carve": carve, "buffers": "1"})
 		for _, s := range out.Result.Run.Spans {
@@ -116,8 +118,8 @@ func ratio(a, b trace.Time) float64 { return float64(a) / float64(b) }
 // On V100 three workgroups a CU leave no registers for a channel. Asking for all
 // shared memory leaves one, and the collective runs alongside it from the start.
 func TestSharedMemoryLeavesRoom(t *testing.T) {
-	m := plantest.Profile(t, "v100x4")
-	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
+	m := machinetest.Load(t, "v100x4")
+	w := schedule.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
 	full := enginetest.Outcome(t, w, m, "multistream", map[string]string{"buffers": "2"}).Time
 	room := enginetest.Outcome(t, w, m, "multistream", map[string]string{"buffers": "2", "lds": "96"}).Time
 	if ratio(room, full) > 0.8 {
@@ -130,7 +132,7 @@ func TestSharedMemoryLeavesRoom(t *testing.T) {
 // that, and one of 2 a CU; or 32 lone tiles one after another.
 func TestShapingCost(t *testing.T) {
 	m := plantest.H200(t, 4)
-	w := plantest.Load{Op: trace.AllReduce, Gemm: 2}.Build(t, m)
+	w := schedule.Load{Op: trace.AllReduce, Gemm: 2}.Build(t, m)
 	gemm := func(lds string) (d trace.Time) {
 		out := enginetest.Outcome(t, w, m, "multistream", map[string]string{"buffers": "1", "lds": lds})
 		for _, s := range out.Result.Run.Spans {
@@ -147,8 +149,8 @@ func TestShapingCost(t *testing.T) {
 }
 
 func TestOccupancyRefusals(t *testing.T) {
-	m := plantest.Profile(t, "a100x4")
-	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
+	m := machinetest.Load(t, "a100x4")
+	w := schedule.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
 	for set, want := range map[[2]string]string{
 		{"carve", "108"}: "carve=108 leaves compute none of 108 compute units",
 		{"lds", "16"}:    "lds=16 is less than the 32 KiB that gemm_256x128 uses",

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -13,8 +13,8 @@ import (
 // All tiles are computed with any setting: a GEMM alone takes at least the time of its
 // flop on the CUs that it may use.
 func TestShapedGridsComputeAllTiles(t *testing.T) {
-	m := plantest.Profile(t, "a100x4")
-	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
+	m := machinetest.Load(t, "a100x4")
+	w := Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
 	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestTriggerBursts(t *testing.T) {
 	s := plantest.Sublayer{Model: "T-NLG", Name: "FC-2", Hidden: 4256, Tokens: 8 << 10, Share: 4, Ranks: 8}
 	run := func(queue, update float64, arbitration string) (gemm, alone, whole trace.Time) {
-		m := plantest.T3(t, s.Ranks)
+		m := machinetest.Load(t, "t3").Resize(s.Ranks)
 		m.GPU.MemoryQueue.Value, m.GPU.Update.Value = queue, update
 		w, alone, _ := s.Build(t, m)
 		got := enginetest.Outcome(t, w, m, "trigger", map[string]string{"arbitration": arbitration})

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -101,7 +102,7 @@ func TestTriggerArbitration(t *testing.T) {
 func TestTriggerOnT3(t *testing.T) {
 	logs, most, n := 0.0, 0.0, 0
 	for _, s := range plantest.Sublayers() {
-		m := plantest.T3(t, s.Ranks)
+		m := machinetest.Load(t, "t3").Resize(s.Ranks)
 		w, gemm, half := s.Build(t, m)
 		ideal := enginetest.Outcome(t, w, m, "ideal", map[string]string{"variant": "gemm-rs"})
 		got := enginetest.Outcome(t, w, m, "trigger", map[string]string{"arbitration": "mca"})
@@ -125,7 +126,7 @@ func TestTriggerOnT3(t *testing.T) {
 func TestTriggerTrafficByCause(t *testing.T) {
 	for _, ranks := range []int{8, 16} {
 		s := plantest.Sublayer{Model: "T-NLG", Name: "FC-2", Hidden: 4256, Tokens: 8 << 10, Share: 4, Ranks: ranks}
-		m := plantest.T3(t, ranks)
+		m := machinetest.Load(t, "t3").Resize(ranks)
 		w, _, _ := s.Build(t, m)
 		moved := func(engine string) map[string]explain.Moved {
 			by := map[string]explain.Moved{}

@@ -21,37 +21,6 @@ func H200(t testing.TB, gpus int) machine.Machine {
 	return m.Resize(gpus)
 }
 
-// T3 is the machine that T3 simulates.
-func T3(t testing.TB, gpus int) machine.Machine {
-	t.Helper()
-	m, err := profile.Load("t3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.Resize(gpus)
-}
-
-// BareNodes is the bare machine as nodes of so many GPUs, each with a NIC of its
-// own through which a shard takes 100 µs too.
-func BareNodes(t testing.TB, gpus, node int) machine.Machine {
-	m := Bare(t, gpus, machine.Switch)
-	rate := m.Fabric.Pair
-	m.Network, m.Library.Network = machine.Network{}, machine.Network{}
-	m.Network.Node.Value, m.Network.NICs.Value, m.Network.Topology = float64(node), float64(node), machine.Switch
-	m.Network.Egress, m.Network.Ingress = rate, rate
-	return m
-}
-
-// Profile is a shipped profile by its name.
-func Profile(t testing.TB, name string) machine.Machine {
-	t.Helper()
-	m, err := profile.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // Workloads of one GEMM and one collective.
 var (
 	Scattered = Spec{Ranks: 4, Steps: 3, Op: trace.ReduceScatter, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 24}

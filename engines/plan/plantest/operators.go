@@ -1,7 +1,6 @@
 package plantest
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,11 +65,6 @@ func SampleOperators(t testing.TB) []string {
 		t.Fatalf("%d workload files", len(names))
 	}
 	return names
-}
-
-// EmbeddingFile is a workload file of an embedding and its all-to-all.
-func EmbeddingFile(on string, ranks, batch, tables, pooling int) string {
-	return fmt.Sprintf("operator: embedding+all_to_all\nmachine: %s\nranks: %d\ntype: f32\nshape: {batch: %d, tables: %d, dim: 256, pooling: %d}\nkernel: {launches: %[4]d}\n", on, ranks, batch, tables, pooling)
 }
 
 // LiftSample is the workload of a trace under samples.

@@ -5,21 +5,10 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
-
-// BuildFor is build with kernels that use no more shared memory than a CU of the machine has.
-func (s Spec) BuildFor(t testing.TB, m *machine.Machine) *workload.Workload {
-	w := s.Build(t)
-	for i := range w.Ops {
-		f := &w.Ops[i].Footprint
-		f.Shared = min(f.Shared, int(m.GPU.Shared.Value))
-	}
-	return w
-}
 
 // A Spec is a loop of one GEMM and one collective, as a trace of it would be lifted.
 type Spec struct {
