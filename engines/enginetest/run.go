@@ -22,12 +22,17 @@ func Outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string,
 // OutcomeIn is Outcome in a scenario.
 func OutcomeIn(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario) compare.Outcome {
 	t.Helper()
+	return run(t, w, m, name, set, sc, replay.Options{})
+}
+
+func run(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario, o replay.Options) compare.Outcome {
+	t.Helper()
 	e := EngineNamed(t, name)
 	v, err := e.Values(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, sc, replay.Options{})
+	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, sc, o)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -47,16 +52,8 @@ func EngineNamed(t testing.TB, name string) plan.Strategy {
 // Detailed runs an engine and records phases.
 func Detailed(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, o replay.Options) compare.Outcome {
 	t.Helper()
-	e := EngineNamed(t, name)
-	v, err := e.Values(set)
-	if err != nil {
-		t.Fatal(err)
-	}
 	o.Level = replay.Phases
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := run(t, w, m, name, set, plan.Scenario{}, o)
 	if out.Result == nil {
 		t.Fatalf("%s: %s", name, out.Why)
 	}
@@ -74,10 +71,15 @@ func MustParse(t *testing.T, s string) []plan.Selection {
 }
 
 // Sent is the bytes that rank 0's GPU sent, by name.
-func Sent(out compare.Outcome) map[string]float64 {
+func Sent(out compare.Outcome) map[string]float64 { return moved(out, replay.Egress) }
+
+// Memory is the bytes that rank 0's memory moved, by name.
+func Memory(out compare.Outcome) map[string]float64 { return moved(out, replay.Memory) }
+
+func moved(out compare.Outcome, through replay.Resource) map[string]float64 {
 	by := map[string]float64{}
 	for _, tr := range out.Result.Traffic {
-		if tr.GPU == 0 && tr.Resource == replay.Egress {
+		if tr.GPU == 0 && tr.Resource == through {
 			by[tr.Name] += tr.Bytes
 		}
 	}
@@ -101,15 +103,4 @@ func Settings(s string) map[string]string {
 		}
 	}
 	return set
-}
-
-// Memory is the bytes that rank 0's memory moved, by name.
-func Memory(out compare.Outcome) map[string]float64 {
-	by := map[string]float64{}
-	for _, tr := range out.Result.Traffic {
-		if tr.GPU == 0 && tr.Resource == replay.Memory {
-			by[tr.Name] += tr.Bytes
-		}
-	}
-	return by
 }
