@@ -142,7 +142,10 @@ func (b *Builder) AddKernel(k Kernel) int32 { return addRow(b, &b.Run.Kernels, k
 func (b *Builder) NameOf(id NameID) string { return b.Run.Names[id] }
 
 // AddComm appends a row; see AddKernel.
-func (b *Builder) AddComm(c Comm) int32 { return addRow(b, &b.Run.Comms, c) }
+func (b *Builder) AddComm(c Comm) int32 {
+	c.Collective = None
+	return addRow(b, &b.Run.Comms, c)
+}
 
 // AddCopy appends a row; see AddKernel.
 func (b *Builder) AddCopy(c CopyAttr) int32 { return addRow(b, &b.Run.Copies, c) }
@@ -240,6 +243,7 @@ type Options struct {
 	Estimated string // see Run.Estimated
 	KeepZero  bool   // do not shift times so that the first span starts at 0
 	Linked    bool   // the launches of all work are set
+	Unmatched bool   // leave collectives to MatchCollectives: other files have more ranks
 }
 
 // Finish links calls with the work that they launched, sorts, checks and shifts the
@@ -293,7 +297,9 @@ func (b *Builder) Finish(o Options) *Run {
 	if b.subLanes() {
 		b.sort() // by the new lanes
 	}
-	r.MatchCollectives()
+	if !o.Unmatched {
+		r.MatchCollectives()
+	}
 	r.Ledger.Sort()
 	done := *r
 	*b = Builder{} // frees what the run does not need

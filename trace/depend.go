@@ -20,21 +20,31 @@ type Node struct {
 // Move rewrites what refers to spans after spans moved: at gives the new id of each, or None for
 // those that are gone, which no call is.
 func (r *Run) Move(at []SpanID) {
-	MapLaunches(r.Kernels, r.Copies, r.Waits, at)
-	MapNodes(r.Depends, r.Nodes, at)
+	to := func(id SpanID) SpanID {
+		if id == None {
+			return None
+		}
+		return at[id]
+	}
+	for i := range r.Kernels {
+		r.Kernels[i].Launch = to(r.Kernels[i].Launch)
+	}
+	for i := range r.Copies {
+		r.Copies[i].Launch = to(r.Copies[i].Launch)
+	}
+	for i := range r.Waits {
+		w := &r.Waits[i]
+		w.Call, w.Recorded = to(w.Call), to(w.Recorded)
+	}
+	for i, d := range r.Depends {
+		r.Depends[i] = Dependency{at[d.To], at[d.From]}
+	}
+	for i := range r.Nodes {
+		r.Nodes[i].Span = at[r.Nodes[i].Span]
+	}
 	r.Depends = slices.DeleteFunc(r.Depends, func(d Dependency) bool { return d.To == None || d.From == None })
 	r.Nodes = slices.DeleteFunc(r.Nodes, func(n Node) bool { return n.Span == None })
 	r.SortNodes()
-}
-
-// MapNodes rewrites dependencies and nodes after spans moved: at gives the new id of each.
-func MapNodes(depends []Dependency, nodes []Node, at []SpanID) {
-	for i, d := range depends {
-		depends[i] = Dependency{at[d.To], at[d.From]}
-	}
-	for i := range nodes {
-		nodes[i].Span = at[nodes[i].Span]
-	}
 }
 
 // SortNodes orders Depends and Nodes as Run says.

@@ -192,22 +192,3 @@ func (r *Run) hostRows(calls *Index) []int32 {
 	}
 	return rows
 }
-
-// MapLaunches rewrites the ids of calls after spans moved: at gives the new id of each.
-func MapLaunches(kernels []Kernel, copies []CopyAttr, waits []Wait, at []SpanID) {
-	to := func(id SpanID) SpanID {
-		if id == None {
-			return None
-		}
-		return at[id]
-	}
-	for i := range kernels {
-		kernels[i].Launch = to(kernels[i].Launch)
-	}
-	for i := range copies {
-		copies[i].Launch = to(copies[i].Launch)
-	}
-	for i := range waits {
-		waits[i].Call, waits[i].Recorded = to(waits[i].Call), to(waits[i].Recorded)
-	}
-}

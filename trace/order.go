@@ -71,31 +71,32 @@ func (b *Builder) sort() {
 	r.Move(at)
 }
 
-// gather moves span order[i] to i: the times first, then the rest, in half the memory of a copy.
+// gather moves span order[i] to i, a part of each at a time, in a third of the memory of a copy.
 // Following the cycles of the order needs none and takes five times as long.
 func (r *Run) gather(order []SpanID) {
-	spans, times := r.Spans, make([][2]Time, len(order))
-	for to, from := range order {
-		times[to] = [2]Time{spans[from].Start, spans[from].End}
-	}
-	for i, t := range times {
-		spans[i].Start, spans[i].End = t[0], t[1]
-	}
-	type others struct {
-		name   NameID
-		lane   LaneID
-		parent SpanID
-		attr   int32
-		kind   Kind
-	}
-	rest := make([]others, len(order))
+	spans := r.Spans
+	type part struct{ low, high, id int32 }
+	parts := make([]part, len(order))
 	for to, from := range order {
 		s := &spans[from]
-		rest[to] = others{s.Name, s.Lane, s.Parent, s.Attr, s.Kind}
+		parts[to] = part{int32(s.Start), int32(s.Start >> 32), int32(s.Name)}
 	}
-	for i, o := range rest {
-		s := &spans[i]
-		s.Name, s.Lane, s.Parent, s.Attr, s.Kind = o.name, o.lane, o.parent, o.attr, o.kind
+	for i, p := range parts {
+		spans[i].Start, spans[i].Name = Time(p.high)<<32|Time(uint32(p.low)), NameID(p.id)
+	}
+	for to, from := range order {
+		s := &spans[from]
+		parts[to] = part{int32(s.End), int32(s.End >> 32), int32(s.Lane)}
+	}
+	for i, p := range parts {
+		spans[i].End, spans[i].Lane = Time(p.high)<<32|Time(uint32(p.low)), LaneID(p.id)
+	}
+	for to, from := range order {
+		s := &spans[from]
+		parts[to] = part{int32(s.Parent), s.Attr, int32(s.Kind)}
+	}
+	for i, p := range parts {
+		spans[i].Parent, spans[i].Attr, spans[i].Kind = SpanID(p.low), p.high, Kind(p.id)
 	}
 }
 

@@ -34,6 +34,8 @@ type Options struct {
 	File  string // name of the input in errors and the ledger; the rank may be read from it
 	Limit int64  // maximum bytes of JSON; 0: DefaultLimit
 
+	Unmatched bool // see trace.Options.Unmatched
+
 	Events *atomic.Int64  // if not nil: events read are added while Read works
 	Part   func() float64 // if not nil: the part of the file that r has given, from 0 to 1
 

@@ -30,7 +30,7 @@ func (d *reader) finish() *trace.Run {
 	d.groupUses()
 	d.collectives()
 	d.deferred = deferred{} // the spans need memory in one piece
-	return d.Builder.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})
+	return d.Builder.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch(), Unmatched: d.o.Unmatched})
 }
 
 // nanoseconds undoes the reader's microseconds where times are nanoseconds: whole numbers throughout, and not

@@ -183,7 +183,7 @@ func readPerfetto(in *input) (*trace.Run, error) {
 func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
 
 func readChrome(in *input) (*trace.Run, error) {
-	options := chrome.Options{File: in.name, Limit: in.budget.limit, Part: in.part}
+	options := chrome.Options{File: in.name, Limit: in.budget.limit, Part: in.part, Unmatched: !in.alone}
 	if in.Progress != nil {
 		options.Events = &in.Progress.Events
 	}

@@ -137,6 +137,9 @@ func TestOpen(t *testing.T) {
 			if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, c.note) {
 				t.Errorf("no %q in %s", c.note, notes)
 			}
+			if len(run.Comms) > 0 && len(run.Collectives) == 0 {
+				t.Error("collectives are not matched")
+			}
 		})
 	}
 }

@@ -143,7 +143,6 @@ type merger struct {
 	hostClock bool // the common clock is the machine's clock since its start
 	numbered  bool // no file has a rank id
 	parts     bool // all runs are of one rank
-	sources   []*source
 }
 
 // clock puts the runs on one clock: by their epochs if all have one, else by the
@@ -235,6 +234,9 @@ func (m *merger) only(r *trace.Run) *trace.Run {
 	run.Ledger.Entries = slices.Clone(r.Ledger.Entries)
 	m.noteMissing(&run)
 	run.Ledger.Sort()
+	if run.Collectives == nil { // it was one of several files, of which the others are no traces
+		run.MatchCollectives()
+	}
 	if len(r.Ranks) == 1 && r.Ranks[0].ID == trace.None && r.Ranks[0].World <= 1 {
 		run.Ranks = slices.Clone(r.Ranks)
 		run.Ranks[0].ID = 0

@@ -26,7 +26,6 @@ func SideBySide(runs []*trace.Run, name string) *trace.Run {
 		}
 		simulated, estimated = simulated && r.Simulated, cmp.Or(estimated, r.Estimated)
 	}
-	m.interleave()
 	return m.b.Finish(trace.Options{Name: name, Simulated: simulated, Estimated: estimated, KeepZero: true, Linked: true})
 }
 

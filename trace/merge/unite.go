@@ -133,7 +133,6 @@ func joinParts(a, b *trace.Run) (*trace.Run, error) {
 	calls, kernels := len(m.b.Run.Calls), len(m.b.Run.Kernels)
 	copies := len(m.b.Run.Copies)
 	m.add(b, 1)
-	m.interleave()
 	t := &m.b.Run
 	m.b.Note(trace.Noted, b.Ranks[0].Source, "joined with "+a.Ranks[0].Source+": parts of one rank", "", 0)
 	if !stages && !linkParts(t) {
