@@ -138,7 +138,7 @@ func classOf(r *trace.Run, s trace.Span) Class {
 	case trace.HostCall, trace.Launch:
 		return Host
 	}
-	if l := &r.Lanes[s.Lane]; l.Kind == trace.Annotation && r.Simulated && (l.Name == stripName || l.Name == limitName) {
+	if l := &r.Lanes[s.Lane]; l.Kind == trace.Annotation && r.Simulated && l.Name == limitName {
 		return stateOf(r.Names[s.Name])
 	}
 	return Marker

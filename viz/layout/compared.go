@@ -137,7 +137,7 @@ func (t *Timeline) addPart(heading Row, x *partIndex, kernels []trace.SpanID, mo
 		}
 		k := &t.Rows[at]
 		k.After, k.Spans = len(t.Rows), []trace.SpanID{id}
-		k.index = newIndex(r, t.classes[v], k.Spans)
+		k.index = newIndex(&source{run: r, classes: t.classes[v]}, k.Spans)
 	}
 	t.close(top, GroupHeading)
 	t.Rows[top].Lanes = 1

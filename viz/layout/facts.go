@@ -24,6 +24,9 @@ func (t *Timeline) Facts(row int, id trace.SpanID) []Fact {
 	f.add("start", Exact(s.Start+t.Offset(row)))
 	f.add("end", Exact(s.End+t.Offset(row)))
 	f.add("on", strings.TrimSpace(fmt.Sprintf("rank %d %s", r.RankID(r.Lanes[s.Lane].Rank), r.LaneLabel(s.Lane))))
+	if t.Rows[row].Strip {
+		return f.list
+	}
 	f.kernel(id, r.Kernel(s))
 	f.comm(id, r.Comm(s))
 	f.copy(s, r.Copy(s))

@@ -8,9 +8,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// stride is the number of spans of a block. Less makes Merge read fewer spans and the sums
-// of blocks take more memory: at 16 they take as much as the ids of the spans.
-const stride = 16
+// The number of spans of a block. Less makes Merge read fewer spans and the sums of blocks take
+// more memory: at 16 they take as much as the ids of the spans, at 64 as much for states, which lie
+// together and are of several classes.
+const (
+	spanStride  = 16
+	stateStride = 64
+)
 
 // An index answers how much time of each class a row has before a time. Its blocks are
 // dense arrays, so that a time is found without reading spans, which lie far apart.
@@ -22,13 +26,14 @@ type index struct {
 	reach   []trace.Time   // the latest drawn end in the blocks up to each, by start
 }
 
-// blocks are every stride spans of an order; an incomplete one at the end is left out.
+// blocks are every so many spans of an order; an incomplete one at the end is left out.
 // Times wrap around where a run has very many spans; differences of sums are right all the
 // same.
 type blocks struct {
-	last  []trace.Time // by block: the start, or the drawn end, of its last span
-	count []int32      // by block and class: spans up to its end
-	time  []trace.Time // likewise: the sum of their starts or ends
+	stride int
+	last   []trace.Time // by block: the start, or the drawn end, of its last span
+	count  []int32      // by block and class: spans up to its end
+	time   []trace.Time // likewise: the sum of their starts or ends
 }
 
 // sums counts spans and adds up times, by position of the class on the row.
@@ -37,32 +42,32 @@ type sums struct {
 	at [numClasses]trace.Time
 }
 
-// drawnEnd is where a span ends in a picture: one of no length takes a
-// nanosecond when it is counted, and none when time is added up.
-func drawnEnd(s *trace.Span) trace.Time { return max(s.End, s.Start+1) }
-
-func newIndex(r *trace.Run, classes []Class, spans []trace.SpanID) index {
+func newIndex(from *source, spans []trace.SpanID) index {
 	ix := index{ends: spans}
-	if inOrder := ix.setClasses(r, classes, spans); !inOrder {
+	if inOrder := ix.setClasses(from, spans); !inOrder {
 		ix.ends = slices.Clone(spans)
 		slices.SortFunc(ix.ends, func(a, b trace.SpanID) int {
-			return cmp.Or(cmp.Compare(drawnEnd(&r.Spans[a]), drawnEnd(&r.Spans[b])), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(from.drawnEnd(a), from.drawnEnd(b)), cmp.Compare(a, b))
 		})
 	}
+	stride := spanStride
+	if from.strip != nil {
+		stride = stateStride
+	}
 	kept := len(spans) / stride
-	ix.started, ix.stopped = newBlocks(kept, len(ix.classes)), newBlocks(kept, len(ix.classes))
+	ix.started, ix.stopped = newBlocks(stride, kept, len(ix.classes)), newBlocks(stride, kept, len(ix.classes))
 	ix.reach = make([]trace.Time, 0, kept)
 	at := ix.positions()
 	var begun, over sums
 	reach := -trace.Infinity
 	for i := range kept * stride {
-		start, end := &r.Spans[spans[i]], &r.Spans[ix.ends[i]]
-		reach = max(reach, drawnEnd(start))
-		begun.add(r, classes, &at, spans[i], start.Start, 1)
-		over.add(r, classes, &at, ix.ends[i], end.End, 1)
+		start := from.start(spans[i])
+		reach = max(reach, from.drawnEnd(spans[i]))
+		begun.add(from, &at, spans[i], start, 1)
+		over.add(from, &at, ix.ends[i], from.end(ix.ends[i]), 1)
 		if (i+1)%stride == 0 {
-			ix.started.add(&begun, start.Start, len(ix.classes))
-			ix.stopped.add(&over, drawnEnd(end), len(ix.classes))
+			ix.started.add(&begun, start, len(ix.classes))
+			ix.stopped.add(&over, from.drawnEnd(ix.ends[i]), len(ix.classes))
 			ix.reach = append(ix.reach, reach)
 		}
 	}
@@ -72,20 +77,17 @@ func newIndex(r *trace.Run, classes []Class, spans []trace.SpanID) index {
 // setClasses lists the classes of spans, and of the workgroups that their time is taken from,
 // and reports whether spans are in order of their drawn ends, too: the spans lie far apart in
 // memory, so they are looked at once for both.
-func (ix *index) setClasses(r *trace.Run, classes []Class, spans []trace.SpanID) (inOrder bool) {
+func (ix *index) setClasses(from *source, spans []trace.SpanID) (inOrder bool) {
 	var has [numClasses]bool
 	inOrder = true
 	last, before := -trace.Infinity, trace.SpanID(trace.None)
 	for _, id := range spans {
-		s := &r.Spans[id]
-		end := drawnEnd(s)
+		end := from.drawnEnd(id)
 		inOrder = inOrder && (last < end || last == end && before < id)
 		last, before = end, id
-		has[classes[id]] = true
-		if s.Kind.InKernel() {
-			if p := within(r, id); p != trace.None {
-				has[classes[p]] = true
-			}
+		has[from.class(id)] = true
+		if p := from.within(id); p != trace.None {
+			has[from.class(p)] = true
 		}
 	}
 	for c := range numClasses {
@@ -104,8 +106,8 @@ func (ix *index) positions() (at [numClasses]uint8) {
 	return at
 }
 
-func newBlocks(n, classes int) blocks {
-	return blocks{make([]trace.Time, 0, n), make([]int32, 0, n*classes), make([]trace.Time, 0, n*classes)}
+func newBlocks(stride, n, classes int) blocks {
+	return blocks{stride, make([]trace.Time, 0, n), make([]int32, 0, n*classes), make([]trace.Time, 0, n*classes)}
 }
 
 func (b *blocks) add(s *sums, last trace.Time, classes int) {
@@ -125,34 +127,20 @@ func (b *blocks) upTo(n, classes int) (s sums) {
 
 // add counts a span n times that starts, or ends, at the time. A phase takes its time
 // away from the workgroup that it is a part of.
-func (s *sums) add(r *trace.Run, classes []Class, at *[numClasses]uint8, id trace.SpanID, time trace.Time, n int32) {
-	c := at[classes[id]]
+func (s *sums) add(from *source, at *[numClasses]uint8, id trace.SpanID, time trace.Time, n int32) {
+	c := at[from.class(id)]
 	s.n[c] += n
 	s.at[c] += time * trace.Time(n)
-	if p := within(r, id); p != trace.None {
-		c := at[classes[p]]
+	if p := from.within(id); p != trace.None {
+		c := at[from.class(p)]
 		s.n[c] -= n
 		s.at[c] -= time * trace.Time(n)
 	}
 }
 
-// within is the span of the same row that a span is drawn on top of, or None.
-func within(r *trace.Run, id trace.SpanID) trace.SpanID {
-	s := &r.Spans[id]
-	if !s.Kind.InKernel() || s.Parent == trace.None {
-		return trace.None
-	}
-	p := &r.Spans[s.Parent]
-	if !p.Kind.InKernel() || p.Lane != s.Lane || s.Start < p.Start || s.End > p.End {
-		return trace.None
-	}
-	return s.Parent
-}
-
 // A cursor moves along one row from left to right.
 type cursor struct {
-	run           *trace.Run
-	classes       []Class
+	source
 	only          ClassSet
 	present       []Class           // on the row
 	at            [numClasses]uint8 // position of a class in sums
@@ -171,8 +159,7 @@ type edge struct {
 
 func (t *Timeline) cursor(row int) cursor {
 	r := &t.Rows[row]
-	run, classes := t.spansOf(r)
-	c := cursor{run: run, classes: classes, present: r.index.classes, at: r.index.positions()}
+	c := cursor{source: t.sourceOf(r), present: r.index.classes, at: r.index.positions()}
 	c.starts = tallier{order: r.Spans, blocks: &r.index.started}
 	c.stops = tallier{order: r.index.ends, blocks: &r.index.stopped, ends: true}
 	c.time = -trace.Infinity
@@ -185,11 +172,11 @@ func (c *cursor) seek(at trace.Time) {
 		return
 	}
 	c.time, c.summed = at, false
-	spans, starts, ends := c.run.Spans, c.starts.order, c.stops.order
+	starts, ends := c.starts.order, c.stops.order
 	lo, hi := c.starts.block(c.begun, at)
-	c.begun = lo + sort.Search(hi-lo, func(i int) bool { return spans[starts[lo+i]].Start >= at })
+	c.begun = lo + sort.Search(hi-lo, func(i int) bool { return c.start(starts[lo+i]) >= at })
 	lo, hi = c.stops.block(c.over, at+1)
-	c.over = lo + sort.Search(hi-lo, func(i int) bool { return drawnEnd(&spans[ends[lo+i]]) > at })
+	c.over = lo + sort.Search(hi-lo, func(i int) bool { return c.drawnEnd(ends[lo+i]) > at })
 }
 
 // sum fills in what the edge lacks.
@@ -217,12 +204,13 @@ type tallier struct {
 // block is where in the order, from position from on, the first span whose time is at
 // least so late is: in [lo, hi), or at hi.
 func (t *tallier) block(from int, at trace.Time) (lo, hi int) {
-	last := t.blocks.last
+	last, stride := t.blocks.last, t.blocks.stride
 	b := gallop(min(from/stride, len(last)), len(last), func(i int) bool { return last[i] >= at })
 	return max(from, b*stride), min((b+1)*stride, len(t.order))
 }
 
 func (t *tallier) first(c *cursor, n int) *sums {
+	stride := t.blocks.stride
 	base := n / stride
 	if n%stride > stride/2 && base < len(t.blocks.last) {
 		base++
@@ -242,11 +230,11 @@ func (t *tallier) first(c *cursor, n int) *sums {
 
 // count adds a span, or takes it away.
 func (t *tallier) count(c *cursor, id trace.SpanID, n int32) {
-	at := c.run.Spans[id].Start
+	at := c.start(id)
 	if t.ends {
-		at = c.run.Spans[id].End
+		at = c.end(id)
 	}
-	t.sums.add(c.run, c.classes, &c.at, id, at, n)
+	t.sums.add(&c.source, &c.at, id, at, n)
 }
 
 // gallop is the first i in [lo, n) for which ok holds, or n. It looks near lo first.

@@ -154,30 +154,29 @@ func (k MarkKind) String() string {
 	return [...]string{"put issued", "store to a peer", "local slice complete", "flag or signal"}[k]
 }
 
-// Run is the run that holds the row's spans.
-func (t *Timeline) Run(row int) *trace.Run {
-	run, _ := t.spansOf(&t.Rows[row])
-	return run
-}
+// Run is the run that has the names and the lanes of the row's spans.
+func (t *Timeline) Run(row int) *trace.Run { return t.sourceOf(&t.Rows[row]).run }
 
-// spansOf is the run that holds a row's spans, and their classes.
-func (t *Timeline) spansOf(r *Row) (*trace.Run, []Class) {
+func (t *Timeline) sourceOf(r *Row) source {
 	if r.Strip {
-		return t.strips[r.View].run, t.strips[r.View].classes
+		return source{run: t.strips[r.View].run, strip: &t.strips[r.View]}
 	}
-	return t.Views[r.View].Run, t.classes[r.View]
+	return source{run: t.Views[r.View].Run, classes: t.classes[r.View]}
 }
 
 // Offset is what the row's run times are shifted by on the axis.
 func (t *Timeline) Offset(row int) trace.Time { return t.Views[t.Rows[row].View].Offset }
 
 // Span is a span of the row's run, in that run's own time.
-func (t *Timeline) Span(row int, id trace.SpanID) trace.Span { return t.Run(row).Spans[id] }
+func (t *Timeline) Span(row int, id trace.SpanID) trace.Span {
+	from := t.sourceOf(&t.Rows[row])
+	return from.span(id)
+}
 
 // Class is what a span of the row's run counts as.
 func (t *Timeline) Class(row int, id trace.SpanID) Class {
-	_, classes := t.spansOf(&t.Rows[row])
-	return classes[id]
+	from := t.sourceOf(&t.Rows[row])
+	return from.class(id)
 }
 
 // HasClass reports whether spans of some of the classes are on a row.

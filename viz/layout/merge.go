@@ -85,7 +85,7 @@ func (c *cursor) cell(left *edge, lanes int) Cell {
 		return Cell{}
 	}
 	if most == 0 { // spans of no length, which all begin here
-		best = c.classes[c.starts.order[left.begun]]
+		best = c.class(c.starts.order[left.begun])
 	}
 	share := float32(busy) / (float32(c.time-left.time) * float32(lanes))
 	return Cell{Class: best, Busy: min(1, share), Hits: int32(hits)}
@@ -115,10 +115,10 @@ func (t *Timeline) Tally(row int, from, to trace.Time) Tally {
 // At is the span drawn at a time of the axis, or None: of those that cover it
 // the one that started last.
 func (t *Timeline) At(row int, at trace.Time) trace.SpanID {
-	spans, r := t.Rows[row].Spans, t.Run(row)
+	spans, from := t.Rows[row].Spans, t.sourceOf(&t.Rows[row])
 	lo, hi := t.Touching(row, at, at+1)
 	for i := hi - 1; i >= lo; i-- {
-		if drawnEnd(&r.Spans[spans[i]]) > at-t.Offset(row) {
+		if from.drawnEnd(spans[i]) > at-t.Offset(row) {
 			return spans[i]
 		}
 	}
@@ -128,11 +128,11 @@ func (t *Timeline) At(row int, at trace.Time) trace.SpanID {
 // Touching is the indices [lo, hi) in the row's Spans that hold every span which
 // touches [from, to) of the axis. The one at lo does; those after it may end too early.
 func (t *Timeline) Touching(row int, from, to trace.Time) (lo, hi int) {
-	spans, r, reach := t.Rows[row].Spans, t.Run(row), t.Rows[row].index.reach
+	spans, of, reach := t.Rows[row].Spans, t.sourceOf(&t.Rows[row]), t.Rows[row].index.reach
 	from, to = from-t.Offset(row), to-t.Offset(row)
-	hi = sort.Search(len(spans), func(i int) bool { return r.Spans[spans[i]].Start >= to })
-	lo = stride * sort.Search(len(reach), func(i int) bool { return reach[i] > from })
-	for lo < hi && drawnEnd(&r.Spans[spans[lo]]) <= from {
+	hi = sort.Search(len(spans), func(i int) bool { return of.start(spans[i]) >= to })
+	lo = t.Rows[row].index.started.stride * sort.Search(len(reach), func(i int) bool { return reach[i] > from })
+	for lo < hi && of.drawnEnd(spans[lo]) <= from {
 		lo++
 	}
 	return min(lo, hi), hi

@@ -31,12 +31,12 @@ func TestMergeNaive(t *testing.T) {
 
 // naiveCell adds up what spans cover of [a, b), one after the other.
 func naiveCell(tl *Timeline, row int, a, b trace.Time, of ClassSet) Cell {
-	r, shift := tl.Run(row), tl.Offset(row)
+	from, shift := tl.sourceOf(&tl.Rows[row]), tl.Offset(row)
 	var at [numClasses]trace.Time
 	var c Cell
 	first := Idle
 	for _, id := range tl.Rows[row].Spans {
-		s := r.Spans[id]
+		s := tl.Span(row, id)
 		s.Start, s.End = s.Start+shift, s.End+shift
 		if s.Start >= b || max(s.End, s.Start+1) <= a {
 			continue
@@ -47,7 +47,7 @@ func naiveCell(tl *Timeline, row int, a, b trace.Time, of ClassSet) Cell {
 		}
 		covered := max(0, min(s.End, b)-max(s.Start, a))
 		at[tl.Class(row, id)] += covered
-		if p := within(r, id); p != trace.None {
+		if p := from.within(id); p != trace.None {
 			at[tl.Class(row, p)] -= covered
 		}
 	}
@@ -100,7 +100,7 @@ func TestAtNaive(t *testing.T) {
 			want := trace.SpanID(trace.None)
 			for _, id := range tl.Rows[row].Spans {
 				s := tl.Span(row, id)
-				if x := at - tl.Offset(row); s.Start <= x && x < drawnEnd(&s) {
+				if x := at - tl.Offset(row); s.Start <= x && x < max(s.End, s.Start+1) {
 					want = id
 				}
 			}

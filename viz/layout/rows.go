@@ -149,7 +149,7 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 	levels := levelsOf(r, spans)
 	at.Spans = levels[0]
 	top := t.open(at)
-	t.Rows[top].index = newIndex(r, t.classes[at.View], levels[0])
+	t.setIndex(top)
 	for i, level := range levels[1:] {
 		below := at
 		below.Kind, below.Label, below.Depth, below.Parent = LevelRow, fmt.Sprintf("level %d", i+1), at.Depth+1, top
@@ -160,9 +160,9 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 }
 
 // levelsOf deals out spans to levels such that none overlaps another of its
-// level. For spans that nest, the level is the depth.
+// level. For spans that nest, the level is the depth. The levels take the place of spans.
 func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
-	level := make([]uint8, len(spans))
+	level, all := make([]uint8, len(spans)), slices.Clone(spans)
 	counts := []int{0}
 	free := []trace.Time{-trace.Infinity} // when the last span of each level ends
 	for k, id := range spans {
@@ -182,9 +182,9 @@ func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
 	}
 	levels := make([][]trace.SpanID, len(counts))
 	for i, n := range counts {
-		levels[i] = make([]trace.SpanID, 0, n)
+		levels[i], spans = spans[:0:n], spans[n:]
 	}
-	for k, id := range spans {
+	for k, id := range all {
 		levels[level[k]] = append(levels[level[k]], id)
 	}
 	return levels
@@ -192,8 +192,13 @@ func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
 
 // add appends a row that has nothing below it.
 func (t *Timeline) add(row Row) {
-	r := &t.Rows[t.open(row)]
-	r.index = newIndex(t.Views[r.View].Run, t.classes[r.View], r.Spans)
+	t.setIndex(t.open(row))
+}
+
+func (t *Timeline) setIndex(row int) {
+	r := &t.Rows[row]
+	from := t.sourceOf(r)
+	r.index = newIndex(&from, r.Spans)
 }
 
 // open appends a row; rows appended until close are below it.
@@ -236,12 +241,12 @@ func (t *Timeline) closeRank(heading int) {
 // addStates puts a rank's states on its heading. It reports false if there are none.
 func (t *Timeline) addStates(heading int) bool {
 	h := &t.Rows[heading]
-	strip := &t.strips[h.View]
-	if strip.run == nil || len(strip.ranks[h.Rank]) == 0 {
+	states := t.strips[h.View].of(h.Rank)
+	if len(states) == 0 {
 		return false
 	}
-	h.Spans, h.Strip, h.Lanes = strip.ranks[h.Rank], true, 1
-	h.index = newIndex(strip.run, strip.classes, h.Spans)
+	h.Spans, h.Strip, h.Lanes = states, true, 1
+	t.setIndex(heading)
 	return true
 }
 
@@ -272,9 +277,14 @@ func (t *Timeline) closeOver(heading int, pick func(*Row) bool) {
 	}
 	h.Spans = slices.Concat(lists...)
 	h.Lanes = max(h.Lanes, 1)
-	run, classes := t.spansOf(h)
-	sortIDs(h.Spans, len(run.Spans)) // ids are in the order of starts
-	h.index = newIndex(run, classes, h.Spans)
+	if from := t.sourceOf(h); h.Strip {
+		slices.SortFunc(h.Spans, func(a, b trace.SpanID) int {
+			return cmp.Or(cmp.Compare(from.start(a), from.start(b)), cmp.Compare(a, b))
+		})
+	} else {
+		sortIDs(h.Spans, len(from.run.Spans)) // ids are in the order of starts
+	}
+	t.setIndex(heading)
 }
 
 // sortIDs sorts different ids below n. Of many of them it is quicker to mark each.

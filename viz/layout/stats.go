@@ -63,7 +63,7 @@ func (g *gathering) row(row int, from, to trace.Time, chosen bool) {
 	}
 	lo, hi := g.t.Touching(row, from, to)
 	for _, id := range r.Spans[lo:hi] {
-		s := &run.Spans[id]
+		s := g.t.Span(row, id)
 		start, end := max(s.Start+shift, from), min(s.End+shift, to)
 		if end <= start || !chosen && !s.Kind.OnDevice() {
 			continue
@@ -73,13 +73,13 @@ func (g *gathering) row(row int, from, to trace.Time, chosen bool) {
 		if !ok {
 			i = len(g.stats)
 			g.at[key] = i
-			g.stats = append(g.stats, Stat{Name: run.NameOf(*s), Class: key.class})
+			g.stats = append(g.stats, Stat{Name: run.NameOf(s), Class: key.class})
 			g.durations, g.work = append(g.durations, nil), append(g.work, work{})
 		}
 		g.stats[i].Count++
 		g.stats[i].Time += end - start
 		g.durations[i] = append(g.durations[i], s.Dur())
-		g.work[i].add(run, s)
+		g.work[i].add(run, &s)
 	}
 }
 

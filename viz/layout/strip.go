@@ -3,6 +3,7 @@ package layout
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -18,23 +19,66 @@ const stripName = "overlap"
 //	  stream 7  |CCCCCCCCC    CCCC|
 //	  stream 20 |     XXXXXX      |
 //
-// A strip is the states of a run's ranks, as spans of a run of their own.
+// A strip is the states of a run's ranks: each ends where the next one of its rank starts. There
+// may be millions, so they are no spans.
 type strip struct {
-	run     *trace.Run // nil if the run has no device work
-	classes []Class
-	ranks   [][]trace.SpanID // by rank row
+	run     *trace.Run     // their names and lanes; nil if the run has no device work
+	classes []Class        // by name
+	blocks  []*stateBlock  // of states by rank; behind the last of a rank is its end, as one without name
+	n       trace.SpanID   // states, and ends of ranks
+	first   []trace.SpanID // by rank row: its first state; at the end n
+	ids     []trace.SpanID // 0, 1, 2, ... n-1
+}
+
+const statesPerBlock = 4096
+
+// A stateBlock is neighbours among states: a list of them grows without a copy.
+type stateBlock struct {
+	starts [statesPerBlock]trace.Time
+	names  [statesPerBlock]trace.NameID
+}
+
+func (s *strip) add(start trace.Time, name trace.NameID) {
+	at := s.n % statesPerBlock
+	if at == 0 {
+		s.blocks = append(s.blocks, &stateBlock{})
+	}
+	last := s.blocks[len(s.blocks)-1]
+	last.starts[at], last.names[at] = start, name
+	s.n++
+}
+
+func (s *strip) start(id trace.SpanID) trace.Time {
+	return s.blocks[id/statesPerBlock].starts[id%statesPerBlock]
+}
+
+func (s *strip) name(id trace.SpanID) trace.NameID {
+	return s.blocks[id/statesPerBlock].names[id%statesPerBlock]
+}
+
+// span is a state as a span of the strip's run.
+func (s *strip) span(id trace.SpanID) trace.Span {
+	rank := sort.Search(len(s.run.Ranks), func(r int) bool { return s.first[r+1] > id })
+	return trace.Span{
+		Kind: trace.Marker, Start: s.start(id), End: s.start(id + 1), Name: s.name(id), Lane: trace.LaneID(rank), Parent: trace.None, Attr: trace.None,
+	}
+}
+
+// of are the states of a rank.
+func (s *strip) of(rank int32) []trace.SpanID {
+	if s.run == nil || int(rank) >= len(s.run.Ranks) || s.first[rank] == s.first[rank+1] {
+		return nil
+	}
+	return s.ids[s.first[rank] : s.first[rank+1]-1]
 }
 
 // largestGaps are the n largest intervals of a rank in [from, to) without computation,
 // largest first.
 func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []Interval {
-	if s.run == nil || int(rank) >= len(s.ranks) {
-		return nil
-	}
 	var found []Interval
-	for _, id := range s.ranks[rank] {
-		x := s.run.Spans[id]
-		gap := Interval{max(x.Start, from), min(x.End, to), s.classes[id], s.run.NameOf(x)}
+	for _, id := range s.of(rank) {
+		name := s.name(id)
+		gap := Interval{max(s.start(id), from), min(s.start(id+1), to), s.classes[name], s.run.Names[name]}
 		if gap.From < gap.To && gap.Class != Local && gap.Class != Overlap {
 			found = append(found, gap)
 		}
@@ -44,7 +88,7 @@ func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []Interval {
 }
 
 func newStrip(v View) strip {
-	s := strip{run: &trace.Run{Name: v.Run.Name, Simulated: true, Names: []string{""}, Ranks: v.Run.Ranks}, ranks: make([][]trace.SpanID, len(v.Run.Ranks))}
+	s := strip{run: &trace.Run{Name: v.Run.Name, Simulated: true, Names: []string{""}, Ranks: v.Run.Ranks}, classes: []Class{Idle}}
 	for row := range v.Run.Ranks {
 		s.run.Lanes = append(s.run.Lanes, trace.Lane{Kind: trace.Annotation, Rank: int32(row), Peer: trace.None, Name: stripName})
 	}
@@ -53,64 +97,35 @@ func newStrip(v View) strip {
 		cause string
 	}
 	names := map[kind]trace.NameID{}
-	ranks := make([][]rankState, len(v.Run.Ranks))
+	var last overlap.State
 	overlap.States(v.Run, v.Gaps, func(x overlap.State) {
-		name, ok := names[kind{x.Is, x.Cause}]
-		if !ok {
-			name = trace.NameID(len(s.run.Names))
-			names[kind{x.Is, x.Cause}] = name
+		name := trace.Memo(names, kind{x.Is, x.Cause}, func() trace.NameID {
 			text := x.Is.String()
 			if x.Is == overlap.Idle {
 				text += ": " + x.Cause
 			}
-			s.run.Names = append(s.run.Names, text)
+			s.classes = append(s.classes, stateOf(text))
+			return trace.NameID(trace.Push(&s.run.Names, text))
+		})
+		if s.n > 0 && x.Rank != last.Rank {
+			s.add(last.End, 0)
 		}
-		ranks[x.Rank] = append(ranks[x.Rank], rankState{x.Start, x.End, name, x.Rank})
-		s.run.End = max(s.run.End, x.End)
+		for len(s.first) <= int(x.Rank) {
+			s.first = append(s.first, s.n)
+		}
+		s.add(x.Start, name)
+		last = x
 	})
-	s.merge(ranks)
-	if len(s.run.Spans) == 0 {
+	if s.n == 0 {
 		return strip{}
 	}
-	s.classes = classify(s.run)
+	s.add(last.End, 0)
+	for len(s.first) <= len(v.Run.Ranks) {
+		s.first = append(s.first, s.n)
+	}
+	s.ids = make([]trace.SpanID, s.n)
+	for i := range s.ids {
+		s.ids[i] = trace.SpanID(i)
+	}
 	return s
-}
-
-// A rankState is a state of a rank: half of a span, as there may be millions.
-type rankState struct {
-	start, end trace.Time
-	name       trace.NameID
-	rank       int32
-}
-
-// merge makes spans of the states of all ranks, by start, then rank.
-func (s *strip) merge(ranks [][]rankState) {
-	var heads [][]rankState // that are left of ranks with any, in their order
-	n := 0
-	for row, states := range ranks {
-		if len(states) > 0 {
-			heads = append(heads, states)
-			s.ranks[row] = make([]trace.SpanID, 0, len(states))
-			n += len(states)
-		}
-	}
-	order := func(a, b []rankState) int {
-		return cmp.Or(cmp.Compare(a[0].start, b[0].start), cmp.Compare(a[0].rank, b[0].rank))
-	}
-	slices.SortFunc(heads, order)
-	s.run.Spans = make([]trace.Span, 0, n)
-	for len(heads) > 0 {
-		x, rest := heads[0][0], heads[0][1:]
-		s.ranks[x.rank] = append(s.ranks[x.rank], trace.SpanID(len(s.run.Spans)))
-		s.run.Spans = append(s.run.Spans, trace.Span{
-			Kind: trace.Marker, Start: x.start, End: x.end, Name: x.name, Lane: trace.LaneID(x.rank), Parent: trace.None, Attr: trace.None,
-		})
-		if len(rest) == 0 {
-			heads = heads[1:]
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(heads[1:], rest, order)
-		copy(heads, heads[1:at+1])
-		heads[at] = rest
-	}
 }
