@@ -121,9 +121,10 @@ func (w Work) Ranks() []Rank {
 
 // A rankWork is the device work of one rank.
 type rankWork struct {
-	ops         []trace.SpanID // kernels, copies and transfers, by start
-	sets        [trace.NumClasses]set
-	transfers   set // communication, without waiting for other ranks
+	ops         []trace.SpanID        // kernels, copies and transfers, by start
+	count       [trace.NumClasses]int // of ops
+	sets        [trace.NumClasses]set // of divide
+	transfers   set                   // likewise: communication, without waiting for other ranks
 	first, last trace.Time
 	syncs       []sync // of all ranks, by thread, then start
 	waits       []trace.Wait
@@ -132,28 +133,35 @@ type rankWork struct {
 // reserve makes room for the work of each rank: there may be millions, and
 // lists that grow take twice their size.
 func reserve(run *trace.Run, work []rankWork) {
-	ops := make([][trace.NumClasses]int, len(work))
 	for _, s := range run.Spans {
 		if c := run.Class(s); c != trace.NoClass {
-			ops[run.RankOf(s)][c]++
+			work[run.RankOf(s)].count[c]++
 		}
 	}
 	for i := range work {
-		all := 0
-		for c, n := range ops[i] {
-			work[i].sets[c] = make(set, 0, n)
-			all += n
+		n := 0
+		for _, of := range work[i].count {
+			n += of
 		}
-		work[i].ops = make([]trace.SpanID, 0, all)
+		work[i].ops = make([]trace.SpanID, 0, n)
 	}
 }
 
 // Collect sorts the spans of a run by rank row.
-func Collect(run *trace.Run) Work { return Work{run, collect(run)} }
+func Collect(run *trace.Run) Work {
+	w := Work{run, collect(run)}
+	for row := range w.ranks {
+		if run.Own(row) {
+			w.ranks[row].divide(run)
+		} else {
+			w.ranks[row] = w.ranks[run.Like[row]]
+		}
+	}
+	return w
+}
 
 func collect(run *trace.Run) []rankWork {
 	work := make([]rankWork, len(run.Ranks))
-	moves := make([][]Interval, len(run.Ranks))
 	blocks := syncNames(run.Names)
 	var syncs []sync
 	reserve(run, work)
@@ -162,8 +170,7 @@ func collect(run *trace.Run) []rankWork {
 		if (s.Kind == trace.Launch || s.Kind == trace.HostCall) && blocks[s.Name] {
 			syncs = append(syncs, sync{s.Lane, s.Start, s.End})
 		}
-		c := run.Class(s)
-		if c == trace.NoClass {
+		if run.Class(s) == trace.NoClass {
 			continue
 		}
 		if len(w.ops) == 0 {
@@ -171,13 +178,6 @@ func collect(run *trace.Run) []rankWork {
 		}
 		w.last = max(w.last, s.End)
 		w.ops = append(w.ops, trace.SpanID(i))
-		w.sets[c].add(s.Start, s.End)
-		if c == trace.ClassCommunication {
-			moves[run.RankOf(s)] = append(moves[run.RankOf(s)], Interval{arrival(run, s), s.End})
-		}
-	}
-	for row := range work {
-		work[row].transfers = unionOf(moves[row])
 	}
 	for row, like := range run.Like {
 		work[row] = work[like]
@@ -193,4 +193,23 @@ func collect(run *trace.Run) []rankWork {
 		work[i].syncs = syncs
 	}
 	return work
+}
+
+// divide sets the union of each class of work, in the memory of earlier ones where that is enough.
+func (w *rankWork) divide(run *trace.Run) {
+	for c, n := range w.count {
+		if w.sets[c] = w.sets[c][:0]; cap(w.sets[c]) < n {
+			w.sets[c] = make(set, 0, n)
+		}
+	}
+	moves := make([]Interval, 0, w.count[trace.ClassCommunication])
+	for _, id := range w.ops {
+		s := run.Spans[id]
+		c := run.Class(s)
+		w.sets[c].add(s.Start, s.End)
+		if c == trace.ClassCommunication {
+			moves = append(moves, Interval{arrival(run, s), s.End})
+		}
+	}
+	w.transfers = unionOf(moves)
 }

@@ -47,11 +47,15 @@ type Reason struct {
 func States(run *trace.Run, reasons []Reason, emit func(State)) {
 	work := collect(run)
 	queues := byQueue(reasons, len(run.Ranks))
+	var sets [trace.NumClasses]set
 	for rank := range work {
 		w := &work[rank]
 		if len(w.ops) == 0 {
 			continue
 		}
+		w.sets = sets
+		w.divide(run)
+		sets = w.sets
 		s := states{rank: int32(rank), emit: emit}
 		s.cut([4]set{w.sets[trace.ClassCompute], w.transfers, w.sets[trace.ClassCommunication], w.sets[trace.ClassCopy]}, func(gap Interval) {
 			if reasons != nil {
