@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"runtime"
 	"slices"
 )
 
@@ -42,8 +43,9 @@ type notedSpan struct {
 	entry int32
 }
 
-// fewRows is a table whose size says little about that at the end.
-const fewRows = 1024
+// fewRows is a table whose size says little about that at the end; many are so large that the one
+// before is worth a collection.
+const fewRows, manyRows = 1 << 10, 1 << 20
 
 // Append appends to a table of the builder's input. It makes a full one as large as it will be
 // at the end of the input, or doubles it if that is unknown. append itself grows large slices by
@@ -53,10 +55,13 @@ func Append[T any](b *Builder, s []T, v T) []T {
 		more := max(n, 1)
 		if n >= fewRows && b.Read != nil {
 			if part := b.Read(); part > 0 {
-				more = min(max(int(float64(n)*(1.03/part-1)), n/16), 4*n)
+				more = min(max(int(float64(n)*(1.03/part-1)), n/4), 4*n)
 			}
 		}
-		s = slices.Grow(s, more)
+		if n >= manyRows {
+			runtime.GC()
+		}
+		s = append(make([]T, 0, n+more), s...) // slices.Grow rounds up, and touches all of it
 	}
 	return append(s, v)
 }

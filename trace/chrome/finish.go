@@ -2,6 +2,7 @@ package chrome
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,10 @@ func (d *reader) finish() *trace.Run {
 	d.link()
 	d.groupUses()
 	d.collectives()
-	d.deferred = deferred{} // the spans need memory in one piece
+	d.deferred = deferred{}
+	if d.Builder.Len() > 1<<20 {
+		runtime.GC() // the spans need memory in one piece
+	}
 	return d.Builder.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch(), Unmatched: d.o.Unmatched})
 }
 
