@@ -71,7 +71,6 @@ func (a *app) inspect(o inspectOptions) error {
 	if err != nil {
 		return input.LiftError(o.path, err)
 	}
-	run.Calls = nil      // which only lifting reads
 	debug.FreeOSMemory() // temporary memory of lifting
 	on := input.KnownMachine(w)
 	if on != nil {

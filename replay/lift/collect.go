@@ -75,11 +75,16 @@ func (l *lifter) collect() {
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(l.Collectives[a].Members[0], l.Collectives[b].Members[0]))
 	})
-	sorted := make([]workload.Collective, len(order))
-	for i, row := range order {
-		sorted[i] = l.Collectives[row]
+	for i := range order { // in place, along the cycles of the order
+		for at, first := int32(i), l.Collectives[i]; order[at] >= 0; {
+			from := order[at]
+			if order[at] = -1; from == int32(i) {
+				l.Collectives[at] = first
+				break
+			}
+			l.Collectives[at], at = l.Collectives[from], from
+		}
 	}
-	l.Collectives = sorted
 	own := map[string]bool{}
 	for i := range l.Collectives {
 		c := &l.Collectives[i]

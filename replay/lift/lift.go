@@ -30,7 +30,8 @@ type Options struct {
 	// slower: short pauses of the host count as profiler overhead.
 	Unprofiled bool
 
-	WithoutHosts bool // leave out what the hosts did, which only a replay needs: Workload.Hosts
+	// WithoutHosts leaves out what the hosts did, which only a replay needs, Workload.Hosts, and drops the run's Calls.
+	WithoutHosts bool
 
 	// Sizes and tiles of kernels, beside those of Dataflow, by kernel: its name, whole or up to its
 	// arguments, or name@workgroups for launches with that number of workgroups.
@@ -43,7 +44,7 @@ type Options struct {
 // NoDeviceOperation is the note of a workload without operations.
 const NoDeviceOperation = "the run holds no device operation"
 
-// Workload turns a run into a workload. The run is not changed. The result does not depend on
+// Workload turns a run into a workload. The run is not changed, unless WithoutHosts is set. The result does not depend on
 // the order of recording.
 //
 // It returns an error if the ranks of the run do not fit Options.World, or if a correction
@@ -75,7 +76,9 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		}
 		rank.Free()
 	}
-	if !o.WithoutHosts {
+	if o.WithoutHosts {
+		run.Calls = nil
+	} else {
 		order.RecordHosts(run, hosts, l.sources)
 		for _, row := range w.Rows {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)

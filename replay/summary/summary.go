@@ -250,8 +250,9 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 	rows := make([]CollectiveSummary, 0, len(alike.keys))
 	for _, k := range alike.keys {
 		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Guessed: k.guessed, Paired: paired[k]}
-		var transfers, skews []trace.Time
-		var algorithm, bus []float64
+		n := len(*alike.of[k])
+		transfers, skews := make([]trace.Time, 0, n), make([]trace.Time, 0, n)
+		algorithm, bus := make([]float64, 0, n), make([]float64, 0, n)
 		var waited, stayed trace.Time
 		for _, c := range *alike.of[k] {
 			r.Evidence, r.Kernel = cmp.Or(r.Evidence, c.Evidence), cmp.Or(r.Kernel, w.Ops[c.Members[0]].Name)

@@ -49,9 +49,9 @@ type Inspection struct {
 
 // Of inspects a workload on a machine; nil: unknown.
 func Of(w *workload.Workload, on *machine.Machine) *Inspection {
-	steps, work := plan.MeasuredSteps(w), overlap.Collect(w.Run)
+	all, steps, work := summary.Of(w), plan.MeasuredSteps(w), overlap.Collect(w.Run)
 	return &Inspection{
-		workload: w, summary: summary.Of(w), steps: steps, work: work, ranks: work.Ranks(), machine: on, times: steps.Times(work, 0), late: steps.WaitedFor(work),
+		workload: w, summary: all, steps: steps, work: work, ranks: work.Ranks(), machine: on, times: steps.Times(work, 0), late: steps.WaitedFor(work),
 	}
 }
 
