@@ -12,6 +12,7 @@ package lift
 import (
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/dataflow"
@@ -76,9 +77,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		}
 		rank.Free()
 	}
-	if o.WithoutHosts {
-		run.Calls = nil
-	} else {
+	if !o.WithoutHosts {
 		order.RecordHosts(run, hosts, l.sources)
 		for _, row := range w.Rows {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
@@ -87,7 +86,13 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	l.steps()
 	l.fill()
 	l.sources, l.flows = nil, nil // for the garbage collector
+	if o.WithoutHosts {
+		run.Calls = nil
+	}
 	l.collect()
+	if len(run.Spans) > 1<<20 {
+		debug.FreeOSMemory() // calls and what matching needed
+	}
 	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
 	l.waitsForUnseen()
