@@ -90,14 +90,18 @@ func newSteps(w *workload.Workload) *Steps {
 func busiest(w *workload.Workload) []int64 {
 	queues := make([]int64, w.World)
 	for rank, ids := range w.Ranks {
-		count := map[int64]int{}
+		count := map[int64]*int{queues[rank]: new(int)}
+		most, n, last := count[queues[rank]], (*int)(nil), int64(0)
 		for _, id := range ids {
 			op := &w.Ops[id]
 			if op.Kind != trace.Compute {
 				continue
 			}
-			if count[op.Queue]++; count[op.Queue] > count[queues[rank]] {
-				queues[rank] = op.Queue
+			if n == nil || op.Queue != last {
+				n, last = trace.Memo(count, op.Queue, func() *int { return new(int) }), op.Queue
+			}
+			if *n++; *n > *most {
+				most, queues[rank] = n, op.Queue
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func noteFusions(pl *plan.Planner, list []string, by map[string]saving) {
 // forward pass keeps them for the backward pass.
 func readAfter(w *workload.Workload, op, b *workload.Op) bool {
 	if w.EvidenceOf(b.ID) == workload.Guessed {
-		return !op.Backward && slices.ContainsFunc(w.Ops, func(o workload.Op) bool { return o.Backward })
+		return !op.Backward && slices.ContainsFunc(w.Ranks[op.Rank], func(id int32) bool { return w.Ops[id].Backward })
 	}
 	ids := w.Ranks[op.Rank]
 	for id := b.ID + 1; id <= ids[len(ids)-1]; id++ {
