@@ -132,13 +132,6 @@ type causes struct {
 	last        int32   // event of the last end
 }
 
-func newCauses(o Options) *causes {
-	if !o.Causes {
-		return nil
-	}
-	return &causes{now: none, last: none}
-}
-
 // chunkSize is the number of events allocated at once: half a megabyte.
 const chunkSize = 1 << 14
 

@@ -65,7 +65,9 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		st.step = ended
 		if !c.Free && c.Bytes >= program.LeastBytes {
 			s.passed(id, st, Starting, c.Peer)
-			s.chargeCopy(st, c)
+			row := s.ledger.row(c.Name)
+			s.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
+			s.ledger.add(row, st.gpu, DMA, c.Bytes)
 			s.entry = append(s.entry, actor{dueStream, id})
 			return false
 		}

@@ -132,12 +132,6 @@ func (s *sim) enterStores(l *launch) {
 	}
 }
 
-func (s *sim) chargeCopy(st *stream, c *program.Copy) {
-	row := s.ledger.row(c.Name)
-	s.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
-	s.ledger.add(row, st.gpu, DMA, c.Bytes)
-}
-
 // traffics lists the counts by GPU, resource and name.
 func (t *ledger) traffics() []Traffic {
 	var all []Traffic

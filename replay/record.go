@@ -205,12 +205,6 @@ func (r *recorder) tile(w *workgroup, l *launch, c *cu, now program.Time) {
 	})
 }
 
-// endTile closes the span that tile opened.
-func (r *recorder) endTile(w *workgroup, now program.Time) {
-	r.end(w.span, now)
-	w.span = none
-}
-
 var phaseKinds = [...]struct {
 	kind trace.Kind
 	name string

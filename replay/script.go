@@ -17,7 +17,8 @@ import (
 func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
 	k := l.kernel
 	if w.span != none {
-		s.record.endTile(w, s.now)
+		s.record.end(w.span, s.now)
+		w.span = none
 	}
 	w.next, w.n, w.far, w.keeps = 0, 0, none, false
 	switch w.stage {

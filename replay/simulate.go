@@ -232,7 +232,9 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s.ledger = newLedger(len(p.GPUs))
 	s.record = newRecorder(m, p, o)
 	s.record.whose = s.postedBy
-	s.causes = newCauses(o)
+	if o.Causes {
+		s.causes = &causes{now: none, last: none}
+	}
 	s.groups = newGroups(&m.GPU)
 	s.gpus = make([]gpu, len(p.GPUs))
 	s.fold = s.findFold(o)

@@ -76,14 +76,12 @@ func (l *lifter) collect() {
 		return cmp.Or(cmp.Compare(starts[a], starts[b]), cmp.Compare(l.Collectives[a].Members[0], l.Collectives[b].Members[0]))
 	})
 	for i := range order { // in place, along the cycles of the order
-		for at, first := int32(i), l.Collectives[i]; order[at] >= 0; {
-			from := order[at]
-			if order[at] = -1; from == int32(i) {
-				l.Collectives[at] = first
-				break
-			}
-			l.Collectives[at], at = l.Collectives[from], from
+		at := int32(i)
+		for from := order[at]; from != int32(i); from = order[at] {
+			l.Collectives[at], l.Collectives[from] = l.Collectives[from], l.Collectives[at]
+			order[at], at = at, from
 		}
+		order[at] = at
 	}
 	own := map[string]bool{}
 	for i := range l.Collectives {

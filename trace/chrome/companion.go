@@ -42,7 +42,7 @@ func (d *reader) complement() {
 		default:
 			used[at] = true
 			if op := x.Operators[at].Operator; call.Op == trace.None && len(op.Dims) > 0 {
-				call.Op = d.recordedRow(op)
+				call.Op = trace.Memo(d.ops, fmt.Sprintf("%q %v %q", op.Name, op.Dims, op.Types), func() int32 { return d.Builder.AddOperator(op) })
 				d.note(trace.Noted, "operator's shapes taken from the execution trace "+x.File, a.pos)
 			}
 		}
@@ -62,12 +62,6 @@ func (d *reader) hasProcess(pid int64) bool {
 		}
 	}
 	return false
-}
-
-// recordedRow returns the row of the operator with these inputs.
-func (d *reader) recordedRow(op trace.Operator) int32 {
-	key := fmt.Sprintf("%q %v %q", op.Name, op.Dims, op.Types)
-	return trace.Memo(d.ops, key, func() int32 { return d.Builder.AddOperator(op) })
 }
 
 // counterparts returns, by index of d.operatorCalls, the index in x.Operators or None.

@@ -56,7 +56,7 @@ func (g *rocpdReader) read() {
 	g.readProcesses()
 	g.readAgents()
 	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
-	g.readTracks()
+	g.Each("rocpd_track"+g.suffix, append([]string{"id", "nid"}, trackColumns...), func(r sqldb.Row) { g.tracks[r.Int(0)] = g.trackOf(r) })
 	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
 		g.symbols[r.Int(0)] = symbol{cmp.Or(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
 	})

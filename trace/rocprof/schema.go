@@ -68,10 +68,6 @@ type rocpdTrack struct {
 // trackColumns are the columns 2 to 7 of every record.
 var trackColumns = []string{"track_id", "pid", "tid", "agent_id", "queue_id", "stream_id"}
 
-func (g *rocpdReader) readTracks() {
-	g.Each("rocpd_track"+g.suffix, append([]string{"id", "nid"}, trackColumns...), func(r sqldb.Row) { g.tracks[r.Int(0)] = g.trackOf(r) })
-}
-
 // trackOf is the track of a row with trackColumns.
 func (g *rocpdReader) trackOf(r sqldb.Row) rocpdTrack {
 	if t, ok := g.tracks[r.Int(2)]; ok && !r.Null(2) {

@@ -49,7 +49,9 @@ func hasMarks(rows []Row, k MarkKind) bool {
 // tile, so the n-th local tiles of them all are a slice, and it is complete
 // when the last of them ends, on that one's row.
 func markSlices(r *trace.Run, classes []Class, rows []Row) {
-	if !slices.ContainsFunc(rows, func(row Row) bool { return computesFor(row, classes, Remote) }) {
+	if !slices.ContainsFunc(rows, func(row Row) bool {
+		return slices.ContainsFunc(row.Spans, func(id trace.SpanID) bool { return classes[id] == Remote })
+	}) {
 		return // nothing leaves this rank, so "local" says nothing
 	}
 	local := make([][]trace.SpanID, len(rows))
@@ -75,8 +77,4 @@ func markSlices(r *trace.Run, classes []Class, rows []Row) {
 	for i := range rows {
 		slices.SortStableFunc(rows[i].Marks, func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
 	}
-}
-
-func computesFor(row Row, classes []Class, c Class) bool {
-	return slices.ContainsFunc(row.Spans, func(id trace.SpanID) bool { return classes[id] == c })
 }
