@@ -15,7 +15,7 @@
 //	F(t) = time of each class before t = Σ over spans begun (t − start) − Σ over spans ended (t − end)
 //
 // which two running sums give, one over the spans by start and one over them
-// by end, kept for blocks of 16 spans with the times that the blocks end at. A cell is F at its right edge minus F at its
+// by end, kept for blocks of 16 spans (64 states) with the times that the blocks end at. A cell is F at its right edge minus F at its
 // left. Nothing in this assumes that the spans of a row are disjoint, so the
 // row of a collapsed heading is merged the same way from all that is below it.
 //
