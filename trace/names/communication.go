@@ -105,7 +105,7 @@ func communicationOf(kernel string) *communicationKernel {
 // kernelWord is a kernel's name without its template arguments and parameters, in lower
 // case.
 func kernelWord(kernel string) string {
-	kernel = strings.ReplaceAll(kernel, "(anonymous namespace)::", "")
+	kernel = Signature(kernel)
 	if i := strings.IndexAny(kernel, "(<"); i > 0 {
 		kernel = kernel[:i]
 	}

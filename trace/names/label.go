@@ -20,8 +20,7 @@ var tensile = regexp.MustCompile(`^(Cijk_[A-Za-z]+_[A-Za-z]+(?:_[A-Z0-9]{2,6})?)
 // that it runs, and of a GEMM of these or of Composable Kernel the tile: "GemmUniversal 128x256x64",
 // "ck gemm 16x128x256"; of Tensile what it multiplies, and the tile: "Cijk_Alik_Bljk_BBS 256x192x64".
 func Short(s string) string {
-	short := strings.TrimPrefix(strings.TrimPrefix(s, `"`), "void ") // some exporters quote names
-	short = strings.ReplaceAll(short, "(anonymous namespace)::", "")
+	short := Signature(strings.TrimPrefix(s, `"`)) // some exporters quote names
 	if t := tensile.FindStringSubmatch(short); t != nil {
 		return t[1] + " " + t[2]
 	}
@@ -50,6 +49,35 @@ func Short(s string) string {
 		return s
 	}
 	return name
+}
+
+// Signature is a kernel's C++ signature without the type that it returns and unnamed namespaces. The type is void or, of some of
+// vLLM's norms, std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type.
+func Signature(kernel string) string {
+	kernel = strings.ReplaceAll(strings.TrimPrefix(kernel, "void "), "(anonymous namespace)::", "")
+	if !strings.HasPrefix(kernel, "std::enable_if<") {
+		return kernel
+	}
+	angles, parentheses := 0, 0
+	for i := range kernel {
+		switch kernel[i] {
+		case '(':
+			parentheses++
+		case ')':
+			parentheses--
+		case '<':
+			angles++
+		case '>':
+			if parentheses == 0 { // else it compares
+				angles--
+			}
+		case ' ':
+			if angles == 0 {
+				return kernel[i+1:]
+			}
+		}
+	}
+	return kernel
 }
 
 // identifier is the last name of a qualified one, and what follows it in angle brackets.

@@ -177,6 +177,8 @@ func TestKernelName(t *testing.T) {
 		{"ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<ck::Tuple<>, 256, 224, 256, 64, 8, 8, 16, 16, 7, 8, ck::Sequence<8, 32, 1> >, true>", "ck gemm 224x256x64"},
 		{"void ck_tile::kentry<1, ck_tile::BatchedGemmKernel<ck_tile::TileGemmShape<ck_tile::sequence<256, 128, 64>, ck_tile::sequence<2, 2, 1> > > >(T)", "BatchedGemmKernel 256x128x64"},
 		{"ck_tile::kentry<2, ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipelineQRKSVSAsync<T> > >", "FmhaFwdKernel"},
+		{"std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, long)", "fused_add_rms_norm_kernel"},
+		{"std::enable_if<a", "enable_if"},
 		{"device_kernel<", "device_kernel"},
 		{"device_kernel(int)", "device_kernel"},
 		{"<lambda>", "<lambda>"},

@@ -144,7 +144,7 @@ func NameHas(name string, words ...string) bool {
 // Short is the short form of a kernel's name.
 func Short(name string) string {
 	const most = 60
-	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
+	name = names.Signature(name)
 	if i := strings.IndexAny(name, "(<"); i > 0 {
 		name = strings.TrimSpace(name[:i])
 	}
@@ -216,7 +216,7 @@ func vectorElements(op *workload.Op, name string) int64 {
 
 // ElementSize is the bytes of an element of the type in a kernel's name: Sum_bf16, <__nv_bfloat16, 8>, or PyTorch's <c10::BFloat16, 16>.
 func ElementSize(kernel string) int64 {
-	for name, size := range map[string]int64{"<__nv_bfloat16,": 2, "<__hip_bfloat16,": 2, "<__half,": 2, "<c10::BFloat16,": 2, "<c10::Half,": 2, "<float,": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
+	for name, size := range map[string]int64{"bfloat16,": 2, "::BFloat16,": 2, "__half,": 2, "<c10::Half,": 2, "<float,": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if strings.Contains(kernel, name) {
 			return size
 		}
