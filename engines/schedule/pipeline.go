@@ -235,6 +235,5 @@ func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None
 	s.Launch(rw.pl.EventGap(m.op), plan.LaunchOf(m.op, k))
 	s.Post(m.done, 1)
-	m.started = true
-	rw.knows(s, x)
+	m.written = written{s, len(s.Commands)}
 }

@@ -161,6 +161,19 @@ func TestSerialStep(t *testing.T) {
 	}
 }
 
+// A collective does not wait once more for a stream that its own has waited for.
+func TestSerialWaitsOnce(t *testing.T) {
+	behind := func(text string) trace.Time {
+		w := plantest.Step(t, 2, text)
+		at := spans(t, w, enginetest.Outcome(t, w, plantest.H200(t, 2), "bulk", nil))
+		return at["AR1"][0].Start - at["G2"][0].End
+	}
+	alone, beside := behind("7 G1 50\n7 G2 50 G1\n7 AR1 40 G2\n7 G3 50 AR1"), behind("7 G1 50\n8 N 20 G1 waits G1\n7 G2 50 G1 N waits N\n7 AR1 40 G2\n7 G3 50 AR1")
+	if alone != beside {
+		t.Errorf("%d ns behind G2, %d where another stream computed before", alone, beside)
+	}
+}
+
 // A collective that ran alongside compute when captured keeps its place and dependencies.
 func TestCapturedOverlapStays(t *testing.T) {
 	w := plantest.Step(t, 2, `

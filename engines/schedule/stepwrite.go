@@ -155,10 +155,10 @@ func (sw *stepWriter) beside() {
 type rankWriter struct {
 	*stepWriter
 	*plan.Rank
-	known map[*plan.Stream]map[*exchange]bool
-	last  []*item   // serial: the last item of each stream since the last communication
-	comm  *exchange // serial: the last exchange
-	copy  *item     // serial: the last copy between ranks
+	heard map[[2]*plan.Stream]int // of two streams: up to which command of the second the first has waited for it
+	last  []*item                 // serial: the last item of each stream since the last communication
+	comm  *exchange               // serial: the last exchange
+	copy  *item                   // serial: the last copy between ranks
 }
 
 // queued is where an operation ran when captured.
@@ -168,7 +168,7 @@ type queued struct {
 }
 
 func (sw *stepWriter) rank(r *plan.Rank) {
-	rw := &rankWriter{stepWriter: sw, Rank: r, known: map[*plan.Stream]map[*exchange]bool{}}
+	rw := &rankWriter{stepWriter: sw, Rank: r, heard: map[[2]*plan.Stream]int{}}
 	rw.captured(sw.w.Ranks[r.ID])
 	sw.walk(r.ID, rw.item, rw.exchange)
 }
@@ -286,7 +286,7 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 	} else {
 		rw.Written(s, it.op)
 	}
-	it.on = s
+	it.written = written{s, len(s.Commands)}
 	switch {
 	case rw.pl.Communicates(it.op):
 		rw.last, rw.copy = nil, it
@@ -316,30 +316,23 @@ func (rw *rankWriter) separate(s *plan.Stream, op *workload.Op) (event bool) {
 
 // waitForItem makes a stream wait for compute or a copy on another one; false if it needs not.
 func (rw *rankWriter) waitForItem(s *plan.Stream, it *item) bool {
-	if it.on == nil || it.on == s {
-		return false
-	}
-	s.Wait(it.done, 1, it.op.Name)
-	return true
+	return rw.wait(s, it.written, it.done, it.op.Name)
 }
 
-// waitFor makes a stream wait for an exchange; false if it already has.
+// waitFor makes a stream wait for an exchange; false if it needs not.
 func (rw *rankWriter) waitFor(s *plan.Stream, x *exchange) bool {
 	m := x.member(rw.ID)
-	if m == nil || rw.known[s][x] || !m.started {
-		return false
-	}
-	rw.knows(s, x)
-	s.Wait(m.done, 1, m.op.Name)
-	return true
+	return m != nil && rw.wait(s, m.written, m.done, m.op.Name)
 }
 
-// knows records that what is written to a stream from here on runs behind an exchange.
-func (rw *rankWriter) knows(s *plan.Stream, x *exchange) {
-	if rw.known[s] == nil {
-		rw.known[s] = map[*exchange]bool{}
+// wait makes a stream wait for what was written to another one; false if it already has waited for that or for something later of it.
+func (rw *rankWriter) wait(s *plan.Stream, w written, done program.Flag, name string) bool {
+	if w.on == nil || w.on == s || rw.heard[[2]*plan.Stream{s, w.on}] >= w.at {
+		return false
 	}
-	rw.known[s][x] = true
+	rw.heard[[2]*plan.Stream{s, w.on}] = w.at
+	s.Wait(done, 1, name)
+	return true
 }
 
 // exchange writes one rank's part of a collective.
@@ -385,8 +378,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 	}
 	s.Post(m.done, 1)
 	s.Post(rw.pl.Done[m.op.ID], 1)
-	m.started = true
-	rw.knows(s, x)
+	m.written = written{s, len(s.Commands)}
 	rw.comm, rw.last = x, nil
 }
 
