@@ -92,6 +92,15 @@ func TestForwardPasses(t *testing.T) {
 			s.graph(decode)
 			s.wait()
 		}, "decode 27, prefill 28, decode 27"},
+		{"only some layers of the first and of the last pass", func(s *server) {
+			deep := "E" + strings.Repeat("NQAOM", 8) + "H"
+			s.withoutIt = true
+			s.graph(deep[21:])
+			s.withoutIt = false
+			s.graph(deep)
+			s.graph(deep)
+			s.graph(deep[:21])
+		}, "decode 42, decode 42"},
 		{"graphs of pieces, with attention between", func(s *server) {
 			for range 2 {
 				s.graph("ENQ")

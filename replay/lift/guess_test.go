@@ -165,6 +165,22 @@ func TestGuessSizes(t *testing.T) {
 	}
 }
 
+// An all-reduce has the size of the product that it adds up, as has the next one of the same kernel, which adds up experts.
+func TestSizesByProducts(t *testing.T) {
+	const reduce = "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*)"
+	w := sequence(t, 10_000, "sgemm", reduce, "norm", "fused_moe_kernel", reduce, "norm2")
+	k := *w.Ops[slices.IndexFunc(w.Ops, func(op workload.Op) bool { return op.Name == "sgemm" })].Kernel
+	k.Shape = workload.Shape{Kind: workload.GEMM, M: 4, N: 7168, K: 512}
+	for i := range w.Ops {
+		if w.Ops[i].Name == "sgemm" {
+			w.Ops[i].Kernel = &k
+		}
+	}
+	if n := pairs.SizesByProducts(w); n != 2 || w.Collectives[0].Bytes != 4*7168*2 || w.Collectives[1].Bytes != 4*7168*2 {
+		t.Errorf("%d sizes: %d and %d bytes", n, w.Collectives[0].Bytes, w.Collectives[1].Bytes)
+	}
+}
+
 // A guessed size never needs more bandwidth than the machine's links have, within a node and
 // between nodes, and has the shortest time of its iterations: what is longer waited for ranks
 // that nobody captured.

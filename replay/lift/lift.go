@@ -95,14 +95,15 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	}
 	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
-	l.waitsForUnseen()
-	l.noteUnknownSizes()
 	pairs.Tokens(w)
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Step >= 0 {
 			kernels.SizeByName(op, w.Steps[op.Step].Batch.Tokens)
 		}
 	}
+	l.noteCount(pairs.SizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
+	l.waitsForUnseen()
+	l.noteUnknownSizes()
 	if err := dataflow.Correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}

@@ -44,22 +44,43 @@ func (r *Rank) cutSteps(run *trace.Run) {
 	// On the device a pass begins with its first kernel on the busiest queue: engines prepare the
 	// next batch on another queue, alongside.
 	var starts []trace.Time
+	var last, before []named // kernels of the last two passes
 	for _, p := range parts {
 		main := r.kernels(run, ids[p.from:p.to])
 		if start := r.Ops[main[0].op].Start; len(starts) == 0 || start > starts[len(starts)-1] {
 			starts = append(starts, start)
 			r.Batches = append(r.Batches, r.batchOf(run, ids[p.from:p.to], p.graph))
+			last, before = main, last
 		}
 	}
 	if starts == nil {
 		return
+	}
+	// Passes of which the profiler saw only some layers are no steps: kernels launched before it began,
+	// and a last pass that is the beginning of the one before.
+	whole := len(starts)
+	if n := len(last); n < len(before) && holdsLayers(before[n:]) && slices.EqualFunc(last, before[:n], func(a, b named) bool { return a.name == b.name }) {
+		whole--
+		r.Batches = r.Batches[:len(r.Batches)-1]
+	}
+	var front []int32
+	for i := range r.Ops {
+		if r.Ops[i].Start < starts[0] && r.Facts[i].Launch == trace.None {
+			front = append(front, int32(i))
+		}
+	}
+	first := 0
+	if r.layered(run, front) {
+		first = -1
 	}
 	for i := range r.Ops {
 		after, found := slices.BinarySearch(starts, r.Ops[i].Start)
 		if !found {
 			after--
 		}
-		r.Ops[i].Step = int32(max(0, after))
+		if r.Ops[i].Step = int32(max(first, after)); after >= whole {
+			r.Ops[i].Step = -1
+		}
 	}
 }
 

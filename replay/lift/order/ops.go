@@ -130,6 +130,7 @@ func (r *Rank) settle(run *trace.Run) {
 	queueOf, numbers := r.numberQueues(run)
 	r.queues = len(numbers)
 	r.Facts = again(&r.facts, len(r.Ops))
+	r.endOverlaps(run, queueOf)
 	r.orderTies(run, queueOf)
 	operators := false
 	for i := range r.Ops {
@@ -224,6 +225,27 @@ func wholeQueue(l trace.Lane) trace.Lane {
 
 func compareQueues(a, b trace.Lane) int {
 	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Peer, b.Peer))
+}
+
+// endOverlaps counts the time of a kernel that began before the end of the one in front of it on its stream from that end on.
+// From compute capability 9.0 on such a kernel may be launched programmatically: what precedes its wait for the
+// other's results overlaps, and the results come later (CUDA C++ programming guide, programmatic dependent launch). One that
+// ended first waited for nothing: it is of another branch of a graph (rule V4).
+func (r *Rank) endOverlaps(run *trace.Run, queueOf []int32) {
+	const hopper = 9
+	if len(r.Ops) == 0 || run.Ranks[run.RankOf(run.Spans[r.Ops[0].Span])].Device.ComputeMajor < hopper {
+		return
+	}
+	ends := make([]trace.Time, r.queues)
+	for i := range r.Ops {
+		op := &r.Ops[i]
+		end := &ends[queueOf[run.Spans[op.Span].Lane]]
+		if op.Kind != trace.Copy && op.Start < *end && *end < op.End {
+			op.Start = *end
+		}
+		*end = max(*end, op.End)
+	}
+	slices.SortStableFunc(r.Ops, func(a, b workload.Op) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 // orderTies orders ops with equal start by their properties, independent of the order of

@@ -1,6 +1,7 @@
 package pairs
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -124,15 +125,40 @@ func SizesByNorms(w *workload.Workload) (n int) {
 	return n
 }
 
+// SizesByProducts gives an all-reduce whose size the trace does not show the bytes of the GEMM whose output it adds up,
+// and those of its twins, and returns their number (rule V10).
+func SizesByProducts(w *workload.Workload) (n int) {
+	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Part }
+	if !slices.ContainsFunc(w.Collectives, unsized) {
+		return 0
+	}
+	twins, bytes := Twins(w), map[int32]int64{} // by twin
+	for id, row := range newFinder(w).addedBy() {
+		if op, c := &w.Ops[id], &w.Collectives[row]; unsized(*c) && op.Shape.Groups <= 1 && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
+			own := op.Shape.M * op.Shape.N * kernel.ElementSize(w.Ops[c.Members[0]].Name)
+			twin := cmp.Or(twins[row], -row-1)
+			bytes[twin] = max(bytes[twin], own)
+		}
+	}
+	for i := range w.Collectives {
+		if c, own := &w.Collectives[i], bytes[cmp.Or(twins[i], -int32(i)-1)]; own > 0 && unsized(*c) {
+			c.Bytes, c.In, c.Out = own, own, own
+			c.Evidence += "; its size is that of a GEMM's output that it adds up"
+			n++
+		}
+	}
+	return n
+}
+
 // Twins numbers the collectives that have one size, though the trace does not show it, from 1 on: those of one operation,
-// group and step whose result the same kernel, a norm, reads behind them on their stream. The rows and columns of
-// a model's hidden state are the same in all of its layers (rule V10). Others have 0.
+// group and step whose result the same kernel, a norm, reads behind them on their stream, or which are the same
+// kernel of an engine. The rows and columns of a model's hidden state are the same in all of its layers (rule V10). Others have 0.
 func Twins(w *workload.Workload) []int32 {
 	type role struct {
 		op          trace.CollectiveOp
 		group, step int32
 		channels    int
-		norm        *workload.Kernel
+		kernel      *workload.Kernel
 	}
 	numbers, twins, f := map[role]int32{}, make([]int32, len(w.Collectives)), (*finder)(nil)
 	for i := range w.Collectives {
@@ -144,13 +170,17 @@ func Twins(w *workload.Workload) []int32 {
 			f = newFinder(w)
 		}
 		op := &w.Ops[c.Members[0]]
-		if next := f.behind(op.ID); next >= 0 && kernel.NameHas(w.Ops[next].Name, "norm") {
-			k := role{c.Op, c.Group, op.Step, c.Channels, w.Ops[next].Kernel}
-			if numbers[k] == 0 {
-				numbers[k] = int32(len(numbers)) + 1
+		k := role{c.Op, c.Group, op.Step, c.Channels, op.Kernel}
+		if next := f.behind(op.ID); !c.Own {
+			if next < 0 || !kernel.NameHas(w.Ops[next].Name, "norm") {
+				continue
 			}
-			twins[i] = numbers[k]
+			k.kernel = w.Ops[next].Kernel
 		}
+		if numbers[k] == 0 {
+			numbers[k] = int32(len(numbers)) + 1
+		}
+		twins[i] = numbers[k]
 	}
 	return twins
 }
