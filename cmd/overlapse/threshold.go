@@ -168,7 +168,11 @@ func (s *batchSearch) replay(batch int, strategies []int) error {
 			return err
 		}
 		s.by[batch][i+1] = out
-		if i < 0 && out.Result == nil { // too large to simulate
+		switch {
+		case i >= 0 || out.Result != nil:
+		case batch == eighths:
+			return fmt.Errorf("the captured schedule: %s", out.Why)
+		default: // too large to simulate
 			return nil
 		}
 	}

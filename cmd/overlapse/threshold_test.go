@@ -1,8 +1,11 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -17,5 +20,19 @@ func TestWholeTokens(t *testing.T) {
 		if got := s.whole(c.batch); got != c.want {
 			t.Errorf("%d eighths of %d tokens: %v", c.batch, c.tokens, got)
 		}
+	}
+}
+
+// A captured schedule that does not fit on the machine is an error.
+func TestThresholdThatCannotRun(t *testing.T) {
+	s := &batchSearch{w: plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1"), m: plantest.H200(t, 2), by: map[int][]compare.Outcome{}}
+	s.m.GPU.Shared.Value = 1
+	for i := range s.w.Ops {
+		k := *s.w.Ops[i].Kernel
+		k.Footprint.Shared = 1 << 20
+		s.w.Ops[i].Kernel = &k
+	}
+	if err := s.replay(eighths, nil); err == nil || !strings.Contains(err.Error(), "the captured schedule: ") {
+		t.Errorf("error %v", err)
 	}
 }

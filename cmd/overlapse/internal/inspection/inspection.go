@@ -299,8 +299,13 @@ func (v *Inspection) waitingText() string {
 func (v *Inspection) unseenText() string {
 	var late trace.Time
 	w := v.workload
-	w.UnseenWaits(func(_ *workload.Op, wait trace.Time) { late += wait })
-	late /= trace.Time(max(1, w.Captured*workload.Iterations(w)))
+	of, n := workload.IterationsOf(w)
+	w.UnseenWaits(func(op *workload.Op, wait trace.Time) {
+		if n == 0 || of[op.ID] >= 0 {
+			late += wait
+		}
+	})
+	late /= trace.Time(max(1, w.Captured*n))
 	return fmt.Sprintf("at least %s an iteration for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late))
 }
 
