@@ -71,7 +71,6 @@ func breakDown(sets *[trace.NumClasses]set, transfers set, first, last trace.Tim
 type Metrics struct {
 	Ranks        []Rank       `json:"ranks"`       // one a row of Run.Ranks
 	Collectives  []Collective `json:"collectives"` // by arrival of the first member
-	Kernels      []Kernel     `json:"kernels"`     // longest in total first
 	CriticalPath Path         `json:"critical_path"`
 }
 
@@ -101,7 +100,7 @@ type Work struct {
 // Metrics are all metrics of the run. Their time grows with the number of
 // spans, and with n log n of the device work.
 func (w Work) Metrics() Metrics {
-	return Metrics{Ranks: w.Ranks(), Collectives: collectives(w.run), Kernels: kernels(w.run, w.ranks), CriticalPath: criticalPath(w.run, w.ranks)}
+	return Metrics{Ranks: w.Ranks(), Collectives: collectives(w.run), CriticalPath: criticalPath(w.run, w.ranks)}
 }
 
 // Ranks are the metrics of each rank, by row.

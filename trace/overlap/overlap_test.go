@@ -267,20 +267,6 @@ func TestCriticalPath(t *testing.T) {
 	}
 }
 
-func TestKernels(t *testing.T) {
-	m := Measure(timeline(t, `
-		gpu0/compute |AAA.BB.A|
-		gpu1/copy    |DD......|`))
-	want := []Kernel{
-		{Name: "A", Kind: "compute", Count: 2, Total: 4 * column, Min: column, Max: 3 * column},
-		{Name: "B", Kind: "compute", Count: 1, Total: 2 * column, Min: 2 * column, Max: 2 * column},
-		{Name: "D", Kind: "copy", Count: 1, Total: 2 * column, Min: 2 * column, Max: 2 * column},
-	}
-	if diff := cmp.Diff(want, m.Kernels); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
 func TestJSON(t *testing.T) {
 	m := Measure(timeline(t, `
 		gpu0/host    |ab......c|
