@@ -130,7 +130,7 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	}
 	o.operators = operators
 	f := o.forms().named(o.to)
-	if o.output == "" {
+	if o.output == "" || o.output == "-" {
 		if err := f.notOnTerminal(a, "give -o FILE, or a pipe"); err != nil {
 			return err
 		}
@@ -138,9 +138,9 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	return a.writeOut(o.output, func(w io.Writer) error { return f.write(w, run) })
 }
 
-// writeOut writes a file, or standard output for "".
+// writeOut writes a file, or standard output for "" and "-".
 func (a *app) writeOut(output string, write func(io.Writer) error) error {
-	if output != "" {
+	if output != "" && output != "-" {
 		return a.files.Write(output, write)
 	}
 	if err := write(a.Data); err != nil {

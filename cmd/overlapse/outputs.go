@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,14 @@ import (
 )
 
 // checkOutputs refuses an output that replaces an input, or that the next start would read as a
-// part of one.
+// part of one, and standard output for a command that writes files.
 func checkOutputs(c *cobra.Command, args []string) error {
 	out := value(c, "output")
 	if out == "" || c.Name() == "capture" { // whose arguments are a command
 		return nil
+	}
+	if out == "-" && (value(c, "to") == "kineto" || !slices.Contains([]string{"export", "diff", "reproduce"}, c.Name())) {
+		return cli.Errorf("--output -: %s writes files, which standard output cannot hold (give a path)", c.Name())
 	}
 	for _, in := range inputPaths(c, args) {
 		if err := checkOutput(c.Name(), out, in); err != nil {
