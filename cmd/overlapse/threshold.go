@@ -156,7 +156,10 @@ func (s *batchSearch) whole(batch int) bool {
 
 // replay replays the captured schedule and some strategies with a batch, in eighths.
 func (s *batchSearch) replay(batch int, strategies []int) error {
-	w := plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
+	w := s.w
+	if batch != eighths { // else as captured, as replay has it
+		w = plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
+	}
 	s.by[batch] = make([]compare.Outcome, len(s.sel)+1)
 	for _, i := range append([]int{-1}, strategies...) {
 		sel := engines.CapturedSelection()
@@ -215,7 +218,9 @@ func (s *batchSearch) phases() []phaseFrom {
 				case pays:
 					r.Pays[len(r.Pays)-1][1] = t.Batch
 				}
-				last = pays
+				if last = pays; pays && r.outcome.Result == nil { // the captured batch is too large for it
+					r.outcome = out
+				}
 				r.Tried = append(r.Tried, t)
 			}
 			from.Strategies = append(from.Strategies, r)
@@ -314,12 +319,17 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 // answer is the sentence for a strategy.
 func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	first, last := r.Tried[0].Batch, r.Tried[len(r.Tried)-1].Batch
-	if len(r.Pays) == 0 {
+	switch {
+	case len(r.Pays) == 0 && first == last:
+		return fmt.Sprintf("%s does not pay for %s, the only batch tried: leave it off", r.Strategy, p.sizeText(first))
+	case len(r.Pays) == 0:
 		return fmt.Sprintf("%s does not pay for any batch from %s to %s: leave it off", r.Strategy, p.sizeText(first), p.sizeText(last))
 	}
 	var ranges []string
 	for _, x := range r.Pays {
 		switch least, most := p.sizeText(x[0]), p.sizeText(x[1]); {
+		case first == last:
+			ranges = append(ranges, "for "+least+", the only batch tried")
 		case x[0] == first && x[1] == last:
 			ranges = append(ranges, "for every batch tried")
 		case x[0] == first:
@@ -330,7 +340,13 @@ func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 			ranges = append(ranges, "between batches of about "+least+" and "+most)
 		}
 	}
-	text := r.Strategy + " pays " + strings.Join(ranges, " and ")
+	text, best := r.Strategy+" pays "+strings.Join(ranges, " and "), 0.0
+	for _, b := range r.Tried {
+		best = min(best, b.Change)
+	}
+	if chance := verdict.EvidenceOf(w, r.outcome).Confidence(best).Chance; chance.Error > 0 && chance.PFaster < verdict.Likely {
+		text += fmt.Sprintf(" (at most %s likely)", verdict.PercentOf(chance.PFaster))
+	}
 	ways, _ := verdict.HowTo(w, r.outcome)
 	var lines []string
 	for _, way := range ways {

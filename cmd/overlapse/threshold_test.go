@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -27,6 +28,8 @@ func TestWholeTokens(t *testing.T) {
 func TestThresholdThatCannotRun(t *testing.T) {
 	s := &batchSearch{w: plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1"), m: plantest.H200(t, 2), by: map[int][]compare.Outcome{}}
 	s.m.GPU.Shared.Value = 1
+	captured := *s.w
+	s.w.Rescaled = &workload.Rescaling{From: s.m.Name, To: s.m.Name, Same: true, Of: &captured, On: s.m} // durations are the model's
 	for i := range s.w.Ops {
 		k := *s.w.Ops[i].Kernel
 		k.Footprint.Shared = 1 << 20
@@ -34,5 +37,27 @@ func TestThresholdThatCannotRun(t *testing.T) {
 	}
 	if err := s.replay(eighths, nil); err == nil || !strings.Contains(err.Error(), "the captured schedule: ") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The answer names a batch that was the only one, and how likely the best change is.
+func TestThresholdAnswer(t *testing.T) {
+	w, m := plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1\n7 G2 500 AR1"), plantest.H200(t, 2)
+	out := enginetest.Outcome(t, w, m, "multistream", nil)
+	one, two := batchTime{Batch: 1, Change: -0.02}, batchTime{Batch: 2, Change: -0.011}
+	for _, c := range []struct {
+		tried []batchTime
+		pays  [][]float64
+		want  string
+	}{
+		{[]batchTime{one}, nil, "does not pay for 4 tokens, the only batch tried: leave it off"},
+		{[]batchTime{one, two}, nil, "does not pay for any batch from 4 tokens to 8 tokens: leave it off"},
+		{[]batchTime{one}, [][]float64{{1, 1}}, "pays for 4 tokens, the only batch tried"},
+		{[]batchTime{two}, [][]float64{{2, 2}}, "pays for 8 tokens, the only batch tried (at most "},
+	} {
+		p := phaseFrom{Tokens: 4}
+		if got := p.answer(w, &batchRange{Strategy: "multistream", Tried: c.tried, Pays: c.pays, outcome: out}); !strings.HasPrefix(got, "multistream "+c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

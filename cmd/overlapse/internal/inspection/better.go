@@ -27,6 +27,9 @@ const leastShare = 0.01
 // withoutGraph is how kernels of graphs get what a profile of the same step says of them.
 const withoutGraph = "a profile of the capture, or of the same step without a graph, in a folder capture_traces beside the trace"
 
+// ofVLLM is how vLLM profiles the capture (vllm/config/profiler.py) or runs without graphs.
+const ofVLLM = `vLLM: "capture_torch_profiler": true in --profiler-config writes a folder capture_traces beside the trace; in versions without it a profile with --enforce-eager, in such a folder`
+
 // ofSGLang is how SGLang profiles the capture or runs without graphs.
 const ofSGLang = "SGLang: SGLANG_GRAPH_BATCH_CAPTURE=1 and --enable-profile-cuda-graph write a folder graph_capture_profile to put beside the trace; or a profile with --disable-cuda-graph in a folder capture_traces there"
 
@@ -168,7 +171,7 @@ func (v *Inspection) Improvements() []Improvement {
 	ofGraphs := withoutGraph
 	switch {
 	case s.vllm:
-		ofGraphs += "; vLLM: --enforce-eager"
+		ofGraphs = ofVLLM
 	case s.sglang:
 		ofGraphs = ofSGLang
 	}

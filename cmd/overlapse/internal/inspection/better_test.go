@@ -64,6 +64,7 @@ func TestImprovements(t *testing.T) {
 		{"one step", "rank0.json", "aten::mm", "cudaLaunchKernel", 1, two, []string{"further steps: active=3"}, ""},
 		{"vLLM", "rank0.json.gz", "vllm::unified_attention", "cudaLaunchKernel", 4, two, []string{`sizes of GEMMs: vLLM: --profiler-config`, "the other 1 of 2 ranks: copy all of one capture"}, "ExecutionTrace"},
 		{"SGLang in graphs", "rank0.json", "sgl_kernel::gemm", "cudaGraphLaunch", 4, none, []string{"sizes of GEMMs in graphs: --disable-cuda-graph", "sizes of collectives: graph_capture_profile"}, "ExecutionTrace"},
+		{"vLLM in graphs", "rank0.json", "vllm::unified_attention", "cudaGraphLaunch", 4, none, []string{"sizes of GEMMs in graphs: capture_torch_profiler"}, "ExecutionTrace"},
 		{"no host calls", "rank0.json", "", "", 4, two, []string{"the host's calls: ProfilerActivity.CPU"}, ""},
 		{"rocprofv3", "rank0_results.db", "", "", 4, none, []string{"the host's calls: rocprofv3 --hip-trace", "sizes of collectives: rocprofv3 --rccl-trace"}, "ExecutionTrace"},
 		{"rocprof's JSON", "results.json", "", "hipLaunchKernel", 4, none, []string{"sizes of collectives: rocprofv3 --rccl-trace"}, "ExecutionTrace"},
