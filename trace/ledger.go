@@ -44,6 +44,9 @@ const EndsEarly = "ends before it starts: clamped to zero duration"
 // WholeGraph is a part of the reason of an Entry for kernels of a graph that the profiler recorded only as a whole.
 const WholeGraph = "a whole CUDA graph"
 
+// GraphName begins the name of a kernel that stands for a whole CUDA graph, before the number of the graph.
+const GraphName = "CUDA graph "
+
 // MaxPositions is the number of positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000
 

@@ -30,7 +30,7 @@ func (s *server) launch(call, kernels string) {
 	if !s.withoutIt {
 		s.event("cuda_runtime", call, s.now, 2, 3, correlation)
 	}
-	names := map[rune]string{'A': "BatchMLAPageAttentionKernel", 'P': "PrefillWithKVCacheKernel", 'U': "kernel_unified_attention_2d"}
+	names := map[rune]string{'A': "BatchMLAPageAttentionKernel", 'P': "PrefillWithKVCacheKernel", 'U': "kernel_unified_attention_2d", 'G': "CUDA graph 4"}
 	s.free = max(s.free, s.now+5)
 	for _, k := range kernels {
 		name, ok := names[k]
@@ -119,6 +119,16 @@ func TestForwardPasses(t *testing.T) {
 				s.eager(prefill)
 			}
 		}, "prefill 27, prefill 27, prefill 27"},
+		{"graphs recorded as a whole", func(s *server) {
+			for range 3 {
+				s.eager("xGs")
+			}
+		}, " 4,  3,  2"},
+		{"pieces recorded as a whole, with attention between", func(s *server) {
+			for range 3 {
+				s.eager("GUGUG")
+			}
+		}, ""},
 		{"layers alone", func(s *server) {
 			s.withoutIt = true
 			s.eager("NQPOMNQPOMNQPOMNQPOM")

@@ -42,6 +42,14 @@ func TestWorld(t *testing.T) {
 			notes: `rank 0 of 8 captured: replayed as if all ranks were alike`,
 		},
 		{
+			name: "a rank that the trace does not name", text: one, ranks: []trace.Rank{{Source: "trace.json", NodeGPUs: 2}},
+			groups: []trace.Group{{Name: "0"}},
+			rows:   "0 0*",
+			want:   `all_reduce: 0C 1C; arrive 1, depart 4; 64 bytes`,
+			notes: `the trace does not say which ranks its collectives join: taken as 2 ranks of its node of 2 GPUs
+			        one of 2 ranks captured, and the trace does not say which: replayed as if all were alike`,
+		},
+		{
 			name: "rank 5 of eight, groups of two neighbours", text: one, ranks: of8(5),
 			groups: []trace.Group{{Name: "tp", Ranks: []int{4, 5}, Size: 2}},
 			rows:   "0* 0* 0* 0* 0* 0 0* 0*",

@@ -26,7 +26,7 @@ func (d *reader) wholeGraphs() {
 		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Noted, d.Name,
 			"recorded as "+trace.WholeGraph+" each, without its kernels and collectives "+nodeFlag, "row", r.Number)
 		d.AddKernel(process, &assemble.Dispatch{
-			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.Builder.Intern(fmt.Sprint("CUDA graph ", r.Int(6))), Start: start, End: end,
+			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.Builder.Intern(fmt.Sprint(trace.GraphName, r.Int(6))), Start: start, End: end,
 			Correlation: r.Int(5), Setup: trace.Setup{Stream: r.Int(4)},
 		})
 	})

@@ -396,6 +396,7 @@ type Call struct {
 	Step     string // the base of a marked iteration: "train" of "train#3"
 
 	Attention, Prefill, Decode bool // of a kernel: attention, over a prompt, of one token a sequence
+	Graph                      bool // of a kernel: a captured graph, recorded as a whole
 }
 
 // Calls reads the names of a run: host calls, by name.
@@ -409,6 +410,7 @@ func Calls(names []string) []Call {
 			Kernel: strings.Contains(name, "LaunchKernel"),
 			Waits:  name == "cudaStreamWaitEvent" || name == "hipStreamWaitEvent" || name == "cuStreamWaitEvent",
 			Step:   stepBase(name),
+			Graph:  strings.HasPrefix(name, trace.GraphName),
 		}
 		c.Results = c.Call && strings.HasSuffix(name, "EventSynchronize")
 		c.Attention, c.Prefill, c.Decode = attention(name)

@@ -24,7 +24,8 @@ type part struct {
 //	host  |prepare GRAPH sample wait prepare GRAPH sample wait kernels wait|
 //	steps |0                                |1                |2           |
 //
-// Pieces of a pass that are graphs each, with attention between them, are no passes. Where no
+// Pieces of a pass that are graphs each, with attention between them, are no passes. A graph that was recorded
+// as a whole is one where no attention was recorded outside: it holds that. Where no
 // host call tells, the passes are the smallest repetition of kernels that holds such layers.
 func (r *Rank) cutSteps(run *trace.Run) {
 	if !r.unmarked {
@@ -87,12 +88,13 @@ func (r *Rank) cutSteps(run *trace.Run) {
 // passes are the forward passes among launches in order.
 func (r *Rank) passes(run *trace.Run, ids []int32) (passes []part) {
 	waits := r.results
+	whole := !slices.ContainsFunc(r.Ops, func(op workload.Op) bool { return r.names[run.Spans[op.Span].Name].Attention })
 	for i := 0; i < len(ids); {
 		f, to := &r.Facts[ids[i]], i+1
 		for f.shared && to < len(ids) && r.Facts[ids[to]].Launch == f.Launch {
 			to++
 		}
-		graph := f.shared && r.layered(run, ids[i:to])
+		graph := f.shared && r.layered(run, ids[i:to]) || whole && r.names[run.Spans[r.Ops[ids[i]].Span].Name].Graph
 		cut := len(passes) == 0 || graph
 		for len(waits) > 0 && waits[0] <= r.Ops[ids[i]].Issued {
 			waits, cut = waits[1:], true

@@ -144,7 +144,7 @@ func (v *Inspection) Improvements() []Improvement {
 	if v.blind() {
 		do := `export_chrome_trace(f"trace/rank{rank}.json.gz") on every rank`
 		switch {
-		case s.serving:
+		case s.serving && !s.nsys:
 			do = "the engine writes a file for each rank: copy all of one capture into a folder"
 		case s.nsys:
 			do = "nsys profile -o trace/rank%q{RANK} on every rank"

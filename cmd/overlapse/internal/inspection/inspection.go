@@ -306,7 +306,11 @@ func (v *Inspection) unseenText() string {
 		}
 	})
 	late /= trace.Time(max(1, w.Captured*n))
-	return fmt.Sprintf("at least %s an iteration for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late))
+	each := ""
+	if n > 0 {
+		each = " an iteration"
+	}
+	return fmt.Sprintf("at least %s%s for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late), each)
 }
 
 // nextCommand is the command to run next, as it can be pasted.
