@@ -134,7 +134,7 @@ func (v *assessment) issue() float64 {
 }
 
 // waits are the shares of an outcome's time in which a device is idle because its host has not
-// launched the next operation, and because ranks that nobody captured come late: of the rank with
+// launched the next operation on any stream, and because ranks that nobody captured come late: of the rank with
 // the largest sum. The first of several iterations, and the time before the first operation, are
 // excluded: a cold start.
 func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
@@ -167,6 +167,8 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
 				late = append(late, x)
 			case i.Cause == program.Unseen:
 				skewed = append(skewed, x)
+			case i.Cause == program.LaunchGap: // what the host has issued is on its way, whatever other streams wait for
+				busy[r] = append(busy[r], x)
 			}
 		}
 		worked := overlap.Covered(busy[r])

@@ -1,0 +1,49 @@
+package verdict
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace/chrome"
+)
+
+// Pauses between kernels of a graph are no waits for the host, though a stream has nothing to do until the host launches
+// the next kernel there.
+func TestPausesInGraphs(t *testing.T) {
+	var events []string
+	add := func(cat, name string, ts, dur, tid, correlation int) {
+		events = append(events, fmt.Sprintf(`{"ph":"X","cat":%q,"name":%q,"pid":%d,"tid":%d,"ts":%d,"dur":%d,"args":{"correlation":%d,"stream":%d,"device":0}}`, cat, name, map[bool]int{true: 0, false: 1}[cat == "kernel"], tid, ts, dur, correlation, tid))
+	}
+	add("cuda_runtime", "cudaGraphLaunch", 10, 2, 3, 1)
+	for k := range 10 {
+		add("kernel", fmt.Sprint("G", k), 20+130*k, 100, 7, 1) // with pauses of 30 us
+	}
+	add("cuda_runtime", "cudaLaunchKernel", 1310, 2, 3, 2)
+	add("kernel", "beside", 1320, 20, 9, 2)
+	run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"deviceProperties":[{"id":0,"name":"NVIDIA H200","numSms":132}],"traceEvents":[`+strings.Join(events, ",")+`]}`), chrome.Options{File: "rank0.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := lift.Workload(run, lift.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := profile.Load("h200:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := compare.Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
+	if err != nil || out.Result == nil {
+		t.Fatal(err, out.Why)
+	}
+	if host, _ := waits(w, out); host > 0.05 {
+		t.Errorf("waits for the host %.0f %% of the time", 100*host)
+	}
+}
