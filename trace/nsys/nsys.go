@@ -29,6 +29,7 @@ const (
 	graphTable   = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE" // whole CUDA graphs, where their nodes are not traced
 	waitTable    = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
 	recordTable  = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+	overTable    = "PROFILER_OVERHEAD"      // when the profiler held up a thread
 	nodeTable    = "CUDA_GRAPH_NODE_EVENTS" // creation of the nodes of CUDA graphs
 )
 
@@ -67,6 +68,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	d.wholeGraphs()
 	d.waits()
 	d.ranges()
+	d.overheads()
 	d.captures()
 	if d.Err != nil {
 		return nil, d.Err
@@ -199,6 +201,13 @@ func (d *reader) calls() {
 		d.AddCall(process, &assemble.Call{
 			Name: name, Thread: r.Int(2) & 0xffffff, Correlation: r.Int(3), Start: start, End: end,
 		})
+	})
+}
+
+// overheads reads when the profiler held up a thread, marks as PyTorch's profiler has them.
+func (d *reader) overheads() {
+	d.Timed(overTable, []string{"start", "end", "globaltid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
+		d.AddCall(d.process(r.Int(2)), &assemble.Call{Name: d.texts.Name(r.Int(3)), Thread: r.Int(2) & 0xffffff, Start: start, End: end, Marker: true})
 	})
 }
 

@@ -165,6 +165,24 @@ func TestReadDB(t *testing.T) {
 	}
 }
 
+// When the profiler held up a thread is a mark there.
+func TestReadDBOverhead(t *testing.T) {
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+`
+CREATE TABLE PROFILER_OVERHEAD (start INT, end INT, globalTid INT, nameId INT, overheadType INT);
+INSERT INTO StringIds VALUES (900, 'CUPTI Buffer flush');
+INSERT INTO PROFILER_OVERHEAD SELECT 80, 90, globalTid, 900, 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME LIMIT 1;
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range run.Spans {
+		if run.NameOf(s) == "CUPTI Buffer flush" && s.Kind == trace.Marker && s.Dur() == 10 {
+			return
+		}
+	}
+	t.Error("the profiler's overhead is no mark")
+}
+
 // NCCL's ranges carry the communicator and the bytes of what they launch.
 func TestReadDBCollective(t *testing.T) {
 	run, err := read(sqldbtest.Create(t, "test.sqlite", script+fmt.Sprintf(`
@@ -267,8 +285,8 @@ func TestReadDBCaptured(t *testing.T) {
 	for _, s := range run.Spans {
 		n[s.Kind]++
 	}
-	// Each runtime call contains a driver call with its correlation: the outer one is the launch.
-	if n[trace.Compute] != 5 || n[trace.Copy] != 15 || n[trace.HostCall]+n[trace.Launch] != 95 || n[trace.Launch] != 20 || n[trace.Marker] != 22 {
+	// Each runtime call contains a driver call with its correlation: the outer one is the launch. 16 marks are when the profiler held up a thread.
+	if n[trace.Compute] != 5 || n[trace.Copy] != 15 || n[trace.HostCall]+n[trace.Launch] != 95 || n[trace.Launch] != 20 || n[trace.Marker] != 38 {
 		t.Errorf("%v, ledger %+v", n, run.Ledger.Entries)
 	}
 	if r := run.Ranks[0]; len(run.Ranks) != 1 || r.ID != 0 || r.Device.Name != "NVIDIA A100-SXM4-40GB" || r.Device.CUs != 108 || r.Host != "nid001608" {
