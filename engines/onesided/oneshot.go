@@ -3,9 +3,11 @@ package onesided
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -38,11 +40,12 @@ type allReduce struct {
 	impl   names.Shots
 	shares bool // two-shot: every rank adds a share and stores it to the others
 	inside bool // multimem: the switch adds and replicates
+	any    bool // of any size: a program calls PyTorch's operators itself
 	flags  plan.Memo[*workload.Collective, []program.Flag]
 }
 
-// largest is the most bytes that serving engines and PyTorch give such a kernel; larger all-reduces they leave to the
-// library. One-shot ends where vLLM, SGLang (custom_all_reduce.cuh) and PyTorch (intra_node_comm.cu) take two-shot;
+// largest is the most bytes that serving engines give such a kernel; larger all-reduces they leave to the
+// library. PyTorch's operators take any. One-shot ends where vLLM, SGLang (custom_all_reduce.cuh) and PyTorch (intra_node_comm.cu) take two-shot;
 // two-shot ends with the buffer of vLLM and SGLang (custom_all_reduce.py), or aiter's on AMD; multimem where vLLM
 // measured that it loses (SYMM_MEM_ALL_REDUCE_MAX_SIZES of all_reduce_utils.py).
 func largest(impl names.Shots, gpu string, ranks int) int64 {
@@ -70,7 +73,7 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "norm=inside: no norm is right behind an all-reduce"}
 	}
-	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", flags: plan.Memo[*workload.Collective, []program.Flag]{}}
+	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", any: lift.EngineOf(pl.Workload.Run) == lift.NoEngine, flags: plan.Memo[*workload.Collective, []program.Flag]{}}
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]
@@ -110,6 +113,9 @@ func (t *allReduce) above() string {
 }
 
 func (t *allReduce) most(c *workload.Collective) int64 {
+	if t.any {
+		return math.MaxInt64
+	}
 	return largest(t.impl, t.pl.Machine.GPU.Name, len(c.Members))
 }
 

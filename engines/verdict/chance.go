@@ -16,6 +16,10 @@ const (
 type Chance struct {
 	PFaster float64 `json:"p_faster"` // probability that the schedule takes at least 1 % less time than the captured one
 	Error   float64 `json:"error"`    // half the width of the change's 80 % interval, relative to the captured schedule: 0.03 is 3 points
+
+	// Unproven is that the prediction may be worth nothing, as for a setting that never ran on hardware: PFaster allows for that, and
+	// Error is of a change around none rather than around the predicted one.
+	Unproven bool `json:"unproven,omitempty"`
 }
 
 // Evidence is what the reliability of a predicted change depends on, besides its size.
@@ -118,8 +122,9 @@ func (m Model) Anything(y float64) float64 { return density(y/m.Unknown) / m.Unk
 func (m Model) Chance(change float64, e Evidence) Chance {
 	x := math.Log1p(max(change, -0.999999))
 	return Chance{
-		PFaster: m.Below(math.Log1p(Faster), x, e),
-		Error:   (math.Exp(m.quantile(0.9, x, e)) - math.Exp(m.quantile(0.1, x, e))) / 2,
+		PFaster:  m.Below(math.Log1p(Faster), x, e),
+		Unproven: e.Untested > 0,
+		Error:    (math.Exp(m.quantile(0.9, x, e)) - math.Exp(m.quantile(0.1, x, e))) / 2,
 	}
 }
 

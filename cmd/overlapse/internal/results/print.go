@@ -48,7 +48,11 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 			say(fmt.Sprintf("not applicable: %s (--why)", r.names(refused)))
 		}
 		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
-			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points", -100*verdict.Faster, r.given()))
+			unproven := ""
+			if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Unproven }) {
+				unproven = "; unproven: it never ran on hardware, and the probability allows for a prediction that is worth nothing"
+			}
+			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
 		}
 	}
 	r.printPhases(con, rows)

@@ -31,7 +31,12 @@ func (r *Replayed) columns(page bool) []column {
 			return trace.Time(row.Time)
 		}},
 		{"change", func(row *replayRow) any { return unless(row.given() || !row.Applies, words.Percent(row.Change)) }},
-		{"±", func(row *replayRow) any { return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error)) }},
+		{"±", func(row *replayRow) any {
+			if row.Unproven {
+				return "unproven"
+			}
+			return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error))
+		}},
 		{"faster", func(row *replayRow) any { return unless(row.Error == 0, verdict.PercentOf(row.PFaster)) }},
 		{"effort", func(row *replayRow) any { return string(row.Effort) }},
 	}
