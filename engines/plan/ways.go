@@ -89,6 +89,7 @@ type Target struct {
 	Serves    bool                 // it is a step of inference
 	Forward   bool                 // its operators are recorded, and none is of a backward pass
 	Native    bool                 // nothing in the trace is PyTorch's
+	Either    bool                 // nor a program's own: it may be of either
 	Framework string               // one of the libraries that own a schedule, if the trace names it
 	Channels  int                  // most channels of a captured collective
 }
@@ -150,7 +151,7 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 			found = slices.DeleteFunc(found, func(w Way) bool { return !own(w) })
 		}
 		found = slices.DeleteFunc(found, func(w Way) bool {
-			return w.Native != (t.Native && slices.ContainsFunc(found, func(w Way) bool { return w.Native }))
+			return (w.Native || !t.Either) && w.Native != (t.Native && slices.ContainsFunc(found, func(w Way) bool { return w.Native }))
 		})
 		if len(found) == 0 {
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -42,7 +43,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	t := plan.Target{Ops: out.Changed.Ops, Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Native: isNative(w.Run), Forward: isForward(w.Run), Serves: slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })}
+	t := plan.Target{Ops: out.Changed.Ops, Either: !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Native: isNative(w.Run), Forward: isForward(w.Run), Serves: slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
@@ -53,6 +54,13 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 func isNative(run *trace.Run) bool {
 	return !slices.ContainsFunc(run.Names, func(name string) bool {
 		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "2at6native") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
+	})
+}
+
+// ownKernels reports whether the name of some kernel is of no library, as far as it is known: one of the program's own.
+func ownKernels(w *workload.Workload) bool {
+	return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
+		return op.Kind == trace.Compute && kernel.ClassOf(op.Name) == kernel.Unknown
 	})
 }
 
@@ -96,20 +104,21 @@ func whereOf(c plan.Changes) []string {
 		text, kernel string // kernel: of a collective of guessed size
 		n            int
 		time         trace.Time
-		least, most  int64 // guessed bytes
+		least, most  int64                    // guessed bytes
+		named        func(size string) string // with a text for guessed bytes
 	}
 	kinds, list := []kind{}, []string{}
 	if c.Workload == nil {
 		return list
 	}
-	add := func(text string, collective int32, time trace.Time) {
-		kernel := ""
+	add := func(named func(size string) string, collective int32, time trace.Time) {
+		kernel, text := "", named("")
 		if collective >= 0 && c.Workload.Collectives[collective].Guessed {
 			kernel = c.Workload.Ops[c.Workload.Collectives[collective].Members[0]].Name
 		}
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text && k.kernel == kernel })
 		if i < 0 {
-			i, kinds = len(kinds), append(kinds, kind{text: text, kernel: kernel, least: math.MaxInt64})
+			i, kinds = len(kinds), append(kinds, kind{text: text, kernel: kernel, least: math.MaxInt64, named: named})
 		}
 		kinds[i].n++
 		kinds[i].time += time
@@ -123,12 +132,14 @@ func whereOf(c plan.Changes) []string {
 		if p.Collective >= 0 {
 			time = c.Workload.Collectives[p.Collective].Transfer()
 		}
-		add(nameOf(c.Workload, p.First[0])+" → "+nameOf(c.Workload, p.Second[0]), p.Collective, time)
+		add(func(size string) string {
+			return nameOf(c.Workload, p.First[0], size) + " → " + nameOf(c.Workload, p.Second[0], size)
+		}, p.Collective, time)
 	}
 	if len(c.Pairs) == 0 {
 		for i := range c.Workload.Collectives {
 			x := &c.Workload.Collectives[i]
-			add(nameOf(c.Workload, x.Members[0]), int32(i), x.Transfer())
+			add(func(size string) string { return nameOf(c.Workload, x.Members[0], size) }, int32(i), x.Transfer())
 		}
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.time, a.time) })
@@ -140,17 +151,14 @@ func whereOf(c plan.Changes) []string {
 		if k.n > 1 {
 			times = fmt.Sprint(k.n, " times")
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", strings.Replace(k.text, aboutSize, "about "+names.Range(k.least, k.most), 1), times))
+		list = append(list, fmt.Sprintf("%s (%s)", k.named("about "+names.Range(k.least, k.most)), times))
 	}
 	return list
 }
 
-// aboutSize stands for the sizes of a kind of collectives of guessed size.
-const aboutSize = "{size}"
-
-// nameOf is an operation as its program knows it: operator and shape, or collective and size,
+// nameOf is an operation as its program knows it: operator and shape, or collective and size, of a guessed one the given,
 // its stream, and the module if the trace has it.
-func nameOf(w *workload.Workload, id int32) string {
+func nameOf(w *workload.Workload, id int32, guessed string) string {
 	op := &w.Ops[id]
 	name := names.Short(op.Name)
 	if op.Collective >= 0 {
@@ -160,7 +168,7 @@ func nameOf(w *workload.Workload, id int32) string {
 		case c.Bytes == 0:
 			size = "unknown size"
 		case c.Guessed:
-			size = aboutSize
+			size = guessed
 		}
 		name = fmt.Sprintf("%s of %s", c.Op, size)
 	} else if s := w.Run.Spans[op.Span]; s.Kind == trace.Compute {

@@ -54,7 +54,7 @@ func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes
 // likely enough to be recommended.
 func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 	or, fewer := ", ", "torch.compile or fewer, larger operators"
-	if isNative(w.Run) {
+	if isNative(w.Run) && ownKernels(w) {
 		or, fewer = " or ", "fewer, larger kernels"
 	}
 	for _, o := range outcomes {

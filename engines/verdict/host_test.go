@@ -11,6 +11,8 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 )
 
@@ -45,5 +47,25 @@ func TestPausesInGraphs(t *testing.T) {
 	}
 	if host, _ := waits(w, out); host > 0.05 {
 		t.Errorf("waits for the host %.0f %% of the time", 100*host)
+	}
+}
+
+// A trace of vendors' kernels alone may be of PyTorch or of a program without it: it is told the calls of both.
+func TestEitherProgram(t *testing.T) {
+	for names, want := range map[string]string{"Cijk_Ailk_Bljk_HHS": "PyTorch HIP", "Cijk_Ailk_Bljk_HHS saxpy": "HIP", "Cijk_Ailk_Bljk_HHS at::native::fill": "PyTorch"} {
+		w := &workload.Workload{Run: &trace.Run{Names: strings.Fields(names)}}
+		for _, name := range w.Run.Names {
+			w.Ops = append(w.Ops, workload.Op{Kernel: &workload.Kernel{Name: name}, Kind: trace.Compute})
+		}
+		out := compare.Outcome{Selection: plan.Selection{Strategy: schedule.Captured, Values: plan.Values{"graph": "on"}}}
+		out.Machine.GPU.Name = "AMD Instinct MI300X"
+		var libraries []string
+		ways, _ := HowTo(w, out)
+		for _, way := range ways {
+			libraries = append(libraries, way.Library)
+		}
+		if got := strings.Join(libraries, " "); got != want {
+			t.Errorf("%s: %s, want %s", names, got, want)
+		}
 	}
 }
