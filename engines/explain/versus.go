@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -91,7 +92,7 @@ func (v *Versus) Sentence(base trace.Time) string {
 			if v.Late > 0 {
 				late = fmt.Sprintf(": its workgroups found slots up to %s late", Micros(v.Late))
 			}
-			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", Brief(v.Names[n-1].What), Micros(v.Names[n-1].Time), late)
+			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer%s)", kernel.Short(v.Names[n-1].What), Micros(v.Names[n-1].Time), late)
 		}
 	}
 	if len(words) > 0 {
@@ -106,17 +107,4 @@ func list(words []string) string {
 		return strings.Join(words[:n], ", ") + " and " + words[n]
 	}
 	return words[0]
-}
-
-// Brief is a short form of a kernel's name without templates.
-func Brief(name string) string {
-	name = strings.TrimPrefix(name, "void ")
-	if at := strings.IndexAny(name, "<("); at > 0 {
-		name = name[:at]
-	}
-	name = strings.TrimSpace(name)
-	if r := []rune(name); len(r) > 48 {
-		return string(r[:47]) + "…"
-	}
-	return name
 }

@@ -55,13 +55,14 @@ func (t Topology) Distance(i, n int) int {
 		return 1 + i
 	}
 	step := int(float64(others)/math.Phi + 0.5)
-	for gcd(step, others) > 1 {
+	for GCD(step, others) > 1 {
 		step--
 	}
 	return 1 + i*step%others
 }
 
-func gcd(a, b int) int {
+// GCD is the greatest common divisor.
+func GCD(a, b int) int {
 	for b > 0 {
 		a, b = b, a%b
 	}

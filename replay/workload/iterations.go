@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -104,7 +105,7 @@ func repeats(w *Workload, of []int32) int {
 	}
 	rounds := 0
 	for _, ids := range ops { // the order does not change a greatest common divisor
-		if rounds = commonDivisor(rounds, w.repetitions(ids)); rounds == 1 {
+		if rounds = machine.GCD(rounds, w.repetitions(ids)); rounds == 1 {
 			return 1
 		}
 	}
@@ -173,13 +174,6 @@ func (w *Workload) Alike(a, b int32) bool {
 	}
 	c, d := &w.Collectives[x.Collective], &w.Collectives[y.Collective]
 	return cmp.Or(cmp.Compare(c.Op, d.Op), cmp.Compare(c.Bytes, d.Bytes), cmp.Compare(c.Group, d.Group)) == 0 && c.Part == d.Part
-}
-
-func commonDivisor(a, b int) int {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // Iterations is how many iterations a workload's times are averaged over; 0

@@ -55,27 +55,8 @@ func Short(s string) string {
 // vLLM's norms, std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type.
 func Signature(kernel string) string {
 	kernel = strings.ReplaceAll(strings.TrimPrefix(kernel, "void "), "(anonymous namespace)::", "")
-	if !strings.HasPrefix(kernel, "std::enable_if<") {
-		return kernel
-	}
-	angles, parentheses := 0, 0
-	for i := range kernel {
-		switch kernel[i] {
-		case '(':
-			parentheses++
-		case ')':
-			parentheses--
-		case '<':
-			angles++
-		case '>':
-			if parentheses == 0 { // else it compares
-				angles--
-			}
-		case ' ':
-			if angles == 0 {
-				return kernel[i+1:]
-			}
-		}
+	if _, named, ok := strings.Cut(kernel, ">::type "); ok && strings.HasPrefix(kernel, "std::enable_if<") {
+		return named
 	}
 	return kernel
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
@@ -172,7 +173,7 @@ const longPath = 8
 func mostOf(names []explain.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
-		brief[i].What = plain.Line(explain.Brief(brief[i].What))
+		brief[i].What = plain.Line(kernel.Short(brief[i].What))
 	}
 	return partsOf(brief, of, 5)
 }
@@ -203,13 +204,13 @@ func ranksOf(ranks []int) string {
 }
 
 func namesOf(l explain.Link) string {
-	names := plain.Line(explain.Brief(l.Names[0].What))
+	names := plain.Line(kernel.Short(l.Names[0].What))
 	if l.Launches > 1 {
 		names += fmt.Sprintf(" ×%d", l.Launches)
 	}
 	switch n := len(l.Names); {
 	case n == 2:
-		names += " and " + plain.Line(explain.Brief(l.Names[1].What))
+		names += " and " + plain.Line(kernel.Short(l.Names[1].What))
 	case n > 2:
 		names += fmt.Sprintf(" and %d more", n-1)
 	}
