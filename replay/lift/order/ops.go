@@ -230,7 +230,7 @@ func compareQueues(a, b trace.Lane) int {
 // endOverlaps counts the time of a kernel that began before the end of the one in front of it on its stream from that end on.
 // From compute capability 9.0 on such a kernel may be launched programmatically: what precedes its wait for the
 // other's results overlaps, and the results come later (CUDA C++ programming guide, programmatic dependent launch). One that
-// ended first waited for nothing: it is of another branch of a graph (rule V4).
+// ended first waited for nothing: it is of another branch of a graph (rule V7).
 func (r *Rank) endOverlaps(run *trace.Run, queueOf []int32) {
 	const hopper = 9
 	if len(r.Ops) == 0 || run.Ranks[run.RankOf(run.Spans[r.Ops[0].Span])].Device.ComputeMajor < hopper {
