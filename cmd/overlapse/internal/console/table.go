@@ -208,7 +208,7 @@ func (t *Table) unitOf(rows [][]any, column int) (unit words.Unit, timed bool) {
 func isNumber(cell string) bool {
 	cell = strings.TrimSuffix(strings.TrimLeft(cell, "<>"), " %")
 	_, err := strconv.ParseFloat(cell, 64)
-	return err == nil || cell == "" || cell == "-"
+	return err == nil || cell == "" || cell == "-" || cell == "?"
 }
 
 // cut shortens a cell; headers, which have no longer words, wrap.

@@ -50,7 +50,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
 			unproven := ""
 			if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Unproven }) {
-				unproven = "; unproven: the prediction may be worth nothing, which the probability allows for (--why)"
+				unproven = "; ?: the prediction may be worth nothing, which the probability allows for (--why)"
 			}
 			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
 		}

@@ -33,7 +33,7 @@ func (r *Replayed) columns(page bool) []column {
 		{"change", func(row *replayRow) any { return unless(row.given() || !row.Applies, words.Percent(row.Change)) }},
 		{"±", func(row *replayRow) any {
 			if row.Unproven {
-				return "unproven"
+				return "?"
 			}
 			return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error))
 		}},
