@@ -264,3 +264,44 @@ func TestPublishedTimesAreReachable(t *testing.T) {
 		t.Errorf("%d points checked, %d of them apart", checked, apart)
 	}
 }
+
+// Convolutions of cuSync's first version do not wait in parts along K that begin behind the first width of a tile: the
+// steps of 32 of the parts alternate, and both policies wait for the first tile of a row only (isSync). Their
+// points are apart, and those of attention, whose middle kernel waits in one of the workgroups of a tile's rows.
+func TestKernelsThatDoNotWaitAreApart(t *testing.T) {
+	papers, err := Papers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	apart := 0
+	for _, c := range papers[slices.Index(Names(), "cusync")].Claims {
+		for _, p := range c.Points {
+			var without bool
+			var parts, width, rows int
+			tile := strings.Split(strings.Fields(fmt.Sprint(p.With["kernel.tile"]) + " ")[0], "x")
+			switch {
+			case p.Workload == "cusync-attention.yaml":
+				rows, _ = strconv.Atoi(tile[0])
+				without = rows > 4 // the most rows of a workgroup (SoftmaxRowTile)
+			case p.Workload == "cusync-conv.yaml" && p.As != Count:
+				width, _ = strconv.Atoi(tile[1])
+				parts, _ = strconv.Atoi(fmt.Sprint(p.With["kernel.split"]))
+				if _, own, ok := strings.Cut(p.Strategy, ":parts="); ok {
+					parts, _ = strconv.Atoi(own)
+				}
+				without = (parts-1)*32 >= width
+			default:
+				continue
+			}
+			if without != strings.Contains(p.Apart, "does not wait") {
+				t.Errorf("%s: %s: waits for its input: %t, apart: %q", c.ID, p.name(), !without, p.Apart)
+			}
+			if without {
+				apart++
+			}
+		}
+	}
+	if apart != 24+25 {
+		t.Errorf("%d points of kernels that do not wait", apart)
+	}
+}

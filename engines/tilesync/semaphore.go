@@ -243,7 +243,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	if in != nil && v["reorder"] == "on" {
 		early = firstWeights(pl, op, g)
 	}
-	tickets := v["tickets"] == "on"
+	tickets, adjacent := v["tickets"] != "off", v["tickets"] == "parts"
 	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
 	inside.Time = trace.Time(float64(inside.Time) * exposed)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
@@ -252,6 +252,9 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 		}
 		if tickets { // the counter, then the tile's place in the order
 			buf = append(buf, before, before)
+		}
+		if adjacent { // parts of a tile are a whole grid apart otherwise
+			i = i%c.Splits*c.Tiles() + i/c.Splits
 		}
 		row, col := c.At(i)
 		if in == nil {

@@ -87,6 +87,29 @@ func TestWaitsInLoop(t *testing.T) {
 	}
 }
 
+// Drawn from a counter in the order of cuSync's first version, the parts of a tile along K follow each other; else
+// they are a whole grid apart. Each part posts what its tile completes.
+func TestPartsInOrder(t *testing.T) {
+	w := plantest.Mlp512.Build(t)
+	w.Ops[0].Tiling.WGs *= 2
+	pl, err := plan.NewPlanner(w, plantest.H200(t, plantest.Mlp512.Ranks), plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := &pl.Workload.Ops[0]
+	for tickets, apart := range map[string]int{"off": op.Tiling.WGs / 2, "on": op.Tiling.WGs / 2, "parts": 1} {
+		v := plan.Values{"policy": "tile", "tickets": tickets}
+		out := newLink(pl, op, &pl.Workload.Ops[1], v)
+		k := synchronisedKernel(pl, &side{op: op, built: op}, nil, out, pl.Program.NewFlag(""), v)
+		for i := range op.Tiling.WGs {
+			buf := k.Recipe(i, nil)
+			if tile := i/2/apart*apart + i%apart; buf[len(buf)-1].Flag != out.flags[tile%len(out.flags)] {
+				t.Fatalf("tickets=%s: workgroup %d posts %v, want that of tile %d", tickets, i, buf[len(buf)-1].Flag, tile)
+			}
+		}
+	}
+}
+
 // A GEMM in parts along K is spread anew over the slots, or keeps its parts (rule T6).
 func TestKeptSplits(t *testing.T) {
 	w := plantest.Mlp512.Build(t)
