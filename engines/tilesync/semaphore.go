@@ -239,10 +239,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	if n := together(pl, op, g.WGs); n > 1 && g.Tiles == 0 {
 		k.Lag, g.Time = endApart, lagging(pl, g, n)
 	}
-	var early program.Phase // loads before the first wait
-	if in != nil && v["reorder"] == "on" {
-		early = firstWeights(pl, op, g)
-	}
+	early := firstWeights(pl, op, g, v) // before the first wait
 	tickets, adjacent := v["tickets"] != "off", v["tickets"] == "parts"
 	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs), v)
 	inside.Time = trace.Time(float64(inside.Time) * exposed)
@@ -352,13 +349,13 @@ func inWaves(pl *plan.Planner, wgs, n int, pipe float64) (whole, end float64, la
 	return float64(before) * max(1, float64(n)*pipe), max(1, float64(last)*pipe), last
 }
 
-// firstWeights loads the weights into half of a workgroup's buffers. They do not depend
-// on the producer (rule T5).
-func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) program.Phase {
+// firstWeights loads the weights into half of a workgroup's buffers, if loads are reordered. They do not
+// depend on the producer (rule T5).
+func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid, v plan.Values) program.Phase {
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	rate := pl.Machine.GPU.StreamAt(g.WGs) / float64(min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)))
-	if op.Shape.Kind != workload.GEMM || rate <= 0 {
+	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM || rate <= 0 {
 		return program.Phase{}
 	}
 	return program.Phase{Op: program.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}
