@@ -149,8 +149,8 @@ func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 	op.Alone = max(1, pl.shareTime(&op, alone, share))
 	op.Kernel = pl.parts.Of(partKey{op.Kernel, len(captured), k, n, op.Step}, func() *workload.Kernel { return pl.partOfKernel(captured, k, n) })
 	reads, writes := share, share
-	if read, write := captured[0].Shape.Traffic(); read*write > 0 { // weights are read whole by every part
-		r, w := op.Shape.Traffic()
+	if read, write := captured[0].Shape.Traffic(); read*write > 0 && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
+		r, w := op.Shape.Traffic() // weights are read whole by every part
 		reads, writes = r/read, w/write
 	}
 	op.Read, op.Write = op.Read*reads, op.Write*writes

@@ -89,6 +89,10 @@ func TestPartsOfDecoding(t *testing.T) {
 	if more.Shape.Kind != workload.GEMM || more.Shape.M != 64 || more.Read > 1.02*gemv.Read || more.Write != 16*gemv.Write || more.Alone > 22_000 {
 		t.Errorf("16 times the rows: %s, %.1f MB instead of %.1f, %.1f written instead of %.1f, %d ns", more.Shape, more.Read/1e6, gemv.Read/1e6, more.Write/1e6, gemv.Write/1e6, more.Alone)
 	}
+	sum := &workload.Op{End: 20_000, Kind: trace.Compute, Read: 2e6, Write: 1e6, Kernel: &workload.Kernel{Name: "add", Shape: workload.Shape{Kind: workload.Elementwise, M: 1, N: 1 << 20, ElemSize: 2}}}
+	if half := pl.partOf([]*workload.Op{sum}, 0, 2); half.Read != 1e6 || half.Write != 5e5 {
+		t.Errorf("half of a sum reads %.1f MB and writes %.1f", half.Read/1e6, half.Write/1e6)
+	}
 	norm := &workload.Op{End: 4_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm"}}
 	if more := times(norm, 16); more.Alone != 4_000 {
 		t.Errorf("a norm of 64 rows takes %d ns, of 4 rows 4000", more.Alone)
