@@ -129,13 +129,6 @@ func (pl *Planner) Channels(c *workload.Collective) int {
 	return max(1, pl.Machine.Library.ChannelsFor(c.Op, c.Bytes))
 }
 
-// limited reports whether something else than its bytes limits a captured collective's channels: it has fewer than half
-// of those that the library takes for them. NCCL takes one for 4 KiB times the ranks (512 threads of 8 bytes,
-// src/enqueue.cc), and the profile's grain is that of four ranks. No setting raises what the bytes limit (rule C4).
-func (pl *Planner) limited(c *workload.Collective) bool {
-	return 2*pl.Channels(c) < pl.libraryFor(c).ChannelsFor(c.Op, c.Bytes)
-}
-
 // Chunks cuts a captured collective into equal parts and sets their duration alone: the
 // captured one, scaled by the library's times for the chunk's size and number of channels
 // (rule C11). coRunner is the compute that may run alongside; nil: none.

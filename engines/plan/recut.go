@@ -286,6 +286,13 @@ func (pl *Planner) lastVectors(op *workload.Op, seconds float64) float64 {
 	return 2 * pl.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
 }
 
+// limited reports whether something else than its bytes limits a captured collective's channels: it has fewer than half
+// of those that the library takes for them. NCCL takes one for 4 KiB times the ranks (512 threads of 8 bytes,
+// src/enqueue.cc), and the profile's grain is that of four ranks. No setting raises what the bytes limit (rule C4).
+func (pl *Planner) limited(c *workload.Collective) bool {
+	return 2*pl.Channels(c) < pl.libraryFor(c).ChannelsFor(c.Op, c.Bytes)
+}
+
 // partOfCollective is one of n equal parts of a collective that was captured in parts. Its
 // time is the captured one, scaled by the library's times (rule C11).
 func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels int) workload.Collective {

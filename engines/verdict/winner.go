@@ -1,0 +1,202 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/names"
+)
+
+// contenders are the outcomes that can be recommended, fastest first.
+func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
+	list := slices.DeleteFunc(slices.Clone(outcomes), func(o Prediction) bool {
+		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || asCaptured(o.Selection) ||
+			// less overlap cannot help a step that waits for its host; the difference is that of pauses
+			v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on"
+	})
+	slices.SortStableFunc(list, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
+	return list
+}
+
+// asCaptured reports whether a selection is the captured schedule itself.
+func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" }
+
+// judge recommends a likely contender, else the captured schedule: of the fastest and those that cannot be told from
+// it, the one that takes the least work.
+func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
+	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
+	v.Confidence = Predict(w, captured.Expected, captured).Confidence
+	applies := slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
+	switch {
+	case !applies && len(w.Collectives) == 0:
+		v.Kind = NothingToCompare
+		if w.Opaque() {
+			v.say("the trace shows no communication, and not what whole graphs consist of")
+		} else {
+			v.say("nothing to overlap: the trace has no communication")
+		}
+	case !applies && why != "": // else no other strategy was selected
+		v.Kind = NothingToCompare
+		v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+	case len(list) == 0:
+		v.Kind = NothingToCompare
+	}
+	if i := slices.IndexFunc(list, func(c Prediction) bool { return c.likely() }); i >= 0 {
+		v.win(w, captured, list, i)
+		return
+	}
+	if v.Kind == NothingToCompare {
+		return
+	}
+	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
+	if len(faster) == 0 {
+		v.Kind = KeepCaptured
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change))
+		return
+	}
+	v.Kind = NoClearWinner
+	v.Candidates = selections(faster)
+	if v.HostBound { // its sentence has told of the graph
+		faster = slices.DeleteFunc(faster, func(c Prediction) bool { return c.Values["graph"] == "on" })
+	}
+	if len(faster) == 0 {
+		return
+	}
+	most := faster[0]
+	for _, c := range faster {
+		if c.Confidence.Chance.PFaster > most.Confidence.Chance.PFaster {
+			most = c
+		}
+	}
+	changes := signed(faster[0].Change)
+	if last := signed(faster[len(faster)-1].Change); last != changes {
+		changes = strings.TrimSuffix(changes, " %") + " to " + last
+	}
+	because := ""
+	if faster[0].Change < needsReason {
+		because = ": " + faster[0].Confidence.Why
+	}
+	but := "not distinguishable from no change"
+	if -faster[0].Change > faster[0].Confidence.Chance.Error { // a caveat, not the error, holds it back
+		but = "not likely enough to recommend"
+	}
+	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)",
+		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because)
+}
+
+func selections(list []Prediction) (names []string) {
+	for _, c := range list {
+		names = append(names, c.Selection.String())
+	}
+	return names
+}
+
+// win recommends a contender; fastest is the first likely one.
+func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Prediction, fastest int) {
+	effort := make([]plan.Effort, len(list))
+	best := fastest
+	for i, other := range list {
+		_, effort[i] = HowTo(w, other.Outcome)
+		if other.likely() && tied(list[fastest], other) && plan.CompareEfforts(effort[i], effort[best]) < 0 {
+			best = i
+		}
+	}
+	c := list[best]
+	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
+	a := AdviceOn(w, captured, c.Outcome)
+	v.Advice = &a
+	said := "predicted fastest: "
+	if best != fastest {
+		said = "recommended: "
+	}
+	if v.HostBound && c.Values["graph"] != "on" {
+		said = "of the schedules that the host launches, " + said
+	}
+	said += fmt.Sprintf("%s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
+		c.Selection, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
+	switch {
+	case a.Memory >= leastMemory:
+		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), names.Bytes(a.Memory))
+	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
+		said += fmt.Sprintf("; takes %s less memory on a rank", names.Bytes(-a.Memory))
+	}
+	said += slowerPhase(w, captured, c)
+	var changes []string
+	easier := -1
+	for i, other := range list {
+		switch {
+		case !other.likely() || i == best:
+		case tied(c, other):
+			v.Candidates = append(v.Candidates, other.Selection.String())
+			changes = append(changes, fmt.Sprintf("%s (%s)", other.Selection, signed(other.Change)))
+		case easier < 0 && plan.CompareEfforts(effort[i], effort[best]) < 0:
+			easier = i
+		}
+	}
+	if len(changes) > 0 {
+		said += "; not distinguishable from it: " + few(changes, ", ")
+	}
+	if easier >= 0 {
+		said += fmt.Sprintf("; with less work (%s): %s, %s", effort[easier], list[easier].Selection, signed(list[easier].Change))
+	}
+	v.say("%s", said)
+}
+
+// tied reports whether the faster of two predictions is not likely to be faster than the other.
+func tied(a, b Prediction) bool {
+	if b.Expected < a.Expected {
+		a, b = b, a
+	}
+	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.And(b.Evidence)).PFaster < Likely
+}
+
+// slowerPhase names the phase of serving that a recommended strategy makes slower, if it does.
+func slowerPhase(w *workload.Workload, captured compare.Outcome, c Prediction) string {
+	if captured.Result == nil {
+		return ""
+	}
+	was, is := plan.StepsOf(w, captured.Result.Run).Phases(), c.Phases
+	for i := range min(len(was), len(is)) {
+		if by := float64(is[i].Time)/float64(max(1, was[i].Time)) - 1; by > -Faster {
+			return fmt.Sprintf(", though %s steps take %.1f %% more: keep it off for them", was[i].Phase, 100*by)
+		}
+	}
+	return ""
+}
+
+// leastMemory is the difference from which memory is worth a word: GPUs have thousands of times as much.
+const leastMemory = 5 << 20
+
+// atLeast says that a difference of memory is a lower bound.
+func atLeast(m plan.Memory) string {
+	if len(m.Lacks) > 0 {
+		return " at least"
+	}
+	return ""
+}
+
+// And is the evidence of a comparison of two predictions.
+func (e Evidence) And(other Evidence) Evidence {
+	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
+	e.Spread = math.Hypot(e.Spread, other.Spread)
+	e.Poor, e.Unproven, e.Untested = max(e.Poor, other.Poor), max(e.Unproven, other.Unproven), max(e.Untested, other.Untested)
+	return e
+}
+
+// few joins at most four words.
+func few(words []string, with string) string {
+	const most = 4
+	if more := len(words) - most; more > 0 {
+		return strings.Join(words[:most], with) + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(words, with)
+}
+
+// signed is a change in percent.
+func signed(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
