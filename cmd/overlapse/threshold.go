@@ -93,13 +93,11 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	tried := map[int][]int{}
 	for _, batch := range firstBatches {
 		for i := range sel {
-			if !s.whole(batch) {
-				continue
-			}
 			tried[batch] = append(tried[batch], i)
 		}
 	}
 	for range refinements + 1 {
+		maps.DeleteFunc(tried, func(batch int, _ []int) bool { return !s.whole(batch) })
 		for _, batch := range slices.Sorted(maps.Keys(tried)) {
 			if err := s.replay(batch, tried[batch]); err != nil {
 				bar.Finish()
@@ -109,7 +107,6 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		}
 		found.Phases = s.phases()
 		tried = between(found.Phases)
-		maps.DeleteFunc(tried, func(batch int, _ []int) bool { return !s.whole(batch) })
 	}
 	bar.Finish()
 	if o.format == "json" {
@@ -145,13 +142,25 @@ func unsure(w *workload.Workload) (text string) {
 // 2,048 to 16,384 by default).
 const mostBatch = 1 << 16
 
-// whole reports whether a batch, in eighths, has whole tokens, to an eighth of the captured ones, and no more than
-// the captured one and engines have.
+// tooMany reports whether a batch, in eighths of so many tokens, is larger than the captured one and than engines have.
+func tooMany(tokens int64, batch int) bool {
+	return batch > eighths && tokens*int64(batch) > mostBatch*eighths
+}
+
+// whole reports whether a batch, in eighths, has whole tokens, to an eighth of the captured ones, and not too many in
+// every phase.
 func (s *batchSearch) whole(batch int) bool {
-	return !slices.ContainsFunc(s.w.Steps, func(step workload.Step) bool {
-		tokens := step.Batch.Tokens * int64(batch)
-		return tokens > 0 && (tokens < eighths || tokens%eighths > 0 && step.Batch.Tokens < eighths || batch > eighths && tokens > mostBatch*eighths)
-	})
+	fewest := int64(0)
+	for i, step := range s.w.Steps {
+		tokens := step.Batch.Tokens
+		if n := tokens * int64(batch); tokens > 0 && (n < eighths || n%eighths > 0 && tokens < eighths) {
+			return false
+		}
+		if i == 0 || tokens < fewest {
+			fewest = tokens
+		}
+	}
+	return !tooMany(fewest, batch)
 }
 
 // replay replays the captured schedule and some strategies with a batch, in eighths.
@@ -204,6 +213,9 @@ func (s *batchSearch) phases() []phaseFrom {
 			r := batchRange{Strategy: sel.String(), outcome: s.by[eighths][i+1], Pays: [][]float64{}}
 			last := false
 			for _, batch := range slices.Sorted(maps.Keys(s.by)) {
+				if tooMany(p.Tokens, batch) {
+					continue
+				}
 				base, out := s.by[batch][0], s.by[batch][i+1]
 				if base.Result == nil || out.Result == nil {
 					r.Why = cmp.Or(r.Why, out.Why, base.Why)

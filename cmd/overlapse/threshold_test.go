@@ -61,3 +61,11 @@ func TestThresholdAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A batch that is too many tokens for a prefill is tried for a decode of the same capture.
+func TestWholeInAPhase(t *testing.T) {
+	s := &batchSearch{w: &workload.Workload{Steps: []workload.Step{{Batch: workload.Batch{Tokens: 57_287}}, {Batch: workload.Batch{Tokens: 64}}}}}
+	if !s.whole(8*eighths) || !tooMany(57_287, 8*eighths) || tooMany(64, 8*eighths) {
+		t.Error("8 times 64 tokens of decoding are not tried, or 8 times 57,287 of a prefill are")
+	}
+}
