@@ -112,7 +112,7 @@ func TestDependentLaunchDisturbsNothing(t *testing.T) {
 	w := plantest.LiftSample(t, "measurements/2026-11-24-h100-graph/traces/decode_b32_h4096_graph_off.json.gz")
 	early := 0
 	for i := 1; i < len(w.Ops); i++ {
-		if a, b := &w.Ops[i-1], &w.Ops[i]; b.Start < a.End && a.Queue == b.Queue {
+		if a, b := &w.Ops[i-1], &w.Ops[i]; w.Run.Spans[b.Span].Start < a.End && a.Queue == b.Queue {
 			early++
 		}
 	}
