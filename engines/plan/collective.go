@@ -142,7 +142,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	captured := pl.Channels(c)
 	lib, n := pl.libraryFor(c), len(c.Members)
 	bytes := p.share(c.Bytes)
-	if channels == 0 || c.Own || channels > captured && !pl.limited(c) {
+	if channels == 0 || c.Own || channels > captured && pl.boundByBytes(c) {
 		channels = captured
 	}
 	channels = lib.Runs(c.Op, channels)

@@ -288,9 +288,16 @@ func (pl *Planner) lastVectors(op *workload.Op, seconds float64) float64 {
 
 // limited reports whether something else than its bytes limits a captured collective's channels: it has fewer than half
 // of those that the library takes for them. NCCL takes one for 4 KiB times the ranks (512 threads of 8 bytes,
-// src/enqueue.cc), and the profile's grain is that of four ranks. No setting raises what the bytes limit (rule C4).
+// src/enqueue.cc), and the profile's grain is that of four ranks.
 func (pl *Planner) limited(c *workload.Collective) bool {
 	return 2*pl.Channels(c) < pl.libraryFor(c).ChannelsFor(c.Op, c.Bytes)
+}
+
+// boundByBytes reports whether a captured collective has as many channels as its bytes allow: no setting raises them
+// (rule C4).
+func (pl *Planner) boundByBytes(c *workload.Collective) bool {
+	lib := pl.libraryFor(c)
+	return !pl.limited(c) && lib.ChannelsFor(c.Op, c.Bytes) < int(lib.Of(c.Op).Channels.Value)
 }
 
 // partOfCollective is one of n equal parts of a collective that was captured in parts. Its

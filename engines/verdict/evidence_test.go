@@ -44,6 +44,7 @@ func TestEvidence(t *testing.T) {
 		{"a race", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=4", 0, "dispatch order varies"},
 		{"chunks nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=1024", 2, "8x8192x7168: the nearest one measured is 64x10240x8192"},
 		{"more chunks than a host issues", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=128", 1, "issuing an iteration takes"},
+		{"channels nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk:channels=100", 1, "100 channels, recorded were 1 to 32"},
 		{"a library's kernel fused", "llama70b-fc2-allreduce", plantest.H200(t, 4), "fused", 2, "another build"},
 		{"a kernel fused", "moe-down-triton", plantest.H200(t, 4), "fused", 0, "another build"},
 		{"a number assumed", "moe-down-triton", guessed, "fused", 0, "another build"},
