@@ -126,7 +126,7 @@ func TestNormElements(t *testing.T) {
 			t.Errorf("%s: %d, want %d", c.name, got, c.want)
 		}
 	}
-	if ElementSize("void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(x)") != 2 || ElementSize("void vllm::cross_device_reduce_2stage<float, 4>(x)") != 4 || ElementSize("void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, 2>(c10::BFloat16**)") != 2 {
+	if ElementSize("void sglang::cross_device_reduce_1stage<__nv_bfloat16, 8>(x)") != 2 || ElementSize("void vllm::cross_device_reduce_2stage<float, 4>(x)") != 4 || ElementSize("void (anonymous namespace)::one_shot_all_reduce_kernel<c10::BFloat16, 16, 2>(c10::BFloat16**)") != 2 || ElementSize("void reduce<float, c10::BFloat16, 4>(x)") != 4 {
 		t.Error("sizes of elements")
 	}
 }
