@@ -116,17 +116,20 @@ func TimeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
 // captured.
 
 // IssueOrder returns a rank's operations in the order in which its host issued them; without
-// host calls, in order of start.
+// host calls, in order of start. A stream runs in the order of issue, so an operation was issued
+// by when the next one of its stream was, whatever the trace knows of its launch.
 func IssueOrder(w *workload.Workload, rank int) []int32 {
 	order := slices.Clone(w.Ranks[rank])
-	at := func(id int32) trace.Time {
+	at, next := make(map[int32]trace.Time, len(order)), map[int64]trace.Time{} // by op; by queue: of the operation behind
+	for _, id := range slices.Backward(order) {
 		op := &w.Ops[id]
-		if op.Issued == trace.Infinity || op.Issued > op.Start {
-			return op.Start
+		issued := min(op.Issued, op.Start)
+		if behind, ok := next[op.Queue]; ok {
+			issued = min(issued, behind)
 		}
-		return op.Issued
+		at[id], next[op.Queue] = issued, issued
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a, b)) })
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a, b)) })
 	return order
 }
 

@@ -45,3 +45,18 @@ func BenchmarkStreams(b *testing.B) {
 		})
 	}
 }
+
+// A stream runs in the order of issue: where no launch of an operation is recorded, or a late one, it stays in front of
+// what follows on its stream.
+func TestIssueOrderKeepsStreams(t *testing.T) {
+	w := &workload.Workload{World: 1, Ranks: [][]int32{{0, 1, 2, 3, 4}}, Ops: []workload.Op{
+		{Queue: 7, Start: 40, Issued: trace.Infinity},
+		{Queue: 9, Start: 45, Issued: 8},
+		{Queue: 7, Start: 50, Issued: 60}, // by the file's clock after its start
+		{Queue: 7, Start: 60, Issued: 10},
+		{Queue: 9, Start: 65, Issued: 20},
+	}}
+	if got := fmt.Sprint(IssueOrder(w, 0)); got != "[1 0 2 3 4]" {
+		t.Errorf("%s", got)
+	}
+}

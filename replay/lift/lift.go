@@ -55,10 +55,11 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	l := lifter{Workload: w, opt: o, sources: make([]order.Rank, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
 	l.noteKernels()
+	l.findLead()
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
-	order.Gather(run, l.sources)
+	order.Gather(run, l.sources, l.lead)
 	w.Steps = order.Steps(l.sources)
 	shapes, tiles := dataflow.Sizes(o.Dataflow)
 	maps.Copy(shapes, o.Shapes)
@@ -119,10 +120,11 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 type lifter struct {
 	*workload.Workload
 	opt     Options
-	sources []order.Rank        // by row of Run.Ranks
-	flows   [][][]workload.Edge // by row of Run.Ranks, op: what its data depend on
-	ids     []int               // by row of Run.Ranks: its rank in the world
-	refuted int                 // number of dependencies that host calls suggest and times contradict
+	sources []order.Rank          // by row of Run.Ranks
+	flows   [][][]workload.Edge   // by row of Run.Ranks, op: what its data depend on
+	ids     []int                 // by row of Run.Ranks: its rank in the world
+	lead    map[trace.SpanID]bool // operations launched before the profiler recorded
+	refuted int                   // number of dependencies that host calls suggest and times contradict
 
 	unseen     bool    // ranks of the job were not captured
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
@@ -158,6 +160,17 @@ func (l *lifter) steps() {
 			}
 		}
 	}
+}
+
+// findLead finds what was launched before the profiler recorded, and says so.
+func (l *lifter) findLead() {
+	lead := order.FindLead(l.Run)
+	l.lead = lead.Spans
+	behind := ""
+	if lead.Behind > 0 {
+		behind = fmt.Sprintf(" (the device was up to %.3g ms behind its host)", float64(lead.Behind)/1e6)
+	}
+	l.noteCount(len(l.lead), "operation", "operations", "launched before the profiler recorded"+behind+": of no step, left out; torch.cuda.synchronize() before prof.step() of the last warm-up step avoids them")
 }
 
 // noteEstimates adds a note about the estimates in a run without measurements.

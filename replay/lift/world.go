@@ -18,8 +18,8 @@ const maxWorld = 1 << 16
 // rank's lie where they stay.
 func (l *lifter) spread() error {
 	counts := make([]int, len(l.sources)) // of ops
-	for _, s := range l.Run.Spans {
-		if s.Kind.OnDevice() {
+	for i, s := range l.Run.Spans {
+		if s.Kind.OnDevice() && !l.lead[trace.SpanID(i)] {
 			counts[l.Run.RankOf(s)]++
 		}
 	}

@@ -3,8 +3,9 @@
     import overlapse
     with torch.profiler.profile(schedule=torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1),
                                 on_trace_ready=overlapse.handler("out")) as prof:
-        for batch in batches:
+        for i, batch in enumerate(batches):
             step(batch)
+            if i == 2: torch.cuda.synchronize()  # last warm-up step: the recorded steps start on an idle device
             prof.step()
 
 Each rank writes out/rankN.json.gz, with shapes, and what operators read and write in one more step into out/et.
@@ -163,6 +164,7 @@ class Steps:
         atexit.register(self.at_exit)
 
     def step(self):
+        import torch
         import torch.profiler as tp
 
         self.count += 1
@@ -180,6 +182,8 @@ class Steps:
             self.prof = tp.profile(schedule=plan, on_trace_ready=handler(os.environ["OVERLAPSE_OUT"], answer=False))
             self.prof.start()
         elif self.prof and self.count <= self.warmup + self.steps + 2:
+            if self.count == self.warmup + 1 and torch.cuda.is_available():
+                torch.cuda.synchronize()  # the profiler records from here on: what was launched before is of no recorded step
             self.prof.step()
 
     def at_exit(self):

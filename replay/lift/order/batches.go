@@ -57,29 +57,18 @@ func (r *Rank) cutSteps(run *trace.Run) {
 	if starts == nil {
 		return
 	}
-	// Passes of which the profiler saw only some layers are no steps: kernels launched before it began,
-	// and a last pass that is the beginning of the one before.
+	// A last pass that is the beginning of the one before is no step: the profiler saw only some of its layers.
 	whole := len(starts)
 	if n := len(last); n < len(before) && holdsLayers(before[n:]) && slices.EqualFunc(last, before[:n], func(a, b named) bool { return a.name == b.name }) {
 		whole--
 		r.Batches = r.Batches[:len(r.Batches)-1]
-	}
-	var front []int32
-	for i := range r.Ops {
-		if r.Ops[i].Start < starts[0] && r.Facts[i].Launch == trace.None {
-			front = append(front, int32(i))
-		}
-	}
-	first := 0
-	if r.layered(run, front) {
-		first = -1
 	}
 	for i := range r.Ops {
 		after, found := slices.BinarySearch(starts, r.Ops[i].Start)
 		if !found {
 			after--
 		}
-		if r.Ops[i].Step = int32(max(first, after)); after >= whole {
+		if r.Ops[i].Step = int32(max(0, after)); after >= whole {
 			r.Ops[i].Step = -1
 		}
 	}

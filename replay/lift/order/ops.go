@@ -58,8 +58,8 @@ type Fact struct {
 	Uses     int32        // number in Run.Uses; 0: its accesses are not recorded
 }
 
-// Gather collects every rank's device operations and the host calls for them.
-func Gather(run *trace.Run, ranks []Rank) {
+// Gather collects every rank's device operations but those of a Lead, and the host calls for them.
+func Gather(run *trace.Run, ranks []Rank, lead map[trace.SpanID]bool) {
 	names := kernel.Calls(run.Names)
 	shared := &room{launched: make([]uint8, len(run.Spans)), names: names}
 	for i := range ranks {
@@ -69,6 +69,7 @@ func Gather(run *trace.Run, ranks []Rank) {
 		id := trace.SpanID(i)
 		r := &ranks[run.RankOf(s)]
 		switch {
+		case lead[id]:
 		case s.Kind.OnDevice():
 			r.Ops = append(r.Ops, newOp(run, id))
 			if l := launchOf(run, s); l != trace.None && !names[run.Spans[l].Name].Waits {
