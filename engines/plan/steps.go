@@ -13,8 +13,9 @@ import (
 // between the ends of successive iterations, counting the last device operation of any
 // rank. This excludes the start of the first one (other ranks, a cold host). For
 // iterations that overlap it is the mean, including the fill and drain of the pipeline but
-// not the initial wait for other ranks. A single iteration has its length; a run without
-// iterations has the whole run's time.
+// not the initial wait for other ranks. Of iterations of unequal times it is that of the
+// undisturbed ones (Disturbed). A single iteration has its length; a run without iterations
+// has the whole run's time.
 func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
 	return StepsOf(w, run).Time()
 }
@@ -31,6 +32,11 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 		for _, ranks := range c.each {
 			for r := range ranks {
 				ranks[r] = ranks[run.Like[r]]
+			}
+		}
+		for i := range c.each {
+			for r, like := range run.Like {
+				c.began[i][r], c.ops[i][r] = c.began[i][like], c.ops[i][like]
 			}
 		}
 	}
@@ -59,7 +65,9 @@ func MeasuredStepTime(w *workload.Workload) trace.Time { return MeasuredSteps(w)
 type Steps struct {
 	of    []int32 // by op: its iteration, or -1
 	steps []workload.Step
-	each  [][]Interval // by iteration and rank
+	each  [][]Interval   // by iteration and rank
+	began [][]trace.Time // likewise, start of the first compute kernel; trace.Infinity: none
+	ops   [][]int        // likewise, number of operations
 	whole Interval
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
@@ -79,6 +87,7 @@ func newSteps(w *workload.Workload) *Steps {
 	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
+		c.began, c.ops = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.ops, make([]int, w.World))
 	}
 	if slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Found || s.Batch.Phase != workload.NoPhase }) {
 		c.main = busiest(w)
@@ -115,22 +124,36 @@ func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 	}
 	if i := c.of[op.ID]; i >= 0 {
 		extend(&c.each[i][op.Rank], start, end)
+		c.ops[i][op.Rank]++
+		if op.Kind == trace.Compute {
+			c.began[i][op.Rank] = min(c.began[i][op.Rank], start)
+		}
 	}
 }
 
-// Ran lists the iterations that ran, over all ranks. It reports whether one began on a
-// rank before the previous one had ended there, or whether they are of several phases: no
-// iteration stands for the others then.
+// besides is the share of its time for which a rank's iterations run beside each other if they are a pipeline of iterations.
+// A copy, or one kernel in front of the next iteration, is none.
+const besides = 0.05
+
+// Ran lists the iterations that ran, over all ranks. It reports whether they run beside each
+// other on a rank, or whether they are of several phases: no iteration stands for the others then.
 func (c *Steps) Ran() (all []Interval, overlap bool) {
+	both := make([]trace.Time, c.ranks)
 	for i, ranks := range c.each {
 		x := Interval{Start: trace.Infinity}
 		for r, y := range ranks {
 			extend(&x, y.Start, y.End)
-			overlap = overlap || c.phase(i) != c.phase(0) || i > 0 && y.Start < c.each[i-1][r].End
+			if i > 0 {
+				both[r] += max(0, c.each[i-1][r].End-y.Start)
+			}
 		}
+		overlap = overlap || c.phase(i) != c.phase(0)
 		if x.Start != trace.Infinity {
 			all = append(all, x)
 		}
+	}
+	if n := len(all); n > 1 {
+		overlap = overlap || float64(slices.Max(both)) > besides*float64(all[n-1].End-all[0].Start)
 	}
 	return all, overlap
 }
@@ -189,7 +212,89 @@ func (c *Steps) Time() trace.Time {
 	case overlap:
 		return (c.filled(ran) + ran[n-1].End - ran[0].End) / trace.Time(n)
 	}
-	return between(ran, func(i Interval) trace.Time { return i.End })
+	return c.typical(ran).Length()
+}
+
+// unequal is how many times longer one iteration of the same operations takes than another if something disturbed it:
+// measured steps of one program differ by a few percent.
+const unequal = 1.3
+
+// Disturbed says how far iterations of unequal times are apart, ns, and how many StepTime leaves out; zeros: they
+// are equal, or overlap.
+func (c *Steps) Disturbed() (shortest, longest trace.Time, out int) {
+	ran, overlap := c.Ran()
+	if len(ran) < 2 || overlap {
+		return 0, 0, 0
+	}
+	times := c.times(ran)
+	shortest, longest = slices.Min(times[1:]), slices.Max(times[1:])
+	kept := c.undisturbed(ran)
+	if kept[0] == 0 {
+		shortest = min(shortest, times[0])
+	}
+	if float64(longest) <= unequal*float64(shortest) {
+		return 0, 0, 0
+	}
+	return shortest, longest, len(ran) - 1 - len(slices.DeleteFunc(kept, func(i int) bool { return i == 0 }))
+}
+
+// times are by iteration from the end of the one before to its end; of the first one from its start to that of the
+// second on the rank that waited least, or the longest time if no rank shows it.
+func (c *Steps) times(ran []Interval) []trace.Time {
+	times := []trace.Time{trace.Infinity}
+	for r, start := range c.began[0] {
+		if next := c.began[1][r]; start < next && next != trace.Infinity {
+			times[0] = min(times[0], next-start)
+		}
+	}
+	for i := 1; i < len(ran); i++ {
+		times = append(times, ran[i].End-ran[i-1].End)
+	}
+	return times
+}
+
+// undisturbed are the iterations whose times are within unequal of each other: the most that are, of equally many the
+// fastest, since what disturbs an iteration lengthens it. Iterations of different work are all there are: none is disturbed.
+func (c *Steps) undisturbed(ran []Interval) (kept []int) {
+	times := c.times(ran)
+	order := make([]int, len(times))
+	for i := range order {
+		order[i] = i
+	}
+	if len(ran) != len(c.each) || slices.ContainsFunc(c.ops, func(ops []int) bool { return !slices.Equal(ops, c.ops[0]) }) {
+		return order[1:]
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a], times[b]) })
+	for i := range order {
+		n := 1
+		for i+n < len(order) && float64(times[order[i+n]]) <= unequal*float64(times[order[i]]) {
+			n++
+		}
+		if n > len(kept) {
+			kept = order[i : i+n]
+		}
+	}
+	kept = slices.Clone(kept)
+	slices.Sort(kept)
+	return kept
+}
+
+// typical is the iteration of the median time of those that nothing disturbed, from the end of the one before to its end;
+// the first one, which starts cold, if there is no other.
+func (c *Steps) typical(ran []Interval) Interval {
+	times, kept := c.times(ran), c.undisturbed(ran)
+	if kept = slices.DeleteFunc(kept, func(i int) bool { return i == 0 }); len(kept) == 0 {
+		start := ran[0].End - times[0]
+		for r, next := range c.began[1] {
+			if next != trace.Infinity && next-c.began[0][r] == times[0] {
+				start = c.began[0][r]
+			}
+		}
+		return Interval{Start: start, End: start + times[0]}
+	}
+	slices.SortStableFunc(kept, func(a, b int) int { return cmp.Compare(times[a], times[b]) })
+	at := kept[(len(kept)-1)/2]
+	return Interval{Start: ran[at-1].End, End: ran[at].End}
 }
 
 // Mean is the time from the start of the first iteration to the end of the last, divided
@@ -214,19 +319,9 @@ func (c *Steps) filled(ran []Interval) trace.Time {
 	return least
 }
 
-// between is the median distance of successive intervals' ends or starts.
-func between(ran []Interval, of func(Interval) trace.Time) trace.Time {
-	var d []trace.Time
-	for i := 1; i < len(ran); i++ {
-		d = append(d, of(ran[i])-of(ran[i-1]))
-	}
-	slices.Sort(d)
-	return d[(len(d)-1)/2]
-}
-
 // Times is what an iteration consists of on each rank; their sum is the time of an
 // iteration. Of several iterations it is the mean of those after the first, or of all if
-// they overlap. work is that of the run that the iterations were collected from, time that of an
+// they overlap; of the typical one where some are left out. work is that of the run that the iterations were collected from, time that of an
 // iteration; 0: StepTime.
 func (c *Steps) Times(work overlap.Work, time trace.Time) []overlap.Times {
 	in, n := c.intervals()
@@ -284,6 +379,10 @@ func (c *Steps) byRank() (in []Interval, n int) {
 	whole := c.whole
 	if len(ran) == 1 {
 		whole = ran[0]
+	}
+	if _, _, out := c.Disturbed(); out > 0 {
+		whole = c.typical(ran)
+		ran = ran[:1]
 	}
 	in = slices.Repeat([]Interval{whole}, c.ranks)
 	if len(ran) < 2 {
@@ -346,10 +445,5 @@ func (c *Steps) Typical() (is Interval, rounds int) {
 	case overlap:
 		return Interval{Start: ran[0].End - c.filled(ran), End: ran[n-1].End}, n
 	}
-	want := c.Time()
-	for i := 1; ; i++ {
-		if ran[i].End-ran[i-1].End == want {
-			return Interval{Start: ran[i-1].End, End: ran[i].End}, 1
-		}
-	}
+	return c.typical(ran), 1
 }

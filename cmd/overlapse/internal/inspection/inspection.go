@@ -199,7 +199,7 @@ func (v *Inspection) ranksText() string {
 
 // iterationsText is how many iterations there are, and how long one takes.
 func (v *Inspection) iterationsText() string {
-	took := words.Micros(v.steps.Time())
+	took := v.steps.Time()
 	if phases := v.steps.Phases(); phases != nil {
 		return words.Phases(phases)
 	}
@@ -207,9 +207,9 @@ func (v *Inspection) iterationsText() string {
 	case len(v.workload.Ops) == 0:
 		return ""
 	case n == 0:
-		return took + " in all, no step found"
+		return words.Micros(took) + " in all, no step found"
 	default:
-		return fmt.Sprintf("%s of %s", words.Counted(n, "iteration"), took)
+		return words.Iterations(n, took, v.steps)
 	}
 }
 

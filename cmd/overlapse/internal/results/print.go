@@ -91,7 +91,7 @@ func (r *Replayed) title() string {
 	case phases != nil:
 		took = words.Phases(phases)
 	case r.Iterations > 0:
-		took = fmt.Sprintf("%s of %s", words.Counted(r.Iterations, "iteration"), took)
+		took = words.Iterations(r.Iterations, trace.Time(r.base), plan.MeasuredSteps(r.workload))
 	}
 	parts = append(parts, took)
 	if r.Estimated != "" {

@@ -103,6 +103,20 @@ func Phases(phases []plan.PhaseTime) string {
 	return strings.Join(list, ", ")
 }
 
+// Iterations says how many iterations there are, what one takes, and how unequal the captured ones are.
+func Iterations(n int, took trace.Time, captured *plan.Steps) string {
+	text := fmt.Sprintf("%s of %s", Counted(n, "iteration"), Micros(took))
+	shortest, longest, out := captured.Disturbed()
+	if longest > 0 {
+		text += fmt.Sprintf(" (captured ones take %s to %s", Micros(shortest), Micros(longest))
+		if out > 0 {
+			text += fmt.Sprintf(": %d disturbed, left out", out)
+		}
+		text += ")"
+	}
+	return text
+}
+
 // Percent formats a change with its sign: "+12.3 %".
 func Percent(change float64) string {
 	if change > -0.0005 && change < 0.0005 {
