@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -15,20 +16,21 @@ type Damage struct {
 	Doubled  int // in the input, but the same as another in every value
 	Missing  int // that ranks without kernels lack: as many as the median of the other ranks
 	Odd      int // longer than an hour, or beside too many others on one queue
+	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
 	oddTime float64 // share of Odd in the time of all kernels and copies
 
 	Sentences []string // what happened, for the user; nil if nothing did
 }
 
-// Share is the part of the kernels and copies that was repaired, skipped, doubled, is missing
-// or has odd times, from 0 to 1. Odd ones count by their time if that is more.
+// Share is the part of the kernels and copies that was repaired, skipped, doubled, is missing,
+// is apart or has odd times, from 0 to 1. Odd ones count by their time if that is more.
 func (d Damage) Share() float64 {
 	lost := d.Skipped + d.Doubled + d.Missing
 	if d.Kernels+lost == 0 {
 		return 0
 	}
-	return max(float64(d.Repaired+d.Odd+lost)/float64(d.Kernels+lost), d.oddTime)
+	return max(float64(d.Repaired+d.Odd+d.Apart+lost)/float64(d.Kernels+lost), d.oddTime)
 }
 
 // Doubled is the reason of an Entry for an event that is in the input twice.
@@ -144,7 +146,7 @@ func (d *Damage) empty(r *Run, work, kernels []int, lost []bool) {
 	}
 }
 
-// iterations compares how often the ranks mark the iteration that most ranks mark.
+// iterations compares which iterations the ranks mark.
 func (d *Damage) iterations(r *Run) {
 	bases := make([]string, len(r.Names))
 	for i, n := range r.Names {
@@ -166,20 +168,40 @@ func (d *Damage) iterations(r *Run) {
 		}
 	}
 	for _, base := range slices.Sorted(maps.Keys(marked)) {
-		most := 0
-		for _, m := range marked[base] {
-			most = max(most, len(m))
-		}
-		var fewer []string
+		rows := map[string][]string{} // ranks by what they mark
 		for row, m := range marked[base] {
-			if len(m) > 0 && len(m) < most {
-				fewer = append(fewer, fmt.Sprintf("%s %d", r.rankName(row), len(m)))
+			if len(m) > 0 {
+				rows[r.numbersOf(m)] = append(rows[r.numbersOf(m)], r.rankName(row))
 			}
 		}
-		if len(fewer) > 0 {
-			d.say("the ranks have different numbers of iterations (%s): most have %d, %s", base, most, listed(fewer))
+		if len(rows) < 2 {
+			continue
 		}
+		var texts []string
+		for _, numbers := range slices.Sorted(maps.Keys(rows)) {
+			texts = append(texts, fmt.Sprintf("%s of %s", numbers, listed(rows[numbers])))
+		}
+		d.say("the ranks have different iterations (%s): %s", base, strings.Join(texts[:min(8, len(texts))], "; "))
 	}
+}
+
+// numbersOf lists the numbers of marks: "3 to 5".
+func (r *Run) numbersOf(marks map[NameID]bool) string {
+	var list []int
+	for id := range marks {
+		_, number, _ := strings.Cut(r.Names[id], "#")
+		n, _ := strconv.Atoi(number)
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	if n := len(list); n > 2 && list[n-1]-list[0] == n-1 {
+		return fmt.Sprintf("%d to %d", list[0], list[n-1])
+	}
+	texts := make([]string, len(list))
+	for i, n := range list {
+		texts[i] = strconv.Itoa(n)
+	}
+	return listed(texts)
 }
 
 // rankName is a rank for the user: its number, else its file.

@@ -42,7 +42,7 @@ func TestDamage(t *testing.T) {
 		"1 kernels and copies cannot be read and are left out: no time",
 		"1 kernels and copies are in the input twice: each counts once",
 		"no kernels of rank 2, while the other ranks have 49 kernels and copies each: record GPU activity there too",
-		"the ranks have different numbers of iterations (step): most have 3, rank 2 2",
+		"the ranks have different iterations (step): 0 to 2 of rank 0, rank 1; 0, 1 of rank 2",
 	}
 	if got := strings.Join(d.Sentences, "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("sentences:\n%s", got)

@@ -131,26 +131,57 @@ type lifter struct {
 }
 
 // steps adds the steps that the lift found, and leaves out marked ones in which no device
-// operation was launched, such as the rest of one before the profiler began.
+// operation was launched, such as the rest of one before the profiler began, and those that
+// not all ranks ran, or not at one time (rule V32).
 func (l *lifter) steps() {
-	used := slices.Repeat([]bool{false}, len(l.Steps))
 	for i := range l.sources {
-		rank := &l.sources[i]
-		for _, b := range rank.Batches[min(len(l.Steps), len(rank.Batches)):] {
-			l.Steps, used = append(l.Steps, workload.Step{Name: fmt.Sprint("step ", len(l.Steps)+1), Batch: b, Found: true}), append(used, true)
+		for _, b := range l.sources[i].Batches[min(len(l.Steps), len(l.sources[i].Batches)):] {
+			l.Steps = append(l.Steps, workload.Step{Name: fmt.Sprint("step ", len(l.Steps)+1), Batch: b, Found: true})
 		}
-		for k := range rank.Ops {
-			if at := rank.Ops[k].Step; at >= 0 {
-				used[at] = true
+	}
+	type ran struct {
+		ranks    int        // that ran operations of it
+		from, to trace.Time // in which all those did whose clocks are aligned
+		ops      int
+	}
+	all, most := make([]ran, len(l.Steps)), 0
+	for i := range all {
+		all[i].to = trace.Infinity
+	}
+	for row := range l.sources {
+		each := slices.Repeat([]trace.Time{trace.Infinity, 0}, len(l.Steps)) // first start and last end
+		has := 0
+		for k := range l.sources[row].Ops {
+			if op := &l.sources[row].Ops[k]; op.Step >= 0 {
+				each[2*op.Step], each[2*op.Step+1], has = min(each[2*op.Step], op.Start), max(each[2*op.Step+1], op.End), 1
+				all[op.Step].ops++
+			}
+		}
+		most += has
+		for at := range all {
+			if each[2*at] == trace.Infinity {
+				continue
+			}
+			all[at].ranks++
+			if l.Run.Ranks[row].Uncertainty != trace.None {
+				all[at].from, all[at].to = max(all[at].from, each[2*at]), min(all[at].to, each[2*at+1])
 			}
 		}
 	}
 	var steps []workload.Step
-	rows := make([]int32, len(used))
+	rows, apart, ops := make([]int32, len(all)), 0, 0
 	for at, step := range l.Steps {
-		if rows[at] = int32(len(steps)); used[at] {
-			steps = append(steps, step)
+		rows[at] = -1
+		switch x := &all[at]; {
+		case x.ranks == most && x.from <= x.to:
+			rows[at], steps = int32(len(steps)), append(steps, step)
+		case x.ranks > 0 && !step.Found:
+			apart, ops = apart+1, ops+x.ops
 		}
+	}
+	if apart > 0 {
+		l.Damage.Apart = ops
+		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%d of %s did not run on all ranks at one time: their %d kernels and copies are of no iteration", apart, counted(len(l.Steps), "marked iteration", "marked iterations"), ops))
 	}
 	l.Steps = steps
 	for i := range l.sources {

@@ -284,16 +284,13 @@ func TestStepsOverRanks(t *testing.T) {
 		0 mark |<s#0><s#1>|
 		0 host |a    b    |
 		0 7    | AA   BB  |
-		1 mark | <s#1>    |
-		1 host | b        |
-		1 7    |  BB      |`}, Options{})
-	if len(w.Steps) != 2 {
-		t.Fatalf("%d steps, want 2", len(w.Steps))
+		1 mark |    <s#1> |
+		1 host |    b     |
+		1 7    |       BB |`}, Options{})
+	if len(w.Steps) != 1 {
+		t.Fatalf("%d steps, want the one of both ranks", len(w.Steps))
 	}
-	if s := w.Steps[0]; s.Start[1] != trace.Infinity || s.End[1] != trace.Infinity {
-		t.Errorf("s#0 of rank 1: %d..%d, want never", s.Start[1], s.End[1])
-	}
-	if s := w.Steps[1]; s.Start[0] != 6*column || s.Start[1] != 2*column || s.End[1] != 4*column {
+	if s := w.Steps[0]; s.Start[0] != 6*column || s.Start[1] != 7*column || s.End[1] != 9*column {
 		t.Errorf("s#1: %v..%v", s.Start, s.End)
 	}
 }
