@@ -159,6 +159,8 @@ type rankWriter struct {
 	last  []*item                 // serial: the last item of each stream since the last communication
 	comm  *exchange               // serial: the last exchange
 	copy  *item                   // serial: the last copy between ranks
+
+	delays delays
 }
 
 // queued is where an operation ran when captured.
@@ -170,6 +172,7 @@ type queued struct {
 func (sw *stepWriter) rank(r *plan.Rank) {
 	rw := &rankWriter{stepWriter: sw, Rank: r, heard: map[[2]*plan.Stream]int{}}
 	rw.captured(sw.w.Ranks[r.ID])
+	rw.findDelays()
 	sw.walk(r.ID, rw.item, rw.exchange)
 }
 
@@ -222,7 +225,7 @@ func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) trace.Time {
 		return rw.IssueAtPace(s, op)
 	}
 	rw.WaitIssued(s, op)
-	return rw.pl.GapOf(op, rw.queued(op).before)
+	return max(0, rw.pl.GapOf(op, rw.queued(op).before)+rw.delay(op))
 }
 
 // item writes a kernel or copy of compute.

@@ -86,6 +86,7 @@ type Engines struct {
 type Launch struct {
 	Gap            Quantity // seconds between queued kernels of one stream
 	MemsetGap      Quantity // additional seconds if a memset lies between them
+	Blocked        Quantity // seconds that Gap grows by while a stream of the same hardware channel group holds a kernel that waits for another stream
 	Event          Quantity // seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
 	Hop            Quantity // the same if the first stream has no more work
 	Graph          Quantity // seconds of a kernel of a captured graph that does nothing, including its launch

@@ -51,7 +51,7 @@ var Properties = []Property{
 	{
 		Name: "latency", // latencies of device and fabric: starts, gaps, hops, flags; not the host
 		rates: "fabric.latency fabric.hop fabric.fence fabric.message network.latency network.hop network.message engines.latency " +
-			"engines.queued engines.command launch.gap launch.memset_gap launch.event launch.hop launch.graph launch.graph_gap " +
+			"engines.queued engines.command launch.gap launch.memset_gap launch.blocked launch.event launch.hop launch.graph launch.graph_gap " +
 			"launch.graph_collective launch.network_call launch.barrier gpu.post gpu.poll matmul.reduce library.*.alpha library.*.hop " +
 			"library.*.beside_latency",
 	},

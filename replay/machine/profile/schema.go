@@ -187,6 +187,7 @@ func Entries(m *machine.Machine) []Entry {
 
 		one("launch.gap", machine.Span, &n.Gap),
 		one("launch.memset_gap", machine.Span, &n.MemsetGap),
+		within("launch.blocked", option("launch.blocked", machine.Span, &n.Blocked)),
 		one("launch.event", machine.Span, &n.Event),
 		one("launch.hop", machine.Span, &n.Hop),
 		one("launch.graph", machine.Span, &n.Graph),

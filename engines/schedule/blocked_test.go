@@ -1,0 +1,80 @@
+package schedule
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// delayed is a rank whose host is far ahead: n kernels of 10 us on queue 7 with nothing on other queues, then n
+// while a collective of queue 20 waits, then n while one of queue 21 does; gaps in ns.
+func delayed(n int, free, behind20, behind21 trace.Time) *workload.Workload {
+	kernel := &workload.Kernel{Name: "k"}
+	w := &workload.Workload{World: 1, Hosts: []*workload.Host{{Latency: 5_000}}, Ranks: make([][]int32, 1)}
+	add := func(op workload.Op) {
+		op.ID, op.Kernel = int32(len(w.Ops)), kernel
+		w.Ops, w.Ranks[0] = append(w.Ops, op), append(w.Ranks[0], op.ID)
+	}
+	at := trace.Time(1_000_000)
+	for k, gap := range []trace.Time{free, behind20, behind21} {
+		from := at
+		for range n {
+			at += gap
+			add(workload.Op{Queue: 7, Kind: trace.Compute, Collective: -1, Start: at, End: at + 10_000})
+			at += 10_000
+		}
+		if k > 0 { // issued before the kernels, and begins behind them
+			add(workload.Op{Queue: 19 + int64(k), Kind: trace.Collective, Collective: int32(k - 1), Issued: from, Start: at, End: at + 5_000})
+		}
+	}
+	return w
+}
+
+func delaysOf(w *workload.Workload, o stepOptions) *rankWriter {
+	var m machine.Machine
+	m.Launch.Gap.Value, m.Launch.Blocked.Value, m.Launch.Event.Value = 1.3e-6, 1.1e-6, 5.5e-6
+	rw := &rankWriter{
+		stepWriter: &stepWriter{step: &step{stepOptions: o, w: w, pl: &plan.Planner{Workload: w, Machine: m}, items: make([][]*item, 1), at: make([]int32, len(w.Ops))}, ran: make([]queued, len(w.Ops))},
+		Rank:       &plan.Rank{ID: 0},
+	}
+	rw.captured(w.Ranks[0])
+	rw.findDelays()
+	return rw
+}
+
+// The gaps of the capture tell which stream of collectives delays compute (rule S23).
+func TestDelaysOfStreamsAreReadOffTheCapture(t *testing.T) {
+	rw := delaysOf(delayed(50, 1_300, 2_400, 1_300), stepOptions{serial: true})
+	if by := rw.delays.of[20]; by != 1_100 {
+		t.Errorf("stream 20 delays by %d ns, want 1100", by)
+	}
+	if by, known := rw.delays.of[21]; !known || by != 0 {
+		t.Errorf("stream 21 delays by %d ns (known: %t), want 0", by, known)
+	}
+	w := rw.w
+	for _, id := range w.Ranks[0] {
+		op, want := &w.Ops[id], trace.Time(0)
+		if op.Collective < 0 && op.ID > 50 && op.ID < 100 { // the first kernel of the part began before the wait was seen by a gap
+			want = -1_100
+		}
+		if op.ID != 50 && rw.delay(op) != want {
+			t.Errorf("op %d: a schedule on one stream changes its gap by %d ns, want %d", id, rw.delay(op), want)
+		}
+	}
+}
+
+// Of few gaps nothing is concluded, and what keeps its place keeps its gaps.
+func TestDelaysOfFewGapsAndOfKeptPlaces(t *testing.T) {
+	if rw := delaysOf(delayed(enoughGaps-2, 1_300, 2_400, 1_300), stepOptions{serial: true}); len(rw.delays.of) != 0 || rw.delays.typical != 1_100 {
+		t.Errorf("delays %v of %d gaps: want none, and 1100 ns for streams that are not known", rw.delays.of, enoughGaps-2)
+	}
+	rw := delaysOf(delayed(50, 1_300, 2_400, 1_300), stepOptions{keep: true})
+	for i := range rw.w.Ops {
+		if by := rw.delay(&rw.w.Ops[i]); by != 0 {
+			t.Fatalf("op %d: the captured schedule changes a gap by %d ns", i, by)
+		}
+	}
+}
