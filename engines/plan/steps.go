@@ -36,7 +36,7 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 		}
 		for i := range c.each {
 			for r, like := range run.Like {
-				c.began[i][r], c.ops[i][r] = c.began[i][like], c.ops[i][like]
+				c.began[i][r], c.work[i][r] = c.began[i][like], c.work[i][like]
 			}
 		}
 	}
@@ -67,7 +67,7 @@ type Steps struct {
 	steps []workload.Step
 	each  [][]Interval   // by iteration and rank
 	began [][]trace.Time // likewise, start of the first compute kernel; trace.Infinity: none
-	ops   [][]int        // likewise, number of operations
+	work  [][]trace.Time // likewise, in which kernels ran that do not communicate
 	whole Interval
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
@@ -87,7 +87,7 @@ func newSteps(w *workload.Workload) *Steps {
 	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
-		c.began, c.ops = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.ops, make([]int, w.World))
+		c.began, c.work = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.work, make([]trace.Time, w.World))
 	}
 	if slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Found || s.Batch.Phase != workload.NoPhase }) {
 		c.main = busiest(w)
@@ -124,8 +124,8 @@ func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 	}
 	if i := c.of[op.ID]; i >= 0 {
 		extend(&c.each[i][op.Rank], start, end)
-		c.ops[i][op.Rank]++
 		if op.Kind == trace.Compute {
+			c.work[i][op.Rank] += end - start
 			c.began[i][op.Rank] = min(c.began[i][op.Rank], start)
 		}
 	}
@@ -254,14 +254,23 @@ func (c *Steps) times(ran []Interval) []trace.Time {
 }
 
 // undisturbed are the iterations whose times are within unequal of each other: the most that are, of equally many the
-// fastest, since what disturbs an iteration lengthens it. Iterations of different work are all there are: none is disturbed.
+// fastest, since what disturbs an iteration lengthens it. Where kernels of one ran for longer than those of another, by as
+// much, they do different work, and none is disturbed.
 func (c *Steps) undisturbed(ran []Interval) (kept []int) {
 	times := c.times(ran)
 	order := make([]int, len(times))
 	for i := range order {
 		order[i] = i
 	}
-	if len(ran) != len(c.each) || slices.ContainsFunc(c.ops, func(ops []int) bool { return !slices.Equal(ops, c.ops[0]) }) {
+	var work []float64
+	for _, ranks := range c.work {
+		var sum trace.Time
+		for _, t := range ranks {
+			sum += t
+		}
+		work = append(work, float64(sum))
+	}
+	if len(ran) != len(c.each) || slices.Max(work) > unequal*slices.Min(work) {
 		return order[1:]
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(times[a], times[b]) })

@@ -30,9 +30,9 @@ func TestStepTime(t *testing.T) {
 		out  int             // left out
 	}{
 		{"a first one that starts cold", [][3]trace.Time{{0, 0, 90}, {1, 90, 140}, {2, 140, 190}}, 50, 0},
-		{"three unequal ones: the fastest is the one that nothing disturbed", [][3]trace.Time{{0, 0, 150}, {1, 150, 250}, {2, 250, 470}}, 100, 1},
-		{"one of three disturbed", [][3]trace.Time{{0, 0, 100}, {1, 100, 300}, {2, 300, 405}}, 105, 1},
-		{"two of three alike, the fastest another", [][3]trace.Time{{0, 0, 90}, {1, 90, 240}, {2, 240, 395}}, 150, 0},
+		{"three unequal ones: the fastest is the one that nothing disturbed", [][3]trace.Time{{0, 0, 40}, {0, 110, 150}, {1, 150, 190}, {1, 210, 250}, {2, 250, 290}, {2, 430, 470}}, 100, 1},
+		{"one of three disturbed", [][3]trace.Time{{0, 0, 100}, {1, 100, 150}, {1, 250, 300}, {2, 300, 405}}, 105, 1},
+		{"two of three alike, the fastest another", [][3]trace.Time{{0, 0, 90}, {1, 90, 130}, {1, 190, 240}, {2, 240, 285}, {2, 350, 395}}, 150, 0},
 		{"the second of two disturbed, from within", [][3]trace.Time{{0, 0, 60}, {0, 62, 110}, {1, 112, 170}, {1, 285, 333}}, 112, 1},
 		{"a pause in front of each", [][3]trace.Time{{0, 0, 10}, {1, 60, 70}, {2, 120, 130}}, 60, 0},
 		{"iterations of different work: the median", [][3]trace.Time{{0, 0, 10}, {1, 10, 30}, {1, 30, 50}, {2, 50, 90}}, 40, 0},

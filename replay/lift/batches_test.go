@@ -129,6 +129,21 @@ func TestForwardPasses(t *testing.T) {
 				s.eager("GUGUG")
 			}
 		}, ""},
+		{"kernels alone, behind a program's start and in front of its end", func(s *server) {
+			s.withoutIt = true
+			s.eager("abcabdabe")
+			for range 3 {
+				s.eager(prefill)
+			}
+			s.eager("yz")
+		}, "prefill 27, prefill 27, prefill 27"},
+		{"a start longer than what repeats", func(s *server) {
+			s.withoutIt = true
+			for i := range 60 {
+				s.eager(string(rune('0' + i)))
+			}
+			s.eager(prefill + prefill)
+		}, ""},
 		{"layers alone", func(s *server) {
 			s.withoutIt = true
 			s.eager("NQPOMNQPOMNQPOMNQPOM")

@@ -131,8 +131,8 @@ type lifter struct {
 }
 
 // steps adds the steps that the lift found, and leaves out marked ones in which no device
-// operation was launched, such as the rest of one before the profiler began, and those that
-// not all ranks ran, or not at one time (rule V32).
+// operation was launched, such as the rest of one before the profiler began, those that not all
+// ranks ran, or not at one time, and fragments (rule V32).
 func (l *lifter) steps() {
 	for i := range l.sources {
 		for _, b := range l.sources[i].Batches[min(len(l.Steps), len(l.sources[i].Batches)):] {
@@ -140,9 +140,9 @@ func (l *lifter) steps() {
 		}
 	}
 	type ran struct {
-		ranks    int        // that ran operations of it
-		from, to trace.Time // in which all those did whose clocks are aligned
-		ops      int
+		ranks            int        // that ran operations of it
+		from, to         trace.Time // in which all those did whose clocks are aligned
+		ops, collectives int
 	}
 	all, most := make([]ran, len(l.Steps)), 0
 	for i := range all {
@@ -155,6 +155,9 @@ func (l *lifter) steps() {
 			if op := &l.sources[row].Ops[k]; op.Step >= 0 {
 				each[2*op.Step], each[2*op.Step+1], has = min(each[2*op.Step], op.Start), max(each[2*op.Step+1], op.End), 1
 				all[op.Step].ops++
+				if op.Kind == trace.Collective {
+					all[op.Step].collectives++
+				}
 			}
 		}
 		most += has
@@ -168,16 +171,37 @@ func (l *lifter) steps() {
 			}
 		}
 	}
-	var steps []workload.Step
-	rows, apart, ops := make([]int32, len(all)), 0, 0
+	var kept []int
+	apart, ops := 0, 0
 	for at, step := range l.Steps {
-		rows[at] = -1
 		switch x := &all[at]; {
 		case x.ranks == most && x.from <= x.to:
-			rows[at], steps = int32(len(steps)), append(steps, step)
+			kept = append(kept, at)
 		case x.ranks > 0 && !step.Found:
 			apart, ops = apart+1, ops+x.ops
 		}
+	}
+	// A recording that begins or ends within a step has a part of its layers.
+	collectives := func(at int) int { return all[at].collectives }
+	fragment := func(at int, others []int) bool {
+		n, whole := collectives(at), collectives(others[0])
+		alike := !slices.ContainsFunc(others, func(other int) bool { return collectives(other) != whole })
+		if !alike || n == 0 || n >= whole {
+			return false
+		}
+		l.note("%s has %d of the %s that each other step has: a fragment, no step", l.Steps[at].Name, n, counted(whole, "collective", "collectives"))
+		return true
+	}
+	if n := len(kept); n > 2 && fragment(kept[0], kept[1:]) {
+		kept = kept[1:]
+	}
+	if n := len(kept); n > 2 && fragment(kept[n-1], kept[:n-1]) {
+		kept = kept[:n-1]
+	}
+	var steps []workload.Step
+	rows := slices.Repeat([]int32{-1}, len(all))
+	for _, at := range kept {
+		rows[at], steps = int32(len(steps)), append(steps, l.Steps[at])
 	}
 	if apart > 0 {
 		l.Damage.Apart = ops

@@ -105,6 +105,24 @@ func TestOrder(t *testing.T) {
 			 B: A stream, C time; gap 1`,
 		},
 		{
+			"what was issued long before and starts behind a collective waited for it",
+			`0 host |a c b w                             |
+			 0 7    | AA                              BB |
+			 0 19   |   CCCCCCCCCCCCCCCCCCCCCCCCCCCCCC   |`,
+			`A: -; gap 1
+			 C: A enqueue; gap 0
+			 B: A stream, C time; gap 0`,
+		},
+		{
+			"what was issued as the collective ended did not",
+			`0 host |a c                     b   w       |
+			 0 7    | AA                              BB |
+			 0 19   |   CCCCCCCCCCCCCCCCCCCCCCCCCCCCCC   |`,
+			`A: -; gap 1
+			 C: A enqueue; gap 0
+			 B: A stream; gap 30`,
+		},
+		{
 			"but not over a pause, nor behind a busy stream",
 			`0 7    | AA                          BBBB |
 			 0 19   |                          CCC  DD |`,

@@ -92,3 +92,67 @@ func TestStepsOfRanks(t *testing.T) {
 		})
 	}
 }
+
+// A range inside another one is of the same step; a step that a recording cut has a part of its collectives.
+func TestPartsOfSteps(t *testing.T) {
+	for _, c := range []struct {
+		name, text, want, note string
+	}{
+		{
+			"ranges inside one another",
+			`0 mark |<execute_9_context_1(9)_generation_0(0)   ><execute_9_context_1(9)_generation_0(0)   >|
+			 0 mark |   <step[EXTEND bs=1 toks=9]>                 <step[EXTEND bs=1 toks=9]>              |
+			 0 host |  a   b                                     c    d                                    |
+			 0 7    |    AA BB                                     CC  DD                                  |`,
+			"execute_9_context_1(9)_generation_0(0): 0A 0B; execute_9_context_1(9)_generation_0(0): 0C 0D", "",
+		},
+		{
+			"the first of three is a fragment",
+			`0 mark |<s#0   ><s#1        ><s#2        >|
+			 0 host | ac      bd   e       fg   h      |
+			 0 7    |  A       B            F          |
+			 0 19   |   C       D   E        G   H     |`,
+			"s#1: 0B 0D 0E; s#2: 0F 0G 0H", "s#0 has 1 of the 2 collectives that each other step has: a fragment, no step",
+		},
+		{
+			"the last of three is a fragment",
+			`0 mark |<s#0        ><s#1        ><s#2  >|
+			 0 host | bd   e       fg   h      ac     |
+			 0 7    |  B            F           A     |
+			 0 19   |   D   E        G   H       C    |`,
+			"s#0: 0B 0D 0E; s#1: 0F 0G 0H", "s#2 has 1 of the 2 collectives that each other step has: a fragment, no step",
+		},
+		{
+			"of two, nothing tells which is whole",
+			`0 mark |<s#0   ><s#1        >|
+			 0 host | ac      bd   e      |
+			 0 7    |  A       B          |
+			 0 19   |   C       D   E     |`,
+			"s#0: 0A 0C; s#1: 0B 0D 0E", "",
+		},
+		{
+			"steps without collectives accumulate gradients",
+			`0 mark |<s#0   ><s#1        ><s#2        >|
+			 0 host | a       bd   e       fg   h      |
+			 0 7    |  A       B            F          |
+			 0 19   |           D   E        G   H     |`,
+			"s#0: 0A; s#1: 0B 0D 0E; s#2: 0F 0G 0H", "",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := lift(t, drawing{text: c.text, parts: map[byte]part{'C': {comm: allReduce}, 'D': {comm: allReduce}, 'E': {comm: allReduce}, 'G': {comm: allReduce}, 'H': {comm: allReduce}}}, Options{})
+			if got := stepsOf(w); got != c.want {
+				t.Errorf("steps %q, want %q", got, c.want)
+			}
+			note := ""
+			for _, n := range w.Notes {
+				if strings.Contains(n, "fragment") {
+					note = n
+				}
+			}
+			if note != c.note {
+				t.Errorf("note %q, want %q", note, c.note)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package chrome
 
 import (
 	"math"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
@@ -295,6 +296,9 @@ func (d *reader) complete(e *event) {
 		e.args.spread()
 	}
 	name := d.name(e.name)
+	if (c == operator || c == foreign) && strings.HasPrefix(d.Builder.NameOf(name), "ProfilerStep#") { // PyTorch of 2021
+		c = annotation
+	}
 	s := trace.Span{
 		Start:  start,
 		End:    end,

@@ -2,10 +2,12 @@ package order
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A part is launches between two waits of the host, or from a graph that holds the layers of a
@@ -26,7 +28,8 @@ type part struct {
 //
 // Pieces of a pass that are graphs each, with attention between them, are no passes. A graph that was recorded
 // as a whole is one where no attention was recorded outside: it holds that. Where no
-// host call tells, the passes are the smallest repetition of kernels that holds such layers.
+// host call tells, the passes are the smallest repetition of kernels that holds such layers; what the
+// busiest queue ran before and after it, such as a program's start, is of no pass.
 func (r *Rank) cutSteps(run *trace.Run) {
 	if !r.unmarked {
 		return
@@ -38,9 +41,9 @@ func (r *Rank) cutSteps(run *trace.Run) {
 		}
 	}
 	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(r.Ops[a].Issued, r.Ops[b].Issued) })
-	parts := r.passes(run, ids)
+	parts, within := r.passes(run, ids), overlap.Interval{End: trace.Infinity}
 	if len(parts) == 0 || len(parts) == 1 && !parts[0].graph && len(r.results) == 0 {
-		ids, parts = r.repetition(run)
+		ids, parts, within = r.repetition(run)
 	}
 	// On the device a pass begins with its first kernel on the busiest queue: engines prepare the
 	// next batch on another queue, alongside.
@@ -68,7 +71,7 @@ func (r *Rank) cutSteps(run *trace.Run) {
 		if !found {
 			after--
 		}
-		if r.Ops[i].Step = int32(max(0, after)); after >= whole {
+		if r.Ops[i].Step = int32(max(0, after)); after >= whole || r.Ops[i].Start < within.Start || r.Ops[i].Start >= within.End {
 			r.Ops[i].Step = -1
 		}
 	}
@@ -112,21 +115,54 @@ func (r *Rank) passes(run *trace.Run, ids []int32) (passes []part) {
 	return kept
 }
 
-// repetition cuts the rank's busiest queue into the smallest sequence of kernels that makes up all
-// of it, from its first to its last kernel, if that holds layers.
-func (r *Rank) repetition(run *trace.Run) (ids []int32, passes []part) {
+// repetition cuts the rank's busiest queue into the smallest sequence of kernels whose repetition
+// makes up most of it, if that holds layers. The repetition runs within a time.
+func (r *Rank) repetition(run *trace.Run) (ids []int32, passes []part, within overlap.Interval) {
 	for i := range r.Ops {
 		ids = append(ids, int32(i))
 	}
 	names := r.kernels(run, ids)
-	period := workload.Period(len(names), func(i, j int) bool { return names[i].name == names[j].name })
-	if period == 0 || len(names) < 2*period || !holdsLayers(names[:period]) {
-		return nil, nil
+	from, to, period := repeated(names)
+	if 2*(to-from) <= len(names) || !holdsLayers(names[from:from+period]) {
+		return nil, nil, within
 	}
-	for i := 0; i < len(names); i += period {
-		passes = append(passes, part{from: int(names[i].op), to: int(names[min(i+period, len(names))-1].op) + 1})
+	within.End = trace.Infinity
+	if from > 0 {
+		within.Start = r.Ops[names[from].op].Start
 	}
-	return ids, passes
+	if to < len(names) {
+		within.End = r.Ops[names[to].op].Start
+	}
+	for i := from; i < to; i += period {
+		passes = append(passes, part{from: int(names[i].op), to: int(names[min(i+period, to)-1].op) + 1})
+	}
+	return ids, passes, within
+}
+
+// repeated is the longest stretch of kernels that repeats a sequence at least twice, and the length of the shortest such
+// sequence. A sequence is as long as from one kernel to the next of its name for those that it holds once: the distances
+// in the middle of all are tried.
+func repeated(names []named) (from, to, period int) {
+	last, middle := map[trace.NameID]int{}, len(names)/2
+	periods := map[int]bool{}
+	for i, k := range names {
+		if at, ok := last[k.name]; ok && at < middle && i >= middle {
+			periods[i-at] = true
+		}
+		last[k.name] = i
+	}
+	for _, p := range slices.Sorted(maps.Keys(periods)) {
+		for start, i := 0, p; i <= len(names); i++ {
+			if i < len(names) && names[i].name == names[i-p].name {
+				continue
+			}
+			if n := i - start; n >= 2*p && n > to-from {
+				from, to, period = start, i, p
+			}
+			start = i - p + 1
+		}
+	}
+	return from, to, period
 }
 
 // A named kernel is a kernel of the busiest queue.

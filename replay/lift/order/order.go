@@ -59,7 +59,7 @@ func (r *Rank) order(run *trace.Run) (refuted int) {
 			after = after[1:]
 		}
 		if len(deps) == first || len(deps) == first+1 && f.before >= 0 {
-			if near[i] >= 0 && r.onlyTimeTells(op, f) {
+			if near[i] >= 0 && (r.onlyTimeTells(op, f) || r.waitedFor(op, f, near[i])) {
 				deps = append(deps, workload.Dep{Op: near[i], Why: workload.Timing})
 			}
 		}
@@ -103,6 +103,16 @@ func (r *Rank) onlyTimeTells(op *workload.Op, f *Fact) bool {
 		return false
 	}
 	return f.Launch == trace.None || f.shared || op.Kind != trace.Collective && len(r.waits) == 0
+}
+
+// waitedFor reports whether an op that its host had issued, on a queue idle for longer than a launch takes, began right
+// behind the end of a collective of another queue: no launch held it, the collective did (rule V1).
+func (r *Rank) waitedFor(op *workload.Op, f *Fact, near int32) bool {
+	on := &r.Ops[near]
+	if f.Stated != 0 || f.before < 0 || on.Kind != trace.Collective || op.Issued == trace.Infinity {
+		return false
+	}
+	return max(op.Issued, r.Ops[f.before].End)+workload.EventHop < on.End
 }
 
 // followQueues finds the op of its queue that each followed: the last to have

@@ -50,7 +50,7 @@ func Steps(ranks []Rank) (steps []workload.Step) {
 	for i := range ranks {
 		r := &ranks[i]
 		seen := map[string]int{}
-		r.marks = slices.DeleteFunc(r.marks, func(m mark) bool { return m.base != base })
+		r.marks = outermost(slices.DeleteFunc(r.marks, func(m mark) bool { return m.base != base }))
 		slices.SortStableFunc(r.marks, func(a, b mark) int {
 			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.name, b.name), cmp.Compare(a.end, b.end))
 		})
@@ -69,6 +69,20 @@ func Steps(ranks []Rank) (steps []workload.Step) {
 		}
 	}
 	return steps
+}
+
+// outermost leaves of marks inside one another on a lane the outer one: an engine and its model runner both mark a pass.
+func outermost(marks []mark) []mark {
+	slices.SortStableFunc(marks, func(a, b mark) int {
+		return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.name, b.name))
+	})
+	kept := marks[:0]
+	for _, m := range marks {
+		if n := len(kept); n == 0 || kept[n-1].lane != m.lane || kept[n-1].end < m.end || kept[n-1].start == m.start && kept[n-1].end == m.end && kept[n-1].name == m.name {
+			kept = append(kept, m)
+		}
+	}
+	return kept
 }
 
 // stepsBase is the mark that stands for iterations: those of serving engines, which say what a
