@@ -8,18 +8,20 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A schedule that moves operations of a capture in which they overlapped starts from times
-// alone and adds modelled interference. What interference does beyond the model it did to
-// the captured schedule too, so the captured schedule is simulated in the same way, and the
-// new schedule's time is scaled by the captured schedule's measured over simulated time
-// (rule L6, a control variate). Where nothing overlapped there is no interference; there the
-// ratio is at least 1: pauses that only the captured schedule has are not gained.
+// A strategy starts from times alone and adds modelled interference, and its writer adds gaps and
+// waits. What the model does to the captured schedule it does to others too, so the captured
+// schedule is simulated by the same writer, and the new schedule's time is scaled by the captured
+// schedule's time over that (rule L6, a control variate): a strategy that changes nothing takes
+// the captured time.
 
-// relativeTo scales the outcome's time by that ratio, for a strategy with a Base.
+// relativeTo scales the outcome's time by that ratio.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
-	base := o.Strategy.Base
-	if base == nil || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step || o.Changed.Workload.Origins != nil {
+	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
+	}
+	base := &schedule.AsScheduled
+	if o.step {
+		base = &schedule.InPlace
 	}
 	type key struct {
 		plan.Scenario
@@ -44,22 +46,6 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	if err != nil {
 		return err
 	}
-	ratio := found.(float64)
-	if !overlapped(w) {
-		ratio = max(1, ratio)
-	}
-	o.Time = trace.Time(float64(o.Time)*ratio + 0.5)
+	o.Time = trace.Time(float64(o.Time)*found.(float64) + 0.5)
 	return nil
-}
-
-// overlapped reports whether compute ran alongside collectives for a tenth of their time.
-func overlapped(w *workload.Workload) bool {
-	var beside, all trace.Time
-	for row, runs := range w.Isolation.CoRunners {
-		all += w.Collectives[row].Transfer()
-		for _, r := range runs {
-			beside += r.Time
-		}
-	}
-	return beside > 0 && beside > all/10
 }
