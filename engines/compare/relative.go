@@ -1,9 +1,12 @@
 package compare
 
 import (
+	"math"
+
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -13,6 +16,19 @@ import (
 // schedule is simulated by the same writer, and the new schedule's time is scaled by the captured
 // schedule's time over that (rule L6, a control variate): a strategy that changes nothing takes
 // the captured time.
+
+// Control is the captured schedule as strategies of pairs simulate it, with nothing changed and not scaled: its distance
+// from the captured time is the error of the simulation.
+func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay.Options) (Outcome, error) {
+	out := Outcome{Selection: plan.Selection{Strategy: schedule.AsScheduled, Values: plan.Values{}}, Machine: m}
+	w, err := Isolate(w, m, o.Stop)
+	if err != nil {
+		return out, err
+	}
+	_, err = out.settleClock(w, sc, o)
+	out.Expected, out.Best, out.Worst = out.Time, out.Time, out.Time
+	return out, err
+}
 
 // relativeTo scales the outcome's time by that ratio.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
@@ -46,6 +62,7 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	if err != nil {
 		return err
 	}
-	o.Time = trace.Time(float64(o.Time)*found.(float64) + 0.5)
+	ratio := found.(float64)
+	o.Time, o.Noise = trace.Time(float64(o.Time)*ratio+0.5), math.Abs(1/ratio-1)
 	return nil
 }

@@ -41,6 +41,9 @@ type stepOptions struct {
 	pipe   *pipeline.Plan
 }
 
+// inPlace reports whether collectives stay where they were captured, on their streams too.
+func (o *stepOptions) inPlace() bool { return o.keep && o.pipe == nil }
+
 // planStep writes the workload as a step: see type step.
 func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	v := o.values
