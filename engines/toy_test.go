@@ -104,11 +104,11 @@ func TestToyNeedsNothingElse(t *testing.T) {
 			t.Errorf("where: %q, want %q", where, want)
 		}
 	}
-	if c := verdict.Predict(w, base.Expected, out).Confidence; !strings.Contains(c.Why, "toy gap=5, toy of all_to_all") {
+	if c := verdict.Predict(w, base, out).Confidence; !strings.Contains(c.Why, "toy gap=5, toy of all_to_all") {
 		t.Errorf("confidence: %+v", c)
 	}
 	graph := enginetest.Outcome(t, w, m, "multistream", map[string]string{"graph": "on"})
-	if c := verdict.Predict(w, base.Expected, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "multistream graph=on") {
+	if c := verdict.Predict(w, base, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "multistream graph=on") {
 		t.Errorf("confidence of a graph that nobody ran: %+v", c)
 	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)

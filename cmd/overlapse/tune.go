@@ -165,7 +165,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		return results.Stopped(ctx, err)
 	}
 	found := tuning{
-		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last, verdict.LateRank(w, base)), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
+		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last, verdict.LateRank(w, base), ladder.Others()...), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
 		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled,
 	}
 	a.shown = &found

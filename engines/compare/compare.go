@@ -25,8 +25,10 @@ type Outcome struct {
 	// Expected is the mean over race outcomes, Best and Worst are the extremes; all equal Time
 	// if there are no races.
 	Expected, Best, Worst trace.Time
-	Why                   string // why the strategy does not apply or cannot run; else ""
-	Err                   error  // error behind Why, such as a *replay.DeadlockError
+	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
+	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
+	Why                   string     // why the strategy does not apply or cannot run; else ""
+	Err                   error      // error behind Why, such as a *replay.DeadlockError
 
 	Races    plan.Races         // races in the plan
 	Changed  plan.Changes       // what the plan changes
@@ -204,6 +206,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
 	o.Time = plan.StepTime(w, o.Result.Run)
+	o.Simulated = o.Time
 	if pl.Ahead && pl.HostPeriod() > o.Time {
 		sc.HostBound = true
 		return o.simulate(w, sc, opts)

@@ -1,25 +1,43 @@
 package compare
 
 import (
+	"math"
+
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A schedule that moves operations of a capture in which they overlapped starts from times
-// alone and adds modelled interference. What interference does beyond the model it did to
-// the captured schedule too, so the captured schedule is simulated in the same way, and the
-// new schedule's time is scaled by the captured schedule's measured over simulated time
-// (rule L6, a control variate). Where nothing overlapped there is no interference; there the
-// ratio is at least 1: pauses that only the captured schedule has are not gained.
+// A strategy starts from times alone and adds modelled interference, and its writer adds gaps and
+// waits. What the model does to the captured schedule it does to others too, so the captured
+// schedule is simulated by the same writer, and the new schedule's time is scaled by the captured
+// schedule's time over that (rule L6, a control variate): a strategy that changes nothing takes
+// the captured time.
 
-// relativeTo scales the outcome's time by that ratio, for a strategy with a Base.
+// Control is the captured schedule as strategies of pairs simulate it, with nothing changed and not scaled: its distance
+// from the captured time is the error of the simulation.
+func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay.Options) (Outcome, error) {
+	out := Outcome{Selection: plan.Selection{Strategy: schedule.AsScheduled, Values: plan.Values{}}, Machine: m}
+	w, err := Isolate(w, m, o.Stop)
+	if err != nil {
+		return out, err
+	}
+	_, err = out.settleClock(w, sc, o)
+	out.Expected, out.Best, out.Worst = out.Time, out.Time, out.Time
+	return out, err
+}
+
+// relativeTo scales the outcome's time by that ratio.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
-	base := o.Strategy.Base
-	if base == nil || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step || o.Changed.Workload.Origins != nil {
+	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
+	}
+	base := &schedule.AsScheduled
+	if o.step {
+		base = &schedule.InPlace
 	}
 	type key struct {
 		plan.Scenario
@@ -45,21 +63,6 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 		return err
 	}
 	ratio := found.(float64)
-	if !overlapped(w) {
-		ratio = max(1, ratio)
-	}
-	o.Time = trace.Time(float64(o.Time)*ratio + 0.5)
+	o.Time, o.Noise = trace.Time(float64(o.Time)*ratio+0.5), math.Abs(1/ratio-1)
 	return nil
-}
-
-// overlapped reports whether compute ran alongside collectives for a tenth of their time.
-func overlapped(w *workload.Workload) bool {
-	var beside, all trace.Time
-	for row, runs := range w.Isolation.CoRunners {
-		all += w.Collectives[row].Transfer()
-		for _, r := range runs {
-			beside += r.Time
-		}
-	}
-	return beside > 0 && beside > all/10
 }

@@ -80,15 +80,20 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		"waves":  func(p *workload.Pair) string { return countsWaves(pl, p) },
 		"ring":   func(p *workload.Pair) string { return ringPasses(pl, p) },
 	}[v["variant"]]
-	from := len(pl.Pairs)
+	from, whole := len(pl.Pairs), false
+	uncut := v["variant"] == "chunks" && n == 1 && v.Int("channels") == 0 && v["priority"] == "off"
 	err := pl.Serve("decompose", "no pair of compute and communication was found", func(p *workload.Pair) (bool, string) {
 		if p.Collective < 0 {
 			return false, ""
 		}
 		why := serves(p)
+		if why == "" && uncut { // the pair stays as captured
+			whole = true
+			return false, ""
+		}
 		return why == "", why
 	})
-	if err != nil && pl.Workload.Origins == nil {
+	if err != nil && pl.Workload.Origins == nil && !whole {
 		return nil, err
 	}
 	if n > 1 { // what arrives in parts is put together behind them; sums and messages stay in place

@@ -33,6 +33,15 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 	return t
 }
 
+// SimulatedTimes is TimesOf before the time is scaled by the captured schedule's (rule L6).
+func SimulatedTimes(w *workload.Workload, out compare.Outcome) overlap.Times {
+	if out.Simulated == out.Time {
+		return TimesOf(w, out)
+	}
+	out.Times, out.Expected, out.Time = nil, out.Simulated, out.Simulated
+	return TimesOf(w, out)
+}
+
 // skewed is the share of a run in which streams wait for ranks that nobody captured.
 func skewed(w *workload.Workload, r *replay.Result) float64 {
 	var late, whole trace.Time

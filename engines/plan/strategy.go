@@ -57,7 +57,6 @@ type Strategy struct {
 	MeasuredOn []trace.CollectiveOp // collectives with which it was run on hardware; nil: any
 	Rows       map[string]string    // settings of measured rows that are not parameters' names or values: "impl=one_shot_all_reduce" is "impl=oneshot"
 
-	Base  *Strategy   // the captured schedule as this strategy simulates it, if times are relative to that (rule L6)
 	Parts []Selection // for a mix: the strategies that it combines
 
 	// Rebuild changes the workload before it is planned, as by cutting chains anew; nil: not.

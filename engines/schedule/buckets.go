@@ -19,9 +19,63 @@ type gradient struct {
 	by    []int32 // by member of the bucket: the operation that makes it
 }
 
-// firstBucket is the size of the first bucket, from which communication starts early: DDP's
-// default, whatever bucket_cap_mb is.
+// firstBucket is the size at which DDP closes the first bucket, so that communication starts early,
+// unless bucket_cap_mb was set: then that holds for the first bucket too.
 const firstBucket = 1 << 20
+
+// bucketsOf closes a bucket of every iteration's gradients when it reaches size bytes, and the first
+// one at firstBucket unless the captured one went on.
+func bucketsOf(grads [][]gradient, size int64) (buckets [][]gradient) {
+	for _, list := range grads {
+		limit := size
+		if !goesOn(list) {
+			limit = firstBucket
+		}
+		var bucket []gradient
+		var bytes int64
+		for i, g := range list {
+			bucket, bytes = append(bucket, g), bytes+g.bytes
+			if bytes >= limit || i == len(list)-1 {
+				buckets, bucket, bytes, limit = append(buckets, bucket), nil, 0, size
+			}
+		}
+	}
+	return buckets
+}
+
+// goesOn reports whether the captured first bucket of an iteration took another gradient after firstBucket bytes.
+func goesOn(list []gradient) bool {
+	var bytes int64
+	for _, g := range list {
+		if g.row != list[0].row {
+			continue
+		}
+		if bytes >= firstBucket {
+			return true
+		}
+		bytes += g.bytes
+	}
+	return false
+}
+
+// hasBuckets reports whether the captured buckets are those that are closed at size bytes.
+func (s *step) hasBuckets(size int64) bool {
+	grads, why := s.gradients()
+	return why == "" && !slices.ContainsFunc(bucketsOf(grads, size), func(b []gradient) bool { return !s.isBucket(b) })
+}
+
+// isBucket reports whether gradients are those of one captured bucket.
+func (s *step) isBucket(bucket []gradient) bool {
+	all := s.w.Collectives[bucket[0].row].Bytes
+	return !slices.ContainsFunc(bucket, func(g gradient) bool { return g.row != bucket[0].row }) && bytesOf(bucket) >= all-all/50
+}
+
+func bytesOf(bucket []gradient) (sum int64) {
+	for _, g := range bucket {
+		sum += g.bytes
+	}
+	return sum
+}
 
 // regroup puts gradients into buckets that are closed when they reach size bytes. It
 // returns the reason why it cannot, or "".
@@ -34,17 +88,10 @@ func (s *step) regroup(size int64) string {
 	if flattens {
 		s.leaveOut(s.copiesBack)
 	}
-	for _, list := range grads {
-		limit := int64(firstBucket)
-		var bucket []gradient
-		var bytes int64
-		for i, g := range list {
-			bucket, bytes = append(bucket, g), bytes+g.bytes
+	for _, b := range bucketsOf(grads, size) {
+		s.bucket(b, flattens)
+		for _, g := range b {
 			taken[g.row] = true
-			if bytes >= limit || i == len(list)-1 {
-				s.bucket(bucket, bytes, flattens)
-				bucket, bytes, limit = nil, 0, size
-			}
 		}
 	}
 	for row := range s.w.Collectives {
@@ -152,7 +199,8 @@ func (s *step) makers(row, id int32) []maker {
 }
 
 // bucket adds the exchange of a bucket: a captured one if its gradients are the same.
-func (s *step) bucket(grads []gradient, bytes int64, flattens bool) {
+func (s *step) bucket(grads []gradient, flattens bool) {
+	bytes := bytesOf(grads)
 	var rows []int32
 	share := map[int32]int64{}
 	for _, g := range grads {
@@ -162,10 +210,9 @@ func (s *step) bucket(grads []gradient, bytes int64, flattens bool) {
 		share[g.row] += g.bytes
 	}
 	first := &s.w.Collectives[rows[0]]
-	same := len(rows) == 1 && bytes >= first.Bytes-first.Bytes/50
 	c := *first
 	c.Bytes, c.In, c.Out, c.Alone = bytes, bytes, bytes, 0
-	if same {
+	if s.isBucket(grads) {
 		c = *first
 	} else {
 		c.Alone = s.timeOf(&c, rows, share)

@@ -47,7 +47,6 @@ var Bulk = plan.Strategy{
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Plain: true,
-	Base:  &inPlace,
 	Ways: []plan.Way{{
 		Effort: plan.ByCode, Library: "PyTorch", Note: "wait for each collective where it is issued (async_op=False), with communication on the stream of compute",
 	}},

@@ -64,9 +64,9 @@ var AsScheduled = plan.Strategy{
 	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
 }
 
-// inPlace is the captured schedule as bulk and multistream simulate it, with every collective in its
-// place.
-var inPlace = plan.Strategy{
+// InPlace is the captured schedule as bulk and multistream of a step simulate it, with every collective
+// in its place.
+var InPlace = plan.Strategy{
 	Name: "captured, in place",
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true})

@@ -73,6 +73,10 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) 
 			continue
 		}
 		m, in := x.member(rank), s.items[rank][used[x]].op
+		if s.async[x.carries[0]] && !x.repeats && i >= ahead && m.place >= used[gathers[i-ahead]] { // captured so
+			limited = true
+			continue
+		}
 		n := ahead
 		switch {
 		case ahead > 0:

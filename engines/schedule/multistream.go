@@ -91,7 +91,6 @@ var Multistream = plan.Strategy{
 	Rows:      map[string]string{"comm_priority": "priority=on"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
-	Base:      &inPlace,
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
 		n := v.Int("interleave")
 		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })

@@ -251,7 +251,7 @@ func (s *step) exchange(row int) {
 // streamName is the name of the added stream for a collective that was captured on a
 // stream of compute; "" if it had its own. FSDP gathers and reduces on streams of their own.
 func (s *step) streamName(c *workload.Collective) string {
-	if s.serial {
+	if s.serial || s.inPlace() {
 		return ""
 	}
 	for _, id := range c.Members {

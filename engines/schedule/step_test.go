@@ -98,14 +98,23 @@ func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	if at["opt"][0].Start < at["AR2"][0].End {
 		t.Errorf("opt %v starts before AR2 %v has ended", at["opt"], at["AR2"])
 	}
-	// The first bucket closes at one MiB: G1 alone; the others hold 64.
-	at = spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")))
-	if n := len(at["AR1"]) + len(at["AR2"]); n != 3 {
-		t.Errorf("%d all-reduces with buckets of 64 MiB: want 32, 64 and 32 MiB", n)
-	}
-	all := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=1000")))
-	if n := len(all["AR1"]) + len(all["AR2"]); n != 2 {
-		t.Errorf("%d all-reduces with large buckets: want 2", n)
+	// The captured first bucket goes on beyond one MiB, as with bucket_cap_mb set: buckets of 64 MiB are the captured ones,
+	// large ones are one, and those of 32 MiB are one each. Where it ends there, G1 stays alone.
+	alone := plantest.Step(t, 2, strings.NewReplacer("AR1=64 300 G1=32 G2=32", "AR1=32 150 G1=32", "AR2=64 300 G3=32", "AR2=96 450 G2=32 G3=32").Replace(gradients))
+	plantest.InBackward(t, alone, "G1", "G2", "G3", "G4")
+	for _, c := range []struct {
+		w       *workload.Workload
+		mb      string
+		buckets int
+	}{{w, "32", 4}, {w, "64", 2}, {w, "1000", 1}, {alone, "64", 3}, {alone, "1000", 2}} {
+		out := enginetest.Outcome(t, c.w, m, "multistream", enginetest.Settings("bucket_mb="+c.mb))
+		at := spans(t, c.w, out)
+		if n := len(at["AR1"]) + len(at["AR2"]); n != c.buckets {
+			t.Errorf("%d all-reduces with buckets of %s MiB: want %d", n, c.mb, c.buckets)
+		}
+		if captured := enginetest.Outcome(t, c.w, m, "multistream", nil); c.mb == "64" && c.buckets == 2 && out.Time != captured.Time {
+			t.Errorf("buckets as captured take %d ns, without the setting %d", out.Time, captured.Time)
+		}
 	}
 	// A bucket of an unknown content is refused.
 	for i := range w.Flow {

@@ -1,6 +1,8 @@
 package schedule
 
 import (
+	"maps"
+
 	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -10,7 +12,7 @@ import (
 // Settings of schedules of whole steps, shared by bulk and multistream.
 var (
 	bucketParam = plan.Param{
-		Name: "bucket_mb", Default: "0", Doc: "steps: MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); the first bucket closes at 1 MiB; 0: as captured",
+		Name: "bucket_mb", Default: "0", Doc: "steps: MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); the first bucket closes at 1 MiB unless the captured one does not; 0: as captured",
 		Tune: []int{12, 25, 50, 100, 200}, Measured: []string{plan.AnyNumber}, Costs: "larger buckets start later",
 		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
 		Ways: []plan.Way{
@@ -39,6 +41,9 @@ type stepOptions struct {
 	pipe   *pipeline.Plan
 }
 
+// inPlace reports whether collectives stay where they were captured, on their streams too.
+func (o *stepOptions) inPlace() bool { return o.keep && o.pipe == nil }
+
 // planStep writes the workload as a step: see type step.
 func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	v := o.values
@@ -59,6 +64,11 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
 			s.findPreps(row)
 		}
+	}
+	if mb := v.Int("bucket_mb"); mb > 0 && s.hasBuckets(int64(mb)<<20) { // nothing to change
+		o.values = maps.Clone(v)
+		delete(o.values, "bucket_mb")
+		return planStep(pl, name, o)
 	}
 	s.move()
 	if o.pipe != nil {

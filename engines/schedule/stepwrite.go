@@ -406,7 +406,7 @@ func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) trace.Time {
 	for _, y := range m.after {
 		event = rw.waitFor(s, y) || event
 	}
-	if rw.serial && !event && len(m.preps) == 0 {
+	if (rw.serial || rw.inPlace()) && !event && len(m.preps) == 0 {
 		return -1
 	}
 	if rw.paced {

@@ -43,7 +43,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		return Evidence{none: true}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.damage, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.parts, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
+	for _, ask := range []func(){v.damage, v.interference, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.parts, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -149,6 +149,17 @@ const mostLost = 0.01
 func (v *assessment) damage() {
 	if what := damageOf(v.w); what != "" {
 		v.addCaveat(invalid, "the trace is damaged: %s", what)
+	}
+}
+
+// unlike is the error of single operations of the captured schedule, simulated, at the 90th percentile, from which
+// the model of interference is not that of the capture.
+const unlike = 0.5
+
+// interference: operations that ran beside others take other times in the simulation than in the capture.
+func (v *assessment) interference() {
+	if i := v.w.Isolation; i != nil && i.P90 > unlike && !v.out.Strategy.Exact {
+		v.addCaveat(poor, "simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; capture more steps, or the step without overlap", baseName(v.w), 100*i.P90)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -48,6 +49,10 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 	w, err := compare.Isolate(w, m, o.Stop)
 	if err != nil {
 		return Ladder{}, err
+	}
+	if captured.Result != nil {
+		t := explain.TimesOf(w, captured)
+		captured.Times = &t
 	}
 	c := climber{w: w, m: m, captured: captured, candidates: candidates, sc: sc, o: o, done: done, tried: map[place]*Rung{}}
 	var start []place
@@ -96,6 +101,14 @@ type climber struct {
 	tried      map[place]*Rung
 }
 
+// Others are what was tried, as predictions.
+func (l *Ladder) Others() (list []Prediction) {
+	for _, r := range l.Tried {
+		list = append(list, r.Prediction)
+	}
+	return list
+}
+
 // neighbours are the candidates that differ in one parameter.
 func (c *climber) neighbours(p place) (list []place) {
 	all := c.candidates[p.strategy]
@@ -129,11 +142,11 @@ func (c *climber) try(list []place) error {
 			return err
 		}
 		r := c.tried[list[i]]
-		r.Prediction = Predict(c.w, c.captured.Expected, out)
-		if out.Result == nil {
+		r.Prediction = Predict(c.w, c.captured, out)
+		if r.Result == nil {
 			r.Why = cmp.Or(r.Why, "no result")
 		}
-		r.Result, r.Changed = nil, plan.Changes{}
+		r.Result, r.Times, r.Changed = nil, nil, plan.Changes{}
 		c.done()
 		return nil
 	})
@@ -174,7 +187,7 @@ func (c *climber) finish() error {
 		if err != nil {
 			return err
 		}
-		c.Last = append(c.Last, Predict(c.w, c.captured.Expected, out))
+		c.Last = append(c.Last, Predict(c.w, c.captured, out))
 	}
 	return nil
 }

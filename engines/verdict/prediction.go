@@ -2,8 +2,9 @@ package verdict
 
 import (
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // A Level is the word for a probability (LevelOf).
@@ -45,17 +46,22 @@ type Prediction struct {
 	Confidence Confidence
 }
 
-// Predict compares an outcome with the expected time of the captured schedule.
-func Predict(w *workload.Workload, base trace.Time, out compare.Outcome) Prediction {
+// Predict compares an outcome with the captured schedule. An outcome that cannot be has no result
+// afterwards, and the reason (check).
+func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	p := Prediction{Outcome: out, Evidence: EvidenceOf(w, out)}
-	switch {
-	case out.Result == nil:
+	if out.Result == nil {
 		p.Confidence = p.Evidence.Confidence(0)
-	case asCaptured(out.Selection): // no change, by definition
-		p.Change, p.Confidence = out.ChangeFrom(base), Confidence{Level: LevelOf(0), Why: p.Evidence.Why}
-	default:
-		p.Change = out.ChangeFrom(base)
-		p.Confidence = p.Evidence.Confidence(p.Change)
+		return p
+	}
+	t := explain.TimesOf(w, out)
+	p.Times, p.Change = &t, out.ChangeFrom(captured.Expected)
+	if p.Phases == nil {
+		p.Phases = plan.StepsOf(w, out.Result.Run).Phases()
+	}
+	p.check(w, captured)
+	if p.Confidence = p.Evidence.Confidence(p.Change); asCaptured(out.Selection) && p.Result != nil { // no change, by definition
+		p.Confidence = Confidence{Level: LevelOf(0), Why: p.Evidence.Why}
 	}
 	return p
 }

@@ -36,6 +36,7 @@ type Verdict struct {
 	Late       *overlap.LateRank `json:"waited_for,omitempty"` // rank that the others wait for in the capture; nil: none, or not known
 	Advice     *Advice           `json:"advice,omitempty"`     // how to get the recommended strategy; nil if it is the captured schedule
 	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
+	tried      []Prediction      // without results, faster ones of which are named
 }
 
 // BelowBound is a strategy with less time than ideal, and the work that it saves.
@@ -56,10 +57,6 @@ const (
 	Withdrawn        Kind = "no verdict"
 )
 
-// withdrawn is the error of the captured schedule's own operations, simulated, at the 90th
-// percentile, from which no verdict is given.
-const withdrawn = 0.5
-
 // overlapsFrom is the share of the communication that runs alongside compute from which a
 // schedule is said to overlap.
 const overlapsFrom = 0.02
@@ -69,24 +66,21 @@ const needsReason = -0.05
 
 // Judge forms the verdict on outcomes of one workload. captured is the outcome of the
 // captured schedule; it competes even if it is not among the others. Bounds and strategies
-// without hardware do not compete. late is the rank that others wait for, or nil.
-func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank) Verdict {
-	v := Verdict{Late: late}
+// without hardware do not compete. late is the rank that others wait for, or nil. tried are predictions without results
+// that do not compete either: faster ones of them are named, and why they are passed over.
+func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
+	v := Verdict{Late: late, tried: tried}
 	v.hosts(w, captured, outcomes)
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)
+	if v.withdraw(w, captured) {
+		return v
+	}
 	if r := w.Rescaled; r != nil && r.TooGuessed() {
 		v.Kind = Withdrawn
 		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
-		return v
-	}
-	if i := w.Isolation; i != nil && i.P90 > withdrawn {
-		v.Kind = Withdrawn
-		v.say("no verdict: simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; "+
-			"strategies are compared up to %.0f %%", baseName(w), 100*i.P90, 100*withdrawn)
-		v.waiting()
 		return v
 	}
 	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))

@@ -31,7 +31,7 @@ func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.S
 // it, the one that takes the least work.
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
 	v.Strategy, v.Parameters = captured.Strategy.Name, captured.Values
-	v.Confidence = Predict(w, captured.Expected, captured).Confidence
+	v.Confidence = Predict(w, captured, captured).Confidence
 	applies := slices.ContainsFunc(list, func(c Prediction) bool { return !c.Strategy.Plain && !c.Strategy.Exact })
 	switch {
 	case !applies && len(w.Collectives) == 0:
@@ -59,6 +59,15 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		v.Kind = KeepCaptured
 		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change))
 		return
+	}
+	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })
+	if len(known) == 0 && damageOf(w) == "" { // no headline of what may be worth nothing
+		v.Kind, v.Candidates = NoClearWinner, selections(faster)
+		v.say("keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)", baseName(w), -100*Faster, faster[0].Selection, signed(faster[0].Change), faster[0].Confidence.Why)
+		return
+	}
+	if len(known) > 0 {
+		faster = known
 	}
 	v.Kind = NoClearWinner
 	v.Candidates = selections(faster)
@@ -111,8 +120,9 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
+	passed := slices.DeleteFunc(slices.Concat(list[:fastest], v.tried), func(o Prediction) bool { return o.Expected >= c.Expected || o.Why != "" })
 	said := "predicted fastest: "
-	if best != fastest {
+	if best != fastest || len(passed) > 0 {
 		said = "recommended: "
 	}
 	if v.HostBound && c.Values["graph"] != "on" {
@@ -139,6 +149,9 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 			easier = i
 		}
 	}
+	if len(passed) > 0 {
+		said += "; predicted faster, but passed over: " + passedOver(c, passed)
+	}
 	if len(changes) > 0 {
 		said += "; not distinguishable from it: " + few(changes, ", ")
 	}
@@ -146,6 +159,21 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		said += fmt.Sprintf("; with less work (%s): %s, %s", effort[easier], list[easier].Selection, signed(list[easier].Change))
 	}
 	v.say("%s", said)
+}
+
+// passedOver names the fastest of the predictions that are faster than the recommended one, and why it is not recommended.
+func passedOver(c Prediction, faster []Prediction) string {
+	o := slices.MinFunc(faster, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
+	why := o.Confidence.Why
+	if o.likely() {
+		p := fitted.Chance(o.ChangeFrom(c.Expected), o.Evidence.And(c.Evidence)).PFaster
+		why = fmt.Sprintf("%s likely to gain another %.0f %%", PercentOf(p), -100*Faster)
+	}
+	said := fmt.Sprintf("%s, %s (%s)", o.Selection, signed(o.Change), why)
+	if n := len(faster) - 1; n > 0 {
+		said += fmt.Sprintf(" and %d more", n)
+	}
+	return said
 }
 
 // tied reports whether the faster of two predictions is not likely to be faster than the other.
@@ -156,18 +184,22 @@ func tied(a, b Prediction) bool {
 	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.And(b.Evidence)).PFaster < Likely
 }
 
-// slowerPhase names the phase of serving that a recommended strategy makes slower, if it does.
+// slowerPhase names the phases of serving that a recommended strategy makes slower, if it does.
 func slowerPhase(w *workload.Workload, captured compare.Outcome, c Prediction) string {
 	if captured.Result == nil {
 		return ""
 	}
 	was, is := plan.StepsOf(w, captured.Result.Run).Phases(), c.Phases
+	var slower []string
 	for i := range min(len(was), len(is)) {
 		if by := float64(is[i].Time)/float64(max(1, was[i].Time)) - 1; by > -Faster {
-			return fmt.Sprintf(", though %s steps take %.1f %% more: keep it off for them", was[i].Phase, 100*by)
+			slower = append(slower, fmt.Sprintf("%s steps take %.1f %% more", was[i].Phase, 100*by))
 		}
 	}
-	return ""
+	if len(slower) == 0 {
+		return ""
+	}
+	return ", though " + strings.Join(slower, " and ") + ": keep it off for them"
 }
 
 // leastMemory is the difference from which memory is worth a word: GPUs have thousands of times as much.

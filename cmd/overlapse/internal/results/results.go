@@ -130,6 +130,8 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
+	times := explain.TimesOf(w, base)
+	base.Times = &times
 	asMeasured := base
 	asCaptured, on := w, m
 	if w.Rescaled != nil {
@@ -259,18 +261,18 @@ func (r *Replayed) add(x judged) {
 
 // judged makes a strategy's row, for which it needs the run.
 func (r *Replayed) judged(out compare.Outcome) judged {
+	p := verdict.Predict(r.workload, r.reference, out)
+	out = p.Outcome
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
 		Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes,
 	}
-	p := verdict.Predict(r.workload, trace.Time(r.base), out)
 	if out.Result == nil {
 		return judged{out, row, p}
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
 	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
-	row.Phases = plan.StepsOf(r.workload, out.Result.Run).Phases()
-	p.Phases = row.Phases
+	row.Phases = out.Phases
 	row.Limit = explain.LimitOf(r.workload, out, row.Times)
 	row.Memory = explain.MemoryByCause(r.workload, out)
 	row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
@@ -291,7 +293,6 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 	}
 	if !r.keep {
 		out = out.Brief(row.Times)
-		out.Phases = row.Phases
 		p.Outcome = out
 	}
 	return judged{out, row, p}
@@ -314,7 +315,7 @@ func rankEnds(run *trace.Run) []int64 {
 
 // reason says why a row has no time.
 func (r *replayRow) reason() string {
-	if strings.HasPrefix(r.Why, "cannot run") {
+	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "not believed") {
 		return r.Why
 	}
 	return "does not apply: " + r.Why

@@ -175,7 +175,7 @@ func (r *Runner) replay(s *Subject, sel plan.Selection, c Cell) (Record, error) 
 	}
 	rec.Exposed = int64(explain.TimesOf(s.Workload, out).Exposed())
 	rec.Damage = strings.Join(s.Workload.Damage.Sentences, "; ")
-	rec.Confidence = string(verdict.Predict(s.Workload, trace.Time(s.Captured), out).Confidence.Level)
+	rec.Confidence = string(verdict.Predict(s.Workload, compare.Outcome{Expected: trace.Time(s.Captured)}, out).Confidence.Level)
 	return rec, nil
 }
 

@@ -1,0 +1,92 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// notBelieved begins the reason of a row that is withdrawn.
+const notBelieved = "not believed: "
+
+// check withdraws a prediction that cannot be: every time is positive, no part of one is negative,
+// every number is finite, and no gain is larger than what the schedule can change of the captured one
+// (touched). It says of a possible one what is against it: a change within the error of the captured
+// schedule's own simulation, or a gain though the same work has more exposed communication.
+func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
+	base := captured.Expected
+	why := impossible(base, *p.Times)
+	for _, t := range []trace.Time{p.Expected, p.Best, p.Worst} {
+		if why == "" && t <= 0 {
+			why = fmt.Sprintf("a time of %s", explain.Micros(t))
+		}
+	}
+	if why == "" && (math.IsNaN(p.Change) || math.IsInf(p.Change, 0)) {
+		why = "its change is no number"
+	}
+	gain := base - p.Expected
+	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !asCaptured(p.Selection) {
+		was, is := *captured.Times, explain.SimulatedTimes(w, p.Outcome)
+		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
+		switch most := was.Exposed() + was.Copies + gaps + work; {
+		case gain > most:
+			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", explain.Micros(gain), explain.Micros(most))
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > gaps:
+			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, which nothing measured here shows", explain.Micros(is.Exposed()-was.Exposed()))
+		}
+	}
+	if why != "" {
+		p.Why, p.Result, p.Change = notBelieved+why, nil, 0
+		p.Evidence = Evidence{none: true}
+		return
+	}
+	if p.Noise > -Faster && math.Abs(p.Change) < p.Noise && !p.Evidence.none {
+		p.Evidence.doubt("within the noise floor: the captured schedule, simulated in the same way, is %.1f %% off", 100*p.Noise)
+	}
+}
+
+// doubt notes a reason after which a prediction may be worth nothing.
+func (e *Evidence) doubt(format string, args ...any) {
+	e.Untested++
+	e.Why = fmt.Sprintf(format, args...)
+}
+
+// impossible says what of a time and its parts cannot be; "": nothing.
+func impossible(time trace.Time, parts overlap.Times) string {
+	if time <= 0 {
+		return fmt.Sprintf("the captured schedule takes %s", explain.Micros(time))
+	}
+	for _, part := range []struct {
+		name string
+		time trace.Time
+	}{{"compute", parts.Compute}, {"transfer", parts.Transfer}, {"waiting", parts.Waiting}, {"copies", parts.Copies}, {"idle", parts.Idle}, {"hidden", parts.Hidden}} {
+		if part.time < 0 {
+			return fmt.Sprintf("%s of %s", part.name, explain.Micros(part.time))
+		}
+	}
+	return ""
+}
+
+// withdraw withdraws the verdict if the measured step cannot be as the trace tells it: no change is
+// relative to such a time.
+func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool {
+	why := ""
+	if captured.Result != nil {
+		why = impossible(captured.Expected, explain.TimesOf(w, captured))
+	}
+	if measured := plan.MeasuredStepTime(w); why == "" && w.Rescaled == nil && measured <= 0 {
+		why = fmt.Sprintf("the measured step takes %s", explain.Micros(measured))
+	}
+	if why == "" {
+		return false
+	}
+	v.Kind = Withdrawn
+	v.say("no verdict: %s, so that the iterations are not what the trace says; check that all ranks recorded the same steps (overlapse inspect)", why)
+	return true
+}
