@@ -10,6 +10,7 @@ import (
 // overlaps are the operations and collectives with others alongside them.
 type overlaps struct {
 	ops         []trace.Time       // by op: ns alongside others, at most its duration
+	waits       []trace.Time       // by op: ns alongside collectives that waited for captured ranks
 	collectives []trace.Time       // by row: ns of the transfer alongside compute or another collective, on the rank with most
 	beside      []bool             // by op: shares time with another one on its rank, or a member of its collective does
 	with        [][]workload.CoRun // by collective: compute alongside its transfer
@@ -21,12 +22,16 @@ func copied(w *workload.Workload, rank int) bool { return rank < len(w.Copies) &
 // coRunners finds the operations that ran alongside others. Copies do not disturb: captured
 // copies are simulated without bandwidth (rule L1).
 func coRunners(w *workload.Workload) overlaps {
-	d := overlaps{make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)), make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives))}
+	d := overlaps{make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)), make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives))}
 	onRank := make([]trace.Time, len(w.Collectives))
 	meet := func(a, b *workload.Op) { // b disturbs a
 		d.beside[a.ID] = true
 		if a.Collective < 0 {
 			d.ops[a.ID] = min(a.Dur(), d.ops[a.ID]+min(a.End, b.End)-max(a.Start, b.Start))
+			if b.Collective >= 0 {
+				c := &w.Collectives[b.Collective]
+				d.waits[a.ID] += max(0, min(a.End, b.End, c.Arrive-c.Late)-max(a.Start, b.Start))
+			}
 			return
 		}
 		c := &w.Collectives[a.Collective]
@@ -131,6 +136,58 @@ func (k *instances) alone(open []subject) (median float64, same bool) {
 	slices.Sort(took)
 	n := len(took) - 1
 	return took[n/2], took[n*9/10] <= alikeWork*took[n/10]
+}
+
+// A place is the position of a kernel in an iteration of its rank: the number of it among the instances of
+// its class there.
+type place struct {
+	class  instanceClass
+	at, of int
+}
+
+// places are kernels by their place in an iteration.
+type places struct {
+	at    []place             // by op; of 0: in no iteration, or no compute kernel
+	alone map[place][]float64 // ns, of undisturbed ones on any rank, without the clock of their ranks
+}
+
+// places finds them; beside is, by op, the time alongside others.
+func (s *isolation) places(beside []trace.Time) places {
+	p := places{make([]place, len(s.w.Ops)), map[place][]float64{}}
+	iteration, n := workload.IterationsOf(s.w)
+	type round struct {
+		class           instanceClass
+		rank, iteration int
+	}
+	count := map[round]int{}
+	each := func(f func(op *workload.Op, r round)) {
+		for i := range s.w.Ops {
+			if op := &s.w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 && (n == 0 || iteration[i] >= 0) {
+				f(op, round{kernelClass(s.w, op), op.Rank, int(iteration[i])})
+			}
+		}
+	}
+	each(func(op *workload.Op, r round) {
+		p.at[op.ID] = place{class: r.class, at: count[r]}
+		count[r]++
+	})
+	each(func(op *workload.Op, r round) {
+		at := &p.at[op.ID]
+		if at.of = count[r]; beside[op.ID] == 0 {
+			p.alone[*at] = append(p.alone[*at], float64(op.Dur())/s.clockOf(op))
+		}
+	})
+	return p
+}
+
+// of is the median time alone of undisturbed kernels at an op's place, ns; 0: there are none, or they
+// differ too much to be the same work.
+func (p places) of(op *workload.Op) float64 {
+	took := slices.Sorted(slices.Values(p.alone[p.at[op.ID]]))
+	if n := len(took) - 1; n >= 0 && took[n] <= alikeWork*took[0] {
+		return took[n/2]
+	}
+	return 0
 }
 
 // knowns are undisturbed operations by class, and their ratios to the machine's laws, of compute

@@ -31,6 +31,10 @@ import (
 //     for GEMMs and collectives, it is within what that law does on the capture's
 //     undisturbed operations (rule L1).
 //
+// A kernel alongside which a collective waited for a captured rank takes the time alone of undisturbed
+// instances at its place in another iteration or on another rank, where there are any, and has the
+// duration that it would have without the wait (rule L7).
+//
 // Where step 3 took a time alone from other instances, simulated against captured time is
 // an independent check of the interference in the model: the residual that Isolation
 // reports. The workload is returned as a copy; captured times stay unchanged.
@@ -51,12 +55,13 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 		return w, nil
 	}
 	err := s.solve(stop)
+	s.calm()
 	if errors.Is(err, replay.ErrStopped) {
 		return nil, err
 	}
 	if err != nil { // the machine cannot run the captured schedule
 		for i := range w.Ops {
-			w.Ops[i].Alone = 0
+			w.Ops[i].Alone, w.Ops[i].Calm = 0, 0
 		}
 		for i := range w.Collectives {
 			w.Collectives[i].Alone = 0
@@ -110,6 +115,8 @@ type subject struct {
 	least    trace.Time // by the machine's law; 0 without a law
 	most     trace.Time // by the law, or captured
 	clock    float64    // of its rank, for matrix kernels; else 1
+	twin     float64    // of a kernel alongside a wait: ns alone of instances at its place, without the clock of their ranks; 0: none
+	waited   float64    // of the time alongside others, 0 to 1: alongside collectives that waited for captured ranks
 	share    float64    // of its captured duration, 0 to 1, alongside others
 	stretch  float64    // simulated duration over duration alone; at least 1
 	borrowed bool       // its duration alone is that of other instances
@@ -147,6 +154,9 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 			return
 		}
 		x.share = float64(beside) / float64(x.captured)
+		if x.op != nil {
+			x.waited = min(1, float64(disturbed.waits[x.op.ID])/float64(beside))
+		}
 		s.open, classes, laws = append(s.open, x), append(classes, class), append(laws, law)
 	}
 	for i := range w.Ops {
@@ -163,6 +173,7 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 		slices.Sort(known.laws[kind])
 	}
 	s.clock = known.clocks(w)
+	places := s.places(disturbed.ops)
 	rows := map[instanceClass]int{}
 	for i := range s.open {
 		row, ok := rows[classes[i]]
@@ -177,6 +188,9 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 		s.classes[row].subjects = append(s.classes[row].subjects, int32(i))
 		x := &s.open[i]
 		x.clock, x.stretch = s.clockOf(x.op), 1
+		if x.waited > 0 {
+			x.twin = places.of(x.op)
+		}
 		x.least, x.most = known.laws[x.kind()].around(laws[i])
 		x.least, x.most = min(x.least, x.captured), min(x.most, x.captured)
 		*x.alone() = x.most // at first
@@ -221,6 +235,16 @@ func collectiveLaw(w *workload.Workload, c *workload.Collective, m *machine.Mach
 	return plan.Duration(max(0, lib.Time(c.Op, c.Bytes, n, channels)))
 }
 
+// calm sets how long kernels would have lasted without the collectives that waited alongside them: what
+// slowed them is shared among what ran alongside by its time.
+func (s *isolation) calm() {
+	for i := range s.open {
+		if x := &s.open[i]; x.waited > 0 {
+			x.op.Calm = 1 - x.waited*(1-float64(*x.alone())/float64(x.captured))
+		}
+	}
+}
+
 // solve runs the fixed point.
 func (s *isolation) solve(stop func() bool) error {
 	s.estimate() // of undisturbed instances
@@ -252,7 +276,10 @@ func (s *isolation) estimate() float64 {
 		for _, i := range k.subjects {
 			x := &s.open[i]
 			of, next := x.kind(), x.own()
-			if x.borrowed = same && x.share > alikeShare; x.borrowed {
+			switch x.borrowed = x.twin > 0 || same && x.share > alikeShare; {
+			case x.twin > 0:
+				next = x.twin * x.clock
+			case x.borrowed:
 				next = all * x.clock
 			}
 			before[of] += float64(*x.alone())

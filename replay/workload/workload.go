@@ -74,6 +74,7 @@ type Op struct {
 	Queue      int64        // number in the file; queues of a second device of the rank with the same number are renumbered
 	Start, End trace.Time
 	Alone      trace.Time // duration with nothing alongside, ns (Isolation); 0: as captured
+	Calm       float64    // duration without the collectives that waited for captured ranks alongside it, over the captured one (Isolation); 0: none did
 	After      []Dep      // dependencies, by op: earlier ones of its rank that ended by Start; the last to end determines the start
 	Gap        trace.Time // Start minus the end of the last dependency, or minus 0: launch, host, and causes that the trace does not show
 	Issued     trace.Time // start of the host call that launched it; trace.Infinity: unknown
@@ -108,12 +109,17 @@ type Kernel struct {
 // Dur is the op's measured duration.
 func (o *Op) Dur() trace.Time { return o.End - o.Start }
 
-// Lasts is an op's duration in a replay of the captured schedule.
+// Lasts is an op's duration in a replay of the captured schedule. Without the profiler ranks meet
+// again, and what waiting for them did to kernels alongside goes too (rule L7).
 func (w *Workload) Lasts(op *Op) trace.Time {
-	if w.Scale == nil {
-		return op.Dur()
+	t := op.Dur()
+	if w.Unprofiled {
+		t = Scaled(t, op.Calm)
 	}
-	return Scaled(op.Dur(), w.Scale[op.ID])
+	if w.Scale == nil {
+		return t
+	}
+	return Scaled(t, w.Scale[op.ID])
 }
 
 // Scaled is a duration times a factor, where 0 stands for 1. A positive duration stays

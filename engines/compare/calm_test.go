@@ -1,0 +1,124 @@
+package compare
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Two iterations; in the first one, rank 0 waits 200 us for rank 1. A column is 50 us.
+//
+//	rank 0  stream 7  |P1|F1----|Q1|P2|  |F2--|Q2|
+//	        stream 9     |wwwwAR|        |AR|
+//	rank 1  stream 7  |P1----|F1|Q1|P2|  |F2--|Q2|
+//	        stream 9         |AR|        |AR|
+func waiting(t *testing.T, waits bool) *workload.Workload {
+	w := plantest.Step(t, 2, `
+7 P1 100
+9 AR1 300 P1 waits P1
+7 F1 300
+7 Q1 100
+7 P2 100
+9 AR2 100 P2 waits P2
+7 F2 200 waits AR2
+7 Q2 100`)
+	w.Unprofiled = true
+	w.Steps = make([]workload.Step, 2)
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if waits && op.Rank == 1 {
+			switch op.Name {
+			case "P1":
+				op.End = 300_000
+			case "AR1", "F1":
+				op.Start = 300_000
+			}
+		}
+		op.Step = int32(op.Name[len(op.Name)-1] - '1')
+		k := *op.Kernel
+		k.Name = k.Name[:len(k.Name)-1]
+		op.Kernel = &k
+	}
+	if waits {
+		w.Collectives[0].Arrive = 300_000
+	}
+	w.TimeSteps()
+	return w
+}
+
+// first is the kernel F of the first iteration of rank 0.
+const first = 2
+
+// What a wait did to a kernel goes with the wait: F takes 200 us alone, as it did in the other iteration;
+// two thirds of what ran alongside waited, so that two thirds of what slowed it go.
+func TestWaitsGoWithWhatTheyDid(t *testing.T) {
+	m := plantest.H200(t, 2)
+	w, err := Isolate(waiting(t, true), m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &w.Ops[first]
+	if f.DurAlone() != 200_000 || w.Lasts(f) != 233_333 {
+		t.Errorf("F takes %d ns alone and lasts %d, want 200000 and 233333", f.DurAlone(), w.Lasts(f))
+	}
+	lasts := func(unprofiled bool) (took trace.Time) {
+		w.Unprofiled = unprofiled
+		v, _ := schedule.Captured.Values(nil)
+		out, err := Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: v}, plan.Scenario{}, replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range out.Result.Run.Spans {
+			if plan.OriginOf(out.Result.Run, s) == first {
+				took = s.End - s.Start
+			}
+		}
+		return took
+	}
+	if with, without := lasts(false), lasts(true); with != 300_000 || without != 233_333 {
+		t.Errorf("F lasts %d ns with the profiler and %d without it, want 300000 and 233333", with, without)
+	}
+}
+
+// Where no collective waited for a captured rank, nothing goes.
+func TestWithoutWaitsKernelsLastAsCaptured(t *testing.T) {
+	late := waiting(t, false)
+	late.Collectives[0].Arrive, late.Collectives[0].Late = 300_000, 200_000 // for ranks that nobody captured
+	for _, w := range []*workload.Workload{waiting(t, false), late} {
+		w, err := Isolate(w, plantest.H200(t, 2), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.Isolation.Disturbed == 0 {
+			t.Error("F is not disturbed")
+		}
+		for i := range w.Ops {
+			if op := &w.Ops[i]; w.Lasts(op) != op.Dur() {
+				t.Errorf("%s of rank %d lasts %d ns, captured %d", op.Name, op.Rank, w.Lasts(op), op.Dur())
+			}
+		}
+	}
+}
+
+// A kernel never lasts less than alone, nor more than captured.
+func TestCalmIsBetweenAloneAndCaptured(t *testing.T) {
+	w := isolatedTrace(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue")
+	w.Unprofiled = true
+	waited := 0
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if lasts := w.Lasts(op); lasts < op.DurAlone() || lasts > op.Dur() {
+			t.Errorf("%s lasts %d ns, alone %d, captured %d", op.Name, lasts, op.DurAlone(), op.Dur())
+		} else if lasts < op.Dur() {
+			waited++
+		}
+	}
+	if waited == 0 {
+		t.Error("no kernel ran alongside a wait")
+	}
+}
