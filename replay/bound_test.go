@@ -48,9 +48,7 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 		eachPhase(p, func(x *program.Phase) { x.Last = 0 }) // what is left out is known only from the run
 		eachKernel(p, func(k *program.Kernel) { k.Owned = -1 })
 		r, err := Simulate(m, p, Options{})
-		if err != nil {
-			t.Skip("deadlock")
-		}
+		skipDeadlock(t, err)
 		b := &bounds{naive: newNaive(m, p)}
 		for range 6 { // chains of more waits are cut
 			b.pass()

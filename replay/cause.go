@@ -224,16 +224,17 @@ func (f *fabric) boundBy(resource int32) Bound {
 	return ByLink
 }
 
-// launched adds the event of a launch.
-func (c *causes) launched(l *launch, st *stream) {
+// launched adds the event of a launch and returns it.
+func (c *causes) launched(l *launch, st *stream) int32 {
 	if c == nil {
-		return
+		return none
 	}
 	l.commandRef = c.commandRef(l.stream, st)
 	if c.now == none { // workgroups that start at once belong to this kernel
 		c.now = c.add(causeEvent{before: none, command: l.commandRef, step: Launching})
 	}
 	l.causeEvent = c.now
+	return c.now
 }
 
 // arrived adds the end of a post's or put's transfer, unless it took no time within the

@@ -70,6 +70,44 @@ func TestCriticalPath(t *testing.T) {
 				30-60 work of 0 "A"`,
 		},
 		{
+			// From 5 on B of higher priority has CU 0 held, where L leaves half. At 10 M leaves CU 1 and B
+			// takes that: only then may N start beside L.
+			name: "held slot",
+			m:    func(m *machine.Machine) { m.GPU.CUs = q(2) },
+			prog: func(p *program.Program) {
+				b, n := kernel("B", 1, work(10)), kernel("N", 1, work(50), threads(4), pipe(.5))
+				b.Delay, n.Delay = 5, 6
+				p.GPUs = []program.GPU{{Streams: []program.Stream{
+					{Commands: []program.Command{kernel("L", 1, work(40), threads(4), pipe(.5))}},
+					{Commands: []program.Command{kernel("M", 1, work(10))}},
+					{Commands: []program.Command{b}, Priority: 1}, {Commands: []program.Command{n}},
+				}}}
+			},
+			want: `
+				0-0 launch of 0 "M"
+				0-10 work of 0 "M"
+				10-10 slot of 0 "N" waited 4
+				10-60 work of 0 "N"`,
+		},
+		{
+			// Both clusters need both CUs. One CU is empty at 0, but the second cluster starts when the other is.
+			name: "clusters behind one another",
+			m: func(m *machine.Machine) {
+				m.GPU.CUs, m.GPU.Groups = q(2), machine.Table{Rows: [][]float64{{2, 1}}}
+			},
+			prog: func(p *program.Program) {
+				clusters := kernel("A", 4, nil, func(k *program.Kernel) { k.Cluster = 2 })
+				clusters.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+					return append(buf, work(program.Time(10*(tile%2)))...)
+				}
+				p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{clusters}, Priority: 1}, {Commands: []program.Command{kernel("B", 1, nil)}}}}}
+			},
+			want: `
+				0-0 launch of 0 "A"
+				0-10 work of 0 "A"
+				10-20 work of 0 "A"`,
+		},
+		{
 			// GPU 1 ends last because GPU 0's post reaches it at 40 + 7.
 			name: "flag of a peer",
 			m:    func(m *machine.Machine) { m.Fabric.Latency = q(7e-9) },
@@ -200,6 +238,9 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 			at, sum = g.End, sum+g.End-g.Start
 			st := &p.GPUs[g.Rank].Streams[g.Stream]
 			what := fmt.Sprintf("segment %d, %s of %d %q, %d-%d", i, g.Step, g.Rank, g.Name, g.Start, g.End)
+			if (g.Step == Woken || g.Step == Placed || g.Step == Served) && g.End > g.Start {
+				t.Fatalf("%s takes time", what)
+			}
 			switch g.Step {
 			case Working, Storing, Sleeping:
 				free := false

@@ -98,9 +98,9 @@ func (g *gpu) clusterSlots(set []uint64, need program.CUResources, n int) bool {
 // the lowest among equals (rule D7).
 func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 	l := s.kernels.at(id)
-	freed := int32(none) // the instant in which a waiting cluster found its CUs
+	freed := int32(none) // the CU whose workgroup left in this instant and made room for the cluster
 	for c := range each(g.freed) {
-		if group[c/64]&(1<<(c%64)) != 0 {
+		if group[c/64]&(1<<(c%64)) != 0 && s.causes != nil && s.causes.at(g.cus[c].left) == s.now {
 			freed = int32(c)
 			break
 		}

@@ -49,6 +49,7 @@ type gpu struct {
 	moving      int   // workgroups of collectives on CUs in a Work or Store phase
 	loads       int64 // sum of the CUs' pipe loads
 	unplaced    int32 // batch of the kernel whose workgroups are yet to be placed, or none
+	woken       int32 // cause event of the last launch or departed workgroup, if causes are recorded
 }
 
 type cu struct {

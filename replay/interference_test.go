@@ -47,6 +47,22 @@ func TestInterferenceFollowsOccupancy(t *testing.T) {
 	}
 }
 
+// So does a collective that is marked as slowed by channels: these slow compute alone (rule I10).
+func TestInterferenceOfCollectives(t *testing.T) {
+	for _, free := range []bool{false, true} {
+		c := kernel("collective", 1, []program.Phase{{Op: program.Store, Bytes: 1000, Peer: 1, Time: 1000, Slowdown: 2}})
+		c.Kernel.Kind, c.Kernel.Channels, c.Kernel.Free = trace.Collective, true, free
+		p := prog([]program.Stream{{Commands: []program.Command{c}}, {Commands: []program.Command{kernel("compute", 8, work(10_000))}}}, nil)
+		cus := 9
+		if free {
+			cus = 8
+		}
+		if got := ends(mustSimulate(t, small(2, cus), p, Options{}).Run)["collective"]; got != 2000 {
+			t.Errorf("free %t: the collective takes %d ns, want 2000", free, got)
+		}
+	}
+}
+
 // One workgroup of matrix instructions is enough for the onset; the rest grows
 // with the CUs that compute, to the same as without an onset.
 func TestInterferenceBeginsAtOnset(t *testing.T) {

@@ -60,7 +60,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	}
 	s.launches++
 	st.launch, l.batches = id, s.inBatches(st.gpu, k)
-	s.causes.launched(l, st)
+	s.gpus[st.gpu].woken = s.causes.launched(l, st)
 	if !k.Free {
 		l.need = k.Footprint.Need(&s.machine.GPU)
 		l.pipe = pipeShare(k.Pipe)

@@ -37,12 +37,12 @@ func (n *naive) dispatch() bool {
 			}
 			n.place(g, k)
 		}
-		for c, free := range held {
-			c.free = free
-		}
 		g.line = slices.DeleteFunc(g.line, func(k *nkernel) bool { return k.placed == k.k.WGs })
 		for _, c := range g.cus {
 			c.freed, c.left = 0, false
+		}
+		for c, free := range held { // who was kept off looks at it again
+			c.free, c.left = free, true
 		}
 	}
 	return len(n.queue) > 0
@@ -124,7 +124,8 @@ func (n *naive) clusters(k *nkernel) bool {
 }
 
 // startCluster tries the groups, first that of the emptiest and lowest CU; a
-// kernel that waits only those that something has left in this instant.
+// kernel that waits only those that something has left in this instant, or that
+// were held from it (rule D10).
 func (n *naive) startCluster(g *ngpu, k *nkernel, need program.CUResources, fresh bool) bool {
 	group := n.m.GPU.Grouping()
 	var order []int

@@ -50,7 +50,7 @@ type ncu struct {
 	free  program.CUResources
 	wgs   []*nactor
 	freed int
-	left  bool // by some workgroup, in this instant
+	left  bool // by some workgroup, in this instant, or held for one until now
 }
 
 type nkernel struct {

@@ -183,6 +183,9 @@ func (s *sim) placed(id int32, w *workgroup, l *launch) {
 		return
 	}
 	left := s.gpus[l.gpu].cus[w.cu].left
+	if c.at(left) < s.now { // the CU had room before: it was held for a kernel of higher priority
+		left = s.gpus[l.gpu].woken
+	}
 	if c.event(left).command != l.commandRef || l.kernel.Tiles != 0 {
 		left = c.add(causeEvent{at: s.now, before: left, command: l.commandRef, alone: s.now - l.ready, step: Placed})
 	}
@@ -228,6 +231,7 @@ func (s *sim) departed(id int32, w *workgroup, l *launch) {
 	}
 	if s.causes != nil {
 		u.left = s.causes.wgs[id]
+		s.gpus[l.gpu].woken = u.left
 	}
 }
 

@@ -18,6 +18,12 @@ func drawRun(t *rapid.T, o Options) (*program.Program, machine.Machine, *Result)
 	p := drawProgram(t)
 	m := drawMachine(t, len(p.GPUs))
 	r, err := Simulate(m, p, o)
+	skipDeadlock(t, err)
+	return p, m, r
+}
+
+// skipDeadlock draws another program if this one deadlocks. Any other error fails.
+func skipDeadlock(t *rapid.T, err error) {
 	var deadlock *DeadlockError
 	if errors.As(err, &deadlock) {
 		t.Skip("deadlock")
@@ -25,7 +31,6 @@ func drawRun(t *rapid.T, o Options) (*program.Program, machine.Machine, *Result)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return p, m, r
 }
 
 // Whatever the numbers, a simulation ends, in a result or in an error.

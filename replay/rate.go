@@ -19,7 +19,7 @@ func (s *sim) beginUncontended(id int32, w *workgroup) bool {
 	if w.path == none || w.alone == 0 || s.slowed(w) > 1 {
 		return false
 	}
-	if l := s.kernels.at(w.launch); w.coRun > 1 && !(l.kernel.Channels && s.gpus[l.gpu].quietOn(w.path)) {
+	if l := s.kernels.at(w.launch); w.coRun > 1 && !(l.slowedByChannels() && s.gpus[l.gpu].quietOn(w.path)) {
 		return false
 	}
 	if !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
@@ -114,6 +114,10 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 }
 
 func (l *launch) computes() bool { return l.kernel.Kind == trace.Compute }
+
+// slowedByChannels reports whether the co-run slowdown of the kernel's phases is that alongside channels
+// (rule I10). A collective's is that alongside compute (rule I1), whatever it states.
+func (l *launch) slowedByChannels() bool { return l.computes() && l.kernel.Channels }
 
 // settle begins the flows of this instant and solves all rates.
 func (s *sim) settle() {
@@ -217,7 +221,7 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 		k.onset = l.kernel.Onset
 	}
 	if k.coRun > 1 && l.computes() {
-		k.launch, k.channels = w.launch, l.kernel.Channels
+		k.launch, k.channels = w.launch, l.slowedByChannels()
 	}
 	if k.path == none {
 		if w.op == program.Work {

@@ -63,7 +63,42 @@ func TestManyEqualNaive(t *testing.T) {
 	})
 }
 
-func equalsNaive(t *rapid.T, m machine.Machine, p *program.Program) {
+// Programs in which the two once differed.
+func TestCasesEqualNaive(t *testing.T) {
+	held := grouped([]float64{1, 1}, []float64{2, 1})
+	for _, c := range []struct {
+		name    string
+		m       machine.Machine
+		streams []program.Stream
+	}{
+		{
+			// The second cluster of A has CUs 0 and 1 held from 0 on. It starts on CUs 1 and 2 at 10, and B on CU 0.
+			"a cluster starts on a CU that is no longer held", held,
+			[]program.Stream{
+				{Priority: 1, Commands: []program.Command{kernel("A", 4, nil, clusters(2), func(k *program.Kernel) {
+					k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+						return append(buf, work([]program.Time{0, 10, 30, 30}[tile])...)
+					}
+				})}},
+				{Commands: []program.Command{kernel("B", 2, work(50), clusters(2), threads(4), pipe(.5))}},
+			},
+		},
+		{
+			// Channels slow compute, so the collective is slowed from 0 on by what computes.
+			"a collective marked as slowed by channels", small(1, 1),
+			[]program.Stream{
+				{Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.Store, Bytes: 1, Time: 10, Slowdown: 2}}, func(k *program.Kernel) {
+					k.Kind, k.Channels, k.Free = trace.Collective, true, true
+				})}},
+				{Commands: []program.Command{kernel("B", 1, work(30))}},
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) { equalsNaive(t, c.m, prog(c.streams)) })
+	}
+}
+
+func equalsNaive(t rapid.TB, m machine.Machine, p *program.Program) {
 	naive := runNaive(m, p)
 	r, err := Simulate(m, p, Options{Level: Workgroups, Usage: true})
 	var deadlock *DeadlockError
