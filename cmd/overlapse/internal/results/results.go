@@ -312,9 +312,12 @@ func rankEnds(run *trace.Run) []int64 {
 	return ends
 }
 
+// defect reports whether the row's strategy panicked.
+func (r *replayRow) defect() bool { return strings.HasPrefix(r.Why, compare.DefectPrefix) }
+
 // reason says why a row has no time.
 func (r *replayRow) reason() string {
-	if strings.HasPrefix(r.Why, "cannot run") {
+	if strings.HasPrefix(r.Why, "cannot run") || r.defect() {
 		return r.Why
 	}
 	return "does not apply: " + r.Why
