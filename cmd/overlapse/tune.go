@@ -216,6 +216,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 	var names []string
 	for _, s := range tuned {
+		if s.Defect != nil {
+			return s.Defect
+		}
 		if s.Ran == 0 {
 			names = append(names, s.Strategy+": "+s.Why)
 		}

@@ -67,7 +67,7 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	}
 	out := make([]Outcome, len(sel))
 	return out, sideBySide(w, len(sel), func(i int) (err error) {
-		if out[i], err = Run(w, m, sel[i], sc, o); err == nil && done != nil {
+		if out[i], err = Try(w, m, sel[i], sc, o); err == nil && done != nil {
 			done(i, &out[i])
 		}
 		return err
@@ -79,6 +79,33 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 func sideBySide(w *workload.Workload, n int, f func(i int) error) error {
 	const most, each = 1 << 30, 1500 // bytes: of all, of an operation
 	return guard.AtMost(most/(each*max(1, len(w.Ops))), n, f)
+}
+
+// Try is Run, of which a panic is the Outcome's Err: a defect of one strategy leaves the others.
+func Try(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scenario, o replay.Options) (out Outcome, err error) {
+	err = guard.Call(func() (err error) {
+		out, err = Run(w, m, s, sc, o)
+		return err
+	})
+	var defect *guard.PanicError
+	if errors.As(err, &defect) {
+		return Outcome{Selection: s, Machine: m, Why: DefectPrefix + defect.Error(), Err: defect}, nil
+	}
+	return out, err
+}
+
+// DefectPrefix begins the reason of an outcome whose strategy panicked.
+const DefectPrefix = "defect: "
+
+// Defect is the error of the first outcome whose strategy panicked; nil if none did.
+func Defect(outcomes ...Outcome) error {
+	for _, out := range outcomes {
+		var defect *guard.PanicError
+		if errors.As(out.Err, &defect) {
+			return defect
+		}
+	}
+	return nil
 }
 
 // Run plans and simulates one selection. Workgroups are recorded for one iteration unless

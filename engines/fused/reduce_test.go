@@ -1,11 +1,13 @@
 package fused_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -54,5 +56,26 @@ func TestFusedReductionWaits(t *testing.T) {
 	on := enginetest.Outcome(t, w, m, "fused", nil).Time
 	if least := plantest.Vector.Gemm + 6*plan.Duration(m.Fabric.Latency.Value); on < least {
 		t.Errorf("%d ns: the GEMM and two exchanges of flags take %d", on, least)
+	}
+}
+
+// Ranks that cut what they sum into other tiles have no parts to exchange.
+func TestFusedReductionOfOtherTiles(t *testing.T) {
+	for name, change := range map[string]func(k *workload.Kernel){
+		"tiles":      func(k *workload.Kernel) { k.Tiling.Tiles *= 2 },
+		"workgroups": func(k *workload.Kernel) { k.Tiling.WGs /= 2 },
+		"footprint":  func(k *workload.Kernel) { k.Footprint.Shared /= 4 },
+	} {
+		w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+		for i := range w.Ops {
+			if op := &w.Ops[i]; op.Rank == 3 && op.Collective < 0 {
+				other := *op.Kernel
+				change(&other)
+				op.Kernel = &other
+			}
+		}
+		if out := enginetest.Outcome(t, w, m, "fused", nil); !strings.Contains(out.Why, "parts of the sum would not match") {
+			t.Errorf("%s: %q", name, out.Why)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,12 +40,30 @@ func (pl *Planner) NoLinks() string {
 }
 
 // NotByTile is the reason why parts of a pair's data cannot be sent, or used, one by one: sums of
-// the rows of a token (SumsExperts), or an operation between the pair's two; "" if they can.
+// the rows of a token (SumsExperts), ranks that cut what is summed into other tiles, or an operation
+// between the pair's two; "" if they can.
 func (pl *Planner) NotByTile(p *workload.Pair) string {
-	if no := pl.SumsExperts(p); no != "" {
+	if no := cmp.Or(pl.SumsExperts(p), pl.otherTiles(p)); no != "" {
 		return no
 	}
 	return pl.Between(p, func(*workload.Op) bool { return false })
+}
+
+// otherTiles is NotByTile of a sum whose parts are not the same on all ranks.
+func (pl *Planner) otherTiles(p *workload.Pair) string {
+	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
+		return ""
+	}
+	c, a := &pl.Workload.Collectives[p.Collective], &pl.Workload.Ops[p.First[0]]
+	if c.Op != trace.AllReduce && c.Op != trace.ReduceScatter {
+		return ""
+	}
+	for _, id := range p.First[1:] {
+		if b := &pl.Workload.Ops[id]; b.Tiling.Tiles != a.Tiling.Tiles || b.Tiling.WGs != a.Tiling.WGs || b.Footprint != a.Footprint {
+			return fmt.Sprintf("ranks %d and %d cut %s before the %s into other tiles or workgroups: parts of the sum would not match", a.Rank, b.Rank, names.Short(a.Name), c.Op)
+		}
+	}
+	return ""
 }
 
 // Between is NotByTile of operations between a pair's two for which can is false.

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -103,10 +104,15 @@ func (s *step) regroup(size int64) string {
 	return ""
 }
 
-// gradients lists the gradients of every iteration in the order in which they become ready.
+// gradients lists the gradients of every iteration in the order in which they become ready, of each
+// set of ranks that reduces some apart: a bucket is of one set.
 func (s *step) gradients() ([][]gradient, string) {
-	byStep := map[int32][]gradient{}
-	var steps []int32
+	type bucketed struct {
+		step  int32
+		ranks string
+	}
+	lists := map[bucketed][]gradient{}
+	var order []bucketed
 	forward := 0 // sums of activations, which the next operation reads
 	const unknown = "which gradients a bucket holds is not known (record shapes, record_shapes=True, or an execution trace beside the profile)"
 	for row := range s.w.Collectives {
@@ -122,24 +128,24 @@ func (s *step) gradients() ([][]gradient, string) {
 		if !ok {
 			continue
 		}
-		step := s.w.Ops[c.Members[0]].Step
-		if len(byStep[step]) == 0 {
-			steps = append(steps, step)
+		of := bucketed{s.w.Ops[c.Members[0]].Step, fmt.Sprint(s.pl.RanksOf(c))}
+		if len(lists[of]) == 0 {
+			order = append(order, of)
 		}
-		byStep[step] = append(byStep[step], list...)
+		lists[of] = append(lists[of], list...)
 	}
 	switch reduced := slices.ContainsFunc(s.w.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce }); {
 	case !reduced:
 		return nil, "no all-reduce of gradients was found"
-	case len(steps) == 0 && forward > 0:
+	case len(order) == 0 && forward > 0:
 		return nil, "what all-reduces sum is not from a backward pass: buckets hold gradients"
-	case len(steps) == 0:
+	case len(order) == 0:
 		return nil, unknown
 	}
-	slices.Sort(steps)
+	slices.SortStableFunc(order, func(a, b bucketed) int { return cmp.Compare(a.step, b.step) })
 	var all [][]gradient
-	for _, step := range steps {
-		list := byStep[step]
+	for _, of := range order {
+		list := lists[of]
 		slices.SortStableFunc(list, func(a, b gradient) int { return cmp.Compare(s.at[a.by[0]], s.at[b.by[0]]) })
 		all = append(all, list)
 	}

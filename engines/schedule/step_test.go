@@ -127,6 +127,26 @@ func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	}
 }
 
+// A bucket that was matched on each rank alone shares no bucket with one of all ranks: they are sums over
+// other ranks.
+func TestBucketsOfOtherRanksStayApart(t *testing.T) {
+	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
+	plantest.InBackward(t, w, "G1", "G2", "G3", "G4")
+	apart := w.Collectives[1]
+	alone := apart.Members[1]
+	w.Collectives[1].Members, apart.Members = apart.Members[:1:1], []int32{alone}
+	w.Ops[alone].Collective = int32(len(w.Collectives))
+	w.Collectives = append(w.Collectives, apart)
+	out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=1000"))
+	if out.Result == nil {
+		t.Fatal(out.Why)
+	}
+	at := spans(t, w, out) // on rank 0, the first bucket of each closes at one MiB: after G1 and after G3
+	if n := len(at["AR1"]) + len(at["AR2"]); n != 4 {
+		t.Errorf("%d all-reduces: want two over both ranks, and two of rank 0 alone", n)
+	}
+}
+
 // Two micro-batches through one layer of experts:
 //
 //	captured   |d0|A2A0|e0|d1|A2A1|e1|

@@ -30,6 +30,7 @@ type Tally struct {
 	Ran      int    `json:"ran"`
 	TooLarge int    `json:"too_large,omitempty"` // do not fit into the memory limit
 	Why      string `json:"why,omitempty"`       // why the first that does not run does not
+	Defect   error  `json:"-"`                   // of the first that panicked
 }
 
 // A Rung is an outcome, without its result, against the captured schedule and against the rung
@@ -137,7 +138,7 @@ func (c *climber) try(list []place) error {
 		c.tried[p] = &Rung{}
 	}
 	return guard.Each(len(list), func(i int) error {
-		out, err := compare.Run(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, c.o)
+		out, err := compare.Try(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, c.o)
 		if err != nil {
 			return err
 		}
@@ -163,7 +164,7 @@ func (c *climber) finish() error {
 		of := &c.Strategies[p.strategy]
 		of.Tried++
 		if r.Why != "" {
-			of.Why = cmp.Or(of.Why, r.Why)
+			of.Why, of.Defect = cmp.Or(of.Why, r.Why), cmp.Or(of.Defect, compare.Defect(r.Outcome))
 			if r.TooLarge {
 				of.TooLarge++
 			}

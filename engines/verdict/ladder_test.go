@@ -78,3 +78,26 @@ func TestClimbNowhere(t *testing.T) {
 		t.Errorf("%d rungs, %d to be judged, %v %q, %v", len(l.Rungs), len(l.Last), l.Strategies, l.Tried, err)
 	}
 }
+
+// A candidate that panics is in the tally with its error; the others are tried.
+func TestClimbPastDefects(t *testing.T) {
+	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	candidates, err := engines.ParseCandidates("bulk,multistream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range candidates[1] {
+		candidates[1][i].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, error) { panic("no such tile") }
+	}
+	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := l.Strategies[0], l.Strategies[1]; a.Ran == 0 || a.Defect != nil || b.Ran > 0 || b.Defect == nil {
+		t.Errorf("bulk %+v, multistream %+v", a, b)
+	}
+}

@@ -35,6 +35,20 @@ type matcher struct {
 	alike             map[matchKey]int32 // on the current rank
 	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
 	firstPart         map[int32]int32    // by row of a later part: row of the first
+	grids             int                // kernels whose grid is no number of channels
+}
+
+// mostChannels is above the workgroups that any collective kernel has: NCCL has up to 64 channels and
+// RCCL 128, and kernels of other libraries, which wait for those of peers too, one workgroup a compute unit.
+const mostChannels = 1024
+
+// channels is the number of a collective kernel's workgroups; 0: unknown.
+func channels(w *workload.Workload, op *workload.Op) (n int, known bool) {
+	n = kernel.Workgroups(w.Run.Setup(w.Run.Kernel(w.Run.Spans[op.Span])))
+	if n > mostChannels {
+		return 0, false
+	}
+	return n, true
 }
 
 type rankGroup struct {
@@ -123,6 +137,9 @@ func (m *matcher) addRank(rank int) {
 			m.groupOfCollective = append(m.groupOfCollective, k.group)
 		}
 		addMember(m.Workload, &m.Collectives[row], op, &comm)
+		if _, known := channels(m.Workload, op); !known {
+			m.grids++
+		}
 		if nth > 0 && strings.HasPrefix(op.Name, kernel.CopyEnginePart) {
 			k.nth--
 			before := m.found[k]
@@ -202,7 +219,8 @@ func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, co
 	c.In, c.Out = max(c.In, comm.In), max(c.Out, comm.Out)
 	c.Bytes = max(c.In, c.Out)
 	c.ElemSize = max(c.ElemSize, comm.ElemSize)
-	c.Channels = max(c.Channels, kernel.Workgroups(w.Run.Setup(w.Run.Kernel(w.Run.Spans[op.Span]))))
+	n, _ := channels(w, op)
+	c.Channels = max(c.Channels, n)
 }
 
 // check completes the evidence and splits matches that cannot be one collective.
@@ -244,6 +262,7 @@ func (m *matcher) check() {
 		m.Collectives = append(m.Collectives, *c)
 	}
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
+	m.noteCount(m.grids, "kernel of a collective has", "kernels of collectives have", fmt.Sprintf("a grid of more than %d workgroups, which is no number of channels: ignored", mostChannels))
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
 }
 

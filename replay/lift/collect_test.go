@@ -104,6 +104,17 @@ func TestCollect(t *testing.T) {
 			notes: `2 collectives found on a part of their ranks only`,
 		},
 		{
+			name: "a grid that is no number of channels",
+			d: drawing{
+				text: `0 7 | CC |
+				       1 7 | CC |`,
+				parts:  map[byte]part{'C': {comm: &trace.Comm{Op: trace.AllReduce, Group: 0, In: 64, Out: 64, Peer: trace.None}, grid: 2147483647}},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want:  `all_reduce: 0C 1C; arrive 1, depart 3; 64 bytes`,
+			notes: `2 kernels of collectives have a grid of more than 1024 workgroups, which is no number of channels: ignored`,
+		},
+		{
 			name: "messages meet by sender and receiver",
 			d: drawing{
 				text: `0 7 | CC  DD   |
@@ -173,6 +184,11 @@ func TestCollect(t *testing.T) {
 			w := lift(t, c.d, Options{})
 			sameText(t, "collectives", collectives(w), c.want)
 			sameText(t, "notes", strings.Join(w.Notes, "\n"), c.notes)
+			for i := range w.Collectives {
+				if n := w.Collectives[i].Channels; n > mostChannels {
+					t.Errorf("collective %d has %d channels", i, n)
+				}
+			}
 		})
 	}
 }

@@ -127,11 +127,10 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 // StopFunc reports to a simulation whether the context is done.
 func StopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
 
-// FailedError is an error if a strategy that the user selected did not run; nil
-// with --strategy all.
+// FailedError is an error if a strategy panicked, or if one that the user selected did not run.
 func (f *Flags) FailedError(outcomes []compare.Outcome) error {
-	if f.Strategy == "all" {
-		return nil
+	if err := compare.Defect(outcomes...); err != nil || f.Strategy == "all" {
+		return err
 	}
 	var names []string
 	for _, out := range outcomes {

@@ -3,7 +3,24 @@ package input
 import (
 	"os"
 	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/trace/guard"
 )
+
+// A strategy that panicked fails the command, also with --strategy all.
+func TestDefectFails(t *testing.T) {
+	out := compare.Outcome{Selection: engines.PlainSelection(), Why: compare.DefectPrefix + "x", Err: &guard.PanicError{Value: "x"}}
+	f := Flags{Strategy: "all"}
+	if err := f.FailedError([]compare.Outcome{out}); err != out.Err {
+		t.Errorf("got %v", err)
+	}
+	out.Err = nil
+	if err := f.FailedError([]compare.Outcome{out}); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
 
 // A file of settings is replaced by its content, wherever it lies.
 func TestWithSettings(t *testing.T) {

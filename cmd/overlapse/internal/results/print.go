@@ -44,8 +44,8 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		if len(folded) > 0 {
 			say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
 		}
-		if fold && len(refused) > 0 && !why {
-			say(fmt.Sprintf("not applicable: %s (--why)", r.names(refused)))
+		if left := slices.DeleteFunc(slices.Clone(refused), (*replayRow).defect); fold && len(left) > 0 && !why {
+			say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
 		}
 		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
 			unproven := ""
@@ -57,8 +57,8 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	}
 	r.printPhases(con, rows)
 	printPairs(con, r)
-	if !fold || why {
-		for _, row := range refused {
+	for _, row := range refused {
+		if !fold || why || row.defect() {
 			say(r.named(row) + " " + row.reason())
 		}
 	}

@@ -313,9 +313,12 @@ func rankEnds(run *trace.Run) []int64 {
 	return ends
 }
 
+// defect reports whether the row's strategy panicked.
+func (r *replayRow) defect() bool { return strings.HasPrefix(r.Why, compare.DefectPrefix) }
+
 // reason says why a row has no time.
 func (r *replayRow) reason() string {
-	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "not believed") {
+	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "not believed") || r.defect() {
 		return r.Why
 	}
 	return "does not apply: " + r.Why

@@ -1,0 +1,34 @@
+package compare_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+)
+
+// A strategy that panics is a row of its own; the others keep their times.
+func TestDefectIsARow(t *testing.T) {
+	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+	sel := enginetest.MustParse(t, "captured,multistream,bulk")
+	sel[1].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, error) { panic("no such tile") }
+	out, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, false, true} {
+		if got := out[i].Result != nil && out[i].Time > 0; got != want {
+			t.Errorf("%s: %v: %s", sel[i].Strategy.Name, got, out[i].Why)
+		}
+	}
+	if err := compare.Defect(out...); err == nil || !strings.HasPrefix(out[1].Why, compare.DefectPrefix+"no such tile at ") {
+		t.Errorf("%v: %q", err, out[1].Why)
+	}
+	if err := compare.Defect(out[0], out[2]); err != nil {
+		t.Error(err)
+	}
+}
