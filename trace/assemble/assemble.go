@@ -23,6 +23,7 @@ type Session struct {
 	Name      string
 	Processes []Process
 	Agents    []Agent
+	Runtime   string // "ROCm": of devices whose runtime the file does not state, where only one has the format
 
 	processRow map[string]int32
 	agentRow   map[agentKey]int32

@@ -56,6 +56,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 			r.Device = s.Agents[k.agent].Device
 			r.NodeGPUs = listed[k.process]
 		}
+		r.Device.RuntimeVersion = cmp.Or(r.Device.RuntimeVersion, s.Runtime)
 		rows[k] = s.Builder.AddRank(r)
 	}
 	if !numbered {

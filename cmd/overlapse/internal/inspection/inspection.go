@@ -324,7 +324,7 @@ func (v *Inspection) nextCommand() string {
 		command += " --machine " + words.ShellWord(v.Machine)
 	case v.machine == nil:
 		name, why := input.Likely(v.workload)
-		command += fmt.Sprintf(" --machine %s  # %s", name, why)
+		command += fmt.Sprintf("  # on %s, a guess (%s); --machine names the GPU", name, why)
 	}
 	return command
 }

@@ -37,6 +37,7 @@ type Replayed struct {
 	Schema     int                 `json:"schema"` // Version
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
+	Guess      string              `json:"machine_guess,omitempty"` // why that machine, where the trace's GPU is not known
 	Ranks      int                 `json:"ranks"`
 	Captured   int                 `json:"captured_ranks"`
 	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
@@ -143,7 +144,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		}
 	}
 	r := &Replayed{
-		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Schema: schema.Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Expected), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
