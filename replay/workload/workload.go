@@ -209,7 +209,7 @@ type Collective struct {
 	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
 	Own      bool       // its kernel is of another library than NCCL and RCCL, whose settings it does not follow
 	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
-	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first to the arrival here, ns
+	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first that copies to the arrival here, ns
 	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
 }
 
