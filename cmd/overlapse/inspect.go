@@ -76,6 +76,7 @@ func (a *app) inspect(o inspectOptions) error {
 	on := input.KnownMachine(w)
 	if on != nil {
 		pairs.Shapes(w, on)
+		w.Slow = lift.SlowCollectives(w, on)
 	}
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)

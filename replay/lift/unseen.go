@@ -56,9 +56,12 @@ func (l *lifter) waitsForUnseen() {
 	}
 }
 
-// OnMachine finds what laws of a machine tell of a capture on it: waits for ranks that nobody captured (rule C27), and
-// the sizes of GEMMs in captured graphs (rule V26).
+// OnMachine finds what laws of a machine tell of a capture on it: slow collectives (rule C28), waits for ranks that nobody
+// captured (rule C27), and the sizes of GEMMs in captured graphs (rule V26).
 func OnMachine(w *workload.Workload, m *machine.Machine) {
+	if w.Slow == nil { // else found before waits were known by the law
+		w.Slow = SlowCollectives(w, m)
+	}
 	waitsOn(w, m)
 	pairs.Shapes(w, m)
 }

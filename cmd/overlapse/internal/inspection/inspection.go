@@ -159,6 +159,9 @@ func (v *Inspection) printAnswer() {
 	} else if len(v.workload.Ops) == 0 {
 		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
 	} else {
+		for i := range v.workload.Slow {
+			v.Labelled("slow", verdict.SlowText(&v.workload.Slow[i]))
+		}
 		v.Labelled("bound by", v.boundText())
 		if waits := v.waitingText(); waits != "" {
 			v.Labelled("waiting", waits)

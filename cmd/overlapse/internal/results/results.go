@@ -315,7 +315,7 @@ func rankEnds(run *trace.Run) []int64 {
 
 // reason says why a row has no time.
 func (r *replayRow) reason() string {
-	if strings.HasPrefix(r.Why, "cannot run") {
+	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "no prediction") {
 		return r.Why
 	}
 	return "does not apply: " + r.Why
