@@ -321,7 +321,8 @@ func (l *lifter) addOthers() {
 		switch row, at, _ := strings.Cut(lane.Name, " · "); {
 		case row == nsys+"NCCL" && strings.HasPrefix(at, "device "):
 			lane = l.collective(&s, at[len("device "):])
-		case row == nsys+"GPU Kernels" && !l.seen(s):
+		case row == nsys+"GPU Kernels" && (lane.Device > 0 || !l.seen(s)):
+			lane.Rank = l.ofDevice(lane.Rank, lane.Device)
 			s.Kind, s.Attr = trace.Compute, l.b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None})
 			lane.Kind, s.Parent = trace.Queue, trace.None
 		case row == nsys+"Memory Ops":
@@ -330,6 +331,7 @@ func (l *lifter) addOthers() {
 				c.Dir = trace.Fill
 			}
 			s.Kind, s.Attr, lane.Kind, s.Parent = trace.Copy, l.b.AddCopy(c), trace.Queue, trace.None
+			lane.Rank = l.ofDevice(lane.Rank, lane.Device)
 		case row == nsys+"CUDA API":
 			s.Kind, s.Attr = trace.HostCall, l.b.AddCall(trace.Call{Op: trace.None})
 		}
@@ -338,7 +340,17 @@ func (l *lifter) addOthers() {
 	}
 }
 
-// seen reports whether the profiler looked into a kernel: its workgroups ran during it.
+// ofDevice is the row of a device, each of which is a rank. The workgroups are of device 0, which is on the given row.
+func (l *lifter) ofDevice(row, device int32) int32 {
+	if device == 0 {
+		return row
+	}
+	rank := l.rank(0, int(device))
+	l.b.Run.Ranks[rank].ID = int(device)
+	return rank
+}
+
+// seen reports whether the profiler looked into a kernel of device 0: its workgroups ran during it.
 func (l *lifter) seen(s trace.Span) bool {
 	for _, key := range l.order {
 		if k := l.kernels[key]; s.Start < k.end && k.start < s.End {

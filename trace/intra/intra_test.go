@@ -111,6 +111,25 @@ func TestLift(t *testing.T) {
 `,
 		},
 		{
+			"a report of two devices: the profiler looked into one",
+			`{"traceEvents":[
+			{"ph":"M","name":"process_name","pid":5,"args":{"name":"sm 5"}},
+			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
+			{"ph":"M","name":"process_name","pid":10000,"args":{"name":"[NSys] GPU Kernels"}},
+			{"ph":"M","name":"thread_name","pid":10000,"tid":7,"args":{"name":"stream 7"}},
+			{"ph":"M","name":"thread_name","pid":10000,"tid":9,"args":{"name":"stream 9"}},
+			{"ph":"X","name":"total","pid":5,"tid":0,"ts":1000,"dur":100000},
+			{"ph":"X","name":"load","pid":5,"tid":0,"ts":1000,"dur":50000},
+			{"ph":"X","name":"gemm  [100us]","pid":10000,"tid":7,"ts":1000,"dur":100000,"args":{"stream":7,"device":0}},
+			{"ph":"X","name":"gemm  [80us]","pid":10000,"tid":9,"ts":51000,"dur":80000,"args":{"stream":9,"device":1}}]}`,
+			`-1 queue 0.0 compute "kernel" 0-100000 of 1
+-1 thread 7.0 marker "gemm" 0-100000
+-1 workgroup 2.1 workgroup "total" 0-100000 #2 on 5
+-1 workgroup 2.1 wait "load" 0-50000 #2 on 5
+1 queue 9.0 compute "gemm" 50000-130000 of 0
+`,
+		},
+		{
 			"Proton: kernels by name",
 			`{"traceEvents":[
 			{"cat":"matmul","dur":0.124,"name":"load","ph":"X","pid":"matmul Core3 CTA0","tid":"warp 0 (line 0)","ts":0.0},
