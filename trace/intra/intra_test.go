@@ -256,3 +256,26 @@ func FuzzLift(f *testing.F) {
 		}
 	})
 }
+
+// Where a report has fewer collectives of one device, its last ones are those of the other device.
+func TestCollectivesOfTwoDevices(t *testing.T) {
+	run := lift(t, `{"traceEvents":[
+		{"ph":"M","name":"process_name","pid":5,"args":{"name":"sm 5"}},
+		{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
+		{"ph":"M","name":"process_name","pid":9,"args":{"name":"[NSys] NCCL"}},
+		{"ph":"M","name":"thread_name","pid":9,"tid":0,"args":{"name":"device 0"}},
+		{"ph":"M","name":"thread_name","pid":9,"tid":1,"args":{"name":"device 1"}},
+		{"ph":"X","name":"total","pid":5,"tid":0,"ts":3000,"dur":1000},
+		{"ph":"X","name":"load","pid":5,"tid":0,"ts":3000,"dur":500},
+		{"ph":"X","name":"mma","pid":5,"tid":0,"ts":3500,"dur":500},
+		{"ph":"X","name":"AllGather  [1us]","pid":9,"tid":0,"ts":1000,"dur":1000,"args":{"device":0}},
+		{"ph":"X","name":"AllGather  [5us]","pid":9,"tid":0,"ts":5000,"dur":5000,"args":{"device":0}},
+		{"ph":"X","name":"AllGather  [2us]","pid":9,"tid":1,"ts":8000,"dur":2000,"args":{"device":1}}]}`)
+	var got []string
+	for _, c := range run.Collectives {
+		got = append(got, fmt.Sprintf("%d members, %d ns", len(c.Members), c.Transfer))
+	}
+	if want := "[1 members, 1000 ns 2 members, 2000 ns]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
