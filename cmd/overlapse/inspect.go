@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/pairs"
 )
 
 // inspectOptions are the flags of `overlapse inspect`.
@@ -74,7 +75,8 @@ func (a *app) inspect(o inspectOptions) error {
 	debug.FreeOSMemory() // temporary memory of lifting
 	on := input.KnownMachine(w)
 	if on != nil {
-		lift.OnMachine(w, on)
+		pairs.Shapes(w, on)
+		w.Slow = lift.SlowCollectives(w, on)
 	}
 	if o.machine != "" && !input.IsYAML(o.path) {
 		m, err := a.MachineFor(o.machine, w)

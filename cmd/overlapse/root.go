@@ -18,7 +18,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -48,7 +47,6 @@ func (a *app) run(ctx context.Context, args []string) int {
 	a.Out, a.Data = out, data
 	root := a.root()
 	root.SetArgs(args)
-	a.Command = "overlapse " + words.ShellWords(args)
 	err := a.execute(ctx, root)
 	if err == nil {
 		err = a.noCommand

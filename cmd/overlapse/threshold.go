@@ -112,7 +112,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, found)
 	}
-	a.Say(fmt.Sprintf("%s · %s · other batches than the captured one", o.Path, m.Name))
+	a.Say(fmt.Sprintf("%s · %s · other batches than the captured one", o.Path, words.MachineText(m.Name, m.Guess)))
 	for i := range found.Phases {
 		a.printThreshold(w, &found.Phases[i])
 	}

@@ -184,7 +184,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, m.Name, words.Counted(tried, "setting"), words.Micros(base.Time))
+	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, words.MachineText(m.Name, m.Guess), words.Counted(tried, "setting"), words.Micros(base.Time))
 	if w.Run.Estimated != "" {
 		title += " · " + w.Run.Estimated
 	}

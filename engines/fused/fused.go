@@ -29,7 +29,7 @@ var Strategy = plan.Strategy{
 		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers", Work: "the fences of that kernel"},
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
-	Inside: true, Rebuilds: true,
+	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild:   plan.JoinChains,
 	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
 	Ways: []plan.Way{

@@ -50,6 +50,7 @@ var Strategy = plan.Strategy{
 	},
 	Rebuild:    withNorms,
 	Inside:     true,
+	Replaces:   true,
 	DependsOn:  []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
 	Plan:       planOnesided,
 	Ways:       slices.Concat(chunksWays, implWays, wholeWays),

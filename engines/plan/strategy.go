@@ -27,6 +27,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -48,6 +49,7 @@ type Strategy struct {
 	Exact     bool     // the captured schedule: replays measured durations where they hold (WasMeasured)
 	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
 	Rebuilds  bool     // runs other kernels than captured
+	Replaces  bool     // its own kernels or copies move the bytes of collectives, not the library's
 	Saves     string   // work that it removes and ideal still includes; "": same operations as captured
 	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
 
@@ -84,6 +86,11 @@ func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc 
 // Planned returns the planner after it has written the program. It also holds the races of
 // the program and the profile lookups.
 func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
+	if len(w.Slow) > 0 && e.replaces(v) {
+		s := &w.Slow[0]
+		return nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells whether another kernel would too",
+			s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
+	}
 	if e.Rebuild != nil {
 		w = e.Rebuild(w, m, v, sc)
 	}
@@ -102,6 +109,11 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 		return nil, &NotApplicable{e.Name, fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, w.World, ranks)}
 	}
 	return pl, nil
+}
+
+// replaces reports whether another kernel than the captured one moves the bytes of collectives.
+func (e *Strategy) replaces(v Values) bool {
+	return e.Replaces || slices.ContainsFunc(e.Params, func(p Param) bool { return p.Replaces && v[p.Name] != p.Default })
 }
 
 // mostFlags bounds the flags of a program, of which one takes about 100 bytes: where every rank has
@@ -137,6 +149,7 @@ type Param struct {
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
 	Ways     []Way                `json:"-"`                  // how to get another value than the default
 	Work     string               `json:"-"`                  // what is to be built where no way is known
+	Replaces bool                 `json:"-"`                  // another value than the default moves the bytes of collectives by another kernel, or by copies
 	Alone    bool                 `json:"-"`                  // its ways are the whole schedule: those of the strategy are not needed
 }
 

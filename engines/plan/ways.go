@@ -391,7 +391,7 @@ var (
 		},
 	}
 	CarrierParam = Param{
-		Name: "carrier", Default: AsCaptured, Choices: Carriers, Keep: true, Ops: copyOps,
+		Name: "carrier", Default: AsCaptured, Choices: Carriers, Keep: true, Replaces: true, Ops: copyOps,
 		Doc:   "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node",
 		Costs: "dma needs registered buffers, and takes memory bandwidth instead of compute units",
 		Work:  "a collective of asynchronous copies to each peer, on streams of their own",

@@ -29,7 +29,7 @@ var Strategy = plan.Strategy{
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
-	Inside: true, Rebuilds: true,
+	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild: plan.JoinChains,
 	Future:  true,
 	Work:    needs,

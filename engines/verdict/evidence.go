@@ -94,13 +94,16 @@ func (v *assessment) addCaveat(w weight, format string, args ...any) {
 	v.caveats = append(v.caveats, caveat{w, fmt.Sprintf(format, args...)})
 }
 
-// machine: a profile without benchmarks, or a GPU on which the strategy or a setting was not run. Where no GPU
+// machine: a guessed GPU, a profile without benchmarks, or a GPU on which the strategy or a setting was not run. Where no GPU
 // of its vendor ran it, nothing like it was measured.
 func (v *assessment) machine() {
 	what, on := plan.Elsewhere(v.out.Selection, v.m.GPU.Name)
 	vendor := plan.VendorOf(v.m.GPU.Name)
 	other := what != "" && !slices.ContainsFunc(on, func(gpu string) bool { return plan.VendorOf(gpu) == vendor })
 	t := v.m.Library.AllReduce.Times
+	if v.m.Guess != "" {
+		v.addCaveat(invalid, "%s is a guess: %s", v.m.Name, v.m.Guess)
+	}
 	switch assumed := (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()); {
 	case other:
 		v.addCaveat(unproven, "%s was run on %s, on no GPU of %s", what, strings.Join(on, " and "), cmp.Or(vendor, "this vendor"))

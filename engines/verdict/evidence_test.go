@@ -31,6 +31,8 @@ func TestEvidence(t *testing.T) {
 	}
 	guessed := plantest.H200(t, 4)
 	guessed.Fabric.StoreCU.Mark = machine.Assumed
+	unknown := plantest.H200(t, 4)
+	unknown.Guess = "no GPU in the trace"
 	for _, c := range []struct {
 		name     string
 		sample   string
@@ -50,6 +52,7 @@ func TestEvidence(t *testing.T) {
 		{"a number assumed", "moe-down-triton", guessed, "fused", 0, "another build"},
 		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", 1, "no benchmark of h100"},
 		{"a trace of another GPU", "llama70b-fc2-allreduce", mi300x, "captured", 2, "the trace is of another GPU than mi300x:4: nvjet"},
+		{"a GPU that is a guess", "llama70b-fc2-allreduce", unknown, "captured", 0, "h200:4 is a guess: no GPU in the trace"},
 		{"a bound", "llama70b-fc2-allreduce", plantest.H200(t, 4), "ideal", 0, "a bound"},
 		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", 2, "no GPU has"},
 		{"a long iteration", "moe-ep4", plantest.H200(t, 4), "bulk", 0, "power limit"},

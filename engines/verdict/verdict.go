@@ -70,6 +70,9 @@ const needsReason = -0.05
 // that do not compete either: faster ones of them are named, and why they are passed over.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
 	v := Verdict{Late: late, tried: tried}
+	for i := range w.Slow {
+		v.say("%s", SlowText(&w.Slow[i]))
+	}
 	v.hosts(w, captured, outcomes)
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
@@ -85,8 +88,18 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	}
 	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
 	v.bound(w, captured, outcomes)
-	v.waiting()
+	v.waiting(w)
 	return v
+}
+
+// SlowText says how much longer than the machine's law collectives take, and what may be the cause.
+func SlowText(s *workload.SlowCollective) string {
+	at := ""
+	if s.Links > 0 {
+		at = fmt.Sprintf(", %.2g %% of the links of %s", 100*s.Bus/s.Links, s.Machine)
+	}
+	return fmt.Sprintf("%s runs at %.2g GB/s%s: %s an iteration instead of %s by the law, in each of %d; find out why first: peer access off (NCCL_P2P_DISABLE, IOMMU), host staging, ranks that are late",
+		s.Op, s.Bus/1e9, at, explain.Micros(s.Took), explain.Micros(s.Law), s.Iterations)
 }
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
@@ -139,8 +152,8 @@ func (v *Verdict) LookFirst() float64 {
 }
 
 // waiting names the rank that the others wait for in the capture, or says that those that wait are not captured.
-func (v *Verdict) waiting() {
-	if v.UnseenWait >= LeastWaiting && !v.HostBound {
+func (v *Verdict) waiting(w *workload.Workload) {
+	if v.UnseenWait >= LeastWaiting && !v.HostBound && len(w.Slow) == 0 { // else the first sentence has told of it
 		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why", 100*v.UnseenWait)
 	}
 	if v.LookFirst() >= LeastWaiting {

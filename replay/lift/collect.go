@@ -34,7 +34,7 @@ type matcher struct {
 	groupOfCollective []int32            // by row of Collectives
 	alike             map[matchKey]int32 // on the current rank
 	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
-	firstPart         map[int32]int32    // by row of a later part: row of the first
+	firstCopy         map[int32]int32    // by row of a later part: row of the first that copies
 	grids             int                // kernels whose grid is no number of channels
 }
 
@@ -76,7 +76,7 @@ func (l *lifter) collect() {
 		found:     map[matchKey]int32{},
 		alike:     map[matchKey]int32{},
 		early:     map[int32]bool{},
-		firstPart: map[int32]int32{},
+		firstCopy: map[int32]int32{},
 	}
 	for rank := range l.Ranks {
 		m.addRank(rank)
@@ -144,9 +144,10 @@ func (m *matcher) addRank(rank int) {
 			k.nth--
 			before := m.found[k]
 			m.early[before] = true
-			m.firstPart[row] = before
-			if first, ok := m.firstPart[before]; ok {
-				m.firstPart[row] = first
+			if first, ok := m.firstCopy[before]; ok {
+				m.firstCopy[row] = first
+			} else if wait := m.Ops[m.Collectives[before].Members[0]].Name; !strings.HasPrefix(wait, kernel.CopyEngineWait) {
+				m.firstCopy[row] = before
 			}
 		}
 	}
@@ -235,7 +236,7 @@ func (m *matcher) check() {
 	m.Collectives = make([]workload.Collective, 0, n)
 	for i := range whole {
 		c := &whole[i]
-		if first, ok := m.firstPart[int32(i)]; ok {
+		if first, ok := m.firstCopy[int32(i)]; ok {
 			c.Before = max(0, c.Arrive-whole[first].Arrive)
 		}
 		if m.early[int32(i)] {

@@ -56,9 +56,12 @@ func (l *lifter) waitsForUnseen() {
 	}
 }
 
-// OnMachine finds what laws of a machine tell of a capture on it: waits for ranks that nobody captured (rule C27), and
-// the sizes of GEMMs in captured graphs (rule V26).
+// OnMachine finds what laws of a machine tell of a capture on it: slow collectives (rule C28), waits for ranks that nobody
+// captured (rule C27), and the sizes of GEMMs in captured graphs (rule V26).
 func OnMachine(w *workload.Workload, m *machine.Machine) {
+	if w.Slow == nil { // else found before waits were known by the law
+		w.Slow = SlowCollectives(w, m)
+	}
 	waitsOn(w, m)
 	pairs.Shapes(w, m)
 }
@@ -66,12 +69,24 @@ func OnMachine(w *workload.Workload, m *machine.Machine) {
 // waitsOn is waitsForUnseen where the profile has times of its machine's collectives: beyond those, with SizeSpread, is
 // a wait too. The shortest collective of a size may have waited as all others did (rule C27).
 func waitsOn(w *workload.Workload, m *machine.Machine) {
-	if t := m.Library.AllReduce.Times; w.Captured == w.World || m.Nodes() > 1 || len(t.Rows) == 0 || t.Mark != machine.Sourced {
+	if t := m.Library.AllReduce.Times; len(t.Rows) == 0 || t.Mark != machine.Sourced {
+		return
+	}
+	BeyondLaw(w, m, func(c *workload.Collective, more trace.Time, serial bool) {
+		c.Serial = serial
+		c.Late, c.Arrive, c.Shortest = c.Late+more, c.Arrive+more, max(1, c.Shortest-more)
+	})
+}
+
+// BeyondLaw calls emit for each collective of ranks that nobody captured that takes more than its Late and the time of its
+// size on the machine with SizeSpread: by how much, with nothing beside it, and whether nothing was beside it in all its time.
+func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.Collective, more trace.Time, serial bool)) {
+	if w.Captured == w.World || m.Nodes() > 1 {
 		return
 	}
 	var rows []int32
 	for i := range w.Collectives {
-		if c := &w.Collectives[i]; c.Bytes > 0 && !c.Guessed && !c.Own && !c.Engines && !c.Part && c.Op != trace.SendRecv && w.HasUnseen(c) {
+		if c := &w.Collectives[i]; hasLaw(c) && w.HasUnseen(c) {
 			rows = append(rows, int32(i))
 		}
 	}
@@ -79,10 +94,14 @@ func waitsOn(w *workload.Workload, m *machine.Machine) {
 		c := &w.Collectives[rows[k]]
 		law := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels) * (1 + SizeSpread)
 		if more := alone - trace.Time(law*1e9) - c.Late; law > 0 && more > 0 {
-			c.Serial = alone == w.Ops[c.Members[0]].Dur()
-			c.Late, c.Arrive, c.Shortest = c.Late+more, c.Arrive+more, max(1, c.Shortest-more)
+			emit(c, more, alone == w.Ops[c.Members[0]].Dur())
 		}
 	}
+}
+
+// hasLaw reports whether the library's law is of a collective: the library's kernel moves a known number of bytes.
+func hasLaw(c *workload.Collective) bool {
+	return c.Bytes > 0 && !c.Guessed && !c.Own && !c.Engines && !c.Part && c.Op != trace.SendRecv
 }
 
 // ranAlone is, by collective, the time in which nothing else ran on a member's rank, of the member with the least.

@@ -101,7 +101,7 @@ func (l *lifter) place(ops []int) error {
 			l.World = compiled
 			l.note("the trace does not say which ranks its collectives join: taken as %d ranks, for which a kernel is compiled, as its name says", l.World)
 		} else if l.World == 1 {
-			l.guessWorld(ranks[0].NodeGPUs, ops[0])
+			l.guessWorld(ranks[0].NodeGPUs)
 		}
 	}
 	l.unseen = l.World > len(ranks)
@@ -149,19 +149,14 @@ func (l *lifter) place(ops []int) error {
 }
 
 // guessWorld sets the size of a job of which one rank was captured and nothing else is
-// known: a rank with collectives is not alone. It is as many ranks as its node has GPUs,
-// or fewer, at least two, if so many copies would make a slow replay.
-func (l *lifter) guessWorld(gpus, ops int) {
-	const many = 1 << 17 // operations
+// known: a rank with collectives is not alone. It is as many ranks as its node has GPUs: with fewer, the laws of
+// another machine would hold.
+func (l *lifter) guessWorld(gpus int) {
 	if gpus < 2 {
 		return
 	}
-	l.World = max(2, min(gpus, many/max(1, ops)))
-	why := ""
-	if l.World < gpus {
-		why = ", fewer than its GPUs for a replay in reasonable time"
-	}
-	l.note("the trace does not say which ranks its collectives join: taken as %d ranks of its node of %d GPUs%s", l.World, gpus, why)
+	l.World = gpus
+	l.note("the trace does not say which ranks its collectives join: taken as the %d GPUs of its node", gpus)
 }
 
 // ranksInNames is the number of ranks for which a kernel is compiled, as its name says; 0: no name says.

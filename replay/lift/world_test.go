@@ -46,7 +46,7 @@ func TestWorld(t *testing.T) {
 			groups: []trace.Group{{Name: "0"}},
 			rows:   "0 0*",
 			want:   `all_reduce: 0C 1C; arrive 1, depart 4; 64 bytes`,
-			notes: `the trace does not say which ranks its collectives join: taken as 2 ranks of its node of 2 GPUs
+			notes: `the trace does not say which ranks its collectives join: taken as the 2 GPUs of its node
 			        one of 2 ranks captured, and the trace does not say which: replayed as if all were alike`,
 		},
 		{

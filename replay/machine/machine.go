@@ -13,6 +13,7 @@ type Machine struct {
 	Name    string // "h200:4"
 	Profile string // "h200"
 	GPUs    int
+	Guess   string   // why the machine is taken for the captured one, of which the trace names no GPU; "": no guess
 	Most    Quantity // maximum number of GPUs of the fabric
 
 	GPU     GPU

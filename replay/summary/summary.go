@@ -70,10 +70,10 @@ type CollectiveSummary struct {
 	Guessed    bool       `json:"guessed,omitempty"` // operation or size
 	Count      int        `json:"count"`
 	Paired     int        `json:"paired"`      // of these, in a pair with a kernel
-	TransferNs trace.Time `json:"transfer_ns"` // median
+	TransferNs trace.Time `json:"transfer_ns"` // median; by copy engines from the first copy's start to the last command's end
 	SkewNs     trace.Time `json:"skew_ns"`     // median: from the first arrival to the last
 	MaxSkewNs  trace.Time `json:"max_skew_ns"`
-	// Bandwidths in bytes per second as nccl-tests defines them, medians: size over transfer
+	// Bandwidths in bytes per second as nccl-tests defines them, of the collective that takes TransferNs: size over transfer
 	// time, and the bytes that each rank sends (trace.CollectiveOp.WireBytes) over it; 0 where
 	// the size or the time is unknown.
 	Algorithm float64 `json:"algorithm_bandwidth"`
@@ -251,30 +251,37 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 	for _, k := range alike.keys {
 		r := CollectiveSummary{Op: k.op.String(), Bytes: math.MaxInt64, Group: k.group, Ranks: k.ranks, Channels: k.channels, Guessed: k.guessed, Paired: paired[k]}
 		n := len(*alike.of[k])
-		transfers, skews := make([]trace.Time, 0, n), make([]trace.Time, 0, n)
-		algorithm, bus := make([]float64, 0, n), make([]float64, 0, n)
+		transfers, skews := make([]moved, 0, n), make([]trace.Time, 0, n)
 		var waited, stayed trace.Time
 		for _, c := range *alike.of[k] {
 			r.Evidence, r.Kernel = cmp.Or(r.Evidence, c.Evidence), cmp.Or(r.Kernel, w.Ops[c.Members[0]].Name)
 			r.Bytes, r.MostBytes = min(r.Bytes, c.Bytes), max(r.MostBytes, c.Bytes)
-			transfers, skews = append(transfers, c.Transfer()), append(skews, c.Arrive-w.StartOf(c))
-			if seconds := float64(c.Transfer()) / 1e9; seconds > 0 && c.Op != trace.UnknownOp {
-				algorithm, bus = append(algorithm, float64(c.Bytes)/seconds), append(bus, float64(c.Op.WireBytes(c.Bytes, k.ranks))/seconds)
-			}
+			transfers, skews = append(transfers, moved{c.Before + c.Transfer(), c.Bytes}), append(skews, c.Arrive-w.StartOf(c))
 			for _, id := range c.Members {
 				if op := &w.Ops[id]; !w.Copies[op.Rank] {
 					waited, stayed = waited+max(0, min(c.Arrive, op.End)-op.Start), stayed+op.Dur()
 				}
 			}
 		}
-		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = len(transfers), overlap.Median(transfers), overlap.Median(skews), slices.Max(skews)
-		r.Algorithm, r.Bus, r.Waiting = overlap.Median(algorithm), overlap.Median(bus), float64(waited)/float64(max(1, stayed))
+		slices.SortFunc(transfers, func(a, b moved) int { return cmp.Or(cmp.Compare(a.took, b.took), cmp.Compare(a.bytes, b.bytes)) })
+		median := transfers[(n-1)/2]
+		r.Count, r.TransferNs, r.SkewNs, r.MaxSkewNs = n, median.took, overlap.Median(skews), slices.Max(skews)
+		if seconds := float64(median.took) / 1e9; seconds > 0 && k.op != trace.UnknownOp {
+			r.Algorithm, r.Bus = float64(median.bytes)/seconds, float64(k.op.WireBytes(median.bytes, k.ranks))/seconds
+		}
+		r.Waiting = float64(waited) / float64(max(1, stayed))
 		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {
 		return cmp.Compare(b.TransferNs*trace.Time(b.Count), a.TransferNs*trace.Time(a.Count))
 	})
 	return rows
+}
+
+// moved is the bytes that one collective moved, and the time that it took.
+type moved struct {
+	took  trace.Time
+	bytes int64
 }
 
 // Pairs groups the pairs by kernels' names and size, by first occurrence.

@@ -23,17 +23,29 @@ type Workload struct {
 	Copies      []bool       // by rank: not captured
 	Ops         []Op         // by rank, then start
 	Ranks       [][]int32
-	Collectives []Collective // by start
-	Pairs       []Pair       // by start
-	Steps       []Step       // iterations that the program marked; may be empty
-	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
-	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
-	Hosts       []*Host      // by rank; copies share that of the captured rank
-	Scale       []float64    // by op: duration in a replay of the captured schedule over the captured one; nil: 1
-	Rescaled    *Rescaling   // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
-	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
-	Origins     []int32      // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
-	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
+	Collectives []Collective     // by start
+	Pairs       []Pair           // by start
+	Steps       []Step           // iterations that the program marked; may be empty
+	Flow        [][]Edge         // by op: what its data depend on, by earlier op; nil: not known
+	Calls       []trace.Time     // by rank: median duration of its host's kernel launch calls, ns; 0: none
+	Hosts       []*Host          // by rank; copies share that of the captured rank
+	Scale       []float64        // by op: duration in a replay of the captured schedule over the captured one; nil: 1
+	Rescaled    *Rescaling       // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
+	Notes       []string         // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
+	Origins     []int32          // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
+	Slow        []SlowCollective // operations whose collectives take several times the law of the captured machine, longest first (rule C28)
+	Isolation   *Isolation       // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
+}
+
+// A SlowCollective is an operation whose collectives take several times the law of their machine in every iteration.
+type SlowCollective struct {
+	Op         trace.CollectiveOp `json:"operation"`
+	Iterations int                `json:"iterations"`
+	Took       trace.Time         `json:"took_ns"` // an iteration, with nothing beside them and without waits for late ranks
+	Law        trace.Time         `json:"law_ns"`  // the same by the machine's law
+	Bus        float64            `json:"bus_bandwidth"`
+	Links      float64            `json:"link_bandwidth"` // out of a GPU, bytes per second; 0: not known
+	Machine    string             `json:"machine"`
 }
 
 // Origin is the captured op that an op stands for.
@@ -215,7 +227,7 @@ type Collective struct {
 	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
 	Own      bool       // its kernel is of another library than NCCL and RCCL, whose settings it does not follow
 	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
-	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first to the arrival here, ns
+	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first that copies to the arrival here, ns
 	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
 }
 

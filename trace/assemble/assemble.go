@@ -23,6 +23,7 @@ type Session struct {
 	Name      string
 	Processes []Process
 	Agents    []Agent
+	Runtime   string // "ROCm": of devices whose runtime the file does not state, where only one has the format
 
 	processRow map[string]int32
 	agentRow   map[agentKey]int32
@@ -97,6 +98,7 @@ type Track struct {
 	ID      int64 // queue, thread, or trace.CopyDir of an engine
 	Name    string
 	Thread  string // tells threads of one process with the same ID apart
+	Device  int32  // threads: the GPU that their events name; 0 if none
 }
 
 // A processSpan is a span and its process.

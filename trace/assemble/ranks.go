@@ -56,6 +56,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 			r.Device = s.Agents[k.agent].Device
 			r.NodeGPUs = listed[k.process]
 		}
+		r.Device.RuntimeVersion = cmp.Or(r.Device.RuntimeVersion, s.Runtime)
 		rows[k] = s.Builder.AddRank(r)
 	}
 	if !numbered {
@@ -187,7 +188,7 @@ func (s *Session) lanes(rows map[processGPU]int32) []trace.LaneID {
 			k := s.gpuOf(t, used)
 			s.place(&l, k, k.agent, rows)
 		case ThreadTrack:
-			l.Kind = trace.HostThread
+			l.Kind, l.Device = trace.HostThread, t.Device
 		case AnnotationTrack:
 			l.Kind = trace.Annotation
 			s.place(&l, s.gpu(t.Process, t.Agent), t.Agent, rows)

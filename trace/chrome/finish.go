@@ -134,6 +134,7 @@ func (d *reader) row(t *track, process int32) assemble.Track {
 			r.Kind = assemble.AnnotationTrack
 		}
 		r.ID, _ = lex.Integer([]byte(t.tid))
+		r.Device = max(t.device, 0)
 		r.Thread = t.pid + "\x00" + t.tid + "\x00" + t.category
 	}
 	return r

@@ -10,6 +10,7 @@ package intra
 
 import (
 	"cmp"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -119,6 +120,7 @@ type lifter struct {
 	ranks   map[int]int32 // rows in the new run
 	kernels map[kernelKey]*kernel
 	order   []kernelKey
+	comms   map[int][]int32 // of collectives, by device
 }
 
 type kernelKey struct {
@@ -143,7 +145,7 @@ type group struct {
 }
 
 func (l *lifter) lift() *trace.Run {
-	l.ranks, l.kernels = map[int]int32{}, map[kernelKey]*kernel{}
+	l.ranks, l.kernels, l.comms = map[int]int32{}, map[kernelKey]*kernel{}, map[int][]int32{}
 	l.setUnit()
 	for _, s := range l.run.Spans {
 		if p := l.places[s.Lane]; p != nil {
@@ -154,6 +156,7 @@ func (l *lifter) lift() *trace.Run {
 		l.addKernel(key, l.kernels[key])
 	}
 	l.addOthers()
+	l.match()
 	for _, e := range l.run.Ledger.Entries {
 		for i := range e.Count {
 			l.b.Note(e.Action, e.File, e.Reason, e.Unit, e.Positions[min(i, len(e.Positions)-1)])
@@ -321,7 +324,8 @@ func (l *lifter) addOthers() {
 		switch row, at, _ := strings.Cut(lane.Name, " · "); {
 		case row == nsys+"NCCL" && strings.HasPrefix(at, "device "):
 			lane = l.collective(&s, at[len("device "):])
-		case row == nsys+"GPU Kernels" && !l.seen(s):
+		case row == nsys+"GPU Kernels" && (lane.Device > 0 || !l.seen(s)):
+			lane.Rank = l.ofDevice(lane.Rank, lane.Device)
 			s.Kind, s.Attr = trace.Compute, l.b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None})
 			lane.Kind, s.Parent = trace.Queue, trace.None
 		case row == nsys+"Memory Ops":
@@ -330,6 +334,7 @@ func (l *lifter) addOthers() {
 				c.Dir = trace.Fill
 			}
 			s.Kind, s.Attr, lane.Kind, s.Parent = trace.Copy, l.b.AddCopy(c), trace.Queue, trace.None
+			lane.Rank = l.ofDevice(lane.Rank, lane.Device)
 		case row == nsys+"CUDA API":
 			s.Kind, s.Attr = trace.HostCall, l.b.AddCall(trace.Call{Op: trace.None})
 		}
@@ -338,7 +343,38 @@ func (l *lifter) addOthers() {
 	}
 }
 
-// seen reports whether the profiler looked into a kernel: its workgroups ran during it.
+// match numbers the collectives of the devices, the last of each alike: a report may begin after the first of a device.
+//
+//	device 0  | A0   A1 |
+//	device 1  |      A1 |
+func (l *lifter) match() {
+	if len(l.comms) < 2 {
+		return
+	}
+	devices, most := slices.Sorted(maps.Keys(l.comms)), 0
+	for _, rows := range l.comms {
+		most = max(most, len(rows))
+	}
+	group := l.b.AddGroup(trace.Group{Name: "devices", Ranks: devices, Size: len(devices)})
+	for _, rows := range l.comms {
+		for i, row := range rows {
+			c := &l.b.Run.Comms[row]
+			c.Group, c.Seq = group, int64(most-len(rows)+i)
+		}
+	}
+}
+
+// ofDevice is the row of a device, each of which is a rank. The workgroups are of device 0, which is on the given row.
+func (l *lifter) ofDevice(row, device int32) int32 {
+	if device == 0 {
+		return row
+	}
+	rank := l.rank(0, int(device))
+	l.b.Run.Ranks[rank].ID = int(device)
+	return rank
+}
+
+// seen reports whether the profiler looked into a kernel of device 0: its workgroups ran during it.
 func (l *lifter) seen(s trace.Span) bool {
 	for _, key := range l.order {
 		if k := l.kernels[key]; s.Start < k.end && k.start < s.End {
@@ -352,9 +388,10 @@ func (l *lifter) seen(s trace.Span) bool {
 // lane. Each device is a rank; the workgroups are of device 0.
 func (l *lifter) collective(s *trace.Span, device string) trace.Lane {
 	n, _ := strconv.ParseUint(device, 10, 8) // 0 if it is no number
-	comm := l.b.AddComm(trace.Comm{Op: names.CollectiveOpIn(l.b.NameOf(s.Name)), Group: trace.None, Peer: trace.None})
+	row := l.b.AddComm(trace.Comm{Op: names.CollectiveOpIn(l.b.NameOf(s.Name)), Group: trace.None, Peer: trace.None})
 	s.Kind, s.Parent = trace.Collective, trace.None
-	s.Attr = l.b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: trace.None})
+	s.Attr = l.b.AddKernel(trace.Kernel{Comm: row, Op: trace.None, Origin: trace.None})
+	l.comms[int(n)] = append(l.comms[int(n)], row)
 	rank := l.rank(0, int(n))
 	l.b.Run.Ranks[rank].ID = int(n)
 	return trace.Lane{Kind: trace.Queue, Rank: rank, ID: 1, Peer: trace.None}

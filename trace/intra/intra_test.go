@@ -111,6 +111,25 @@ func TestLift(t *testing.T) {
 `,
 		},
 		{
+			"a report of two devices: the profiler looked into one",
+			`{"traceEvents":[
+			{"ph":"M","name":"process_name","pid":5,"args":{"name":"sm 5"}},
+			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
+			{"ph":"M","name":"process_name","pid":10000,"args":{"name":"[NSys] GPU Kernels"}},
+			{"ph":"M","name":"thread_name","pid":10000,"tid":7,"args":{"name":"stream 7"}},
+			{"ph":"M","name":"thread_name","pid":10000,"tid":9,"args":{"name":"stream 9"}},
+			{"ph":"X","name":"total","pid":5,"tid":0,"ts":1000,"dur":100000},
+			{"ph":"X","name":"load","pid":5,"tid":0,"ts":1000,"dur":50000},
+			{"ph":"X","name":"gemm  [100us]","pid":10000,"tid":7,"ts":1000,"dur":100000,"args":{"stream":7,"device":0}},
+			{"ph":"X","name":"gemm  [80us]","pid":10000,"tid":9,"ts":51000,"dur":80000,"args":{"stream":9,"device":1}}]}`,
+			`-1 queue 0.0 compute "kernel" 0-100000 of 1
+-1 thread 7.0 marker "gemm" 0-100000
+-1 workgroup 2.1 workgroup "total" 0-100000 #2 on 5
+-1 workgroup 2.1 wait "load" 0-50000 #2 on 5
+1 queue 9.0 compute "gemm" 50000-130000 of 0
+`,
+		},
+		{
 			"Proton: kernels by name",
 			`{"traceEvents":[
 			{"cat":"matmul","dur":0.124,"name":"load","ph":"X","pid":"matmul Core3 CTA0","tid":"warp 0 (line 0)","ts":0.0},
@@ -236,4 +255,27 @@ func FuzzLift(f *testing.F) {
 			t.Fatalf("%d of %d slices", slices, len(read.Spans))
 		}
 	})
+}
+
+// Where a report has fewer collectives of one device, its last ones are those of the other device.
+func TestCollectivesOfTwoDevices(t *testing.T) {
+	run := lift(t, `{"traceEvents":[
+		{"ph":"M","name":"process_name","pid":5,"args":{"name":"sm 5"}},
+		{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
+		{"ph":"M","name":"process_name","pid":9,"args":{"name":"[NSys] NCCL"}},
+		{"ph":"M","name":"thread_name","pid":9,"tid":0,"args":{"name":"device 0"}},
+		{"ph":"M","name":"thread_name","pid":9,"tid":1,"args":{"name":"device 1"}},
+		{"ph":"X","name":"total","pid":5,"tid":0,"ts":3000,"dur":1000},
+		{"ph":"X","name":"load","pid":5,"tid":0,"ts":3000,"dur":500},
+		{"ph":"X","name":"mma","pid":5,"tid":0,"ts":3500,"dur":500},
+		{"ph":"X","name":"AllGather  [1us]","pid":9,"tid":0,"ts":1000,"dur":1000,"args":{"device":0}},
+		{"ph":"X","name":"AllGather  [5us]","pid":9,"tid":0,"ts":5000,"dur":5000,"args":{"device":0}},
+		{"ph":"X","name":"AllGather  [2us]","pid":9,"tid":1,"ts":8000,"dur":2000,"args":{"device":1}}]}`)
+	var got []string
+	for _, c := range run.Collectives {
+		got = append(got, fmt.Sprintf("%d members, %d ns", len(c.Members), c.Transfer))
+	}
+	if want := "[1 members, 1000 ns 2 members, 2000 ns]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
 }

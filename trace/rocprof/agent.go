@@ -37,6 +37,13 @@ func (a *agentSize) field(name string) *int64 {
 	return nil
 }
 
+// newSession is a session for a file of AMD's profilers, which record no other GPUs.
+func newSession(name string) *assemble.Session {
+	s := assemble.New(name)
+	s.Runtime = "ROCm"
+	return s
+}
+
 // device returns the agent as a device, by its product or, where nothing tells that, its architecture.
 func (a *agentSize) device(product, architecture string) trace.Device {
 	if product == "" || product == "AMD Radeon Graphics" {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // A File is one of the files that a profiler wrote for one process.
@@ -34,7 +33,7 @@ type File struct {
 // each other repaired, with an entry in the ledger. It is an error if no file
 // has anything with a time.
 func ReadCSV(name string, files ...File) (*trace.Run, error) {
-	s := assemble.New(name)
+	s := newSession(name)
 	cure := "give the kernel trace of the same process"
 	var spans windows
 	for _, f := range files {

@@ -22,7 +22,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 			Cure: "give one of rocprofv3, rocmProfileData or rocprof",
 		}
 	}
-	s := assemble.New(db.File)
+	s := newSession(db.File)
 	d := &dbReader{s, sqldb.Scan{DB: db, To: &s.Builder}}
 	read(d)
 	if d.Err != nil {

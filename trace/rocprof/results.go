@@ -16,7 +16,7 @@ import (
 // one element a process. Times are nanoseconds; grids are in work-items and
 // become workgroups. Names may stand before or after the records that use them.
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
-	j := resultsReader{Session: assemble.New(file), s: lex.NewScanner(r, file, math.MaxInt64)}
+	j := resultsReader{Session: newSession(file), s: lex.NewScanner(r, file, math.MaxInt64)}
 	for j.s.Object(); j.s.More(); {
 		if string(j.s.Key()) != "rocprofiler-sdk-tool" {
 			j.s.Skip()

@@ -94,31 +94,43 @@ func KnownMachine(w *workload.Workload) *machine.Machine {
 	return &m
 }
 
-// Likely is the value of --machine that suits a trace whose device matches no profile, with as
-// many GPUs as the job has ranks, and why: the profiles with the device's properties, else a
-// common GPU of the vendor that the name of a kernel or call tells.
+// Likely is the machine that suits a trace whose device matches no profile, with as many GPUs as the
+// job has ranks, and why: the profiles with the device's properties, else a common GPU of the vendor
+// that the format, or the name of a kernel or call, tells.
 func Likely(w *workload.Workload) (name, why string) {
-	if alike := profile.Alike(deviceOf(w)); len(alike) > 0 {
-		return sizedNames(alike, w.World)[0], "a GPU with the properties in the trace"
+	d := deviceOf(w)
+	alike := profile.Alike(d)
+	if len(alike) > 0 {
+		why = "a GPU with the properties in the trace"
+		if len(alike) > 1 {
+			why = "or " + strings.Join(sizedNames(alike[1:], w.World), " or ") + ", which have the same properties"
+		}
+		return sizedNames(alike, w.World)[0], why
+	}
+	gpu, why := likelyGPU(w, d)
+	return machine.NameOf(gpu, max(1, w.World)), why
+}
+
+// likelyGPU is a common GPU of a trace's vendor, and what tells the vendor.
+func likelyGPU(w *workload.Workload, d trace.Device) (gpu, why string) {
+	if strings.HasPrefix(d.RuntimeVersion, "ROCm") {
+		gpu, vendor := profile.VendorOf("rccl")
+		return gpu, vendor + ", by the trace's runtime " + d.RuntimeVersion
 	}
 	for i := range w.Ops {
 		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
-			return machine.NameOf(gpu, max(1, w.World)), vendor + ", by kernel " + words.Shorten(names.Short(w.Ops[i].Name), 24)
+			return gpu, vendor + ", by kernel " + words.Shorten(names.Short(w.Ops[i].Name), 24)
 		}
 	}
 	for _, name := range w.Run.Names {
 		for prefix, kernel := range map[string]string{"hip": "rccl", "cuda": "cutlass"} {
 			if call, ok := strings.CutPrefix(name, prefix); ok && call != "" && call[0] >= 'A' && call[0] <= 'Z' {
 				gpu, vendor := profile.VendorOf(kernel)
-				return machine.NameOf(gpu, max(1, w.World)), vendor + ", by call " + words.Shorten(name, 24)
+				return gpu, vendor + ", by call " + words.Shorten(name, 24)
 			}
 		}
 	}
-	why = "a guess: nothing in the trace tells the GPU"
-	if deviceOf(w).Name != "" {
-		why = "another GPU: durations stay as captured"
-	}
-	return machine.NameOf("h100", max(1, w.World)), why
+	return "h100", "nothing in the trace tells the GPU"
 }
 
 // deviceOf is the device of the first rank. If no profile has its name, the
@@ -139,12 +151,13 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 	return d
 }
 
-// suggested is the profile for a trace's device, with as many GPUs as the job has ranks.
+// suggested is the profile for a trace's device, or a likely one where none matches, with as many
+// GPUs as the job has ranks.
 func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
 	device, ranks := deviceOf(w), w.World
 	name, alike := profile.ForDevice(device), profile.Alike(device)
 	if name == "" {
-		return machine.Machine{}, r.unknownGPU(w, device, alike)
+		return r.guessed(w, device)
 	}
 	m, err := r.MachineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
@@ -159,23 +172,19 @@ func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
 	return m, err
 }
 
-// unknownGPU is the error for a device that matches no profile, or several, with the command
-// to run instead.
-func (r *Reader) unknownGPU(w *workload.Workload, device trace.Device, alike []string) error {
-	answer := ""
-	if len(w.Collectives) == 0 && len(w.Pairs) == 0 {
-		answer = "nothing to overlap (no communication and no dependent GEMMs), and "
-	}
+// guessed is the likely machine of a trace whose device matches no profile.
+func (r *Reader) guessed(w *workload.Workload, device trace.Device) (machine.Machine, error) {
 	what := "the trace does not name its GPU"
 	if device.Name != "" {
 		what = "no profile matches the trace's device " + quoted(device.Name)
 	}
-	likely, why := Likely(w)
-	if len(alike) > 1 {
-		why = "or " + strings.Join(sizedNames(alike[1:], w.World), " or ") + ", which have the same properties"
+	name, why := Likely(w)
+	m, err := r.MachineNamed(name, 0)
+	if err == nil {
+		m.Guess = what + ": " + why
+		r.Notef("machine %s, a guess: %s (--machine names it; overlapse machines lists all %d)", m.Name, m.Guess, len(profile.Names()))
 	}
-	return cli.Errorf("%s%s: try %s (%s; overlapse machines lists all %d)", answer, what,
-		strings.TrimSpace(r.Command+" --machine "+likely), why, len(profile.Names()))
+	return m, err
 }
 
 // sizedNames are profiles with as many GPUs as the job has ranks.

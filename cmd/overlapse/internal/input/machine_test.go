@@ -24,10 +24,10 @@ func TestSelectedMachinesAreAccepted(t *testing.T) {
 		device := trace.Device{Name: base.GPU.Name}
 		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
 			m, err := r.suggested(captured(device, ranks))
+			if known := profile.ForDevice(device) != ""; err == nil && known == (m.Guess != "") {
+				t.Errorf("%q selects %s, a guess: %q", device.Name, m.Name, m.Guess)
+			}
 			if profile.ForDevice(device) == "" {
-				if err == nil {
-					t.Errorf("%q selects %s", device.Name, m.Name)
-				}
 				continue
 			}
 			if err != nil { // a ring that has fewer: --machine refuses it too
@@ -68,33 +68,31 @@ func captured(d trace.Device, ranks int, kernels ...string) *workload.Workload {
 	return w
 }
 
-// A device without a name is recognized by its properties; where several machines have
-// them, the message says what to pass.
+// A device without a name is recognized by its properties; where several machines or none have
+// them, the one that is taken is a guess, and the note says why.
 func TestSuggestionsByProperties(t *testing.T) {
 	const gib = 1 << 30
 	for _, c := range []struct {
 		d          trace.Device
-		want, note string // of the error, if there is no machine
+		want, note string
 		kernels    []string
 	}{
 		{trace.Device{CUs: 80, WaveSize: 64, MemoryBytes: 192 * gib}, "mi308x:8", "machine mi308x:8, from the trace's device with 80 CUs and 192 GiB (--machine selects another)", nil},
 		{trace.Device{Name: "gfx950", CUs: 256}, "mi350x:8", "its properties are also those of mi355x:8", nil},
-		{trace.Device{CUs: 132, WaveSize: 32, ComputeMajor: 9, MemoryBytes: 80 * gib}, "", "does not name its GPU: try overlapse replay 'a b' --machine h100:8 (or h800:8, which have the same properties;", nil},
-		{trace.Device{Name: "NVIDIA L40", CUs: 142, ComputeMajor: 8, ComputeMinor: 9}, "", `device "NVIDIA L40": try overlapse replay 'a b' --machine l40s:8 (a GPU with the properties in the trace;`, nil},
-		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel Cijk_Ailk_Bljk_HHS;", []string{"copy", "Cijk_Ailk_Bljk_HHS"}},
-		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel ncclDevKernel_Generic_4;", []string{"ncclDevKernel_Generic_4"}},
-		{trace.Device{}, "", "nothing to overlap (no communication and no dependent GEMMs), and the trace does not name its GPU: try overlapse replay 'a b' --machine h100:8 (NVIDIA, by kernel gemm;", []string{"cutlass::gemm"}},
-		{trace.Device{}, "", "--machine mi300x:8 (AMD, by kernel elementwise;", []string{"void elementwise<int>(int) [clone .kd]"}},
-		{trace.Device{Name: "Other GPU"}, "", `and no profile matches the trace's device "Other GPU": try overlapse`, nil},
+		{trace.Device{CUs: 132, WaveSize: 32, ComputeMajor: 9, MemoryBytes: 80 * gib}, "h100:8", "a guess: the trace does not name its GPU: or h800:8, which have the same properties (--machine", nil},
+		{trace.Device{Name: "NVIDIA L40", CUs: 142, ComputeMajor: 8, ComputeMinor: 9}, "l40s:8", `a guess: no profile matches the trace's device "NVIDIA L40": a GPU with the properties in the trace (`, nil},
+		{trace.Device{}, "mi300x:8", "a guess: the trace does not name its GPU: AMD, by kernel Cijk_Ailk_Bljk_HHS (", []string{"copy", "Cijk_Ailk_Bljk_HHS"}},
+		{trace.Device{}, "mi300x:8", "AMD, by kernel ncclDevKernel_Generic_4 (", []string{"ncclDevKernel_Generic_4"}},
+		{trace.Device{}, "h100:8", "NVIDIA, by kernel gemm (", []string{"cutlass::gemm"}},
+		{trace.Device{}, "mi300x:8", "AMD, by kernel elementwise (", []string{"void elementwise<int>(int) [clone .kd]"}},
+		{trace.Device{RuntimeVersion: "ROCm"}, "mi300x:8", "AMD, by the trace's runtime ROCm (", []string{"test"}},
+		{trace.Device{Name: "Other GPU"}, "h100:8", `no profile matches the trace's device "Other GPU": nothing in the trace tells the GPU (`, nil},
 	} {
 		var notes strings.Builder
-		r := &Reader{Console: &console.Console{Out: io.Discard, Err: &notes}, Command: "overlapse replay 'a b'"}
+		r := &Reader{Console: &console.Console{Out: io.Discard, Err: &notes}}
 		m, err := r.suggested(captured(c.d, 8, c.kernels...))
-		if err != nil {
-			notes.WriteString(err.Error())
-		}
-		if m.Name != c.want || (err == nil) != (c.want != "") || !strings.Contains(notes.String(), c.note) {
-			t.Errorf("%+v: machine %q, %s\nwant %q, %s", c.d, m.Name, notes.String(), c.want, c.note)
+		if guess := strings.Contains(notes.String(), "a guess"); err != nil || m.Name != c.want || guess != (m.Guess != "") || !strings.Contains(notes.String(), c.note) {
+			t.Errorf("%+v: machine %q, %q, %v, %s\nwant %q, %s", c.d, m.Name, m.Guess, err, notes.String(), c.want, c.note)
 		}
 	}
 }

@@ -40,7 +40,6 @@ type Reader struct {
 	SkipBad bool                // skip files of a run that cannot be read
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
 	Read    *format.Progress    // of the trace that is opened; nil: only Waiting shows it
-	Command string              // the command line, to suggest another
 }
 
 // Open reads a trace from a file, a folder of ranks, a glob, an archive or "-",

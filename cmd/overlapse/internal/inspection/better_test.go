@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 )
 
@@ -95,5 +97,24 @@ func TestImprovements(t *testing.T) {
 				t.Errorf("has %q:\n%s", c.never, all)
 			}
 		})
+	}
+}
+
+// A row has measured times only. What the machine's law tells is a range in its own sentence.
+func TestLawsAreNoMeasurements(t *testing.T) {
+	const two = `,"Collective name":"allreduce","In msg nelems":1048576,"Out msg nelems":1048576,"dtype":"BFloat16","Group size":2,"Process Group Ranks":"[0, 1]"`
+	v := captured(t, "rank0.pt.trace.json", "aten::mm", "cudaLaunchKernel", 2, two)
+	if got, want := v.waitingText(), "unknown, as the other ranks were not captured"; got != want {
+		t.Errorf("without a machine: %s", got)
+	}
+	m, err := profile.Load("h200:2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v = Of(v.workload, &m)
+	law := m.Library.Time(trace.AllReduce, 2<<20, 2, 32) * (1 + lift.SizeSpread)
+	want := fmt.Sprintf("0.0 µs to %.1f µs an iteration for ranks that were not captured", 200-1e6*law)
+	if got := v.waitingText(); !strings.HasPrefix(got, want) || v.summary.Collectives[0].TransferNs != 200_000 {
+		t.Errorf("%s; a row of %d ns\nwant %s", got, v.summary.Collectives[0].TransferNs, want)
 	}
 }

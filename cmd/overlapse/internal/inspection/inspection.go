@@ -159,6 +159,9 @@ func (v *Inspection) printAnswer() {
 	} else if len(v.workload.Ops) == 0 {
 		v.Labelled("bound by", "nothing: the trace has no kernel and no copy of a GPU")
 	} else {
+		for i := range v.workload.Slow {
+			v.Labelled("slow", verdict.SlowText(&v.workload.Slow[i]))
+		}
 		v.Labelled("bound by", v.boundText())
 		if waits := v.waitingText(); waits != "" {
 			v.Labelled("waiting", waits)
@@ -283,10 +286,8 @@ const leastWaiting = 0.005
 func (v *Inspection) waitingText() string {
 	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
 	switch {
-	case v.blind() && v.workload.Unseen():
-		return v.unseenText()
 	case v.blind():
-		return "unknown, as the other ranks were not captured"
+		return cmp.Or(v.unseenText(), "unknown, as the other ranks were not captured")
 	case unaligned && len(v.summary.Collectives) > 0:
 		return "unknown, as the clocks of the ranks cannot be aligned: no collective that all of them join was matched"
 	case v.late == nil || v.late.Share < leastWaiting:
@@ -295,22 +296,41 @@ func (v *Inspection) waitingText() string {
 	return fmt.Sprintf("rank %d: %s", v.late.Rank, verdict.LateText(v.late))
 }
 
-// unseenText says how long collectives of a captured rank waited for ranks that were not captured.
+// unseenText says how long collectives of a captured rank waited for ranks that were not captured: at least what they take
+// beyond the shortest of their size and, where the machine's law is known, at most what they take beyond that. "" if neither is
+// known.
 func (v *Inspection) unseenText() string {
-	var late trace.Time
 	w := v.workload
 	of, n := workload.IterationsOf(w)
+	counts := func(op *workload.Op) bool { return n == 0 || of[op.ID] >= 0 }
+	var least, more trace.Time
 	w.UnseenWaits(func(op *workload.Op, wait trace.Time) {
-		if n == 0 || of[op.ID] >= 0 {
-			late += wait
+		if counts(op) {
+			least += wait
 		}
 	})
-	late /= trace.Time(max(1, w.Captured*n))
-	each := ""
+	if v.machine != nil {
+		lift.BeyondLaw(w, v.machine, func(c *workload.Collective, beyond trace.Time, _ bool) {
+			for _, id := range c.Members {
+				if op := &w.Ops[id]; !w.Copies[op.Rank] && counts(op) {
+					more += beyond
+				}
+			}
+		})
+	}
+	each, ranks := "", trace.Time(max(1, w.Captured*n))
 	if n > 0 {
 		each = " an iteration"
 	}
-	return fmt.Sprintf("at least %s%s for ranks that were not captured: collectives take so much longer than the shortest of their size", words.Micros(late), each)
+	from, to := words.Micros(least/ranks), words.Micros((least+more)/ranks)
+	switch {
+	case from != to:
+		return fmt.Sprintf("%s to %s%s for ranks that were not captured: what collectives take beyond the shortest of their size, and beyond the library's law on %s",
+			from, to, each, v.machine.Name)
+	case w.Unseen():
+		return fmt.Sprintf("at least %s%s for ranks that were not captured: collectives take so much longer than the shortest of their size", from, each)
+	}
+	return ""
 }
 
 // nextCommand is the command to run next, as it can be pasted.
@@ -324,7 +344,7 @@ func (v *Inspection) nextCommand() string {
 		command += " --machine " + words.ShellWord(v.Machine)
 	case v.machine == nil:
 		name, why := input.Likely(v.workload)
-		command += fmt.Sprintf(" --machine %s  # %s", name, why)
+		command += fmt.Sprintf("  # on %s, a guess (%s); --machine names the GPU", name, why)
 	}
 	return command
 }

@@ -61,7 +61,7 @@ func (r *Replayed) HTML() html.Report {
 		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", r.Machine, words.Counted(r.Ranks, "rank"), r.captured())},
+			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: words.Micros(trace.Time(r.Measured))},
 		},

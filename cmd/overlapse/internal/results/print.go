@@ -79,7 +79,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 
 // title names the input, the machine, the iterations, and what differs from the capture.
 func (r *Replayed) title() string {
-	parts := []string{r.Path, r.Machine}
+	parts := []string{r.Path, words.MachineText(r.Machine, r.Guess)}
 	if ranks := words.Counted(r.Ranks, "rank"); r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil {
 		parts = append(parts, fmt.Sprintf("%d of %s captured", r.Captured, ranks))
 	} else {

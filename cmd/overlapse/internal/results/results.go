@@ -37,6 +37,7 @@ type Replayed struct {
 	Schema     int                 `json:"schema"` // Version
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
+	Guess      string              `json:"machine_guess,omitempty"` // why that machine, where the trace's GPU is not known
 	Ranks      int                 `json:"ranks"`
 	Captured   int                 `json:"captured_ranks"`
 	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
@@ -145,7 +146,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		}
 	}
 	r := &Replayed{
-		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Schema: schema.Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Expected), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
@@ -318,7 +319,7 @@ func (r *replayRow) defect() bool { return strings.HasPrefix(r.Why, compare.Defe
 
 // reason says why a row has no time.
 func (r *replayRow) reason() string {
-	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "not believed") || r.defect() {
+	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "not believed") || strings.HasPrefix(r.Why, "no prediction") || r.defect() {
 		return r.Why
 	}
 	return "does not apply: " + r.Why

@@ -78,6 +78,14 @@ func Seconds(s float64) string {
 	return fmt.Sprintf("%.1f hours", s/3600)
 }
 
+// MachineText is a machine's name with the reason why it is a guess, if it is one.
+func MachineText(name, guess string) string {
+	if guess == "" {
+		return name
+	}
+	return fmt.Sprintf("%s, a guess (%s)", name, guess)
+}
+
 // Counted formats a number with its noun: "1 pair", "2 pairs".
 func Counted(n int, thing string) string {
 	if n != 1 {

@@ -1,0 +1,33 @@
+package lift
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The rate of a row is its bytes by its time. A collective by copy engines takes from the start of its first copy to the end of
+// its last command; the command in front of the copy waits.
+func TestRatesAreOfTheirTimes(t *testing.T) {
+	gather := func(name string) part {
+		return part{name: "__amd_rocclr_" + name + ".kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}}
+	}
+	reduce := func(seq int64) part {
+		return part{name: "ncclDevKernel_AllReduce", comm: &trace.Comm{Op: trace.AllReduce, Group: 0, Seq: seq, In: 48 + 4*seq, Out: 48 + 4*seq, Peer: trace.None}}
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"copy engines", `0 7 | WWWWCC DDD |`, "all_gather 64 bytes: 6 µs, 10.7 MB/s"},
+		{"several sizes", `0 7 | EEEEEEE FF GGGG |`, "all_reduce 52 bytes: 2 µs, 28.0 MB/s"}, // of 56 bytes; E and F take 2 µs beyond their waits
+	} {
+		w := lift(t, drawing{
+			text: c.text, ranks: []trace.Rank{{World: 2}}, groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			parts: map[byte]part{'W': gather("batchMemOp"), 'C': gather("copyBufferBatch"), 'D': gather("batchMemOp"), 'E': reduce(1), 'F': reduce(2), 'G': reduce(3)},
+		}, Options{})
+		r := summary.Of(w).Collectives[0]
+		if got := fmt.Sprintf("%s %d bytes: %d µs, %.1f MB/s", r.Op, r.Bytes, r.TransferNs/1000, r.Algorithm/1e6); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
