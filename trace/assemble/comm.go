@@ -102,7 +102,9 @@ func (k *kernelNames) complete(c *trace.Comm, name trace.NameID) {
 
 // fromKernelName completes attributes that the arguments lack: NCCL's kernels are
 // called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
-// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither operation nor type.
+// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither operation nor type; a
+// kernel that adds nothing is compiled for bytes, ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t,
+// whatever the type.
 func fromKernelName(c *trace.Comm, name string) {
 	if c.Op == trace.UnknownOp {
 		c.Op = names.KernelOp(name)
@@ -110,7 +112,8 @@ func fromKernelName(c *trace.Comm, name string) {
 	if i := strings.IndexAny(name, "(<"); i >= 0 {
 		name = name[:i]
 	}
-	if c.ElemSize > 0 {
+	switch sums := c.Op == trace.AllReduce || c.Op == trace.ReduceScatter || c.Op == trace.Reduce; {
+	case c.ElemSize > 0, strings.HasPrefix(name, "nccl") && c.Op != trace.UnknownOp && !sums:
 		return
 	}
 	for _, w := range strings.Split(name, "_") {
@@ -124,9 +127,16 @@ func fromKernelName(c *trace.Comm, name string) {
 // files before 2024 and the kernels of other libraries than NCCL need: an operator such as
 // record_param_comms, symm_mem::one_shot_all_reduce, _C_custom_ar::all_reduce or
 // deep_ep::dispatch. The operator of compute that a collective is launched within
-// (aten::linear) does not have its size.
+// (aten::linear) does not have its size. The operator also says which operation a kernel of
+// sends and receives is part of (nccl:all_to_all, c10d::scatter_).
 func fromOperator(c *trace.Comm, o *trace.Operator) {
-	if c.In > 0 || c.Out > 0 || c.Op == trace.Barrier || !communicates(o.Name) {
+	if !communicates(o.Name) {
+		return
+	}
+	if op := names.CollectiveOpIn(o.Name); op != trace.UnknownOp && (c.Op == trace.UnknownOp || c.Op == trace.SendRecv && c.Peer == trace.None) {
+		c.Op = op
+	}
+	if c.In > 0 || c.Out > 0 || c.Op == trace.Barrier {
 		return
 	}
 	input := slices.IndexFunc(o.Dims, func(dims []int64) bool { return len(dims) > 0 })

@@ -50,3 +50,14 @@ func TestTile(t *testing.T) {
 		}
 	}
 }
+
+func TestShort(t *testing.T) {
+	for name, want := range map[string]string{
+		"void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<ck_tile::FmhaFwdTilePartitioner<int>, 4> >(int)": "FmhaFwdKernel",
+		`"__amd_rocclr_fillBufferAligned.kd"`: "__amd_rocclr_fillBufferAligned.kd",
+	} {
+		if got := Short(name); got != want {
+			t.Errorf("Short(%q) = %q, want %q", name, got, want)
+		}
+	}
+}

@@ -20,15 +20,15 @@ var tensile = regexp.MustCompile(`^(Cijk_[A-Za-z]+_[A-Za-z]+(?:_[A-Z0-9]{2,6})?)
 // that it runs, and of a GEMM of these or of Composable Kernel the tile: "GemmUniversal 128x256x64",
 // "ck gemm 16x128x256"; of Tensile what it multiplies, and the tile: "Cijk_Alik_Bljk_BBS 256x192x64".
 func Short(s string) string {
-	short := Signature(strings.TrimPrefix(s, `"`)) // some exporters quote names
+	short := Signature(strings.Trim(s, `"`)) // some exporters quote names
 	if t := tensile.FindStringSubmatch(short); t != nil {
 		return t[1] + " " + t[2]
 	}
 	name, inner := identifier(short)
 	wrapped := false
 	for slices.Contains(wrappers, name) && inner != "" {
-		if first, rest, ok := strings.Cut(inner, ", "); ok && strings.Trim(first, "0123456789") == "" {
-			inner = rest // of kentry: how many blocks share a compute unit
+		for first, rest, ok := strings.Cut(inner, ", "); ok && strings.Trim(first, "0123456789") == ""; first, rest, ok = strings.Cut(inner, ", ") {
+			inner = rest // of kentry: how many threads are in a block, and how many blocks share a compute unit
 		}
 		within, rest := identifier(inner)
 		if within == "" {

@@ -1,0 +1,37 @@
+package chrome
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// NCCL compiles kernels that add nothing for bytes: the operation and the type are those of the range around the launch.
+func TestRangesNameSendRecv(t *testing.T) {
+	for _, c := range []struct {
+		within, dims, dtype, kernel string
+		op                          trace.CollectiveOp
+		bytes                       int64
+	}{
+		{"nccl:all_to_all", "[8,1024,8816]", "float", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", trace.AllToAll, 8 * 1024 * 8816 * 4},
+		{"nccl:all_reduce", "[19618307]", "float", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", trace.AllReduce, 19618307 * 4},
+		{"nccl:_all_gather_base", "[384]", "long", "ncclKernel_AllGather_RING_LL_Sum_int8_t(ncclDevComm*)", trace.AllGather, 384 * 8},
+		{"nccl:all_reduce", "[64]", "", "ncclKernel_AllReduce_RING_LL_Sum_half(ncclDevComm*)", trace.AllReduce, 128},
+		{"nccl:send 0->1", "[64]", "int", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", trace.SendRecv, 256},
+		{"aten::linear", "[64]", "int", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclDevComm*)", trace.SendRecv, 0},
+	} {
+		run, err := Read(strings.NewReader(fmt.Sprintf(`{"traceEvents":[
+{"ph":"X","cat":"user_annotation","name":%q,"pid":1,"tid":1,"ts":1,"dur":40,"args":{"External id":2,"Input Dims":[%s],"Input type":[%q]}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":5,"dur":4,"args":{"correlation":7}},
+{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":21,"ts":20,"dur":90,"args":{"External id":7,"correlation":7,"device":0,"stream":21}}]}`,
+			c.within, c.dims, c.dtype, c.kernel)), Options{File: "nccl.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run.Comms[0]; got.Op != c.op || got.In != c.bytes {
+			t.Errorf("%s within %s: %s of %d B, want %s of %d", c.kernel, c.within, got.Op, got.In, c.op, c.bytes)
+		}
+	}
+}
