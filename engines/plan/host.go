@@ -79,6 +79,9 @@ func (r *Rank) lastEnded(st *Stream, by trace.Time) *workload.Op {
 // profiler slows several times; the profile's times replace them (rule H6).
 const hostStall = trace.Time(1_000_000)
 
+// HostStall is hostStall: no launch takes so long, and no graph shortens it (rule H11).
+const HostStall = hostStall
+
 // reach writes the host's time up to the first operation of a pair.
 func (r *Rank) reach(op *workload.Op) {
 	if op.Issued == trace.Infinity || r.Planner.hostOrder != nil {
@@ -166,7 +169,7 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 			nodes++
 		}
 	}
-	if pl.Workload.Unprofiled {
+	if pl.Workload.Unprofiled || pl.Graph {
 		pl.undisturbed(rank, costs)
 	}
 	return costs

@@ -170,17 +170,19 @@ func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
 }
 
 // waitForEnded makes the host wait for the operations that ended during a captured wait,
-// the last one of each queue, as far as it has issued them: up to a place of its order.
+// the last one of each queue, as far as it has issued them and all that is in front of them on their
+// queue: up to a place of its order.
 func (r *Rank) waitForEnded(s workload.HostSync, place int) {
 	w := r.Planner.Workload
-	last := map[int64]int32{} // by queue
+	last, later := map[int64]int32{}, map[int64]bool{} // by queue; one holds what is issued later
 	var queues []int64
 	for _, id := range w.Ranks[r.ID] {
 		op := &w.Ops[id]
 		if op.Start > s.End {
 			break
 		}
-		if at := int(r.Planner.place[id]); at == 0 || at > place+1 || op.End <= s.Start || op.End > s.End {
+		at := int(r.Planner.place[id])
+		if later[op.Queue] = later[op.Queue] || at > place+1; at == 0 || later[op.Queue] || op.End <= s.Start || op.End > s.End {
 			continue
 		}
 		before, ok := last[op.Queue]
@@ -264,9 +266,10 @@ func (pl *Planner) RunAhead() {
 // devices begin when their host has issued the first iteration. They begin at once if the
 // host waits for the device within the iterations, or if it is known to be slower than the
 // devices (Scenario.HostBound). With one iteration, the hosts are as far ahead at its start
-// as in the capture (rule H8). With a captured graph there is no host.
+// as in the capture (rule H8). With a captured graph the host takes no time but its pauses, such as
+// for data between iterations (rule H11); without pauses there is no host.
 func (pl *Planner) IssueAhead(order [][]int32) {
-	if pl.Graph {
+	if pl.Graph && !pl.pauses() {
 		return
 	}
 	pl.hostOrder, pl.place, pl.called = order, make([]int32, len(pl.Workload.Ops)), make([]int32, len(pl.Workload.Ops))
@@ -276,7 +279,7 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 	of, n := pl.iterations()
 	pl.once = n < 2
-	if pl.once || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
+	if pl.once || pl.Graph || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
 		return
 	}
 	for _, r := range pl.ranks {
@@ -294,6 +297,16 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 }
 
+// pauses reports whether a host pauses in every iteration.
+func (pl *Planner) pauses() bool {
+	if _, n := pl.iterations(); n < 2 {
+		return false
+	}
+	return slices.ContainsFunc(pl.ranks, func(r *Rank) bool {
+		return slices.ContainsFunc(pl.IssueCosts(r.ID), func(cost trace.Time) bool { return cost >= hostStall })
+	})
+}
+
 // takeOrder has the host issue operations in the given order, those that the trace has calls of. own
 // is for the costs by op.
 func (r *Rank) takeOrder(order []int32, own []trace.Time) {
@@ -309,7 +322,11 @@ func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 	r.latency, r.costs = w.Hosts[r.ID].Latency, []trace.Time{}
 	for _, id := range order {
 		if w.Ops[id].Issued != trace.Infinity {
-			r.order, r.costs = append(r.order, id), append(r.costs, own[id])
+			cost := own[id]
+			if r.Planner.Graph && cost < hostStall {
+				cost = 0
+			}
+			r.order, r.costs = append(r.order, id), append(r.costs, cost)
 			r.Planner.place[id] = int32(len(r.order))
 		}
 	}

@@ -286,7 +286,7 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	if pl.Graph {
 		pl.notOneGraph()
 	}
-	if pl.WriteRank == nil && pl.Workload.Unprofiled && pl.hostOrder == nil && !pl.OnlyPairs() {
+	if pl.WriteRank == nil && (pl.Workload.Unprofiled || pl.Graph) && pl.hostOrder == nil && !pl.OnlyPairs() {
 		pl.RunAhead()
 	}
 	pl.Program.GPUs = make([]program.GPU, max(pl.Machine.GPUs, len(pl.ranks)))

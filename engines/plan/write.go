@@ -139,6 +139,10 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 			n = r.Issue(cost.Value, op.Name)
 		}
 		s.Wait(r.HostIssued, n, "host")
+	} else if r.Planner.hostOrder != nil && r.Planner.called[op.ID] == 0 {
+		if n := r.callOf(op); n > 0 {
+			s.Wait(r.HostIssued, n, "host")
+		}
 	}
 	gap := r.Planner.deviceGap(op, r.waitFor(s, after, except...))
 	r.AwaitUnseen(s, op, r.unseen) // of the pair that begins

@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -16,7 +18,7 @@ const hostBound = 0.1
 
 // HostBound reports whether the captured schedule waits for hosts for a tenth of its time.
 func HostBound(w *workload.Workload, captured compare.Outcome) bool {
-	host, unseen := waits(w, captured)
+	host, unseen, _, _ := waits(w, captured)
 	return bound(w, host, unseen)
 }
 
@@ -39,7 +41,8 @@ func bound(w *workload.Workload, host, unseen float64) bool {
 
 // hosts says that a step waits for its host, or for ranks that nobody captured.
 func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) {
-	v.HostWait, v.UnseenWait = waits(w, captured)
+	host, unseen, paused, longest := waits(w, captured)
+	v.HostWait, v.UnseenWait = host, unseen
 	v.HostBound = bound(w, v.HostWait, v.UnseenWait)
 	others := ""
 	if v.UnseenWait >= LeastWaiting {
@@ -47,6 +50,9 @@ func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes
 	}
 	if v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(w, outcomes))
+	}
+	if paused >= LeastWaiting {
+		v.say("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, as for data: no schedule and no graph shortens them", 100*paused, float64(longest)/1e6)
 	}
 }
 
@@ -80,7 +86,7 @@ func (v *assessment) host() {
 		}
 		return
 	}
-	host, unseen := waits(v.w, v.out)
+	host, unseen, _, _ := waits(v.w, v.out)
 	worst, others := host+unseen, ""
 	if unseen >= LeastWaiting {
 		others = " or for ranks that were not captured"
@@ -134,12 +140,12 @@ func (v *assessment) issue() float64 {
 }
 
 // waits are the shares of an outcome's time in which a device is idle because its host has not
-// launched the next operation on any stream, and because ranks that nobody captured come late: of the rank with
-// the largest sum. The first of several iterations, and the time before the first operation, are
+// launched the next operation on any stream, because ranks that nobody captured come late, and in pauses of its host: of the
+// rank with the largest sum; and the longest pause, ns. A stretch from plan.HostStall on is a pause: no launch takes so long. The first of several iterations, and the time before the first operation, are
 // excluded: a cold start.
-func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
+func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused float64, longest trace.Time) {
 	if out.Result == nil {
-		return 0, 0
+		return 0, 0, 0, 0
 	}
 	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
 	busy := make([][]overlap.Interval, len(from))
@@ -175,9 +181,31 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen float64) {
 		skewed = append(skewed, busy[r]...)
 		seen := overlap.Covered(skewed)
 		all := overlap.Covered(append(late, skewed...))
-		if x, y := float64(all-seen)/float64(whole), float64(seen-worked)/float64(whole); x+y > host+unseen {
-			host, unseen = x, y
+		pauses, most := stalls(skewed, late)
+		x, y, z := float64(all-seen-pauses)/float64(whole), float64(seen-worked)/float64(whole), float64(pauses)/float64(whole)
+		if x+y+z > host+unseen+paused {
+			host, unseen, paused, longest = x, y, z, most
 		}
 	}
-	return host, unseen
+	return host, unseen, paused, longest
+}
+
+// stalls are the stretches of at least plan.HostStall between busy times in which streams wait for the host: their sum and the longest.
+func stalls(busy, late []overlap.Interval) (sum, longest trace.Time) {
+	slices.SortFunc(busy, func(a, b overlap.Interval) int { return cmp.Compare(a.Start, b.Start) })
+	for i, end := 0, trace.Time(0); i < len(busy); i++ {
+		if i > 0 && busy[i].Start-end >= plan.HostStall {
+			var in []overlap.Interval
+			for _, x := range late {
+				if from, to := max(x.Start, end), min(x.End, busy[i].Start); from < to {
+					in = append(in, overlap.Interval{Start: from, End: to})
+				}
+			}
+			if waits := overlap.Covered(in); waits >= plan.HostStall {
+				sum, longest = sum+waits, max(longest, waits)
+			}
+		}
+		end = max(end, busy[i].End)
+	}
+	return sum, longest
 }

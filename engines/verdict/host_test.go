@@ -45,7 +45,7 @@ func TestPausesInGraphs(t *testing.T) {
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}
-	if host, _ := waits(w, out); host > 0.05 {
+	if host, _, _, _ := waits(w, out); host > 0.05 {
 		t.Errorf("waits for the host %.0f %% of the time", 100*host)
 	}
 }
