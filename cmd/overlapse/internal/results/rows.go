@@ -50,7 +50,7 @@ func (r *Replayed) Table() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		all := r.Rows
 		if r.Control != nil {
-			all = append(slices.Clone(all), *r.Control)
+			all = append(slices.Clone(all), r.Control.row)
 		}
 		for _, row := range all {
 			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)

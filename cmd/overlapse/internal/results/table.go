@@ -134,7 +134,7 @@ func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
 		all = append(all, &r.Rows[i])
 	}
 	if r.Control != nil {
-		all = append(all, r.Control)
+		all = append(all, &r.Control.row)
 	}
 	for _, row := range all {
 		switch {
@@ -150,7 +150,7 @@ func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
 		switch {
 		case row.given():
 			return 0
-		case row == r.Control:
+		case r.Control != nil && row == &r.Control.row:
 			return 1
 		case row.bound != "":
 			return 3
