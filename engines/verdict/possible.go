@@ -31,7 +31,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		why = "its change is no number"
 	}
 	gain := base - p.Expected
-	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !asCaptured(p.Selection) {
+	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !p.Evidence.none && !asCaptured(p.Selection) { // bounds are no schedules
 		was, is := *captured.Times, explain.SimulatedTimes(w, p.Outcome)
 		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
 		switch most := was.Exposed() + was.Copies + gaps + work; {
@@ -46,7 +46,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		p.Evidence = Evidence{none: true}
 		return
 	}
-	if p.Noise > -Faster && math.Abs(p.Change) < p.Noise && !p.Evidence.none {
+	if size := math.Abs(p.Change); p.Noise > -Faster && size >= leastGain && size < p.Noise && !p.Evidence.none {
 		p.Evidence.doubt("within the noise floor: the captured schedule, simulated in the same way, is %.1f %% off", 100*p.Noise)
 	}
 }

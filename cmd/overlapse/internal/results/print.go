@@ -33,7 +33,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		con.Labelled("time", strings.Join(shares, ", "))
 	}
 	rows, folded, refused := r.sorted(fold && !why)
-	none := r.Verdict.Kind == verdict.NothingToCompare || r.Verdict.Kind == verdict.Withdrawn
+	none := r.Verdict.Kind == verdict.NothingToCompare
 	if len(rows) > 1 && !none || !fold || why {
 		fmt.Fprintln(con.Out)
 		width := con.Width
@@ -72,9 +72,24 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	fmt.Fprintln(con.Out)
 	PrintAdvice(con, r.Verdict.Advice)
 	if !why {
-		con.Labelled("why", fmt.Sprintf("--why has the reasons, and the self-check (%s off)", words.Micros(r.Residual.Worst)))
+		if said := r.model(); said != "" {
+			con.Labelled("model", said)
+		}
+		con.Labelled("why", "--why has the reasons")
 	}
 	PrintNext(con, r.next(input))
+}
+
+// model says what simulating the capture with interference gives, per operation that is checked and per step; "" if nothing was measured.
+func (r *Replayed) model() string {
+	if r.Control == nil {
+		return ""
+	}
+	said := fmt.Sprintf("this capture, simulated with interference: step %s", words.Percent(r.Control.Change))
+	if i := r.Isolation; i != nil && i.Checked > 0 {
+		said += fmt.Sprintf("; kernels %.0f %% off in the median, %.0f %% at the 90th percentile", 100*i.Median, 100*i.P90)
+	}
+	return said
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture.

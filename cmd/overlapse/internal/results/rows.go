@@ -3,6 +3,7 @@ package results
 import (
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -47,7 +48,11 @@ type Row struct {
 // Table are the strategies as rows of a table.
 func (r *Replayed) Table() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
-		for _, row := range r.Rows {
+		all := r.Rows
+		if r.Control != nil {
+			all = append(slices.Clone(all), r.Control.row)
+		}
+		for _, row := range all {
 			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
 			var seeds [4]int64
 			if s := row.Seeds; s != nil {

@@ -126,11 +126,18 @@ func (r *Replayed) named(row *replayRow) string {
 // alike is the change below which a row that was not selected by name has no line of its own.
 const alike = 0.005
 
-// sorted are the rows that apply: the captured schedule, then the fastest first, then bounds;
+// sorted are the rows that apply: the captured schedule, then the same simulated, then the fastest first, then bounds;
 // rows with about its time apart, if they are to be folded; and those that do not apply.
 func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
+	all := make([]*replayRow, 0, len(r.Rows)+1)
 	for i := range r.Rows {
-		switch row := &r.Rows[i]; {
+		all = append(all, &r.Rows[i])
+	}
+	if r.Control != nil {
+		all = append(all, &r.Control.row)
+	}
+	for _, row := range all {
+		switch {
 		case !row.Applies:
 			refused = append(refused, row)
 		case fold && !row.given() && row.bound == "" && row.Change < alike && row.Change > -alike:
@@ -143,10 +150,12 @@ func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
 		switch {
 		case row.given():
 			return 0
+		case r.Control != nil && row == &r.Control.row:
+			return 1
 		case row.bound != "":
-			return 2
+			return 3
 		}
-		return 1
+		return 2
 	}
 	slices.SortStableFunc(rows, func(a, b *replayRow) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Time, b.Time))

@@ -1,0 +1,92 @@
+package verdict
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// A step in which an all-reduce runs beside compute, its captured outcome, and the same under bulk.
+func overlapping(t *testing.T) (w *workload.Workload, captured, bulk compare.Outcome) {
+	w = plantest.Step(t, 2, `
+7 G1  500
+9 AR1 400 G1 waits G1
+7 G2  900 G1
+7 opt 100 AR1 G2 waits AR1`)
+	m := plantest.H200(t, 2)
+	w, err := compare.Isolate(w, m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	captured, err = compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := explain.TimesOf(w, captured)
+	captured.Times = &times
+	return w, captured, enginetest.Outcome(t, w, m, "bulk", nil)
+}
+
+// What cannot be is no prediction: times that are not above zero, and a gain larger than what the schedule
+// removes. What is possible but not known is never likely: a gain with more exposed communication, and one
+// within the error of the captured schedule's own simulation.
+func TestPossible(t *testing.T) {
+	w, captured, bulk := overlapping(t)
+	if p := Predict(w, captured, bulk); p.Result == nil || p.Change < 0.1 {
+		t.Fatalf("bulk takes %+.1f %% (%s)", 100*p.Change, p.Why)
+	}
+	faster := bulk // by 5 %, though nothing hides its all-reduce
+	faster.Expected = captured.Expected * 95 / 100
+	faster.Time, faster.Best, faster.Worst = faster.Expected, faster.Expected, faster.Expected
+	faster.Noise = 0
+	noisy := faster
+	noisy.Simulated, noisy.Noise = 0, 0.06
+	never := faster
+	never.Best = -1
+	most := captured
+	most.Selection = enginetest.MustParse(t, "multistream")[0]
+	most.Times, most.Expected, most.Time = nil, captured.Expected/2, captured.Expected/2 // as exposed as captured
+	for _, c := range []struct {
+		name      string
+		out       compare.Outcome
+		withdrawn bool
+		why       string
+	}{
+		{"more exposed", faster, false, "of communication more than the captured schedule"},
+		{"within the noise", noisy, false, "noise floor"},
+		{"below zero", never, true, "a time of -"},
+		{"half of all", most, true, "can change"},
+	} {
+		p := Predict(w, captured, c.out)
+		if why := p.Why + p.Confidence.Why; (p.Result == nil) != c.withdrawn || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q, withdrawn %v", c.name, why, p.Result == nil)
+		}
+		if p.likely() {
+			t.Errorf("%s is likely", c.name)
+		}
+	}
+	for _, change := range []float64{-0.999, -0.5, 3} {
+		if c := fitted.Chance(change, Evidence{}); math.IsNaN(c.PFaster + c.Error) {
+			t.Errorf("%v: %+v", change, c)
+		}
+	}
+}
+
+// A step of no time has no verdict, and nothing is relative to it.
+func TestWithdrawn(t *testing.T) {
+	w, captured, bulk := overlapping(t)
+	captured.Expected = -34_000
+	v := Judge(w, captured, []Prediction{Predict(w, captured, bulk)}, nil)
+	if v.Kind != Withdrawn || v.Strategy != "" || !strings.Contains(v.Sentences[0], "the captured schedule takes -34.0 µs") {
+		t.Errorf("%s %q: %q", v.Kind, v.Strategy, v.Sentences)
+	}
+}
