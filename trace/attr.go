@@ -193,4 +193,6 @@ type Operator struct {
 	Dims  [][]int64 // one shape per input; nil for an input that is not a tensor
 	Types []string
 	Lists [][][]int64 `json:",omitempty"` // of the inputs that are lists of several tensors: their shapes
+
+	Causal bool `json:",omitempty"` // attention in which a query sees the keys up to its own place
 }

@@ -99,6 +99,7 @@ type validatedRow struct {
 	PredictedUs float64        `json:"predicted_us"`
 	MeasuredUs  float64        `json:"measured_us"`
 	Error       float64        `json:"error"`
+	Clock       string         `json:"clock"`                     // of the prediction, as --clock of replay has it
 	Change      *float64       `json:"change,omitempty"`          // against the reference; nil: none is predicted
 	Measured    *float64       `json:"change_measured,omitempty"` // the same as measured
 	PFaster     *float64       `json:"p_faster,omitempty"`        // probability that the row takes at least 1 % less than its reference
@@ -306,7 +307,7 @@ func summarize(checks []validate.Check) *validated {
 			continue
 		}
 		row := validatedRow{
-			ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(),
+			ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(), Clock: c.Clock.String(),
 			Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, row: c.Row, evidence: c.Evidence,
 		}
 		if c.Compared {

@@ -111,14 +111,18 @@ func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	switch {
 	case op.Collective >= 0:
 		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
-	case op.Shape.Kind == workload.GEMM: // a GEMM faster than the profile's draws power for its own time
-		c.demand.Matrix += min(Seconds(op.DurAlone()), op.Shape.Flops()/m.GPU.Flops.Value)
+	case op.Shape.Kind == workload.GEMM || op.Flops > 0: // a GEMM faster than the profile's draws power for its own time
+		c.demand.Matrix += min(Seconds(op.DurAlone()), max(op.Flops, op.Shape.Flops())/m.GPU.Flops.Value)
 	case op.Matrix() && w.BatchOf(op).Phase != workload.Decode: // there it waits for weights, or for keys and values
-		c.demand.Matrix += Seconds(op.DurAlone())
+		c.demand.Matrix += unsizedRate * Seconds(op.DurAlone())
 	default:
 		c.demand.Memory += streaming(op, m)
 	}
 }
+
+// unsizedRate is the share of the matrix rate at which attention and convolutions of unknown sizes compute: that
+// of FlashAttention-3 forward on an H100, 740 of 989 TFLOP/s (its section 4.1; rule P8).
+const unsizedRate = 0.75
 
 // streaming is the memory time of an operation's traffic in seconds; its whole duration if
 // the traffic is unknown.

@@ -239,3 +239,6 @@ const (
 	FullClock                        // full clock: the first iterations after a pause
 	SettledClock                     // settled, whatever the clock of the capture
 )
+
+// String is the regime as --clock has it.
+func (c ClockRegime) String() string { return [...]string{"captured", "cool", "sustained"}[c] }

@@ -21,8 +21,9 @@ import (
 // A Check is one measured row alongside the prediction for it.
 type Check struct {
 	Row        dataset.Row
-	Predicted  float64 // microseconds per iteration, mean over race outcomes; 0 if Why is set
-	Fastest    float64 // with seeds: microseconds; else 0
+	Predicted  float64          // microseconds per iteration, mean over race outcomes; 0 if Why is set
+	Clock      plan.ClockRegime // that the protocol of the row has the iteration at
+	Fastest    float64          // with seeds: microseconds; else 0
 	Slowest    float64
 	Why        string
 	Evidence   verdict.Evidence
@@ -235,7 +236,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	if err != nil {
 		return err
 	}
-	c.Predicted, c.Evidence = float64(out.Expected)/1e3, verdict.EvidenceOf(w, out)
+	c.Clock, c.Predicted, c.Evidence = sc.Clock, float64(out.Expected)/1e3, verdict.EvidenceOf(w, out)
 	if seeds == 0 {
 		return nil
 	}

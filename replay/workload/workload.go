@@ -113,6 +113,7 @@ type Kernel struct {
 	Dense     bool    // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
 	Moves     bool    // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
 	Inputs    float64 // bytes of the inputs of the operator, of attention, convolutions and concatenations; 0: unknown. Only package retarget reads it
+	Flops     float64 // of attention whose operator states its sizes; 0: unknown, or Shape has them
 	Shape     Shape
 	Tiling    Tiling
 	Footprint program.Footprint

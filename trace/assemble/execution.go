@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -110,6 +111,18 @@ func OperatorOf(name string, dims, types []byte) trace.Operator {
 		op.Types = nil
 	}
 	return op
+}
+
+// Causal reports whether an operator is attention in which a query sees the keys up to its own place, by the
+// values of its inputs: in all schemas of ATen's attention but the backward of memory-efficient attention,
+// is_causal stands behind dropout_p, the first fraction.
+func Causal(name, values []byte) bool {
+	var list []string
+	if !bytes.Contains(name, []byte("attention")) || json.Unmarshal(values, &list) != nil {
+		return false
+	}
+	dropout := slices.IndexFunc(list, func(v string) bool { return strings.Contains(v, ".") })
+	return dropout >= 0 && dropout+1 < len(list) && (list[dropout+1] == "True" || list[dropout+1] == "1") // 1: a mask's type
 }
 
 // shapes reads "Input Dims": a list with one shape per input. A list of one tensor has

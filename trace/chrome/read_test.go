@@ -81,7 +81,13 @@ func describeRow(run *trace.Run, s trace.Span) string {
 		fmt.Fprintf(&b, " correlation %d external %d", c.Correlation, c.External)
 	}
 	if op != trace.None {
-		fmt.Fprintf(&b, " op %+v", run.Operators[op])
+		o := run.Operators[op]
+		fmt.Fprintf(&b, " op %+v", struct {
+			Name  string
+			Dims  [][]int64
+			Types []string
+			Lists [][][]int64
+		}{o.Name, o.Dims, o.Types, o.Lists})
 	}
 	return b.String()
 }

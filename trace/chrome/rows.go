@@ -145,11 +145,17 @@ func (d *reader) operands(e *event) int32 {
 	k := append(d.key[:0], e.name...)
 	k = append(k, e.args.dims...)
 	k = append(k, e.args.types...)
+	causal := assemble.Causal(e.name, e.args.concrete)
+	if causal {
+		k = append(k, "causal"...)
+	}
 	d.key = k
 	if row, ok := d.ops[string(k)]; ok { // without allocating
 		return row
 	}
-	row := d.Builder.AddOperator(assemble.OperatorOf(d.string(e.name), e.args.dims, e.args.types))
+	o := assemble.OperatorOf(d.string(e.name), e.args.dims, e.args.types)
+	o.Causal = causal
+	row := d.Builder.AddOperator(o)
 	d.ops[string(k)] = row
 	return row
 }

@@ -194,6 +194,9 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 		if r.name(op).class == dense && op.Read == 0 {
 			op.Inputs = inputs(o)
 		}
+		if r.name(op).class == dense {
+			op.Flops = attentionFlops(o)
+		}
 	}
 	class := r.name(op).class
 	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup
@@ -334,6 +337,33 @@ func dotProduct(o *trace.Operator) workload.Shape {
 	}
 	q := o.Dims[0]
 	return workload.Shape{Kind: workload.GEMM, M: q[0], N: q[1], K: q[1], Evidence: fmt.Sprintf("%s%v", o.Name, o.Dims[:3])}
+}
+
+// attentionFlops is the operations of an attention operator: queries [batch, heads, tokens, columns] or, in the
+// operators that call a library, [batch, tokens, heads, columns] are multiplied by as many keys and values as there
+// are tokens, half of them where it is causal; backward, five products instead of two (FlashAttention-2, section
+// 4.1). It is 0 for other operators and for sequences of several lengths.
+func attentionFlops(o *trace.Operator) float64 {
+	backward := strings.HasSuffix(o.Name, "_backward")
+	q, tokens, products := 0, 2, 2.0
+	if backward {
+		q, products = 1, 5
+	}
+	if strings.Contains(o.Name, "_flash_attention_") && !strings.Contains(o.Name, "dot_product") || strings.Contains(o.Name, "_efficient_attention_") && !strings.Contains(o.Name, "dot_product") {
+		tokens = 1
+	}
+	if !strings.Contains(o.Name, "attention") || len(o.Dims) < q+2 || len(o.Dims[q]) != 4 || len(o.Dims[q+1]) != 4 {
+		return 0
+	}
+	queries, ok := Volume(o.Dims[q])
+	if !ok {
+		return 0
+	}
+	flops := 2 * products * float64(queries) * float64(o.Dims[q+1][tokens])
+	if o.Causal {
+		flops /= 2
+	}
+	return flops
 }
 
 // factors says which inputs of an operator are the A and B of a GEMM, and
