@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -92,9 +94,11 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 		}, command...)
 		env = append(env, "OVERLAPSE_ROCPROF=1")
 	}
-	c := exec.CommandContext(ctx, run[0], run[1:]...)
+	c := exec.Command(run[0], run[1:]...)
 	c.Env, c.Stdin, c.Stdout, c.Stderr = env, a.In, os.Stderr, os.Stderr
-	failed := c.Run()
+	a.ending.Store(int64(jobEnding + grace))
+	failed := runJob(ctx, c, jobEnding)
+	a.ending.Store(0)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -104,9 +108,13 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 	return a.captured(ctx, o, failed)
 }
 
+// jobEnding is the time in which a job may end after a signal, as torchrun gives its workers.
+const jobEnding = 30 * time.Second
+
 // captured replays what a command left, and says what is missing.
 func (a *app) captured(ctx context.Context, o captureOptions, failed error) error {
-	found, _ := filepath.Glob(filepath.Join(o.output, "rank*"))
+	entries, _ := os.ReadDir(o.output)
+	found := slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), "rank") })
 	if len(found) == 0 {
 		return cmp.Or(failed, fmt.Errorf("nothing was captured: no optimizer of PyTorch made %d steps in a Python that reads PYTHONPATH (--warmup and --steps set how many; "+
 			"for other programs: overlapse capture --help)", o.warmup+o.steps+1))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,8 +28,9 @@ import (
 type app struct {
 	input.Reader
 	files     files.Set
-	noCommand error // of a line that asks for the help of no command
-	shown     any   // what inspect, replay, tune or diff printed last, for the addresses of its numbers
+	noCommand error        // of a line that asks for the help of no command
+	ending    atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
+	shown     any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
 
 // newApp is an app on a console.
@@ -138,7 +140,7 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 	select {
 	case err := <-done:
 		return err
-	case <-time.After(grace):
+	case <-time.After(max(grace, time.Duration(a.ending.Load()))):
 		a.files.Close()
 		return ctx.Err()
 	}
