@@ -80,6 +80,11 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)
+	if n := w.Untimed(); n > 0 {
+		v.Kind = Withdrawn
+		v.say("no verdict: none of the %d collectives of the trace has a time", n)
+		return v
+	}
 	if r := w.Rescaled; r != nil && r.TooGuessed() {
 		v.Kind = Withdrawn
 		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
