@@ -56,7 +56,7 @@ var Bulk = plan.Strategy{
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
-		why, others := "no collective was found", len(pl.Pairs)
+		why, others := "no pair of computation and a collective was found", len(pl.Pairs)
 		pl.Take(func(p *workload.Pair) bool {
 			if !plan.WithCollective(p) {
 				return false

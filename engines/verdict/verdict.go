@@ -78,6 +78,11 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)
+	if n := w.Untimed(); n > 0 {
+		v.Kind = Withdrawn
+		v.say("no verdict: none of the %d collectives of the trace has a time", n)
+		return v
+	}
 	if v.withdraw(w, captured) {
 		return v
 	}

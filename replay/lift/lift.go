@@ -241,12 +241,20 @@ func (l *lifter) noteEstimates() {
 	}
 }
 
-// noteKernels passes on what a reader noted about kernels, which the ledger alone would hide.
+// noteKernels passes on what a reader noted about kernels, which the ledger alone would hide: once of all files.
 func (l *lifter) noteKernels() {
+	kernels, reasons := map[string]int{}, []string(nil)
 	for _, e := range l.Run.Ledger.Entries {
-		if e.Action == trace.Noted && e.Kernels > 0 {
-			l.noteCount(e.Kernels, "operation", "operations", e.Reason)
+		if e.Action != trace.Noted || e.Kernels == 0 {
+			continue
 		}
+		if kernels[e.Reason] == 0 {
+			reasons = append(reasons, e.Reason)
+		}
+		kernels[e.Reason] += e.Kernels
+	}
+	for _, reason := range reasons {
+		l.noteCount(kernels[reason], "operation", "operations", reason)
 	}
 }
 

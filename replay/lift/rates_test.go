@@ -31,3 +31,16 @@ func TestRatesAreOfTheirTimes(t *testing.T) {
 		}
 	}
 }
+
+// What the files of many ranks say alike is one note, of all of them.
+func TestNotesOfManyFiles(t *testing.T) {
+	d := drawing{text: "0 7 | A |\n1 7 | A |", ranks: []trace.Rank{{World: 2}, {ID: 1, World: 2}}}
+	run := d.run(t)
+	for _, file := range []string{"rank0.et", "rank1.et"} {
+		run.Ledger.Entries = append(run.Ledger.Entries, trace.Entry{Action: trace.Noted, File: file, Reason: "without start times", Count: 3, Kernels: 3})
+	}
+	w, err := Workload(run, Options{})
+	if err != nil || fmt.Sprint(w.Notes) != "[6 operations without start times]" {
+		t.Errorf("%v, notes %q", err, w.Notes)
+	}
+}

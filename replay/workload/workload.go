@@ -315,6 +315,14 @@ func (w *Workload) Unseen() bool {
 	return slices.ContainsFunc(w.Collectives, func(c Collective) bool { return c.Late > 0 })
 }
 
+// Untimed is the number of collectives if the trace has the time of none, as a graph of operations that was not measured; else 0.
+func (w *Workload) Untimed() int {
+	if slices.ContainsFunc(w.Collectives, func(c Collective) bool { return w.Ops[c.Members[0]].Dur() > 0 }) {
+		return 0
+	}
+	return len(w.Collectives)
+}
+
 // HasUnseen reports whether a collective has members that nobody captured.
 func (w *Workload) HasUnseen(c *Collective) bool {
 	return slices.ContainsFunc(c.Members, func(id int32) bool { return w.Copies[w.Ops[id].Rank] })

@@ -198,11 +198,19 @@ func (r *reader) schedule() {
 		}
 	}
 	free := map[int64]uint64{} // by queue
-	done := 0
-	for ; len(ready) > 0; done++ {
+	done, circles, first := make([]bool, len(r.all)), 0, int32(0)
+	for range r.all {
 		var i int32
-		i, ready = trace.HeapPop(ready, before)
+		if len(ready) == 0 { // what is left waits for itself: the first of the file goes on
+			for done[first] {
+				first++
+			}
+			i, circles = first, circles+1
+		} else {
+			i, ready = trace.HeapPop(ready, before)
+		}
 		w := &r.all[i]
+		done[i] = true
 		w.start = starts[i]
 		if !w.host {
 			w.start = max(w.start, free[w.queue()])
@@ -210,13 +218,13 @@ func (r *reader) schedule() {
 		}
 		for _, k := range next[i] {
 			starts[k] = max(starts[k], min(w.start+w.took, uint64(mostMicros)))
-			if waits[k]--; waits[k] == 0 {
+			if waits[k]--; waits[k] == 0 && !done[k] {
 				ready = trace.HeapPush(ready, k, before)
 			}
 		}
 	}
-	if done < len(r.all) {
-		r.Builder.Note(trace.Repaired, r.Name, "nodes that depend on each other in a circle: placed at the start", "", 0)
+	if circles > 0 {
+		r.Builder.Note(trace.Repaired, r.Name, "nodes that depend on each other in a circle: placed in the order of the file", "", 0)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
@@ -116,5 +118,21 @@ func TestLawsAreNoMeasurements(t *testing.T) {
 	want := fmt.Sprintf("0.0 µs to %.1f µs an iteration for ranks that were not captured", 200-1e6*law)
 	if got := v.waitingText(); !strings.HasPrefix(got, want) || v.summary.Collectives[0].TransferNs != 200_000 {
 		t.Errorf("%s; a row of %d ns\nwant %s", got, v.summary.Collectives[0].TransferNs, want)
+	}
+}
+
+// Nothing is known of what bounds a step whose collectives have no times.
+func TestCollectivesWithoutTimes(t *testing.T) {
+	v := captured(t, "rank0.pt.trace.json", "aten::mm", "cudaLaunchKernel", 2, "")
+	w := v.workload
+	for i := range w.Collectives {
+		op := &w.Ops[w.Collectives[i].Members[0]]
+		op.End = op.Start
+	}
+	if got, want := Of(w, nil).boundText(), "unknown: none of the 2 collectives has a time; the kernels beside them take"; !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := verdict.Judge(w, compare.Outcome{}, nil, nil); got.Kind != verdict.Withdrawn || got.Sentences[0] != "no verdict: none of the 2 collectives of the trace has a time" {
+		t.Errorf("%s: %q", got.Kind, got.Sentences)
 	}
 }

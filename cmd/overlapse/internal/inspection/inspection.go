@@ -228,6 +228,9 @@ func (v *Inspection) boundText() string {
 	if sum.Total() == 0 {
 		return "nothing: the device work takes no time"
 	}
+	if n := v.workload.Untimed(); n > 0 {
+		return fmt.Sprintf("unknown: none of the %s has a time; the kernels beside them take %s", words.Counted(n, "collective"), words.Micros(sum.Compute))
+	}
 	transfer := "transfer"
 	if v.blind() {
 		transfer = "transfer and waiting"
