@@ -43,7 +43,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		return Evidence{none: true}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.damage, v.interference, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.parts, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
+	for _, ask := range []func(){v.damage, v.interference, v.slowCollectives, v.otherGPU, v.machine, v.basis, v.launches, v.rescaled, v.untested, v.dataflow, v.parts, v.shapes, v.sizes, v.host, v.build, v.programs, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -163,6 +163,28 @@ const unlike = 0.5
 func (v *assessment) interference() {
 	if i := v.w.Isolation; i != nil && i.P90 > unlike && !v.out.Strategy.Exact {
 		v.addCaveat(poor, "simulated with interference, operations of %s differ from their measured times by %.0f %% at the 90th percentile; capture more steps, or the step without overlap", baseName(v.w), 100*i.P90)
+	}
+}
+
+// sick is how many times longer than the machine's law captured collectives take where something is broken: peer access
+// off, staging through the host, ranks that are late.
+const sick = 3
+
+// slowCollectives: another kernel in place of collectives that take far longer than the machine's law. Its modelled time is that of
+// healthy links.
+func (v *assessment) slowCollectives() {
+	if s := v.out.Strategy; s.Plain || s.Exact || s.Loop || v.w.Run.Estimated != "" {
+		return
+	}
+	var took, law float64
+	for i := range v.w.Collectives {
+		c := &v.w.Collectives[i]
+		if t := v.m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels); c.Bytes > 0 && !c.Guessed && t > 0 {
+			took, law = took+plan.Seconds(c.TransferAlone()), law+t
+		}
+	}
+	if law > 0 && took > sick*law {
+		v.addCaveat(invalid, "captured collectives take %.0f times as long as %s's law: find out why first (peer access, staging through the host, late ranks); what replaces their kernels may be as slow", took/law, v.m.Profile)
 	}
 }
 

@@ -35,7 +35,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		was, is := *captured.Times, explain.SimulatedTimes(w, p.Outcome)
 		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
 		switch most := was.Exposed() + was.Copies + gaps + work; {
-		case gain > most:
+		case gain > most+trace.Time(leastGain*float64(base)): // parts are rounded
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", explain.Micros(gain), explain.Micros(most))
 		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > gaps:
 			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, which nothing measured here shows", explain.Micros(is.Exposed()-was.Exposed()))

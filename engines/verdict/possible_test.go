@@ -90,3 +90,22 @@ func TestWithdrawn(t *testing.T) {
 		t.Errorf("%s %q: %q", v.Kind, v.Strategy, v.Sentences)
 	}
 }
+
+// Collectives that take far longer than the machine's law are found out about first: nothing that replaces their
+// kernels is likely, and what keeps them is judged as ever.
+func TestSlowCollectives(t *testing.T) {
+	m := plantest.H200(t, 2)
+	for _, c := range []struct {
+		took string // µs, of 64 MiB
+		slow bool
+	}{{"300", false}, {"30000", true}} {
+		w := plantest.Step(t, 2, "7 G1 500\n7 AR1=64 "+c.took+" G1=64\n7 opt 100 AR1")
+		for name, told := range map[string]bool{"onesided": c.slow, "bulk": false} {
+			out := enginetest.Outcome(t, w, m, "captured", nil)
+			out.Selection = enginetest.MustParse(t, name)[0]
+			if e := EvidenceOf(w, out); strings.Contains(e.Why, "times as long as") != told {
+				t.Errorf("%s µs, %s: %s", c.took, name, e.Why)
+			}
+		}
+	}
+}

@@ -71,10 +71,10 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	}
 	fmt.Fprintln(con.Out)
 	PrintAdvice(con, r.Verdict.Advice)
+	if said := r.model(); said != "" {
+		con.Labelled("model", said)
+	}
 	if !why {
-		if said := r.model(); said != "" {
-			con.Labelled("model", said)
-		}
 		con.Labelled("why", "--why has the reasons")
 	}
 	PrintNext(con, r.next(input))

@@ -203,7 +203,7 @@ func (r *Replayed) addControl(m machine.Machine, opts replay.Options) error {
 	times := explain.TimesOf(r.workload, out)
 	r.Control = &control{Time: int64(out.Time), Change: out.ChangeFrom(r.reference.Expected), Times: times}
 	r.Control.row = replayRow{
-		Strategy: "no change, simulated", Parameters: out.Values, Applies: true, Time: r.Control.Time, Fastest: r.Control.Time, Slowest: r.Control.Time,
+		Strategy: "no change (simulated)", Parameters: out.Values, Applies: true, Time: r.Control.Time, Fastest: r.Control.Time, Slowest: r.Control.Time,
 		Change: r.Control.Change, Times: times, Limit: explain.LimitOf(r.workload, out, times),
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
@@ -51,6 +52,30 @@ func TestSorted(t *testing.T) {
 	}
 	if rows, folded, _ := r.sorted(false); len(rows) != 5 || len(folded) != 0 {
 		t.Errorf("%d rows and %d folded, want all", len(rows), len(folded))
+	}
+}
+
+// The captured schedule with nothing changed, simulated, is behind the captured one in every form.
+func TestControl(t *testing.T) {
+	r := tableRows()
+	r.Control = &control{row: replayRow{Strategy: "no change (simulated)", Applies: true, Time: 20_900_000, Change: 0.045}}
+	rows, _, _ := r.sorted(true)
+	if got := r.names(rows[:2]); got != "captured, no change (simulated)" {
+		t.Error(got)
+	}
+	r.Control.row.Change = 0.001
+	if _, folded, _ := r.sorted(true); r.names(folded) != "bulk, no change (simulated)" {
+		t.Error(r.names(folded))
+	}
+	n := 0
+	r.workload = &workload.Workload{Run: &trace.Run{}}
+	for row := range r.Table() {
+		if n++; n > len(r.Rows) && row.Strategy != "no change (simulated)" {
+			t.Error(row.Strategy)
+		}
+	}
+	if n != len(r.Rows)+1 {
+		t.Errorf("%d rows", n)
 	}
 }
 
