@@ -1,14 +1,19 @@
 package compare
 
 import (
+	"os"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 )
 
 // Two iterations; in the first one, rank 0 waits 200 us for rank 1. A column is 50 us.
@@ -68,11 +73,7 @@ func TestWaitsGoWithWhatTheyDid(t *testing.T) {
 	}
 	lasts := func(unprofiled bool) (took trace.Time) {
 		w.Unprofiled = unprofiled
-		v, _ := schedule.Captured.Values(nil)
-		out, err := Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: v}, plan.Scenario{}, replay.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := captured(t, w, m)
 		for _, s := range out.Result.Run.Spans {
 			if plan.OriginOf(out.Result.Run, s) == first {
 				took = s.End - s.Start
@@ -82,6 +83,67 @@ func TestWaitsGoWithWhatTheyDid(t *testing.T) {
 	}
 	if with, without := lasts(false), lasts(true); with != 300_000 || without != 233_333 {
 		t.Errorf("F lasts %d ns with the profiler and %d without it, want 300000 and 233333", with, without)
+	}
+}
+
+func captured(t *testing.T, w *workload.Workload, m machine.Machine) Outcome {
+	t.Helper()
+	v, _ := schedule.Captured.Values(nil)
+	out, err := Run(w, m, plan.Selection{Strategy: schedule.Captured, Values: v}, plan.Scenario{}, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// The second iteration computes for 400 us and moves bytes for 100 beside nothing; where 30 us of F are what a wait
+// did, or 40 of the transfer a wait for ranks that nobody captured, these do not count.
+func TestBusyTime(t *testing.T) {
+	w := waiting(t, false)
+	busy := func(want trace.Time) {
+		t.Helper()
+		if got := plan.BusyTime(w); got != want {
+			t.Errorf("busy for %d ns, want %d", got, want)
+		}
+	}
+	busy(500_000)
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Name == "F" && op.Step == 1 {
+			op.Calm = 0.85
+		}
+	}
+	busy(470_000)
+	w.Collectives[1].Late = 40_000
+	busy(430_000)
+	w.Steps = w.Steps[:1]
+	for i := range w.Ops {
+		w.Ops[i].Step = 0
+	}
+	busy(0)
+}
+
+// The iterations of this trace are busy for 62 ms and more, and have pauses in between; without the profiler
+// their streams overlap more than they did when captured, of which nothing in the file says that they may.
+func TestCapturedTakesItsBusyTime(t *testing.T) {
+	const path = "../../../shared/data/traces/field/hta_diff_control"
+	if _, err := os.Stat(path); err != nil {
+		t.Skip(err)
+	}
+	run, err := format.Open(path, format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := lift.Workload(run, lift.Options{Unprofiled: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := profile.Load("a100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = m.Resize(8)
+	if busy, out := plan.BusyTime(w), captured(t, w, m); busy < 60_000_000 || out.Time < busy {
+		t.Errorf("an iteration takes %d ns, busy for %d", out.Time, busy)
 	}
 }
 

@@ -181,8 +181,14 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 	}
 	for round := 1; ; round++ {
 		p, err := o.simulate(w, sc, opts)
-		if err != nil || o.Result == nil || asCaptured {
+		if err != nil || o.Result == nil {
 			return p, err
+		}
+		if asCaptured {
+			if w.Unprofiled && w.Origins == nil {
+				o.Time = max(o.Time, plan.BusyTime(w))
+			}
+			return p, nil
 		}
 		next := clock.Pace(&o.Machine, sc, o.Time)
 		if o.ClockOff = math.Abs(next - sc.Pace); o.ClockOff < clockClose {
