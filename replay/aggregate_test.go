@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // While 40 workgroups share 1000 bytes a nanosecond each has 25, whatever more
@@ -51,7 +52,7 @@ func TestLevelRisesOverLimits(t *testing.T) {
 // Whatever limits and weights meet in memory, and whoever comes and goes, each
 // ends when it would with a class to itself.
 func TestContendedEqualsNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawContended(t)
 		m := machine.Machine{Name: "contended", GPUs: 1, GPU: machine.GPU{CUs: q(4), Threads: q(8), WGs: q(8), Memory: q(40e9)}}
 		naive := runNaive(m, p)

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // drawExchangeProgram is an exchange by puts, or by stores of so many workgroups.
@@ -23,7 +24,7 @@ func drawExchangeProgram(t *rapid.T) (machine.Machine, *program.Program) {
 
 // While no path of a large component is stale, all rates are max-min fair. Every path has a timer for its next completion.
 func TestApproxIsFairOnceSolved(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m, p := drawExchangeProgram(t)
 		for _, paths := range []int{1, 2, 3, 5, 10} {
 			checkApprox(t, &m, p, paths)
@@ -110,7 +111,7 @@ func tookWith(t rapid.TB, m *machine.Machine, p *program.Program, paths int) (pr
 // in approxShare of the time with exact ones, and save at most a hundredth, but for
 // the nanoseconds to which ends are rounded up, one after another.
 func TestApproxErrorIsBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m, p := drawExchangeProgram(t)
 		exact, a := tookWith(t, &m, p, m.GPUs*m.GPUs)
 		if a != (Approximation{}) {
@@ -229,7 +230,7 @@ func TestApproxServesNewPaths(t *testing.T) {
 func TestApproxOfRandomPrograms(t *testing.T) {
 	large := 0
 	var exactly, off program.Time
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
 		if rapid.Bool().Draw(t, "to everyone") {

@@ -8,13 +8,14 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Workgroups that are stepped as one batch, or placed only when something else happens on the GPU,
 // do what single ones do, which is what a run that records phases simulates.
 func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 	postponed, moving, parted := 0, 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m := small(1, rapid.IntRange(1, 12).Draw(t, "CUs"))
 		streams := make([]program.Stream, rapid.IntRange(1, 3).Draw(t, "streams"))
 		for i := range streams {

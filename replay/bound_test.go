@@ -10,11 +10,12 @@ import (
 
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Nothing is faster than its bytes through the narrowest resource.
 func TestNotFasterThanPhysics(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, m, r := drawRun(t, Options{Usage: true})
 		n := newNaive(m, p)
 		bytes := map[string]float64{} // by resource: GPUs may share a NIC
@@ -42,7 +43,7 @@ func TestNotFasterThanPhysics(t *testing.T) {
 // all it does one after another: something always goes on, as fast as alone or
 // alongside others that make up for it. Each that ends is rounded up once.
 func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
 		eachPhase(p, func(x *program.Phase) { x.Last = 0 }) // what is left out is known only from the run

@@ -8,13 +8,14 @@ import (
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // At every instant no resource carries more than it can, what is sent is fair, no path
 // that will be done is forgotten, and no CU holds more than fits; at the end every
 // resource has carried what the phases demanded.
 func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		enlarge(p, 1e4)
 		m := drawMachine(t, len(p.GPUs))

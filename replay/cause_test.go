@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // chain shows a path, one segment a line.
@@ -214,7 +215,7 @@ func TestCriticalPath(t *testing.T) {
 // that was recorded, and what a wait on it waited for was posted by what the
 // segment before it belongs to.
 func TestCriticalPathIsWhatHappened(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, _, r := drawRun(t, Options{Level: Phases, Causes: true})
 		seen := map[string]bool{}
 		for _, s := range r.Run.Spans {
@@ -294,7 +295,7 @@ func couldPost(p *program.Program, g Segment, f program.Flag) bool {
 // On a machine on which nothing contends, what is longer on the critical path
 // makes the whole longer by as much.
 func TestCriticalPathIsCritical(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		gpus := rapid.IntRange(1, 3).Draw(t, "gpus")
 		const longer = 50
 		type node struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func clusters(n int) kernelOption { return func(k *program.Kernel) { k.Cluster = n } }
@@ -155,7 +156,7 @@ func TestStaticClustersBesideHeldCUs(t *testing.T) {
 
 // The workgroups of a cluster start in the same nanosecond in one group.
 func TestClustersStartTogetherInOneGroup(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
 		if !m.GPU.Groups.Known() {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // The deadlock that a real machine showed: a tile-synchronised pair whose
@@ -117,7 +118,7 @@ func TestDeadlockExplanations(t *testing.T) {
 // Consumers that come first deadlock with the producers that they wait for when
 // they hold every slot, and only then.
 func TestDeadlockWhenConsumersHoldEverySlot(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		cus, each := rapid.IntRange(1, 5).Draw(t, "CUs"), rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "slots of each")
 		consumers, producers := rapid.IntRange(1, 20).Draw(t, "consumers"), rapid.IntRange(1, 20).Draw(t, "producers")
 		at := program.Time(rapid.IntRange(1, 9).Draw(t, "at"))
@@ -150,7 +151,7 @@ func TestDeadlockWhenConsumersHoldEverySlot(t *testing.T) {
 // Whoever is named waits for the one who is named next, the last for the first
 // or for what nothing would bring about.
 func TestDeadlocksNameACycle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		var deadlock *DeadlockError
 		if _, err := Simulate(drawMachine(t, len(p.GPUs)), p, Options{}); errors.As(err, &deadlock) {

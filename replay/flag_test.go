@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Flags to peers leave a GPU one after another, whichever peer they go to; those
@@ -49,7 +50,7 @@ func TestPostsArrive(t *testing.T) {
 		at   program.Time
 		from string
 	}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := &program.Program{GPUs: make([]program.GPU, 1)}
 		const flags = 3
 		for f := range flags {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 	"pgregory.net/rapid"
 )
 
@@ -140,7 +141,7 @@ func rapidKind(k int) trace.Kind {
 // folded, with the same spans and bytes, on switches, meshes and rings, in one node and two.
 func TestFoldedRandomPrograms(t *testing.T) {
 	drawn, folds, rounded := 0, 0, 0
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		drawn++
 		x := drawTurned(t)
 		m := drawMachine(t, x.ranks)

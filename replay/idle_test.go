@@ -9,13 +9,14 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // The kernels and copies of a stream and its idle intervals cover the time
 // until the makespan without gap or overlap, and every interval has a cause that
 // was there: whoever held the slots did, who posted late is of the rank it says.
 func TestEveryIdleIntervalHasACause(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, _, r := drawRun(t, Options{})
 		type interval struct{ start, end program.Time }
 		for g := range p.GPUs {

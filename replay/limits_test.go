@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // GPU 0 computes 100, sends 20,000 bytes at 100 a nanosecond, has a gap of 50,
@@ -46,7 +47,7 @@ func TestLimits(t *testing.T) {
 // The series of every GPU covers the makespan without gap, in a bounded number
 // of pieces, and changes nothing else.
 func TestLimitsCoverTheRun(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, _, r, with := drawTwice(t, Options{Limits: true})
 		next := 0
 		for g := range p.GPUs {
@@ -68,7 +69,7 @@ func TestLimitsCoverTheRun(t *testing.T) {
 // Whatever is added in whatever order, no time is lost, and each part holds
 // what lies in it.
 func TestParts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var p parts
 		type interval struct{ start, end program.Time }
 		var all []interval

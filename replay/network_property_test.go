@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // drawExchange draws a machine of single GPUs, and how much each puts to each other one.
@@ -36,7 +37,7 @@ func exchange(t *rapid.T, m machine.Machine, bytes [][]float64) program.Time {
 // Whatever is sent, what crosses the middle of a ring or torus crosses two
 // links of each of the rings that are cut.
 func TestBisectionIsNeverBeaten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m, bytes := drawExchange(t)
 		took := float64(exchange(t, m, bytes))
 		shape := m.Network.Topology.Shape(m.GPUs)
@@ -68,7 +69,7 @@ func TestBisectionIsNeverBeaten(t *testing.T) {
 // With all links faster alike, nothing that they limit takes longer; and a
 // single put is not slower on any faster link or card.
 func TestFasterLinksAreNotSlower(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m, bytes := drawExchange(t)
 		by := rapid.Float64Range(1, 10).Draw(t, "factor")
 		fast := m

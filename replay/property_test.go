@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // drawRun simulates a drawn program; a program that deadlocks is drawn anew.
@@ -35,7 +36,7 @@ func skipDeadlock(t *rapid.T, err error) {
 
 // Whatever the numbers, a simulation ends, in a result or in an error.
 func TestExtremesEnd(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
 		number := func(what string) float64 {
@@ -86,7 +87,7 @@ func TestExtremesEnd(t *testing.T) {
 // Workgroups of a kernel of lower priority that run when one of higher
 // priority comes run on; only what has not been placed stands back.
 func TestPriorityNeverPreempts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		low := rapid.IntRange(1, 12).Draw(t, "low")
 		high := rapid.IntRange(1, 12).Draw(t, "high")
 		cus := rapid.IntRange(1, 4).Draw(t, "cus")
@@ -123,7 +124,7 @@ func TestPriorityNeverPreempts(t *testing.T) {
 // slots: no member stores anything before the last of all is there, then all do
 // at once, and each holds its slot to the end.
 func TestGangsMoveTogether(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		ranks := rapid.IntRange(2, 5).Draw(t, "ranks")
 		channels := rapid.IntRange(1, 4).Draw(t, "channels")
 		steps := rapid.IntRange(1, 3).Draw(t, "steps")

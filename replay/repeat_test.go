@@ -9,12 +9,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Equal inputs give equal results, whatever ran before, however many processors
 // there are, and while others simulate the same program.
 func TestRepeatsAreIdentical(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		o := Options{Level: Phases, Causes: true, Limits: true}
 		p, m, first := drawRun(t, o)
 		again := func() bool {
@@ -37,7 +38,7 @@ func TestRepeatsAreIdentical(t *testing.T) {
 
 // Flags are told apart by their numbers, which decide nothing.
 func TestNumbersDecideNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, m, first := drawRun(t, Options{Level: Phases})
 		others := append([]program.Flag{program.NoFlag}, rapid.Permutation([]program.Flag{1, 2, 3}).Draw(t, "flags")...)
 		names := make([]string, len(others))
@@ -73,7 +74,7 @@ func TestNumbersDecideNothing(t *testing.T) {
 
 // What is recorded does not change what happens.
 func TestRecordingObservesOnly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, m, deep := drawRun(t, Options{Level: Phases})
 		shallow, err := Simulate(m, p, Options{})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // latencies are the times of a machine, rates what it can carry.
@@ -51,7 +52,7 @@ func scale(p *program.Program, m *machine.Machine, by program.Time) {
 // for or takes by ticket.
 func TestScaledProgramScales(t *testing.T) {
 	const factor = 1000
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		enlarge(p, rapid.SampledFrom([]float64{1, 12_600}).Draw(t, "bytes")) // a multiple of most rates
 		m := drawMachine(t, len(p.GPUs))
@@ -80,7 +81,7 @@ func mustRecord(t *rapid.T, m machine.Machine, p *program.Program) *Result {
 // and no more: n of them take less than n nanoseconds longer than exactly.
 func TestRoundingCostsANanosecondEach(t *testing.T) {
 	const factor = 1000
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, n := drawChain(t)
 		m := drawMachine(t, len(p.GPUs))
 		one := mustRun(t, m, p)
@@ -148,7 +149,7 @@ func TestNothingIsMadeUpForBeforeItsTime(t *testing.T) {
 // limits is rounded up each time, where links that hold it back let the next go
 // on between two.
 func TestFasterMachineIsNotSlower(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, _ := drawChain(t)
 		m := drawMachine(t, len(p.GPUs))
 		better := m

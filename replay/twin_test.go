@@ -12,12 +12,13 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // The fast simulator and the obvious one agree to the nanosecond, and to the
 // byte in what they add up.
 func TestEqualsNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
 		if rapid.Bool().Draw(t, "to everyone") {
@@ -30,7 +31,7 @@ func TestEqualsNaive(t *testing.T) {
 // So they do where there is much of one kind: classes held back on one path,
 // puts to one peer, phases of one tile, workgroups that come and go on one CU.
 func TestManyEqualNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m := small(2, rapid.IntRange(1, 40).Draw(t, "CUs"))
 		m.GPU.Memory, m.Network = q(40e9), machine.Network{Node: q(rapid.SampledFrom([]float64{1, 2}).Draw(t, "node")), Message: q(3e-9)}
 		p := &program.Program{}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // A workgroup works on the only compute unit for 100 ns, then stores for 200 ns.
@@ -50,7 +51,7 @@ func TestUsage(t *testing.T) {
 // Under an arbiter, the memory that computation and communication use is all that is used;
 // recording it changes nothing.
 func TestUsageAddsUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, m, r, with := drawTwice(t, Options{Usage: true})
 		share := used(with)
 		for g := range p.GPUs {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Every way for a slot to be vacant, on a GPU of two CUs that hold one
@@ -115,7 +116,7 @@ func lanesOf(r *trace.Run) map[trace.Lane][]trace.Span {
 // Workgroups and vacant intervals cover the time of every recorded slot and
 // persistent workgroup exactly; a slot may also be held by a persistent one.
 func TestSlotsAreHeldOrVacant(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		_, _, r := drawRun(t, Options{Level: Workgroups})
 		lanes := lanesOf(r.Run)
 		for lane, spans := range lanes {
@@ -153,7 +154,7 @@ func TestSlotsAreHeldOrVacant(t *testing.T) {
 // A window records what begins in it, as the whole recording has it, and
 // vacant intervals cut to it.
 func TestWindow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p, m, whole := drawRun(t, Options{Level: Phases})
 		from := program.Time(rapid.IntRange(0, int(whole.Makespan)).Draw(t, "from"))
 		to := from + program.Time(rapid.IntRange(1, int(whole.Makespan)+1).Draw(t, "length"))

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Buckets of any fill, also of one far span beside many near ones, end in the stable order by start.
 func TestByStart(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var b Builder
 		scale := rapid.SampledFrom([]int64{1, 1000, 1 << 40}).Draw(t, "scale")
 		for _, at := range rapid.SliceOfN(rapid.Int64Range(0, 300), 1, 500).Draw(t, "starts") {

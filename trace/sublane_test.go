@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // TestSubLanes draws spans that overlap on one queue; a column is 1 ns.
@@ -48,7 +50,7 @@ func TestSubLanes(t *testing.T) {
 
 // TestSubLanesAgainstNaive compares with a linear search for a free sub-lane.
 func TestSubLanesAgainstNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var b Builder
 		b.AddRank(Rank{})
 		lane := b.Lane(Lane{Kind: Queue, Peer: None})

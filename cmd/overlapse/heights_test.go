@@ -104,7 +104,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/internal/results":    {height: command + 3},
 	"cmd/overlapse/internal/difference": {height: command + 4},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text", "github.com/modelcontextprotocol/go-sdk/mcp",
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text", "github.com/modelcontextprotocol/go-sdk",
 	}},
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -10,8 +11,10 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
@@ -52,15 +55,71 @@ the timeline. samples/capture/SKILL.md teaches an assistant the loop.`,
 			if err != nil {
 				return err
 			}
-			return a.serve(roots).Run(c.Context(), &mcp.IOTransport{Reader: io.NopCloser(a.In), Writer: unclosed{a.Data}})
+			out := &unclosed{Writer: a.Data}
+			return a.serve(roots).Run(c.Context(), &mcp.IOTransport{Reader: &messages{in: bufio.NewReader(a.In), out: out}, Writer: out})
 		},
 	}
 }
 
-type unclosed struct{ io.Writer }
+// An unclosed writer is used by the server and by the check of its messages.
+type unclosed struct {
+	io.Writer
+	mu sync.Mutex
+}
+
+// Write implements io.Writer.
+func (u *unclosed) Write(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.Writer.Write(p)
+}
 
 // Close implements io.Closer.
-func (unclosed) Close() error { return nil }
+func (*unclosed) Close() error { return nil }
+
+// mostMessage bounds a message, mostArgument an argument of a tool; bytes.
+const mostMessage, mostArgument = 1 << 20, 1000
+
+// messages are the lines of a client that are messages of JSON-RPC. Others are answered as JSON-RPC has it; the server goes on.
+type messages struct {
+	in   *bufio.Reader
+	out  io.Writer
+	line []byte // what is left of one
+}
+
+// Read implements io.Reader.
+func (m *messages) Read(p []byte) (int, error) {
+	for len(m.line) == 0 {
+		var line []byte
+		part, err := m.in.ReadSlice('\n')
+		for ; ; part, err = m.in.ReadSlice('\n') {
+			if len(line) <= mostMessage {
+				line = append(line, part...)
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				break
+			}
+		}
+		_, bad := jsonrpc.DecodeMessage(line)
+		switch blank := len(bytes.TrimSpace(line)) == 0; {
+		case blank && err != nil:
+			return 0, err
+		case blank:
+		case len(line) > mostMessage || bad != nil:
+			if _, err := io.WriteString(m.out, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"a line that is no message of JSON-RPC, or of more than 1 MiB"}}`+"\n"); err != nil {
+				return 0, err
+			}
+		default:
+			m.line = append(bytes.TrimSpace(line), '\n')
+		}
+	}
+	n := copy(p, m.line)
+	m.line = m.line[n:]
+	return n, nil
+}
+
+// Close implements io.Closer.
+func (*messages) Close() error { return nil }
 
 // A question is the arguments of a tool. What a tool has no use for is refused.
 type question struct {
@@ -117,6 +176,8 @@ func (a *app) answer(ctx context.Context, roots files.Roots, command []string, t
 	for _, x := range []struct{ name, value string }{{"other", q.Other}, {"strategy", q.Strategy}, {"machine", q.Machine}, {"at", q.At}} {
 		switch {
 		case x.value == "":
+		case len(x.value) > mostArgument:
+			return "", fmt.Errorf("%s: %d bytes, at most %d", x.name, len(x.value), mostArgument)
 		case !slices.Contains(strings.Fields(takes), x.name):
 			return "", fmt.Errorf("%s: %s does not take it (leave it out)", x.name, command[0])
 		case x.name != "other" && x.name != "at" && strings.ContainsAny(x.value, `/\`), strings.Contains(x.value, ".y"):

@@ -151,7 +151,12 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	return o.FailedError(r.Outcomes)
+	failed := o.FailedError(r.Outcomes)
+	if failed != nil && o.dir != "" { // what was written is complete, and says so too
+		a.Notef("%v", failed)
+		return nil
+	}
+	return failed
 }
 
 // replayMore runs the further replays that flags request: seeds, single pairs,

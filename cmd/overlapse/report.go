@@ -58,5 +58,8 @@ func (a *app) writeReport(ctx context.Context, o input.Flags, output string) err
 		a.Notef("%s", left)
 	}
 	a.Notef("wrote %s", output)
-	return o.FailedError(r.Outcomes)
+	if err := o.FailedError(r.Outcomes); err != nil { // the report says so too
+		a.Notef("%v", err)
+	}
+	return nil
 }

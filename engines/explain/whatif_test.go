@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Each what-if is a replay of its own; repeating them on another number of cores changes
@@ -72,7 +73,7 @@ func TestFasterIsNotSlower(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		s := plantest.Spec{
 			Ranks: rapid.SampledFrom([]int{2, 4, 8}).Draw(rt, "ranks"), Steps: 2,
 			Op:       rapid.SampledFrom([]trace.CollectiveOp{trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.AllToAll}).Draw(rt, "operation"),

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // The orders that the rules state for two nodes of four.
@@ -49,7 +50,7 @@ func TestUnits(t *testing.T) {
 // touch, in the order of the units: with the last of them, or, of what is made,
 // with the first.
 func TestRuns(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		ranks, cuts := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(1, 4).Draw(t, "cuts")
 		var units []unit
 		for s := range ranks {
@@ -99,7 +100,7 @@ func TestRuns(t *testing.T) {
 // A tile of a grouped GEMM needs the shards that its rows come from, counted row by row: those of
 // each group are sorted by shard (rule O20).
 func TestRunsOfGroups(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		ranks, groups := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(2, 6).Draw(t, "groups")
 		height, cols := rapid.IntRange(1, 40).Draw(t, "height"), rapid.IntRange(1, 4).Draw(t, "cols")
 		each := ranks * rapid.IntRange(1, 30).Draw(t, "rows of a shard")

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // A kernel of one round that streams memory, cut in four: a quarter of its 1056
@@ -39,7 +40,7 @@ func TestChunksAreTheWhole(t *testing.T) {
 	var b trace.Builder
 	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
 	pl.Workload = &workload.Workload{Run: b.Finish(trace.Options{})}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 64).Draw(t, "chunks")
 		op := workload.Op{
 			End: 100_000, Read: 4e6, Write: 1e6,

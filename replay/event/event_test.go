@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 type set struct{ at, who int64 }
 
 // Timers are returned by time, equal times in the order in which they were set.
 func TestTimersComeOutInOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var q Queue
 		var model []set // by time, then by number
 		now := int64(0)

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // bench owns the clock and flows that start at given times.
@@ -184,7 +186,7 @@ func (b *bench) draw(t *rapid.T, observed bool) {
 // also after the capacity changes. Every flow ends. The amount that each resource moved
 // equals the sum over its flows.
 func TestRatesAreMaxMinFair(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		b := newBench(t)
 		b.draw(t, rapid.Bool().Draw(t, "observed"))
 		b.s.ExactPaths = rapid.SampledFrom([]int{ExactPaths, 1}).Draw(t, "exact paths")
@@ -226,7 +228,7 @@ func TestRatesAreMaxMinFair(t *testing.T) {
 // Rates are independent of the unit: if sizes, limits and capacities are all multiplied
 // by the same factor, every flow ends at the same time.
 func TestRatesScale(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		one := newBench(t)
 		one.draw(t, false)
 		many := newBench(t)
@@ -278,7 +280,7 @@ func TestSharing(t *testing.T) {
 
 // Rows remain sorted, and the rows held back are always a suffix.
 func TestRowsAreSorted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var x rateTable
 		there := map[int32]row{}
 		for range rapid.IntRange(1, 100).Draw(t, "changes") {
@@ -310,7 +312,7 @@ func TestRowsAreSorted(t *testing.T) {
 }
 
 func TestPriorityQueueOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var q priorityQueue
 		var model []entry
 		less := func(a, b entry) int {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // grouping is a grouped GEMM of m rows in groups.
@@ -120,7 +121,7 @@ func TestExperts(t *testing.T) {
 // Of random sizes the pair is there if and only if the rows are the tokens of the gather
 // times a whole number of experts, of which there are as many.
 func TestExpertsOfRandomSizes(t *testing.T) {
-	rapid.Check(t, func(r *rapid.T) {
+	rapidtest.Check(t, func(r *rapid.T) {
 		tokens, width := rapid.Int64Range(9, 40).Draw(r, "tokens"), rapid.Int64Range(9, 40).Draw(r, "width")
 		rows, groups := rapid.Int64Range(9, 200).Draw(r, "rows"), rapid.Int64Range(2, 8).Draw(r, "groups")
 		if rapid.Bool().Draw(r, "whole") {

@@ -1,6 +1,7 @@
 package lift_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift"
@@ -30,5 +31,37 @@ func TestProgrammaticLaunch(t *testing.T) {
 		if op := w.Ops[1]; op.Start != c.want || len(op.After) != map[bool]int{true: 1}[c.want == 100] {
 			t.Errorf("capability %d, ends %v: starts at %d behind %v, want %d", c.capability, c.ends, op.Start, op.After, c.want)
 		}
+	}
+}
+
+// Of two kernels that begin together before the end of the one in front of them, the same one overlaps it whichever
+// was recorded first.
+func TestOverlapsDoNotShowRecording(t *testing.T) {
+	type kernel struct {
+		name       string
+		start, end trace.Time
+	}
+	lifted := func(kernels ...kernel) string {
+		var b trace.Builder
+		rank := b.AddRank(trace.Rank{NodeGPUs: 1, Device: trace.Device{ComputeMajor: 9}})
+		lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
+		for _, k := range kernels {
+			s := trace.Span{Start: k.start, End: k.end, Name: b.Intern(k.name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
+			s.Attr = b.AddKernel(trace.Kernel{Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None})
+			b.Add(s)
+		}
+		w, err := lift.Workload(b.Finish(trace.Options{}), lift.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for i := range w.Ops {
+			text += fmt.Sprintln(w.Ops[i].Name, w.Ops[i].Start, w.Ops[i].End)
+		}
+		return text
+	}
+	front, a, b := kernel{"front", 0, 100}, kernel{"a", 90, 150}, kernel{"b", 90, 150}
+	if x, y := lifted(front, a, b), lifted(front, b, a); x != y {
+		t.Errorf("recorded in one order:\n%sin the other:\n%s", x, y)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // A spec is a span with its side row, not yet in a run.
@@ -205,7 +206,7 @@ func firstDifference(a, b string) string {
 // Lift takes any run, what it returns is consistent, and the order in which
 // spans were recorded does not show.
 func TestLiftAnyRun(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s := drawSpecs(t)
 		order := make([]int, len(s.spans))
 		for i := range order {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func TestClockSettles(t *testing.T) {
@@ -40,7 +41,7 @@ func TestClockSettles(t *testing.T) {
 // Where it settles, a GPU draws what it may; more to do never makes it faster.
 func TestClockProperties(t *testing.T) {
 	c := machinetest.Load(t, "h200").Clock
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		share := rapid.Float64Range(0, 1)
 		d := machine.Demand{Matrix: share.Draw(t, "matrix"), Memory: share.Draw(t, "memory"), Link: share.Draw(t, "link"), At: 1}
 		d.Time = d.Matrix + max(d.Memory, d.Link) + share.Draw(t, "idle")

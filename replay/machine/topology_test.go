@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func TestShape(t *testing.T) {
@@ -60,7 +62,7 @@ func TestWay(t *testing.T) {
 // A way leads over neighbours from one member to the other, is as short as any
 // (found by search), and goes along one axis after another.
 func TestWaysAreShortest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		topology := Topology(rapid.SampledFrom(Topologies).Draw(t, "topology"))
 		members := rapid.IntRange(1, 36).Draw(t, "members")
 		from := rapid.IntRange(0, members-1).Draw(t, "from")
@@ -144,7 +146,7 @@ func TestAllToAllLoadsLinksAlike(t *testing.T) {
 // Every other member is sent to once. On a ring or torus any four successive distances of many
 // lie on both sides, none next to the one before.
 func TestDistances(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		topology := rapid.SampledFrom([]Topology{Switch, Mesh, Ring, Torus2D, Torus3D}).Draw(t, "topology")
 		n := rapid.IntRange(2, 300).Draw(t, "members")
 		seen := map[int]bool{}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // TestMain fixes the seed of random tests, unless the command line sets one.
@@ -64,7 +65,7 @@ func draw(steps []step) string {
 
 // The run does not depend on the order of records.
 func TestOrderOfRecords(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		steps := records(rt)
 		want := draw(steps)
 		shuffled := rapid.Permutation(steps).Draw(rt, "order")

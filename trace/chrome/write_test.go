@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // A row is a span with the values that its indices refer to.
@@ -133,7 +134,7 @@ func writeRead(t interface {
 }
 
 func TestWriteThenReadIsIdentity(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		run := anyRun(t)
 		if d := sameRun(run, writeRead(t, run)); d != "" {
 			t.Fatal(d)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // strict converts the lexer's extensions to JSON: NaN, infinities and bare words become
@@ -111,7 +113,7 @@ func TestMicros(t *testing.T) {
 
 // TestDecimalAgainstRationals compares with exact arithmetic, rounding half away from zero.
 func TestDecimalAgainstRationals(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s := rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,2})?`).Draw(t, "number")
 		x, ok := new(big.Rat).SetString(s)
 		if !ok {

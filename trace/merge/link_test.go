@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // linked builds a run of one rank whose calls launch kernels, with spans added in the
@@ -47,7 +48,7 @@ func indices(n int) []int {
 
 // Launches and collectives survive sorting, Runs, SideBySide and Split.
 func TestLinks(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		check := func(r *trace.Run, ranks int) {
 			if err := trace.Validate(r); err != nil {
 				rt.Fatal(err)

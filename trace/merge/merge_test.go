@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // A team is a group and the ends of its all-reduces on a rank's own clock.
@@ -221,7 +222,7 @@ func TestMergeYearsApart(t *testing.T) {
 // TestMergeKeepsEverything: each span of the merged run keeps its row, names and
 // parent, and starts at the time of its clock.
 func TestMergeKeepsEverything(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var runs []*trace.Run
 		var want []string
 		for id := range rapid.IntRange(2, 4).Draw(t, "ranks") {

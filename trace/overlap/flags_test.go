@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // steps writes a path, a line a step.
@@ -69,7 +70,7 @@ func TestCriticalPathFollowsFlags(t *testing.T) {
 // before it, other gaps before it, and every step starts where work could let go of it.
 func TestCriticalPathCoversTheRun(t *testing.T) {
 	flagged := 0
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		run, reasons := drawFlags(rt)
 		if rapid.Bool().Draw(rt, "measured") {
 			run, reasons = timeline(t, drawTimeline(rt)), nil

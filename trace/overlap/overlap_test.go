@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // TestMain gives random tests one seed, unless the command line gives another.
@@ -311,7 +312,7 @@ func drawTimeline(t *rapid.T) string {
 
 // The breakdown is that of a twin which looks at every column by itself.
 func TestBreakdownTwin(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		run := timeline(t, drawTimeline(rt))
 		m := Measure(run)
 		for row, r := range m.Ranks {
@@ -374,7 +375,7 @@ func slowBreakdown(run *trace.Run, row int32) Breakdown {
 // The critical path is a chain without holes that ends with the device work,
 // and each of its steps lies in its operation or just before it.
 func TestCriticalPathProperties(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		run := timeline(t, drawTimeline(rt))
 		p := Measure(run).CriticalPath
 		var end trace.Time

@@ -6,11 +6,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // The states of a rank cover its time without gaps, and their sums are its times.
 func TestStatesAreTheBreakdown(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		var b trace.Builder
 		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
 		for r := range ranks {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func TestGapsLieBetweenSpans(t *testing.T) {
@@ -50,7 +51,7 @@ func TestGapsLieBetweenSpans(t *testing.T) {
 }
 
 func TestEncodeIsReadBack(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		var p panel
 		var want []segment
 		for range rapid.IntRange(1, 4).Draw(rt, "rows") {
@@ -78,7 +79,7 @@ func TestEncodeIsReadBack(t *testing.T) {
 // Merging keeps to the limit, loses no time that a span began or ended at the
 // edge of, and spares the first rows.
 func TestFit(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		p := panel{FirstRows: 1}
 		var s section
 		for range 3 {

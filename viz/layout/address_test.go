@@ -6,11 +6,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Any address is read as it was written.
 func TestAddressIsReadAsWritten(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		time := func(what string) trace.Time { return trace.Time(rapid.Int64Range(-1<<50, 1<<50).Draw(t, what)) }
 		a := Address{
 			Strategy: rapid.String().Draw(t, "strategy"), Show: rapid.String().Draw(t, "show"), Row: rapid.String().Draw(t, "row"),

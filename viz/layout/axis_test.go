@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func TestTicks(t *testing.T) {
@@ -41,7 +42,7 @@ func TestTicks(t *testing.T) {
 // TestTicksInside: few enough, inside the window, ascending, a step apart, and
 // each label tells its own time.
 func TestTicksInside(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		from := rapid.Int64Range(0, 1e15).Draw(t, "from")
 		length := rapid.Int64Range(1, 1<<rapid.IntRange(1, 50).Draw(t, "bits")).Draw(t, "length")
 		w := Window{trace.Time(from), trace.Time(from + length)}
@@ -115,7 +116,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("ParseTime(%q) = %d, %v; want %d, %s", c.text, got, err, c.want, c.err)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) { // what Exact writes, ParseTime reads
+	rapidtest.Check(t, func(t *rapid.T) { // what Exact writes, ParseTime reads
 		at := trace.Time(rapid.Int64Range(-1e15, 1e15).Draw(t, "at"))
 		if got, err := ParseTime(Exact(at)); got != at || err != nil {
 			t.Fatalf("ParseTime(%q) = %d, %v; want %d", Exact(at), got, err, at)
@@ -125,7 +126,7 @@ func TestParseTime(t *testing.T) {
 
 // TestWindowCells: the cells of a window cut it up without gap or overlap.
 func TestWindowCells(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		from := rapid.Int64Range(-1e12, 1e12).Draw(t, "from")
 		length := rapid.Int64Range(1, rapid.SampledFrom([]int64{3, 1000, 1e12}).Draw(t, "scale")).Draw(t, "length")
 		w := Window{trace.Time(from), trace.Time(from + length)}
@@ -144,7 +145,7 @@ func TestWindowCells(t *testing.T) {
 // TestWindowMoves: no zoom or pan leaves the bounds, and zooming keeps the time
 // under the pointer in place where the bounds allow it.
 func TestWindowMoves(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		bounds := Window{-500, 1_000_000}
 		w := bounds
 		for range rapid.IntRange(1, 20).Draw(t, "moves") {

@@ -7,11 +7,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // TestMergeNaive compares Merge with the sum, cell by cell, over every span of the row.
 func TestMergeNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		tl := New(randomViews(t))
 		for row := range tl.Rows {
 			w := randomWindow(t, tl)
@@ -73,7 +74,7 @@ func naiveCell(tl *Timeline, row int, a, b trace.Time, of ClassSet) Cell {
 
 // TestMergeLosesNothing: the cell that holds a span's start shows something.
 func TestMergeLosesNothing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		tl := New(randomViews(t))
 		cells := rapid.IntRange(1, 100).Draw(t, "cells")
 		for row := range tl.Rows {
@@ -93,7 +94,7 @@ func TestMergeLosesNothing(t *testing.T) {
 
 // TestAtNaive compares At with a search through every span.
 func TestAtNaive(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		tl := New(randomViews(t))
 		for row := range tl.Rows {
 			at := trace.Time(rapid.Int64Range(int64(tl.Start)-2, int64(tl.End)+2).Draw(t, "at"))
@@ -113,7 +114,7 @@ func TestAtNaive(t *testing.T) {
 
 // TestRowsHoldEverySpan: every span is on exactly one lane or level row.
 func TestRowsHoldEverySpan(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		tl := New(randomViews(t))
 		seen := make([]map[trace.SpanID]int, len(tl.Views))
 		for v := range seen {
@@ -204,7 +205,7 @@ func addPhases(t *rapid.T, b *trace.Builder, wg trace.SpanID) {
 
 // TestTally: the tally of a window is what its cells show, put together.
 func TestTally(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		tl := New(randomViews(t))
 		for row := range tl.Rows {
 			w := randomWindow(t, tl)

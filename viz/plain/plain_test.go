@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func TestLine(t *testing.T) {
@@ -41,7 +43,7 @@ func TestLine(t *testing.T) {
 // Whatever goes in, however it is cut into writes, nothing unsafe comes out,
 // and safe text is not changed.
 func TestNothingUnsafe(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
 		var whole, cut bytes.Buffer
 		_, _ = io.WriteString(Writer(&whole), s)
@@ -67,7 +69,7 @@ func TestNothingUnsafe(t *testing.T) {
 
 // JSON that went through the writer is safe, and means the same.
 func TestJSON(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		want := map[string]string{rapid.String().Draw(t, "key"): rapid.String().Draw(t, "value") + "\u202e\u009b\x7f\U000e0001"}
 		var out bytes.Buffer
 		if err := json.NewEncoder(JSON(&out)).Encode(want); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // draw builds a run from rows of "rank kind name |..AAA..|", a column a
@@ -162,7 +163,7 @@ func TestWorkgroupsWithoutKernel(t *testing.T) {
 
 // Whatever runs when, a rank's wall time adds up to the makespan and time to the durations.
 func TestSumsAreExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		b := new(trace.Builder)
 		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
 		for r := range ranks {

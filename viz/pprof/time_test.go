@@ -8,11 +8,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Time is divided as by the obvious way, to the nanosecond, and all of it.
 func TestSweep(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		run := &trace.Run{End: 60}
 		for range rapid.IntRange(0, 12).Draw(t, "spans") {
 			start := trace.Time(rapid.IntRange(0, 50).Draw(t, "start"))

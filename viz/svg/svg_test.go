@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/trace/rapidtest"
 	"github.com/overlapse/overlapse/viz/viztest"
 )
 
@@ -53,7 +54,7 @@ func elements(text string) (map[string]int, error) {
 // Whatever a trace's names hold, they stay text: the document is well-formed and has the
 // elements of the same trace with harmless names, and each name twice gives the same bytes.
 func TestHostileText(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Just(`</text><script>alert(1)</script>`), rapid.Just(`"><image href="x"/>`), rapid.Just("\x00\x1b]0;\xff]]>\u202e")).Draw(t, "name")
 		draw := func(name string) string {
 			return Rows(Graph{Title: name, Desc: name, Groups: []Group{{name, []Quantity{{Name: name, Color: "#000000"}}}}}).Inline()

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/trace/rapidtest"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -12,7 +13,7 @@ import (
 func TestAddressLeadsBack(t *testing.T) {
 	lists := [][]layout.View{both(), {{Run: fused(40)}}, {{Run: pairOf("bulk", 5000, 1000)}, {Run: pairOf("fused", 100, 800)}}}
 	keys := []string{"w", "s", "a", "d", "j", "k", "Enter", ".", ",", "Tab", "x", "v", "p", "G", "Space", "n", "f", "0"}
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		views := rapid.SampledFrom(lists).Draw(t, "views")
 		m := NewModel(views, Options{Strategy: "bulk,fused"})
 		for range rapid.IntRange(0, 20).Draw(t, "keys") {

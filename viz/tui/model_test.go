@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -302,7 +303,7 @@ func TestAnyInput(t *testing.T) {
 		keys = append(keys, b.keys...)
 	}
 	keys = append(keys, "1", "2", "9", "Backspace", "Ü", "F5")
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		o := Options{Colors: rapid.SampledFrom([]int{0, 8, 256, 1 << 24}).Draw(t, "colors"), ASCII: rapid.Bool().Draw(t, "ascii")}
 		m := NewModel(rapid.SampledFrom(views).Draw(t, "views"), o)
 		w, h := 80, 24

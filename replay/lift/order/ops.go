@@ -131,6 +131,7 @@ func (r *Rank) settle(run *trace.Run) {
 	queueOf, numbers := r.numberQueues(run)
 	r.queues = len(numbers)
 	r.Facts = again(&r.facts, len(r.Ops))
+	r.orderTies(run, queueOf) // which of two that began together overlaps the other
 	r.endOverlaps(run, queueOf)
 	r.orderTies(run, queueOf)
 	operators := false

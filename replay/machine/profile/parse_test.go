@@ -13,6 +13,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // broken are edits of testdata/profile.yaml; testdata/broken.txt has what each is told.
@@ -162,7 +163,7 @@ func Golden(t *testing.T, file, got string) {
 // Edits is symmetric, 0 for equal words only, and no more than the longer word has letters.
 func TestEdits(t *testing.T) {
 	word := rapid.StringMatching(`[a-cµ]{0,6}`)
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		a, b := []rune(word.Draw(t, "a")), []rune(word.Draw(t, "b"))
 		n := edits(a, b)
 		if n != edits(b, a) || (n == 0) != (string(a) == string(b)) || n > max(len(a), len(b)) {

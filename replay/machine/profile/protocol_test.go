@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // Large collectives across nodes take what their fullest wire takes, and not
@@ -84,7 +85,7 @@ func TestProtocolBySize(t *testing.T) {
 // More bytes never take less time once all channels have some, and a faster
 // network never takes longer.
 func TestTimeAcrossNodesGrows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128", "v100", "a100", "a40", "h200", "b200", "gb200", "l40s", "mi300x"}).Draw(t, "machine")
 		m, err := profile.Load(name)
 		if err != nil {

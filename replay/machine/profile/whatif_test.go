@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 func TestParseWhatIf(t *testing.T) {
@@ -57,7 +58,7 @@ func TestWhatIfKeepsTheMachine(t *testing.T) {
 // one tile, collectives of all sizes, streaming and gathering workgroups (rule Z7).
 func TestFasterLaws(t *testing.T) {
 	names := profile.Names()
-	rapid.Check(t, func(t *rapid.T) {
+	rapidtest.Check(t, func(t *rapid.T) {
 		m, err := profile.Load(rapid.SampledFrom(names).Draw(t, "machine"))
 		if err != nil {
 			t.Fatal(err)

@@ -43,9 +43,13 @@ func (r Roots) Resolve(path string) (string, error) {
 			full = filepath.Join(root, path)
 		}
 		full, err := filepath.EvalSymlinks(full)
-		if err == nil && r.hold(full) {
-			return full, nil
+		if err != nil || !r.hold(full) {
+			continue
 		}
+		if info, err := os.Stat(full); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+			return "", fmt.Errorf("%q: neither a file nor a folder", path) // reading a pipe may not end
+		}
+		return full, nil
 	}
 	return "", fmt.Errorf("%q: nothing of this name lies below %s (give a path in there; a link must not lead out)", path, strings.Join(r, ", "))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/trace/rapidtest"
 )
 
 // folder is an empty one.
@@ -178,7 +179,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := rowsOf(t, a, whole)
-	rapid.Check(t, func(rt *rapid.T) {
+	rapidtest.Check(t, func(rt *rapid.T) {
 		s := folder(t)
 		n := rapid.IntRange(1, 5).Draw(rt, "shards")
 		replayed := 0
