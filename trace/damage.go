@@ -14,8 +14,8 @@ type Damage struct {
 	Repaired int // of them, with changed times
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
-	Missing  int // that ranks without kernels lack: as many as the median of the other ranks
-	Odd      int // longer than an hour, or beside too many others on one queue
+	Missing  int // launched, but not in the input; of ranks without kernels as many as the median of the other ranks has
+	Odd      int // longer than an hour, beside too many others on one queue, before their launch, of other bytes than on other ranks, or the same as on another rank
 	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
 	oddTime float64 // share of Odd in the time of all kernels and copies
@@ -104,6 +104,9 @@ func (r *Run) Damage() Damage {
 		d.say("%d kernels and copies are in the input twice: each counts once", d.Doubled)
 	}
 	d.empty(r, work, kernels, lost)
+	d.launches(r)
+	d.sizes(r)
+	d.copies(r)
 	d.iterations(r)
 	return d
 }

@@ -1,0 +1,220 @@
+package verdict
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// An event is one of a Chrome trace.
+type event = map[string]any
+
+// events are those of the ranks of a sample, by rank.
+func events(t testing.TB, sample string) (files []map[string]any, list [][]event) {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join("../../samples", sample, "rank*.json.gz"))
+	if err != nil || len(paths) == 0 {
+		t.Fatal(sample, err)
+	}
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var file struct {
+			Rest   map[string]any
+			Events []event `json:"traceEvents"`
+		}
+		text := json.NewDecoder(z)
+		var all map[string]json.RawMessage
+		if err := text.Decode(&all); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(all["traceEvents"], &file.Events); err != nil {
+			t.Fatal(err)
+		}
+		file.Rest = map[string]any{}
+		for k, v := range all {
+			file.Rest[k] = v
+		}
+		files, list = append(files, file.Rest), append(list, file.Events)
+		f.Close()
+	}
+	return files, list
+}
+
+// write makes a folder of ranks with these events.
+func write(t testing.TB, files []map[string]any, list [][]event) string {
+	t.Helper()
+	to := t.TempDir()
+	for i := range list {
+		file := maps.Clone(files[i])
+		file["traceEvents"] = list[i]
+		data, err := json.Marshal(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, fmt.Sprintf("rank%d.json", i)), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// onDevice reports whether an event is a kernel or a copy.
+func onDevice(e event) bool { return e["cat"] == "kernel" || e["cat"] == "gpu_memcpy" }
+
+// mutate changes the events of ranks as four bytes each say: what, on which rank (or on all), from which event on
+// of 256 parts of the list, and how much.
+func mutate(list [][]event, code []byte) [][]event {
+	out := make([][]event, len(list))
+	copy(out, list)
+	for ; len(code) >= 4; code = code[4:] {
+		what, rank, from, amount := code[0]%8, int(code[1])%(len(list)+1), int(code[2]), float64(code[3])
+		for r := range out {
+			if rank < len(list) && rank != r {
+				continue
+			}
+			begin := from * len(out[r]) / 256
+			end := min(len(out[r]), begin+1+int(amount)*len(out[r])/256)
+			var edited []event
+			for i, e := range out[r] {
+				if i < begin || i >= end || !onDevice(e) {
+					edited = append(edited, e)
+					continue
+				}
+				e = maps.Clone(e)
+				args, _ := e["args"].(map[string]any)
+				args = maps.Clone(args)
+				e["args"] = args
+				number := func(key string) float64 { n, _ := e[key].(float64); return n }
+				switch what {
+				case 0: // drop
+					continue
+				case 1: // copy
+					twin := maps.Clone(e)
+					twin["ts"] = number("ts") + 0.5
+					edited = append(edited, twin)
+				case 2: // shift
+					e["ts"] = number("ts") + (amount-128)*50
+				case 3: // stretch
+					e["dur"] = number("dur") * amount / 16
+				case 4: // another grid
+					if args != nil {
+						args["grid"] = []any{amount * amount * amount * 127, 1, 1}
+					}
+				case 5: // other bytes
+					for _, key := range []string{"In msg nelems", "Out msg nelems"} {
+						if n, ok := args[key].(float64); ok {
+							args[key] = n * amount
+						}
+					}
+				case 6: // another stream
+					if args != nil {
+						args["stream"] = amount
+						e["tid"] = amount
+					}
+				case 7: // another launch
+					if n, ok := args["correlation"].(float64); ok {
+						args["correlation"] = n + amount
+					}
+				}
+				edited = append(edited, e)
+			}
+			out[r] = edited
+		}
+	}
+	return out
+}
+
+// FuzzPlanner goes on where the readers' targets end: it changes what valid traces say, plans and simulates all
+// strategies, and judges them. No strategy panics, every number is finite and every time positive, memory stays below
+// a gibibyte, and nothing is likely on a trace that is damaged.
+func FuzzPlanner(f *testing.F) {
+	for what := range byte(8) {
+		f.Add([]byte{what % 2, what, 1 + what%4, 100, 40, (what + 3) % 8, 0, 10, 3})
+	}
+	names := []string{"llama70b-fc2-allreduce", "moe-ep4"}
+	files, lists := make([][]map[string]any, len(names)), make([][][]event, len(names))
+	for i, name := range names {
+		files[i], lists[i] = events(f, name)
+	}
+	sel, err := engines.ParseSelection("all")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, code []byte) {
+		if len(code) < 5 || len(code) > 17 {
+			return
+		}
+		at := int(code[0]) % len(names)
+		planned(t, write(t, files[at], mutate(lists[at], code[1:])), sel)
+	})
+}
+
+// planned checks what the planner says about a trace, if it can be read.
+func planned(t *testing.T, path string, sel []plan.Selection) {
+	t.Helper()
+	run, err := format.Open(path, format.Options{})
+	if err != nil {
+		return
+	}
+	w, err := lift.Workload(run, lift.Options{})
+	if err != nil || len(w.Ops) == 0 {
+		return
+	}
+	m := plantest.H200(t, w.World)
+	lift.GuessSizes(w, &m)
+	outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compare.Defect(outcomes...); err != nil {
+		t.Fatal(err)
+	}
+	if outcomes[0].Result == nil {
+		return // the captured schedule cannot run: nothing is compared
+	}
+	list := predicted(w, outcomes[0], outcomes)
+	Judge(w, outcomes[0], list, LateRank(w, outcomes[0]))
+	for _, p := range list {
+		name := p.Selection.String()
+		if p.Result == nil {
+			continue
+		}
+		if p.Time <= 0 || p.Expected <= 0 || p.Best <= 0 {
+			t.Errorf("%s: time %d, expected %d, best %d", name, p.Time, p.Expected, p.Best)
+		}
+		c := p.Confidence.Chance
+		for _, x := range []float64{p.Change, c.PFaster, p.Evidence.Spread, p.Evidence.Rest} {
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				t.Errorf("%s: change %v, chance %+v, evidence %+v", name, p.Change, c, p.Evidence)
+			}
+		}
+		if c.PFaster >= Likely && damageOf(w) != "" {
+			t.Errorf("%s is likely (%.2f) although the trace is damaged: %s", name, c.PFaster, damageOf(w))
+		}
+	}
+	var memory runtime.MemStats
+	if runtime.ReadMemStats(&memory); memory.Sys > 1<<30 {
+		t.Errorf("%d MiB of memory", memory.Sys>>20)
+	}
+}

@@ -1,0 +1,164 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+)
+
+// launches counts the launches of which the run has no kernel, and the kernels that begin before their
+// launch. Of a rank whose recording relates no kernel to its launch nothing is known.
+//
+//	host    |l1|l2|l3|  |sync...|l4|        l2 is lost: a later launch has its kernel
+//	device     |k1|  |k3|                   l4 is not: it may run after the recording
+func (d *Damage) launches(r *Run) {
+	if len(r.Calls) == 0 {
+		return
+	}
+	type call struct {
+		row    int
+		number int64
+	}
+	launched := map[call]bool{}             // with a kernel or copy
+	until := make([]Time, len(r.Ranks))     // what is launched before has run in the recording
+	names := make([]callName, len(r.Names)) // by NameID
+	for i, n := range r.Names {
+		names[i] = callNameOf(n)
+	}
+	for _, s := range r.Spans {
+		if s.Kind == Launch && s.Attr != None {
+			row := r.RankOf(s)
+			launched[call{row, r.Calls[s.Attr].Correlation}] = true
+			until[row] = max(until[row], s.Start)
+		}
+	}
+	for _, s := range r.Spans {
+		if row := r.RankOf(s); until[row] > 0 && names[s.Name] == waitsForDevice {
+			until[row] = max(until[row], s.Start)
+		}
+	}
+	capturing := map[LaneID]bool{} // threads that record a graph: its kernels run when the graph does
+	lost, all, early := 0, 0, 0
+	for _, s := range r.Spans {
+		if l := r.launchAt(&s); l != nil && *l != None && s.Start < r.Spans[*l].Start {
+			early++
+		}
+		switch names[s.Name] {
+		case beginsCapture:
+			capturing[s.Lane] = true
+		case endsCapture:
+			delete(capturing, s.Lane)
+		case launchesKernel:
+			row := r.RankOf(s)
+			if s.Attr == None || s.Kind != HostCall && s.Kind != Launch || r.Calls[s.Attr].Correlation == 0 || s.Start > until[row] || capturing[s.Lane] {
+				continue
+			}
+			if all++; !launched[call{row, r.Calls[s.Attr].Correlation}] {
+				lost++
+			}
+		}
+	}
+	if lost > d.Skipped {
+		d.Missing += lost - d.Skipped
+		d.say("%d of %d launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", lost, all)
+	}
+	if early > 0 {
+		d.Odd += early
+		d.say("%d of %d kernels and copies begin before the call that launched them: the clocks of device and host differ", early, d.Kernels)
+	}
+}
+
+// A callName is what a name says about a host call.
+type callName uint8
+
+const (
+	otherCall callName = iota
+	launchesKernel
+	waitsForDevice
+	beginsCapture
+	endsCapture
+)
+
+func callNameOf(name string) callName {
+	switch {
+	case strings.Contains(name, "LaunchKernel"):
+		return launchesKernel
+	case strings.Contains(name, "DeviceSynchronize"):
+		return waitsForDevice
+	case strings.Contains(name, "StreamBeginCapture"):
+		return beginsCapture
+	case strings.Contains(name, "StreamEndCapture"):
+		return endsCapture
+	}
+	return otherCall
+}
+
+// sizes counts the kernels of sums and gathers to which the ranks give other sizes.
+func (d *Damage) sizes(r *Run) {
+	type ends struct{ in, out, n int64 }
+	first := map[int32]*ends{} // by row of Collectives
+	other := map[int32]bool{}
+	for _, s := range r.Spans {
+		c := r.Comm(s)
+		if c == nil || c.Collective == None || c.Op != AllReduce && c.Op != AllGather && c.Op != ReduceScatter {
+			continue
+		}
+		e := first[c.Collective]
+		if e == nil {
+			first[c.Collective] = &ends{c.In, c.Out, 1}
+			continue
+		}
+		if e.n++; e.in != c.In || e.out != c.Out {
+			other[c.Collective] = true
+		}
+	}
+	n := 0
+	for row := range other {
+		n += int(first[row].n)
+	}
+	if n > 0 {
+		d.Odd += n
+		d.say("%d of %d kernels and copies belong to a collective that has other sizes on other ranks", n, d.Kernels)
+	}
+}
+
+// fewestCopied is how many kernels say that ranks are copies: a few may take equal times.
+const fewestCopied = 16
+
+// copies counts the kernels of measured ranks whose kernels all have the names, times and distances in
+// time of another rank's: a file under two names. Clocks of nanoseconds never give that twice.
+func (d *Damage) copies(r *Run) {
+	if r.Simulated || r.Estimated != "" {
+		return
+	}
+	type kernel struct {
+		name      NameID
+		from, dur Time
+	}
+	ranks := make([][]kernel, len(r.Ranks))
+	begin := make([]Time, len(r.Ranks))
+	for _, s := range r.Spans {
+		if s.Kind != Compute && s.Kind != Collective {
+			continue
+		}
+		row := r.RankOf(s)
+		if len(ranks[row]) == 0 {
+			begin[row] = s.Start
+		}
+		ranks[row] = append(ranks[row], kernel{s.Name, s.Start - begin[row], s.Dur()})
+	}
+	var names []string
+	n := 0
+	for row := range ranks {
+		for of := range row {
+			if r.Ranks[row].Source != r.Ranks[of].Source && len(ranks[row]) >= fewestCopied && slices.Equal(ranks[row], ranks[of]) {
+				names = append(names, r.rankName(row)+" of "+r.rankName(of))
+				n += len(ranks[row])
+				break
+			}
+		}
+	}
+	if n > 0 {
+		d.Odd += n
+		d.say("%d of %d kernels and copies are the same, to the nanosecond, on another rank (%s): copies of one file", n, d.Kernels, listed(names))
+	}
+}

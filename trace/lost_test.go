@@ -1,0 +1,74 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// launched is a measured run of ranks with n kernels each, 10 ns apart on the device and launched 5 ns before;
+// each change of a kernel says whether it is kept.
+func launched(n Time, change func(b *Builder, row int32, i Time, s *Span, k *Kernel) bool) *Run {
+	var b Builder
+	group := b.AddGroup(Group{Name: "0", Size: 2, Ranks: []int{0, 1}})
+	for row := range int32(2) {
+		b.AddRank(Rank{ID: int(row), World: 2, Source: fmt.Sprint("rank", row)})
+		host, queue := b.Lane(Lane{Kind: HostThread, Rank: row, Peer: None}), b.Lane(Lane{Kind: Queue, Rank: row, Peer: None})
+		call := func(name string, at Time, number int64) {
+			b.Add(Span{Kind: HostCall, Start: at, End: at + 1, Lane: host, Parent: None, Attr: b.AddCall(Call{Correlation: number, Op: None}), Name: b.Intern(name)})
+		}
+		for i := range n {
+			call("cudaLaunchKernel", 10*i, int64(i+1))
+			k := Kernel{Correlation: int64(i + 1), Comm: None, Op: None, Origin: None}
+			s := Span{Kind: Compute, Start: 10*i + 5, End: 10*i + 9 + Time(row), Lane: queue, Parent: None, Name: b.Intern("k")}
+			if i%10 == 9 {
+				s.Kind, k.Comm = Collective, b.AddComm(Comm{Op: AllReduce, Group: group, Seq: int64(i), In: 64, Out: 64, Peer: None})
+			}
+			if change(&b, row, i, &s, &k) {
+				s.Attr = b.AddKernel(k)
+				b.Add(s)
+			}
+		}
+		call("cudaDeviceSynchronize", 10*n, 0)
+		call("cudaLaunchKernel", 10*n+5, 1<<20) // runs after the recording
+		call("cudaStreamBeginCapture", 3, 0)    // of a graph, on a thread of its own
+		b.Run.Spans[len(b.Run.Spans)-1].Lane = b.Lane(Lane{Kind: HostThread, ID: 1, Rank: row, Peer: None})
+		call("cudaLaunchKernel", 4, 1<<21)
+		b.Run.Spans[len(b.Run.Spans)-1].Lane = b.Lane(Lane{Kind: HostThread, ID: 1, Rank: row, Peer: None})
+	}
+	return b.Finish(Options{})
+}
+
+func TestLosses(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(b *Builder, row int32, i Time, s *Span, k *Kernel) bool
+		want   string
+		share  float64
+	}{
+		{"nothing", func(*Builder, int32, Time, *Span, *Kernel) bool { return true }, "", 0},
+		{"every tenth kernel", func(_ *Builder, _ int32, i Time, _ *Span, _ *Kernel) bool { return i%10 != 5 },
+			"20 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", 0.1},
+		{"the second half", func(_ *Builder, _ int32, i Time, _ *Span, _ *Kernel) bool { return i < 50 },
+			"100 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", 0.5},
+		{"the device clock of rank 1", func(_ *Builder, row int32, _ Time, s *Span, _ *Kernel) bool {
+			s.Start, s.End = s.Start-6*Time(row), s.End-6*Time(row)
+			return true
+		}, "100 of 200 kernels and copies begin before the call that launched them: the clocks of device and host differ", 0.5},
+		{"the bytes of rank 1", func(b *Builder, row int32, _ Time, _ *Span, k *Kernel) bool {
+			if row == 1 && k.Comm != None {
+				b.Run.Comms[k.Comm].In *= 2
+			}
+			return true
+		}, "20 of 200 kernels and copies belong to a collective that has other sizes on other ranks", 0.1},
+		{"rank 1", func(_ *Builder, row int32, _ Time, s *Span, _ *Kernel) bool {
+			s.End -= Time(row)
+			return true
+		}, "100 of 200 kernels and copies are the same, to the nanosecond, on another rank (rank 1 of rank 0): copies of one file", 0.5},
+	} {
+		d := launched(100, c.change).Damage()
+		if got := strings.Join(d.Sentences, "\n"); got != c.want || d.Share() != c.share {
+			t.Errorf("%s: share %v of %+v\n%s", c.name, d.Share(), d, got)
+		}
+	}
+}
