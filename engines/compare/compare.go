@@ -34,8 +34,6 @@ type Outcome struct {
 	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
 	Program  *program.Program   // set if causes were recorded
-	// Unexplained is why no causes were recorded though the options ask for them: all ranks are too much to simulate.
-	Unexplained string
 	Window   plan.Interval      // window of the options; {}: none
 	Machine  machine.Machine    // machine of the plan
 	Scenario plan.Scenario      // its scenario, including the pace that was found
@@ -111,7 +109,7 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if err := out.expect(w, sc, o.Stop); err != nil || out.Result == nil {
 		return out, err
 	}
-	if o.Causes && out.Unexplained == "" {
+	if o.Causes {
 		out.Program = p
 	}
 	if !deep {
@@ -195,9 +193,6 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return o.simulate(w, sc, opts)
 	case errors.Is(o.Err, replay.ErrStopped):
 		return nil, o.Err
-	case errors.As(o.Err, &many) && opts.Causes && opts.Level == replay.Kernels: // one of equal ranks may do, without its causes
-		o.Unexplained, opts.Like, opts.Causes, opts.Limits = many.Error(), true, false, false
-		return o.simulate(w, sc, opts)
 	case errors.As(o.Err, &many):
 		o.Why, o.Result = "cannot run here: "+many.Error(), nil
 		return nil, nil //nolint:nilnil // the outcome has the reason

@@ -37,10 +37,6 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 		if out.Result == nil {
 			continue
 		}
-		if out.Unexplained != "" {
-			r.Rows[i].Notes = append(r.Rows[i].Notes, notExplained+out.Unexplained)
-			continue
-		}
 		e := explain.Explain(r.workload, out)
 		e.WhatIf = whatIf[i]
 		if bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
@@ -62,25 +58,16 @@ func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explan
 		}
 		i = 0
 	}
-	if outcomes[i].Result == nil || outcomes[i].Unexplained != "" {
+	if outcomes[i].Result == nil {
 		return nil, nil
 	}
 	e := explain.Explain(r.workload, outcomes[i])
 	return &e, nil
 }
 
-// notExplained begins a row's note that it has no explanation.
-const notExplained = "not explained: "
-
 // PrintExplanations prints the explanation of each strategy.
 func PrintExplanations(con *console.Console, r *Replayed) {
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		for _, note := range row.Notes {
-			if strings.HasPrefix(note, notExplained) {
-				fmt.Fprintf(con.Out, "\n%s: %s\n", r.named(row), note)
-			}
-		}
+	for _, row := range r.Rows {
 		e := row.Explanation
 		if e == nil {
 			continue
