@@ -229,7 +229,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	case errors.Is(o.Err, replay.ErrStopped):
 		return nil, o.Err
 	case errors.As(o.Err, &many):
-		o.Why, o.Result = many.Error(), nil
+		o.Why, o.Result = "cannot run here: "+many.Error(), nil
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	if o.Err != nil {

@@ -70,17 +70,13 @@ const needsReason = -0.05
 // that do not compete either: faster ones of them are named, and why they are passed over.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
 	v := Verdict{Late: late, tried: tried}
-	for i := range w.Slow {
-		v.say("%s", SlowText(&w.Slow[i]))
-	}
+	v.slow(w)
 	v.hosts(w, captured, outcomes)
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)
-	if n := w.Untimed(); n > 0 {
-		v.Kind = Withdrawn
-		v.say("no verdict: none of the %d collectives of the trace has a time", n)
+	if v.untimed(w) {
 		return v
 	}
 	if v.withdraw(w, captured) {
@@ -95,16 +91,6 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	v.bound(w, captured, outcomes)
 	v.waiting(w)
 	return v
-}
-
-// SlowText says how much longer than the machine's law collectives take, and what may be the cause.
-func SlowText(s *workload.SlowCollective) string {
-	at := ""
-	if s.Links > 0 {
-		at = fmt.Sprintf(", %.2g %% of the links of %s", 100*s.Bus/s.Links, s.Machine)
-	}
-	return fmt.Sprintf("%s runs at %.2g GB/s%s: %s an iteration instead of %s by the law, in each of %d; find out why first: peer access off (NCCL_P2P_DISABLE, IOMMU), host staging, ranks that are late",
-		s.Op, s.Bus/1e9, at, explain.Micros(s.Took), explain.Micros(s.Law), s.Iterations)
 }
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.
@@ -290,7 +276,7 @@ func baseName(w *workload.Workload) string {
 // firstReason is the reason why the first strategy does not apply.
 func firstReason(all []Prediction) string {
 	for _, o := range all {
-		if o.Why != "" && !o.Strategy.Bound && !o.Strategy.Plain {
+		if o.Why != "" && !strings.HasPrefix(o.Why, "cannot run") && !o.Strategy.Bound && !o.Strategy.Plain {
 			return o.Strategy.Name + ": " + o.Why
 		}
 	}

@@ -16,7 +16,8 @@ type csvReader struct {
 	group   string             // key of the process, where records do not name theirs
 	agents  map[agentKey]int32 // rows that agentOf has looked up
 	seen    map[int64]bool     // counters: dispatches that are in
-	domain  domain             // of the last call
+	kernels numbered
+	domain  domain // of the last call
 	events  []hipEvent
 }
 
@@ -127,7 +128,28 @@ func (r *csvReader) checked(good bool) {
 	}
 }
 
+// numbered is the numbers of the dispatches of a table of kernels, which a process counts without gaps.
+type numbered struct{ least, most, count int64 }
+
+func (n *numbered) add(id int64) {
+	if n.count == 0 {
+		n.least, n.most = id, id
+	}
+	n.least, n.most, n.count = min(n.least, id), max(n.most, id), n.count+1
+}
+
+// noteMissing notes the dispatches between the first and the last one that a table of kernels leaves out.
+func (r *csvReader) noteMissing() {
+	const listed = 1 << 20
+	for range min(r.kernels.most-r.kernels.least+1-r.kernels.count, listed) {
+		r.Builder.NoteKernel(trace.Skipped, r.t.file, "dispatches whose numbers the file leaves out: times of idle are not known", "line", r.t.line)
+	}
+}
+
 func (r *csvReader) kernel() {
+	if id := r.count(r.columns.dispatch); id > 0 {
+		r.kernels.add(id)
+	}
 	start, end, ok := r.times(r.Builder.NoteKernel)
 	if !ok {
 		return

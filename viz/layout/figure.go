@@ -46,6 +46,12 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 		t.classes[0][id] = Wait
 	}
 	t.Title = fmt.Sprintf("%s on rank %d", k.name, r.RankID(f.Rank))
+	if r.Simulated {
+		t.Title = fmt.Sprintf("modelled workgroups of %s on rank %d", names.Short(k.name), r.RankID(f.Rank))
+		if r.Estimated == "" { // else the run's name says so
+			t.Title += " (not measured)"
+		}
+	}
 	if of > 1 {
 		t.Title += fmt.Sprintf(", launch %d of %d", at+1, of)
 	}

@@ -285,3 +285,15 @@ func TestFigureSender(t *testing.T) {
 		}
 	}
 }
+
+// The title says of a simulated run that nobody measured its workgroups.
+func TestFigureTitles(t *testing.T) {
+	run := *drawn("RCC", "RCC")
+	for simulated, want := range map[bool]string{true: "modelled workgroups of fused on rank 0 (not measured)", false: "fused on rank 0"} {
+		run.Simulated = simulated
+		tl, err := Figure11(View{Run: &run}, Figure{})
+		if err != nil || tl.Title != want {
+			t.Errorf("simulated %v: %q, %v, want %q", simulated, tl.Title, err, want)
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package verdict
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// slow says first which collectives take several times the machine's law (rule C28).
+func (v *Verdict) slow(w *workload.Workload) {
+	for i := range w.Slow {
+		v.say("%s", SlowText(&w.Slow[i]))
+	}
+}
+
+// untimed withdraws the verdict where no collective has a time.
+func (v *Verdict) untimed(w *workload.Workload) bool {
+	n := w.Untimed()
+	if n > 0 {
+		v.Kind = Withdrawn
+		v.say("no verdict: none of the %d collectives of the trace has a time", n)
+	}
+	return n > 0
+}
+
+// SlowText says how much longer than the machine's law collectives take, and what may be the cause.
+func SlowText(s *workload.SlowCollective) string {
+	at := ""
+	if s.Links > 0 {
+		at = fmt.Sprintf(", %.2g %% of the links of %s", 100*s.Bus/s.Links, s.Machine)
+	}
+	return fmt.Sprintf("%s runs at %.2g GB/s%s: %s an iteration instead of %s by the law, in each of %d; find out why first: peer access off (NCCL_P2P_DISABLE, IOMMU), host staging, ranks that are late",
+		s.Op, s.Bus/1e9, at, explain.Micros(s.Took), explain.Micros(s.Law), s.Iterations)
+}
