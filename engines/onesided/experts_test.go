@@ -224,8 +224,8 @@ func TestScatteredExpertsByHand(t *testing.T) {
 		if got.Result == nil {
 			t.Fatal(got.Why)
 		}
-		if compare.Abs(got.Time-want) > want/100 {
-			t.Errorf("%d workgroups: %d ns, want %d", blocks, got.Time, want)
+		if compare.Abs(got.Simulated-want) > want/100 {
+			t.Errorf("%d workgroups: %d ns, want %d", blocks, got.Simulated, want)
 		}
 	}
 }

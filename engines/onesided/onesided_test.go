@@ -148,8 +148,8 @@ func TestOnesidedOnMesh(t *testing.T) {
 	w := plantest.Gathered.Build(t)
 	got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "push"})
 	shard := trace.Time(float64(plantest.Gathered.Bytes) / 4 / pair * 1e9)
-	if got.Time < shard || got.Time > plantest.Gathered.Gemm+2*shard {
-		t.Errorf("%d ns; a shard over a link takes %d", got.Time, shard)
+	if got.Simulated < shard || got.Simulated > plantest.Gathered.Gemm+2*shard {
+		t.Errorf("%d ns; a shard over a link takes %d", got.Simulated, shard)
 	}
 }
 
@@ -180,8 +180,8 @@ func TestOnesidedByHand(t *testing.T) {
 		s := plantest.Gathered
 		s.Op = c.op
 		w := s.Build(t)
-		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
-			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Simulated-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Simulated, c.want, got.Why)
 		}
 	}
 	for _, c := range []struct {
@@ -202,8 +202,8 @@ func TestOnesidedByHand(t *testing.T) {
 		s := plantest.Scattered
 		s.Op = c.op
 		w := s.Build(t)
-		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
-			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:gemm=whole:"+c.set)); compare.Abs(got.Simulated-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Simulated, c.want, got.Why)
 		}
 	}
 }
@@ -222,9 +222,9 @@ func TestSignalsTakeTime(t *testing.T) {
 	} {
 		c.s.Op = c.op
 		w, m := c.s.Build(t), plantest.Bare(t, 4, machine.Switch)
-		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Time
+		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Simulated
 		m.Engines.Command.Value = 2e-6
-		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Time
+		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:gemm=whole:impl=pull")).Simulated
 		if compare.Abs(with-without-c.later) > 300 {
 			t.Errorf("%s: %d ns later, want %d", c.op, with-without, c.later)
 		}
