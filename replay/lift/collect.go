@@ -170,11 +170,15 @@ func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
 // keyOf is the match key of a collective op and the evidence for it.
 func (m *matcher) keyOf(rank int, op *workload.Op, c *trace.Comm, queues map[int64]int32) (k matchKey, how string) {
 	k = matchKey{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
-	if c.Op == trace.SendRecv && c.Peer >= 0 && int(c.Peer) != rank {
+	peer := int(c.Peer)
+	if peer < 0 && m.World == 2 && op.Issued < trace.Infinity { // what was launched before the recording is of another number on each rank
+		peer = 1 - rank
+	}
+	if c.Op == trace.SendRecv && peer >= 0 && peer != rank {
 		k.seq = 0
-		k.a, k.b = int32(min(rank, int(c.Peer))), int32(max(rank, int(c.Peer)))
+		k.a, k.b = int32(min(rank, peer)), int32(max(rank, peer))
 		k.group = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
-		if int(c.Peer) >= m.World || m.Copies[rank] || m.Copies[c.Peer] {
+		if peer >= m.World || m.Copies[rank] || m.Copies[peer] {
 			k.a, k.b = int32(rank), int32(rank)
 			k.group = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
 			return k, alone

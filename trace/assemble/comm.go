@@ -178,6 +178,7 @@ func complete(c *trace.Comm, ranks int64) {
 	switch {
 	case c.In > 0 && c.Out > 0 || c.In == 0 && c.Out == 0:
 		return
+	case c.Op == trace.SendRecv: // a send has no output, a receive no input
 	case c.Op == trace.AllGather && c.Out == 0:
 		c.Out = c.In * ranks
 	case c.Op == trace.AllGather && ranks > 0:

@@ -24,6 +24,12 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	c = d.kindOfComm(a)
 	c.In = assemble.Elements(a.inElems) * int64(c.ElemSize)
 	c.Out = assemble.Elements(a.outElems) * int64(c.ElemSize)
+	switch string(lex.Unquote(a.collective)) { // which state both
+	case "send":
+		c.Out = 0
+	case "recv":
+		c.In = 0
+	}
 	seq = trace.None
 	if n, ok := lex.Integer(a.seq); ok && n >= 0 {
 		seq = n
@@ -185,9 +191,65 @@ func (d *reader) copyEngineTransfers() {
 	}
 }
 
+// coalesced is the range in which PyTorch launches the kernel of a group of operations that it
+// recorded before.
+const coalesced = "nccl:coalesced"
+
+// messages returns the parameters of the kernel that is launched in each coalesced range of sends and
+// receives: those recorded on its thread since the range before. Bytes add up by direction; the peer is
+// None where there are several.
+//
+//	thread |send to 1|recv from 1|coalesced      |send to 1|coalesced      |
+//	                             |launch k1: both|         |launch k2: send|
+func (d *reader) messages() map[trace.SpanID]param {
+	type event struct {
+		span  trace.SpanID
+		param int32 // or None: a coalesced range
+	}
+	byThread := map[trace.LaneID][]event{}
+	for id := range d.Builder.Len() {
+		if s := d.Builder.Span(trace.SpanID(id)); s.Kind == trace.Marker && d.Builder.NameOf(s.Name) == coalesced {
+			byThread[s.Lane] = append(byThread[s.Lane], event{trace.SpanID(id), trace.None})
+		}
+	}
+	if len(byThread) == 0 {
+		return nil
+	}
+	for i, p := range d.params {
+		if lane := d.Builder.Span(p.span).Lane; byThread[lane] != nil && p.comm.Op == trace.SendRecv {
+			byThread[lane] = append(byThread[lane], event{p.span, int32(i)})
+		}
+	}
+	found := map[trace.SpanID]param{}
+	for _, events := range byThread {
+		slices.SortFunc(events, func(a, b event) int {
+			return cmp.Or(cmp.Compare(d.Builder.Span(a.span).Start, d.Builder.Span(b.span).Start), cmp.Compare(a.span, b.span))
+		})
+		var group *param
+		for _, e := range events {
+			switch {
+			case e.param == trace.None && group != nil:
+				found[e.span], group = *group, nil
+			case e.param == trace.None:
+			case group == nil:
+				first := d.params[e.param]
+				group = &first
+			default:
+				next := &d.params[e.param].comm
+				group.comm.In, group.comm.Out, group.seq = group.comm.In+next.In, group.comm.Out+next.Out, trace.None
+				if next.Peer != group.comm.Peer {
+					group.comm.Peer = trace.None
+				}
+			}
+		}
+	}
+	return found
+}
+
 // paramFinder returns a function that looks up a kernel's collective parameters.
 func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 	var byExternal trace.Index
+	messages := d.messages()
 	bySpan := map[trace.SpanID]int32{}
 	for i, p := range d.params {
 		bySpan[p.span] = int32(i)
@@ -201,6 +263,9 @@ func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 		for id := info.issuer; id != trace.None; id = d.Builder.Span(id).Parent {
 			if i, ok := bySpan[id]; ok {
 				return d.params[i], true
+			}
+			if p, ok := messages[id]; ok {
+				return p, true
 			}
 		}
 		if i := byExternal.Find(d.rankOf(info.span), info.external); i != trace.None {

@@ -35,3 +35,25 @@ func TestRangesNameSendRecv(t *testing.T) {
 		}
 	}
 }
+
+// A kernel launched in a coalesced range carries what its thread recorded since the range before.
+func TestCoalescedMessages(t *testing.T) {
+	record := func(at int, name, peer string) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":%d,"dur":4,"args":{"External id":%d,"Collective name":%q,%q:1,"In msg nelems":64,"Out msg nelems":64,"dtype":"BFloat16","Group size":2,"Process Group Name":"0"}},`, at, at, name, peer)
+	}
+	launch := func(at int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"user_annotation","name":"nccl:coalesced","pid":1,"tid":1,"ts":%d,"dur":40,"args":{}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernelExC","pid":1,"tid":1,"ts":%d,"dur":4,"args":{"correlation":%d}},
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)","pid":0,"tid":17,"ts":%d,"dur":30,"args":{"correlation":%d,"device":0,"stream":17}}`, at, at+5, at, at+20, at)
+	}
+	run, err := Read(strings.NewReader(`{"traceEvents":[`+record(100, "send", "Dst Rank")+launch(110)+","+
+		record(200, "send", "Dst Rank")+record(210, "recv", "Src Rank")+launch(220)+","+launch(300)+`]}`), Options{File: "pipe.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []trace.Comm{{Peer: 1, In: 128}, {Peer: 1, In: 128, Out: 128}, {Peer: trace.None}} {
+		if got := run.Comms[i]; got.Op != trace.SendRecv || got.Peer != want.Peer || got.In != want.In || got.Out != want.Out {
+			t.Errorf("kernel %d: %+v, want %+v", i, got, want)
+		}
+	}
+}

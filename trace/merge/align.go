@@ -2,6 +2,7 @@ package merge
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -212,6 +213,11 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 	}
 	for _, s := range r.Spans {
 		c := r.Comm(s)
+		if c != nil && c.Op == trace.SendRecv && c.Peer >= 0 {
+			row := r.RankOf(s)
+			key := messageKey(r.RankID(int32(row)), int(c.Peer))
+			ends[row][key] = append(ends[row][key], ending{int64(s.Start), c.Op, s.End + start})
+		}
 		if c == nil || !endsTogether(c.Op) {
 			continue
 		}
@@ -225,10 +231,22 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 	for _, groups := range ends {
 		for key, e := range groups {
 			groups[key] = lastOfEach(e)
+			if strings.HasPrefix(key, message) {
+				for i := range groups[key] {
+					groups[key][i].seq = int64(i)
+				}
+			}
 		}
 	}
 	return ends
 }
+
+// message begins the key of the messages between two ranks. They are numbered in order. A receive ends
+// with the bytes' arrival, a send at most with it: most members end together, and where the
+// library buffers a send, its end does not move the median.
+const message = "messages "
+
+func messageKey(a, b int) string { return fmt.Sprint(message, min(a, b), " ", max(a, b)) }
 
 // lastOfEach sorts by number. If several kernels are one operation, it keeps the last
 // end.
