@@ -18,7 +18,7 @@ func unroll(w *workload.Workload, n int) *workload.Workload {
 		return w
 	}
 	none := func() []int32 { return slices.Repeat([]int32{-1}, len(w.Ops)) }
-	u := unroller{old: w, of: of, last: int32(have - 1), next: none(), shift: make([]trace.Time, len(w.Ranks))}
+	u := unroller{old: w, of: of, last: int32(have - 1), next: none()}
 	for r := range w.Ranks {
 		if !u.rank(r) {
 			return w
@@ -42,12 +42,12 @@ func unroll(w *workload.Workload, n int) *workload.Workload {
 
 type unroller struct {
 	old   *workload.Workload
-	of    []int32      // by op: its iteration
-	last  int32        // the iteration that is repeated
-	next  []int32      // by op of the iteration before: its counterpart in the last; else -1
-	shift []trace.Time // by rank: from one iteration to the next
-	ids   [][]int32    // by repetition, 0 for what was captured, and op: its id in the new workload, or -1
-	from  []source     // by op of the new workload
+	of    []int32    // by op: its iteration
+	last  int32      // the iteration that is repeated
+	next  []int32    // by op of the iteration before: its counterpart in the last; else -1
+	shift trace.Time // from one iteration to the next, the longest of any rank: ranks keep the distances that they had in the last
+	ids   [][]int32  // by repetition, 0 for what was captured, and op: its id in the new workload, or -1
+	from  []source   // by op of the new workload
 }
 
 // A source is an op of the old workload and the repetition of it.
@@ -69,7 +69,7 @@ func (u *unroller) rank(r int) bool {
 	for k := range last {
 		u.next[before[k]] = last[k]
 	}
-	u.shift[r] = u.old.Ops[last[0]].Start - u.old.Ops[before[0]].Start
+	u.shift = max(u.shift, u.old.Ops[last[0]].Start-u.old.Ops[before[0]].Start)
 	return true
 }
 
@@ -118,7 +118,7 @@ func (u *unroller) repeat(w *workload.Workload, j int, rows map[int32]int32) {
 	marked := len(u.old.Steps) > 1
 	for i, c := range u.old.Collectives {
 		if first := c.Members[0]; j == 0 || u.of[first] == u.last {
-			shift := trace.Time(j) * u.shift[u.old.Ops[first].Rank]
+			shift := trace.Time(j) * u.shift
 			c.Arrive, c.Depart, c.Seq = c.Arrive+shift, c.Depart+shift, c.Seq+int64(j)
 			c.Members = u.all(c.Members, j)
 			rows[int32(i)] = int32(len(w.Collectives))
@@ -166,7 +166,7 @@ func (u *unroller) earlier(old int32, j int) (id int32, ok bool) {
 // put writes an op.
 func (u *unroller) put(w *workload.Workload, id int32, s source, rows map[int32]int32) {
 	op := u.old.Ops[s.id]
-	shift := trace.Time(s.j) * u.shift[op.Rank]
+	shift := trace.Time(s.j) * u.shift
 	after := op.After
 	op.ID, op.After = id, nil
 	op.Start, op.End = op.Start+shift, op.End+shift

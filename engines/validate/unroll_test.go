@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A loop unrolled from few captured iterations is the loop captured at length.
@@ -53,6 +54,32 @@ func TestUnrollFlow(t *testing.T) {
 		}
 		if !slices.Equal(w.Flow[i], want) {
 			t.Errorf("op %d: %v, want %v", i, w.Flow[i], want)
+		}
+	}
+}
+
+// Ranks keep the distances of the last captured iteration, whatever their own distances from the one before.
+func TestUnrollKeepsRanksTogether(t *testing.T) {
+	few := plantest.MoeDown
+	few.Steps = 3
+	w := few.Build(t)
+	of, _ := workload.IterationsOf(w)
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Rank == 1 && of[i] == 2 {
+			op.Start, op.End = op.Start+1_000, op.End+1_000
+		}
+	}
+	w = unroll(w, 6)
+	of, n := workload.IterationsOf(w)
+	starts := [2][]trace.Time{make([]trace.Time, n), make([]trace.Time, n)}
+	for rank := range starts {
+		for _, id := range slices.Backward(w.Ranks[rank]) {
+			starts[rank][of[id]] = w.Ops[id].Start
+		}
+	}
+	for i := 2; i < n; i++ {
+		if got, want := starts[1][i]-starts[0][i], starts[1][2]-starts[0][2]; got != want {
+			t.Errorf("iteration %d: rank 1 starts %d ns behind rank 0, want %d", i, got, want)
 		}
 	}
 }
