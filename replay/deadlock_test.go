@@ -115,6 +115,17 @@ func TestDeadlockExplanations(t *testing.T) {
 	}
 }
 
+// A message has the beginning of a long name, and all of what is between two names.
+func TestDeadlockNamesAreCut(t *testing.T) {
+	long := "void at::native::" + strings.Repeat("é", 400)
+	err := &DeadlockError{At: 7, Chain: []string{fmt.Sprintf("GPU 0: stream %q waits for the end of kernel %q", "host", long), fmt.Sprintf("GPU 0: kernel %q: 1 of 2 workgroups find no slot: held by %q", long, "b")}}
+	short := `"void at::native::` + strings.Repeat("é", 60-17) + `…"`
+	want := `deadlock at 7 ns: GPU 0: stream "host" waits for the end of kernel ` + short + `; GPU 0: kernel ` + short + `: 1 of 2 workgroups find no slot: held by "b"`
+	if got := err.Error(); got != want {
+		t.Errorf("got\n%s, want\n%s", got, want)
+	}
+}
+
 // Consumers that come first deadlock with the producers that they wait for when
 // they hold every slot, and only then.
 func TestDeadlockWhenConsumersHoldEverySlot(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -200,8 +201,11 @@ type DeadlockError struct {
 	Chain []string // each entry names a waiter and what it waits for; the last waits for the first
 }
 
+// longName is a quoted name of a kernel or flag that is cut in a message: of templates some have 900 bytes.
+var longName = regexp.MustCompile(`"([^"]{60})[^"]+"`)
+
 func (e *DeadlockError) Error() string {
-	return fmt.Sprintf("deadlock at %d ns: %s", e.At, strings.Join(e.Chain, "; "))
+	return fmt.Sprintf("deadlock at %d ns: %s", e.At, longName.ReplaceAllString(strings.Join(e.Chain, "; "), `"$1…"`))
 }
 
 // result builds the Result of the finished simulation.

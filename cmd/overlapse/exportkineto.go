@@ -30,6 +30,7 @@ import (
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/regular"
+	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/tui"
 )
 
@@ -93,14 +94,20 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 	if err := os.MkdirAll(o.output, 0o777); err != nil {
 		return err
 	}
-	for i := range run.Ranks {
-		err := a.files.Write(filepath.Join(o.output, fmt.Sprintf("rank%d.json.gz", max(i, run.RankID(int32(i))))), func(w io.Writer) error {
-			z := gzip.NewWriter(w)
-			return cmp.Or(chrome.WriteRank(z, run, int32(i), operators), z.Close())
-		})
-		if err != nil {
-			return err
+	err = a.files.Together(func() error {
+		for i := range run.Ranks {
+			err := a.files.Write(filepath.Join(o.output, fmt.Sprintf("rank%d.json.gz", max(i, run.RankID(int32(i))))), func(w io.Writer) error {
+				z := gzip.NewWriter(w)
+				return cmp.Or(chrome.WriteRank(z, run, int32(i), operators), z.Close())
+			})
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	a.Notef("wrote a file for each of %s into %s", words.Counted(len(run.Ranks), "rank"), o.output)
 	return nil
@@ -152,15 +159,23 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 		return err
 	}
 	var sums isolated
-	for i, c := range list {
-		err := a.files.Write(c.to, func(out io.Writer) error { return a.isolate(out, w, int32(i), c.from, &sums) })
-		if err != nil {
-			return err
+	err = a.files.Together(func() error {
+		for i, c := range list {
+			err := a.files.Write(c.to, func(out io.Writer) error { return a.isolate(plain.JSON(out), w, int32(i), c.from, &sums) })
+			if err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	a.printIsolated(r, sums, list[0].to)
 	return nil
 }
+
+const byteOrderMark = "\ufeff"
 
 // isolate copies the profile of a rank, with the durations that its kernels take alone.
 func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source string, sums *isolated) error {
@@ -207,8 +222,15 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 	}
 	sums.changed += len(edits)
 	slices.SortFunc(edits, func(x, y chrome.Timing) int { return cmp.Compare(x.At, y.At) })
-	return withProfile(source, func(in io.Reader) error {
-		at := int64(0)
+	return withProfile(source, func(r io.Reader) error {
+		in, at := bufio.NewReader(r), int64(0)
+		if head, _ := in.Peek(len(byteOrderMark)); string(head) == byteOrderMark { // plain.JSON would escape it outside a string
+			n, err := in.Discard(len(head))
+			if err != nil {
+				return err
+			}
+			at = int64(n)
+		}
 		for _, t := range edits {
 			if _, err := io.CopyN(out, in, t.At-at); err != nil {
 				return err

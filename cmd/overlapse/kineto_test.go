@@ -123,6 +123,30 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
+// Characters that reverse or break a line are escaped in copied profiles, and a reader gets the
+// same strings.
+func TestIsolatedIsPlain(t *testing.T) {
+	in, dir := t.TempDir(), filepath.Join(t.TempDir(), "alone")
+	for _, rank := range []string{"rank0.json", "rank1.json"} {
+		_, text := profileOf(t, "../../samples/fsdp-step/"+rank+".gz")
+		text = bytes.Replace(text, []byte("NVIDIA H200"), []byte("NVIDIA\u202e\u2028 H200"), 1)
+		text = append([]byte(byteOrderMark), bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n"))...)
+		if err := os.WriteFile(filepath.Join(in, rank), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	printed(t, "export", in, "--to", "kineto", "--isolated", "-o", dir)
+	p, text := profileOf(t, filepath.Join(dir, "rank1.json"))
+	if len(p.Devices) == 0 || p.Devices[0].Name != "NVIDIA\u202e\u2028 H200" {
+		t.Errorf("devices %+v", p.Devices)
+	}
+	for _, r := range "\u202e\u2028\ufeff\r" {
+		if bytes.ContainsRune(text, r) {
+			t.Errorf("%U is not escaped", r)
+		}
+	}
+}
+
 // A replayed schedule has what PyTorch's readers need, and reads as itself.
 func TestKinetoOfStrategy(t *testing.T) {
 	dir := t.TempDir()

@@ -235,7 +235,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if o.Err != nil {
 		// A deadlock, or a workgroup that fits on no compute unit of this machine, is the outcome
 		// of the strategy.
-		o.Why, o.Result, o.Time = "cannot run: "+o.Err.Error(), nil, 0
+		o.Why, o.Result, o.Time = o.cannotRun(), nil, 0
 		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
 	o.Time = plan.StepTime(w, o.Result.Run)
@@ -248,6 +248,17 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		o.Time = min(o.Time, plan.StepsOf(w, o.Result.Run).Mean())
 	}
 	return pl.Program, nil
+}
+
+// cannotRun is the reason of an outcome whose program failed. The captured schedule ended, so that a
+// deadlock of it comes from what the trace lacks or from collectives that are matched wrongly.
+func (o *Outcome) cannotRun() string {
+	why := "cannot run: " + o.Err.Error()
+	var deadlock *replay.DeadlockError
+	if o.Strategy.Exact && errors.As(o.Err, &deadlock) {
+		why += " (the trace lacks operations, or its collectives are matched wrongly, as the job itself went on: see the notes of overlapse inspect, and capture the same steps on all ranks)"
+	}
+	return why
 }
 
 // run simulates what was planned: once for all that plan the captured schedule with every collective in its

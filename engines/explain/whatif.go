@@ -64,22 +64,27 @@ func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, chan
 	return all, nil
 }
 
-// simulated replaces a captured schedule that was measured by its simulation, as it is on a
-// changed machine: a change is then that of the machine only.
+// simulated replaces the outcomes of a measured workload by those of its simulation, as they
+// are on a changed machine: a change is then that of the machine only. On a changed machine the
+// captured schedule is simulated, and no time is scaled to the captured one (rule L6).
 func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, stop func() bool) ([]compare.Outcome, error) {
+	if !plan.WasMeasured(w) {
+		return outs, nil
+	}
 	outs = slices.Clone(outs)
-	for i, out := range outs {
-		if out.Result == nil || !out.Strategy.Exact || !plan.WasMeasured(w) {
-			continue
+	same := retarget.To(w, m, m)
+	return outs, guard.Each(len(outs), func(i int) error {
+		out := outs[i]
+		if out.Result == nil || out.Strategy.Bound && !out.Strategy.Exact {
+			return nil
 		}
 		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
-		is, err := compare.Run(retarget.To(w, m, m), m, out.Selection, sc, replay.Options{Stop: stop})
-		if err != nil {
-			return nil, err
+		is, err := compare.Run(same, m, out.Selection, sc, replay.Options{Like: true, Stop: stop})
+		if err == nil {
+			outs[i] = is
 		}
-		outs[i] = is
-	}
-	return outs, nil
+		return err
+	})
 }
 
 // under replays all strategies on one machine; nil for one that cannot run.

@@ -94,23 +94,44 @@ func (pl *Planner) unitTime(c *workload.Collective, channels int) float64 {
 }
 
 // engineTime is the time of a collective by copy engines, seconds; 0 where the profile has
-// no rate. A copy goes to each peer, all at once: each at the rate of an engine and of the
-// link between two GPUs, all of them together at the rate of the GPU's links, after a
-// barrier and before another (rule C22).
+// no rate: its copies, after a barrier and before another (rule C22).
 func (pl *Planner) engineTime(c *workload.Collective) float64 {
-	m := &pl.Machine
-	peers := float64(len(c.Members) - 1)
-	rate := min(m.Engines.Rate.Or(math.Inf(1)), m.Fabric.Pair.Or(math.Inf(1)), m.Fabric.Egress.Or(math.Inf(1)))
-	if peers < 1 || math.IsInf(rate, 1) || rate <= 0 {
+	_, moved := pl.copies(c)
+	if moved == 0 {
 		return 0
 	}
-	each := toEachPeer(c)
-	turns := 1.0
-	if count := m.Engines.Count.Or(0); count > 0 {
-		turns = math.Ceil(peers / count)
+	return 2*pl.Machine.Launch.Barrier.Or(0) + pl.Machine.Engines.Latency.Or(0) + moved
+}
+
+// copies are the copies of a member to the others, in order: the share of each of the time
+// that all take, and that time in seconds; 0 where the profile has no rate. As many run at once
+// as there are engines, each at the rate of an engine and of the link between two GPUs, all
+// of them together at the rate of the GPU's links (rule C22).
+func (pl *Planner) copies(c *workload.Collective) (shares []float64, moved float64) {
+	m := &pl.Machine
+	peers, each := len(c.Members)-1, toEachPeer(c)
+	egress := m.Fabric.Egress.Or(math.Inf(1))
+	rate := min(m.Engines.Rate.Or(math.Inf(1)), m.Fabric.Pair.Or(math.Inf(1)), egress)
+	known := !math.IsInf(rate, 1) && rate > 0
+	engines := peers
+	if count := int(m.Engines.Count.Or(0)); count > 0 {
+		engines = min(peers, count)
 	}
-	moved := max(turns*each/rate, peers*each/m.Fabric.Egress.Or(math.Inf(1)))
-	return 2*m.Launch.Barrier.Or(0) + m.Engines.Latency.Or(0) + moved
+	for first := 0; first < peers; first += engines {
+		turn, atOnce := 1.0, min(engines, peers-first)
+		if known {
+			turn = each * max(1/rate, float64(atOnce)/egress)
+		}
+		shares = append(shares, slices.Repeat([]float64{turn}, atOnce)...)
+		moved += turn
+	}
+	for i := range shares {
+		shares[i] /= moved
+	}
+	if !known {
+		moved = 0
+	}
+	return shares, moved
 }
 
 // toEachPeer is the bytes that a member sends to each of the others.
@@ -126,12 +147,13 @@ func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole t
 	}
 	start := min(whole, Duration(2*pl.Machine.Launch.Barrier.Or(0)+pl.Machine.Engines.Latency.Or(0)))
 	ranks, me := pl.RanksOf(c), slices.Index(c.Members, op.ID)
+	shares, _ := pl.copies(c)
 	k := pl.GangFor(op, c, start)
 	arrive := k.Recipe
 	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
 		buf = arrive(wg, buf)
-		for i := 1; i < n; i++ {
-			buf = append(buf, program.Phase{Op: program.Put, Peer: ranks[(me+i)%n], Bytes: toEachPeer(c), Time: whole - start, DMA: true, Flag: g.depart, Count: 1})
+		for i, share := range shares {
+			buf = append(buf, program.Phase{Op: program.Put, Peer: ranks[(me+1+i)%n], Bytes: toEachPeer(c), Time: trace.Time(float64(whole-start) * share), DMA: true, Flag: g.depart, Count: 1})
 		}
 		return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
 	}

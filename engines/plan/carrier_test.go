@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -87,6 +88,60 @@ func TestEngineTime(t *testing.T) {
 	want := float64(s.Comm) * engines / m.Library.Time(trace.AllGather, s.Bytes, 8, 0)
 	if math.Abs(float64(took)/want-1) > 0.001 {
 		t.Errorf("%d ns, want %.0f", took, want)
+	}
+}
+
+// A collective takes the time of its law where a GPU has fewer copy engines than
+// peers, too; a captured one by engines takes the time that it took.
+func TestTurnsOfEngines(t *testing.T) {
+	amd, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name     string
+		m        machine.Machine
+		captured float64 // by copy engines, of the law's time; 0: by compute units
+	}{
+		{"h200:2", plantest.H200(t, 2), 0},
+		{"h200:4", plantest.H200(t, 4), 0},
+		{"h200:5", plantest.H200(t, 5), 0},
+		{"h200:8", plantest.H200(t, 8), 0},
+		{"h200:8 as captured", plantest.H200(t, 8), 1.5},
+		{"h200:4 as captured", plantest.H200(t, 4), 1.5},
+		{"mi300x:8", amd, 0},
+	} {
+		m := &c.m
+		s := plantest.Spec{Ranks: m.GPUs, Steps: 1, Op: trace.AllGather, Bytes: 512 << 20, Gemm: 500_000, Channels: 32}
+		start := 2*m.Launch.Barrier.Value + m.Engines.Latency.Value
+		peers, each := float64(s.Ranks-1), float64(s.Bytes)/float64(s.Ranks)
+		want := 1e9 * max(each/min(m.Engines.Rate.Value, m.Fabric.Pair.Value), peers*each/m.Fabric.Egress.Value) // ns
+		s.Comm = trace.Time(1e9 * m.Library.Time(s.Op, s.Bytes, s.Ranks, 0))
+		if c.captured > 0 {
+			want *= c.captured
+			s.Comm = trace.Time(want + 1e9*start)
+		}
+		w := s.Build(t)
+		w.Collectives[0].Engines = c.captured > 0
+		e := enginetest.EngineNamed(t, "bulk")
+		v, err := e.Values(map[string]string{"carrier": plan.ByEngines})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := compare.Run(w, c.m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got float64
+		for _, s := range out.Result.Run.Spans {
+			if s.Kind == trace.Collective {
+				got = max(got, float64(s.Dur()))
+			}
+		}
+		want += 1e9 * start
+		if math.Abs(got/want-1) > 0.02 {
+			t.Errorf("%s: takes %.0f ns, want %.0f", c.name, got, want)
+		}
 	}
 }
 

@@ -73,9 +73,13 @@ func Writer(w io.Writer) io.Writer {
 }
 
 // JSON returns a writer of JSON to w. Unsafe characters become \u escapes: in
-// JSON they occur in strings only, so a reader gets the same document.
+// JSON they occur in strings only, so a reader gets the same document. A carriage return stands
+// between values only, and becomes a space.
 func JSON(w io.Writer) io.Writer {
 	return &writer{w: w, unsafe: func(b []byte, r rune) []byte {
+		if r == '\r' {
+			return append(b, ' ')
+		}
 		if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
 			return fmt.Appendf(b, `\u%04x\u%04x`, hi, lo)
 		}

@@ -23,7 +23,11 @@ type Set struct {
 	part    []string // temporary files and folders
 	Written []string // complete files and folders, in the order in which they were completed
 	closed  bool     // the process is about to end: no file is completed any more
+	waiting *[]file  // in Together: files that are written, and have no name yet
 }
+
+// A file is complete under its temporary name.
+type file struct{ temporary, target, name string }
 
 // errClosed is what completing a file returns when the process is about to end.
 var errClosed = errors.New("interrupted")
@@ -46,6 +50,10 @@ func (f *Set) complete(temporary, target, name string) error {
 	if f.closed {
 		return errClosed
 	}
+	if f.waiting != nil {
+		*f.waiting = append(*f.waiting, file{temporary, target, name})
+		return nil
+	}
 	if err := os.Rename(temporary, target); err != nil {
 		return WithoutPath(err)
 	}
@@ -53,10 +61,31 @@ func (f *Set) complete(temporary, target, name string) error {
 	return nil
 }
 
-// Drop removes a temporary file, if it is still there.
+// Together writes files of which each is of use only with the others: they get their names when
+// all of them are written.
+func (f *Set) Together(write func() error) error {
+	var all []file
+	f.waiting = &all
+	err := write()
+	f.waiting = nil
+	for _, w := range all {
+		if err == nil {
+			if err = f.complete(w.temporary, w.target, w.name); err != nil {
+				err = fmt.Errorf("%s: %w", w.name, err)
+			}
+		}
+		f.Drop(w.temporary)
+	}
+	return err
+}
+
+// Drop removes a temporary file, if it is still there and does not wait for others.
 func (f *Set) Drop(temporary string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.waiting != nil && slices.ContainsFunc(*f.waiting, func(w file) bool { return w.temporary == temporary }) {
+		return
+	}
 	_ = os.RemoveAll(temporary)
 	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
 }

@@ -49,6 +49,38 @@ func TestWriteFileWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// Of files that belong together all get their names, or none; old ones stay.
+func TestWriteTogether(t *testing.T) {
+	dir := t.TempDir()
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	write(t, one)
+	a := new(Set)
+	for _, last := range []error{os.ErrClosed, nil} {
+		err := a.Together(func() error {
+			if err := a.Write(one, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
+				return err
+			}
+			return a.Write(two, func(w io.Writer) error { return last })
+		})
+		if !errors.Is(err, last) {
+			t.Errorf("error %v, want %v", err, last)
+		}
+		want, files := "hello", []string{"one"}
+		if last == nil {
+			want, files = "new", []string{"one", "two"}
+		}
+		if got, err := os.ReadFile(one); err != nil || string(got) != want {
+			t.Errorf("after error %v: %q, %v, want %q", last, got, err, want)
+		}
+		if got := names(t, dir); !slices.Equal(got, files) {
+			t.Errorf("after error %v: files %q, want %q", last, got, files)
+		}
+		if (len(a.Written) == 2) != (last == nil) {
+			t.Errorf("after error %v: %s", last, a)
+		}
+	}
+}
+
 // A new file has the mode that the umask leaves, an old one keeps its own.
 func TestWriteFileMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
