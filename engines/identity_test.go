@@ -16,12 +16,12 @@ import (
 )
 
 // Without the profiler the hosts of fsdp-step issue sooner, but they were ahead of the devices: what its kernels
-// waited for before the capture, and the gaps behind it, stay as they were.
+// waited for before the capture, and the gaps behind it, stay as they were. What waits did to kernels goes (rule L7): 0.1 %.
 func TestStepWhoseHostsAreAheadStaysAsLong(t *testing.T) {
 	w := plantest.LiftSample(t, "fsdp-step")
 	w.Unprofiled = true
 	out := enginetest.Outcome(t, w, machinetest.Load(t, "h200").Resize(2), "captured", nil)
-	if want := plan.MeasuredStepTime(w); out.Time != want {
+	if want := plan.MeasuredStepTime(w); out.Time > want || out.Time < want-want/500 {
 		t.Errorf("%d ns, measured %d", out.Time, want)
 	}
 }

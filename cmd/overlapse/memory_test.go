@@ -42,8 +42,8 @@ func TestMemoryPerEvent(t *testing.T) {
 		ranks    = 2
 		events   = 3 * kernels * ranks
 		spanMost = 72  // bytes an event, of spans and side tables; 67 today
-		opMost   = 210 // bytes a kernel, of the workload; 180 today, 40 of them its edges
-		liftMost = 340 // bytes a kernel that lifting allocates; 335 today
+		opMost   = 225 // bytes a kernel, of the workload; 217 today, 40 of them its edges
+		liftMost = 475 // bytes a kernel that lifting allocates; 463 today
 	)
 	dir := t.TempDir()
 	for r := range ranks {

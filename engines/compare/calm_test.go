@@ -122,7 +122,7 @@ func TestBusyTime(t *testing.T) {
 	busy(0)
 }
 
-// The iterations of this trace are busy for 62 ms and more, and have pauses in between; without the profiler
+// The iterations of this trace are busy for 56 ms and more without waits in collectives, and have pauses in between; without the profiler
 // their streams overlap more than they did when captured, of which nothing in the file says that they may.
 func TestCapturedTakesItsBusyTime(t *testing.T) {
 	const path = "../../../shared/data/traces/field/hta_diff_control"
@@ -142,7 +142,7 @@ func TestCapturedTakesItsBusyTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = m.Resize(8)
-	if busy, out := plan.BusyTime(w), captured(t, w, m); busy < 60_000_000 || out.Time < busy {
+	if busy, out := plan.BusyTime(w), captured(t, w, m); busy < 55_000_000 || out.Time < busy {
 		t.Errorf("an iteration takes %d ns, busy for %d", out.Time, busy)
 	}
 }
