@@ -81,7 +81,8 @@ func TestCriticalPath(t *testing.T) {
 				p.GPUs = []program.GPU{{Streams: []program.Stream{
 					{Commands: []program.Command{kernel("L", 1, work(40), threads(4), pipe(.5))}},
 					{Commands: []program.Command{kernel("M", 1, work(10))}},
-					{Commands: []program.Command{b}, Priority: 1}, {Commands: []program.Command{n}},
+					{Commands: []program.Command{b}, Priority: 1},
+					{Commands: []program.Command{n}},
 				}}}
 			},
 			want: `

@@ -47,10 +47,14 @@ func TestLosses(t *testing.T) {
 		share  float64
 	}{
 		{"nothing", func(*Builder, int32, Time, *Span, *Kernel) bool { return true }, "", 0},
-		{"every tenth kernel", func(_ *Builder, _ int32, i Time, _ *Span, _ *Kernel) bool { return i%10 != 5 },
-			"20 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", 0.1},
-		{"the second half", func(_ *Builder, _ int32, i Time, _ *Span, _ *Kernel) bool { return i < 50 },
-			"100 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", 0.5},
+		{
+			"every tenth kernel", func(_ *Builder, _ int32, i Time, _ *Span, _ *Kernel) bool { return i%10 != 5 },
+			"20 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", 0.1,
+		},
+		{
+			"the second half", func(_ *Builder, _ int32, i Time, _ *Span, _ *Kernel) bool { return i < 50 },
+			"100 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", 0.5,
+		},
 		{"the device clock of rank 1", func(_ *Builder, row int32, _ Time, s *Span, _ *Kernel) bool {
 			s.Start, s.End = s.Start-6*Time(row), s.End-6*Time(row)
 			return true

@@ -58,7 +58,7 @@ func runJob(ctx context.Context, c *exec.Cmd, patience time.Duration) error {
 	late, running, kill := time.After(patience), true, false
 	for {
 		select {
-		case <-ended:
+		case <-ended: //nolint:errcheck // the signal is the reason
 			running = false
 		case <-signals:
 			kill = true

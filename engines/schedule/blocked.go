@@ -38,7 +38,7 @@ func (rw *rankWriter) findDelays() {
 	d.typical = plan.Duration(rw.pl.Machine.Launch.Blocked.Or(0))
 	d.waiting, d.of = waitingCollectives(rw.w, rw.ID), map[int64]trace.Time{}
 	var free []trace.Time                                            // gaps while no collective waits
-	alone, any := map[int64][]trace.Time{}, map[int64][]trace.Time{} // gaps while those of one queue wait, and those of others too
+	alone, among := map[int64][]trace.Time{}, map[int64][]trace.Time{} // gaps while those of one queue wait, and those of others too
 	for _, id := range rw.w.Ranks[rw.ID] {
 		op := &rw.w.Ops[id]
 		if !rw.launchedAhead(op) {
@@ -49,7 +49,7 @@ func (rw *rankWriter) findDelays() {
 			free = append(free, gap)
 		}
 		for _, q := range queues {
-			any[q] = append(any[q], gap)
+			among[q] = append(among[q], gap)
 			if len(queues) == 1 {
 				alone[q] = append(alone[q], gap)
 			}
@@ -59,7 +59,7 @@ func (rw *rankWriter) findDelays() {
 	if len(free) >= enoughGaps {
 		undelayed = lowerMedian(free)
 	}
-	for q, gaps := range any {
+	for q, gaps := range among {
 		if len(alone[q]) >= enoughGaps {
 			gaps = alone[q]
 		}
