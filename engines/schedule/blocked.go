@@ -37,7 +37,7 @@ func (rw *rankWriter) findDelays() {
 	d := &rw.delays
 	d.typical = plan.Duration(rw.pl.Machine.Launch.Blocked.Or(0))
 	d.waiting, d.of = waitingCollectives(rw.w, rw.ID), map[int64]trace.Time{}
-	var free []trace.Time                                            // gaps while no collective waits
+	var free []trace.Time                                              // gaps while no collective waits
 	alone, among := map[int64][]trace.Time{}, map[int64][]trace.Time{} // gaps while those of one queue wait, and those of others too
 	for _, id := range rw.w.Ranks[rw.ID] {
 		op := &rw.w.Ops[id]
