@@ -121,9 +121,13 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 		slack += ideal.Time / 100
 	}
 	for _, o := range outcomes {
+		best := o.Best // before it is scaled by what the model of interference does to the captured schedule (rule L6), as ideal's is
+		if o.Simulated > 0 {
+			best = trace.Time(float64(best) * float64(o.Simulated) / float64(o.Time))
+		}
 		switch {
 		case o.Result == nil || o.Strategy.Name == "ideal":
-		case o.Best+slack < ideal.Time && workSaved(o.Selection) == "":
+		case best+slack < ideal.Time && workSaved(o.Selection) == "":
 			t.Errorf("%s takes %d ns, ideal %d: it saves no work", o.Selection, o.Best, ideal.Time)
 		}
 	}
