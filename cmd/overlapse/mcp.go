@@ -80,7 +80,7 @@ func (*unclosed) Close() error { return nil }
 // mostMessage bounds a message, mostArgument an argument of a tool; bytes.
 const mostMessage, mostArgument = 1 << 20, 1000
 
-// messages are the lines of a client that are messages of JSON-RPC. Others are answered as JSON-RPC has it; the server goes on.
+// messages are the lines of a client that are messages of JSON-RPC. Others are answered with an error code of JSON-RPC, and the server continues.
 type messages struct {
 	in   *bufio.Reader
 	out  io.Writer

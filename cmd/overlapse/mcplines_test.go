@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
-// What is no message is answered, as JSON-RPC has it, and the server goes on; a long argument is refused and not
+// A line that is no message is answered with an error, and the server continues; a long argument is refused and not
 // echoed.
 func TestMCPLines(t *testing.T) {
 	in, client := io.Pipe()

@@ -98,7 +98,7 @@ func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	if at["opt"][0].Start < at["AR2"][0].End {
 		t.Errorf("opt %v starts before AR2 %v has ended", at["opt"], at["AR2"])
 	}
-	// The captured first bucket goes on beyond one MiB, as with bucket_cap_mb set: buckets of 64 MiB are the captured ones,
+	// The captured first bucket holds more than one MiB, as with bucket_cap_mb set: buckets of 64 MiB are the captured ones,
 	// large ones are one, and those of 32 MiB are one each. Where it ends there, G1 stays alone.
 	alone := plantest.Step(t, 2, strings.NewReplacer("AR1=64 300 G1=32 G2=32", "AR1=32 150 G1=32", "AR2=64 300 G3=32", "AR2=96 450 G2=32 G3=32").Replace(gradients))
 	plantest.InBackward(t, alone, "G1", "G2", "G3", "G4")

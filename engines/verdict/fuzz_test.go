@@ -145,7 +145,7 @@ func mutate(list [][]event, code []byte) [][]event {
 	return out
 }
 
-// FuzzPlanner goes on where the readers' targets end: it changes what valid traces say, plans and simulates all
+// FuzzPlanner continues where the readers' targets end: it changes what valid traces say, plans and simulates all
 // strategies, and judges them. No strategy panics, every number is finite and every time positive, memory stays below
 // a gibibyte, and nothing is likely on a trace that is damaged.
 func FuzzPlanner(f *testing.F) {
