@@ -41,10 +41,11 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	}
 	type key struct {
 		plan.Scenario
-		base string
+		base       string
+		unprofiled bool
 	}
 	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
-	found, err := w.Isolation.Memo.Get(key{sc, base.Name}, func() (any, error) {
+	found, err := w.Isolation.Memo.Get(key{sc, base.Name, w.Unprofiled}, func() (any, error) {
 		var times [2]trace.Time
 		for i, s := range []plan.Strategy{schedule.Captured, *base} {
 			v, _ := s.Values(nil)

@@ -63,6 +63,9 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	if p.Confidence = p.Evidence.Confidence(p.Change); asCaptured(out.Selection) && p.Result != nil { // no change, by definition
 		p.Confidence = Confidence{Level: LevelOf(0), Why: p.Evidence.Why}
 	}
+	if p.likely() && p.Result != nil {
+		p.besideProfiler(w, captured)
+	}
 	return p
 }
 

@@ -71,6 +71,7 @@ const needsReason = -0.05
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
 	v := Verdict{Late: late, tried: tried}
 	v.slow(w)
+	v.profiler(w, captured)
 	v.hosts(w, captured, outcomes)
 	if what := damageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)

@@ -1,0 +1,60 @@
+package verdict
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// A change that is a gain only in the estimate without the profiler is not likely where the profiler added much to the
+// step, and stays as likely as it was where it added nothing.
+func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates a step of 11,000 operations")
+	}
+	for _, c := range []struct {
+		path  string
+		added bool
+	}{
+		{"../../samples/measurements/2026-11-28-h200x2-programs/traces/h200x2_ddp_hf_llama_bucket_mb25_overlapTrue", true}, // 93 ms with the profiler, measured 66
+		{"../../samples/ddp-step", false},
+	} {
+		run, err := format.Open(c.path, format.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := lift.Workload(run, lift.Options{Unprofiled: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := plantest.H200(t, w.World)
+		captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+		if err != nil || captured.Result == nil {
+			t.Fatal(err, captured.Why)
+		}
+		claimed := captured
+		claimed.Selection = enginetest.MustParse(t, "multistream:priority=on")[0]
+		claimed.Time = trace.Time(0.8 * float64(captured.Time))
+		claimed.Expected, claimed.Best, claimed.Worst = claimed.Time, claimed.Time, claimed.Time
+		p := Prediction{Outcome: claimed, Change: -0.2}
+		p.Confidence = p.Evidence.Confidence(p.Change)
+		p.besideProfiler(w, captured)
+		if p.likely() == c.added {
+			t.Errorf("%s: a gain of 20 %% has probability %.2f: %s", c.path, p.Confidence.Chance.PFaster, p.Evidence.Why)
+		}
+		var v Verdict
+		v.profiler(w, captured)
+		if said := strings.Join(v.Sentences, "\n"); strings.Contains(said, "without the profiler, which holds up the host: between") != c.added {
+			t.Errorf("%s: %q", c.path, said)
+		}
+	}
+}
