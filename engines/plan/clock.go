@@ -13,6 +13,7 @@ import (
 type Clock struct {
 	demand machine.Demand // of one iteration on one GPU; its Time as captured
 	met    float64        // relative clock of the capture
+	short  bool           // captured on another GPU whose power limit had not lowered its clock, though it would: nor does this one's
 }
 
 // ClockOf derives both from the captured operations.
@@ -47,10 +48,13 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c.demand.Memory /= per
 	c.demand.Link /= per
 	if r := w.Rescaled; r != nil { // the same relative clock as in the capture, or the steady one of another GPU (rule Y1)
-		if r.On.Profile != m.Profile {
-			sc.Clock = SettledClock
+		if other := r.On.Profile != m.Profile; other {
+			on := ClockOf(r.Of, &r.On, Scenario{Clock: SettledClock})
+			c.met = on.met
+			c.short = sc.Clock == CapturedClock && on.met == 1 && r.On.Clock.Settled(on.demand) < 1-r.On.Matmul.RunSpread.Value
+		} else {
+			c.met = ClockOf(r.Of, &r.On, sc).met
 		}
-		c.met = ClockOf(r.Of, &r.On, sc).met
 		c.demand.At = c.met
 		return c
 	}
@@ -171,7 +175,7 @@ func (c Clock) Pace(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 // Settled is the relative clock at which iterations settle that take step at the pace of
 // sc.
 func (c Clock) Settled(m *machine.Machine, sc Scenario, step trace.Time) float64 {
-	if c.demand.Time == 0 || step <= 0 {
+	if c.demand.Time == 0 || step <= 0 || c.short {
 		return 1
 	}
 	return m.Clock.Settled(c.Demand(sc, step))

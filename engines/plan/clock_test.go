@@ -7,6 +7,11 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 )
 
 // Where power is plentiful the clock never falls, whatever is asked; where it is
@@ -45,5 +50,27 @@ func TestSustainedDraw(t *testing.T) {
 		if draw := m.Clock.Draw(d, d.At); math.Abs(draw/0.4-1) > 0.02 {
 			t.Errorf("%s settles at %.3f of the clock and draws %.3f", e, d.At, draw)
 		}
+	}
+}
+
+// On another GPU a loop of five iterations (7.8 ms, GEMMs at full clock, which for long would be 0.91) has the full clock
+// too; for long it has that GPU's steady one.
+func TestShortLoopsOnAnotherGPU(t *testing.T) {
+	run, err := format.Open("../../samples/measurements/2026-11-23-h200x2-eighth/traces/bulk_olmo2_fc2_all_reduce_w2", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	captured, err := lift.Workload(run, lift.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := machinetest.Load(t, "h100:2")
+	w := retarget.To(captured, plantest.H200(t, 2), other)
+	at := map[plan.ClockRegime]trace.Time{}
+	for _, regime := range []plan.ClockRegime{plan.FullClock, plan.CapturedClock, plan.SettledClock} {
+		at[regime] = enginetest.OutcomeIn(t, w, other, "captured", nil, plan.Scenario{Clock: regime}).Time
+	}
+	if at[plan.CapturedClock] != at[plan.FullClock] || float64(at[plan.SettledClock]) < 1.05*float64(at[plan.FullClock]) {
+		t.Errorf("as captured it takes %d ns, at the full clock %d, for long %d", at[plan.CapturedClock], at[plan.FullClock], at[plan.SettledClock])
 	}
 }
