@@ -305,7 +305,7 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 		return judged{out, row, p}
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
-	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
+	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
 	row.Phases = out.Phases
 	row.Limit = explain.LimitOf(r.workload, out, row.Times)
 	row.Memory = explain.MemoryByCause(r.workload, out)
@@ -333,9 +333,13 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 }
 
 // rankEnds is when the last device work of each rank ends.
-func rankEnds(run *trace.Run) []int64 {
+func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
 	ends := make([]int64, len(run.Ranks))
+	of, _ := workload.IterationsOf(w)
 	for _, s := range run.Spans {
+		if op := plan.OriginOf(run, s); run.Repeats != nil && op >= 0 && int(of[op]) >= run.Repeats.Simulated { // cut short
+			continue
+		}
 		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
 			row := run.RankOf(s)
 			ends[row] = max(ends[row], int64(s.End))
@@ -343,6 +347,11 @@ func rankEnds(run *trace.Run) []int64 {
 	}
 	for row, like := range run.Like {
 		ends[row] = ends[like]
+	}
+	if x := run.Repeats; x != nil {
+		for row := range ends {
+			ends[row] += int64(x.Iterations-x.Simulated) * int64(x.Period)
+		}
 	}
 	return ends
 }
