@@ -76,7 +76,7 @@ func TestToyNeedsNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
-	tuned, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, func() {})
+	tuned, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(tuned.Tried) != 3 || tuned.Tried[0].Values["gap"] == "50" || tuned.Tried[2].Values["gap"] != "50" {
 		t.Errorf("tuned %d: %v", len(tuned.Tried), err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -35,7 +36,8 @@ type tuneOptions struct {
 	whatIf string
 	emit   string // folder of the recommended settings; "": none
 	why    bool
-	memory float64 // GiB that a rank has; 0: any
+	memory float64       // GiB that a rank has; 0: any
+	within time.Duration // of the command; 0: until the search ends
 
 	threshold string // "batch", or ""
 	tokens    int    // of a captured step, for threshold; 0: as the trace tells
@@ -53,6 +55,10 @@ the ladder with the gain, the probability and the memory of every step, then the
 settings that were tried, fastest first. Settings that you give are kept. If dispatch
 order varies between runs, the time is the mean over the orders.
 
+--within 60s ends the search after that time from the start of the command and prints what is best so
+far, with the number of settings left out. Defaults of all strategies are tried first, then the settings of
+the strategy whose defaults are fastest.
+
 --memory GIB refuses schedules that take more memory than the captured one and do not fit.
 On the trace of a pipeline, its schedules are tried too, with more micro-batches.
 
@@ -61,6 +67,7 @@ strategy pay? It replays prefill and decode with batches of 1/8 to 64 times the 
 Without --strategy it tries two batches in turn, and one-shot and two-shot all-reduces.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
   overlapse tune samples/fsdp-step
+  overlapse tune samples/fsdp-step --within 60s
   overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3
   overlapse tune samples/llama70b-prefill --threshold batch --tokens 4096`,
 		Args: tracePaths,
@@ -81,6 +88,7 @@ Without --strategy it tries two batches in turn, and one-shot and two-shot all-r
 	cli.ChoiceFlag(c, &o.threshold, "threshold", "", "batch: instead, from which batch of a serving step on a strategy pays, with the flag's value to set", "batch")
 	cli.IntFlag(f, &o.tokens, "tokens", 0, cli.Range[int]{Most: 1 << 24}, "with --threshold: tokens of a captured step's batch on one rank, where the trace does not tell; 0: as it tells")
 	f.Float64Var(&o.memory, "memory", 0, "GiB that a rank has: schedules that take more than the captured one and do not fit are refused; 0: any. Needs the capture's own memory (profile_memory=True), else only what a schedule takes more counts")
+	cli.DurationFlag(f, &o.within, "within", "time from the start of the command after which the search ends, such as 60s; 0: when nothing likely is left")
 	f.BoolVar(&o.why, "why", false, "also print why settings do not apply, and the reason of the verdict's probability")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
@@ -93,6 +101,9 @@ type tuning struct {
 	Ladder     []tunedTime         `json:"ladder"`            // likely changes, one at a time from the captured schedule
 	Tried      []tunedTime         `json:"tried"`             // fastest first, those of the ladder included
 	Strategies []verdict.Tally     `json:"strategies"`        // what was tried of each
+	Control    *results.Control    `json:"control,omitempty"` // as of replay
+	Within     string              `json:"within,omitempty"`  // --within, if it ended the search
+	NotTried   int                 `json:"not_tried,omitempty"`
 	WhatIf     string              `json:"what_if,omitempty"` // factors on the machine's properties
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`
 }
@@ -113,6 +124,7 @@ type tunedTime struct {
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
+	started := time.Now()
 	altered, err := input.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
@@ -158,15 +170,27 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 			}
 		}
 	}
+	late := verdict.LateRank(w, base)
+	unchanged, err := results.ControlOf(w, m, base, sc, opts.Stop)
+	if err != nil {
+		return results.Stopped(ctx, err)
+	}
+	var over func() bool
+	if o.within > 0 {
+		over = func() bool { return time.Since(started) >= o.within }
+	}
 	bar := a.Progress(-1, "tuning")
-	ladder, err := verdict.Climb(w, m, base, candidates, sc, opts, func() { bar.Add(1) })
+	ladder, err := verdict.Climb(w, m, base, candidates, sc, opts, over, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
 	found := tuning{
-		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last, verdict.LateRank(w, base), ladder.Others()...), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
-		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled,
+		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last, late, ladder.Others()...), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
+		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: unchanged, NotTried: ladder.NotTried,
+	}
+	if ladder.NotTried > 0 {
+		found.Within = o.within.String()
 	}
 	a.shown = &found
 	tried := 0
@@ -199,6 +223,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if o.memory > 0 {
 		a.Say(refusedText(w, sc.MemoryLimit, found.Strategies))
 	}
+	if found.NotTried > 0 {
+		a.Say(leftOutText(found, tried))
+	}
 	a.printLadder(found.Ladder, base.Time)
 	a.printTried(found, o.top)
 	if o.why {
@@ -219,7 +246,7 @@ func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 		if s.Defect != nil {
 			return s.Defect
 		}
-		if s.Ran == 0 {
+		if s.Ran == 0 && s.NotTried == 0 {
 			names = append(names, s.Strategy+": "+s.Why)
 		}
 	}
@@ -272,6 +299,18 @@ func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) str
 	return fmt.Sprintf("memory of %s: %s; %s", names.Bytes(limit), refused, from)
 }
 
+// leftOutText says what the search did not try when its time was over.
+func leftOutText(found tuning, tried int) string {
+	var list []string
+	for _, s := range found.Strategies {
+		if s.NotTried > 0 {
+			list = append(list, fmt.Sprintf("%d of %s", s.NotTried, s.Strategy))
+		}
+	}
+	return fmt.Sprintf("best so far: %d of %s were not tried: --within %s (%s)",
+		found.NotTried, words.Counted(found.NotTried+tried, "setting"), found.Within, strings.Join(list, ", "))
+}
+
 // printLadder prints one likely change after the other.
 func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 	if len(ladder) == 0 {
@@ -292,6 +331,9 @@ func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 // printTried prints the fastest settings that are not steps of the ladder.
 func (a *app) printTried(found tuning, top int) {
 	t := console.Table{Title: "other settings, fastest first", Columns: []string{"strategy", "settings", "time", "change", "likely faster", "memory"}}
+	if c := found.Control; c != nil {
+		t.Add(results.Unchanged, "", trace.Time(c.Time), words.Percent(c.Change), "", "")
+	}
 	shown, last := 0, int64(0)
 	for _, r := range found.Tried {
 		same := func(step tunedTime) bool { return step.Strategy == r.Strategy && step.Settings == r.Settings }
@@ -314,6 +356,7 @@ func (a *app) printWhy(found tuning) {
 	}
 	for _, s := range found.Strategies {
 		switch {
+		case s.Tried == 0:
 		case s.Ran == 0:
 			a.Say(s.Strategy + ": " + s.Why)
 		case s.Ran < s.Tried:

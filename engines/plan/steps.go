@@ -40,7 +40,24 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 			}
 		}
 	}
+	if x := run.Repeats; x != nil {
+		c.repeat(x)
+	}
 	return c
+}
+
+// repeat makes the iterations behind the end of a run of its last one.
+func (c *Steps) repeat(x *trace.Repeats) {
+	c.simulated = x.Simulated
+	for i := x.Simulated; i < x.Iterations; i++ {
+		for r, last := range c.each[i-1] {
+			c.each[i][r] = Interval{Start: last.Start + x.Period, End: last.End + x.Period}
+			if c.work[i][r] = c.work[i-1][r]; c.began[i-1][r] != trace.Infinity {
+				c.began[i][r] = c.began[i-1][r] + x.Period
+			}
+			extend(&c.whole, last.Start, last.End+x.Period)
+		}
+	}
 }
 
 // MeasuredSteps collects the iterations of the captured run.
@@ -72,7 +89,8 @@ type Steps struct {
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
-	captured []int // of the captured run: the rank of each row
+	captured  []int // of the captured run: the rank of each row
+	simulated int   // iterations that ran: others repeat the last one (trace.Run.Repeats)
 }
 
 // An Interval is a time from Start to End.
@@ -84,7 +102,7 @@ func extend(i *Interval, start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, steps: w.Steps, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
+	c := &Steps{ranks: w.World, of: of, steps: w.Steps, simulated: n, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 		c.began, c.work = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.work, make([]trace.Time, w.World))
@@ -399,7 +417,7 @@ func (c *Steps) byRank() (in []Interval, n int) {
 	}
 	for r := range in {
 		in[r] = Interval{Start: trace.Infinity}
-		for i := range c.each {
+		for i := range c.simulated {
 			if x := c.each[i][r]; x.Start < x.End {
 				if !overlap && in[r].Start == trace.Infinity {
 					x.Start = x.End
@@ -408,10 +426,11 @@ func (c *Steps) byRank() (in []Interval, n int) {
 			}
 		}
 	}
-	if overlap {
-		return in, len(ran)
+	n = len(ran) - len(c.each) + c.simulated
+	if !overlap {
+		n--
 	}
-	return in, len(ran) - 1
+	return in, n
 }
 
 // Steady is the start, on each rank, of the iterations after the first one, and their

@@ -130,10 +130,10 @@ type rowGroup struct {
 	warm   float64                       // the GPUs' average draw after the row before; 0 after a pause
 }
 
-// lift is the row's workload.
+// lift is the row's workload, with durations alone. Rows to which the same is known share one.
 func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, error) {
 	given := given(row, t.run)
-	key := fmt.Sprint(given.Shapes, given.Tiles, row.Params.Queued) // which sets the cost of launches
+	key := fmt.Sprint(given.Shapes, given.Tiles, row.World, row.Params.Iterations, row.Params.Queued) // which sets the cost of launches
 	if w := t.lifted[key]; w != nil {
 		return w, nil
 	}
@@ -141,20 +141,24 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	if err != nil {
 		return nil, err
 	}
-	if t.traced != nil {
-		return t.retargeted(row, w, m)
-	}
-	lift.GuessSizes(w, &m)
-	if w.World < row.World {
-		return t.grown(row, w, m, given)
-	}
-	if unroll(w, row.Params.Iterations) == w {
-		if w, err = compare.Isolate(w, m, nil); err != nil {
+	switch {
+	case t.traced != nil:
+		w, err = t.retargeted(row, w, m)
+	case w.World < row.World:
+		lift.GuessSizes(w, &m)
+		w, err = t.grown(row, w, m, given)
+	default:
+		lift.GuessSizes(w, &m)
+		if again := unroll(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
+			return w, nil // split into batches first
+		} else if w, err = compare.Isolate(again, m, nil); err != nil {
 			return nil, err
 		}
+	}
+	if err == nil {
 		t.lifted[key] = w
 	}
-	return w, nil
+	return w, err
 }
 
 // retargeted is the workload of a row that was measured on another machine than its trace.
@@ -223,7 +227,9 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	if t := row.Params.Tokens; len(t) == 2 {
 		w = plan.Batched(plan.WithTokens(w, t[0]), m, sc, int(t[1]), int(t[0]), 1)
 	}
-	w = unroll(w, row.Params.Iterations)
+	if w, err = compare.Isolate(unroll(w, row.Params.Iterations), m, nil); err != nil {
+		return err
+	}
 	out, err := compare.Run(w, m, s, sc, replay.Options{})
 	if err == nil && out.Result != nil && sc.Clock == plan.FullClock {
 		if sc.Clock = c.measuredIn(w, &m, out); sc.Clock != plan.FullClock {

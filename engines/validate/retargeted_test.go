@@ -67,10 +67,8 @@ func TestStepsOfAnotherGPU(t *testing.T) {
 			}
 		}
 		on := func(name string) func(dataset.Row) (machine.Machine, error) {
-			return func(r dataset.Row) (machine.Machine, error) {
-				m, err := profile.Load(name)
-				return m.Resize(r.World), err
-			}
+			m, err := profile.Load(name)
+			return func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), err }
 		}
 		checks, err := Rows(asked, Inputs{Machine: on(way[1]), Traced: on(way[0]), Trace: func(r dataset.Row) (*trace.Run, error) {
 			return format.Open(filepath.Join(steps, way[0]+"x2", r.Trace), format.Options{})

@@ -2,8 +2,10 @@ package verdict
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -11,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -21,6 +24,7 @@ type Ladder struct {
 	Tried      []Rung // all that run, rungs included, fastest first; equal times keep the order of the candidates
 	Strategies []Tally
 	Last       []Prediction // what remains to be judged: the last rung or, without one, the fastest of each strategy
+	NotTried   int          // settings that the search would have tried next when its time was over
 }
 
 // A Tally is how many settings of a strategy were tried.
@@ -28,6 +32,7 @@ type Tally struct {
 	Strategy string `json:"strategy"`
 	Tried    int    `json:"tried"`
 	Ran      int    `json:"ran"`
+	NotTried int    `json:"not_tried,omitempty"` // settings left when the time of the search was over
 	TooLarge int    `json:"too_large,omitempty"` // do not fit into the memory limit
 	Why      string `json:"why,omitempty"`       // why the first that does not run does not
 	Defect   error  `json:"-"`                   // of the first that panicked
@@ -44,9 +49,11 @@ type Rung struct {
 // Climb searches for the fastest schedule by one change at a time: first each strategy with its
 // defaults and with one other setting, then each other value of one parameter of the last rung.
 // The fastest of those that are likely to gain at least 1 % is the next rung; it ends where
-// there is none. The first candidate of each strategy is its defaults. done is called as each
-// finishes, from several goroutines.
-func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, done func()) (Ladder, error) {
+// there is none. The first candidate of each strategy is its defaults: all defaults are tried first,
+// then the settings of the strategy whose defaults are fastest. The search also ends when over reports
+// that its time is over (nil: never); what is being tried then counts as not tried. done is called as
+// each finishes; over and done are called from several goroutines.
+func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) (Ladder, error) {
 	w, err := compare.Isolate(w, m, o.Stop)
 	if err != nil {
 		return Ladder{}, err
@@ -55,14 +62,22 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 		t := explain.TimesOf(w, captured)
 		captured.Times = &t
 	}
-	c := climber{w: w, m: m, captured: captured, candidates: candidates, sc: sc, o: o, done: done, tried: map[place]*Rung{}}
-	var start []place
+	if over == nil {
+		over = func() bool { return false }
+	}
+	c := climber{w: w, m: m, captured: captured, candidates: candidates, sc: sc, o: o, over: over, done: done, tried: map[place]*Rung{}, fastest: map[int]whole{}}
+	var next []place
 	for i := range candidates {
 		c.Strategies = append(c.Strategies, Tally{Strategy: candidates[i][0].Strategy.Name})
-		start = append(append(start, place{i, 0}), c.neighbours(place{i, 0})...)
+		next = append(next, place{i, 0})
 	}
-	from := captured.Expected
-	for next := start; ; {
+	if err := c.try(next); err != nil {
+		return c.Ladder, err
+	}
+	for _, p := range c.fastestFirst(next) {
+		next = append(next, c.neighbours(p)...)
+	}
+	for from := captured.Expected; ; {
 		if err := c.try(next); err != nil {
 			return c.Ladder, err
 		}
@@ -70,24 +85,43 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 		var at place
 		for _, p := range next {
 			r := c.tried[p]
-			if r.Why != "" {
+			if r == nil || r.Why != "" {
 				continue
 			}
 			r.Step = r.ChangeFrom(from)
-			if r.StepChance = r.Evidence.Confidence(r.Step).Chance; r.StepChance.PFaster >= Likely && r.likely() && (best == nil || r.Expected < best.Expected) {
+			if r.StepChance = r.Evidence.Confidence(r.Step).Chance; r.StepChance.PFaster >= Likely && r.likely() &&
+				(best == nil || cmp.Or(cmp.Compare(r.Expected, best.Expected), p.compare(at)) < 0) {
 				best, at = r, p
 			}
 		}
-		if best == nil {
-			break
+		if best != nil {
+			c.Rungs, c.last, from, next = append(c.Rungs, *best), []place{at}, best.Expected, c.neighbours(at)
 		}
-		c.Rungs, from, next = append(c.Rungs, *best), best.Expected, c.neighbours(at)
+		if best == nil || over() {
+			return c.Ladder, c.finish(next)
+		}
 	}
-	return c.Ladder, c.finish()
+}
+
+// fastestFirst sorts candidates that were tried by their times, those without one last.
+func (c *climber) fastestFirst(list []place) []place {
+	time := func(p place) trace.Time {
+		if r := c.tried[p]; r != nil && r.Why == "" {
+			return r.Expected
+		}
+		return trace.Infinity
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b place) int { return cmp.Compare(time(a), time(b)) })
+	return list
 }
 
 // A place is a candidate: its strategy and its index.
 type place struct{ strategy, index int }
+
+func (p place) compare(to place) int {
+	return cmp.Or(cmp.Compare(p.strategy, to.strategy), cmp.Compare(p.index, to.index))
+}
 
 // A climber is the state of Climb.
 type climber struct {
@@ -98,8 +132,18 @@ type climber struct {
 	candidates [][]plan.Selection
 	sc         plan.Scenario
 	o          replay.Options
+	over       func() bool
 	done       func()
-	tried      map[place]*Rung
+	tried      map[place]*Rung // without results
+	last       []place         // of the rungs, the last one
+	mu         sync.Mutex
+	fastest    map[int]whole // by strategy
+}
+
+// whole is a prediction with its result.
+type whole struct {
+	at place
+	Prediction
 }
 
 // Others are what was tried, as predictions.
@@ -131,34 +175,60 @@ func differ(a, b plan.Values) (n int) {
 	return n
 }
 
-// try simulates candidates that have not been tried.
+// try simulates candidates that have not been tried, until the time of the search is over.
 func (c *climber) try(list []place) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(p place) bool { return c.tried[p] != nil })
-	for _, p := range list {
-		c.tried[p] = &Rung{}
-	}
-	return guard.Each(len(list), func(i int) error {
-		out, err := compare.Try(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, c.o)
+	rungs := make([]*Rung, len(list))
+	o := c.o
+	o.Stop = func() bool { return c.over() || c.o.Stop != nil && c.o.Stop() }
+	err := guard.Each(len(list), func(i int) error {
+		if c.over() {
+			return nil
+		}
+		out, err := compare.Try(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, o)
+		if errors.Is(err, replay.ErrStopped) && (c.o.Stop == nil || !c.o.Stop()) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		r := c.tried[list[i]]
-		r.Prediction = Predict(c.w, c.captured, out)
+		r := &Rung{Prediction: Predict(c.w, c.captured, out)}
 		if r.Result == nil {
 			r.Why = cmp.Or(r.Why, "no result")
 		}
+		c.keep(list[i], r)
 		r.Result, r.Times, r.Changed = nil, nil, plan.Changes{}
+		rungs[i] = r
 		c.done()
 		return nil
 	})
+	for i, r := range rungs {
+		if r != nil {
+			c.tried[list[i]] = r
+		}
+	}
+	return err
 }
 
-// finish sorts what was tried and simulates again what is to be judged.
-func (c *climber) finish() error {
-	places := slices.SortedFunc(maps.Keys(c.tried), func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.strategy, b.strategy), cmp.Compare(a.index, b.index))
-	})
-	fastest := make([]*Rung, len(c.candidates))
+// keep keeps the result of the fastest candidate of each strategy.
+func (c *climber) keep(at place, r *Rung) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f, ok := c.fastest[at.strategy]
+	if r.Why == "" && (!ok || cmp.Or(cmp.Compare(r.Expected, f.Expected), at.compare(f.at)) < 0) {
+		c.fastest[at.strategy] = whole{at, r.Prediction}
+	}
+}
+
+// finish sorts what was tried, and collects what is to be judged. next is what would have been tried next.
+func (c *climber) finish(next []place) error {
+	for _, p := range next {
+		if c.tried[p] == nil {
+			c.NotTried++
+			c.Strategies[p.strategy].NotTried++
+		}
+	}
+	places := slices.SortedFunc(maps.Keys(c.tried), place.compare)
 	for _, p := range places {
 		r := c.tried[p]
 		of := &c.Strategies[p.strategy]
@@ -172,19 +242,20 @@ func (c *climber) finish() error {
 		}
 		of.Ran++
 		c.Tried = append(c.Tried, *r)
-		if f := fastest[p.strategy]; f == nil || r.Expected < f.Expected {
-			fastest[p.strategy] = r
-		}
 	}
 	slices.SortStableFunc(c.Tried, func(a, b Rung) int { return cmp.Compare(a.Expected, b.Expected) })
-	if n := len(c.Rungs); n > 0 {
-		fastest = []*Rung{&c.Rungs[n-1]}
+	judged := c.last
+	for i := range c.candidates {
+		if f, ok := c.fastest[i]; ok && c.last == nil {
+			judged = append(judged, f.at)
+		}
 	}
-	for _, r := range fastest {
-		if r == nil {
+	for _, p := range judged {
+		if f := c.fastest[p.strategy]; f.at == p {
+			c.Last = append(c.Last, f.Prediction)
 			continue
 		}
-		out, err := compare.Run(c.w, c.m, r.Selection, c.sc, c.o)
+		out, err := compare.Run(c.w, c.m, c.candidates[p.strategy][p.index], c.sc, c.o) // a faster one is not likely
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -22,7 +23,7 @@ func TestClimb(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
+	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(l.Rungs) == 0 {
 		t.Fatal(len(l.Rungs), err)
 	}
@@ -73,7 +74,7 @@ func TestClimbNowhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
+	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil || len(l.Rungs) != 0 || len(l.Last) != 1 || l.Last[0].Expected != l.Tried[0].Expected || l.Strategies[1].Ran != 0 || l.Strategies[1].Why == "" {
 		t.Errorf("%d rungs, %d to be judged, %v %q, %v", len(l.Rungs), len(l.Last), l.Strategies, l.Tried, err)
 	}
@@ -93,11 +94,62 @@ func TestClimbPastDefects(t *testing.T) {
 	for i := range candidates[1] {
 		candidates[1][i].Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, error) { panic("no such tile") }
 	}
-	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, func() {})
+	l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a, b := l.Strategies[0], l.Strategies[1]; a.Ran == 0 || a.Defect != nil || b.Ran > 0 || b.Defect == nil {
 		t.Errorf("bulk %+v, multistream %+v", a, b)
+	}
+}
+
+// A search that ends early has tried the defaults of all strategies before their other settings, judges the fastest so far as
+// a whole search does, and counts what it would have tried next.
+func TestClimbWithin(t *testing.T) {
+	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	candidates, err := engines.ParseCandidates("bulk,decompose:variant=chunks,multistream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended atomic.Int32
+	over := func(after int32) func() bool { return func() bool { return ended.Load() >= after } }
+	climb := func(over func() bool) Ladder {
+		ended.Store(0)
+		l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{Like: true}, over, func() { ended.Add(1) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	none, some, all := climb(over(0)), climb(over(3)), climb(nil)
+	if len(none.Tried) > 0 || len(none.Last) > 0 || none.NotTried <= len(candidates) {
+		t.Errorf("without time: %d tried, %d left", len(none.Tried), none.NotTried)
+	}
+	if len(some.Tried) != 3 || some.NotTried == 0 || all.NotTried > 0 {
+		t.Fatalf("%d tried, %d left; of a whole search %d", len(some.Tried), some.NotTried, all.NotTried)
+	}
+	left := 0
+	for i, s := range some.Strategies {
+		if left += s.NotTried; s.Ran != 1 {
+			t.Errorf("%s: %d settings before the defaults of all", s.Strategy, s.Ran)
+		}
+		if some.Tried[i].Strategy.String(some.Tried[i].Values) != "" {
+			t.Errorf("%s before the defaults of all", some.Tried[i].Selection)
+		}
+	}
+	if left != some.NotTried {
+		t.Errorf("%d of strategies left, %d in all", left, some.NotTried)
+	}
+	if len(some.Rungs) != 1 || len(some.Last) != 1 || some.Last[0].Result == nil || some.Last[0].Expected != some.Tried[0].Expected {
+		t.Fatalf("%d rungs, %d to be judged", len(some.Rungs), len(some.Last))
+	}
+	for _, r := range all.Tried {
+		if best := some.Last[0]; r.String() == best.String() && (r.Expected != best.Expected || r.Confidence != best.Confidence) {
+			t.Errorf("%s: %d ns, %v; in a whole search %d ns, %v", r.Selection, best.Expected, best.Confidence, r.Expected, r.Confidence)
+		}
 	}
 }

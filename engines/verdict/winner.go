@@ -57,13 +57,14 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
 	if len(faster) == 0 {
 		v.Kind = KeepCaptured
-		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change))
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s%s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change), v.compared(list))
 		return
 	}
 	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })
 	if len(known) == 0 && damageOf(w) == "" { // no headline of what may be worth nothing
 		v.Kind, v.Candidates = NoClearWinner, selections(faster)
-		v.say("keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)", baseName(w), -100*Faster, faster[0].Selection, signed(faster[0].Change), faster[0].Confidence.Why)
+		v.say("keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)%s",
+			baseName(w), -100*Faster, faster[0].Selection, signed(faster[0].Change), faster[0].Confidence.Why, v.compared(list))
 		return
 	}
 	if len(known) > 0 {
@@ -95,8 +96,25 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	if -faster[0].Change > faster[0].Confidence.Chance.Error { // a caveat, not the error, holds it back
 		but = "not likely enough to recommend"
 	}
-	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)",
-		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because)
+	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)%s",
+		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because, v.compared(list))
+}
+
+// compared says that few settings were compared and what tries others, unless they were searched.
+func (v *Verdict) compared(list []Prediction) string {
+	if v.tried != nil {
+		return ""
+	}
+	given := 0
+	for _, o := range list {
+		if o.Strategy.String(o.Values) != "" {
+			given++
+		}
+	}
+	if given == 0 {
+		return "; compared with default settings only: overlapse tune tries others"
+	}
+	return fmt.Sprintf("; compared with default settings and %d more: overlapse tune tries others", given)
 }
 
 func selections(list []Prediction) (names []string) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -67,6 +68,16 @@ func FractionFlag(f *pflag.FlagSet, to *float64, name string, initial float64, u
 			return Errorf("--%s %s: give a number, such as 0.1 or 10%%", name, s)
 		}
 		*to = x
+		return nil
+	}}, name, usage)
+}
+
+// DurationFlag adds a flag whose value is a time that is not negative: 60s or 2m. Without it, it is 0.
+func DurationFlag(f *pflag.FlagSet, to *time.Duration, name, usage string) {
+	f.Var(&value{"duration", func() string { return to.String() }, func(s string) (err error) {
+		if *to, err = time.ParseDuration(s); err != nil || *to < 0 {
+			return Errorf("--%s %s: give a time, such as 60s or 2m", name, s)
+		}
 		return nil
 	}}, name, usage)
 }

@@ -54,7 +54,7 @@ type Replayed struct {
 	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
-	Control    *control            `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are: its change is the noise floor; absent if nothing was measured
+	Control    *Control            `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are: its change is the noise floor; absent if nothing was measured
 	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
@@ -157,7 +157,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), overlap.Unaligned(w.Run)
 	schedules, _ := pipeline.Settings(w)
 	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
-	if err := r.addControl(m, replay.Options{Like: true, Stop: opts.Stop}); err != nil {
+	if r.Control, err = ControlOf(w, m, base, sc, opts.Stop); err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 	}
 	rest := slices.Clone(sel)
@@ -183,30 +183,33 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	return r, nil
 }
 
-// A control is the captured schedule with nothing changed, simulated.
-type control struct {
+// A Control is the captured schedule with nothing changed, simulated.
+type Control struct {
 	Time   int64   `json:"time_ns"`
 	Change float64 `json:"change"` // of the captured schedule's time: the noise floor
 	overlap.Times
 	row replayRow
 }
 
-// addControl adds the row of the captured schedule with nothing changed, simulated, if it was measured.
-func (r *Replayed) addControl(m machine.Machine, opts replay.Options) error {
-	if !plan.WasMeasured(r.workload) || len(r.workload.Collectives) == 0 {
-		return nil
+// Unchanged is a control's name.
+const Unchanged = "no change (simulated)"
+
+// ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed; nil if nothing was measured.
+func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool) (*Control, error) {
+	if !plan.WasMeasured(w) || len(w.Collectives) == 0 {
+		return nil, nil //nolint:nilnil // as documented
 	}
-	out, err := compare.Control(r.workload, m, r.scenario, opts)
-	if err != nil || out.Result == nil || out.Time <= 0 || r.base <= 0 {
-		return err
+	out, err := compare.Control(w, m, sc, replay.Options{Like: true, Stop: stop})
+	if err != nil || out.Result == nil || out.Time <= 0 || captured.Expected <= 0 {
+		return nil, err
 	}
-	times := explain.TimesOf(r.workload, out)
-	r.Control = &control{Time: int64(out.Time), Change: out.ChangeFrom(r.reference.Expected), Times: times}
-	r.Control.row = replayRow{
-		Strategy: "no change (simulated)", Parameters: out.Values, Applies: true, Time: r.Control.Time, Fastest: r.Control.Time, Slowest: r.Control.Time,
-		Change: r.Control.Change, Times: times, Limit: explain.LimitOf(r.workload, out, times),
+	times := explain.TimesOf(w, out)
+	c := Control{Time: int64(out.Time), Change: out.ChangeFrom(captured.Expected), Times: times}
+	c.row = replayRow{
+		Strategy: Unchanged, Parameters: out.Values, Applies: true, Time: c.Time, Fastest: c.Time, Slowest: c.Time,
+		Change: c.Change, Times: times, Limit: explain.LimitOf(w, out, times),
 	}
-	return nil
+	return &c, nil
 }
 
 // leastShown is the least change against its strategy's defaults for which a single setting has a
@@ -302,7 +305,7 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 		return judged{out, row, p}
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
-	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(out.Result.Run)
+	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
 	row.Phases = out.Phases
 	row.Limit = explain.LimitOf(r.workload, out, row.Times)
 	row.Memory = explain.MemoryByCause(r.workload, out)
@@ -330,9 +333,13 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 }
 
 // rankEnds is when the last device work of each rank ends.
-func rankEnds(run *trace.Run) []int64 {
+func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
 	ends := make([]int64, len(run.Ranks))
+	of, _ := workload.IterationsOf(w)
 	for _, s := range run.Spans {
+		if op := plan.OriginOf(run, s); run.Repeats != nil && op >= 0 && int(of[op]) >= run.Repeats.Simulated { // cut short
+			continue
+		}
 		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
 			row := run.RankOf(s)
 			ends[row] = max(ends[row], int64(s.End))
@@ -340,6 +347,11 @@ func rankEnds(run *trace.Run) []int64 {
 	}
 	for row, like := range run.Like {
 		ends[row] = ends[like]
+	}
+	if x := run.Repeats; x != nil {
+		for row := range ends {
+			ends[row] += int64(x.Iterations-x.Simulated) * int64(x.Period)
+		}
 	}
 	return ends
 }

@@ -58,7 +58,7 @@ func TestSorted(t *testing.T) {
 // The captured schedule with nothing changed, simulated, is behind the captured one in every form.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = &control{row: replayRow{Strategy: "no change (simulated)", Applies: true, Time: 20_900_000, Change: 0.045}}
+	r.Control = &Control{row: replayRow{Strategy: "no change (simulated)", Applies: true, Time: 20_900_000, Change: 0.045}}
 	rows, _, _ := r.sorted(true)
 	if got := r.names(rows[:2]); got != "captured, no change (simulated)" {
 		t.Error(got)
