@@ -197,7 +197,8 @@ func damageOf(w *workload.Workload) string {
 }
 
 // launches: operations of which nothing says when the host launched them, and iterations that
-// nothing marks.
+// nothing marks. Without launches the captured schedule is simulated with the gaps that were measured, so that its
+// noise floor is low whatever the hosts do: nothing tells whether they keep up with another schedule.
 func (v *assessment) launches() {
 	if v.w.Run.Estimated != "" {
 		return
@@ -209,7 +210,7 @@ func (v *assessment) launches() {
 		}
 	}
 	if float64(unknown) > mostLost*float64(len(v.w.Ops)) {
-		v.addCaveat(unproven, "no launch is recorded for %d of %d operations", unknown, len(v.w.Ops))
+		v.addCaveat(invalid, "no launch is recorded for %d of %d operations: whether the hosts keep up is not known", unknown, len(v.w.Ops))
 	}
 	if workload.Iterations(v.w) == 0 {
 		v.addCaveat(poor, "nothing in the trace marks iterations")
