@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -144,16 +145,29 @@ func (x wrong) make(t *testing.T) string {
 	return write(t, files, list)
 }
 
-// Wrong contents are said, and make nothing more certain; right ones are not called wrong.
+// word is what is said about the wrong contents of a workload; "": nothing.
+func word(t *testing.T, w *workload.Workload) string {
+	if what := damageOf(w); what != "" {
+		return what
+	}
+	m := plantest.H200(t, w.World)
+	lift.GuessSizes(w, &m)
+	var v Verdict
+	v.slow(w, &m)
+	return strings.Join(v.Sentences, "; ")
+}
+
+// Wrong contents are said, or nothing is likely; right ones are not called wrong.
 func TestDamageIsSaid(t *testing.T) {
 	for _, sample := range []string{"fsdp-step", "moe-ep4", "llama70b-prefill"} {
-		if w := plantest.LiftSample(t, sample); len(w.Damage.Sentences) > 0 {
-			t.Errorf("%s: %s", sample, w.Damage.Sentences)
+		if w := plantest.LiftSample(t, sample); len(w.Damage.Sentences) > 0 || word(t, w) != "" {
+			t.Errorf("%s: %s %s", sample, w.Damage.Sentences, word(t, w))
 		}
 	}
 	for _, x := range wrongs {
 		t.Run(x.sample+": "+x.name, func(t *testing.T) {
-			run, err := format.Open(x.make(t), format.Options{})
+			path := x.make(t)
+			run, err := format.Open(path, format.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,10 +175,14 @@ func TestDamageIsSaid(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if damageOf(w) == "" {
-				t.Errorf("share %.4f: %s; notes %s", w.Damage.Share(), w.Damage.Sentences, w.Notes)
+			if word(t, w) != "" {
+				return
 			}
-			t.Log(w.Damage.Share(), w.Damage.Sentences)
+			for name, p := range chances(t, path) {
+				if c := p.Confidence.Chance; c.PFaster >= Likely {
+					t.Errorf("%s: %+v of %.1f %%; %s, notes %s", name, c, 100*p.Change, w.Damage.Sentences, w.Notes)
+				}
+			}
 		})
 	}
 }

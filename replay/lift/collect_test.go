@@ -209,3 +209,25 @@ func TestCollectiveFacts(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 }
+
+// A sum that a rank left before another arrived, or of which one has no part although its recording goes on, is damage; a
+// message or a broadcast is not, nor is the last one before a recording ends.
+func TestUnmatched(t *testing.T) {
+	pair := []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}}
+	for _, c := range []struct {
+		name, text string
+		op         trace.CollectiveOp
+		want       string
+	}{
+		{"together", "0 7 | CC DD |\n1 7 | CC DD |", trace.AllReduce, "[]"},
+		{"apart", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.AllReduce, "[1 of 2 sums, gathers and barriers, 60 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
+		{"a broadcast", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.Broadcast, "[]"},
+		{"on one rank", "0 7 | CC DD A |\n1 7 | CC    A |", trace.AllGather, "[1 of 2 sums, gathers and barriers, 33 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
+		{"at the end", "0 7 | CC DD |\n1 7 | CC    |", trace.AllGather, "[]"},
+	} {
+		w := lift(t, drawing{text: c.text, groups: pair, parts: map[byte]part{'C': comm(c.op, 0, 0, 64), 'D': comm(c.op, 0, 1, 64)}}, Options{})
+		if got := fmt.Sprint(w.Damage.Sentences); got != c.want {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
