@@ -220,7 +220,8 @@ func (v *assessment) launches() {
 		}
 	}
 	if float64(unknown) > mostLost*float64(len(v.w.Ops)) {
-		v.addCaveat(invalid, "no launch is recorded for %d of %d operations: whether the hosts keep up is not known", unknown, len(v.w.Ops))
+		v.addCaveat(invalid, "whether the hosts keep up is not known: no launch is recorded for %d of %d operations", unknown, len(v.w.Ops))
+		v.addCaveat(unproven, "waits that the simulation takes from hosts are those of the capture")
 	}
 	if workload.Iterations(v.w) == 0 {
 		v.addCaveat(poor, "nothing in the trace marks iterations")

@@ -233,7 +233,7 @@ func (m *matcher) check() {
 	var unmatched, partial int
 	whole, n := m.Collectives, 0
 	for i := range whole {
-		if n++; whole[i].Depart < whole[i].Arrive {
+		if n++; neverTogether(&whole[i]) {
 			n += len(whole[i].Members) - 1
 		}
 	}
@@ -248,7 +248,7 @@ func (m *matcher) check() {
 			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
 		}
-		if c.Depart < c.Arrive {
+		if neverTogether(c) {
 			unmatched++
 			m.split(c)
 			continue
@@ -270,6 +270,12 @@ func (m *matcher) check() {
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
 	m.noteCount(m.grids, "kernel of a collective has", "kernels of collectives have", fmt.Sprintf("a grid of more than %d workgroups, which is no number of channels: ignored", mostChannels))
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
+}
+
+// neverTogether reports whether one member left before another arrived, or just then though each takes time: matched
+// crosswise, two of one stream would wait for each other.
+func neverTogether(c *workload.Collective) bool {
+	return c.Depart < c.Arrive || c.Depart == c.Arrive && c.Shortest > 0
 }
 
 // noteUnmatched notes as damage the collectives in which every rank needs data of all others and that have no part on a rank whose

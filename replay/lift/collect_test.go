@@ -92,6 +92,20 @@ func TestCollect(t *testing.T) {
 			notes: `1 collective never had all ranks in at a time: replayed rank by rank`,
 		},
 		{
+			name: "crosswise on one stream, in times of whole microseconds",
+			d: drawing{
+				text: `0 7 |CCCDDD|
+				       1 7 |DDDCCC|`,
+				parts:  map[byte]part{'C': comm(trace.AllReduce, 0, 0, 64), 'D': comm(trace.AllGather, 0, 0, 32)},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_reduce: 0C; arrive 0, depart 3; 64 bytes
+			       all_gather: 1D; arrive 0, depart 3; 32 bytes
+			       all_gather: 0D; arrive 3, depart 6; 32 bytes
+			       all_reduce: 1C; arrive 3, depart 6; 64 bytes`,
+			notes: `2 collectives never had all ranks in at a time: replayed rank by rank`,
+		},
+		{
 			name: "another operation at the same place is another collective",
 			d: drawing{
 				text: `0 7 | CC |
