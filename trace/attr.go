@@ -1,6 +1,9 @@
 package trace
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A Kernel has the attributes of one kernel launch. There may be millions.
 type Kernel struct {
@@ -30,11 +33,23 @@ func (r *Run) Setup(k *Kernel) (s Setup) {
 	return s
 }
 
-// WGs is the number of workgroups of the grid; 0 if unknown.
-func (s Setup) WGs() int { return int(s.Grid[0]) * int(s.Grid[1]) * int(s.Grid[2]) }
+// WGs is the number of workgroups of the grid; 0 if unknown, or more than a launch has.
+func (s Setup) WGs() int { return volume(s.Grid) }
 
-// Threads is the number of threads per workgroup; 0 if unknown.
-func (s Setup) Threads() int { return int(s.Block[0]) * int(s.Block[1]) * int(s.Block[2]) }
+// Threads is the number of threads per workgroup; 0 if unknown, or more than a launch has.
+func (s Setup) Threads() int { return volume(s.Block) }
+
+// volume is the product of the extents; 0 if one is negative or the product is above 2³¹−1, which no launch has.
+func volume(of [3]int32) int {
+	n := int64(1)
+	for _, extent := range of {
+		if extent <= 0 || int64(extent) > math.MaxInt32/n {
+			return 0
+		}
+		n *= int64(extent)
+	}
+	return int(n)
+}
 
 // CollectiveOp names an operation of a collective library.
 type CollectiveOp uint8

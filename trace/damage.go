@@ -15,8 +15,12 @@ type Damage struct {
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
 	Missing  int // launched, but not in the input; of ranks without kernels as many as the median of the other ranks has
-	Odd      int // longer than an hour, beside too many others on one queue, before their launch, of other bytes than on other ranks, or the same as on another rank
+	Odd      int // longer than an hour, beside others on one queue, before their launch, late without a cause, of other bytes than on other ranks, or the same as on another rank
 	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
+
+	// Unmatched is the share of the time of sums, gathers and barriers in those that have no part on a rank, or
+	// that one rank left before another arrived; only a lifted run knows it.
+	Unmatched float64
 
 	oddTime float64 // share of Odd in the time of all kernels and copies
 
@@ -24,13 +28,13 @@ type Damage struct {
 }
 
 // Share is the part of the kernels and copies that was repaired, skipped, doubled, is missing,
-// is apart or has odd times, from 0 to 1. Odd ones count by their time if that is more.
+// is apart or has odd times, from 0 to 1. Odd ones count by their time if that is more, unmatched collectives by their part of communication.
 func (d Damage) Share() float64 {
 	lost := d.Skipped + d.Doubled + d.Missing
 	if d.Kernels+lost == 0 {
 		return 0
 	}
-	return max(float64(d.Repaired+d.Odd+d.Apart+lost)/float64(d.Kernels+lost), d.oddTime)
+	return max(float64(d.Repaired+d.Odd+d.Apart+lost)/float64(d.Kernels+lost), d.oddTime, d.Unmatched)
 }
 
 // Doubled is the reason of an Entry for an event that is in the input twice.
@@ -105,6 +109,8 @@ func (r *Run) Damage() Damage {
 	}
 	d.empty(r, work, kernels, lost)
 	d.launches(r)
+	d.stalls(r)
+	d.crowded(r)
 	d.sizes(r)
 	d.copies(r)
 	d.iterations(r)

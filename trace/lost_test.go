@@ -58,7 +58,7 @@ func TestLosses(t *testing.T) {
 		{"the device clock of rank 1", func(_ *Builder, row int32, _ Time, s *Span, _ *Kernel) bool {
 			s.Start, s.End = s.Start-6*Time(row), s.End-6*Time(row)
 			return true
-		}, "100 of 200 kernels and copies begin before the call that launched them: the clocks of device and host differ", 0.5},
+		}, "100 of 200 kernels begin before the call that launched them: the clocks of device and host differ", 0.5},
 		{"the bytes of rank 1", func(b *Builder, row int32, _ Time, _ *Span, k *Kernel) bool {
 			if row == 1 && k.Comm != None {
 				b.Run.Comms[k.Comm].In *= 2
@@ -73,6 +73,53 @@ func TestLosses(t *testing.T) {
 		d := launched(100, c.change).Damage()
 		if got := strings.Join(d.Sentences, "\n"); got != c.want || d.Share() != c.share {
 			t.Errorf("%s: share %v of %+v\n%s", c.name, d.Share(), d, got)
+		}
+	}
+}
+
+// Kernels are late that were launched and wait for nothing that the run has; a queue runs them in order.
+func TestCauses(t *testing.T) {
+	for _, c := range []struct {
+		name, text string // a column is 100 us; every kernel is launched at 0 unless its letter is small
+		want       string
+	}{
+		{"one after the other", "ABCDEFGH", ""},
+		{"launched late", "A  b", ""},
+		{"behind another queue", "A   B\n BBB", ""},
+		{"without what was before", "A  B  C", "2 of 3 kernels and copies begin late, by 0.4 ms in all, though they were launched and all before them had ended: work before them is missing, or took longer than recorded"},
+		{"once in many", "A B" + strings.Repeat("C", 200), ""},
+		{"the next one early", "AAA|BBB", ""},
+		{"beside the last but one", "AAAAAA|B|   C", "1 of 3 kernels and copies begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order"},
+	} {
+		var b Builder
+		b.AddRank(Rank{Source: "rank0"})
+		host := b.Lane(Lane{Kind: HostThread, Peer: None})
+		id, number := int64(0), int64(0)
+		for _, line := range strings.Split(c.text, "\n") {
+			id++
+			queue := b.Lane(Lane{Kind: Queue, ID: id, Peer: None})
+			for _, row := range strings.Split(line, "|") { // of one queue, each from one column later
+				for at := 0; at < len(row); at++ {
+					n := len(row[at:]) - len(strings.TrimLeft(row[at:], row[at:at+1]))
+					if row[at] == ' ' {
+						continue
+					}
+					number++
+					start, launch := 100e3*Time(at), -Time(number)
+					if strings.Contains(line, "|") {
+						start += 10e3 * Time(number-1)
+					}
+					if row[at] >= 'a' {
+						launch = start - 5e3
+					}
+					b.Add(Span{Kind: HostCall, Start: launch, End: launch + 1, Lane: host, Parent: None, Attr: b.AddCall(Call{Correlation: number, Op: None}), Name: b.Intern("cudaLaunchKernel")})
+					b.Add(Span{Kind: Compute, Start: start, End: start + 100e3*Time(n), Lane: queue, Parent: None, Attr: b.AddKernel(Kernel{Correlation: number, Comm: None, Op: None, Origin: None}), Name: b.Intern(row[at : at+1])})
+					at += n - 1
+				}
+			}
+		}
+		if got := strings.Join(b.Finish(Options{}).Damage().Sentences, "\n"); got != c.want {
+			t.Errorf("%s: %q", c.name, got)
 		}
 	}
 }

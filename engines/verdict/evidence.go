@@ -177,16 +177,26 @@ func (v *assessment) slowCollectives() {
 	if s := v.out.Strategy; s.Plain || s.Exact || s.Loop || v.w.Run.Estimated != "" {
 		return
 	}
+	if by := overLaw(v.w, v.m, false); by > sick {
+		v.addCaveat(invalid, "captured collectives take %.0f times as long as %s's law: find out why first (peer access, staging through the host, late ranks); what replaces their kernels may be as slow", by, v.m.Profile)
+	}
+}
+
+// overLaw is how many times as long as by a machine's law the collectives take, with nothing beside them if that is known; of large ones
+// alone, whose size counts for more than their latency. 0: not known.
+func overLaw(w *workload.Workload, m *machine.Machine, large bool) float64 {
 	var took, law float64
-	for i := range v.w.Collectives {
-		c := &v.w.Collectives[i]
-		if t := v.m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels); c.Bytes > 0 && !c.Guessed && t > 0 {
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		t := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels)
+		if c.Bytes > 0 && !c.Guessed && t > 0 && (!large || t > 2*m.Library.Time(c.Op, 1, len(c.Members), c.Channels)) {
 			took, law = took+plan.Seconds(c.TransferAlone()), law+t
 		}
 	}
-	if law > 0 && took > sick*law {
-		v.addCaveat(invalid, "captured collectives take %.0f times as long as %s's law: find out why first (peer access, staging through the host, late ranks); what replaces their kernels may be as slow", took/law, v.m.Profile)
+	if law == 0 {
+		return 0
 	}
+	return took / law
 }
 
 // damageOf says what is damaged of a captured run, if it is more than mostLost; else "".
@@ -198,7 +208,8 @@ func damageOf(w *workload.Workload) string {
 }
 
 // launches: operations of which nothing says when the host launched them, and iterations that
-// nothing marks.
+// nothing marks. Without launches the captured schedule is simulated with the gaps that were measured, so that its
+// noise floor is low whatever the hosts do: nothing tells whether they keep up with another schedule.
 func (v *assessment) launches() {
 	if v.w.Run.Estimated != "" {
 		return
@@ -210,7 +221,8 @@ func (v *assessment) launches() {
 		}
 	}
 	if float64(unknown) > mostLost*float64(len(v.w.Ops)) {
-		v.addCaveat(unproven, "no launch is recorded for %d of %d operations", unknown, len(v.w.Ops))
+		v.addCaveat(invalid, "whether the hosts keep up is not known: no launch is recorded for %d of %d operations", unknown, len(v.w.Ops))
+		v.addCaveat(unproven, "waits that the simulation takes from hosts are those of the capture")
 	}
 	if workload.Iterations(v.w) == 0 {
 		v.addCaveat(poor, "nothing in the trace marks iterations")

@@ -42,7 +42,7 @@ func TestLessInformation(t *testing.T) {
 		} {
 			for name, less := range chances(t, edited(t, from, c.drop, c.with, c.only)) {
 				all, ok := whole[name]
-				if !ok || sample == "fsdp-step" && c.name == "correlation ids" { // an open defect: the noise floor that the links show is a caveat that a capture without them lacks
+				if !ok {
 					continue
 				}
 				if worse := less.Evidence.Poor+2*less.Evidence.Unproven < all.Evidence.Poor+2*all.Evidence.Unproven || less.Evidence.Untested < all.Evidence.Untested; worse {

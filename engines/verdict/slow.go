@@ -4,13 +4,18 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// slow says first which collectives take several times the machine's law (rule C28).
-func (v *Verdict) slow(w *workload.Workload) {
+// slow says first which collectives take several times the machine's law (rule C28), or that large ones do as a whole beside
+// compute, which never makes those of healthy links so slow: over all captures with all ranks 2.2 times at most.
+func (v *Verdict) slow(w *workload.Workload, m *machine.Machine) {
 	for i := range w.Slow {
 		v.say("%s", SlowText(&w.Slow[i]))
+	}
+	if by := overLaw(w, m, true); len(w.Slow) == 0 && by > sick && w.Captured == w.World && w.Run.Estimated == "" && w.Rescaled == nil && m.Guess == "" {
+		v.say("the collectives take %.0f times as long as %s's law gives for their sizes: the trace has wrong sizes, or the links are not what they should be", by, m.Profile)
 	}
 }
 

@@ -70,7 +70,7 @@ const needsReason = -0.05
 // that do not compete either: faster ones of them are named, and why they are passed over.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
 	v := Verdict{Late: late, tried: tried}
-	v.slow(w)
+	v.slow(w, &captured.Machine)
 	v.profiler(w, captured)
 	v.hosts(w, captured, outcomes)
 	if what := damageOf(w); what != "" {

@@ -233,11 +233,12 @@ func (m *matcher) check() {
 	var unmatched, partial int
 	whole, n := m.Collectives, 0
 	for i := range whole {
-		if n++; whole[i].Depart < whole[i].Arrive {
+		if n++; neverTogether(&whole[i]) {
 			n += len(whole[i].Members) - 1
 		}
 	}
 	m.Collectives = make([]workload.Collective, 0, n)
+	m.noteUnmatched(whole)
 	for i := range whole {
 		c := &whole[i]
 		if first, ok := m.firstCopy[int32(i)]; ok {
@@ -247,7 +248,7 @@ func (m *matcher) check() {
 			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
 		}
-		if c.Depart < c.Arrive {
+		if neverTogether(c) {
 			unmatched++
 			m.split(c)
 			continue
@@ -269,6 +270,50 @@ func (m *matcher) check() {
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
 	m.noteCount(m.grids, "kernel of a collective has", "kernels of collectives have", fmt.Sprintf("a grid of more than %d workgroups, which is no number of channels: ignored", mostChannels))
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
+}
+
+// neverTogether reports whether one member left before another arrived, or just then though each takes time: matched
+// crosswise, two of one stream would wait for each other.
+func neverTogether(c *workload.Collective) bool {
+	return c.Depart < c.Arrive || c.Depart == c.Arrive && c.Shortest > 0
+}
+
+// noteUnmatched notes as damage the collectives in which every rank needs data of all others and that have no part on a rank whose
+// recording goes on before and after, or that one rank left before another arrived by more than their clocks differ.
+func (m *matcher) noteUnmatched(whole []workload.Collective) {
+	n, all := 0, 0
+	var took, unmatched trace.Time
+	for i := range whole {
+		c := &whole[i]
+		switch c.Op {
+		case trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.Barrier:
+		default: // messages, and roots that leave early; an all-to-all of uneven parts has ranks that wait for none
+			continue
+		}
+		var time, apart trace.Time
+		has, aligned := map[int]bool{}, true
+		for _, id := range c.Members {
+			rank := int(m.Ops[id].Rank)
+			has[rank], time = true, time+m.Ops[id].Dur()
+			if u := m.Run.Ranks[m.Rows[rank]].Uncertainty; u == trace.None {
+				aligned = false
+			} else {
+				apart += u
+			}
+		}
+		all, took = all+1, took+time
+		partial := slices.ContainsFunc(m.groups[m.groupOfCollective[i]].ranks, func(rank int) bool {
+			ids := m.Ranks[rank]
+			return !has[rank] && len(ids) > 0 && m.Ops[ids[0]].Start < c.Arrive && m.Ops[ids[len(ids)-1]].End > c.Depart
+		})
+		if partial || aligned && c.Arrive-c.Depart > apart {
+			n, unmatched = n+1, unmatched+time
+		}
+	}
+	if n > 0 {
+		m.Damage.Unmatched = float64(unmatched) / float64(max(1, took))
+		m.Damage.Sentences = append(m.Damage.Sentences, fmt.Sprintf("%d of %s, %.0f %% of their time, never had all ranks in at a time: kernels are missing, or times are wrong", n, counted(all, "sum, gather or barrier", "sums, gathers and barriers"), 100*m.Damage.Unmatched))
+	}
 }
 
 // otherSide computes the size that the trace does not give, of a kernel whose group it does

@@ -92,6 +92,20 @@ func TestCollect(t *testing.T) {
 			notes: `1 collective never had all ranks in at a time: replayed rank by rank`,
 		},
 		{
+			name: "crosswise on one stream, in times of whole microseconds",
+			d: drawing{
+				text: `0 7 |CCCDDD|
+				       1 7 |DDDCCC|`,
+				parts:  map[byte]part{'C': comm(trace.AllReduce, 0, 0, 64), 'D': comm(trace.AllGather, 0, 0, 32)},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_reduce: 0C; arrive 0, depart 3; 64 bytes
+			       all_gather: 1D; arrive 0, depart 3; 32 bytes
+			       all_gather: 0D; arrive 3, depart 6; 32 bytes
+			       all_reduce: 1C; arrive 3, depart 6; 64 bytes`,
+			notes: `2 collectives never had all ranks in at a time: replayed rank by rank`,
+		},
+		{
 			name: "another operation at the same place is another collective",
 			d: drawing{
 				text: `0 7 | CC |
@@ -207,5 +221,27 @@ func TestCollectiveFacts(t *testing.T) {
 	if c.Op != trace.ReduceScatter || c.Group != 0 || c.Seq != 3 || c.In != 132 || c.Out != 66 || c.Bytes != 132 ||
 		c.ElemSize != 2 || c.Channels != 24 || c.Transfer() != 2*column || c.Evidence != byGroup {
 		t.Errorf("got %+v", c)
+	}
+}
+
+// A sum that a rank left before another arrived, or of which one has no part although its recording goes on, is damage; a
+// message or a broadcast is not, nor is the last one before a recording ends.
+func TestUnmatched(t *testing.T) {
+	pair := []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}}
+	for _, c := range []struct {
+		name, text string
+		op         trace.CollectiveOp
+		want       string
+	}{
+		{"together", "0 7 | CC DD |\n1 7 | CC DD |", trace.AllReduce, "[]"},
+		{"apart", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.AllReduce, "[1 of 2 sums, gathers and barriers, 60 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
+		{"a broadcast", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.Broadcast, "[]"},
+		{"on one rank", "0 7 | CC DD A |\n1 7 | CC    A |", trace.AllGather, "[1 of 2 sums, gathers and barriers, 33 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
+		{"at the end", "0 7 | CC DD |\n1 7 | CC    |", trace.AllGather, "[]"},
+	} {
+		w := lift(t, drawing{text: c.text, groups: pair, parts: map[byte]part{'C': comm(c.op, 0, 0, 64), 'D': comm(c.op, 0, 1, 64)}}, Options{})
+		if got := fmt.Sprint(w.Damage.Sentences); got != c.want {
+			t.Errorf("%s: %s", c.name, got)
+		}
 	}
 }

@@ -97,6 +97,11 @@ func TestTiling(t *testing.T) {
 			"131 workgroups, 1024 tiles of 128x256 persistent",
 		},
 		{
+			"an output that no memory holds", nvjet("nvjet_sm90_tst_256x128_64x4_h", gemmOf(1<<40, 1<<12, 16), 132), false,
+			Options{},
+			"132 workgroups, 132 tiles of 0x0",
+		},
+		{
 			// 2 by 24 tiles of two parts; turned, 96 whole tiles would fit as well.
 			"a workload file states which way a tile lies",
 			part{name: "gemm_tile_64x256", op: gemmOf(128, 6144, 12288), grid: 96, block: 256, lds: 40960},

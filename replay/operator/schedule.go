@@ -74,7 +74,7 @@ func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 		return nil, err
 	}
 	for _, s := range b.steps {
-		if !(s.seconds < mostSeconds) || s.kernel.WGs() < 0 {
+		if !(s.seconds < mostSeconds) || s.kernel.Grid[0] < 0 {
 			return nil, f.fault("shape", "is a size mistyped?", "%s would take %.0f s on %s", s.name, s.seconds, m.Name)
 		}
 	}

@@ -148,9 +148,10 @@ func fromOperator(c *trace.Comm, o *trace.Operator) {
 	}
 	n := int64(c.ElemSize)
 	for _, d := range o.Dims[input] {
-		if n *= d; n < 0 || n > MaxBytes {
+		if d < 0 || d > 0 && n > MaxBytes/d {
 			return
 		}
+		n *= d
 	}
 	c.In = n
 }

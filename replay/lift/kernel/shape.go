@@ -152,7 +152,7 @@ func (r *Reader) Columns(op *workload.Op, rows int64) int64 {
 
 // footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
 func footprint(k trace.Setup) program.Footprint {
-	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
+	return program.Footprint{Threads: k.Threads(), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
 func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {

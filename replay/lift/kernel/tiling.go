@@ -9,7 +9,7 @@ import (
 )
 
 // Workgroups is the number that a kernel was launched with; 0 where unknown.
-func Workgroups(k trace.Setup) int { return max(0, k.WGs()) }
+func Workgroups(k trace.Setup) int { return k.WGs() }
 
 // grid is the tiling of a kernel of which nothing but the grid counts.
 func grid(k trace.Setup) workload.Tiling {
@@ -38,7 +38,11 @@ func (r *Reader) tiling(op *workload.Op, k trace.Setup, batch int64, reset bool)
 	}
 	tile := name.tile.orient(op.Shape, batch, t.WGs)
 	t.Depth = name.tile.depth
-	settle(&t, tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
+	tiles := tile.count(op.Shape, batch)
+	if tiles > mostTiles {
+		return t
+	}
+	settle(&t, tile.rows, tile.cols, tiles, slots)
 	if n := tile.down * tile.across; n > 1 && t.WGs%n == 0 {
 		t.Cluster = n
 		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
@@ -110,6 +114,10 @@ func settle(t *workload.Tiling, rows, cols, tiles, slots int) {
 
 // fits reports whether a grid is resident as a whole; slots is 0 where the device is unknown.
 func fits(wgs, slots int) bool { return slots == 0 || wgs <= slots }
+
+// mostTiles is more than an output in the memory of a GPU has: of 128×128 elements of two bytes 550 GB. An operator of which a
+// trace says so has wrong sizes.
+const mostTiles = 1 << 24
 
 // count is the number of tiles of rows×cols that a batch of outputs needs; 0 where unknown.
 func count(s workload.Shape, batch int64, rows, cols int) int {

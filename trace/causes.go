@@ -1,0 +1,76 @@
+package trace
+
+const (
+	// leastStall is from when a kernel that nothing holds up is late, ns. Launched ones begin within some microseconds of
+	// the end of the work before them, on AMD's queues within some tens.
+	leastStall = Time(100e3)
+
+	// fewOdd is the share of kernels up to which odd times have a harmless cause: code that is loaded, memory that grows.
+	fewOdd = 0.01
+)
+
+// stalls counts the kernels and copies that begin late although they were launched and all work before them on their
+// rank had ended: what they waited for is missing, or ended later than the run says.
+//
+//	host    |l1|l2|l3|
+//	device     |k1|        |k3|     k2 is lost, or k1 took longer
+//
+// Loading code and growing memory stall few kernels for long, latencies many shortly: they count by number or by time,
+// whichever is less (fewOdd).
+func (d *Damage) stalls(r *Run) {
+	type state struct {
+		began bool
+		end   Time
+	}
+	ranks := make([]state, len(r.Ranks))
+	n, late, busy := 0, Time(0), Time(0)
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		if !s.Kind.OnDevice() {
+			continue
+		}
+		rank := &ranks[r.RankOf(*s)]
+		if l := r.LaunchOf(*s); rank.began && l != None {
+			if wait := s.Start - max(rank.end, r.Spans[l].End); wait >= leastStall {
+				n, late = n+1, late+wait
+			}
+		}
+		busy += max(0, s.End-max(rank.end, s.Start))
+		rank.began, rank.end = true, max(rank.end, s.End)
+	}
+	kernels := float64(max(1, d.Kernels))
+	if odd := min(float64(n)/kernels, float64(late)/float64(max(1, busy))); odd > fewOdd {
+		d.Odd += int(odd*kernels + 0.5)
+		d.say("%d of %d kernels and copies begin late, by %.1f ms in all, though they were launched and all before them had ended: work before them is missing, or took longer than recorded", n, d.Kernels, float64(late)/1e6)
+	}
+}
+
+// crowded counts the kernels that begin on a queue before one has ended that is not the last before them. A queue runs
+// kernels in order, and only the next one may begin early, as with programmatic dependent launch.
+func (d *Damage) crowded(r *Run) {
+	type queue struct {
+		rank, device int32
+		id           int64
+	}
+	type ends struct{ last, older Time }
+	queues := map[queue]*ends{}
+	n, together, all := 0, Time(0), Time(0)
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		l := &r.Lanes[s.Lane]
+		if s.Kind != Compute && s.Kind != Collective || l.Kind != Queue {
+			continue
+		}
+		e := Memo(queues, queue{l.Rank, l.Device, l.ID}, func() *ends { return &ends{last: -MaxTime, older: -MaxTime} })
+		if s.Start < e.older {
+			n, together = n+1, together+min(s.End, e.older)-s.Start
+		}
+		all += s.Dur()
+		e.last, e.older = s.End, max(e.older, e.last)
+	}
+	byTime := float64(together) / float64(max(1, all))
+	if max(float64(n)/float64(max(1, d.Kernels)), byTime) > fewOdd {
+		d.Odd, d.oddTime = d.Odd+n, max(d.oddTime, byTime)
+		d.say("%d of %d kernels and copies begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order", n, d.Kernels)
+	}
+}
