@@ -198,15 +198,21 @@ func (c *Steps) Phases() (phases []PhaseTime) {
 	return phases
 }
 
+// Whole is from the first start to the last end of all ranks; empty if nothing ran.
+func (c *Steps) Whole() Interval {
+	if c.whole.Start == trace.Infinity {
+		return Interval{}
+	}
+	return c.whole
+}
+
 // Time is StepTime of the iterations.
 func (c *Steps) Time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
 	switch {
-	case c.whole.Start == trace.Infinity:
-		return 0
 	case n == 0:
-		return c.whole.End - c.whole.Start
+		return c.Whole().Length()
 	case n == 1:
 		return ran[0].End - ran[0].Start
 	case overlap:
