@@ -343,6 +343,14 @@ func (c *Steps) Times(work overlap.Work, time trace.Time) []overlap.Times {
 	return work.PerIteration(in, n, cmp.Or(time, c.Time()))
 }
 
+// Iteration is Times with the intervals that they are of.
+func (c *Steps) Iteration(work overlap.Work, time trace.Time) *overlap.Iteration {
+	of := &overlap.Iteration{Each: c.Times(work, time)}
+	of.In, of.Of = c.intervals()
+	of.Mean = overlap.MeanOf(of.Each)
+	return of
+}
+
 // WaitedFor is the rank that others wait for in all iterations, or nil.
 func (c *Steps) WaitedFor(work overlap.Work) *overlap.LateRank {
 	return work.WaitedFor(c.rounds(), c.Time())

@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
@@ -213,25 +214,27 @@ func wholeRuns(x, y *Side) string {
 
 // measure fills in the times of a captured run, divided by its steps; w may be nil.
 func (s *Side) measure(r *input.Reader, w *workload.Workload) {
-	s.items = overlap.Items(s.run, nil, s.steps)
 	if w == nil {
+		s.items = overlap.Items(s.run, nil, nil)
 		return
 	}
-	steps := plan.MeasuredSteps(w)
+	steps, of := plan.MeasuredSteps(w), (*overlap.Iteration)(nil)
 	s.Time, s.start = steps.Whole().Length(), results.MeasuredStart(w)
 	if s.steps > 0 {
 		s.Time, s.samples = steps.Time(), samplesOf(w)
+		of = steps.Iteration(overlap.Collect(s.run), 0)
 	}
+	s.items = overlap.Items(s.run, nil, of)
 	s.items = append(s.items, pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })...)
 	if m := input.KnownMachine(w); m != nil {
 		lift.OnMachine(w, m)
 	}
-	s.tellUnseen(w)
+	s.tellUnseen(w, of)
 }
 
 // tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
 // of transfer.
-func (s *Side) tellUnseen(w *workload.Workload) {
+func (s *Side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
 	move := func(group, prefix string, late trace.Time) {
 		for is, d := range map[overlap.Is]trace.Time{overlap.Transferring: -late, overlap.Waiting: late} {
 			name := prefix + is.String()
@@ -240,10 +243,16 @@ func (s *Side) tellUnseen(w *workload.Workload) {
 				i = slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group })
 				s.items = slices.Insert(s.items, i, overlap.Item{Group: group, Name: name})
 			}
-			s.items[i].Time += d / trace.Time(max(1, s.steps))
+			s.items[i].Time += d
 		}
 	}
 	w.UnseenWaits(func(op *workload.Op, late trace.Time) {
+		if of != nil {
+			if x := of.In[w.Rows[op.Rank]]; op.Start < x.Start || op.Start >= x.End {
+				return
+			}
+			late /= trace.Time(of.Of)
+		}
 		move(overlap.ByState, "", late/trace.Time(len(w.Run.Ranks)))
 		move(overlap.ByRank, fmt.Sprintf("rank %d ", w.Run.RankID(w.Rows[op.Rank])), late)
 	})
@@ -254,7 +263,9 @@ func Replayed(r *results.Replayed, w *workload.Workload, out *compare.Outcome) S
 	run := out.Result.Run
 	s := Side{Name: r.Named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
-	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
+	of := plan.StepsOf(w, run).Iteration(overlap.Collect(run), out.Time)
+	of.Mean = explain.TimesOf(w, *out)
+	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), of), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
 		return starts[op], ends[op], starts[op] <= ends[op]
 	})...)
 	return s
@@ -262,7 +273,7 @@ func Replayed(r *results.Replayed, w *workload.Workload, out *compare.Outcome) S
 
 // Recorded is a run of a folder written by replay -o.
 func Recorded(run *trace.Run) Side {
-	s := Side{Name: run.Name, items: overlap.Items(run, nil, 1), run: run}
+	s := Side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
 	for _, item := range s.items {
 		if item.Group == overlap.ByState {
 			s.Time += item.Time
