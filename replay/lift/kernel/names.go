@@ -401,6 +401,7 @@ type Call struct {
 	Step     string // the base of a marked iteration: "train" of "train#3"
 
 	Attention, Prefill, Decode bool // of a kernel: attention, over a prompt, of one token a sequence
+	Many                       bool // of a kernel: llama.cpp's GEMM, which it takes for more than 8 tokens; fewer are products with vectors (ggml-cuda/mmvq.cuh)
 	Graph                      bool // of a kernel: a captured graph, recorded as a whole
 }
 
@@ -415,6 +416,7 @@ func Calls(names []string) []Call {
 			Kernel: strings.Contains(name, "LaunchKernel"),
 			Waits:  name == "cudaStreamWaitEvent" || name == "hipStreamWaitEvent" || name == "cuStreamWaitEvent",
 			Step:   stepBase(name),
+			Many:   strings.Contains(name, "mul_mat_q<"),
 			Graph:  strings.HasPrefix(name, trace.GraphName),
 		}
 		c.Results = c.Call && strings.HasSuffix(name, "EventSynchronize")

@@ -259,6 +259,8 @@ func (v *Inspection) boundText() string {
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
+	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
+		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time behind compute", 100*float64(min(sum.Copies, sum.Compute))/float64(sum.Total()))
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}
