@@ -2,10 +2,12 @@ package engines
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -55,6 +57,16 @@ func Cheap() ([]plan.Selection, error) {
 // OfServing are what serving engines can switch on for a step, which a comparison of all strategies
 // tries for traces of them and of captured graphs.
 const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=inside"
+
+// OfCarriers is the captured schedule with copy engines instead of compute units, which tuning tries on machines whose
+// engines have a known rate; nil where they can move none of the collectives, or move them already.
+func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, error) {
+	moves := func(c workload.Collective) bool { return !c.Engines && slices.Contains(plan.CarrierParam.Ops, c.Op) }
+	if m.Engines.Rate.Or(0) <= 0 || !slices.ContainsFunc(w.Collectives, moves) {
+		return nil, nil
+	}
+	return ParseSelection("multistream:carrier=" + plan.ByEngines)
+}
 
 // OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if
 // deep; nil: it has none.

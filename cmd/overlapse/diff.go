@@ -81,6 +81,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		return cli.Errorf("--format junit needs --fail-above, such as 3%% (see overlapse diff --help)")
 	}
 	var x, y difference.Side
+	var d difference.Difference
 	var err error
 	switch {
 	case len(args) == 1 && difference.IsResult(args[0]):
@@ -88,16 +89,16 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	case len(args) == 1:
 		x, y, err = a.diffStrategies(ctx, o, args[0])
 	case difference.IsResult(args[0]) && difference.IsResult(args[1]):
-		x, y, err = difference.Results(args[0], args[1])
+		d, err = difference.Results(args[0], args[1])
 	default:
-		if x, err = difference.Measured(&a.Reader, args[0]); err == nil {
-			y, err = difference.Measured(&a.Reader, args[1])
-		}
+		d, err = difference.Measured(&a.Reader, args[0], args[1])
 	}
 	if err != nil {
 		return err
 	}
-	d := difference.Of(x, y)
+	if len(args) == 1 {
+		d = difference.Of(x, y)
+	}
 	a.shown = &d
 	if o.above >= 0 {
 		d.Check(o.above)

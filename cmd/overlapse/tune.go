@@ -158,10 +158,18 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		candidates = append(candidates, graph)
 	}
-	if schedules, err := engines.OfPipelines(w, true); err != nil {
+	schedules, err := engines.OfPipelines(w, true)
+	if err != nil {
 		return err
-	} else if o.Strategy == "all" && schedules != nil {
-		candidates = append(candidates, schedules)
+	}
+	carriers, err := engines.OfCarriers(w, &m)
+	if err != nil {
+		return err
+	}
+	for _, more := range [][]plan.Selection{schedules, carriers} {
+		if o.Strategy == "all" && more != nil {
+			candidates = append(candidates, more)
+		}
 	}
 	for i := range candidates {
 		if o.pair != "" {

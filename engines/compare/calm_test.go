@@ -107,11 +107,19 @@ func TestBusyTime(t *testing.T) {
 		}
 	}
 	busy(500_000)
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Name == "F" && op.Step == 1 {
-			op.Calm = 0.85
+	calm := func(step int32, calm float64) {
+		for i := range w.Ops {
+			if op := &w.Ops[i]; op.Name == "F" && op.Step == step {
+				op.Calm = calm
+			}
 		}
 	}
+	w.Steps[1].Batch.Phase = workload.Prefill // of several phases the mean counts, of 440 and 500 us
+	calm(0, 0.8)
+	busy(470_000)
+	w.Steps[1].Batch.Phase = workload.NoPhase
+	calm(0, 0)
+	calm(1, 0.85)
 	busy(470_000)
 	w.Collectives[1].Late = 40_000
 	busy(430_000)

@@ -11,6 +11,7 @@ import (
 type overlaps struct {
 	ops         []trace.Time       // by op: ns alongside others, at most its duration
 	waits       []trace.Time       // by op: ns alongside collectives that waited for captured ranks
+	moves       []trace.Time       // by op: ns alongside transfers of collectives
 	collectives []trace.Time       // by row: ns of the transfer alongside compute or another collective, on the rank with most
 	beside      []bool             // by op: shares time with another one on its rank, or a member of its collective does
 	with        [][]workload.CoRun // by collective: compute alongside its transfer
@@ -22,7 +23,10 @@ func copied(w *workload.Workload, rank int) bool { return rank < len(w.Copies) &
 // coRunners finds the operations that ran alongside others. Copies do not disturb: captured
 // copies are simulated without bandwidth (rule L1).
 func coRunners(w *workload.Workload) overlaps {
-	d := overlaps{make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)), make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives))}
+	d := overlaps{
+		make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)),
+		make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives)),
+	}
 	onRank := make([]trace.Time, len(w.Collectives))
 	meet := func(a, b *workload.Op) { // b disturbs a
 		d.beside[a.ID] = true
@@ -31,6 +35,7 @@ func coRunners(w *workload.Workload) overlaps {
 			if b.Collective >= 0 {
 				c := &w.Collectives[b.Collective]
 				d.waits[a.ID] += max(0, min(a.End, b.End, c.Arrive-c.Late)-max(a.Start, b.Start))
+				d.moves[a.ID] += max(0, min(a.End, b.End, c.Depart)-max(a.Start, b.Start, c.Arrive))
 			}
 			return
 		}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -9,7 +11,8 @@ import (
 // BusyTime is the least time, ns, for which the devices of a captured iteration after the first compute, copy, or
 // move the bytes of collectives: of the rank that does so longest. What waits for captured ranks did to kernels and
 // waits for others do not count. A run of the captured schedule without the profiler loses pauses and waits, and
-// takes no less than this (rule H10). It is 0 without two iterations.
+// takes no less than this (rule H10). Of iterations whose time is a mean, it is the mean of all (StepTime): those of several
+// phases differ. It is 0 without two iterations.
 func BusyTime(w *workload.Workload) trace.Time {
 	steps := MeasuredSteps(w)
 	rounds := steps.rounds()
@@ -30,13 +33,19 @@ func BusyTime(w *workload.Workload) trace.Time {
 			waits[i][w.Rows[op.Rank]] += late
 		}
 	})
-	work, least := overlap.Collect(w.Run), trace.Infinity
-	for i, round := range rounds[1:] {
+	work, least, sums := overlap.Collect(w.Run), trace.Infinity, make([]trace.Time, w.Captured)
+	for i, round := range rounds {
 		var busiest trace.Time
 		for row, t := range work.PerIteration(round, 1, trace.Infinity) {
-			busiest = max(busiest, t.Compute+t.Transfer+t.Copies-waits[i+1][row])
+			busy := t.Compute + t.Transfer + t.Copies - waits[i][row]
+			busiest, sums[row] = max(busiest, busy), sums[row]+busy
 		}
-		least = min(least, busiest)
+		if i > 0 {
+			least = min(least, busiest)
+		}
+	}
+	if ran, mean := steps.Ran(); mean {
+		return slices.Max(sums) / trace.Time(len(ran))
 	}
 	return least
 }

@@ -216,15 +216,21 @@ func (c *Steps) Phases() (phases []PhaseTime) {
 	return phases
 }
 
+// Whole is from the first start to the last end of all ranks; empty if nothing ran.
+func (c *Steps) Whole() Interval {
+	if c.whole.Start == trace.Infinity {
+		return Interval{}
+	}
+	return c.whole
+}
+
 // Time is StepTime of the iterations.
 func (c *Steps) Time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
 	switch {
-	case c.whole.Start == trace.Infinity:
-		return 0
 	case n == 0:
-		return c.whole.End - c.whole.Start
+		return c.Whole().Length()
 	case n == 1:
 		return ran[0].End - ran[0].Start
 	case overlap:
@@ -353,6 +359,14 @@ func (c *Steps) filled(ran []Interval) trace.Time {
 func (c *Steps) Times(work overlap.Work, time trace.Time) []overlap.Times {
 	in, n := c.intervals()
 	return work.PerIteration(in, n, cmp.Or(time, c.Time()))
+}
+
+// Iteration is Times with the intervals that they are of.
+func (c *Steps) Iteration(work overlap.Work, time trace.Time) *overlap.Iteration {
+	of := &overlap.Iteration{Each: c.Times(work, time)}
+	of.In, of.Of = c.intervals()
+	of.Mean = overlap.MeanOf(of.Each)
+	return of
 }
 
 // WaitedFor is the rank that others wait for in all iterations, or nil.

@@ -238,13 +238,17 @@ func Elsewhere(s Selection, gpu string) (what string, on []string) {
 	missing := func(on []string) bool {
 		return !slices.ContainsFunc(on, func(name string) bool { return strings.HasPrefix(gpu, name) })
 	}
-	if !s.Strategy.Exact && missing(RanOn) {
-		return s.Strategy.Name, RanOn
-	}
+	ran := s.Strategy.Exact
 	for _, p := range s.Strategy.Params {
-		if v := s.Values[p.Name]; v != p.Default && p.RanOn != nil && missing(p.RanOn) {
-			return p.Name + "=" + v, p.RanOn
+		if v := s.Values[p.Name]; v != p.Default && p.RanOn != nil {
+			if missing(p.RanOn) {
+				return p.Name + "=" + v, p.RanOn
+			}
+			ran = true // the strategy with it
 		}
+	}
+	if !ran && missing(RanOn) {
+		return s.Strategy.Name, RanOn
 	}
 	return "", nil
 }
@@ -392,6 +396,8 @@ var (
 	}
 	CarrierParam = Param{
 		Name: "carrier", Default: AsCaptured, Choices: Carriers, Keep: true, Replaces: true, Ops: copyOps,
+		// FSDP2 with NCCL's and with copy-engine gathers; GEMMs with RCCL's all-gathers and with zero-CTA ones (Z-Y00/ROCM-sdma-rccl-test).
+		Measured: []string{AsCaptured, ByEngines}, RanOn: []string{"NVIDIA H200", "AMD Instinct MI300X"},
 		Doc:   "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node",
 		Costs: "dma needs registered buffers, and takes memory bandwidth instead of compute units",
 		Work:  "a collective of asynchronous copies to each peer, on streams of their own",

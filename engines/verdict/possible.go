@@ -18,7 +18,8 @@ const notBelieved = "not believed: "
 // check withdraws a prediction that cannot be: every time is positive, no part of one is negative,
 // every number is finite, and no gain is larger than what the schedule can change of the captured one
 // (touched). It says of a possible one what is against it: a change within the error of the captured
-// schedule's own simulation, or a gain though the same work has more exposed communication.
+// schedule's own simulation, or a gain though the same work has more exposed communication, beyond
+// what collectives measurably slowed kernels.
 func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 	base := captured.Expected
 	why := impossible(base, *p.Times)
@@ -37,8 +38,8 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		switch most := was.Exposed() + was.Copies + gaps + work; {
 		case gain > most+trace.Time(leastGain*float64(base)): // parts are rounded
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", explain.Micros(gain), explain.Micros(most))
-		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > gaps:
-			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, which nothing measured here shows", explain.Micros(is.Exposed()-was.Exposed()))
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > gaps+compare.SlowdownOf(w).Most:
+			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here", explain.Micros(is.Exposed()-was.Exposed()))
 		}
 	}
 	if why != "" {

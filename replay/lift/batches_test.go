@@ -30,7 +30,7 @@ func (s *server) launch(call, kernels string) {
 	if !s.withoutIt {
 		s.event("cuda_runtime", call, s.now, 2, 3, correlation)
 	}
-	names := map[rune]string{'A': "BatchMLAPageAttentionKernel", 'P': "PrefillWithKVCacheKernel", 'U': "kernel_unified_attention_2d", 'G': "CUDA graph 4"}
+	names := map[rune]string{'A': "BatchMLAPageAttentionKernel", 'P': "PrefillWithKVCacheKernel", 'U': "kernel_unified_attention_2d", 'G': "CUDA graph 4", 'B': "void mul_mat_q<(ggml_type)12, 128, false>", 'V': "void mul_mat_vec_q<(ggml_type)12, 1, false, false>"}
 	s.free = max(s.free, s.now+5)
 	for _, k := range kernels {
 		name, ok := names[k]
@@ -78,6 +78,10 @@ func TestForwardPasses(t *testing.T) {
 			s.graph(decode)
 			s.graph(decode)
 		}, "decode 27, decode 27"},
+		{"llama.cpp captures prompts, of many tokens, and decodes", func(s *server) {
+			s.graph(strings.ReplaceAll(strings.ReplaceAll(decode, "Q", "B"), "A", "U"))
+			s.graph(strings.ReplaceAll(strings.ReplaceAll(decode, "Q", "V"), "A", "U"))
+		}, " 27, decode 27"},
 		{"one eager pass between waits", func(s *server) {
 			s.eager("x")
 			s.wait()

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -47,7 +48,8 @@ func (l *lifter) noteUnknownCommunication() {
 
 // GuessSizes gives every collective of unknown size the bytes that the library moves in
 // its captured time: the inverse of Library.Time, and no more than the links carry in it. Engines' own all-reduces
-// have what their kernels move.
+// have what their kernels move. One that would not fit into the GPU's memory waited, and keeps no size; nor has one
+// that no iteration of a loop repeats.
 // If ranks are missing, a collective's time includes waits for them, and the size is an upper bound. It returns
 // what to tell the user, "" if every size is known. The workload is changed (rule V10).
 func GuessSizes(w *workload.Workload, m *machine.Machine) string {
@@ -60,10 +62,18 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 			shortest[twin] = w.Collectives[i].Transfer()
 		}
 	}
+	places := pairs.Places(w)
+	loop, holds := slices.ContainsFunc(places, func(p int32) bool { return p > 0 }), int64(0)
+	if len(w.Run.Ranks) > 0 {
+		holds = profile.MemoryBytes(w.Run.Ranks[0].Device)
+	}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
 			continue
+		}
+		if loop && places[i] == 0 && twins[i] == 0 {
+			continue // as at the start, where ranks wait for each other, and no other iteration shows for how long
 		}
 		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
 		took := c.Transfer()
@@ -74,7 +84,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		if shots := names.ShotsOf(w.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
 			bytes = bytesIn(lib, c.Op, asRing(m, lib, len(c.Members), channels, shots, took), len(c.Members), channels)
 		}
-		if bytes == 0 {
+		if bytes == 0 || holds > 0 && bytes > holds { // it waited
 			continue
 		}
 		c.Bytes, c.In, c.Out, c.Guessed = bytes, bytes, bytes, true

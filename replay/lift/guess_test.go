@@ -158,6 +158,9 @@ func TestGuessSizes(t *testing.T) {
 	if w := sequence(t, 100_000, "deep_ep::intranode::notify_dispatch<8>"); lift.GuessSizes(w, &m) != "" {
 		t.Error("a barrier has a size")
 	}
+	if w := sequence(t, 2_000_000_000, "gemm", "ncclDevKernel_AllGather_RING"); lift.GuessSizes(w, &m) != "" {
+		t.Errorf("a collective of 2 s has %d bytes, more than the memory of the GPU", w.Collectives[0].Bytes)
+	}
 	w := sequence(t, 100_000, "gemm", "ncclDevKernel_AllGather_RING")
 	w.Collectives[0].Depart, w.Collectives[0].Shortest = w.Collectives[0].Arrive+1, 1
 	if lift.GuessSizes(w, &machine.Machine{Library: m.Library}) != "" {
@@ -178,6 +181,47 @@ func TestSizesByProducts(t *testing.T) {
 	}
 	if n := pairs.SizesByProducts(w); n != 2 || w.Collectives[0].Bytes != 4*7168*2 || w.Collectives[1].Bytes != 4*7168*2 {
 		t.Errorf("%d sizes: %d and %d bytes", n, w.Collectives[0].Bytes, w.Collectives[1].Bytes)
+	}
+}
+
+// Kernels at one place of the iterations of a loop have the operation that most of them seem to have, or that the trace names.
+func TestOperationsOfTwins(t *testing.T) {
+	const cat, add = "void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>", "add"
+	w := sequence(t, 10_000, cat, generic, add, cat, generic, add, add, generic, add)
+	w.Steps = make([]workload.Step, 3)
+	for i := range w.Ops {
+		w.Ops[i].Step = int32(i / 3)
+	}
+	for named, want := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllReduce} {
+		for i := range w.Collectives {
+			c := &w.Collectives[i]
+			c.Op, c.Bytes, c.Guessed = trace.UnknownOp, 0, false
+			if i == 0 && named > 0 {
+				c.Op, c.Bytes, c.In, c.Out = trace.AllReduce, 4096, 4096, 4096
+			}
+		}
+		pairs.GuessOperations(w)
+		for i, c := range w.Collectives {
+			if c.Op != want || c.Bytes != int64(4096*named) {
+				t.Errorf("named %d, iteration %d: %v of %d bytes, want %v", named, i, c.Op, c.Bytes, want)
+			}
+		}
+	}
+}
+
+// A sum of 304 workgroups of 256 elements in front of one all-reduce, a norm of 304 rows behind each of two: a row has 256 columns.
+func TestSizesByRows(t *testing.T) {
+	const sum, norm = "void at::native::vectorized_elementwise_kernel<1, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>>", "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2>()"
+	w := sequence(t, 10_000, sum, generic, norm, "Cijk_Alik_Bljk_BBS_MT128x64x128", generic, norm)
+	for i, c := range w.Collectives {
+		if c.Op != trace.AllReduce || c.Bytes != 304*256*2 || c.Guessed {
+			t.Errorf("collective %d: %v of %d bytes, guessed %v", i, c.Op, c.Bytes, c.Guessed)
+		}
+	}
+	for i, c := range sequence(t, 10_000, sum, generic, "gemm", norm).Collectives {
+		if c.Bytes > 0 {
+			t.Errorf("collective %d without a norm behind it: %d bytes", i, c.Bytes)
+		}
 	}
 }
 
@@ -216,6 +260,7 @@ func TestGuessedSizesFit(t *testing.T) {
 		t.Fatalf("%d iterations, want 3", n)
 	}
 	w.Collectives[1].Depart -= 900_000
+	w.Collectives[1].Shortest -= 900_000
 	lift.GuessSizes(w, &m)
 	for i := range w.Collectives {
 		if got, want := w.Collectives[i].Bytes, w.Collectives[1].Bytes; got != want {

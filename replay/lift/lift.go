@@ -96,6 +96,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	}
 	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
+	l.noteCount(pairs.SizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
 	pairs.Tokens(w)
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Step >= 0 {

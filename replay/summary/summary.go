@@ -55,6 +55,7 @@ type KernelSummary struct {
 	Tiles      int        `json:"tiles"`
 	Schedule   string     `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
 	Evidence   string     `json:"evidence,omitempty"`
+	Bytes      int64      `json:"bytes,omitempty"` // of all these copies; 0: not known of each
 }
 
 // A CollectiveSummary is the collectives of one operation, group, number of channels and size
@@ -164,6 +165,7 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 		kind   trace.Kind
 	}
 	g, rows := newGroups[kin, trace.Time](), map[launch]*[]trace.Time{}
+	sizes := map[kin][]int64{} // of copies, bytes
 	for rank, ids := range w.Ranks {
 		if w.Copies[rank] {
 			continue
@@ -178,6 +180,10 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 				rows[l] = g.row(kin{op.Name, op.Kind, op.Shape, op.Tiling})
 			}
 			*rows[l] = append(*rows[l], op.Dur())
+			if c := w.Run.Copy(w.Run.Spans[op.Span]); c != nil {
+				k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
+				sizes[k] = append(sizes[k], c.Bytes)
+			}
 		}
 	}
 	kernels := make([]KernelSummary, 0, len(g.keys))
@@ -187,6 +193,11 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
 			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: schedule(&k.tiles),
 			Evidence: k.tiles.Evidence,
+		}
+		if bytes := sizes[k]; !slices.Contains(bytes, 0) {
+			for _, n := range bytes {
+				s.Bytes += n
+			}
 		}
 		if k.tiles.TileM > 0 {
 			s.Tile = fmt.Sprintf("%dx%d", k.tiles.TileM, k.tiles.TileN)

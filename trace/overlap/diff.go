@@ -25,35 +25,59 @@ const (
 	ByKernel = "kernel or copy" // likewise
 )
 
-// Items lists the parts of a run's time, divided by a number of iterations, in the order
-// of the groups. reasons are as for States.
-func Items(run *trace.Run, reasons []Reason, iterations int) []Item {
+// An Iteration is one of several that ran in an interval of each rank: what it consists of.
+type Iteration struct {
+	In   []Interval // by row of Run.Ranks
+	Of   int        // iterations in the intervals
+	Each []Times    // by row of Run.Ranks
+	Mean Times      // over ranks
+}
+
+// Items lists the parts of an iteration's time, or where it is nil of the whole run's, in the order of the
+// groups. reasons are as for States.
+func Items(run *trace.Run, reasons []Reason, of *Iteration) []Item {
 	t := tally{at: map[[2]string]int32{}}
-	ranks := trace.Time(max(1, len(run.Ranks)))
-	States(run, reasons, func(s State) {
-		d := s.End - s.Start
-		t.add(ByState, s.Is.String(), d, 0, ranks)
-		if s.Is == Idle {
-			t.add(ByCause, s.Cause, d, 0, ranks)
+	ranks, n := trace.Time(max(1, len(run.Ranks))), trace.Time(1)
+	in := func(int32) Interval { return Interval{End: trace.Infinity} }
+	if of != nil {
+		n, in = trace.Time(max(1, of.Of)), func(row int32) Interval { return of.In[row] }
+		for is, d := range of.Mean.byState() {
+			t.addState(Is(is), d, 1)
 		}
-		if s.Is != Copying {
-			is := s.Is
-			if is == Overlapping {
-				is = Computing
+		for row, each := range of.Each {
+			for is, d := range each.byState() {
+				t.addRank(run, int32(row), Is(is), d)
 			}
-			t.add(ByRank, "rank "+strconv.Itoa(run.RankID(s.Rank))+" "+is.String(), d, 0, 1)
+		}
+	}
+	States(run, reasons, func(s State) {
+		x := in(s.Rank)
+		d := max(0, min(s.End, x.End)-max(s.Start, x.Start))
+		if s.Is == Idle {
+			t.add(ByCause, s.Cause, d, 0, ranks*n)
+		}
+		if of == nil {
+			t.addState(s.Is, d, ranks)
+			t.addRank(run, s.Rank, s.Is, d)
 		}
 	})
 	for _, s := range run.Spans {
-		if s.Kind.OnDevice() {
-			t.add(ByClass, s.Kind.String(), s.Dur(), 1, ranks)
-			t.add(ByKernel, run.NameOf(s), s.Dur(), 1, ranks)
+		if x := in(run.Lanes[s.Lane].Rank); s.Kind.OnDevice() && s.Start >= x.Start && s.Start < x.End {
+			t.add(ByClass, s.Kind.String(), s.Dur(), 1, ranks*n)
+			t.add(ByKernel, run.NameOf(s), s.Dur(), 1, ranks*n)
 		}
 	}
-	n := trace.Time(max(1, iterations))
+	var idle trace.Time
 	for i := range t.items {
-		t.items[i].Time /= t.shares[i] * n
+		if t.items[i].Time /= t.shares[i]; t.items[i].Group == ByCause {
+			idle += t.items[i].Time
+		}
 		t.items[i].Count /= int(n)
+	}
+	for i := range t.items { // the time of an iteration may be a median, the intervals have a mean
+		if item := &t.items[i]; of != nil && item.Group == ByCause {
+			item.Time = trace.Time(float64(item.Time) * float64(of.Mean.Idle) / float64(max(1, idle)))
+		}
 	}
 	slices.SortStableFunc(t.items, func(a, b Item) int { return cmp.Compare(groupOrder(a.Group), groupOrder(b.Group)) })
 	return t.items
@@ -77,6 +101,22 @@ func (t *tally) add(group, name string, d trace.Time, n int, share trace.Time) {
 	})
 	t.items[i].Time += d
 	t.items[i].Count += n
+}
+
+func (t *tally) addState(is Is, d, share trace.Time) {
+	if d != 0 {
+		t.add(ByState, is.String(), d, 0, share)
+	}
+}
+
+// addRank counts overlapped time as compute, and no copies.
+func (t *tally) addRank(run *trace.Run, row int32, is Is, d trace.Time) {
+	if is == Overlapping {
+		is = Computing
+	}
+	if d != 0 && is != Copying {
+		t.add(ByRank, "rank "+strconv.Itoa(run.RankID(row))+" "+is.String(), d, 0, 1)
+	}
 }
 
 // A Change is an item of two runs.

@@ -40,7 +40,7 @@ func TestDiff(t *testing.T) {
 	before := drawn("CCCC    CC", "    XXX   ")
 	after := drawn("CCCC CC", " XXX   ")
 	var got strings.Builder
-	for _, c := range Diff(Items(before, nil, 1), Items(after, nil, 1)) {
+	for _, c := range Diff(Items(before, nil, nil), Items(after, nil, nil)) {
 		fmt.Fprintf(&got, "%s: %s %d > %d %+d, %d > %d\n", c.Group, c.Name, c.A, c.B, c.Diff, c.CountA, c.CountB)
 	}
 	want := `state: compute 6 > 3 -3, 0 > 0
@@ -59,7 +59,25 @@ kernel or copy: ring 3 > 3 +0, 1 > 1
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if items := Items(before, nil, 2); items[0].Time != 3 {
-		t.Errorf("per iteration of two: %+v", items[0])
+	// Two iterations from 4 to 10; their time is a median, of which a part is idle.
+	each := []Times{{Compute: 1, Transfer: 1, Idle: 2}}
+	got.Reset()
+	for _, x := range Items(before, nil, &Iteration{In: []Interval{{Start: 4, End: 10}}, Of: 2, Each: each, Mean: each[0]}) {
+		fmt.Fprintf(&got, "%s: %s %d, %d\n", x.Group, x.Name, x.Time, x.Count)
+	}
+	want = `state: compute 1, 0
+state: transfer 1, 0
+state: idle 2, 0
+cause of idle: unknown 0, 0
+rank: rank 0 compute 1, 0
+rank: rank 0 transfer 1, 0
+rank: rank 0 idle 2, 0
+kernel class: collective 1, 0
+kernel class: compute 1, 0
+kernel or copy: ring 1, 0
+kernel or copy: gemm 1, 0
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("an iteration: -want +got\n%s", diff)
 	}
 }

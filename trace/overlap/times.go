@@ -19,6 +19,11 @@ func (t Times) Total() trace.Time { return t.Compute + t.Exposed() + t.Copies + 
 // Exposed is communication without compute.
 func (t Times) Exposed() trace.Time { return t.Transfer + t.Waiting }
 
+// byState are the times by state.
+func (t Times) byState() [Idle + 1]trace.Time {
+	return [...]trace.Time{Computing: t.Compute - t.Hidden, Overlapping: t.Hidden, Transferring: t.Transfer, Waiting: t.Waiting, Copying: t.Copies, Idle: t.Idle}
+}
+
 func (t Times) plus(u Times) Times {
 	return Times{t.Compute + u.Compute, t.Transfer + u.Transfer, t.Waiting + u.Waiting, t.Copies + u.Copies, t.Idle + u.Idle, t.Hidden + u.Hidden}
 }

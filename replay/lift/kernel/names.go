@@ -217,10 +217,11 @@ func vectorElements(op *workload.Op, name string) int64 {
 	return int64(op.Tiling.WGs) * int64(op.Footprint.Threads) * int64(vector)
 }
 
-// ElementSize is the bytes of an element of the first type in a kernel's name: Sum_bf16, <__nv_bfloat16, 8>, or PyTorch's <c10::BFloat16, 16>.
+// ElementSize is the bytes of an element of the first type in a kernel's name: Sum_bf16, <__nv_bfloat16, 8>, or PyTorch's <c10::BFloat16, 16> and
+// CUDAFunctor_add<c10::BFloat16>.
 func ElementSize(kernel string) (size int64) {
 	first := len(kernel)
-	for name, n := range map[string]int64{"bfloat16,": 2, "::BFloat16,": 2, "__half,": 2, "<c10::Half,": 2, "<float,": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
+	for name, n := range map[string]int64{"bfloat16,": 2, "::BFloat16,": 2, "_add<c10::BFloat16>": 2, "__half,": 2, "<c10::Half,": 2, "_add<c10::Half>": 2, "<float,": 4, "_add<float>": 4, "_bf16": 2, "_f16": 2, "_f32": 4, "_f64": 8, "_i8": 1, "_u8": 1, "_i32": 4, "_u32": 4, "_i64": 8, "_u64": 8} {
 		if at := strings.Index(kernel, name); at >= 0 && at < first {
 			first, size = at, n
 		}
@@ -400,6 +401,7 @@ type Call struct {
 	Step     string // the base of a marked iteration: "train" of "train#3"
 
 	Attention, Prefill, Decode bool // of a kernel: attention, over a prompt, of one token a sequence
+	Many                       bool // of a kernel: llama.cpp's GEMM, which it takes for more than 8 tokens; fewer are products with vectors (ggml-cuda/mmvq.cuh)
 	Graph                      bool // of a kernel: a captured graph, recorded as a whole
 }
 
@@ -414,6 +416,7 @@ func Calls(names []string) []Call {
 			Kernel: strings.Contains(name, "LaunchKernel"),
 			Waits:  name == "cudaStreamWaitEvent" || name == "hipStreamWaitEvent" || name == "cuStreamWaitEvent",
 			Step:   stepBase(name),
+			Many:   strings.Contains(name, "mul_mat_q<"),
 			Graph:  strings.HasPrefix(name, trace.GraphName),
 		}
 		c.Results = c.Call && strings.HasSuffix(name, "EventSynchronize")

@@ -220,19 +220,21 @@ func holdsLayers(names []named) bool {
 }
 
 // batchOf is what a forward pass without a mark computes, by its attention kernels. A captured
-// graph with others is of decoding: engines capture passes of one token a sequence.
+// graph with others is of decoding, as engines capture passes of one token a sequence; but llama.cpp captures prompts too,
+// whose GEMMs are of many tokens.
 func (r *Rank) batchOf(run *trace.Run, ids []int32, graph bool) workload.Batch {
-	var prefill, decode, attention bool
+	var prefill, decode, attention, many bool
 	for _, id := range ids {
 		is := r.names[run.Spans[r.Ops[id].Span].Name]
 		prefill, decode, attention = prefill || is.Prefill, decode || is.Decode, attention || is.Attention
+		many = many || is.Many
 	}
 	switch {
 	case prefill && decode:
 		return workload.Batch{Phase: workload.Mixed}
 	case prefill:
 		return workload.Batch{Phase: workload.Prefill}
-	case decode, attention && graph:
+	case decode, attention && graph && !many:
 		return workload.Batch{Phase: workload.Decode}
 	}
 	return workload.Batch{}

@@ -34,7 +34,97 @@ func GuessOperations(w *workload.Workload) (n int) {
 		c.Evidence = evidence[c.Evidence]
 		n++
 	}
+	if n > 0 {
+		agree(w)
+	}
 	return n
+}
+
+// agree gives collectives at one place of their iterations one operation: the one that the trace names for some of
+// them, else the commonest guess; and where it names that, its size.
+func agree(w *workload.Workload) {
+	type choice struct {
+		named *workload.Collective
+		count map[trace.CollectiveOp]int
+	}
+	numbers := Places(w)
+	choices := map[int32]*choice{}
+	for i, place := range numbers {
+		if place == 0 {
+			continue
+		}
+		c, at := &w.Collectives[i], trace.Memo(choices, place, func() *choice { return &choice{count: map[trace.CollectiveOp]int{}} })
+		if at.count[c.Op]++; !c.Guessed && c.Bytes > 0 {
+			at.named = c
+		}
+	}
+	for i, place := range numbers {
+		c := &w.Collectives[i]
+		if place == 0 || !c.Guessed {
+			continue
+		}
+		at := choices[place]
+		for op, n := range at.count {
+			if n > at.count[c.Op] || n == at.count[c.Op] && op < c.Op {
+				c.Op = op
+			}
+		}
+		if at.named != nil {
+			c.Op, c.Bytes, c.In, c.Out = at.named.Op, at.named.Bytes, at.named.In, at.named.Out
+			c.Evidence += "; its operation and size are those of its twins in other iterations"
+		}
+	}
+}
+
+// Places numbers the collectives that come at one place of the iterations of a loop, from 1 on: those of one stream,
+// group and number of channels, in iterations with as many collectives on that stream as most have. They repeat, and have one
+// operation and size (rule V10). Others have 0, as have those of serving, whose batches differ.
+func Places(w *workload.Workload) []int32 {
+	type stream struct {
+		rank      int
+		queue     int64
+		iteration int32
+	}
+	type place struct {
+		rank     int
+		queue    int64
+		at       int
+		group    int32
+		channels int
+	}
+	numbers := make([]int32, len(w.Collectives))
+	of, n := workload.IterationsOf(w)
+	if n < 2 || slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase }) {
+		return numbers
+	}
+	rows := map[stream][]int32{} // collectives of an iteration, in order
+	var streams []stream
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Kind == trace.Collective && op.Collective >= 0 && of[i] >= 0 && w.Collectives[op.Collective].Members[0] == op.ID {
+			s := stream{op.Rank, op.Queue, of[i]}
+			if rows[s] == nil {
+				streams = append(streams, s)
+			}
+			rows[s] = append(rows[s], op.Collective)
+		}
+	}
+	counts := map[stream]map[int]int{} // by stream, of its iterations with so many collectives
+	for _, s := range streams {
+		each := trace.Memo(counts, stream{s.rank, s.queue, 0}, func() map[int]int { return map[int]int{} })
+		each[len(rows[s])]++
+	}
+	ids := map[place]int32{}
+	for _, s := range streams {
+		each := counts[stream{s.rank, s.queue, 0}]
+		if 2*each[len(rows[s])] <= n {
+			continue
+		}
+		for at, row := range rows[s] {
+			c := &w.Collectives[row]
+			numbers[row] = trace.Memo(ids, place{s.rank, s.queue, at, c.Group, c.Channels}, func() int32 { return int32(len(ids)) + 1 })
+		}
+	}
+	return numbers
 }
 
 // lastOfPass is the last op that multiplies by weights or communicates, by rank and step. A collective at the end
@@ -125,6 +215,60 @@ func SizesByNorms(w *workload.Workload) (n int) {
 	return n
 }
 
+// SizesByRows gives an all-reduce whose size the trace does not show the rows of the norm behind it, and the columns of a
+// model's hidden state, which are the same in all of its layers and steps; and returns their number (rule V10). Where a sum
+// in front of an all-reduce covers its elements up to less than a workgroup, and there are as many rows, one
+// number of columns fits; the commonest counts. What is as large in front of it as behind is reduced everywhere.
+func SizesByRows(w *workload.Workload) (n int) {
+	type columns struct{ number, each int64 } // each: bytes of an element
+	found, fits, f := map[int32]int64{}, map[columns]int{}, (*finder)(nil)
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Bytes > 0 || c.Op != trace.AllReduce || c.Part {
+			continue
+		}
+		if f == nil {
+			f = newFinder(w)
+		}
+		op, rows := &w.Ops[c.Members[0]], int64(0)
+		f.walk(f.behind(op.ID), op, maxSteps, f.after, func(behind *workload.Op, r opRole) bool {
+			rows = kernel.NormRows(behind)
+			return rows == 0 && r == ignored
+		})
+		if rows == 0 {
+			continue
+		}
+		found[int32(i)] = rows
+		at, _ := f.sent(op)
+		if at < 0 {
+			continue
+		}
+		sum := &w.Ops[at]
+		covers, each := kernel.Elements(sum), kernel.ElementSize(sum.Name)
+		if covers == 0 || each == 0 {
+			continue
+		}
+		if last := covers / int64(sum.Tiling.WGs); last <= rows && covers%rows < last {
+			fits[columns{covers / rows, each}]++
+		}
+	}
+	var hidden columns
+	for c, n := range fits {
+		if most := fits[hidden]; n > most || n == most && (c.number < hidden.number || c.number == hidden.number && c.each < hidden.each) {
+			hidden = c
+		}
+	}
+	for row, rows := range found {
+		if c := &w.Collectives[row]; hidden.number > 0 {
+			c.Bytes = rows * hidden.number * hidden.each
+			c.In, c.Out, c.Guessed = c.Bytes, c.Bytes, false
+			c.Evidence += "; its size is that of the norm's rows behind it and of the columns of a sum in front of one"
+			n++
+		}
+	}
+	return n
+}
+
 // SizesByProducts gives an all-reduce whose size the trace does not show the bytes of the GEMM whose output it adds up,
 // and those of its twins, and returns their number (rule V10).
 func SizesByProducts(w *workload.Workload) (n int) {
@@ -152,30 +296,36 @@ func SizesByProducts(w *workload.Workload) (n int) {
 
 // Twins numbers the collectives that have one size, though the trace does not show it, from 1 on: those of one operation,
 // group and step whose result the same kernel, a norm, reads behind them on their stream, or which are the same
-// kernel of an engine. The rows and columns of a model's hidden state are the same in all of its layers (rule V10). Others have 0.
+// kernel of an engine, as the rows and columns of a model's hidden state are the same in all of its layers; else those at one
+// place of their iterations (rule V10). Others have 0.
 func Twins(w *workload.Workload) []int32 {
 	type role struct {
-		op          trace.CollectiveOp
-		group, step int32
-		channels    int
-		kernel      *workload.Kernel
+		op                 trace.CollectiveOp
+		group, step, place int32
+		channels           int
+		kernel             *workload.Kernel
 	}
 	numbers, twins, f := map[role]int32{}, make([]int32, len(w.Collectives)), (*finder)(nil)
+	var at []int32 // Places
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
 		if c.Bytes > 0 && !c.Guessed || c.Part || len(c.Members) < 2 {
 			continue
 		}
 		if f == nil {
-			f = newFinder(w)
+			f, at = newFinder(w), Places(w)
 		}
 		op := &w.Ops[c.Members[0]]
-		k := role{c.Op, c.Group, op.Step, c.Channels, op.Kernel}
+		k := role{c.Op, c.Group, op.Step, 0, c.Channels, op.Kernel}
 		if next := f.behind(op.ID); !c.Own {
-			if next < 0 || !kernel.NameHas(w.Ops[next].Name, "norm") {
+			switch {
+			case next >= 0 && kernel.NameHas(w.Ops[next].Name, "norm"):
+				k.kernel = w.Ops[next].Kernel
+			case at[i] > 0:
+				k = role{op: c.Op, place: at[i]}
+			default:
 				continue
 			}
-			k.kernel = w.Ops[next].Kernel
 		}
 		if numbers[k] == 0 {
 			numbers[k] = int32(len(numbers)) + 1

@@ -103,6 +103,18 @@ func Alike(d trace.Device) (list []string) {
 	return list
 }
 
+// MemoryBytes is the memory of a device, as the trace states it, else as devices of its profile report it; 0: unknown.
+func MemoryBytes(d trace.Device) int64 {
+	if profile := ForDevice(d); d.MemoryBytes == 0 && profile != "" {
+		for _, x := range devices() {
+			if x.profile == profile {
+				return int64(x.gib * (1 << 30))
+			}
+		}
+	}
+	return d.MemoryBytes
+}
+
 // architecture is AMD's gfx id among the words of a name, or "".
 func architecture(words []string) string {
 	for _, w := range words {

@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/summary"
@@ -38,6 +39,7 @@ type Difference struct {
 	// Explanation says what makes the difference; Causes are its parts, the largest first, none
 	// of results.
 	Explanation string           `json:"explanation"`
+	Notes       []string         `json:"notes,omitempty"` // why the times may not compare
 	Causes      []Cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
 	Checks      []Check          `json:"checks,omitempty"`
@@ -65,6 +67,9 @@ type Side struct {
 // Print prints at most top rows of each group; 0: all.
 func (d *Difference) Print(con *console.Console, top int) {
 	con.Say(d.Explanation)
+	for _, note := range d.Notes {
+		con.Labelled("warning", note)
+	}
 	con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, words.Micros(d.A.Time), d.unit()))
 	con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, words.Micros(d.B.Time), d.unit(), words.Percent(d.Change)))
 	if t := d.checked(); t != nil {
@@ -80,6 +85,9 @@ func (d *Difference) Print(con *console.Console, top int) {
 func (d *Difference) WriteMarkdown(w io.Writer, top int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### overlapse: %s and %s\n\n**%s**\n", words.Markdown(d.A.Name), words.Markdown(d.B.Name), words.Markdown(d.Explanation))
+	for _, note := range d.Notes {
+		fmt.Fprintf(&b, "\n%s\n", words.Markdown(note))
+	}
 	if t := d.checked(); t != nil {
 		fmt.Fprintf(&b, "\n%s:\n\n%s\n", words.Markdown(t.Title), t.Markdown())
 	}
@@ -160,32 +168,73 @@ func (d *Difference) groups() iter.Seq[[]overlap.Change] {
 	}
 }
 
-// Measured reads a trace.
-func Measured(r *input.Reader, path string) (Side, error) {
-	run, err := r.One(path, "")
-	if err != nil {
-		return Side{}, err
-	}
-	s := Side{Name: path, Time: run.End, run: run}
-	w, err := r.Workload(run, path, lift.Options{})
-	if err == nil {
-		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), results.MeasuredStart(w)
-		s.samples = samplesOf(w)
-		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
-	}
-	s.items = append(overlap.Items(run, nil, s.steps), s.items...)
-	if w != nil {
-		if m := input.KnownMachine(w); m != nil {
-			lift.OnMachine(w, m)
+// Measured compares two traces: per step if both have iterations, else as whole runs.
+func Measured(r *input.Reader, a, b string) (Difference, error) {
+	var sides [2]Side
+	var lifted [2]*workload.Workload
+	for i, path := range []string{a, b} {
+		run, err := r.One(path, "")
+		if err != nil {
+			return Difference{}, err
 		}
-		s.tellUnseen(w)
+		sides[i] = Side{Name: path, Time: run.End, run: run}
+		if lifted[i], err = r.Workload(run, path, lift.Options{}); err == nil {
+			sides[i].steps = workload.Iterations(lifted[i])
+		}
 	}
-	return s, nil
+	x, y := &sides[0], &sides[1]
+	note := wholeRuns(x, y)
+	for i, w := range lifted {
+		sides[i].measure(r, w)
+	}
+	d := Of(*x, *y)
+	if note != "" {
+		d.Notes = append(d.Notes, note)
+	}
+	inBoth := func(row overlap.Change) bool { return row.Group == overlap.ByKernel && row.A > 0 && row.B > 0 }
+	if !slices.ContainsFunc(d.Rows, inBoth) {
+		d.Notes = append(d.Notes, "A and B have no kernel in common: they may be two programs, and the times say nothing about a change of one.")
+	}
+	return d, nil
+}
+
+// wholeRuns makes times of both sides those of whole runs if only one side has iterations, and says so; else "".
+func wholeRuns(x, y *Side) string {
+	if (x.steps > 0) == (y.steps > 0) {
+		return ""
+	}
+	with, without := "A", "B"
+	if y.steps > 0 {
+		with, without = without, with
+	}
+	note := fmt.Sprintf("%s has %d iterations and none were found in %s: times are of the whole runs.", with, x.steps+y.steps, without)
+	x.steps, y.steps = 0, 0
+	return note
+}
+
+// measure fills in the times of a captured run, divided by its steps; w may be nil.
+func (s *Side) measure(r *input.Reader, w *workload.Workload) {
+	if w == nil {
+		s.items = overlap.Items(s.run, nil, nil)
+		return
+	}
+	steps, of := plan.MeasuredSteps(w), (*overlap.Iteration)(nil)
+	s.Time, s.start = steps.Whole().Length(), results.MeasuredStart(w)
+	if s.steps > 0 {
+		s.Time, s.samples = steps.Time(), samplesOf(w)
+		of = steps.Iteration(overlap.Collect(s.run), 0)
+	}
+	s.items = overlap.Items(s.run, nil, of)
+	s.items = append(s.items, pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })...)
+	if m := input.KnownMachine(w); m != nil {
+		lift.OnMachine(w, m)
+	}
+	s.tellUnseen(w, of)
 }
 
 // tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
 // of transfer.
-func (s *Side) tellUnseen(w *workload.Workload) {
+func (s *Side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
 	move := func(group, prefix string, late trace.Time) {
 		for is, d := range map[overlap.Is]trace.Time{overlap.Transferring: -late, overlap.Waiting: late} {
 			name := prefix + is.String()
@@ -194,10 +243,16 @@ func (s *Side) tellUnseen(w *workload.Workload) {
 				i = slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group })
 				s.items = slices.Insert(s.items, i, overlap.Item{Group: group, Name: name})
 			}
-			s.items[i].Time += d / trace.Time(max(1, s.steps))
+			s.items[i].Time += d
 		}
 	}
 	w.UnseenWaits(func(op *workload.Op, late trace.Time) {
+		if of != nil {
+			if x := of.In[w.Rows[op.Rank]]; op.Start < x.Start || op.Start >= x.End {
+				return
+			}
+			late /= trace.Time(of.Of)
+		}
 		move(overlap.ByState, "", late/trace.Time(len(w.Run.Ranks)))
 		move(overlap.ByRank, fmt.Sprintf("rank %d ", w.Run.RankID(w.Rows[op.Rank])), late)
 	})
@@ -208,7 +263,9 @@ func Replayed(r *results.Replayed, w *workload.Workload, out *compare.Outcome) S
 	run := out.Result.Run
 	s := Side{Name: r.Named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
-	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
+	of := plan.StepsOf(w, run).Iteration(overlap.Collect(run), out.Time)
+	of.Mean = explain.TimesOf(w, *out)
+	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), of), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
 		return starts[op], ends[op], starts[op] <= ends[op]
 	})...)
 	return s
@@ -216,7 +273,7 @@ func Replayed(r *results.Replayed, w *workload.Workload, out *compare.Outcome) S
 
 // Recorded is a run of a folder written by replay -o.
 func Recorded(run *trace.Run) Side {
-	s := Side{Name: run.Name, items: overlap.Items(run, nil, 1), run: run}
+	s := Side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
 	for _, item := range s.items {
 		if item.Group == overlap.ByState {
 			s.Time += item.Time
@@ -271,12 +328,14 @@ func IsResult(path string) bool { return input.IsFile(filepath.Join(path, "resul
 
 // Results compares the strategies that two results have in common. The time of a side
 // is that of the first of them: of the captured schedule, where it was selected.
-func Results(a, b string) (x, y Side, err error) {
-	if x, err = resultSide(a); err != nil {
-		return x, y, err
+func Results(a, b string) (Difference, error) {
+	x, err := resultSide(a)
+	if err != nil {
+		return Difference{}, err
 	}
-	if y, err = resultSide(b); err != nil {
-		return x, y, err
+	y, err := resultSide(b)
+	if err != nil {
+		return Difference{}, err
 	}
 	in := func(items []overlap.Item, i overlap.Item) bool {
 		return slices.ContainsFunc(items, func(j overlap.Item) bool { return i.Group == j.Group && i.Name == j.Name })
@@ -284,11 +343,23 @@ func Results(a, b string) (x, y Side, err error) {
 	x.items = slices.DeleteFunc(x.items, func(i overlap.Item) bool { return !in(y.items, i) })
 	y.items = slices.DeleteFunc(y.items, func(i overlap.Item) bool { return !in(x.items, i) })
 	if len(x.items) == 0 {
-		return x, y, fmt.Errorf("%s and %s have no strategy in common", a, b)
+		return Difference{}, fmt.Errorf("%s and %s have no strategy in common", a, b)
 	}
-	first := slices.IndexFunc(y.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })
-	x.Time, y.Time = x.items[0].Time, y.items[first].Time
-	return x, y, nil
+	times := [2]int{max(1, x.steps), max(1, y.steps)}
+	note := wholeRuns(&x, &y)
+	for k, s := range []*Side{&x, &y} {
+		for i := range s.items {
+			if note != "" {
+				s.items[i].Time *= trace.Time(times[k])
+			}
+		}
+		s.Time = s.items[slices.IndexFunc(s.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })].Time
+	}
+	d := Of(x, y)
+	if note != "" {
+		d.Notes = append(d.Notes, note)
+	}
+	return d, nil
 }
 
 // mostResult is the largest result.json that is read, in bytes.
@@ -318,7 +389,7 @@ func resultSide(path string) (Side, error) {
 	if r.Schema > schema.Version {
 		return Side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schema.Version)
 	}
-	s := Side{Name: path, steps: cmp.Or(r.Iterations, 1)}
+	s := Side{Name: path, steps: r.Iterations}
 	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
 		seen := map[string]bool{}
 		for _, row := range r.Rows {

@@ -17,7 +17,7 @@ import (
 func (d *Difference) WriteHTML(w io.Writer, top int) error {
 	rep := html.Report{
 		Title:    "overlapse: " + d.A.Name + " and " + d.B.Name,
-		Verdict:  []string{d.Explanation},
+		Verdict:  append([]string{d.Explanation}, d.Notes...),
 		Facts:    []html.Fact{{Name: "A", Value: d.A.Name}, {Name: "B", Value: d.B.Name}, {Name: "times", Value: d.unit() + ", means over ranks"}},
 		Captured: d.A.Time,
 		Heading:  "Time of a rank",

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -248,7 +249,7 @@ func (v *Inspection) boundText() string {
 	var list []string
 	for _, p := range parts {
 		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
-			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part))
+			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part)+v.slowdownText(p.of))
 		}
 	}
 	line := strings.Join(list, ", ")
@@ -258,10 +259,29 @@ func (v *Inspection) boundText() string {
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
+	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
+		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time behind compute", 100*float64(min(sum.Copies, sum.Compute))/float64(sum.Total()))
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}
 	return line
+}
+
+// slowdownText says how much of compute time is what collectives beside it add; "" for other parts, and if it is
+// not worth it.
+func (v *Inspection) slowdownText(part string) string {
+	s := compare.SlowdownOf(v.workload)
+	share := float64(s.Time) / float64(max(1, v.steps.Time()))
+	if part != "compute" || share < leastWaiting {
+		return ""
+	}
+	var by []string
+	for op, n := range s.Collectives {
+		if n > 0 {
+			by = append(by, fmt.Sprintf("%d %s", n, trace.CollectiveOp(op)))
+		}
+	}
+	return fmt.Sprintf(" (%.1f %% of the time is slowdown of %s beside %s, against instances alone)", 100*share, words.Counted(s.Kernels, "kernel"), strings.Join(by, ", "))
 }
 
 // hostShare is the part of idle time in which the device had nothing to do, as the host had

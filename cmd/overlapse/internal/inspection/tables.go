@@ -88,20 +88,24 @@ func (v *Inspection) printKernels() {
 	if len(ks) == 0 {
 		return
 	}
-	columns := []string{"kernel", "count", "total", "of time", "mean", "shape"}
+	columns := []string{"kernel", "count", "total", "of time", "mean", "shape, bytes"}
 	if v.All {
 		columns = append(columns, "WGs", "tiles", "schedule")
 	} else {
 		ks = merged(ks)
 	}
-	names := kernelNames(ks)
+	short := kernelNames(ks)
 	t := console.Table{Title: "kernels and copies", Columns: columns, Top: v.Top}
 	for i, k := range ks {
 		tiles := k.Tile
 		if k.Tiles > 0 {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.Add(names[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), k.Shape, k.Workgroups, tiles, k.Schedule)
+		shape := k.Shape
+		if k.Bytes > 0 && k.TotalNs > 0 { // of copies
+			shape = fmt.Sprintf("%s at %.1f GB/s", names.Bytes(k.Bytes), float64(k.Bytes)/float64(k.TotalNs))
+		}
+		t.Add(short[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)
 	}
 	v.Show(&t)
 }
@@ -114,7 +118,9 @@ func merged(ks []summary.KernelSummary) (joined []summary.KernelSummary) {
 		i, ok := at[key]
 		if !ok {
 			i = len(joined)
-			at[key], joined = i, append(joined, summary.KernelSummary{Name: k.Name, Shape: k.Shape})
+			at[key], joined = i, append(joined, summary.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes})
+		} else if joined[i].Bytes *= min(1, k.Bytes); joined[i].Bytes > 0 { // else not known of each
+			joined[i].Bytes += k.Bytes
 		}
 		joined[i].Count, joined[i].TotalNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs
 	}
