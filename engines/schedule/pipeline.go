@@ -25,6 +25,8 @@ type pipelineWriter struct {
 	messages map[messageKey]*exchange
 	parts    map[partKey]*exchange
 	ends     []int32 // of the current rank, by step: its last item
+	// issuedOnce has the captured operations that an item or a part of one stands for.
+	issuedOnce map[int32]bool
 }
 
 // A messageKey is a chunk whose result a rank sends on.
@@ -35,14 +37,17 @@ type messageKey struct {
 
 // A partKey is a part of a captured collective. owner is the rank whose layers it belongs to.
 type partKey struct {
-	row   int32
-	k, of int
-	way   bool
+	row       int32
+	k, of, by int
+	way       bool
 }
 
 // pipeline replaces the captured items and exchanges by those of a plan.
 func (s *step) pipeline(p *pipeline.Plan) {
-	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}}
+	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}, issuedOnce: map[int32]bool{}}
+	for id := range s.at {
+		s.at[id] = -1
+	}
 	for rank := range s.items {
 		s.items[rank] = nil
 		s.computes = nil
@@ -86,11 +91,19 @@ func (pw *pipelineWriter) whole(rank int, ids []int32) {
 	for _, id := range ids {
 		switch op := &pw.w.Ops[id]; {
 		case op.Collective < 0:
-			pw.items[rank] = append(pw.items[rank], &item{op: op})
+			pw.add(rank, &item{op: op}, id)
 		case len(pw.carriers[op.Collective]) == 0:
 			pw.exchange(int(op.Collective))
 		}
 	}
+}
+
+// add adds an item of an operation, or of a part of it, behind the last item of a rank.
+func (pw *pipelineWriter) add(rank int, it *item, id int32) {
+	if pw.w.Ops[id].Rank == rank {
+		pw.at[id] = int32(len(pw.items[rank]))
+	}
+	pw.items[rank] = append(pw.items[rank], it)
 }
 
 // run adds pieces behind the last item of a rank.
@@ -101,9 +114,9 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 			exchanges[x.Op.ID] = pw.part(rank, x, items)
 			continue
 		}
-		it := &item{op: x.Op, again: x.K > 0 || x.Op.Rank != rank, piece: &x, origin: x.Op.ID}
-		if x.Op.Rank != rank { // a layer of another rank
-			op := *x.Op
+		it := &item{op: x.Part, again: x.Op.Rank != rank || pw.issuedOnce[x.Op.ID], piece: &x, origin: x.Op.ID}
+		if pw.issuedOnce[x.Op.ID] = true; x.Op.Rank != rank { // a layer of another rank
+			op := *x.Part
 			op.Rank, op.Queue, it.op, it.origin = rank, pw.mainQueue(rank), &op, pw.Message(round, rank).ID
 		}
 		for _, d := range x.Op.After {
@@ -114,7 +127,7 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 			}
 		}
 		items[x.Op.ID] = it
-		pw.items[rank] = append(pw.items[rank], it)
+		pw.add(rank, it, x.Op.ID)
 	}
 }
 
@@ -131,15 +144,15 @@ func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item
 	if op.Rank != rank {
 		op = pw.counterpart(rank, op)
 	}
-	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.Op.Rank != rank}
+	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.By, x.Op.Rank != rank}
 	y := pw.parts[key]
 	if y == nil {
 		c := pw.w.Collectives[row]
-		if n := int64(x.Of); n > 1 {
+		if n, by := int64(x.Of), int64(x.By); n*by > 1 {
 			if whole := pw.pl.TimeOf(&c, c.Bytes); whole > 0 {
-				c.Alone = trace.Time(float64(c.TransferAlone()) * float64(pw.pl.TimeOf(&c, c.Bytes/n)) / float64(whole))
+				c.Alone = trace.Time(float64(c.TransferAlone()) * float64(pw.pl.TimeOf(&c, c.Bytes*by/n)) / float64(whole))
 			}
-			c.Bytes, c.In, c.Out = c.Bytes/n, c.In/n, c.Out/n
+			c.Bytes, c.In, c.Out = c.Bytes*by/n, c.In*by/n, c.Out*by/n
 		}
 		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}
 		pw.parts[key], pw.exchanges, pw.carriers[row] = y, append(pw.exchanges, y), append(pw.carriers[row], y)
@@ -163,7 +176,7 @@ func (pw *pipelineWriter) counterpart(rank int, op *workload.Op) *workload.Op {
 		if own.Collective < 0 || pw.w.Collectives[own.Collective].Op != c.Op || pw.w.Collectives[own.Collective].Bytes != c.Bytes {
 			continue
 		}
-		if found = own; pw.parts[partKey{own.Collective, 0, 1, true}] == nil || pw.parts[partKey{own.Collective, 0, 1, true}].member(rank) == nil {
+		if found = own; pw.parts[partKey{own.Collective, 0, 1, 1, true}] == nil || pw.parts[partKey{own.Collective, 0, 1, 1, true}].member(rank) == nil {
 			break
 		}
 	}
@@ -208,18 +221,13 @@ func (rw *rankWriter) issuePiece(s *plan.Stream, it *item, gap trace.Time) trace
 }
 
 // commandOfItem is the kernel or copy of an item.
-func (rw *rankWriter) commandOfItem(it *item) (c program.Command) {
-	switch x := it.piece; {
-	case x == nil:
-		return rw.pl.CommandOf(it.op)
-	case x.Of == 1:
-		c = rw.pl.CommandOf(it.op)
-	case x.Sums:
-		part := *it.op
-		part.Alone, part.Read = plan.Share(it.op.DurAlone(), x.K, x.Of), it.op.Read/float64(x.Of)
-		c = rw.pl.CommandOf(&part)
-	default:
-		c = rw.pl.MidPart(it.op, x.K, x.Of)
+func (rw *rankWriter) commandOfItem(it *item) program.Command {
+	c := rw.pl.CommandOf(it.op)
+	if it.piece == nil {
+		return c
+	}
+	if it.piece.Part != it.piece.Op && c.Copy != nil {
+		c.Copy.Time = it.op.DurAlone()
 	}
 	c.Origin = it.origin
 	return c
