@@ -73,11 +73,14 @@ func (rd *reading) marked(x *work, ids []int32, marks []mark) {
 		next, _ := slices.BinarySearchFunc(marks, op.Issued, func(m mark, t trace.Time) int { return cmp.Compare(m.from, t+1) })
 		inside := next > 0 && op.Issued < marks[next-1].to
 		if inside {
-			at = next - 1
 			for _, id := range x.tail { // between two marks
 				x.take(x.Order[len(x.Order)-1][0], id)
 			}
 			x.tail = nil
+			for ; at >= 0 && at < next-1; at++ { // the first stage has no gradients of inputs to make
+				x.take(marks[at].Chunk)
+			}
+			at = next - 1
 		}
 		switch {
 		case inside:

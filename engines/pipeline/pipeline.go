@@ -263,31 +263,37 @@ func (p *Plan) addGradients(first, second []int32) (list []int32) {
 }
 
 // join makes the pieces of a chunk in place of several that run the same kernels; nil: they do not.
+// Fills and copies may be fewer: a library's workspace is not always cleared.
 func (p *Plan) join(ids []int32, others [][]int32, late map[int32]bool) (list []Piece) {
 	if len(others) == 0 {
 		return nil
 	}
-	sized := func(id int32) bool { return !p.w.Ops[id].Gradient }
-	at := 0
-	rest := make([][]int32, len(others))
-	for i := range others {
-		rest[i] = slices.DeleteFunc(slices.Clone(others[i]), func(id int32) bool { return !sized(id) })
+	rest := slices.Clone(others)
+	skip := func(i int, skips func(*workload.Op) bool) {
+		for len(rest[i]) > 0 && skips(&p.w.Ops[rest[i][0]]) {
+			rest[i] = rest[i][1:]
+		}
 	}
 	for _, id := range ids {
 		ops := []*workload.Op{&p.w.Ops[id]}
-		if sized(id) {
-			for _, r := range rest {
-				if at >= len(r) || !p.w.Alike(id, r[at]) {
-					return nil
-				}
-				ops = append(ops, &p.w.Ops[r[at]])
+		for i := range rest {
+			if ops[0].Gradient {
+				break
 			}
-			at++
+			if skip(i, func(op *workload.Op) bool { return op.Gradient }); ops[0].Kind != trace.Copy {
+				skip(i, func(op *workload.Op) bool { return op.Gradient || op.Kind == trace.Copy })
+			}
+			switch alike := len(rest[i]) > 0 && p.w.Alike(id, rest[i][0]); {
+			case alike:
+				ops, rest[i] = append(ops, &p.w.Ops[rest[i][0]]), rest[i][1:]
+			case ops[0].Kind != trace.Copy:
+				return nil
+			}
 		}
 		list = append(list, p.piece(ops, 0, 1, late[id]))
 	}
-	for _, r := range rest {
-		if at != len(r) {
+	for i := range rest {
+		if skip(i, func(op *workload.Op) bool { return op.Gradient || op.Kind == trace.Copy }); len(rest[i]) > 0 {
 			return nil
 		}
 	}

@@ -367,29 +367,36 @@ func (rd *reading) sumsOverRows(back, ahead []int32) (late map[int32]bool, why s
 }
 
 // divideLayers divides a chunk into n parts at the borders of its layers, which are a sequence of
-// kernels that repeats.
+// GEMMs and attention that repeats. What the first layer runs in front of its first GEMM, others do too.
 func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string) {
 	if n < 2 {
 		return [][]int32{ids}, ""
 	}
-	from, period, layers := rd.repeats(ids)
+	var matrices []int32
+	var at []int // in ids
+	for i, id := range ids {
+		if rd.computes(&rd.w.Ops[id]) {
+			matrices, at = append(matrices, id), append(at, i)
+		}
+	}
+	from, period, layers := rd.repeats(matrices)
 	if layers < n || layers%n != 0 {
 		return nil, fmt.Sprintf("%d groups of layers: rank %d has %d layers a stage that its kernels show to be equal", n, rd.w.Ops[ids[0]].Rank, layers)
 	}
-	cut := 0
-	for k := range n {
-		to := from + (k+1)*layers/n*period
-		if k == n-1 {
-			to = len(ids)
+	cut, first := 0, at[from]
+	for k := 1; k < n; k++ {
+		to, before := at[from+k*layers/n*period], 0
+		for before < min(first, to-cut) && rd.w.Alike(ids[first-before-1], ids[to-before-1]) {
+			before++
 		}
-		parts = append(parts, ids[cut:to])
-		cut = to
+		parts = append(parts, ids[cut:to-before])
+		cut = to - before
 	}
-	return parts, ""
+	return append(parts, ids[cut:]), ""
 }
 
-// repeats finds the longest part of a chunk that repeats a sequence of kernels, of those of equal
-// length the shortest sequence.
+// repeats finds the longest part of some operations that repeats a sequence, of those of equal length
+// the shortest sequence.
 func (rd *reading) repeats(ids []int32) (from, period, times int) {
 	longest := 0
 	for p := 1; p <= len(ids)/2; p++ {
@@ -398,8 +405,7 @@ func (rd *reading) repeats(ids []int32) (from, period, times int) {
 				start = i + 1
 				continue
 			}
-			n := (i - start + 1 + p) / p
-			if hasWork := slices.ContainsFunc(ids[start:start+p], func(id int32) bool { return rd.computes(&rd.w.Ops[id]) }); n > 1 && n*p > longest && hasWork {
+			if n := (i - start + 1 + p) / p; n > 1 && n*p > longest {
 				from, period, times, longest = start, p, n, n*p
 			}
 		}

@@ -24,7 +24,8 @@ type pipelineWriter struct {
 	*pipeline.Plan
 	messages map[messageKey]*exchange
 	parts    map[partKey]*exchange
-	ends     []int32 // of the current rank, by step: its last item
+	ends     []int32     // of the current rank, by step: its last item
+	received []*exchange // that the next item of the rank waits for
 	// issuedOnce has the captured operations that an item or a part of one stands for.
 	issuedOnce map[int32]bool
 }
@@ -49,7 +50,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 		s.at[id] = -1
 	}
 	for rank := range s.items {
-		s.items[rank] = nil
+		s.items[rank], pw.received = nil, nil
 		s.computes = nil
 		for round, orders := range p.Orders {
 			pw.whole(rank, p.Head(round, rank))
@@ -59,7 +60,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 				pw.run(round, rank, p.Pieces(round, rank, chunks))
 				pw.ends = append(pw.ends, int32(len(s.items[rank])-1))
 				for _, c := range chunks {
-					if from, sent, ok := p.Beside(rank, c, -1); ok && begin < len(s.items[rank]) {
+					if from, sent, ok := p.Beside(rank, c, -1); ok {
 						x := pw.message(round, from, sent)
 						at := int32(begin - 1)
 						if p.Early {
@@ -69,6 +70,10 @@ func (s *step) pipeline(p *pipeline.Plan) {
 							}
 						}
 						pw.member(x, rank, p.Message(round, rank), at)
+						if begin == len(s.items[rank]) { // nothing to compute
+							pw.received = append(pw.received, x)
+							continue
+						}
 						it := s.items[rank][begin]
 						it.waits = append(it.waits, x)
 					}
@@ -103,6 +108,7 @@ func (pw *pipelineWriter) add(rank int, it *item, id int32) {
 	if pw.w.Ops[id].Rank == rank {
 		pw.at[id] = int32(len(pw.items[rank]))
 	}
+	it.waits, pw.received = append(it.waits, pw.received...), nil
 	pw.items[rank] = append(pw.items[rank], it)
 }
 
