@@ -29,8 +29,7 @@ func coRunners(w *workload.Workload) overlaps {
 		if a.Collective < 0 {
 			d.ops[a.ID] = min(a.Dur(), d.ops[a.ID]+min(a.End, b.End)-max(a.Start, b.Start))
 			if b.Collective >= 0 {
-				c := &w.Collectives[b.Collective]
-				d.waits[a.ID] += max(0, min(a.End, b.End, c.Arrive-c.Late)-max(a.Start, b.Start))
+				d.waits[a.ID] += max(0, min(a.End, b.End, w.Met(b)-w.Collectives[b.Collective].Late)-max(a.Start, b.Start))
 			}
 			return
 		}

@@ -200,6 +200,11 @@ func (pw *pipelineWriter) message(round, from int, c pipeline.Chunk) *exchange {
 			op := pw.Message(round, rank)
 			coll.Members, coll.Channels = append(coll.Members, op.ID), max(coll.Channels, pw.w.Collectives[op.Collective].Channels)
 		}
+		if oneNode := pw.pl.Machine.Node(from) == pw.pl.Machine.Node(to); coll.Bytes <= int64(coll.Channels)*workload.SendBuffer(oneNode) {
+			if coll.Sender = 1; from > to {
+				coll.Sender = 2
+			}
+		}
 		// Each link has a stream of its own: no message waits for one that is needed later.
 		name := fmt.Sprintf("messages of rank %d to %d, %s of group %d, way %d", from, to, [...]string{"forward", "backward"}[c.Part], c.Group, c.Way)
 		x = &exchange{coll: coll, carries: []int32{pw.w.Ops[coll.Members[0]].Collective}, name: name, placed: true, message: true}

@@ -247,7 +247,7 @@ func (m *matcher) check() {
 			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
 		}
-		if c.Depart < c.Arrive {
+		if c.Sender = m.sender(c); c.Depart < c.Arrive && c.Sender == 0 {
 			unmatched++
 			m.split(c)
 			continue
@@ -269,6 +269,33 @@ func (m *matcher) check() {
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
 	m.noteCount(m.grids, "kernel of a collective has", "kernels of collectives have", fmt.Sprintf("a grid of more than %d workgroups, which is no number of channels: ignored", mostChannels))
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
+}
+
+// sender is Collective.Sender: of a message that one rank only sends and the other only receives,
+// where the sender was seen to leave before the receiver came, or as many bytes fit into the buffers
+// of its channels (rule C29).
+func (m *matcher) sender(c *workload.Collective) int8 {
+	if c.Op != trace.SendRecv || len(c.Members) != 2 || c.Engines {
+		return 0
+	}
+	sends, receives, hosts := -1, -1, map[string]bool{}
+	for i, id := range c.Members {
+		op := &m.Ops[id]
+		if comm := m.Run.Comm(m.Run.Spans[op.Span]); comm != nil && comm.In > 0 && comm.Out == 0 {
+			sends = i
+		} else if comm != nil && comm.Out > 0 && comm.In == 0 {
+			receives = i
+		}
+		hosts[m.Run.Ranks[m.Rows[op.Rank]].Host] = true
+	}
+	if sends < 0 || receives < 0 {
+		return 0
+	}
+	early := m.Ops[c.Members[sends]].End < m.Ops[c.Members[receives]].Start
+	if early || c.Depart >= c.Arrive && c.Channels > 0 && c.Bytes <= int64(c.Channels)*workload.SendBuffer(len(hosts) < 2) {
+		return int8(sends + 1)
+	}
+	return 0
 }
 
 // otherSide computes the size that the trace does not give, of a kernel whose group it does
