@@ -28,7 +28,7 @@ func coRunners(w *workload.Workload) overlaps {
 		d.beside[a.ID] = true
 		if a.Collective < 0 {
 			d.ops[a.ID] = min(a.Dur(), d.ops[a.ID]+min(a.End, b.End)-max(a.Start, b.Start))
-			if b.Collective >= 0 {
+			if b.Collective >= 0 && w.Collectives[b.Collective].Sender == 0 { // a message comes when its sender has computed it, under any profiler
 				d.waits[a.ID] += max(0, min(a.End, b.End, w.Met(b)-w.Collectives[b.Collective].Late)-max(a.Start, b.Start))
 			}
 			return

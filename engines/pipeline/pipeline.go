@@ -20,15 +20,16 @@ var Schedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb", "zb2"
 // A Plan is a schedule of a captured pipeline.
 type Plan struct {
 	*reading
-	Orders [][]Order // by iteration and rank
-	Early  bool      // receives are posted a step ahead: that takes compute less than a message lasts
-	Bytes  int64     // of a message
-	Alone  trace.Time
-	Same   bool // the captured schedule: nothing changes
-	shape  shape
-	pl     *plan.Planner
-	ids    map[place][]int32 // of captured micro-batches
-	pieces map[place][]Piece
+	Orders  [][]Order // by iteration and rank
+	Early   bool      // receives are posted a step ahead: that takes compute less than a message lasts
+	Bytes   int64     // of a message
+	Alone   trace.Time
+	Same    bool // the captured schedule: nothing changes
+	inTurns bool // see Posts
+	shape   shape
+	pl      *plan.Planner
+	ids     map[place][]int32 // of captured micro-batches
+	pieces  map[place][]Piece
 }
 
 // A place is a chunk of an iteration with the layers of a rank.
@@ -86,6 +87,7 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		return p, ""
 	}
 	p.message()
+	p.inTurns = schedule == "interleaved" || schedule == "zb"
 	p.hold(schedule == "dualpipe")
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
 	switch schedule {
@@ -373,6 +375,49 @@ func (p *Plan) Beside(rank int, c Chunk, by int) (int, Chunk, bool) {
 	}
 	c.Group, c.Split = at/stages, false
 	return p.ranks[p.chain[rank]][turned(at%stages)], c, true
+}
+
+// A Sent is a message: the rank that sends it, and the chunk that made it.
+type Sent struct {
+	From int
+	Chunk
+}
+
+// A Post is when a receive is posted: behind so many steps of the receiver, and its turn among all
+// messages.
+type Post struct{ Steps, Turn int }
+
+// Posts are the receives of an iteration in the order of PyTorch's schedules of several stages on a
+// rank, or of halves of backward (_add_send_recv in torch/distributed/pipelining/schedules.py): ranks
+// take their next step in turn if its input is posted, and with each message the receiver posts it,
+// behind what it has taken until then. All messages of a rank are on one stream, in that order. nil: a
+// receive is posted where it is needed.
+func (p *Plan) Posts(round int) map[Sent]Post {
+	if !p.inTurns {
+		return nil
+	}
+	posts, orders := map[Sent]Post{}, p.Orders[round]
+	for at, progress := make([]int, len(orders)), true; progress; {
+		progress = false
+		for rank, order := range orders {
+			if at[rank] == len(order) {
+				continue
+			}
+			c := order[at[rank]][0]
+			if from, sent, ok := p.Beside(rank, c, -1); ok {
+				if _, posted := posts[Sent{from, sent}]; !posted {
+					continue
+				}
+			}
+			if to, _, ok := p.Beside(rank, c, 1); ok {
+				c.Split = false
+				posts[Sent{rank, c}] = Post{at[to], len(posts)}
+			}
+			at[rank]++
+			progress = true
+		}
+	}
+	return posts
 }
 
 // Message is a captured message of a rank, of an iteration if it has one: what is planned stands

@@ -24,7 +24,7 @@ type pipelineWriter struct {
 	*pipeline.Plan
 	messages map[messageKey]*exchange
 	parts    map[partKey]*exchange
-	ends     []int32     // of the current rank, by step: its last item
+	ends     []int32     // of the current rank and iteration, by the number of steps that have ended: its last item
 	received []*exchange // that the next item of the rank waits for
 	// issuedOnce has the captured operations that an item or a part of one stands for.
 	issuedOnce map[int32]bool
@@ -54,7 +54,8 @@ func (s *step) pipeline(p *pipeline.Plan) {
 		s.computes = nil
 		for round, orders := range p.Orders {
 			pw.whole(rank, p.Head(round, rank))
-			pw.ends = nil
+			pw.ends = []int32{int32(len(s.items[rank]) - 1)}
+			posts := p.Posts(round)
 			for i, chunks := range orders[rank] {
 				begin := len(s.items[rank])
 				pw.run(round, rank, p.Pieces(round, rank, chunks))
@@ -62,12 +63,14 @@ func (s *step) pipeline(p *pipeline.Plan) {
 				for _, c := range chunks {
 					if from, sent, ok := p.Beside(rank, c, -1); ok {
 						x := pw.message(round, from, sent)
-						at := int32(begin - 1)
-						if p.Early {
-							at = -1
-							if i > 1 {
-								at = pw.ends[i-2]
+						at := pw.ends[i]
+						if post, ok := posts[pipeline.Sent{From: from, Chunk: sent}]; ok {
+							at, x.turn = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1)
+							if x.coll.Sender > 0 && pw.oneQueue(rank) {
+								x.name = "messages"
 							}
+						} else if p.Early {
+							at = pw.ends[max(0, i-1)]
 						}
 						pw.member(x, rank, p.Message(round, rank), at)
 						if begin == len(s.items[rank]) { // nothing to compute
@@ -81,7 +84,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 				for _, c := range chunks {
 					if _, _, ok := p.Beside(rank, c, 1); ok {
 						c.Split = false
-						pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i])
+						pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i+1])
 					}
 				}
 			}
@@ -135,6 +138,22 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 		items[x.Op.ID] = it
 		pw.add(rank, it, x.Op.ID)
 	}
+}
+
+// oneQueue reports whether all captured messages of a rank are on one queue.
+func (pw *pipelineWriter) oneQueue(rank int) bool {
+	queue, first := int64(0), true
+	for _, id := range pw.w.Ranks[rank] {
+		op := &pw.w.Ops[id]
+		if op.Collective < 0 || pw.w.Collectives[op.Collective].Op != trace.SendRecv {
+			continue
+		}
+		if !first && op.Queue != queue {
+			return false
+		}
+		queue, first = op.Queue, false
+	}
+	return true
 }
 
 // mainQueue is the queue of a rank's first GEMM or other kernel.
