@@ -13,7 +13,9 @@ import (
 
 // A pipelineWriter orders a step's items and exchanges as a schedule of a pipeline does (rule W18).
 // What a chunk makes for the next stage leaves on a stream of its own beside the chunk behind it;
-// the receiver is ready when the chunk in front of the one that needs it has ended, or begins:
+// the receiver is ready when the chunk in front of the one that needs it has ended, or begins.
+// Where a program has one stream for all messages, PyTorch's schedules of several stages on a rank keep it
+// (pipeline.Plan.Posts).
 //
 //	stage 0  compute   |F0    |F1    |
 //	         messages         |send0 |
@@ -46,6 +48,7 @@ type partKey struct {
 // pipeline replaces the captured items and exchanges by those of a plan.
 func (s *step) pipeline(p *pipeline.Plan) {
 	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}, issuedOnce: map[int32]bool{}}
+	oneQueue := pw.oneQueue()
 	for id := range s.at {
 		s.at[id] = -1
 	}
@@ -55,7 +58,10 @@ func (s *step) pipeline(p *pipeline.Plan) {
 		for round, orders := range p.Orders {
 			pw.whole(rank, p.Head(round, rank))
 			pw.ends = []int32{int32(len(s.items[rank]) - 1)}
-			posts := p.Posts(round)
+			posts := map[pipeline.Sent]pipeline.Post(nil)
+			if oneQueue {
+				posts = p.Posts(round)
+			}
 			for i, chunks := range orders[rank] {
 				begin := len(s.items[rank])
 				pw.run(round, rank, p.Pieces(round, rank, chunks))
@@ -65,10 +71,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 						x := pw.message(round, from, sent)
 						at := pw.ends[i]
 						if post, ok := posts[pipeline.Sent{From: from, Chunk: sent}]; ok {
-							at, x.turn = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1)
-							if x.coll.Sender > 0 && pw.oneQueue(rank) {
-								x.name = "messages"
-							}
+							at, x.turn, x.name = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1), "messages"
 						} else if p.Early {
 							at = pw.ends[max(0, i-1)]
 						}
@@ -140,18 +143,18 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 	}
 }
 
-// oneQueue reports whether all captured messages of a rank are on one queue.
-func (pw *pipelineWriter) oneQueue(rank int) bool {
-	queue, first := int64(0), true
-	for _, id := range pw.w.Ranks[rank] {
-		op := &pw.w.Ops[id]
+// oneQueue reports whether the captured messages of every rank are on one queue.
+func (pw *pipelineWriter) oneQueue() bool {
+	queues := map[int]int64{}
+	for i := range pw.w.Ops {
+		op := &pw.w.Ops[i]
 		if op.Collective < 0 || pw.w.Collectives[op.Collective].Op != trace.SendRecv {
 			continue
 		}
-		if !first && op.Queue != queue {
+		if queue, ok := queues[op.Rank]; ok && queue != op.Queue {
 			return false
 		}
-		queue, first = op.Queue, false
+		queues[op.Rank] = op.Queue
 	}
 	return true
 }
