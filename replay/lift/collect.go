@@ -35,6 +35,7 @@ type matcher struct {
 	alike             map[matchKey]int32 // on the current rank
 	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
 	firstCopy         map[int32]int32    // by row of a later part: row of the first that copies
+	links             map[int32]int32    // by op: the number of the message that it is matched by
 	grids             int                // kernels whose grid is no number of channels
 }
 
@@ -62,6 +63,7 @@ const (
 	byQueue   = "by operation and order on the stream: the trace names no group"
 	byPeers   = "by sender, receiver and order"
 	alone     = "alone: its peer was not captured"
+	fused     = "alone: its peer's kernel has another message too, and is matched with that"
 	disjoint  = "alone: of the ranks matched by order, one left before another arrived"
 	byCopying = "its other ranks are copies"
 )
@@ -78,6 +80,7 @@ func (l *lifter) collect() {
 		early:     map[int32]bool{},
 		firstCopy: map[int32]int32{},
 	}
+	m.link()
 	for rank := range l.Ranks {
 		m.addRank(rank)
 	}
@@ -170,12 +173,11 @@ func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
 // keyOf is the match key of a collective op and the evidence for it.
 func (m *matcher) keyOf(rank int, op *workload.Op, c *trace.Comm, queues map[int64]int32) (k matchKey, how string) {
 	k = matchKey{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
-	peer := int(c.Peer)
-	if peer < 0 && m.World == 2 && op.Issued < trace.Infinity { // what was launched before the recording is of another number on each rank
-		peer = 1 - rank
-	}
-	if c.Op == trace.SendRecv && peer >= 0 && peer != rank {
-		k.seq = 0
+	if peer := m.peerOf(rank, op, c); peer >= 0 {
+		link, ok := m.links[op.ID]
+		if k.seq, how = int64(link), byPeers; !ok {
+			k.seq, how = -1-int64(op.ID), fused
+		}
 		k.a, k.b = int32(min(rank, peer)), int32(max(rank, peer))
 		k.group = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
 		if peer >= m.World || m.Copies[rank] || m.Copies[peer] {
@@ -183,7 +185,7 @@ func (m *matcher) keyOf(rank int, op *workload.Op, c *trace.Comm, queues map[int
 			k.group = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
 			return k, alone
 		}
-		return k, byPeers
+		return k, how
 	}
 	memo := rankGroup{rank, c.Group}
 	row, ok := m.groupMemo[memo]
