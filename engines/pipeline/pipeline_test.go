@@ -357,3 +357,23 @@ func TestMemoryOfPipelines(t *testing.T) {
 		}
 	}
 }
+
+// Messages are on one stream of each rank if the captured ones are, else on one for each link.
+func TestMessagesOfOneQueueStayOnOne(t *testing.T) {
+	for _, s := range []made{{oneQueue: true}, {}} {
+		s.stages, s.micros, s.layers, s.us = 4, 4, 2, 500
+		out := outcome(t, s.build(t), "schedule=interleaved")
+		if out.Why != "" {
+			t.Fatal(out.Why)
+		}
+		lanes := map[trace.LaneID]bool{}
+		for _, sp := range out.Result.Run.Spans {
+			if out.Result.Run.Comm(sp) != nil && out.Result.Run.RankOf(sp) == 1 {
+				lanes[sp.Lane] = true
+			}
+		}
+		if (len(lanes) == 1) != s.oneQueue {
+			t.Errorf("captured on one queue: %v, planned on %d", s.oneQueue, len(lanes))
+		}
+	}
+}
