@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
@@ -49,7 +51,12 @@ func TestNothingToChangeInCaptures(t *testing.T) {
 		{"ddp_hf_llama_bucket_mb100_overlapTrue", "multistream,multistream:bucket_mb=100"},
 		{"ddp_tv_resnet50_bucket_mb100_overlapTrue", "multistream,multistream:bucket_mb=100"},
 		{"fsdp2_hf_qwen3_reshardTrue_channels0", "multistream,multistream:prefetch=1"},
-		{"pipe_torch_schedule1f1b_microbatches8", "multistream"},
+		{"pipe_torch_schedule1f1b_microbatches4", "multistream:schedule=1f1b:microbatches=4"},
+		{"pipe_torch_schedule1f1b_microbatches8", "multistream,multistream:schedule=1f1b:microbatches=8"},
+		{"pipe_torch_schedule1f1b_microbatches16", "multistream:schedule=1f1b:microbatches=16"},
+		{"pipe_torch_schedulegpipe_microbatches8", "multistream:schedule=gpipe:microbatches=8"},
+		{"pipe_torch_scheduleinterleaved_microbatches8", "multistream:schedule=interleaved:microbatches=8"},
+		{"pipe_torch_schedulezb_microbatches8", "multistream:schedule=zb:microbatches=8"},
 	} {
 		run, err := format.Open(captures+c[0], format.Options{})
 		if err != nil {
@@ -60,6 +67,23 @@ func TestNothingToChangeInCaptures(t *testing.T) {
 			t.Fatal(err)
 		}
 		nothingChanges(t, c[0], c[1], w, true)
+		if strings.HasPrefix(c[0], "pipe") {
+			bubblesAreWaits(t, c[0], w)
+		}
+	}
+}
+
+// bubblesAreWaits checks that a pipeline's bubbles count as waiting for other ranks: its messages, which
+// take 50 us each, as hidden behind compute or as 1 % of the time.
+func bubblesAreWaits(t *testing.T, name string, w *workload.Workload) {
+	t.Helper()
+	w.Unprofiled = true
+	outs, err := compare.Compare(w, plantest.H200(t, w.World), enginetest.MustParse(t, "captured"), plan.Scenario{}, replay.Options{Like: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := explain.TimesOf(w, outs[0]); x.Transfer > outs[0].Time/50 || x.Waiting < outs[0].Time/20 {
+		t.Errorf("%s: of %v ns %v are transfers and %v waits", name, outs[0].Time, x.Transfer, x.Waiting)
 	}
 }
 

@@ -86,6 +86,60 @@ func TestWaitsGoWithWhatTheyDid(t *testing.T) {
 	}
 }
 
+// A message comes when its sender has computed it, with the profiler and without: what waiting for it did
+// to F stays.
+func TestWaitsForMessagesStay(t *testing.T) {
+	w := waiting(t, true)
+	for i := range w.Collectives {
+		if c := &w.Collectives[i]; len(c.Members) == 2 {
+			c.Op, c.Sender = trace.SendRecv, 1
+		}
+	}
+	w, err := Isolate(w, plantest.H200(t, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Unprofiled = true
+	if f := &w.Ops[first]; w.Lasts(f) != f.Dur() {
+		t.Errorf("F lasts %d ns without the profiler, want %d", w.Lasts(f), f.Dur())
+	}
+}
+
+// The sender of a message that buffers hold ends without its receiver, which begins 200 us later and
+// takes what is there; both ranks of another message are there at a time.
+func TestHeldMessages(t *testing.T) {
+	stays := func(sender int8, simulated bool) (stays [2]trace.Time) {
+		w := waiting(t, true)
+		x := &w.Collectives[0]
+		x.Op, x.Sender, x.Depart, x.Shortest = trace.SendRecv, sender, 150_000, 40_000
+		w.Ops[x.Members[0]].End, w.Ops[x.Members[1]].End = 150_000, 340_000
+		var out Outcome
+		if m := plantest.H200(t, 2); simulated {
+			var err error
+			if out, err = Control(w, m, plan.Scenario{}, replay.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			out = captured(t, w, m)
+		}
+		for _, s := range out.Result.Run.Spans {
+			for i, id := range x.Members {
+				if plan.OriginOf(out.Result.Run, s) == id {
+					stays[i] = s.End - s.Start
+				}
+			}
+		}
+		return stays
+	}
+	if got, want := stays(1, false), [2]trace.Time{50_000, 40_000}; got != want {
+		t.Errorf("replayed, members stay for %d ns, want %d", got, want)
+	}
+	held, meets := stays(1, true), stays(0, true)
+	if meets[0]-held[0] != 200_000 || held[1] > meets[1] {
+		t.Errorf("simulated, members of a held message stay for %d ns, of one that is not for %d", held, meets)
+	}
+}
+
 func captured(t *testing.T, w *workload.Workload, m machine.Machine) Outcome {
 	t.Helper()
 	v, _ := schedule.Captured.Values(nil)

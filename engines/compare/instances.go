@@ -34,8 +34,10 @@ func coRunners(w *workload.Workload) overlaps {
 			d.ops[a.ID] = min(a.Dur(), d.ops[a.ID]+min(a.End, b.End)-max(a.Start, b.Start))
 			if b.Collective >= 0 {
 				c := &w.Collectives[b.Collective]
-				d.waits[a.ID] += max(0, min(a.End, b.End, c.Arrive-c.Late)-max(a.Start, b.Start))
-				d.moves[a.ID] += max(0, min(a.End, b.End, c.Depart)-max(a.Start, b.Start, c.Arrive))
+				if c.Sender == 0 { // a message comes when its sender has computed it, under any profiler
+					d.waits[a.ID] += max(0, min(a.End, b.End, w.Met(b)-c.Late)-max(a.Start, b.Start))
+				}
+				d.moves[a.ID] += max(0, min(a.End, b.End, c.Depart)-max(a.Start, b.Start, w.Met(b)))
 			}
 			return
 		}

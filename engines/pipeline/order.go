@@ -44,18 +44,36 @@ type shape struct {
 // inTurn is the order of GPipe, 1F1B and interleaved 1F1B (Megatron-LM, section 2.2): so many chunks
 // go forward before the first comes back, then one of each. Micro-batches pass a group of layers in
 // sets of as many as there are stages.
-func (s *shape) inTurn(ahead int) (o Order) {
+func (s *shape) inTurn(ahead int) Order { return s.halves(ahead, -1) }
+
+// halves is inTurn where gradients of weights are chunks of their own, each so many chunks of
+// backward behind that of its inputs: with as many as the rank's stage ZB-H1 (Zero Bubble Pipeline
+// Parallelism, section 2.1), and with several groups of layers PyTorch's
+// ScheduleInterleavedZeroBubble. late < 0: none are.
+func (s *shape) halves(ahead, late int) (o Order) {
 	set, v := s.stages, s.groups
 	if v < 2 {
 		set, v = s.micros, 1
 	}
-	all := s.micros * v
-	for i := range all + ahead {
-		if i < all {
-			o.add(Chunk{Part: Forward, Micro: i/(set*v)*set + i%set, Group: i % (set * v) / set})
+	chunk := func(k Part, i int) Chunk {
+		c := Chunk{Part: k, Micro: i/(set*v)*set + i%set, Group: i % (set * v) / set}
+		if k != Forward {
+			c.Group = v - 1 - c.Group
 		}
-		if k := i - ahead; k >= 0 && !s.forwardOnly {
-			o.add(Chunk{Part: Backward, Micro: k/(set*v)*set + k%set, Group: v - 1 - k%(set*v)/set})
+		return c
+	}
+	all := s.micros * v
+	for i := range all + max(ahead, 0) + max(late, 0) {
+		if i < all {
+			o.add(chunk(Forward, i))
+		}
+		if k := i - ahead; k >= 0 && k < all && !s.forwardOnly {
+			c := chunk(Backward, k)
+			c.Split = late >= 0
+			o.add(c)
+		}
+		if k := i - ahead - late; k >= 0 && late >= 0 {
+			o.add(chunk(Weights, k))
 		}
 	}
 	return o
@@ -64,7 +82,7 @@ func (s *shape) inTurn(ahead int) (o Order) {
 // zeroBubble is an order in which the gradients of weights, which nothing waits for, fill the
 // pauses (Zero Bubble Pipeline Parallelism, sections 2 and 3): of what is ready a stage runs
 // gradients of inputs first, then forward as far as most micro-batches may be in memory, then
-// gradients of weights. With most = p and equal times it is ZB-H1, with 2p-1 ZB-H2.
+// gradients of weights. With most = 2p-1 and equal times it is ZB-H2.
 func (s *shape) zeroBubble(most int) []Order {
 	type state struct {
 		free  trace.Time
@@ -204,13 +222,11 @@ func (s *shape) orders(schedule string) (list []Order, why string) {
 		return nil, fmt.Sprintf("schedule=%s moves gradients, and the trace has no backward", schedule)
 	}
 	switch schedule {
-	case "zb":
-		return s.zeroBubble(p), ""
 	case "zb2":
 		return s.zeroBubble(2*p - 1), ""
-	case "interleaved":
-		if n%p != 0 {
-			return nil, fmt.Sprintf("schedule=interleaved runs micro-batches in sets of %d, one for each stage, and there are %d", p, n)
+	case "interleaved", "zb":
+		if s.groups > 1 && n%p != 0 {
+			return nil, fmt.Sprintf("schedule=%s runs micro-batches in sets of %d, one for each stage, and there are %d", schedule, p, n)
 		}
 	case "dualpipe":
 		if p%2 != 0 || n%2 != 0 || n < 2*p {
@@ -225,6 +241,8 @@ func (s *shape) orders(schedule string) (list []Order, why string) {
 			list = append(list, s.inTurn(min(later, n)))
 		case "interleaved":
 			list = append(list, s.inTurn(min(2*later+(s.groups-1)*p, n*s.groups)))
+		case "zb":
+			list = append(list, s.halves(min(later+(s.groups-1)*p, n*s.groups), stage))
 		case "dualpipe":
 			list = append(list, s.dualPipe(stage))
 		}

@@ -20,13 +20,16 @@ var Schedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb", "zb2"
 // A Plan is a schedule of a captured pipeline.
 type Plan struct {
 	*reading
-	Orders [][]Order // by iteration and rank
-	Early  bool      // receives are posted a step ahead: that takes compute less than a message lasts
-	Bytes  int64     // of a message
-	Alone  trace.Time
-	shape  shape
-	pl     *plan.Planner
-	pieces map[place][]Piece
+	Orders  [][]Order // by iteration and rank
+	Early   bool      // receives are posted a step ahead: that takes compute less than a message lasts
+	Bytes   int64     // of a message
+	Alone   trace.Time
+	Same    bool // the captured schedule: nothing changes
+	inTurns bool // see Posts
+	shape   shape
+	pl      *plan.Planner
+	ids     map[place][]int32 // of captured micro-batches
+	pieces  map[place][]Piece
 }
 
 // A place is a chunk of an iteration with the layers of a rank.
@@ -35,16 +38,16 @@ type place struct {
 	Chunk
 }
 
-// A Piece is an operation, or the k-th of several equal parts of it. Sums: over the rows of a
-// micro-batch, so that a part of it has as many tiles.
+// A Piece is an operation of a chunk. Of > 1: it is the k-th of so many equal parts of the captured
+// one; By > 1: one in place of so many captured ones. Part is the operation with that size, a
+// collective's apart.
 type Piece struct {
-	Op    *workload.Op
-	K, Of int
-	Sums  bool
+	Op, Part  *workload.Op
+	K, Of, By int
 }
 
-// New plans a pipeline with so many micro-batches (0: as captured) and, interleaved, groups of
-// layers on each rank. The work of the step stays: fewer micro-batches are larger ones. It returns
+// New plans a pipeline with so many micro-batches (0: as captured) and, interleaved or without
+// bubbles, groups of layers on each rank (0: as captured, and two of an interleaved one). The work of the step stays: fewer micro-batches are larger ones. It returns
 // the reason why it cannot, or "".
 func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why string) {
 	rd, why := read(pl.Workload)
@@ -57,10 +60,15 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 	if micros%rd.micros != 0 && rd.micros%micros != 0 {
 		return nil, fmt.Sprintf("microbatches=%d is no multiple and no part of the %d that were captured", micros, rd.micros)
 	}
-	if schedule != "interleaved" {
+	switch {
+	case schedule == "interleaved" && groups == 0:
+		groups = max(2, rd.groups)
+	case schedule == "zb" && groups == 0:
+		groups = rd.groups
+	case schedule != "interleaved" && schedule != "zb":
 		groups = 1
 	}
-	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, pieces: map[place][]Piece{}}
+	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, ids: map[place][]int32{}, pieces: map[place][]Piece{}}
 	if why := p.cut(schedule == "zb" || schedule == "zb2" || schedule == "dualpipe"); why != "" {
 		return nil, why
 	}
@@ -75,7 +83,11 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		}
 		p.Orders = append(p.Orders, round)
 	}
+	if p.Same = p.isCaptured(); p.Same {
+		return p, ""
+	}
 	p.message()
+	p.inTurns = schedule == "interleaved" || schedule == "zb"
 	p.hold(schedule == "dualpipe")
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
 	switch schedule {
@@ -84,10 +96,22 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 	case "zb2":
 		pl.Note("zb2: an iteration begins on a rank when it has ended there: no collective of all stages may end a step (the norm of gradients)")
 	}
-	if micros < rd.micros {
-		pl.Note("microbatches=%d: a larger micro-batch takes the time of the %d smaller ones that were captured, at most", micros, rd.micros/micros)
-	}
 	return p, ""
+}
+
+// isCaptured reports whether the plan is the captured schedule.
+func (p *Plan) isCaptured() bool {
+	if p.shape.micros != p.micros || p.shape.groups != p.groups {
+		return false
+	}
+	for round := range p.rounds {
+		for rank := range p.rounds[round] {
+			if !slices.EqualFunc(p.Orders[round][rank], p.rounds[round][rank].Order, slices.Equal[[]Chunk]) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Settings are those of the schedules that a capture's pipeline may have, then the same with more
@@ -108,38 +132,33 @@ func Settings(w *workload.Workload) (list, more []string) {
 
 // cut makes the pieces of all chunks, and their times. It returns the reason why it cannot, or "".
 func (p *Plan) cut(splits bool) string {
+	parts := []Part{Forward, Backward}
+	if p.forwardOnly {
+		parts = parts[:1]
+	}
 	for round := range p.rounds {
 		for rank := range p.rounds[round] {
-			for k, chunks := range p.rounds[round][rank].chunks {
-				for micro, ids := range chunks {
-					groups, why := p.groups(ids, p.shape.groups)
-					if why != "" {
+			for micro := range p.micros {
+				for _, k := range parts {
+					if why := p.cutChunk(round, rank, micro, k, splits); why != "" {
 						return why
 					}
-					for g, ids := range groups {
-						if Part(k) == Backward {
-							g = len(groups) - 1 - g
-						}
-						p.take(round, rank, Chunk{Part: Part(k), Micro: micro, Group: g}, ids)
-					}
-					if Part(k) != Backward || !splits {
-						continue
-					}
-					inputs, grads, why := p.split(round, rank, micro)
-					if why != "" {
-						return why
-					}
-					p.take(round, rank, Chunk{Part: Backward, Micro: micro, Split: true}, inputs)
-					p.take(round, rank, Chunk{Part: Weights, Micro: micro}, grads)
 				}
 			}
+		}
+	}
+	for at := range p.ids {
+		if at.Micro == 0 {
+			p.take(at)
 		}
 	}
 	for _, rank := range p.ranks[0] {
 		var times [3]trace.Time
 		for k := range times {
-			for _, x := range p.pieces[place{0, rank, Chunk{Part: Part(k), Split: Part(k) == Backward}}] {
-				times[k] += x.Op.DurAlone() / trace.Time(x.Of)
+			for g := range p.shape.groups {
+				for _, x := range p.pieces[place{0, rank, Chunk{Part: Part(k), Group: g, Split: Part(k) == Backward}}] {
+					times[k] += x.Part.DurAlone() / trace.Time(p.shape.groups)
+				}
 			}
 		}
 		p.shape.times = append(p.shape.times, times)
@@ -147,22 +166,161 @@ func (p *Plan) cut(splits bool) string {
 	return ""
 }
 
-// take makes the pieces of the micro-batches that a captured one stands for: of a part of it, or of
-// several.
-func (p *Plan) take(round, rank int, c Chunk, ids []int32) {
-	of := max(1, p.shape.micros/p.micros)
-	var late map[int32]bool
-	if of > 1 && c.Part != Forward {
-		late, _ = p.sumsOverRows(ids, p.rounds[round][rank].chunks[Forward][0])
+// cutChunk divides a part of a captured micro-batch into the planned groups of layers and, of
+// backward, into gradients of inputs and of weights.
+func (p *Plan) cutChunk(round, rank, micro int, k Part, splits bool) string {
+	x := &p.rounds[round][rank]
+	order := p.groupsOf(k)
+	var groups, ahead [][]int32 // in the order in which data pass
+	if p.groups == p.shape.groups {
+		for _, g := range order {
+			groups, ahead = append(groups, x.of(k, micro, g)), append(ahead, x.of(Forward, micro, g))
+		}
+	} else {
+		var why string
+		if groups, why = p.divideLayers(x.of(k, micro, order...), p.shape.groups); why != "" {
+			return why
+		}
+		ahead = slices.Repeat([][]int32{x.of(Forward, micro, p.groupsOf(Forward)...)}, len(groups))
 	}
-	micro := c.Micro
-	for k := range of {
-		c.Micro = micro*p.shape.micros/p.micros + k
-		at := place{round, rank, c}
-		for _, id := range ids {
-			p.pieces[at] = append(p.pieces[at], Piece{&p.w.Ops[id], k, of, late[id]})
+	for i, ids := range groups {
+		c := Chunk{Part: k, Micro: micro, Group: i}
+		if k == Backward {
+			c.Group = len(groups) - 1 - i
+		}
+		p.ids[place{round, rank, c}] = ids
+		if k != Backward || !splits {
+			continue
+		}
+		inputs, grads := x.chunks[c], x.chunks[Chunk{Part: Weights, Micro: micro, Group: c.Group}]
+		if !p.splits || p.groups != p.shape.groups {
+			var why string
+			if inputs, grads, why = p.split(ids, ahead[i]); why != "" {
+				return why
+			}
+		}
+		c.Split = true
+		p.ids[place{round, rank, c}] = inputs
+		p.ids[place{round, rank, Chunk{Part: Weights, Micro: micro, Group: c.Group}}] = grads
+	}
+	return ""
+}
+
+// take makes the pieces of a chunk of every planned micro-batch: of the captured one that it is a
+// part of, or of several that it replaces. Gradients of weights are added once for every
+// micro-batch but the first, which has nothing to add to, at the same size whatever its rows.
+func (p *Plan) take(at place) {
+	of, by := max(1, p.shape.micros/p.micros), max(1, p.micros/p.shape.micros)
+	captured := func(micro int) []int32 {
+		at := at
+		at.Micro = micro
+		return p.ids[at]
+	}
+	var late map[int32]bool
+	for micro := range p.shape.micros {
+		at.Micro = micro
+		k, first := micro%of, micro*by/of
+		ids := captured(first)
+		if k > 0 && first == 0 && p.micros > 1 { // not the first
+			ids = p.addGradients(ids, captured(1))
+		}
+		if of*by > 1 && at.Part != Forward {
+			forward := p.rounds[at.round][at.rank].of(Forward, 0, p.groupsOf(Forward)...)
+			late, _ = p.sumsOverRows(ids, forward)
+		}
+		var others [][]int32
+		for i := 1; i < by; i++ {
+			others = append(others, captured(first+i))
+		}
+		if joined := p.join(ids, others, late); joined != nil {
+			p.pieces[at] = joined
+			continue
+		}
+		for _, ids := range append([][]int32{ids}, others...) { // one after another
+			for _, id := range ids {
+				p.pieces[at] = append(p.pieces[at], p.piece([]*workload.Op{&p.w.Ops[id]}, k, of, late[id]))
+			}
 		}
 	}
+}
+
+// addGradients is the first micro-batch's chunk with the additions to gradients of the second's, which
+// has something to add to; the chunk itself if it runs other kernels.
+func (p *Plan) addGradients(first, second []int32) (list []int32) {
+	rest := slices.DeleteFunc(slices.Clone(first), func(id int32) bool { return p.w.Ops[id].Gradient })
+	for _, id := range second {
+		switch {
+		case p.w.Ops[id].Gradient:
+			list = append(list, id)
+		case len(rest) == 0 || !p.w.Alike(rest[0], id):
+			return first
+		default:
+			list, rest = append(list, rest[0]), rest[1:]
+		}
+	}
+	if len(rest) > 0 {
+		return first
+	}
+	return list
+}
+
+// join makes the pieces of a chunk in place of several that run the same kernels; nil: they do not.
+// Fills and copies may be fewer: a library's workspace is not always cleared.
+func (p *Plan) join(ids []int32, others [][]int32, late map[int32]bool) (list []Piece) {
+	if len(others) == 0 {
+		return nil
+	}
+	rest := slices.Clone(others)
+	skip := func(i int, skips func(*workload.Op) bool) {
+		for len(rest[i]) > 0 && skips(&p.w.Ops[rest[i][0]]) {
+			rest[i] = rest[i][1:]
+		}
+	}
+	for _, id := range ids {
+		ops := []*workload.Op{&p.w.Ops[id]}
+		for i := range rest {
+			if ops[0].Gradient {
+				break
+			}
+			if skip(i, func(op *workload.Op) bool { return op.Gradient }); ops[0].Kind != trace.Copy {
+				skip(i, func(op *workload.Op) bool { return op.Gradient || op.Kind == trace.Copy })
+			}
+			switch alike := len(rest[i]) > 0 && p.w.Alike(id, rest[i][0]); {
+			case alike:
+				ops, rest[i] = append(ops, &p.w.Ops[rest[i][0]]), rest[i][1:]
+			case ops[0].Kind != trace.Copy:
+				return nil
+			}
+		}
+		list = append(list, p.piece(ops, 0, 1, late[id]))
+	}
+	for i := range rest {
+		if skip(i, func(op *workload.Op) bool { return op.Gradient || op.Kind == trace.Copy }); len(rest[i]) > 0 {
+			return nil
+		}
+	}
+	return list
+}
+
+// piece is the k-th of so many parts of an operation, or one in place of several. late: it sums over
+// the rows of a micro-batch.
+func (p *Plan) piece(ops []*workload.Op, k, of int, late bool) Piece {
+	x := Piece{Op: ops[0], Part: ops[0], K: k, Of: of, By: len(ops)}
+	if of*len(ops) == 1 || x.Op.Gradient || x.Op.Collective >= 0 {
+		return x
+	}
+	part := *x.Op
+	if late {
+		part.Alone = 0
+		for _, op := range ops {
+			part.Alone += plan.Share(op.DurAlone(), k, of)
+		}
+		part.Read *= float64(x.By) / float64(of)
+	} else {
+		part = p.pl.PartOf(ops, k, of)
+	}
+	x.Part = &part
+	return x
 }
 
 // Head and Tail are a rank's operations of an iteration in front of the first micro-batch and
@@ -219,6 +377,49 @@ func (p *Plan) Beside(rank int, c Chunk, by int) (int, Chunk, bool) {
 	return p.ranks[p.chain[rank]][turned(at%stages)], c, true
 }
 
+// A Sent is a message: the rank that sends it, and the chunk that made it.
+type Sent struct {
+	From int
+	Chunk
+}
+
+// A Post is when a receive is posted: behind so many steps of the receiver, and its turn among all
+// messages.
+type Post struct{ Steps, Turn int }
+
+// Posts are the receives of an iteration in the order of PyTorch's schedules of several stages on a
+// rank, or of halves of backward (_add_send_recv in torch/distributed/pipelining/schedules.py): ranks
+// take their next step in turn if its input is posted, and with each message the receiver posts it,
+// behind what it has taken until then. All messages of a rank are on one stream, in that order. nil: a
+// receive is posted where it is needed.
+func (p *Plan) Posts(round int) map[Sent]Post {
+	if !p.inTurns {
+		return nil
+	}
+	posts, orders := map[Sent]Post{}, p.Orders[round]
+	for at, progress := make([]int, len(orders)), true; progress; {
+		progress = false
+		for rank, order := range orders {
+			if at[rank] == len(order) {
+				continue
+			}
+			c := order[at[rank]][0]
+			if from, sent, ok := p.Beside(rank, c, -1); ok {
+				if _, posted := posts[Sent{from, sent}]; !posted {
+					continue
+				}
+			}
+			if to, _, ok := p.Beside(rank, c, 1); ok {
+				c.Split = false
+				posts[Sent{rank, c}] = Post{at[to], len(posts)}
+			}
+			at[rank]++
+			progress = true
+		}
+	}
+	return posts
+}
+
 // Message is a captured message of a rank, of an iteration if it has one: what is planned stands
 // for it.
 func (p *Plan) Message(round, rank int) *workload.Op {
@@ -262,16 +463,16 @@ func (p *Plan) hold(twice bool) {
 	for rank := range p.w.World {
 		x := &p.rounds[0][rank]
 		if !p.forwardOnly {
-			bytes, all := p.pl.Saved(x.chunks[Forward][0], x.chunks[Backward][0])
+			bytes, all := p.pl.Saved(x.of(Forward, 0, p.groupsOf(Forward)...), x.of(Backward, 0, p.groupsOf(Backward)...))
 			if !all { // the input of a stage is kept at least
 				bytes, sized = max(bytes, p.Bytes*int64(p.shape.micros)/int64(p.micros)), false
 				m.Lack("activations of unknown size")
 			}
-			captured = max(captured, float64(bytes)*float64(x.InFlight()))
+			captured = max(captured, float64(bytes)*float64(x.InFlight())/float64(p.groups))
 			now = max(now, float64(bytes)*float64(p.Orders[0][rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
 		}
 		held := 0.0
-		for _, id := range x.chunks[Forward][0] {
+		for _, id := range x.of(Forward, 0, p.groupsOf(Forward)...) {
 			if s := p.w.Ops[id].Shape; s.Kind == workload.GEMM {
 				held += float64(s.N*s.K*max(1, s.Groups)) * float64(s.ElemSize)
 			}

@@ -23,6 +23,7 @@ type made struct {
 	inference, ring, data  bool  // data: what operations read is recorded
 	rows                   int64 // of a micro-batch; 0: 1024
 	tensor                 int   // ranks of a stage, which add up what every layer of forward makes; 0: one
+	oneQueue               bool  // for all messages of a rank; else one for each peer
 }
 
 const messageTime = 1000 // ns
@@ -59,6 +60,10 @@ func (s made) build(t *testing.T) *workload.Workload {
 		}
 		if kind == trace.Collective {
 			op.Queue, op.Tiling.WGs = 19, 1
+			var peer int64
+			if _, err := fmt.Sscanf(name, "SendRecv peer %d", &peer); err == nil && !s.oneQueue {
+				op.Queue += 1 + peer
+			}
 		}
 		now[r] = op.End
 		ops[r] = append(ops[r], op)
@@ -200,12 +205,26 @@ func outcome(t *testing.T, w *workload.Workload, settings string) compare.Outcom
 	return enginetest.Outcome(t, w, plantest.H200(t, max(2, w.World)), "multistream", enginetest.Settings(settings))
 }
 
+// rowsOf returns how long a micro-batch of other rows takes, in times of a captured GEMM of 1024: by the
+// law of the library, and what sums over the rows in proportion to them.
+func rowsOf(t *testing.T) func(rows int64) float64 {
+	m := plantest.H200(t, 2)
+	return func(rows int64) float64 {
+		sum := float64(rows) / 1024
+		for _, sides := range [][2]int64{{4096, 2048}, {2048, 4096}} {
+			sum += m.Tiling(rows, sides[0], sides[1]).Seconds / m.Tiling(1024, sides[0], sides[1]).Seconds
+		}
+		return sum
+	}
+}
+
 // Simulated, stages of equal times have the published bubbles; messages, gaps and events add less
 // than 1.5 %.
 func TestStepsHaveThePublishedBubbles(t *testing.T) {
 	const p, n, layers, us = 4, 8, 4, 1000
 	w := made{stages: p, micros: n, layers: layers, us: us}.build(t)
 	chunk := float64(layers * us)
+	rows := rowsOf(t)
 	for settings, want := range map[string]float64{
 		"schedule=gpipe":                  (n + p - 1) * 3 * chunk,
 		"schedule=1f1b":                   (n + p - 1) * 3 * chunk,
@@ -214,8 +233,8 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 		"schedule=zb":                     n*3*chunk + (p-1)*chunk,
 		"schedule=zb2":                    n*3*chunk + (p-1)*chunk, // of one iteration: the last stage begins p-1 chunks late
 		"schedule=dualpipe":               n*3*chunk + (p/2-1)*(3+2-3)*chunk,
-		"schedule=1f1b:microbatches=4":    (4 + p - 1) * 3 * 2 * chunk,
-		"schedule=1f1b:microbatches=16":   (16 + p - 1) * 2.5 * chunk, // half the rows are half the workgroups and take as long; half the rows to sum over, half
+		"schedule=1f1b:microbatches=4":    (4 + p - 1) * rows(2048) * chunk,
+		"schedule=1f1b:microbatches=16":   (16 + p - 1) * rows(512) * chunk,
 		"schedule=gpipe:microbatches=100": 0,
 	} {
 		out := outcome(t, w, settings)
@@ -245,13 +264,14 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 func TestPipelinesBesideEachOther(t *testing.T) {
 	const p, n, layers, us = 4, 8, 2, 500
 	w := made{stages: p, micros: n, layers: layers, us: us, tensor: 2}.build(t)
+	rows := rowsOf(t)
 	chunk := float64(layers * us)
 	for settings, want := range map[string]float64{
 		"schedule=1f1b":                 (n + p - 1) * 3 * chunk,
 		"schedule=interleaved":          n*3*chunk + (p-1)*3*chunk/2,
 		"schedule=zb":                   n*3*chunk + (p-1)*chunk,
 		"schedule=dualpipe":             n*3*chunk + (p/2-1)*2*chunk,
-		"schedule=1f1b:microbatches=16": (16 + p - 1) * 2.5 * chunk,
+		"schedule=1f1b:microbatches=16": (16 + p - 1) * rows(512) * chunk,
 	} {
 		out := outcome(t, w, settings)
 		if out.Why != "" {
@@ -328,11 +348,32 @@ func TestMemoryOfPipelines(t *testing.T) {
 		if got := float64(out.Memory.Bytes) / (1 << 20); out.Why != "" || got != want || (out.Memory.Lacks != nil) != strings.Contains(settings, "dualpipe") {
 			t.Errorf("%s: %.1f MiB, lacks %q, not %.1f %s", settings, got, out.Memory.Lacks, want, out.Why)
 		}
-		// Without data, what a stage receives is kept at least; what fewer save is not known.
-		if out := outcome(t, sizes, settings); out.Memory.Lacks == nil || out.Why != "" {
+		// Without data, what a stage receives is kept at least; what fewer save is not known. The captured
+		// schedule keeps what it does.
+		if out := outcome(t, sizes, settings); (out.Memory.Lacks == nil) != (settings == "schedule=gpipe") || out.Why != "" {
 			t.Errorf("%s from sizes: lacks %q %s", settings, out.Memory.Lacks, out.Why)
 		} else if got := float64(out.Memory.Bytes) / (1 << 20); settings == "schedule=1f1b" && got != 0 || settings == "schedule=dualpipe" && got != layers*16 {
 			t.Errorf("%s from sizes: %.1f MiB", settings, got)
+		}
+	}
+}
+
+// Messages are on one stream of each rank if the captured ones are, else on one for each link.
+func TestMessagesOfOneQueueStayOnOne(t *testing.T) {
+	for _, s := range []made{{oneQueue: true}, {}} {
+		s.stages, s.micros, s.layers, s.us = 4, 4, 2, 500
+		out := outcome(t, s.build(t), "schedule=interleaved")
+		if out.Why != "" {
+			t.Fatal(out.Why)
+		}
+		lanes := map[trace.LaneID]bool{}
+		for _, sp := range out.Result.Run.Spans {
+			if out.Result.Run.Comm(sp) != nil && out.Result.Run.RankOf(sp) == 1 {
+				lanes[sp.Lane] = true
+			}
+		}
+		if (len(lanes) == 1) != s.oneQueue {
+			t.Errorf("captured on one queue: %v, planned on %d", s.oneQueue, len(lanes))
 		}
 	}
 }

@@ -25,15 +25,53 @@ type reading struct {
 
 	messages    [][]int32 // by rank: sends and receives
 	micros      int
+	groups      int  // of layers on each rank: stages that are not beside each other
+	splits      bool // gradients of weights are chunks of their own
 	forwardOnly bool
 	named       bool // the names of kernels tell which multiply matrices
 }
 
 // A work is an iteration of a rank. Operations are in order of issue.
 type work struct {
-	Order                   // of the chunks, as captured
-	head, tail []int32      // in front of the first micro-batch and behind the last
-	chunks     [2][][]int32 // forward and backward of each micro-batch
+	Order                        // of the chunks, as captured
+	head, tail []int32           // in front of the first micro-batch and behind the last
+	chunks     map[Chunk][]int32 // by part, micro-batch and group
+	count      [2]int            // of forward and backward
+}
+
+// take adds operations to a chunk.
+func (x *work) take(c Chunk, ids ...int32) {
+	key := Chunk{Part: c.Part, Micro: c.Micro, Group: c.Group}
+	if _, ok := x.chunks[key]; !ok {
+		x.add(c)
+		if c.Part != Weights {
+			x.count[c.Part]++
+		}
+	}
+	x.chunks[key] = append(x.chunks[key], ids...)
+}
+
+// of are the operations of a part of a micro-batch in some groups of layers, in the order in which
+// data pass. Those of backward include the gradients of weights.
+func (x *work) of(k Part, micro int, groups ...int) (ids []int32) {
+	for _, g := range groups {
+		ids = append(ids, x.chunks[Chunk{Part: k, Micro: micro, Group: g}]...)
+		if k == Backward {
+			ids = append(ids, x.chunks[Chunk{Part: Weights, Micro: micro, Group: g}]...)
+		}
+	}
+	return ids
+}
+
+// groupsOf are the captured groups of layers in the order in which a part of a micro-batch passes them.
+func (rd *reading) groupsOf(k Part) (list []int) {
+	for g := range rd.groups {
+		list = append(list, g)
+	}
+	if k != Forward {
+		slices.Reverse(list)
+	}
+	return list
 }
 
 // read finds the pipeline of a capture. It returns the reason why there is none that can be
@@ -113,47 +151,91 @@ func (rd *reading) findStages() string {
 func (rd *reading) findChunks() string {
 	of, n := workload.IterationsOf(rd.w)
 	rd.rounds = make([][]work, max(1, n))
+	marks := rd.marks()
 	for rank := range rd.w.World {
+		if m := marks[rank]; len(m) > 0 && slices.ContainsFunc(m, func(m mark) bool { return m.stage%len(rd.ranks[0]) != rd.stage[rank] }) {
+			return fmt.Sprintf("rank %d has stages that are not %d apart: layers in another order than in turn are not planned anew", rank, len(rd.ranks[0]))
+		}
 		parts, at := make([][]int32, len(rd.rounds)), 0
 		for _, id := range plan.IssueOrder(rd.w, rank) {
 			at = max(at, int(of[id]))
 			parts[at] = append(parts[at], id)
 		}
 		for i, ids := range parts {
-			x := rd.workOf(ids)
+			x := work{chunks: map[Chunk][]int32{}}
+			if len(marks[rank]) > 0 {
+				rd.marked(&x, ids, marks[rank])
+			} else {
+				rd.divide(&x, ids)
+			}
 			rd.rounds[i] = append(rd.rounds[i], x)
-			f, b := len(x.chunks[Forward]), len(x.chunks[Backward])
 			if i == 0 && rank == 0 {
-				rd.micros, rd.forwardOnly = f, b == 0
+				rd.shapeOf(&x)
 			}
-			if f == 0 || f != rd.micros || rd.forwardOnly && b > 0 || !rd.forwardOnly && b != f {
+			if f, b := x.count[Forward], x.count[Backward]; !rd.complete(&x) {
 				return fmt.Sprintf("rank %d runs %d forward and %d backward between its messages in an iteration, and rank 0 runs %d and %d: micro-batches cannot be told apart",
-					rank, f, b, rd.micros, len(rd.rounds[0][0].chunks[Backward]))
+					rank, f, b, rd.rounds[0][0].count[Forward], rd.rounds[0][0].count[Backward])
 			}
+		}
+		if len(marks[rank]) == 0 && len(rd.messages[rank]) > rd.mostMessages(rank)*len(rd.rounds) {
+			return fmt.Sprintf("rank %d has more messages than its stage has with its neighbours: the pipeline is interleaved already, and nothing in the trace marks which stage a micro-batch passes", rank)
 		}
 	}
 	return ""
 }
 
-// workOf divides a rank's operations of an iteration.
-func (rd *reading) workOf(ids []int32) (x work) {
+// shapeOf takes the number of micro-batches and groups of layers from a rank's iteration.
+func (rd *reading) shapeOf(x *work) {
+	rd.groups, rd.forwardOnly = 1, x.count[Backward] == 0
+	for c := range x.chunks {
+		rd.groups, rd.splits = max(rd.groups, c.Group+1), rd.splits || c.Part == Weights
+	}
+	rd.micros = x.count[Forward] / rd.groups
+}
+
+// complete reports whether an iteration has all chunks.
+func (rd *reading) complete(x *work) bool {
+	all := rd.micros * rd.groups
+	if all == 0 || x.count[Forward] != all || x.count[Backward] != all && !rd.forwardOnly || x.count[Backward] > 0 && rd.forwardOnly {
+		return false
+	}
+	for c := range x.chunks {
+		if c.Micro >= rd.micros || c.Group >= rd.groups {
+			return false
+		}
+	}
+	return true
+}
+
+// mostMessages is how many messages a rank has in an iteration if its stage is one.
+func (rd *reading) mostMessages(rank int) int {
+	n := 2 // neighbours
+	if rd.stage[rank] == 0 || rd.stage[rank] == len(rd.ranks[0])-1 {
+		n = 1
+	}
+	if !rd.forwardOnly {
+		n *= 2
+	}
+	return n * rd.micros
+}
+
+// divide divides a rank's operations of an iteration by its messages.
+func (rd *reading) divide(x *work, ids []int32) {
 	var now []int32 // of the current chunk
-	computes, back, chunks := false, false, (*[][]int32)(nil)
+	computes, back, last := false, false, (*Chunk)(nil)
 	end := func() {
 		switch {
 		case computes:
-			k := Forward
+			last = &Chunk{Part: Forward}
 			if back {
-				k = Backward
+				last.Part = Backward
 			}
-			chunks = &x.chunks[k]
-			x.add(Chunk{Part: k, Micro: len(*chunks)})
-			*chunks = append(*chunks, now)
-		case chunks == nil:
+			last.Micro = x.count[last.Part]
+			x.take(*last, now...)
+		case last == nil:
 			x.head = append(x.head, now...)
 		default: // a few operations between messages
-			last := len(*chunks) - 1
-			(*chunks)[last] = append((*chunks)[last], now...)
+			x.take(*last, now...)
 		}
 		now, computes = nil, false
 	}
@@ -166,7 +248,8 @@ func (rd *reading) workOf(ids []int32) (x work) {
 		case op.Optimizer:
 			end()
 			x.tail = append(x.tail, slices.DeleteFunc(slices.Clone(ids[i:]), func(id int32) bool { return rd.isMessage(&rd.w.Ops[id]) })...)
-			return x
+			rd.endBackward(x, last)
+			return
 		case rd.computes(op):
 			if computes && op.Backward != back {
 				end()
@@ -179,29 +262,44 @@ func (rd *reading) workOf(ids []int32) (x work) {
 		end()
 	}
 	x.tail = now
-	return x
+	rd.endBackward(x, last)
+}
+
+// endBackward moves what a rank runs behind the last operation that autograd launched in its last
+// chunk, as the division of gradients by the number of micro-batches, to the iteration's end.
+func (rd *reading) endBackward(x *work, last *Chunk) {
+	if last == nil || last.Part != Backward {
+		return
+	}
+	ids := x.chunks[*last]
+	n := len(ids)
+	for n > 0 && !rd.w.Ops[ids[n-1]].Backward {
+		n--
+	}
+	if n > 0 {
+		x.chunks[*last], x.tail = ids[:n:n], append(slices.Clone(ids[n:]), x.tail...)
+	}
 }
 
 // split divides backward of a micro-batch into what the gradient that is sent on depends on, and
 // the gradients of weights. Recorded data tell: nothing that multiplies matrices, and no message,
 // reads a gradient of weights. Else shapes do: it sums over the rows of the activations.
-func (rd *reading) split(round, rank, micro int) (inputs, grads []int32, why string) {
-	ids := rd.rounds[round][rank].chunks[Backward][micro]
+func (rd *reading) split(ids, forward []int32) (inputs, grads []int32, why string) {
 	late := rd.unread(ids)
 	if late == nil {
-		if late, why = rd.sumsOverRows(ids, rd.rounds[round][rank].chunks[Forward][micro]); why != "" {
+		if late, why = rd.sumsOverRows(ids, forward); why != "" {
 			return nil, nil, why
 		}
 	}
 	for _, id := range ids {
-		if late[id] {
+		if late[id] || rd.w.Ops[id].Gradient {
 			grads = append(grads, id)
 		} else {
 			inputs = append(inputs, id)
 		}
 	}
 	if len(grads) == 0 || !slices.ContainsFunc(inputs, func(id int32) bool { return rd.computes(&rd.w.Ops[id]) }) {
-		return nil, nil, fmt.Sprintf("rank %d: no kernel of backward is known to make gradients of weights only", rank)
+		return nil, nil, fmt.Sprintf("rank %d: no kernel of backward is known to make gradients of weights only", rd.w.Ops[ids[0]].Rank)
 	}
 	return inputs, grads, ""
 }
@@ -268,30 +366,37 @@ func (rd *reading) sumsOverRows(back, ahead []int32) (late map[int32]bool, why s
 	return late, ""
 }
 
-// groups divides a chunk into n parts at the borders of its layers, which are a sequence of
-// kernels that repeats.
-func (rd *reading) groups(ids []int32, n int) (parts [][]int32, why string) {
+// divideLayers divides a chunk into n parts at the borders of its layers, which are a sequence of
+// GEMMs and attention that repeats. What the first layer runs in front of its first GEMM, others do too.
+func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string) {
 	if n < 2 {
 		return [][]int32{ids}, ""
 	}
-	from, period, layers := rd.repeats(ids)
+	var matrices []int32
+	var at []int // in ids
+	for i, id := range ids {
+		if rd.computes(&rd.w.Ops[id]) {
+			matrices, at = append(matrices, id), append(at, i)
+		}
+	}
+	from, period, layers := rd.repeats(matrices)
 	if layers < n || layers%n != 0 {
 		return nil, fmt.Sprintf("%d groups of layers: rank %d has %d layers a stage that its kernels show to be equal", n, rd.w.Ops[ids[0]].Rank, layers)
 	}
-	cut := 0
-	for k := range n {
-		to := from + (k+1)*layers/n*period
-		if k == n-1 {
-			to = len(ids)
+	cut, first := 0, at[from]
+	for k := 1; k < n; k++ {
+		to, before := at[from+k*layers/n*period], 0
+		for before < min(first, to-cut) && rd.w.Alike(ids[first-before-1], ids[to-before-1]) {
+			before++
 		}
-		parts = append(parts, ids[cut:to])
-		cut = to
+		parts = append(parts, ids[cut:to-before])
+		cut = to - before
 	}
-	return parts, ""
+	return append(parts, ids[cut:]), ""
 }
 
-// repeats finds the longest part of a chunk that repeats a sequence of kernels, of those of equal
-// length the shortest sequence.
+// repeats finds the longest part of some operations that repeats a sequence, of those of equal length
+// the shortest sequence.
 func (rd *reading) repeats(ids []int32) (from, period, times int) {
 	longest := 0
 	for p := 1; p <= len(ids)/2; p++ {
@@ -300,8 +405,7 @@ func (rd *reading) repeats(ids []int32) (from, period, times int) {
 				start = i + 1
 				continue
 			}
-			n := (i - start + 1 + p) / p
-			if hasWork := slices.ContainsFunc(ids[start:start+p], func(id int32) bool { return rd.computes(&rd.w.Ops[id]) }); n > 1 && n*p > longest && hasWork {
+			if n := (i - start + 1 + p) / p; n > 1 && n*p > longest {
 				from, period, times, longest = start, p, n, n*p
 			}
 		}

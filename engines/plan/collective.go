@@ -95,14 +95,26 @@ func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.T
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf,
-				program.Phase{Op: program.PostTo, Flag: g.Arrive, Count: 1},
-				program.Phase{Op: program.WaitFor, Flag: g.Arrive, Count: int64(len(c.Members))},
-				program.Phase{Op: program.Sleep, Time: rest})
+			return append(meet(buf, op, c, g.Arrive, int64(len(c.Members)), 0), program.Phase{Op: program.Sleep, Time: rest})
 		},
 	}
 	pl.Describe(k, op, Piece{Coll: c, Of: 1})
 	return k
+}
+
+// meet has a member of a collective wait for all others at a flag. Of a message that buffers hold, only
+// the receiver waits, for the sender (rule C29).
+func meet(buf []program.Phase, op *workload.Op, c *workload.Collective, at program.Flag, members int64, way trace.Time) []program.Phase {
+	if c.Sender == 0 || c.Sends(op) {
+		buf = append(buf, program.Phase{Op: program.PostTo, Flag: at, Count: 1, Time: way})
+	}
+	switch {
+	case c.Sender == 0:
+		return append(buf, program.Phase{Op: program.WaitFor, Flag: at, Count: members})
+	case c.Sends(op):
+		return buf
+	}
+	return append(buf, program.Phase{Op: program.WaitFor, Flag: at, Count: 1})
 }
 
 // Describe sets the attributes of a collective kernel that the simulated run shows.
@@ -189,10 +201,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 		Cluster: clusters,
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &schedules[ch]
-			buf = append(buf,
-				program.Phase{Op: program.PostTo, Flag: l.Arrive, Count: 1},
-				program.Phase{Op: program.WaitFor, Flag: l.Arrive, Count: l.members},
-				p.latency(alpha, int32(op.Rank)))
+			buf = append(meet(buf, op, c, l.Arrive, l.members, 0), p.latency(alpha, int32(op.Rank)))
 			read, written := machine.MemoryOf(c.Op, n)
 			if l.pairwise {
 				read, written = 1, 0
@@ -202,14 +211,16 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 				each = min(each, Duration(bytes/own))
 			}
 			for i := range l.peers {
+				peer := l.peers[(i+ch)%len(l.peers)]
+				if c.Sender > 0 && !c.Sends(op) { // out of its own buffers
+					peer = int32(op.Rank)
+				}
 				buf = append(buf, program.Phase{
-					Op: program.Store, Peer: l.peers[(i+ch)%len(l.peers)], Bytes: bytes, Time: each,
+					Op: program.Store, Peer: peer, Bytes: bytes, Time: each,
 					Read: read * bytes, Write: written * bytes, Slowdown: p.Slowdown,
 				})
 			}
-			return append(buf,
-				program.Phase{Op: program.PostTo, Flag: l.depart, Count: 1, Time: 1}, // the flag's way is part of DurAlone
-				program.Phase{Op: program.WaitFor, Flag: l.depart, Count: l.members})
+			return meet(buf, op, c, l.depart, l.members, 1) // the flag's way is part of DurAlone
 		},
 	}
 	pl.Describe(k, op, p)

@@ -515,7 +515,7 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 		return pl.CopyOf(op)
 	case op.Collective >= 0 && pl.Measured: // from the last arrival to this rank's end
 		c := &pl.Workload.Collectives[op.Collective]
-		return LaunchOf(op, pl.GangFor(op, c, workload.Scaled(op.End-c.Arrive, c.Scale)))
+		return LaunchOf(op, pl.GangFor(op, c, workload.Scaled(op.End-pl.Workload.Met(op), c.Scale)))
 	case op.Collective >= 0:
 		return LaunchOf(op, pl.communication(op, 0))
 	case pl.Measured:

@@ -96,7 +96,7 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
 	return recut.Cutter{
-		Part: pl.partOf,
+		Part: pl.PartOf,
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {
 			return pl.partOfCollective(captured, n, channels)
 		},
@@ -137,8 +137,8 @@ func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
 	return ""
 }
 
-// partOf is the k-th of n parts of an operation that was captured in parts (rule G20).
-func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
+// PartOf is the k-th of n parts of an operation that was captured in parts (rule G20).
+func (pl *Planner) PartOf(captured []*workload.Op, k, n int) workload.Op {
 	op := *captured[0]
 	share := float64(len(captured)) / float64(n)
 	var alone trace.Time
@@ -165,7 +165,7 @@ type partKey struct {
 	step           int32
 }
 
-// partOfKernel is the kernel of partOf.
+// partOfKernel is the kernel of PartOf.
 func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Kernel {
 	op, part := captured[0], *captured[0].Kernel
 	if part.Shape.M > 0 {

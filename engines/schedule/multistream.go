@@ -64,8 +64,8 @@ var Multistream = plan.Strategy{
 			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Note: "n_microbatches=%microbatches of the schedule"}},
 		},
 		{
-			Name: "groups", Default: "2", Keep: true, Least: 2, Most: 64, For: "schedule=interleaved", Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc: "pipelines: groups of layers on each rank (virtual stages)", Work: "stages of fewer layers",
+			Name: "groups", Default: "0", Keep: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
+			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved where the capture has one", Work: "stages of fewer layers",
 		},
 		plan.GraphParam,
 		plan.CarrierParam,
@@ -148,6 +148,9 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		p, why := pipeline.New(pl, schedule, v.Int("microbatches"), v.Int("groups"))
 		if why != "" {
 			return nil, refuse(why)
+		}
+		if p.Same {
+			p = nil
 		}
 		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true, pipe: p})
 	}

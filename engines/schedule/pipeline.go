@@ -13,7 +13,9 @@ import (
 
 // A pipelineWriter orders a step's items and exchanges as a schedule of a pipeline does (rule W18).
 // What a chunk makes for the next stage leaves on a stream of its own beside the chunk behind it;
-// the receiver is ready when the chunk in front of the one that needs it has ended, or begins:
+// the receiver is ready when the chunk in front of the one that needs it has ended, or begins.
+// Where a program has one stream for all messages, PyTorch's schedules of several stages on a rank keep it
+// (pipeline.Plan.Posts).
 //
 //	stage 0  compute   |F0    |F1    |
 //	         messages         |send0 |
@@ -24,7 +26,10 @@ type pipelineWriter struct {
 	*pipeline.Plan
 	messages map[messageKey]*exchange
 	parts    map[partKey]*exchange
-	ends     []int32 // of the current rank, by step: its last item
+	ends     []int32     // of the current rank and iteration, by the number of steps that have ended: its last item
+	received []*exchange // that the next item of the rank waits for
+	// issuedOnce has the captured operations that an item or a part of one stands for.
+	issuedOnce map[int32]bool
 }
 
 // A messageKey is a chunk whose result a rank sends on.
@@ -35,35 +40,46 @@ type messageKey struct {
 
 // A partKey is a part of a captured collective. owner is the rank whose layers it belongs to.
 type partKey struct {
-	row   int32
-	k, of int
-	way   bool
+	row       int32
+	k, of, by int
+	way       bool
 }
 
 // pipeline replaces the captured items and exchanges by those of a plan.
 func (s *step) pipeline(p *pipeline.Plan) {
-	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}}
+	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}, issuedOnce: map[int32]bool{}}
+	oneQueue := pw.oneQueue()
+	for id := range s.at {
+		s.at[id] = -1
+	}
 	for rank := range s.items {
-		s.items[rank] = nil
+		s.items[rank], pw.received = nil, nil
 		s.computes = nil
 		for round, orders := range p.Orders {
 			pw.whole(rank, p.Head(round, rank))
-			pw.ends = nil
+			pw.ends = []int32{int32(len(s.items[rank]) - 1)}
+			posts := map[pipeline.Sent]pipeline.Post(nil)
+			if oneQueue {
+				posts = p.Posts(round)
+			}
 			for i, chunks := range orders[rank] {
 				begin := len(s.items[rank])
 				pw.run(round, rank, p.Pieces(round, rank, chunks))
 				pw.ends = append(pw.ends, int32(len(s.items[rank])-1))
 				for _, c := range chunks {
-					if from, sent, ok := p.Beside(rank, c, -1); ok && begin < len(s.items[rank]) {
+					if from, sent, ok := p.Beside(rank, c, -1); ok {
 						x := pw.message(round, from, sent)
-						at := int32(begin - 1)
-						if p.Early {
-							at = -1
-							if i > 1 {
-								at = pw.ends[i-2]
-							}
+						at := pw.ends[i]
+						if post, ok := posts[pipeline.Sent{From: from, Chunk: sent}]; ok {
+							at, x.turn, x.name = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1), "messages"
+						} else if p.Early {
+							at = pw.ends[max(0, i-1)]
 						}
 						pw.member(x, rank, p.Message(round, rank), at)
+						if begin == len(s.items[rank]) { // nothing to compute
+							pw.received = append(pw.received, x)
+							continue
+						}
 						it := s.items[rank][begin]
 						it.waits = append(it.waits, x)
 					}
@@ -71,7 +87,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 				for _, c := range chunks {
 					if _, _, ok := p.Beside(rank, c, 1); ok {
 						c.Split = false
-						pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i])
+						pw.member(pw.message(round, rank, c), rank, p.Message(round, rank), pw.ends[i+1])
 					}
 				}
 			}
@@ -86,11 +102,20 @@ func (pw *pipelineWriter) whole(rank int, ids []int32) {
 	for _, id := range ids {
 		switch op := &pw.w.Ops[id]; {
 		case op.Collective < 0:
-			pw.items[rank] = append(pw.items[rank], &item{op: op})
+			pw.add(rank, &item{op: op}, id)
 		case len(pw.carriers[op.Collective]) == 0:
 			pw.exchange(int(op.Collective))
 		}
 	}
+}
+
+// add adds an item of an operation, or of a part of it, behind the last item of a rank.
+func (pw *pipelineWriter) add(rank int, it *item, id int32) {
+	if pw.w.Ops[id].Rank == rank {
+		pw.at[id] = int32(len(pw.items[rank]))
+	}
+	it.waits, pw.received = append(it.waits, pw.received...), nil
+	pw.items[rank] = append(pw.items[rank], it)
 }
 
 // run adds pieces behind the last item of a rank.
@@ -101,9 +126,9 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 			exchanges[x.Op.ID] = pw.part(rank, x, items)
 			continue
 		}
-		it := &item{op: x.Op, again: x.K > 0 || x.Op.Rank != rank, piece: &x, origin: x.Op.ID}
-		if x.Op.Rank != rank { // a layer of another rank
-			op := *x.Op
+		it := &item{op: x.Part, again: x.Op.Rank != rank || pw.issuedOnce[x.Op.ID], piece: &x, origin: x.Op.ID}
+		if pw.issuedOnce[x.Op.ID] = true; x.Op.Rank != rank { // a layer of another rank
+			op := *x.Part
 			op.Rank, op.Queue, it.op, it.origin = rank, pw.mainQueue(rank), &op, pw.Message(round, rank).ID
 		}
 		for _, d := range x.Op.After {
@@ -114,8 +139,24 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 			}
 		}
 		items[x.Op.ID] = it
-		pw.items[rank] = append(pw.items[rank], it)
+		pw.add(rank, it, x.Op.ID)
 	}
+}
+
+// oneQueue reports whether the captured messages of every rank are on one queue.
+func (pw *pipelineWriter) oneQueue() bool {
+	queues := map[int]int64{}
+	for i := range pw.w.Ops {
+		op := &pw.w.Ops[i]
+		if op.Collective < 0 || pw.w.Collectives[op.Collective].Op != trace.SendRecv {
+			continue
+		}
+		if queue, ok := queues[op.Rank]; ok && queue != op.Queue {
+			return false
+		}
+		queues[op.Rank] = op.Queue
+	}
+	return true
 }
 
 // mainQueue is the queue of a rank's first GEMM or other kernel.
@@ -131,15 +172,15 @@ func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item
 	if op.Rank != rank {
 		op = pw.counterpart(rank, op)
 	}
-	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.Op.Rank != rank}
+	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.By, x.Op.Rank != rank}
 	y := pw.parts[key]
 	if y == nil {
 		c := pw.w.Collectives[row]
-		if n := int64(x.Of); n > 1 {
+		if n, by := int64(x.Of), int64(x.By); n*by > 1 {
 			if whole := pw.pl.TimeOf(&c, c.Bytes); whole > 0 {
-				c.Alone = trace.Time(float64(c.TransferAlone()) * float64(pw.pl.TimeOf(&c, c.Bytes/n)) / float64(whole))
+				c.Alone = trace.Time(float64(c.TransferAlone()) * float64(pw.pl.TimeOf(&c, c.Bytes*by/n)) / float64(whole))
 			}
-			c.Bytes, c.In, c.Out = c.Bytes/n, c.In/n, c.Out/n
+			c.Bytes, c.In, c.Out = c.Bytes*by/n, c.In*by/n, c.Out*by/n
 		}
 		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}
 		pw.parts[key], pw.exchanges, pw.carriers[row] = y, append(pw.exchanges, y), append(pw.carriers[row], y)
@@ -163,7 +204,7 @@ func (pw *pipelineWriter) counterpart(rank int, op *workload.Op) *workload.Op {
 		if own.Collective < 0 || pw.w.Collectives[own.Collective].Op != c.Op || pw.w.Collectives[own.Collective].Bytes != c.Bytes {
 			continue
 		}
-		if found = own; pw.parts[partKey{own.Collective, 0, 1, true}] == nil || pw.parts[partKey{own.Collective, 0, 1, true}].member(rank) == nil {
+		if found = own; pw.parts[partKey{own.Collective, 0, 1, 1, true}] == nil || pw.parts[partKey{own.Collective, 0, 1, 1, true}].member(rank) == nil {
 			break
 		}
 	}
@@ -180,6 +221,11 @@ func (pw *pipelineWriter) message(round, from int, c pipeline.Chunk) *exchange {
 		for _, rank := range []int{min(from, to), max(from, to)} {
 			op := pw.Message(round, rank)
 			coll.Members, coll.Channels = append(coll.Members, op.ID), max(coll.Channels, pw.w.Collectives[op.Collective].Channels)
+		}
+		if oneNode := pw.pl.Machine.Node(from) == pw.pl.Machine.Node(to); coll.Bytes <= int64(coll.Channels)*workload.SendBuffer(oneNode) {
+			if coll.Sender = 1; from > to {
+				coll.Sender = 2
+			}
 		}
 		// Each link has a stream of its own: no message waits for one that is needed later.
 		name := fmt.Sprintf("messages of rank %d to %d, %s of group %d, way %d", from, to, [...]string{"forward", "backward"}[c.Part], c.Group, c.Way)
@@ -208,18 +254,13 @@ func (rw *rankWriter) issuePiece(s *plan.Stream, it *item, gap trace.Time) trace
 }
 
 // commandOfItem is the kernel or copy of an item.
-func (rw *rankWriter) commandOfItem(it *item) (c program.Command) {
-	switch x := it.piece; {
-	case x == nil:
-		return rw.pl.CommandOf(it.op)
-	case x.Of == 1:
-		c = rw.pl.CommandOf(it.op)
-	case x.Sums:
-		part := *it.op
-		part.Alone, part.Read = plan.Share(it.op.DurAlone(), x.K, x.Of), it.op.Read/float64(x.Of)
-		c = rw.pl.CommandOf(&part)
-	default:
-		c = rw.pl.MidPart(it.op, x.K, x.Of)
+func (rw *rankWriter) commandOfItem(it *item) program.Command {
+	c := rw.pl.CommandOf(it.op)
+	if it.piece == nil {
+		return c
+	}
+	if it.piece.Part != it.piece.Op && c.Copy != nil {
+		c.Copy.Time = it.op.DurAlone()
 	}
 	c.Origin = it.origin
 	return c

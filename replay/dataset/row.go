@@ -104,6 +104,8 @@ type Params struct {
 	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
 	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
+	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
+	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step
 	Tokens       []int64 `json:"tokens,omitempty"`        // of steps: those of the captured batch, and of the measured one
 
 	// The state of the GPUs and the host.

@@ -35,6 +35,7 @@ type matcher struct {
 	alike             map[matchKey]int32 // on the current rank
 	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
 	firstCopy         map[int32]int32    // by row of a later part: row of the first that copies
+	links             map[int32]int32    // by op: the number of the message that it is matched by
 	grids             int                // kernels whose grid is no number of channels
 }
 
@@ -62,6 +63,7 @@ const (
 	byQueue   = "by operation and order on the stream: the trace names no group"
 	byPeers   = "by sender, receiver and order"
 	alone     = "alone: its peer was not captured"
+	fused     = "alone: its peer's kernel has another message too, and is matched with that"
 	disjoint  = "alone: of the ranks matched by order, one left before another arrived"
 	byCopying = "its other ranks are copies"
 )
@@ -78,6 +80,7 @@ func (l *lifter) collect() {
 		early:     map[int32]bool{},
 		firstCopy: map[int32]int32{},
 	}
+	m.link()
 	for rank := range l.Ranks {
 		m.addRank(rank)
 	}
@@ -170,12 +173,11 @@ func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
 // keyOf is the match key of a collective op and the evidence for it.
 func (m *matcher) keyOf(rank int, op *workload.Op, c *trace.Comm, queues map[int64]int32) (k matchKey, how string) {
 	k = matchKey{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
-	peer := int(c.Peer)
-	if peer < 0 && m.World == 2 && op.Issued < trace.Infinity { // what was launched before the recording is of another number on each rank
-		peer = 1 - rank
-	}
-	if c.Op == trace.SendRecv && peer >= 0 && peer != rank {
-		k.seq = 0
+	if peer := m.peerOf(rank, op, c); peer >= 0 {
+		link, ok := m.links[op.ID]
+		if k.seq, how = int64(link), byPeers; !ok {
+			k.seq, how = -1-int64(op.ID), fused
+		}
 		k.a, k.b = int32(min(rank, peer)), int32(max(rank, peer))
 		k.group = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
 		if peer >= m.World || m.Copies[rank] || m.Copies[peer] {
@@ -183,7 +185,7 @@ func (m *matcher) keyOf(rank int, op *workload.Op, c *trace.Comm, queues map[int
 			k.group = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
 			return k, alone
 		}
-		return k, byPeers
+		return k, how
 	}
 	memo := rankGroup{rank, c.Group}
 	row, ok := m.groupMemo[memo]
@@ -248,7 +250,7 @@ func (m *matcher) check() {
 			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
 		}
-		if neverTogether(c) {
+		if c.Sender = m.sender(c); c.Sender == 0 && neverTogether(c) {
 			unmatched++
 			m.split(c)
 			continue
@@ -314,6 +316,33 @@ func (m *matcher) noteUnmatched(whole []workload.Collective) {
 		m.Damage.Unmatched = float64(unmatched) / float64(max(1, took))
 		m.Damage.Sentences = append(m.Damage.Sentences, fmt.Sprintf("%d of %s, %.0f %% of their time, never had all ranks in at a time: kernels are missing, or times are wrong", n, counted(all, "sum, gather or barrier", "sums, gathers and barriers"), 100*m.Damage.Unmatched))
 	}
+}
+
+// sender is Collective.Sender: of a message that one rank only sends and the other only receives,
+// where the sender was seen to leave before the receiver came, or as many bytes fit into the buffers
+// of its channels (rule C29).
+func (m *matcher) sender(c *workload.Collective) int8 {
+	if c.Op != trace.SendRecv || len(c.Members) != 2 || c.Engines {
+		return 0
+	}
+	sends, receives, hosts := -1, -1, map[string]bool{}
+	for i, id := range c.Members {
+		op := &m.Ops[id]
+		if comm := m.Run.Comm(m.Run.Spans[op.Span]); comm != nil && comm.In > 0 && comm.Out == 0 {
+			sends = i
+		} else if comm != nil && comm.Out > 0 && comm.In == 0 {
+			receives = i
+		}
+		hosts[m.Run.Ranks[m.Rows[op.Rank]].Host] = true
+	}
+	if sends < 0 || receives < 0 {
+		return 0
+	}
+	early := m.Ops[c.Members[sends]].End < m.Ops[c.Members[receives]].Start
+	if early || c.Depart >= c.Arrive && c.Channels > 0 && c.Bytes <= int64(c.Channels)*workload.SendBuffer(len(hosts) < 2) {
+		return int8(sends + 1)
+	}
+	return 0
 }
 
 // otherSide computes the size that the trace does not give, of a kernel whose group it does

@@ -14,13 +14,22 @@ func collectives(w *workload.Workload) string {
 	var lines []string
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		lines = append(lines, fmt.Sprintf("%s: %s; arrive %d, depart %d; %d bytes", c.Op, letters(w, c.Members), c.Arrive/column, c.Depart/column, c.Bytes))
+		held := ""
+		if c.Sender > 0 {
+			held = fmt.Sprintf(", held for %d", w.Ops[c.Members[c.Sender-1]].Rank)
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s; arrive %d, depart %d; %d bytes%s", c.Op, letters(w, c.Members), c.Arrive/column, c.Depart/column, c.Bytes, held))
 	}
 	return strings.Join(lines, "\n")
 }
 
 func comm(op trace.CollectiveOp, group int32, seq, bytes int64) part {
 	return part{comm: &trace.Comm{Op: op, Group: group, Seq: seq, In: bytes, Out: bytes, ElemSize: 2, Peer: trace.None}, grid: 24}
+}
+
+// message is a kernel that sends and receives so many bytes.
+func message(peer int32, sends, receives int64) part {
+	return part{comm: &trace.Comm{Op: trace.SendRecv, Group: 0, In: sends, Out: receives, ElemSize: 2, Peer: peer}, grid: 16}
 }
 
 func TestCollect(t *testing.T) {
@@ -146,6 +155,60 @@ func TestCollect(t *testing.T) {
 			       send_recv: 0D 2F; arrive 5, depart 7; 16 bytes`,
 		},
 		{
+			name: "a message that the library holds until its receiver is there",
+			d: drawing{
+				text: `0 7 | CC       |
+				       1 7 |     EE   |`,
+				parts:  map[byte]part{'C': message(1, 64, 0), 'E': message(0, 0, 64)},
+				groups: []trace.Group{left},
+			},
+			want: `send_recv: 0C 1E; arrive 5, depart 3; 64 bytes, held for 0`,
+		},
+		{
+			name: "both ways: no rank can leave before the other is there",
+			d: drawing{
+				text: `0 7 | CC       |
+				       1 7 |     EE   |`,
+				parts:  map[byte]part{'C': message(1, 64, 64), 'E': message(0, 64, 64)},
+				groups: []trace.Group{left},
+			},
+			want: `send_recv: 0C; arrive 1, depart 3; 64 bytes
+			       send_recv: 1E; arrive 5, depart 7; 64 bytes`,
+			notes: `1 collective never had all ranks in at a time: replayed rank by rank`,
+		},
+		{
+			// 1F1B of PyTorch, four stages and two micro-batches: a forward message and the backward one that
+			// comes next are one kernel where a stage has both to do.
+			//
+			//	S send forward  R receive forward  s send backward  r receive backward  X S and r  Y s and R
+			name: "1F1B: a kernel of two messages is matched by what it receives",
+			d: drawing{
+				text: `0 7 |  S  XXXXXXXXXXXXX  rrrr      |
+				       1 7 |  R R      s      s           |
+				       1 8 |    S XXXXX  rrrr             |
+				       2 7 |    R R  s     s              |
+				       2 8 |      SXX rrrr                |
+				       3 7 |      R Y    s                |`,
+				parts: map[byte]part{
+					'S': message(nextRank, 64, 0), 'R': message(rankBefore, 0, 64), 's': message(rankBefore, 64, 0), 'r': message(nextRank, 0, 64),
+					'X': message(nextRank, 64, 64), 'Y': message(rankBefore, 64, 64),
+				},
+				groups: []trace.Group{world},
+			},
+			want: `send_recv: 0S 1R; arrive 2, depart 3; 64 bytes, held for 0
+			       send_recv: 1R; arrive 4, depart 5; 64 bytes
+			       send_recv: 1S 2R; arrive 4, depart 5; 64 bytes, held for 1
+			       send_recv: 0X 1s; arrive 11, depart 12; 64 bytes
+			       send_recv: 1X 2s; arrive 9, depart 10; 64 bytes
+			       send_recv: 2R; arrive 6, depart 7; 64 bytes
+			       send_recv: 2S 3R; arrive 6, depart 7; 64 bytes, held for 2
+			       send_recv: 2X 3Y; arrive 8, depart 9; 64 bytes
+			       send_recv: 2r 3s; arrive 13, depart 14; 64 bytes, held for 3
+			       send_recv: 1r 2s; arrive 15, depart 16; 64 bytes, held for 2
+			       send_recv: 0r 1s; arrive 20, depart 19; 64 bytes, held for 1`,
+			notes: `2 collectives found on a part of their ranks only`,
+		},
+		{
 			name: "the parts of a collective by copy engines",
 			d: drawing{
 				text: `0 7 | CDDDD   |
@@ -242,6 +305,25 @@ func TestUnmatched(t *testing.T) {
 		w := lift(t, drawing{text: c.text, groups: pair, parts: map[byte]part{'C': comm(c.op, 0, 0, 64), 'D': comm(c.op, 0, 1, 64)}}, Options{})
 		if got := fmt.Sprint(w.Damage.Sentences); got != c.want {
 			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+}
+
+// The library holds a message whose bytes fit into the buffers of its channels; of a larger one both
+// ranks are there at a time, unless the sender was seen to leave.
+func TestHeldMessages(t *testing.T) {
+	for _, c := range []struct {
+		receiver string
+		bytes    int64
+		held     bool
+	}{{"|CC  |", 64 << 20, true}, {"|CC  |", 64<<20 + 1, false}, {"|   CC|", 1 << 30, true}} {
+		w := lift(t, drawing{
+			text:   "0 7 |SS  |\n1 7 " + c.receiver,
+			parts:  map[byte]part{'S': message(1, c.bytes, 0), 'C': message(0, 0, c.bytes)},
+			groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+		}, Options{})
+		if len(w.Collectives) != 1 || (w.Collectives[0].Sender == 1) != c.held {
+			t.Errorf("%d bytes, receiver %s: %+v", c.bytes, c.receiver, w.Collectives)
 		}
 	}
 }

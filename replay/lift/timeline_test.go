@@ -146,6 +146,12 @@ func (d drawing) marks(b *trace.Builder, rank int32, kind, cells string) {
 	}
 }
 
+// Peers of a message in a drawing that are not a rank.
+const (
+	nextRank   = -2
+	rankBefore = -3
+)
+
 func (d drawing) queue(b *trace.Builder, rank int32, queue int64, cells string) {
 	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: queue, Peer: trace.None})
 	stretches(cells, func(c byte, from, to trace.Time) {
@@ -175,7 +181,14 @@ func (d drawing) queue(b *trace.Builder, rank int32, queue int64, cells string) 
 		}
 		k := trace.Kernel{Correlation: correlationOf(c), Comm: trace.None, Op: op, Origin: trace.None, Setup: b.AddSetup(setup)}
 		if p.comm != nil {
-			k.Comm = b.AddComm(*p.comm)
+			comm := *p.comm
+			switch comm.Peer {
+			case nextRank:
+				comm.Peer = rank + 1
+			case rankBefore:
+				comm.Peer = rank - 1
+			}
+			k.Comm = b.AddComm(comm)
 		}
 		s.Attr = b.AddKernel(k)
 		b.Add(s)
@@ -283,7 +296,7 @@ func checkCollectives(t testing.TB, w *workload.Workload) {
 	members := 0
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if len(c.Members) == 0 || c.Depart < c.Arrive || c.Evidence == "" {
+		if len(c.Members) == 0 || c.Depart < c.Arrive && c.Sender == 0 || c.Evidence == "" {
 			t.Fatalf("collective %d: %+v", i, c)
 		}
 		if i > 0 && w.StartOf(&w.Collectives[i-1]) > w.StartOf(c) {

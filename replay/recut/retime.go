@@ -162,5 +162,5 @@ func (r *recut) transfer(p *planned) trace.Time {
 		return r.colls[p.coll].Alone
 	}
 	op := &r.w.Ops[p.from]
-	return max(0, op.End-r.w.Collectives[op.Collective].Arrive)
+	return max(0, op.End-r.w.Met(op))
 }

@@ -270,7 +270,7 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 			transfers, skews = append(transfers, moved{c.Before + c.Transfer(), c.Bytes}), append(skews, c.Arrive-w.StartOf(c))
 			for _, id := range c.Members {
 				if op := &w.Ops[id]; !w.Copies[op.Rank] {
-					waited, stayed = waited+max(0, min(c.Arrive, op.End)-op.Start), stayed+op.Dur()
+					waited, stayed = waited+max(0, min(w.Met(op), op.End)-op.Start), stayed+op.Dur()
 				}
 			}
 		}

@@ -97,6 +97,7 @@ type Op struct {
 	Stated     bool       // of a captured graph for which the file states what each node waits for
 	Backward   bool       // launched by autograd, in the backward pass
 	Optimizer  bool       // launched in an optimizer's step
+	Gradient   bool       // launched where autograd adds to a parameter's gradient: as large as the parameter, whatever the batch
 	Batch      uint8      // of the batches into which a strategy split its iteration (recut.Batch)
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown
@@ -230,6 +231,33 @@ type Collective struct {
 	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
 	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first that copies to the arrival here, ns
 	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
+	Sender   int8       // of a message that the library's buffers hold: the index of the member that sends, plus 1; it does not wait for the other (rule C29)
+}
+
+// SendBuffer is what NCCL and RCCL hold of a message, for each of its channels, until the receiver
+// is there: NCCL_STEPS chunks of NCCL_P2P_NVL_CHUNKSIZE within a node, of NCCL_P2P_NET_CHUNKSIZE
+// between nodes (src/init.cc, src/include/device.h).
+func SendBuffer(oneNode bool) int64 {
+	if oneNode {
+		return 8 << 19
+	}
+	return 8 << 17
+}
+
+// Sends reports whether a member sends a message that buffers hold.
+func (c *Collective) Sends(op *Op) bool { return c.Sender > 0 && c.Members[c.Sender-1] == op.ID }
+
+// Met is the captured time from which a member of a collective moves bytes: the last arrival, but of
+// a message that buffers hold the sender's own, and whichever is later for the receiver.
+func (w *Workload) Met(op *Op) trace.Time {
+	switch c := &w.Collectives[op.Collective]; {
+	case c.Sender == 0:
+		return c.Arrive
+	case c.Sends(op):
+		return op.Start
+	default:
+		return max(op.Start, w.Ops[c.Members[c.Sender-1]].Start)
+	}
 }
 
 // Transfer is the time in which bytes moved; the rest of a member's duration is arrival or

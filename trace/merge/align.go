@@ -39,6 +39,24 @@ type ending struct {
 	seq int64
 	op  trace.CollectiveOp
 	at  trace.Time
+
+	sends, receives bool       // a message that goes one way
+	took            trace.Time // the member's duration
+}
+
+// together reports whether the members of a collective end together. Of a message that goes one way
+// they do where the receiver waited for it: it was there for longer than the sender. Else the sender may
+// have left it in the library's buffers.
+func together(a, b ending) bool {
+	switch {
+	case a.op != b.op:
+		return false
+	case a.sends && b.receives:
+		return b.took > a.took
+	case a.receives && b.sends:
+		return a.took > b.took
+	}
+	return true
 }
 
 // align compares the ranks' clocks by the ends of common collectives.
@@ -118,7 +136,7 @@ func differences(a, b []ending, lag int64) []trace.Time {
 		case n > b[j].seq:
 			j++
 		default:
-			if a[i].op == b[j].op {
+			if together(a[i], b[j]) {
 				diff = append(diff, a[i].at-b[j].at)
 			}
 			i, j = i+1, j+1
@@ -216,7 +234,7 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 		if c != nil && c.Op == trace.SendRecv && c.Peer >= 0 {
 			row := r.RankOf(s)
 			key := messageKey(r.RankID(int32(row)), int(c.Peer))
-			ends[row][key] = append(ends[row][key], ending{int64(s.Start), c.Op, s.End + start})
+			ends[row][key] = append(ends[row][key], ending{int64(s.Start), c.Op, s.End + start, c.In > 0 && c.Out == 0, c.Out > 0 && c.In == 0, s.End - s.Start})
 		}
 		if c == nil || !endsTogether(c.Op) {
 			continue
@@ -226,7 +244,7 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 			group = keys[c.Group]
 		}
 		rank := ends[r.RankOf(s)]
-		rank[group] = append(rank[group], ending{c.Seq, c.Op, s.End + start})
+		rank[group] = append(rank[group], ending{seq: c.Seq, op: c.Op, at: s.End + start})
 	}
 	for _, groups := range ends {
 		for key, e := range groups {
@@ -241,9 +259,7 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 	return ends
 }
 
-// message begins the key of the messages between two ranks. They are numbered in order. A receive ends
-// with the bytes' arrival, a send at most with it: most members end together, and where the
-// library buffers a send, its end does not move the median.
+// message begins the key of the messages between two ranks. They are numbered in order (rule V33).
 const message = "messages "
 
 func messageKey(a, b int) string { return fmt.Sprint(message, min(a, b), " ", max(a, b)) }

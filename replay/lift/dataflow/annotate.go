@@ -75,7 +75,7 @@ func RangesOf(run *trace.Run) Ranges {
 }
 
 // around returns the innermost range of a framework around the launch of each op, or None, and notes
-// which ops are in the backward pass or in an optimizer's step.
+// which ops are in the backward pass, add to a gradient or are in an optimizer's step.
 func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
 	within := make([]trace.SpanID, len(r.Ops))
 	for i := range r.Ops {
@@ -85,6 +85,7 @@ func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
 			r := &ranges[run.Spans[id].Name]
 			if within[i] == trace.None && r.kind != noRange && r.kind != useAgain {
 				within[i] = id
+				op.Gradient = r.kind == accumulate && op.Kind != trace.Collective
 			}
 			if !op.Backward && !op.Optimizer {
 				op.Backward, op.Optimizer = r.backward, r.kind == optimize && !r.backward
