@@ -84,3 +84,12 @@ func TestRowsOfAnyStrategy(t *testing.T) {
 		t.Error("a setting that the strategy lacks is taken")
 	}
 }
+
+// Rows of pipelines name the schedule and the number of micro-batches as the settings do.
+func TestRowsOfPipelines(t *testing.T) {
+	row := dataset.Row{Strategy: "multistream", Params: dataset.Params{Schedule: "1f1b", Microbatches: 16}}
+	s, err := selectionOf(&row)
+	if err != nil || s.String() != "multistream schedule=1f1b microbatches=16" || RowName(row) != "multistream 1f1b microbatches=16" {
+		t.Errorf("%s is %s, %v", RowName(row), s, err)
+	}
+}

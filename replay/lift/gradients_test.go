@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	diff "github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -80,8 +82,8 @@ func (c *capture) gradient(name string, elements int, hook func()) {
 	})
 }
 
-// sumsOf lists what every collective reads, and what copies read and are read by.
-func (c *capture) sumsOf(t *testing.T) string {
+// lift is the capture's workload.
+func (c *capture) lift(t *testing.T) *workload.Workload {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"schemaVersion": 1, "distributedInfo": map[string]any{"backend": "nccl", "rank": 0, "world_size": 2}, "traceEvents": c.events})
 	if err != nil {
@@ -99,6 +101,13 @@ func (c *capture) sumsOf(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return w
+}
+
+// sumsOf lists what every collective reads, and what copies read and are read by.
+func (c *capture) sumsOf(t *testing.T) string {
+	t.Helper()
+	w := c.lift(t)
 	name := func(id int32) string {
 		op := &w.Ops[id]
 		if op.Kind == trace.Collective {
@@ -120,6 +129,22 @@ func (c *capture) sumsOf(t *testing.T) string {
 		}
 	}
 	return strings.TrimSpace(b.String())
+}
+
+// Kernels that add to a gradient are marked, with DDP's copies into a bucket, and its sum is not.
+func TestGradientsAreMarked(t *testing.T) {
+	c := capture{}
+	c.kernel("forward")
+	c.gradient("a", 1024, func() { c.sum(1024) })
+	var got []string
+	for _, op := range c.lift(t).Ops {
+		if op.Gradient && op.Rank == 0 {
+			got = append(got, op.Name)
+		}
+	}
+	if want := []string{"vectorized_elementwise_kernel<4, a>"}; !slices.Equal(got, want) {
+		t.Errorf("%q add to gradients, not %q", got, want)
+	}
 }
 
 // TestBuckets: which gradients a bucket holds follows from their sizes, or without shapes from

@@ -40,23 +40,24 @@ type ending struct {
 	op  trace.CollectiveOp
 	at  trace.Time
 
-	sends, receives bool       // a message that goes one way
-	took            trace.Time // the member's duration
+	sends, both bool       // of a message: the member sends it; the kernel sends and receives
+	took        trace.Time // the member's duration
 }
 
-// together reports whether the members of a collective end together. Of a message that goes one way
-// they do where the receiver waited for it: it was there for longer than the sender. Else the sender may
-// have left it in the library's buffers.
+// together reports whether the members of a collective end together. Those of a message do where the
+// receiver was there for longer than the sender, which else may have left it in the library's buffers,
+// and where both kernels send and receive.
 func together(a, b ending) bool {
-	switch {
-	case a.op != b.op:
-		return false
-	case a.sends && b.receives:
-		return b.took > a.took
-	case a.receives && b.sends:
-		return a.took > b.took
+	if a.op != b.op || a.op != trace.SendRecv {
+		return a.op == b.op
 	}
-	return true
+	if b.sends {
+		a, b = b, a
+	}
+	if a.both {
+		return b.both
+	}
+	return b.took > a.took
 }
 
 // align compares the ranks' clocks by the ends of common collectives.
@@ -233,8 +234,15 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 		c := r.Comm(s)
 		if c != nil && c.Op == trace.SendRecv && c.Peer >= 0 {
 			row := r.RankOf(s)
-			key := messageKey(r.RankID(int32(row)), int(c.Peer))
-			ends[row][key] = append(ends[row][key], ending{int64(s.Start), c.Op, s.End + start, c.In > 0 && c.Out == 0, c.Out > 0 && c.In == 0, s.End - s.Start})
+			me, e := r.RankID(int32(row)), ending{seq: int64(s.Start), op: c.Op, at: s.End + start, both: (c.In > 0) == (c.Out > 0), took: s.End - s.Start}
+			if c.Out > 0 || c.In == 0 {
+				key := messageKey(int(c.Peer), me)
+				ends[row][key] = append(ends[row][key], e)
+			}
+			if e.sends = true; c.In > 0 || c.Out == 0 {
+				key := messageKey(me, int(c.Peer))
+				ends[row][key] = append(ends[row][key], e)
+			}
 		}
 		if c == nil || !endsTogether(c.Op) {
 			continue
@@ -259,10 +267,10 @@ func collectiveEnds(r *trace.Run, start trace.Time) []map[string][]ending {
 	return ends
 }
 
-// message begins the key of the messages between two ranks. They are numbered in order (rule V33).
+// message begins the key of the messages from one rank to another. They are numbered in order (rule V33).
 const message = "messages "
 
-func messageKey(a, b int) string { return fmt.Sprint(message, min(a, b), " ", max(a, b)) }
+func messageKey(from, to int) string { return fmt.Sprint(message, from, " ", to) }
 
 // lastOfEach sorts by number. If several kernels are one operation, it keeps the last
 // end.

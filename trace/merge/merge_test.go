@@ -99,6 +99,40 @@ func TestMergeClocks(t *testing.T) {
 	}
 }
 
+// A message's members end together where the receiver waited for it. A send that the library holds for
+// a receiver that comes later says nothing, however many there are.
+func TestMergeClocksByMessages(t *testing.T) {
+	type span struct{ start, end trace.Time }
+	rank := func(id int, off trace.Time, sends, receives []span) *trace.Run {
+		var b trace.Builder
+		row := b.AddRank(trace.Rank{ID: id, World: 2, Source: fmt.Sprint(id)})
+		lane, group := b.Lane(trace.Lane{Kind: trace.Queue, Rank: row, Peer: trace.None}), b.AddGroup(trace.Group{Name: "0", Ranks: []int{0, 1}, Size: 2})
+		b.Add(trace.Span{Start: 0, End: 1, Name: b.Intern("first"), Lane: b.Lane(trace.Lane{Rank: row, Peer: trace.None}), Parent: trace.None, Attr: trace.None})
+		add := func(list []span, in, out int64) {
+			for _, s := range list {
+				c := b.AddComm(trace.Comm{Op: trace.SendRecv, Group: group, In: in, Out: out, Peer: int32(1 - id)})
+				k := b.AddKernel(trace.Kernel{Comm: c, Op: trace.None, Origin: trace.None})
+				b.Add(trace.Span{Start: s.start*us + off, End: s.end*us + off, Name: b.Intern("nccl"), Lane: lane, Parent: trace.None, Attr: k, Kind: trace.Collective})
+			}
+		}
+		add(sends, 64, 0)
+		add(receives, 0, 64)
+		return b.Finish(trace.Options{Name: fmt.Sprint(id), Epoch: 1e18})
+	}
+	for _, off := range []trace.Time{0, 300 * us} {
+		run, err := Runs([]*trace.Run{
+			rank(0, 0, []span{{100, 150}, {300, 350}, {500, 550}, {700, 750}, {800, 850}}, []span{{900, 1050}, {1100, 1250}, {1300, 1450}}),
+			rank(1, off, []span{{1000, 1050}, {1200, 1250}, {1400, 1450}}, []span{{600, 630}, {640, 670}, {680, 710}, {2000, 2030}, {2040, 2070}}),
+		}, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run.Ranks[1]; got.Shift != -off || got.Uncertainty != 0 {
+			t.Errorf("clock off by %d: shift %d, uncertainty %d", off, got.Shift, got.Uncertainty)
+		}
+	}
+}
+
 // Rank 2 shares no collective with rank 0, but one with rank 1, which shares one with
 // rank 0. Groups of different ranks may have the same name, as tensor-parallel groups
 // do.
