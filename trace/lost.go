@@ -37,13 +37,10 @@ func (d *Damage) launches(r *Run) {
 		}
 	}
 	capturing := map[LaneID]bool{} // threads that record a graph: its kernels run when the graph does
-	lost, all, early, kernels := 0, 0, 0, 0
+	lost, all, early := 0, 0, 0
 	for _, s := range r.Spans {
-		if k := r.Kernel(s); k != nil { // copy engines of AMD have clocks of their own
-			kernels++
-			if k.Launch != None && s.Start < r.Spans[k.Launch].Start {
-				early++
-			}
+		if l := r.launchAt(&s); l != nil && *l != None && r.Lanes[s.Lane].Kind == Queue && s.Start < r.Spans[*l].Start { // copy engines have clocks of their own
+			early++
 		}
 		switch names[s.Name] {
 		case beginsCapture:
@@ -66,7 +63,7 @@ func (d *Damage) launches(r *Run) {
 	}
 	if early > 0 {
 		d.Odd += early
-		d.say("%d of %d kernels begin before the call that launched them: the clocks of device and host differ", early, kernels)
+		d.say("%d of %d kernels and copies begin before the call that launched them: the clocks of device and host differ", early, d.Kernels)
 	}
 }
 

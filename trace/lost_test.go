@@ -58,7 +58,7 @@ func TestLosses(t *testing.T) {
 		{"the device clock of rank 1", func(_ *Builder, row int32, _ Time, s *Span, _ *Kernel) bool {
 			s.Start, s.End = s.Start-6*Time(row), s.End-6*Time(row)
 			return true
-		}, "100 of 200 kernels begin before the call that launched them: the clocks of device and host differ", 0.5},
+		}, "100 of 200 kernels and copies begin before the call that launched them: the clocks of device and host differ", 0.5},
 		{"the bytes of rank 1", func(b *Builder, row int32, _ Time, _ *Span, k *Kernel) bool {
 			if row == 1 && k.Comm != None {
 				b.Run.Comms[k.Comm].In *= 2
@@ -120,6 +120,23 @@ func TestCauses(t *testing.T) {
 		}
 		if got := strings.Join(b.Finish(Options{}).Damage().Sentences, "\n"); got != c.want {
 			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+// A copy that begins before its call says that clocks differ on a stream, and nothing on a copy engine of its own clock.
+func TestEarlyCopies(t *testing.T) {
+	for _, c := range []struct {
+		kind LaneKind
+		want int
+	}{{Queue, 1}, {Engine, 0}} {
+		var b Builder
+		b.AddRank(Rank{Source: "rank0"})
+		host, device := b.Lane(Lane{Kind: HostThread, Peer: None}), b.Lane(Lane{Kind: c.kind, Peer: None})
+		b.Add(Span{Kind: HostCall, Start: 10, End: 20, Lane: host, Parent: None, Attr: b.AddCall(Call{Correlation: 1, Op: None}), Name: b.Intern("hipMemcpy")})
+		b.Add(Span{Kind: Copy, Start: 5, End: 15, Lane: device, Parent: None, Attr: b.AddCopy(CopyAttr{Correlation: 1, Peer: None, Op: None, Origin: None}), Name: b.Intern("copy")})
+		if d := b.Finish(Options{}).Damage(); d.Odd != c.want {
+			t.Errorf("%s: %+v", c.kind, d)
 		}
 	}
 }
