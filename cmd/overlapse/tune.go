@@ -234,7 +234,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if found.NotTried > 0 {
 		a.Say(leftOutText(found, tried))
 	}
-	a.printLadder(found.Ladder, base.Time)
+	a.printLadder(found, base.Time)
 	a.printTried(found, o.top)
 	if o.why {
 		fmt.Fprintln(a.Out)
@@ -320,7 +320,8 @@ func leftOutText(found tuning, tried int) string {
 }
 
 // printLadder prints one likely change after the other.
-func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
+func (a *app) printLadder(found tuning, captured trace.Time) {
+	ladder := found.Ladder
 	if len(ladder) == 0 {
 		return
 	}
@@ -333,7 +334,11 @@ func (a *app) printLadder(ladder []tunedTime, captured trace.Time) {
 		before = r
 	}
 	a.Show(&t)
-	a.Say("change, likely: against the line above, and the probability of a gain of 1 %; no further change has 80 %")
+	said := "change, likely: against the line above, and the probability of a gain of 1 %"
+	if found.NotTried == 0 {
+		said += "; no further change has 80 %"
+	}
+	a.Say(said)
 }
 
 // printTried prints the fastest settings that are not steps of the ladder.

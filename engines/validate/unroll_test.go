@@ -125,8 +125,10 @@ func TestRepeats(t *testing.T) {
 		near := cmpopts.EquateApprox(0.001, 0.0001*float64(all.Time)) // a part of the time by the time
 		as := func(t trace.Time) float64 { return float64(t) }
 		for _, x := range []struct{ short, all any }{
-			{short.Time, all.Time}, {short.Simulated, all.Simulated},
-			{explain.TimesOf(equal, short), explain.TimesOf(equal, all)}, {explain.MemoryByCause(equal, short), explain.MemoryByCause(equal, all)},
+			{short.Time, all.Time},
+			{short.Simulated, all.Simulated},
+			{explain.TimesOf(equal, short), explain.TimesOf(equal, all)},
+			{explain.MemoryByCause(equal, short), explain.MemoryByCause(equal, all)},
 		} {
 			if d := cmp.Diff(x.all, x.short, near, cmp.Transformer("ns", as)); d != "" {
 				t.Errorf("%s: simulated until iterations repeat: %s", e, d)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/overlapse/overlapse/replay/machine"
 )
@@ -31,14 +32,25 @@ func Names() []string {
 	return names
 }
 
+// documents are those of embedded profiles that were loaded, by name: reading YAML takes longer than all else of a load.
+var documents sync.Map
+
 // loadProfile reads an embedded profile.
 func loadProfile(name string) (machine.Machine, error) {
+	if d, ok := documents.Load(name); ok {
+		return d.(document).machine(files{})
+	}
 	f, err := profiles.Open(path.Join("profiles", name+".yaml"))
 	if err != nil || strings.ContainsAny(name, `/\`) {
 		return machine.Machine{}, &UnknownError{Name: name}
 	}
 	defer f.Close()
-	return Parse(f, "profile "+name)
+	d, err := read(f, "profile "+name)
+	if err != nil {
+		return machine.Machine{}, err
+	}
+	documents.Store(name, d)
+	return d.machine(files{})
 }
 
 // An UnknownError is a name that is no embedded profile's, or that more than

@@ -24,12 +24,27 @@ const maxProfile = 256 << 10
 func Parse(r io.Reader, file string) (machine.Machine, error) { return parse(r, file, files{}) }
 
 func parse(r io.Reader, file string, bases files) (machine.Machine, error) {
-	body, errs, err := keyed.Read(r, file, maxProfile, "a machine profile")
+	d, err := read(r, file)
 	if err != nil {
 		return machine.Machine{}, err
 	}
-	p := profile{Errors: errs, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
-	p.flatten("", body)
+	return d.machine(bases)
+}
+
+// A document is a profile as YAML, which its machines do not change.
+type document struct {
+	body ast.Node
+	errs keyed.Errors
+}
+
+func read(r io.Reader, file string) (d document, err error) {
+	d.body, d.errs, err = keyed.Read(r, file, maxProfile, "a machine profile")
+	return d, err
+}
+
+func (d document) machine(bases files) (machine.Machine, error) {
+	p := profile{Errors: d.errs, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
+	p.flatten("", d.body)
 	before := p.Len()
 	m, err := p.readBase()
 	if err != nil || p.Len() > before {
