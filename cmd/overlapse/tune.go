@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -243,7 +244,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	fmt.Fprintln(a.Out)
 	results.PrintAdvice(a.Console, found.Verdict.Advice)
-	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict))
+	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(summary.Pairs(w))))
 	return o.failedError(found.Strategies)
 }
 
@@ -378,12 +379,14 @@ func (a *app) printWhy(found tuning) {
 	}
 }
 
-// afterTuning is the next step: write the settings, or measure them, or look closer.
-func (a *app) afterTuning(o tuneOptions, v verdict.Verdict) string {
+// afterTuning is the next step: write the settings, or measure them, or look closer, pair by pair where there are several kinds.
+func (a *app) afterTuning(o tuneOptions, v verdict.Verdict, pairs int) string {
 	input := a.again(o.Flags)
 	switch {
-	case v.Kind != verdict.Winner:
+	case v.Kind != verdict.Winner && pairs > 1:
 		return "overlapse replay " + input + " --pairs"
+	case v.Kind != verdict.Winner: // what to record for a surer answer
+		return "overlapse inspect " + input + " --all"
 	case o.emit == "" && v.Advice.Effort != plan.OwnKernel:
 		return "overlapse tune " + input + " --emit settings"
 	}

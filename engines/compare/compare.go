@@ -3,6 +3,7 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -36,13 +37,15 @@ type Outcome struct {
 	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
 	Program  *program.Program   // set if causes were recorded
-	Window   plan.Interval      // window of the options; {}: none
-	Machine  machine.Machine    // machine of the plan
-	Scenario plan.Scenario      // its scenario, including the pace that was found
-	Times    *overlap.Times     // explain.TimesOf of an outcome that is brief
-	Phases   []plan.PhaseTime   // of serving, likewise
-	step     bool               // the plan is a schedule of the whole step
-	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
+	// Unexplained is why no causes were recorded though the options ask for them: all ranks are too much to simulate.
+	Unexplained string
+	Window      plan.Interval    // window of the options; {}: none
+	Machine     machine.Machine  // machine of the plan
+	Scenario    plan.Scenario    // its scenario, including the pace that was found
+	Times       *overlap.Times   // explain.TimesOf of an outcome that is brief
+	Phases      []plan.PhaseTime // of serving, likewise
+	step        bool             // the plan is a schedule of the whole step
+	ClockOff    float64          // relative change of the pace in the last round of settleClock if it did not converge
 }
 
 // Brief is the outcome without the spans, idle times and bytes of its run. times are those of
@@ -138,7 +141,7 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if err := out.expect(w, sc, o.Stop); err != nil || out.Result == nil {
 		return out, err
 	}
-	if o.Causes {
+	if o.Causes && out.Unexplained == "" {
 		out.Program = p
 	}
 	if !deep {
@@ -219,7 +222,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
-	opts.MostWGs = plan.MostWorkgroups(w)
+	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
 	if sc.Shared {
 		opts.Iterations = iterations(pl.Workload)
 	}
@@ -237,6 +240,9 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return o.simulate(w, sc, opts)
 	case errors.Is(o.Err, replay.ErrStopped):
 		return nil, o.Err
+	case errors.As(o.Err, &many) && opts.Causes && opts.Level == replay.Kernels: // one of equal ranks may do, without its causes
+		o.Unexplained, opts.Like, opts.Causes, opts.Limits = many.Error(), true, false, false
+		return o.simulate(w, sc, opts)
 	case errors.As(o.Err, &many):
 		o.Why, o.Result = "cannot run here: "+many.Error(), nil
 		return nil, nil //nolint:nilnil // the outcome has the reason

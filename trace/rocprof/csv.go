@@ -60,9 +60,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		if err := t.each(&s.Builder, func() { k.read(&r) }); err != nil {
 			return nil, err
 		}
-		if r.kernels.count > 0 {
-			r.noteMissing()
-		}
+		r.kernels.noteMissing(&s.Builder, t.file, "line", t.line)
 		addHIPEvents(s, r.events)
 		if err := spans.add(&s.Builder, first, f.Name); err != nil {
 			return nil, err

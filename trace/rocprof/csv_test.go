@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
 )
 
 // describe renders a run: ranks, then spans with what their side rows say.
@@ -343,6 +344,18 @@ func TestMissingDispatches(t *testing.T) {
 		if err != nil || fmt.Sprint(run.Damage().Sentences) != want {
 			t.Errorf("%s: %v, %v, want %s", ids, err, run, want)
 		}
+	}
+	const lost = "dispatches whose numbers the file leaves out: times of idle are not known"
+	text := strings.Replace(resultsJSON, `"kernel_id": 9}`, `"kernel_id": 9, "dispatch_id": 4}`, 1)
+	run, err := ReadJSON(strings.NewReader(text), "x_results.json")
+	if err != nil || !strings.Contains(fmt.Sprint(run.Damage().Sentences), "2 kernels and copies cannot be read and are left out: "+lost) {
+		t.Errorf("JSON: %v, %v", err, run.Damage().Sentences)
+	}
+	path := sqldbtest.Create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`
+INSERT INTO rocpd_kernel_dispatch_a SELECT id + 9, guid, nid, pid, tid, agent_id, kernel_id, 4, queue_id, stream_id, start + 500, "end" + 500, 0, 512, 256, 1, 1, 1000, 1, 1, NULL, 2 FROM rocpd_kernel_dispatch_a;
+CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_a;`)
+	if run, err = readDB(path); err != nil || !strings.Contains(describe(run), "skipped "+path+": "+lost+" ×2") {
+		t.Errorf("rocpd: %v, %v", err, describe(run))
 	}
 }
 

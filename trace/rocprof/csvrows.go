@@ -131,25 +131,31 @@ func (r *csvReader) checked(good bool) {
 // numbered is the numbers of the dispatches of a table of kernels, which a process counts without gaps.
 type numbered struct{ least, most, count int64 }
 
+// add counts a dispatch, unless the table has no number of it.
 func (n *numbered) add(id int64) {
+	if id <= 0 {
+		return
+	}
 	if n.count == 0 {
 		n.least, n.most = id, id
 	}
 	n.least, n.most, n.count = min(n.least, id), max(n.most, id), n.count+1
 }
 
-// noteMissing notes the dispatches between the first and the last one that a table of kernels leaves out.
-func (r *csvReader) noteMissing() {
+// noteMissing notes the dispatches between the first and the last one that a table of kernels leaves out, at a position
+// of a file.
+func (n *numbered) noteMissing(b *trace.Builder, file, unit string, pos int64) {
 	const listed = 1 << 20
-	for range min(r.kernels.most-r.kernels.least+1-r.kernels.count, listed) {
-		r.Builder.NoteKernel(trace.Skipped, r.t.file, "dispatches whose numbers the file leaves out: times of idle are not known", "line", r.t.line)
+	if n.count == 0 {
+		return
+	}
+	for range min(n.most-n.least+1-n.count, listed) {
+		b.NoteKernel(trace.Skipped, file, "dispatches whose numbers the file leaves out: times of idle are not known", unit, pos)
 	}
 }
 
 func (r *csvReader) kernel() {
-	if id := r.count(r.columns.dispatch); id > 0 {
-		r.kernels.add(id)
-	}
+	r.kernels.add(r.count(r.columns.dispatch))
 	start, end, ok := r.times(r.Builder.NoteKernel)
 	if !ok {
 		return

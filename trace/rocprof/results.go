@@ -46,6 +46,7 @@ type resultsReader struct {
 	unnamed []unnamed
 	events  []hipEvent
 	graphs  []assemble.Call // launches of graphs
+	kernels numbered
 
 	handle                int64 // the agent that was looked up last
 	handleOf, handleAgent int32
@@ -76,12 +77,14 @@ type record struct {
 	agent, source, to, bytes             int64
 	sourceQueue, event                   int64 // of a barrier
 	graph, node                          int64 // that it is of; 0: none
+	number                               int64 // of a dispatch; 0: unknown
 }
 
 func (j *resultsReader) readProcess() {
 	j.process = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
 	j.symbols, j.ranges, j.kinds, j.unnamed, j.events, j.graphs = map[int64]symbol{}, map[int64]string{}, nil, nil, nil, nil
 	calls := len(j.Builder.Run.Calls)
+	j.kernels = numbered{}
 	for j.s.Object(); j.s.More(); {
 		switch string(j.s.Key()) {
 		case "metadata":
@@ -112,6 +115,7 @@ func (j *resultsReader) readProcess() {
 			j.s.Skip()
 		}
 	}
+	j.kernels.noteMissing(&j.Builder, j.Name, "byte", j.s.At())
 	j.nameAll()
 	addHIPEvents(j.Session, j.events)
 	j.launchGraphs(j.Builder.Run.Calls[calls:])
@@ -313,6 +317,8 @@ func (j *resultsReader) record(r *record, within bool) {
 			}
 		case "kernel_id":
 			r.kernel = j.s.Number()
+		case "dispatch_id":
+			r.number = j.s.Number()
 		case "group_segment_size":
 			r.dispatch.Shared = assemble.Narrow(j.s.Number())
 		case "workgroup_size":
@@ -352,6 +358,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 	switch kind {
 	case "kernel_dispatch":
 		d := &r.dispatch
+		j.kernels.add(r.number)
 		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
 		d.Correlation = r.correlation
 		setGrid(&d.Setup, r.grid, r.workgroup)

@@ -160,12 +160,14 @@ func (g *rocpdReader) readEvents() {
 }
 
 func (g *rocpdReader) readKernels() {
-	names := map[int64]trace.NameID{}
+	names, kernels, last := map[int64]trace.NameID{}, map[int32]*numbered{}, int64(0)
 	g.Kernels(dispatchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{
 		"kernel_id", "event_id", "group_segment_size",
-		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id", "graph_node_id",
+		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id", "graph_node_id", "dispatch_id",
 	}), func(r sqldb.Row, start, end trace.Time) {
 		on := g.trackOf(r)
+		trace.Memo(kernels, on.process, func() *numbered { return &numbered{} }).add(r.Int(19))
+		last = r.Number
 		g.Node(r.Int(17), r.Int(18))
 		const kernel = 8
 		symbol := g.symbols[r.Int(kernel)]
@@ -178,6 +180,9 @@ func (g *rocpdReader) readKernels() {
 		setGrid(&d.Setup, [3]int64{r.Int(14), r.Int(15), r.Int(16)}, [3]int64{r.Int(11), r.Int(12), r.Int(13)})
 		g.AddKernel(on.process, &d)
 	})
+	for _, of := range kernels { // equal notes: their order does not matter
+		of.noteMissing(&g.Builder, g.DB.File, "row", last)
+	}
 }
 
 func (g *rocpdReader) readCopies() {

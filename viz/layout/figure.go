@@ -24,7 +24,7 @@ type Figure struct {
 // Figure11 lays out the workgroups of one kernel as in Figure 11 of the fused
 // operators' paper (SC'24): one row a persistent workgroup, in clusters that
 // compute a slice together, within a cluster by when the last computation
-// ended, earliest first. Kernels without persistent workgroups give a row a CU
+// ended, earliest first. Measured warps are rows of their workgroups. Kernels without persistent workgroups give a row a CU
 // slot. It is an error if the run has no such workgroups.
 func Figure11(v View, f Figure) (*Timeline, error) {
 	r := v.Run
@@ -59,12 +59,28 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	if f.Rows > 0 {
 		rows = rows[:min(f.Rows, len(rows))]
 	}
-	for i := 0; i < len(rows); i += f.Cluster {
-		t.addCluster(rows[i:min(i+f.Cluster, len(rows))])
+	warps := slices.ContainsFunc(rows, func(row Row) bool { return warpOf(&r.Lanes[row.Lane]) > 0 })
+	for n := 0; len(rows) > 0; rows = rows[n:] {
+		if !warps {
+			n = min(f.Cluster, len(rows))
+			t.addCluster(rows[:n])
+			continue
+		}
+		workgroup := r.Lanes[rows[0].Lane].ID
+		n = runLength(rows, func(row Row) bool { return r.Lanes[row.Lane].ID == workgroup })
+		t.addGroup(fmt.Sprintf("WG %d, %d warps", workgroup, n), rows[:n])
 	}
 	t.addBeside(f, k)
 	t.Start, t.End = k.start+v.Offset, max(k.end, k.start+1)+v.Offset
 	return t, nil
+}
+
+// warpOf is the number of a warp of a workgroup that a profiler looked into; 0 for the first one and for whole workgroups.
+func warpOf(l *trace.Lane) int {
+	if l.Kind != trace.Persistent {
+		return 0
+	}
+	return int(l.Sub)
 }
 
 func (t *Timeline) addCluster(rows []Row) {

@@ -14,6 +14,31 @@ import (
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
+// Warps that a profiler looked into are rows of their workgroups, of which the heading counts those.
+func TestFigureOfWarps(t *testing.T) {
+	run := drawn("CC", "CC", "CC", "CC")
+	for i := range run.Lanes {
+		if l := &run.Lanes[i]; l.Kind == trace.Persistent {
+			l.ID, l.Sub = l.ID/2, int32(l.ID%2)
+		}
+	}
+	figure, err := Figure11(View{Run: run}, Figure{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var headings []string
+	for _, tl := range []*Timeline{figure, New([]View{{Run: run}})} {
+		for _, row := range tl.Rows {
+			if row.Kind == GroupHeading {
+				headings = append(headings, row.Label)
+			}
+		}
+	}
+	if got, want := strings.Join(headings, "; "), "WG 0, 2 warps; WG 1, 2 warps; workgroups (2, 4 warps)"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // drawn builds a run of one rank from timelines, a line a persistent
 // workgroup, a column 10 ns: C and R a tile for this rank and for a peer, each
 // letter run one tile; s the store of the tile before it, w waiting, v and V vacant,

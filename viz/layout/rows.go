@@ -100,6 +100,18 @@ func (t *Timeline) addRun(v int, states func()) {
 	}
 }
 
+// counted is how many lanes a heading has; of warps, also of how many workgroups they are.
+func counted(r *trace.Run, lanes []trace.LaneID) string {
+	workgroups, warps := map[int64]bool{}, false
+	for _, id := range lanes {
+		workgroups[r.Lanes[id].ID], warps = true, warps || warpOf(&r.Lanes[id]) > 0
+	}
+	if warps {
+		return fmt.Sprintf("%d, %d warps", len(workgroups), len(lanes))
+	}
+	return fmt.Sprint(len(lanes))
+}
+
 // addRank adds the rows of a rank; closeRank completes its heading, which is returned.
 func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID) int {
 	r := t.Views[at.View].Run
@@ -113,7 +125,7 @@ func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID)
 		heading := trace.None
 		if groups[g].heading != "" {
 			h := below
-			h.Kind, h.Label, h.Detail = GroupHeading, fmt.Sprintf("%s (%d)", groups[g].heading, n), groups[g].detail
+			h.Kind, h.Label, h.Detail = GroupHeading, fmt.Sprintf("%s (%s)", groups[g].heading, counted(r, lanes[:n])), groups[g].detail
 			heading = t.open(h)
 			below.Depth, below.Parent = below.Depth+1, heading
 		}

@@ -26,15 +26,25 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 	if err != nil {
 		return err
 	}
+	explained := slices.Clone(r.Outcomes) // what-ifs of the others would be as large
+	for i := range explained {
+		if explained[i].Unexplained != "" {
+			explained[i].Result = nil
+		}
+	}
 	changes := explain.WhatIfs(&m)
 	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
-	whatIf, err := explain.Under(r.workload, m, r.Outcomes, changes, opts.Stop, func() { bar.Add(1) })
+	whatIf, err := explain.Under(r.workload, m, explained, changes, opts.Stop, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
 	}
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
+			continue
+		}
+		if out.Unexplained != "" {
+			r.Rows[i].Notes = append(r.Rows[i].Notes, notExplained+out.Unexplained)
 			continue
 		}
 		e := explain.Explain(r.workload, out)
@@ -58,16 +68,25 @@ func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explan
 		}
 		i = 0
 	}
-	if outcomes[i].Result == nil {
+	if outcomes[i].Result == nil || outcomes[i].Unexplained != "" {
 		return nil, nil
 	}
 	e := explain.Explain(r.workload, outcomes[i])
 	return &e, nil
 }
 
+// notExplained begins a row's note that it has no explanation.
+const notExplained = "not explained: "
+
 // PrintExplanations prints the explanation of each strategy.
 func PrintExplanations(con *console.Console, r *Replayed) {
-	for _, row := range r.Rows {
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		for _, note := range row.Notes {
+			if strings.HasPrefix(note, notExplained) {
+				fmt.Fprintf(con.Out, "\n%s: %s\n", r.named(row), note)
+			}
+		}
 		e := row.Explanation
 		if e == nil {
 			continue
