@@ -27,7 +27,6 @@ type Evidence struct {
 	OtherKernels bool    // kernels are split, merged or replaced; else the captured ones run in another order
 	Rest         float64 // share of the captured device time that the schedule does not touch
 	Spread       float64 // ln of the slowest over the fastest time, over dispatch orders
-	Range        float64 // standard deviation of the captured time without the profiler, relative: a change in time is relative to it
 	Poor         int     // caveats that widen the error
 	Unproven     int     // caveats that widen it twice
 	Copied       bool    // ranks that nobody captured are copies of others
@@ -44,7 +43,6 @@ type Evidence struct {
 //
 //	(Order or Kernels) × (1 - Evidence.Rest)    by Evidence.OtherKernels
 //	Change × |predicted change|
-//	Evidence.Range × |predicted change|
 //	Spread × Evidence.Spread
 //
 // times the root of what caveats add to its square, each Poor² - 1, unproven ones Poor⁴ - 1, and ranks that nobody captured copiedRanks² - 1, and of
@@ -96,7 +94,7 @@ func (m Model) errorOf(x float64, e Evidence) (at, scale float64) {
 	if e.Copied {
 		wider += copiedRanks*copiedRanks - 1
 	}
-	return x, math.Hypot(noise, math.Hypot(math.Hypot(own*(1-e.Rest), math.Hypot(m.Change, e.Range)*x), m.Spread*e.Spread)*math.Sqrt(wider))
+	return x, math.Hypot(noise, math.Hypot(math.Hypot(own*(1-e.Rest), m.Change*x), m.Spread*e.Spread)*math.Sqrt(wider))
 }
 
 // unknown is the scale of the change, around Faster, where the prediction does not hold.

@@ -53,7 +53,6 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 		}
 	}
 	e := Evidence{OtherKernels: !out.Strategy.Plain && !out.Strategy.Exact && !out.Strategy.Loop || splitsBatches(out), Rest: out.Changed.Rest, Copied: w.Captured < w.World && w.Run.Estimated == "", none: out.Strategy.Bound && !out.Strategy.Exact || out.Strategy.Future}
-	e.Range = rangeOf(w, out.Expected)
 	if out.Best > 0 {
 		e.Spread = math.Log(float64(out.Worst) / float64(out.Best))
 	}

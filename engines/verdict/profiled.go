@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -10,31 +9,16 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 )
 
 // muchAdded is how much more than its estimate without the profiler a captured step may take until the estimate is no
 // small correction, relative to it.
 const muchAdded = 0.05
 
-// estimated reports whether times of the workload are estimates without the profiler that recorded it.
-func estimated(w *workload.Workload) bool {
-	return w.Unprofiled && w.Profiled() && w.Rescaled == nil && workload.Iterations(w) > 0
-}
-
-// rangeOf is the standard deviation of the captured schedule's time without the profiler, relative to a time of about
-// its length: it is anywhere between the busy time of the devices and the captured time.
-func rangeOf(w *workload.Workload, time trace.Time) float64 {
-	if !estimated(w) || time <= 0 {
-		return 0
-	}
-	return float64(max(0, plan.MeasuredStepTime(w)-plan.BusyTime(w))) / (math.Sqrt(12) * float64(time))
-}
-
 // addedBy is how much longer a captured iteration took than the captured schedule is predicted to without the profiler,
 // relative to that; 0 if the prediction is no estimate of this kind.
 func addedBy(w *workload.Workload, captured compare.Outcome) float64 {
-	if !estimated(w) || captured.Expected <= 0 {
+	if !w.Unprofiled || !w.Profiled() || w.Rescaled != nil || captured.Expected <= 0 || workload.Iterations(w) == 0 {
 		return 0
 	}
 	return max(0, float64(plan.MeasuredStepTime(w))/float64(captured.Expected)-1)

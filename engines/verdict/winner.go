@@ -234,7 +234,7 @@ func atLeast(m plan.Memory) string {
 // And is the evidence of a comparison of two predictions.
 func (e Evidence) And(other Evidence) Evidence {
 	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
-	e.Spread, e.Range = math.Hypot(e.Spread, other.Spread), max(e.Range, other.Range)
+	e.Spread = math.Hypot(e.Spread, other.Spread)
 	e.Poor, e.Unproven, e.Untested = max(e.Poor, other.Poor), max(e.Unproven, other.Unproven), max(e.Untested, other.Untested)
 	return e
 }
