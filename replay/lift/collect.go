@@ -295,7 +295,7 @@ func (m *matcher) noteUnmatched(whole []workload.Collective) {
 		var time, apart trace.Time
 		has, aligned := map[int]bool{}, true
 		for _, id := range c.Members {
-			rank := int(m.Ops[id].Rank)
+			rank := m.Ops[id].Rank
 			has[rank], time = true, time+m.Ops[id].Dur()
 			if u := m.Run.Ranks[m.Rows[rank]].Uncertainty; u == trace.None {
 				aligned = false

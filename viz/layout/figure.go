@@ -60,15 +60,17 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 		rows = rows[:min(f.Rows, len(rows))]
 	}
 	warps := slices.ContainsFunc(rows, func(row Row) bool { return warpOf(&r.Lanes[row.Lane]) > 0 })
-	for n := 0; len(rows) > 0; rows = rows[n:] {
+	for len(rows) > 0 {
 		if !warps {
-			n = min(f.Cluster, len(rows))
+			n := min(f.Cluster, len(rows))
 			t.addCluster(rows[:n])
+			rows = rows[n:]
 			continue
 		}
 		workgroup := r.Lanes[rows[0].Lane].ID
-		n = runLength(rows, func(row Row) bool { return r.Lanes[row.Lane].ID == workgroup })
+		n := runLength(rows, func(row Row) bool { return r.Lanes[row.Lane].ID == workgroup })
 		t.addGroup(fmt.Sprintf("WG %d, %d warps", workgroup, n), rows[:n])
+		rows = rows[n:]
 	}
 	t.addBeside(f, k)
 	t.Start, t.End = k.start+v.Offset, max(k.end, k.start+1)+v.Offset
