@@ -25,7 +25,6 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 		signs             float64 // least, of changes over 2 %
 	}{
 		{"h200x2", "h200", 0.018, 0.05, 0.018, 0.06, 0.88},
-		{"h100x2", "h100", 0.018, 0.05, 0.018, 0.06, 0.88},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			folder := filepath.Join("../../../shared/data/steps", c.name)
