@@ -225,7 +225,7 @@ type Run struct {
 	// Like is, by rank row, the row whose spans are also its own; nil: each row has its own. Only simulated runs
 	// of which that was asked have it.
 	Like []int32 `json:"-"`
-	// Repeats is how a simulated run goes on behind its end; nil: it does not.
+	// Repeats is set where a simulation ended before the run did, as its iterations were equal; nil: it was simulated whole.
 	Repeats *Repeats `json:"-"`
 
 	Clock  int64  `json:"-"` // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine

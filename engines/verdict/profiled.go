@@ -24,30 +24,30 @@ func addedBy(w *workload.Workload, captured compare.Outcome) float64 {
 	return max(0, float64(plan.MeasuredStepTime(w))/float64(captured.Expected)-1)
 }
 
-// profiler says that the captured time is for a large part the profiler's, within which limits the time without it is, and
-// how to get a capture that says more.
+// profiler says that the profiler made much of the captured time, between which limits the time without it is, and how to
+// capture again.
 func (v *Verdict) profiler(w *workload.Workload, captured compare.Outcome) {
 	added := addedBy(w, captured)
 	if added <= muchAdded {
 		return
 	}
-	said := fmt.Sprintf("the captured step took %.0f %% longer than it is estimated to without the profiler, which holds up the host: between %s, for which devices are busy, and %s",
-		100*added, explain.Micros(plan.BusyTime(w)), explain.Micros(plan.MeasuredStepTime(w)))
-	v.say("%s; a capture with fewer records a launch (with_stack and profile_memory off), or of more steps, says more", said)
+	limits := "at most " + explain.Micros(plan.MeasuredStepTime(w))
+	if busy := plan.BusyTime(w); busy > 0 {
+		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", explain.Micros(busy), explain.Micros(plan.MeasuredStepTime(w)))
+	}
+	v.say("the captured step took %.0f %% longer than its estimate without the profiler, which holds up the host: that time is %s; record less for each launch (with_stack and profile_memory off), or more steps", 100*added, limits)
 }
 
-// besideProfiler withdraws the likelihood of a change that is none with the waits that the profiler made: where the time
-// without it is much shorter, an error of that estimate decides the sign.
+// besideProfiler makes a likely gain unlikely that is no gain with the profiler's waits: where the time without the
+// profiler is much shorter, an error of that estimate decides the sign.
 func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outcome) {
 	if asCaptured(p.Selection) || addedBy(w, captured) <= muchAdded {
 		return
 	}
-	profiled := *w
+	profiled, times := *w, [2]float64{}
 	profiled.Unprofiled = false
-	var times [2]float64
-	asIs := schedule.Captured
-	values, _ := asIs.Values(nil)
-	for i, s := range []plan.Selection{{Strategy: asIs, Values: values}, p.Selection} {
+	values, _ := schedule.Captured.Values(nil)
+	for i, s := range []plan.Selection{{Strategy: schedule.Captured, Values: values}, p.Selection} {
 		out, err := compare.Run(&profiled, p.Machine, s, captured.Scenario, replay.Options{Like: true})
 		if err != nil || out.Result == nil || out.Expected <= 0 {
 			return

@@ -53,7 +53,7 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 		}
 		var v Verdict
 		v.profiler(w, captured)
-		if said := strings.Join(v.Sentences, "\n"); strings.Contains(said, "without the profiler, which holds up the host: between") != c.added {
+		if said := strings.Join(v.Sentences, "\n"); strings.Contains(said, "without the profiler, which holds up the host: that time is between") != c.added {
 			t.Errorf("%s: %q", c.path, said)
 		}
 	}

@@ -281,7 +281,7 @@ func neverTogether(c *workload.Collective) bool {
 }
 
 // noteUnmatched notes as damage the collectives in which every rank needs data of all others and that have no part on a rank whose
-// recording goes on before and after, or that one rank left before another arrived by more than their clocks differ.
+// recording covers that time, or that one rank left before another arrived by more than their clocks differ.
 func (m *matcher) noteUnmatched(whole []workload.Collective) {
 	n, all := 0, 0
 	var took, unmatched trace.Time

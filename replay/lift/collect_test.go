@@ -287,7 +287,7 @@ func TestCollectiveFacts(t *testing.T) {
 	}
 }
 
-// A sum that a rank left before another arrived, or of which one has no part although its recording goes on, is damage; a
+// A sum that a rank left before another arrived, or of which one has no part although its recording is longer, is damage; a
 // message or a broadcast is not, nor is the last one before a recording ends.
 func TestUnmatched(t *testing.T) {
 	pair := []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}}
