@@ -31,9 +31,9 @@ func (s *step) copiesFor(id int32) []int32 {
 }
 
 // onlyFor reports whether an operation is a copy of which only a collective, or the group,
-// reads the result.
+// reads the result. DDP's copy of a gradient into its bucket belongs to the gradient.
 func (s *step) onlyFor(id, collective int32, group []int32) bool {
-	return s.at[id] >= 0 && kernel.Copies(&s.w.Ops[id]) &&
+	return s.at[id] >= 0 && kernel.Copies(&s.w.Ops[id]) && !s.w.Ops[id].Gradient &&
 		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
 }
 

@@ -127,6 +127,31 @@ func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	}
 }
 
+// TestGradientsCopiedIntoBuckets: DDP copies each gradient into its bucket when it is made. The copy is the gradient,
+// though what it copies is of unknown size and only the bucket reads it.
+func TestGradientsCopiedIntoBuckets(t *testing.T) {
+	w, m := plantest.Step(t, 2, `
+7 G1  500
+7 G2  500
+7 copy1  10 G1=0
+7 G3  500
+7 copy2  10 G2=0
+7 AR1=64 300 copy1=32 copy2=32
+7 G4  500
+7 opt 100 AR1`), plantest.H200(t, 2)
+	plantest.InBackward(t, w, "G1", "copy1", "G2", "copy2", "G3", "G4")
+	for i := range w.Ops {
+		w.Ops[i].Gradient = strings.HasPrefix(w.Ops[i].Name, "copy")
+	}
+	out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=32"))
+	if out.Result == nil {
+		t.Fatal(out.Why)
+	}
+	if at := spans(t, w, out); len(at["AR1"]) != 2 || at["AR1"][0].Start < at["copy1"][0].End || at["AR1"][0].Start >= at["G3"][0].End {
+		t.Errorf("two buckets of a gradient each run at %v, behind copies at %v and %v", at["AR1"], at["copy1"], at["copy2"])
+	}
+}
+
 // A bucket that was matched on each rank alone shares no bucket with one of all ranks: they are sums over
 // other ranks.
 func TestBucketsOfOtherRanksStayApart(t *testing.T) {

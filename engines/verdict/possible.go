@@ -34,11 +34,12 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 	gain := base - p.Expected
 	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !p.Evidence.none && !asCaptured(p.Selection) { // bounds are no schedules
 		was, is := *captured.Times, explain.SimulatedTimes(w, p.Outcome)
+		rounding := trace.Time(leastGain * float64(base)) // of parts
 		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
 		switch most := was.Exposed() + was.Copies + gaps + work; {
-		case gain > most+trace.Time(leastGain*float64(base)): // parts are rounded
+		case gain > most+rounding:
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", explain.Micros(gain), explain.Micros(most))
-		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > gaps+compare.SlowdownOf(w).Most:
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > max(rounding, gaps+compare.SlowdownOf(w).Most):
 			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here", explain.Micros(is.Exposed()-was.Exposed()))
 		}
 	}

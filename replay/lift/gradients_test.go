@@ -63,9 +63,11 @@ func (c *capture) launch(name string, stream, grid int, more map[string]any) {
 
 func (c *capture) kernel(name string) { c.launch(name, 7, 1, nil) }
 
-// sum issues an all-reduce of so many elements of two bytes.
-func (c *capture) sum(elements int) {
-	c.launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", 9, 8, map[string]any{
+// sum issues an all-reduce of so many elements of two bytes on a stream of its own.
+func (c *capture) sum(elements int) { c.sumOn(9, elements) }
+
+func (c *capture) sumOn(stream, elements int) {
+	c.launch("ncclDevKernel_AllReduce_Sum_bf16_RING_LL", stream, 8, map[string]any{
 		"Collective name": "allreduce", "In msg nelems": elements, "Out msg nelems": elements, "Group size": 2, "dtype": "BFloat16",
 	})
 }
@@ -206,6 +208,28 @@ func TestBuckets(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestHookOnTheComputeStream: a synchronous communication hook runs on the stream of compute. What
+// backward launches behind it does not read the sum; what the hook launches does.
+func TestHookOnTheComputeStream(t *testing.T) {
+	c := capture{}
+	c.gradient("a", 1<<20, func() { c.sumOn(7, 1<<20); c.kernel("useInHook") })
+	c.kernel("use")
+	c.gradient("b", 1<<20, func() { c.sumOn(7, 1<<20) })
+	c.in("Optimizer.step#SGD.step", func() { c.kernel("useInOptimizer") })
+	w := c.lift(t)
+	var got []string
+	for _, id := range w.Ranks[0] {
+		for _, e := range w.Flow[id] {
+			if e.Kind == workload.ReadAfterWrite && w.Ops[e.Op].Kind == trace.Collective {
+				got = append(got, fmt.Sprint(w.Ops[id].Name, " reads sum", w.Collectives[w.Ops[e.Op].Collective].Seq))
+			}
+		}
+	}
+	if d := diff.Diff([]string{"useInHook reads sum0", "useInOptimizer reads sum0", "useInOptimizer reads sum1"}, got); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -169,8 +169,12 @@ func (a *annotator) guess(id int32) {
 	}
 }
 
-// kindOf is the kind of an edge of which only the order is known.
+// kindOf is the kind of an edge of which only the order is known. The sum of a bucket is read by what
+// follows in its hook, by copies out of the bucket and by the optimizer, and by no kernel behind it on its stream.
 func (a *annotator) kindOf(id, on int32) workload.EdgeKind {
+	if _, ok := slices.BinarySearch(a.bucket.sums, on); ok {
+		return workload.StreamOnly
+	}
 	if a.Facts[id].Reads && !a.known && (a.Ops[id].Kind == trace.Collective) != (a.Ops[on].Kind == trace.Collective) {
 		return workload.ReadAfterWrite
 	}
@@ -260,6 +264,7 @@ func (a *annotator) inside(run *trace.Run, id int32, m *Range) {
 		delete(a.copied, m.module)
 	case m.kind == accumulate && collective:
 		a.hooked(run, id)
+		a.sum = id
 	case m.kind == accumulate:
 		a.makes(id)
 	case m.kind == copyOut:

@@ -33,6 +33,7 @@ type bucket struct {
 	back     int     // gradients that may still be copied out of that buffer
 	sum      int32   // the last collective
 	hooked   []int32 // by gradient that DDP's hook summed and nothing copied out yet: the collective
+	sums     []int32 // the collectives of hooks, in the order of their issue
 }
 
 // open begins a gradient.
@@ -58,8 +59,14 @@ func (a *annotator) size(elements int64) {
 	}
 }
 
-// makes handles a kernel in the range of a gradient: the addition, and what DDP's hook does.
+// makes handles a kernel in the range of a gradient: the addition, and what DDP's hook does. One behind
+// the hook's collective works on the sum.
 func (a *annotator) makes(id int32) {
+	if a.sum >= 0 {
+		a.reads(id, a.sum)
+		a.reduced = append(a.reduced, id)
+		return
+	}
 	if len(a.bucket.ready) == 0 {
 		a.reads(id, a.compute)
 		return
@@ -84,6 +91,7 @@ func (a *annotator) hooked(run *trace.Run, id int32) {
 		a.reads(id, a.compute)
 	}
 	b.hooked = append(b.hooked, slices.Repeat([]int32{id}, len(list))...)
+	b.sums = append(b.sums, id)
 	a.reduced = append(a.reduced, id)
 }
 
