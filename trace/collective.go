@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -46,22 +47,17 @@ func (c *MatchedCollective) Last() *Member {
 	return last
 }
 
-// An operation identifies a collective across its members. Sends and receives are
-// counted per pair of ranks.
+// An operation identifies a collective across its members.
 type operation struct {
-	run       string // of the ranks, if several runs are compared side by side
-	group     int32
-	op        CollectiveOp
-	low, high int32 // rank ids of a pair; None for a collective
-	seq       int64
+	run     string // of the ranks, if several runs are compared side by side
+	group   int32
+	op      CollectiveOp
+	message bool // seq is that of LinkMessages, or of a span without a partner
+	seq     int64
 }
 
-// A pairCount counts the operations of a rank with one other rank.
-type pairCount struct{ row, group, low, high int32 }
-
 // MatchCollectives matches the collective kernels of all ranks by group, operation and
-// number. A send is matched with its receive by the order of operations between the two
-// ranks.
+// number, and messages between two ranks by LinkMessages.
 func (r *Run) MatchCollectives() {
 	r.Collectives = nil
 	if len(r.Comms) == 0 {
@@ -79,7 +75,7 @@ func (r *Run) MatchCollectives() {
 	most := len(r.Comms) / max(1, len(r.Ranks))
 	rows := make(map[operation]int32, most)
 	r.Collectives = make([]MatchedCollective, 0, most)
-	pairs := map[pairCount]int64{}
+	messages := r.messages()
 	for i := range r.Spans {
 		s := &r.Spans[i]
 		if s.Kind != Collective {
@@ -89,7 +85,14 @@ func (r *Run) MatchCollectives() {
 		if comm == nil {
 			continue // neither operation nor group is known
 		}
-		key := r.operation(comm, r.Lanes[s.Lane].Rank, pairs)
+		rank := &r.Ranks[r.Lanes[s.Lane].Rank]
+		key := operation{run: rank.Run, group: comm.Group, op: comm.Op, seq: comm.Seq}
+		if key.message = isMessage(comm, rank); key.message {
+			key.seq = -1 - int64(i)
+			if n, ok := messages[int32(i)]; ok {
+				key.seq = int64(n)
+			}
+		}
 		at := Memo(rows, key, func() int32 {
 			sizes = append(sizes, 0)
 			return Push(&r.Collectives, r.newCollective(comm, key))
@@ -113,24 +116,41 @@ func (r *Run) MatchCollectives() {
 	}
 }
 
-func (r *Run) operation(c *Comm, row int32, pairs map[pairCount]int64) operation {
-	rank := &r.Ranks[row]
-	key := operation{rank.Run, c.Group, c.Op, None, None, c.Seq}
-	if id := int32(rank.ID); c.Op == SendRecv && c.Peer != None && id != None {
-		key.low, key.high = min(id, c.Peer), max(id, c.Peer)
-		count := pairCount{row, c.Group, key.low, key.high}
-		key.seq = pairs[count]
-		pairs[count]++
+// isMessage reports whether an operation is a message to or from one rank that is known.
+func isMessage(c *Comm, rank *Rank) bool {
+	return c.Op == SendRecv && c.Peer != None && rank.ID >= 0 && int(c.Peer) != rank.ID
+}
+
+// messages links the kernels of messages, by span, of each run and group.
+func (r *Run) messages() map[int32]int32 {
+	type part struct {
+		run   string
+		group int32
 	}
-	return key
+	of := map[part][]Message{}
+	for i, s := range r.Spans {
+		comm := r.Comm(s)
+		if s.Kind != Collective || comm == nil {
+			continue
+		}
+		if rank := &r.Ranks[r.Lanes[s.Lane].Rank]; isMessage(comm, rank) {
+			at := part{rank.Run, comm.Group}
+			of[at] = append(of[at], comm.Message(int32(i), int32(rank.ID), comm.Peer))
+		}
+	}
+	linked := map[int32]int32{}
+	for _, list := range of {
+		maps.Copy(linked, LinkMessages(list))
+	}
+	return linked
 }
 
 func (r *Run) newCollective(c *Comm, key operation) MatchedCollective {
-	n := MatchedCollective{Op: c.Op, Group: c.Group, Seq: key.seq}
+	n := MatchedCollective{Op: c.Op, Group: c.Group, Seq: c.Seq}
 	if c.Group != None {
 		n.Size = r.Groups[c.Group].Size
 	}
-	if key.low != None {
+	if key.message {
 		n.Size = 2
 	}
 	return n
