@@ -37,6 +37,7 @@ type Planner struct {
 	First       map[int32]int
 	Replaced    map[int32]bool         // ops of those pairs
 	Only        map[int]bool           // rows of Workload.Pairs that a strategy may serve; nil: all
+	blocked     Memo[int, *Blocked]    // by rank
 	groups      Memo[*int32, *group]   // by the first of the members
 	clusters    Memo[int, float64]     // clustered
 	factors     Memo[rowsKey, float64] // byRows
@@ -490,6 +491,9 @@ func (r *Rank) WriteWhole(op *workload.Op) {
 	}
 	if op.Collective >= 0 {
 		r.AwaitUnseen(s, op, &pl.Workload.Collectives[op.Collective])
+	}
+	if !event {
+		gap = max(0, gap+pl.GapChange(op))
 	}
 	s.Launch(gap, pl.CommandOf(op))
 	r.writeTail(s, op)

@@ -136,10 +136,13 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
 // dependencies, to its start. It is at most the time of an event (rule S2), except for pauses
-// of the rank that the trace does not explain (rule S14).
+// of the rank that the trace does not explain (rule S14); the device's where the captured host was late.
 func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if pl.Graph {
 		return pl.graphLaunch(op)
+	}
+	if pl.hostOrder != nil && pl.HostWasLate(op, before) {
+		return pl.deviceGap(op, false)
 	}
 	from := trace.Time(0)
 	if before != nil {

@@ -160,7 +160,7 @@ type rankWriter struct {
 	comm  *exchange               // serial: the last exchange
 	copy  *item                   // serial: the last copy between ranks
 
-	delays delays
+	delays map[streamOf]*delay
 }
 
 // queued is where an operation ran when captured.
