@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -35,6 +36,16 @@ const madeRanks, madeIterations, layers = 4, 10, 4
 //	stream 7 | AAABBBCC    AAABBBCC    ...
 //	NCCL     |         RRR         RRR ...
 func made(t *testing.T, c cause) *trace.Run {
+	t.Helper()
+	run, err := merge.Runs(madeBy(t, c), "made")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// madeBy is that capture by rank.
+func madeBy(t *testing.T, c cause) []*trace.Run {
 	t.Helper()
 	events, seed := make([][]string, madeRanks), uint32(1)
 	var ready, host [madeRanks]float64
@@ -82,11 +93,34 @@ func made(t *testing.T, c cause) *trace.Run {
 		}
 		runs = append(runs, run)
 	}
-	run, err := merge.Runs(runs, "made")
+	return runs
+}
+
+// A graph that gains what one captured rank waited for the others, of which nothing is known, may gain nothing.
+func TestGraphAndUnseenRanks(t *testing.T) {
+	rank0 := madeBy(t, cause{func(r, i, k int) float64 { return 1 }, func(r, i int) float64 { return 300 * float64(r) }})[0]
+	w, err := lift.Workload(rank0, lift.Options{Unprofiled: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run
+	m, err := profile.Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m = m.Resize(madeRanks)
+	selections := enginetest.MustParse(t, "captured,captured:graph=on")
+	var outs []compare.Outcome
+	for _, s := range selections {
+		out, err := compare.Run(w, m, s, plan.Scenario{Clock: plan.CapturedClock}, replay.Options{})
+		if err != nil || out.Result == nil {
+			t.Fatal(err, out.Why)
+		}
+		outs = append(outs, out)
+	}
+	p := Predict(w, outs[0], outs[1])
+	if _, unseen, _, _ := waits(w, outs[0]); unseen < 0.1 || p.Change > -0.1 || p.likely() || !strings.Contains(p.Confidence.Why, "ranks that were not captured") {
+		t.Errorf("%.0f %% of waits; a graph %+.1f %%, %.2f likely: %s", 100*unseen, 100*p.Change, p.Confidence.Chance.PFaster, p.Confidence.Why)
+	}
 }
 
 // A rank of a made capture is late for a known cause, which is found, with how steady it is and what it costs; balanced

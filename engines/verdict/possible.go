@@ -18,8 +18,9 @@ const notBelieved = "not believed: "
 // check withdraws a prediction that cannot be: every time is positive, no part of one is negative,
 // every number is finite, and no gain is larger than what the schedule can change of the captured one
 // (touched). It says of a possible one what is against it: a change within the error of the captured
-// schedule's own simulation, or a gain though the same work has more exposed communication, beyond
-// what collectives measurably slowed kernels.
+// schedule's own simulation, a gain though the same work has more exposed communication, beyond
+// what collectives measurably slowed kernels, or one of a graph that would be none with the captured waits for ranks that
+// nobody captured.
 func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 	base := captured.Expected
 	why := impossible(base, *p.Times)
@@ -47,6 +48,11 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		p.Why, p.Result, p.Change = notBelieved+why, nil, 0
 		p.Evidence = Evidence{none: true}
 		return
+	}
+	if gain >= trace.Time(-Faster*float64(base)) && p.Values["graph"] == "on" && !p.Evidence.none {
+		if _, unseen, _, _ := waits(w, captured); float64(gain)+Faster*float64(base) < unseen*float64(base) {
+			p.Evidence.doubt("devices wait %.0f %% of the time for ranks that were not captured, and nothing in the trace says that a graph ends that: capture all ranks", 100*unseen)
+		}
 	}
 	if size := math.Abs(p.Change); p.Noise > -Faster && size >= leastGain && size < p.Noise && !p.Evidence.none {
 		p.Evidence.doubt("within the noise floor: the captured schedule, simulated in the same way, is %.1f %% off", 100*p.Noise)
