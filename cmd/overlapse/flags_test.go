@@ -68,7 +68,6 @@ var tinyLines = map[string]string{
 	"calibrate":  "calibrate.jsonl",
 	"machines":   "h200",
 	"strategies": "bulk",
-	"doctor":     "",
 	"mcp":        ".",
 	"man":        "manual",
 	"help":       "view",

@@ -98,7 +98,6 @@ var folders = map[string]folder{
 		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
 	}},
 	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/internal/doctor":     {height: command + 2, uses: []string{"golang.org/x/term"}},
 	"cmd/overlapse/internal/sweep":      {height: command + 2, spawns: true, uses: []string{"github.com/goccy/go-yaml", "github.com/minio/minio-go/v7"}},
 	"cmd/overlapse/internal/inspection": {height: command + 3},
 	"cmd/overlapse/internal/results":    {height: command + 3},

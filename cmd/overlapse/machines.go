@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -31,7 +32,8 @@ func (a *app) machinesCommand() *cobra.Command {
 		Use:   "machines [NAME|FILE.yaml] | --check FILE.yaml [FOLDER]",
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, with the shares of their numbers that were measured on such a
-machine, taken from documents, and assumed; or print one with the source of every number.
+machine, taken from documents, and assumed, and which profile fits the GPUs of this host (as nvidia-smi,
+rocm-smi or /sys/class/kfd name them); or print one with the source of every number.
 
 A machine is a profile and a number of GPUs: h200:4, mi300x:8. (h200x4 means the same.) One GPU of
 mi250x is one of the two dies of a module. More GPUs than fit in a node make several
@@ -77,7 +79,7 @@ which capture.py wrote, numbers that its rows do not give. CONTRIBUTING.md has t
 				return cli.Errorf("--costs needs a machine: overlapse machines h100 --costs")
 			}
 			if len(args) == 0 {
-				return a.listMachines()
+				return a.listMachines(c.Context())
 			}
 			m, err := a.MachineNamed(args[0], 0)
 			if err != nil {
@@ -268,7 +270,7 @@ func gainsOf(w *workload.Workload, m machine.Machine, sel []plan.Selection, sort
 	return list, nil
 }
 
-func (a *app) listMachines() error {
+func (a *app) listMachines(ctx context.Context) error {
 	t := console.Table{Columns: []string{"machine", "GPU", "measured", "published", "assumed", "CUs", "memory", "links", "network"}}
 	for _, name := range profile.Names() {
 		m, err := profile.Load(name)
@@ -283,6 +285,9 @@ func (a *app) listMachines() error {
 	}
 	a.Show(&t)
 	fmt.Fprintln(a.Out, "\nmeasured, published, assumed: shares of a profile's numbers; overlapse machines NAME has the source of each")
+	for _, line := range hostProfiles(ctx, os.DirFS("/")) {
+		a.Say(line)
+	}
 	return nil
 }
 

@@ -182,7 +182,7 @@ Results go to standard output, everything else to standard error.`,
 	root.Flags().BoolVarP(&ofVersion, "version", "v", false, "version for overlapse")
 	for _, c := range []*cobra.Command{
 		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.doctorCommand(), a.mcpCommand(), a.manCommand(),
+		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), a.manCommand(),
 	} {
 		root.AddCommand(c)
 	}
