@@ -66,7 +66,6 @@ var folders = map[string]folder{
 	"replay/recut":    {height: 4, siblings: []string{"replay/lift/pairs"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
-	"viz/svg":         {height: 3},
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 

@@ -24,10 +24,10 @@ func TestPages(t *testing.T) {
 		{"page.html", view{Report: Report{Title: evil}}},
 		{"page.html", view{
 			Report: Report{Title: evil, Verdict: []string{evil, "b", "c"}, Strategies: []Bar{{Name: "x"}}, Facts: []Fact{{evil, evil}}, About: evil, HowTitle: evil, How: []Step{{Text: evil, Code: evil}, {Text: "b"}}},
-			Style:  "a > b {}", Data: `{"a":"\u003c"}`, Script: "a && b", Bars: &rows[0], Chart: &Chart{Bars: []Line{{Name: "x"}}}, Lanes: "<svg/>", Workgroups: "<svg a='b'/>",
-			Use: &figures{List: []figure{{evil, "<svg/>"}, {"b", "<svg/>"}}, Left: evil}, Tables: rows,
+			Style:  "a > b {}", Data: `{"a":"\u003c"}`, Script: "a && b", Bars: &rows[0], Chart: &Chart{Bars: []Line{{Name: "x"}}}, Lanes: true, Workgroups: true,
+			Use: &useGraphs{List: []useGraph{{Name: evil}, {Name: "b"}}, Left: evil}, Tables: rows,
 		}},
-		{"page.html", view{Report: Report{Title: "a", Heading: evil, Strategies: []Bar{{Name: "x"}}}, Workgroups: "<svg/>", Bars: &rows[1], Use: &figures{}}},
+		{"page.html", view{Report: Report{Title: "a", Heading: evil, Strategies: []Bar{{Name: "x"}}}, Workgroups: true, Bars: &rows[1], Use: &useGraphs{}}},
 		{"sweep.html", sweepView{Sweep: Sweep{Title: evil, Facts: []Fact{{evil, evil}, {"a", "b"}}}, Style: "a > b {}", Data: "{}", Script: "a && b", Table: rows[0]}},
 	} {
 		var got, want bytes.Buffer
