@@ -182,10 +182,19 @@ func Write(w io.Writer, rep Report) error {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	v.Data = template.JS(text.String())
-	if err := fill(plain.Writer(w), "page.html", v); err != nil {
+	if err := fill(w, "page.html", v); err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	return nil
+}
+
+// fill writes a page whose gaps are filled with the fields of v. Texts are escaped for where they stand.
+func fill(w io.Writer, name string, v any) error {
+	t, err := template.ParseFS(page, "page/"+name)
+	if err != nil {
+		return err
+	}
+	return t.Execute(plain.Writer(w), v)
 }
 
 func pageFile(name string) string {

@@ -71,7 +71,7 @@ func WriteSweep(w io.Writer, s Sweep) error {
 		Sweep: s, Style: template.CSS(pageFile("page.css")), Data: template.JS(text.String()), Script: template.JS(script),
 		Policy: policy(script), Table: s.Best.cells(),
 	}
-	if err := fill(plain.Writer(w), "sweep.html", v); err != nil {
+	if err := fill(w, "sweep.html", v); err != nil {
 		return fmt.Errorf("sweep %q: %w", s.Title, err)
 	}
 	return nil
