@@ -250,7 +250,7 @@ func TestSelections(t *testing.T) {
 		"bulk":                                  "bulk",
 		"decompose:chunks=8:priority=on, fused": "decompose chunks=8 priority=on; fused",
 		"decompose:chunks=2,channels=4":         "decompose chunks=2 channels=4",
-		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(engines.Names(), ", ") + `, all)`,
+		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(engines.Names(), ", ") + `, all): did you mean decompose?`,
 		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has variant)`,
 		"decompose:chunks=0":                    `decompose: chunks: 0 is less than 1`,
 		"decompose:chunks=1025":                 `decompose: chunks: 1025 is more than 1024`,

@@ -69,7 +69,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return cli.Failed
 	case code == cli.Usage:
-		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(cli.Suggest(err)))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(err.Error()))
 		return code
 	}
 	for _, line := range errorLines(err) {
@@ -157,7 +157,7 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Args: cli.UnknownCommand,
+		Args:              cli.UnknownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: checkOutputs,
 		Version:           version(),
@@ -176,7 +176,7 @@ Results go to standard output, everything else to standard error.`,
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
 		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), a.manCommand(),
+		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), manCommand(),
 	} {
 		root.AddCommand(c)
 	}
