@@ -17,7 +17,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
-	"github.com/overlapse/overlapse/viz/viztest"
 )
 
 func render(t testing.TB, rep Report) string {
@@ -128,8 +127,8 @@ func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
 func TestData(t *testing.T) {
 	page := render(t, sample())
 	d := document(t, page)
-	viztest.Golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
-	viztest.Golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
+	golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
+	golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
 	if again := render(t, sample()); again != page {
 		t.Error("the same report, written twice, differs")
 	}
@@ -140,7 +139,7 @@ func TestPage(t *testing.T) {
 	page := render(t, sample())
 	page = regexp.MustCompile(`(?s)(<style>|id="data">|id="echarts">|<script>).*?(</style>|</script>)`).ReplaceAllString(page, "$1…$2")
 	page = regexp.MustCompile(`sha256-.*?&#39;`).ReplaceAllString(page, "sha256-…&#39;")
-	viztest.Golden(t, "page.golden", page)
+	golden(t, "page.golden", page)
 }
 
 // Whatever the parts of a page say, they cannot become markup or code.
