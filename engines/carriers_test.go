@@ -3,10 +3,10 @@ package engines
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Tuning moves to copy engines what only copies and is not moved by them yet, on machines that have some.

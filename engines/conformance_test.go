@@ -10,13 +10,13 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // conform runs a strategy and returns its cell of the matrix. One that applies
@@ -250,7 +250,7 @@ func TestSelections(t *testing.T) {
 		"bulk":                                  "bulk",
 		"decompose:chunks=8:priority=on, fused": "decompose chunks=8 priority=on; fused",
 		"decompose:chunks=2,channels=4":         "decompose chunks=2 channels=4",
-		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(engines.Names(), ", ") + `, all)`,
+		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(engines.Names(), ", ") + `, all): did you mean decompose?`,
 		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has variant)`,
 		"decompose:chunks=0":                    `decompose: chunks: 0 is less than 1`,
 		"decompose:chunks=1025":                 `decompose: chunks: 1025 is more than 1024`,

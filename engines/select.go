@@ -99,7 +99,7 @@ func parseItems(s string) ([]item, error) {
 		}
 		e, ok := Named(name)
 		if !ok {
-			return nil, &plan.UnknownError{What: "no strategy", Name: name, There: "there are", Known: append(Names(), "all")}
+			return nil, plan.Unknown("no strategy", name, "there are", append(Names(), "all"))
 		}
 		set := map[string]string{}
 		for _, p := range strings.Split(rest, ":") {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // Workgroups that are stepped as one batch, or placed only when something else happens on the GPU,

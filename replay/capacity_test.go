@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // At every instant no resource carries more than it can, what is sent is fair, no path

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // A column is 10 ns; rows are CUs and their slots.

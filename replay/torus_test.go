@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // torus is a machine of single GPUs on a torus of links of 25 bytes a nanosecond, 700 ns each.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // Every way for a slot to be vacant, on a GPU of two CUs that hold one

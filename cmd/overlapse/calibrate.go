@@ -220,5 +220,5 @@ func (a *app) printInherited(rows []dataset.Row, base machine.Machine, m *machin
 	if !several {
 		what += "; no row is of several GPUs, so that links, copies between GPUs and collectives are among them"
 	}
-	fmt.Fprintf(a.Out, "\n%s (overlapse machines %s --costs: what each costs)\n", what, cmp.Or(output, "FILE.yaml"))
+	fmt.Fprintf(a.Out, "\n%s (overlapse machines %s lists them)\n", what, cmp.Or(output, "FILE.yaml"))
 }

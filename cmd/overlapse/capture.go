@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/samples/capture"
@@ -156,9 +155,8 @@ const hangFrom = 5
 // underROCm reports whether to use rocprofv3, and warns of what it does.
 func (a *app) underROCm(ctx context.Context, o *captureOptions, command []string) bool {
 	_, missing := exec.LookPath("rocprofv3")
-	here := doctor.Here()
-	devices, from := here.Devices(ctx)
-	if o.profiler == "auto" && (missing != nil || from != "rocm-smi" && from != "/sys/class/kfd" || len(devices) == 0) {
+	devices, amd := hostGPUs(ctx, os.DirFS("/"))
+	if o.profiler == "auto" && (missing != nil || !amd) {
 		return false
 	}
 	n := len(devices)

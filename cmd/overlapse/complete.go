@@ -35,8 +35,8 @@ func completions(root *cobra.Command) {
 }
 
 // completeMachines completes profiles, and paths of YAML files.
-func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return withPrefix(profile.Names(), typed), cobra.ShellCompDirectiveDefault
+func completeMachines(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return profile.Names(), cobra.ShellCompDirectiveDefault
 }
 
 // completeWhatIf completes the last property of a list.
@@ -47,7 +47,7 @@ func completeWhatIf(_ *cobra.Command, _ []string, typed string) ([]string, cobra
 		words[i] += "="
 	}
 	words = append(words, prefixed(typed[:at], []string{profile.Balanced, profile.Balanced + "=fastest"})...)
-	return withPrefix(words, typed), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeStrategies completes the last strategy of a list, its settings and their values.
@@ -57,7 +57,7 @@ func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, c
 	name, _, settings := strings.Cut(typed[at:], ":")
 	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == name })
 	if !settings || i < 0 {
-		return withPrefix(prefixed(typed[:at], append(engines.Names(), "all")), typed), more
+		return prefixed(typed[:at], append(engines.Names(), "all")), more
 	}
 	at = strings.LastIndexByte(typed, ':') + 1
 	param, _, valued := strings.Cut(typed[at:], "=")
@@ -70,7 +70,7 @@ func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, c
 			words = prefixed(typed[:at]+p.Name+"=", p.Choices)
 		}
 	}
-	return withPrefix(words, typed), more
+	return words, more
 }
 
 func prefixed(prefix string, words []string) []string {
@@ -79,9 +79,4 @@ func prefixed(prefix string, words []string) []string {
 		out[i] = prefix + w
 	}
 	return out
-}
-
-// withPrefix filters the words that begin as typed.
-func withPrefix(words []string, typed string) []string {
-	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, typed) })
 }

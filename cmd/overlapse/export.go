@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
@@ -31,20 +30,13 @@ type exportOptions struct {
 	isolated bool // of kineto
 
 	operators *chrome.Operators // of the schedule that is written; nil: unknown
-
-	// of a picture
-	rank     int
-	kernel   string
-	window   string
-	width    int
-	critical bool
 }
 
 func (a *app) exportCommand() *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
 		Use:   "export PATH --to FORM",
-		Short: "Write a trace or a strategy of it as a timeline, PyTorch profiles, a pprof profile, an HTML report, a table or a picture",
+		Short: "Write a trace or a strategy of it as a timeline, PyTorch profiles, a pprof profile, an HTML report or a table",
 		Long: `Converts a trace; with --strategy, the predicted schedule of a strategy. All ranks are
 aligned to one clock. For the files of several strategies, use overlapse replay -o.
 
@@ -52,19 +44,13 @@ aligned to one clock. For the files of several strategies, use overlapse replay 
 Holistic Trace Analysis and PyTorch's own readers. --isolated instead copies the profiles of
 a capture, byte by byte but for the durations of kernels: those that they would take alone,
 without interference and without waits for peers. Inductor's profile-guided estimation reads
-such a file; the settings of its overlap scheduling that the prediction favours are printed.
-
---to svg draws the timeline of a trace, of a folder written by replay -o, or with --strategy
-of a trace and its replays. --kernel draws the workgroups of one kernel or pair under every
-strategy, from the start of its first kernel, with the largest gaps of each.`,
+such a file; the settings of its overlap scheduling that the prediction favours are printed.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
   overlapse export samples/fsdp-step --to kineto --isolated -o alone
   overlapse export samples/fsdp-step --to kineto --strategy multistream:prefetch=2 -o predicted
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
   overlapse export samples/moe-ep4 --to parquet -o spans.parquet
-  overlapse export samples/moe-down-fused-wg --to html -o fused.html
-  overlapse export samples/moe-ep4 --to svg --rank 0 -o rank0.svg
-  overlapse export samples/moe-ep4 --to svg --strategy bulk,fused --kernel "pair 1" -o pair.svg`,
+  overlapse export samples/moe-down-fused-wg --to html -o fused.html`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = a.Input(args)
@@ -75,17 +61,12 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 	o.forms().flag(c, &o.to, "to")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write, a folder for kineto; default: standard output")
-	f.StringVar(&o.strategy, "strategy", "", "write the predicted schedule of this strategy, or of a folder written by replay -o the one of this name; svg: of these strategies, and the trace's above")
+	f.StringVar(&o.strategy, "strategy", "", "write the predicted schedule of this strategy, or of a folder written by replay -o the one of this name")
 	f.BoolVar(&o.isolated, "isolated", false, "kineto: the captured profiles with the durations that kernels take alone")
-	cli.IntFlag(f, &o.rank, "rank", -1, cli.Range[int]{Least: -1, Most: machine.MaxGPUs - 1}, "svg: the rank to draw; default: all, of --kernel the first")
-	f.StringVar(&o.kernel, "kernel", "", "svg: the kernel or pair to compare, a part of its name")
-	f.StringVar(&o.window, "window", "", "svg: the time range to draw, such as 1.2ms-3ms; default: all")
-	f.BoolVar(&o.critical, "critical-path", false, "svg: mark the critical path of every run")
-	cli.IntFlag(f, &o.width, "width", 1200, cli.Range[int]{Least: 100, Most: cli.MaxRows}, "svg: width in pixels")
 	return c
 }
 
-// forms are those of a run, but for a picture, which may be of several.
+// forms are those of a run.
 func (o *exportOptions) forms() forms[*trace.Run] {
 	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
 	return append(forms[*trace.Run]{
@@ -97,7 +78,6 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 		{name: "html", write: func(w io.Writer, run *trace.Run) error {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}},
-		{name: "svg"},
 		{name: "json", note: "a row per kernel, collective and copy, as in csv and parquet", write: func(w io.Writer, run *trace.Run) error {
 			return schema.WriteSpansJSON(w, rows(run))
 		}},
@@ -107,16 +87,6 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 func (a *app) export(ctx context.Context, o exportOptions) error {
 	if o.isolated && (o.to != "kineto" || o.strategy != "") {
 		return cli.Errorf("--isolated needs --to kineto, and no --strategy: it copies captured profiles (see overlapse export --help)")
-	}
-	if o.to == "svg" {
-		write, err := a.svgDrawing(ctx, o)
-		if err != nil {
-			return err
-		}
-		return a.writeOut(o.output, write)
-	}
-	if o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
-		return cli.Errorf("--rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
 	if o.machine != "" && o.strategy == "" && !o.isolated && !input.IsYAML(o.path) {
 		return cli.Errorf("--machine needs --strategy, --isolated or a workload file: a trace is exported as measured (see overlapse export --help)")

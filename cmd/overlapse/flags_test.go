@@ -62,13 +62,12 @@ var tinyLines = map[string]string{
 	"view":       "tiny --print",
 	"diff":       "tiny tiny",
 	"report":     "tiny --strategy bulk -o report.html",
-	"export":     "tiny --to svg -o x.svg",
+	"export":     "tiny --to json -o x.json",
 	"validate":   "rows.jsonl",
 	"reproduce":  "CS-7",
 	"calibrate":  "calibrate.jsonl",
 	"machines":   "h200",
 	"strategies": "bulk",
-	"doctor":     "",
 	"mcp":        ".",
 	"man":        "manual",
 	"help":       "view",
@@ -191,7 +190,7 @@ func TestFullDisk(t *testing.T) {
 		if slices.Contains([]string{"man", "mcp", "report"}, c.Name()) { // print nothing, mcp without a client
 			return
 		}
-		args = slices.DeleteFunc(args, func(s string) bool { return c.Name() == "export" && (s == "-o" || s == "x.svg") })
+		args = slices.DeleteFunc(args, func(s string) bool { return c.Name() == "export" && (s == "-o" || s == "x.json") })
 		var stderr bytes.Buffer
 		code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: plain.Writer(full{}), Err: &stderr, Data: full{}}))
 		if code != cli.Failed || !strings.Contains(stderr.String(), errFull.Error()) {

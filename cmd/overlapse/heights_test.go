@@ -66,7 +66,6 @@ var folders = map[string]folder{
 	"replay/recut":    {height: 4, siblings: []string{"replay/lift/pairs"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
-	"viz/svg":         {height: 3},
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
@@ -98,7 +97,6 @@ var folders = map[string]folder{
 		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
 	}},
 	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/internal/doctor":     {height: command + 2, uses: []string{"golang.org/x/term"}},
 	"cmd/overlapse/internal/sweep":      {height: command + 2, spawns: true, uses: []string{"github.com/goccy/go-yaml", "github.com/minio/minio-go/v7"}},
 	"cmd/overlapse/internal/inspection": {height: command + 3},
 	"cmd/overlapse/internal/results":    {height: command + 3},
@@ -114,14 +112,17 @@ func reader(uses ...string) folder {
 	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/lex", "trace/names", "trace/sqldb", "trace/wire"}}
 }
 
+// helpers has the packages that only tests may import. They may import what they test with.
+const helpers = "trace/testkit/"
+
 // ruleOf is the rule of a folder. A folder of trace or engines that the table does
-// not name is a reader or a strategy; one whose name ends in test helps tests.
+// not name is a reader or a strategy.
 func ruleOf(dir string) (rule folder, known bool) {
 	if rule, known = folders[dir]; known {
 		return rule, true
 	}
 	switch {
-	case strings.HasSuffix(dir, "test"):
+	case strings.HasPrefix(dir, helpers):
 		return folder{height: 8}, true
 	case path.Dir(dir) == "trace":
 		return reader(), true
@@ -208,6 +209,8 @@ func TestHeightRules(t *testing.T) {
 		{"trace/a.go", `import "github.com/google/go-cmp/cmp"`, "trace/a.go:1: imports github.com/google/go-cmp/cmp: not a library of trace"},
 		{"viz/html/a.go", `import "github.com/gdamore/tcell/v2"`, "viz/html/a.go:1: imports github.com/gdamore/tcell/v2: not a library of viz/html"},
 		{"trace/rocprof/a.go", `import "zombiezen.com/go/sqliteX"`, "trace/rocprof/a.go:1: imports zombiezen.com/go/sqliteX: not a library of trace/rocprof"},
+		{"cmd/overlapse/a.go", `import "` + module + `/trace/testkit/plantest"`, "cmd/overlapse/a.go:1: imports trace/testkit/plantest: only tests may"},
+		{"trace/testkit/plantest/a.go", `import "` + module + `/replay/lift"`, ""},
 		{"engines/a.go", `import "os/exec"`, "engines/a.go:1: imports os/exec: only the command may"},
 		{"trace/format/a.go", `import "os/exec"`, "trace/format/a.go:1: imports os/exec: only the command may"},
 		{"replay/a.go", `import "golang.org/x/sync/errgroup"`, "replay/a.go:1: imports golang.org/x/sync/errgroup: not a library of replay"},
@@ -236,7 +239,7 @@ func check(name string, src []byte) []string {
 	if !known {
 		return []string{name + ": a folder without a height"}
 	}
-	if strings.HasSuffix(name, "_test.go") || strings.HasSuffix(dir, "test") {
+	if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(dir, helpers) {
 		return nil
 	}
 	fset := token.NewFileSet()
@@ -313,6 +316,8 @@ func uphill(dir string, own folder, to string) string {
 	switch {
 	case !known:
 		return "a folder without a height"
+	case strings.HasPrefix(to, helpers):
+		return "only tests may"
 	case draws(dir) && !draws(to) && !strings.HasPrefix(to, "trace"):
 		return "views know runs only"
 	case draws(to) && !draws(dir) && own.height < command:

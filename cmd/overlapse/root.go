@@ -69,7 +69,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return cli.Failed
 	case code == cli.Usage:
-		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(cli.Suggest(err)))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(err.Error()))
 		return code
 	}
 	for _, line := range errorLines(err) {
@@ -147,7 +147,6 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 }
 
 func (a *app) root() *cobra.Command {
-	ofVersion := false
 	root := &cobra.Command{
 		Use:   "overlapse",
 		Short: "Predict which overlap of computation and communication pays off, by how much, and why",
@@ -158,15 +157,10 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Args: cli.UnknownCommand,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if ofVersion { // cobra's own flag prints with a template, for which the linker keeps the methods of all types
-				_, err := fmt.Fprintf(a.Out, "overlapse %s\n", version())
-				return err
-			}
-			return c.Help()
-		},
+		Args:              cli.UnknownCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: checkOutputs,
+		Version:           version(),
 
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -179,10 +173,10 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.Flags().BoolVarP(&ofVersion, "version", "v", false, "version for overlapse")
+	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
 		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.doctorCommand(), a.mcpCommand(), a.manCommand(),
+		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), manCommand(),
 	} {
 		root.AddCommand(c)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/doctor"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
@@ -96,7 +95,6 @@ func schemaLines() []string {
 		{"diff", reflect.TypeFor[difference.Difference]()},
 		{"inspect", reflect.TypeFor[inspection.Inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
-		{"doctor", reflect.TypeFor[doctor.Diagnosis]()},
 		{"export.spans[]", reflect.TypeFor[schema.Span]()},
 	} {
 		lines = append(lines, fieldsOf(x.name, x.of, "")...)

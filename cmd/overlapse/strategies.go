@@ -52,7 +52,7 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	}
 	e, ok := engines.Named(names[0])
 	if !ok {
-		return nil, cli.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
+		return nil, cli.Wrap(plan.Unknown("no strategy", names[0], "there are", engines.Names()))
 	}
 	return []plan.Strategy{e}, nil
 }

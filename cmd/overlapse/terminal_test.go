@@ -183,7 +183,7 @@ func TestLocale(t *testing.T) {
 		{"", "UTF-8", "C", true}, // macOS
 	} {
 		env := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
-		if _, _, got := console.Locale(func(name string) string { return env[name] }); got != c.want {
+		if got := console.UTF8(func(name string) string { return env[name] }); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

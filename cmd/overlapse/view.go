@@ -84,8 +84,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 const maxColumns = 1000
 
 func (a *app) view(ctx context.Context, o viewOptions) error {
-	_, _, utf8 := console.Locale(os.Getenv)
-	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !utf8
+	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8(os.Getenv)
 	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), After: time.After, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // The durations alone that Isolate finds in an overlapped capture are those of a serial

@@ -3,8 +3,8 @@ package compare
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // F takes 100 us in three instances alone and 120 beside an all-reduce.

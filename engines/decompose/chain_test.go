@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/enginetest"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 const steps = "measurements/2026-11-22-h200x2-steps/traces/h200x2_dlrm_d256_b32768_"

@@ -3,10 +3,10 @@ package fused_test
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/enginetest"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // On a mesh, aware order keeps all links busy. Workgroups in lockstep store a third of a

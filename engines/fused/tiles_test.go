@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // TestMeasuredVectorsKeepTime: where the lookup was measured, a vector takes

@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // drawn is backward of two micro-batches on one rank, a letter a kernel of 10 us: A and B depend on the

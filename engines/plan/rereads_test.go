@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // 256 tiles of 256x128 on 80 CUs are 4 waves. Each reads the rows that 80 tiles span, and all columns (rule M12).

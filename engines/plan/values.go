@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -39,7 +40,7 @@ func (e Strategy) Values(set map[string]string) (Values, error) {
 	for name, value := range set {
 		p := slices.IndexFunc(e.Params, func(p Param) bool { return p.Name == name })
 		if p < 0 {
-			return nil, &UnknownError{What: e.Name + ": no parameter", Name: name, There: "it has", Known: e.paramNames()}
+			return nil, Unknown(e.Name+": no parameter", name, "it has", e.paramNames())
 		}
 		if err := e.Params[p].check(value); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", e.Name, name, err)
@@ -79,18 +80,13 @@ func (e Strategy) paramNames() []string {
 	return names
 }
 
-// An UnknownError is an unknown name of a strategy or parameter.
-type UnknownError struct {
-	What, Name, There string
-	Known             []string
-}
-
-func (e *UnknownError) Error() string {
-	known := "none"
-	if n := len(e.Known); n > 0 {
-		known = strings.Join(e.Known, ", ")
+// Unknown is the error of an unknown name of a strategy or parameter, with what there is.
+func Unknown(what, name, there string, known []string) error {
+	all := "none"
+	if len(known) > 0 {
+		all = strings.Join(known, ", ")
 	}
-	return fmt.Sprintf("%s %q (%s %s)", e.What, e.Name, e.There, known)
+	return fmt.Errorf("%s %q (%s %s)%s", what, name, there, all, profile.Suggestion(name, known))
 }
 
 // A Selection is a strategy with settings.

@@ -4,10 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/enginetest"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // The library told how to move its bytes: LL puts twice as many on the wire,

@@ -3,11 +3,11 @@ package schedule_test
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // loop is three iterations of two kernels of 1 ms on one rank, whose host takes a time before each iteration and 20 µs before

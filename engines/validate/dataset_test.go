@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")

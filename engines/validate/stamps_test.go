@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Sorted times move to their peers in order; stretching moves all in proportion.

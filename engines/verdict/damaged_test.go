@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // A wrong is a kind of wrong contents of a valid trace: what becomes of an event of a rank, of which part is at (0 to 1 over

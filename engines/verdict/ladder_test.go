@@ -7,8 +7,8 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Each rung of a ladder differs from the one before in a single parameter, is likely to gain, and

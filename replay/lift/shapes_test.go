@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // GEMMs of captured graphs have the sizes of the program that was captured (samples/capture/steps.py, serving): exactly

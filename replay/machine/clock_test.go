@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 func TestClockSettles(t *testing.T) {

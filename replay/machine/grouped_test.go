@@ -3,7 +3,7 @@ package machine_test
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // Groups whose rows are whole tiles take as long as one GEMM of all rows, but for the further

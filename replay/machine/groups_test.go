@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 func grouped(cus float64, rows ...[]float64) machine.GPU {

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // Names of cuBLAS kernels in traces of H200, N and M of a tile whichever way it

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 func TestUncrowded(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 const mlp = "operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 512, k: 12288, hidden: 6144, n: 12288}\nkernel: {tile: 256x128, threads: 256, registers: 128}\n"

@@ -3,10 +3,10 @@ package retarget_test
 import (
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Of three ranks that take 100, 120 and 160 µs, all take 120, or all 100. What one rank

@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/engines/enginetest"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
 )
@@ -45,7 +45,7 @@ const width, rows = 118, 16
 func TestPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# Figure 11 of the five systems\n\nWorkgroups of one GPU over time, as Figure 11 of the fused operators' paper (SC'24) has them, of the systems that overlapse replays. `go test ./samples/figure11 -update` draws the ten pictures anew. " +
-		"Each is of the command above it, cut to one cluster of 16 workgroups; `overlapse report` has them in the report's workgroups, and `overlapse export --to svg --kernel NAME` as a file.\n")
+		"Each is of the command above it, cut to one cluster of 16 workgroups; `overlapse report` has them in the report's workgroups, and `samples/pictures/picture.sh` draws them as a file.\n")
 	for _, p := range pictures {
 		fmt.Fprintf(&page, "\n## %s\n\n%s.\n\n    overlapse view samples/%s --strategy %s --figure11 --print --width %d\n\n```\n%s```\n", p.title, strings.ToUpper(p.look[:1])+p.look[1:], p.sample, p.strategy, width, picture(t, p.sample, p.strategy, p.kernel))
 	}

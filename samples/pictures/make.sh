@@ -4,21 +4,13 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$here/../..
-browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"; tmux -L overlapse-pictures kill-server 2>/dev/null || true' EXIT
-
-# picture WIDTH HEIGHT PAGE PNG
-picture() {
-	"$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars --force-device-scale-factor=1 --virtual-time-budget=8000 \
-		--window-size="$1,$2" --screenshot="$scratch/picture.png" "file://$3" >"$scratch/browser.log" 2>&1 || { cat "$scratch/browser.log"; return 1; }
-	mv "$scratch/picture.png" "$4"
-}
 
 cd "$repository"
 go build -o "$scratch/overlapse" ./cmd/overlapse
 "$scratch/overlapse" -q report samples/moe-ep4 --strategy captured,bulk,decompose,fused,onesided -o "$scratch/report.html"
-picture 1500 960 "$scratch/report.html" "$here/report.png"
+"$here/picture.sh" "$scratch/report.html" "$here/report.png" 1500 960
 
 tmux -L overlapse-pictures new-session -d -x 130 -y 40 "TERM=tmux-256color COLORTERM=truecolor '$scratch/overlapse' view samples/moe-down-fused-wg"
 sleep 5
@@ -27,4 +19,4 @@ sleep 1
 tmux -L overlapse-pictures capture-pane -e -N -p >"$scratch/screen.txt"
 aha --black --title terminal -f "$scratch/screen.txt" |
 	sed 's|<pre>|<pre style="font: 14px/1.15 DejaVu Sans Mono, monospace; margin: 8px">|' >"$scratch/screen.html"
-picture 1120 670 "$scratch/screen.html" "$here/terminal.png"
+"$here/picture.sh" "$scratch/screen.html" "$here/terminal.png" 1120 670

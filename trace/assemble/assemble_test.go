@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // TestMain fixes the seed of random tests, unless the command line sets one.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/sqldb"
-	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
+	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 func read(path string) (*trace.Run, error) {

@@ -6,7 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // The states of a rank cover its time without gaps, and their sums are its times.

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
+	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 // describe renders a run: ranks, then spans with what their side rows say.

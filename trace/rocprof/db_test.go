@@ -11,7 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/sqldb"
-	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
+	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 func readDB(path string) (*trace.Run, error) {

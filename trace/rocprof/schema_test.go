@@ -12,7 +12,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
+	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 // hipEvents adds what schema 3.0.4 has beyond 3.0.0: network adapters, graphs, and events. A kernel of

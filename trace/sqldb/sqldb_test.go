@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
+	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 const script = `

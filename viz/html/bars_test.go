@@ -49,7 +49,7 @@ func TestWorkgroupsAreOfStrategiesThatHaveSome(t *testing.T) {
 	rep := Report{Parts: []layout.Part{{Name: "gemm → all_to_all", Ops: []int32{1, 2}}}, Runs: []Named{
 		{Name: "captured", Run: partRun("captured", 0, 0)}, {Name: "bulk", Run: pairRun("bulk", 0)}, {Name: "fused", Run: pairRun("fused", 9000)},
 	}}
-	p := rep.workgroups(newDictionary(), "")
+	p := rep.workgroups(newDictionary())
 	var titles []string
 	for _, s := range p.Sections {
 		titles = append(titles, s.Title)

@@ -1,9 +1,12 @@
 package html
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	stdhtml "html"
+	"image"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -398,6 +401,48 @@ return {
 		}
 		if got.Wide > c.width || got.Tall > 1600 || len(got.Open) > 0 {
 			t.Errorf("%s: a page of %v by %v px, open %q", c.size, got.Wide, got.Tall, got.Open)
+		}
+	}
+}
+
+// The script for pictures draws a page, or a part of it as lines and text.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	browser(t)
+	dir := t.TempDir()
+	page := filepath.Join(dir, "page.html")
+	if err := os.WriteFile(page, []byte(render(t, sample())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	picture := func(address, name, width, height string, part ...string) []byte {
+		file := filepath.Join(dir, name)
+		if out, err := exec.Command("../../samples/pictures/picture.sh", append([]string{page + address, file, width, height}, part...)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	size := func(name string, text []byte) image.Point {
+		c, err := png.DecodeConfig(bytes.NewReader(text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return image.Pt(c.Width, c.Height)
+	}
+	if got := size("page", picture("", "page.png", "900", "500")); got != image.Pt(900, 500) {
+		t.Errorf("the page is drawn with %v px", got)
+	}
+	whole, part := picture("", "whole.png", "800", "300", "timeline"), picture("#t=60us-70us", "part.png", "800", "300", "timeline")
+	if size("whole", whole) != image.Pt(800, 300) || bytes.Equal(whole, part) {
+		t.Error("a range of time is drawn as the whole")
+	}
+	for _, part := range []string{"timeline", "workgroups"} {
+		pdf := picture("", part+".pdf", "800", "300", part)
+		if n := bytes.Count(pdf, []byte("/Type /Page\n")); !bytes.HasPrefix(pdf, []byte("%PDF-")) || n != 1 || bytes.Contains(pdf, []byte("/Subtype /Image")) {
+			t.Errorf("%s: %d pages of %d bytes, or with pixels", part, n, len(pdf))
 		}
 	}
 }

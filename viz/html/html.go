@@ -3,11 +3,11 @@
 //
 //	Report ──bars───────▶ go-echarts options ─┐                 ┌─ECharts─────▶ bars
 //	       ──lanes──────▶ panel of rows       ├─▶ JSON in page ─┤
-//	       ──workgroups─▶ panel of rows      ─┘                 └─page/*.js──▶ timelines
-//	                      the same panels ──viz/svg────────────────────────────▶ SVG
+//	       ──workgroups─▶ panel of rows      ─┤                 ├─page/*.js───▶ timelines
+//	       ──useGraphs──▶ shares over time   ─┘                 └─page/use.js─▶ utilisation
 //	       ──tables─────▶ html/template ───────────────────────────────────────▶ tables
 //
-// A page without scripts has its timelines as SVG and the numbers of its bars as tables.
+// A page without scripts has the numbers of its bars as tables, and says that its drawings need them.
 //
 // Names in a report come from traces and are untrusted text. They reach the page
 // as escaped HTML or as strings of a JSON document, never as markup or code,
@@ -134,8 +134,8 @@ type view struct {
 	EChartsVersion        string
 	Bars                  *cells
 	Chart                 *Chart // nil: none
-	Lanes, Workgroups     template.HTML
-	Use                   *figures
+	Lanes, Workgroups     bool   // there are timelines of that kind
+	Use                   *useGraphs
 	Tables                []cells
 }
 
@@ -148,21 +148,19 @@ func Write(w io.Writer, rep Report) error {
 		EChartsVersion: EChartsVersion,
 		ECharts:        template.JS(base64.StdEncoding.EncodeToString(library)),
 		Chart:          rep.chart(),
-		Use:            rep.useFigures(),
+		Use:            rep.useGraphs(),
 	}
 	if rep.Numbers != nil {
 		c := rep.Numbers.cells()
 		v.Bars = &c
 	}
-	d, names, err := newData(rep)
+	d, err := newData(rep)
 	if err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
-	if d.Lanes != nil {
-		v.Lanes = template.HTML(rep.figure(d.Lanes, names, "Timeline of queues").Inline())
-	}
-	if d.Workgroups != nil {
-		v.Workgroups = template.HTML(rep.figure(d.Workgroups, names, "Timeline of workgroups").Inline())
+	v.Lanes, v.Workgroups = d.Lanes != nil, d.Workgroups != nil
+	if v.Use != nil {
+		d.Use = v.Use.List
 	}
 	v.Policy = policy(string(v.Script), unpack(library))
 	if v.Chart != nil {
@@ -184,10 +182,19 @@ func Write(w io.Writer, rep Report) error {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	v.Data = template.JS(text.String())
-	if err := fill(plain.Writer(w), "page.html", v); err != nil {
+	if err := fill(w, "page.html", v); err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	return nil
+}
+
+// fill writes a page whose gaps are filled with the fields of v. Texts are escaped for where they stand.
+func fill(w io.Writer, name string, v any) error {
+	t, err := template.ParseFS(page, "page/"+name)
+	if err != nil {
+		return err
+	}
+	return t.Execute(plain.Writer(w), v)
 }
 
 func pageFile(name string) string {
@@ -202,7 +209,7 @@ func pageFile(name string) string {
 func script() string {
 	var b strings.Builder
 	b.WriteString("\"use strict\";\n(() => {\n")
-	for _, name := range []string{"tables.js", "data.js", "paint.js", "timeline.js", "input.js", "address.js", "page.js"} {
+	for _, name := range []string{"node.js", "tables.js", "data.js", "use.js", "paint.js", "timeline.js", "input.js", "address.js", "page.js"} {
 		b.WriteString(pageFile(name))
 	}
 	b.WriteString("})();\n")

@@ -17,7 +17,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
-	"github.com/overlapse/overlapse/viz/viztest"
 )
 
 func render(t testing.TB, rep Report) string {
@@ -128,8 +127,8 @@ func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
 func TestData(t *testing.T) {
 	page := render(t, sample())
 	d := document(t, page)
-	viztest.Golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
-	viztest.Golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
+	golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
+	golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
 	if again := render(t, sample()); again != page {
 		t.Error("the same report, written twice, differs")
 	}
@@ -138,9 +137,9 @@ func TestData(t *testing.T) {
 func TestPage(t *testing.T) {
 	// What is around the data, the style and the scripts.
 	page := render(t, sample())
-	page = regexp.MustCompile(`(?s)(<style>|id="data">|id="echarts">|<div class="(?:static )?drawing">|<script>).*?(</style>|</script>|</svg>)`).ReplaceAllString(page, "$1…$2")
+	page = regexp.MustCompile(`(?s)(<style>|id="data">|id="echarts">|<script>).*?(</style>|</script>)`).ReplaceAllString(page, "$1…$2")
 	page = regexp.MustCompile(`sha256-.*?&#39;`).ReplaceAllString(page, "sha256-…&#39;")
-	viztest.Golden(t, "page.golden", page)
+	golden(t, "page.golden", page)
 }
 
 // Whatever the parts of a page say, they cannot become markup or code.
@@ -158,9 +157,6 @@ func TestHostileText(t *testing.T) {
 				t.Errorf("%q reached the page", bad)
 			}
 		}
-	}
-	if strings.Contains(drawing(t, hostile(), Picture{Title: evil(1)}), "<img") {
-		t.Error("a name reached a drawing as markup")
 	}
 	d := document(t, page)
 	if want := strings.ToValidUTF8(evil(3), "\ufffd"); !slices.Contains(d.Names, want) {
@@ -197,7 +193,7 @@ func hostile() Report {
 
 // A report asks for nothing, and has the charts' library in it.
 func TestSelfContained(t *testing.T) {
-	page := render(t, sample())
+	page := strings.ReplaceAll(render(t, sample()), "http://www.w3.org/2000/svg", "") // a name that nothing is read from
 	for _, bad := range []string{"https:", "http:", "src=", "href=", "@import", "url("} {
 		if strings.Contains(page, bad) {
 			t.Errorf("a page contains %q", bad)
@@ -212,10 +208,10 @@ func TestSelfContained(t *testing.T) {
 	}
 }
 
-// A page has its timelines as SVG until its script has drawn them, and every table.
+// A page without scripts says what is missing, and has every table.
 func TestWithoutScripts(t *testing.T) {
 	page := render(t, sample())
-	for _, want := range []string{"<title>Timeline of queues</title>", ">nvjet_sm90_tst_128x256</text>", ">WG 3</text>", "<td>peer skew</td>"} {
+	for _, want := range []string{"<noscript><p class=\"warning\">Charts, timelines, search and sorting need JavaScript.", `<td class="number">100.0</td>`, "<td>peer skew</td>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -26,6 +26,7 @@ type data struct {
 	Charts     []any          `json:"charts"`  // options of ECharts, in the page's order
 	Lanes      *panel         `json:"lanes"`
 	Workgroups *panel         `json:"workgroups"`
+	Use        []useGraph     `json:"use"`
 }
 
 // A panel is one timeline: its rows, and the spans of all rows in one string.

@@ -88,19 +88,19 @@ func intern(s string, list *[]string, ids map[string]int32) int32 {
 }
 
 // newData also returns the texts that rows refer to.
-func newData(rep Report) (data, *dictionary, error) {
+func newData(rep Report) (data, error) {
 	d := newDictionary()
 	out := data{Kinds: kinds(), Charts: []any{}}
 	var err, err2 error
 	out.Lanes, err = rep.lanes(d).finish(d)
-	out.Workgroups, err2 = rep.workgroups(d, "").finish(d)
+	out.Workgroups, err2 = rep.workgroups(d).finish(d)
 	out.Names, out.Details, out.Short = d.names, d.details, map[int]string{}
 	for i, name := range d.names {
 		if short := names.Short(name); short != name {
 			out.Short[i] = short
 		}
 	}
-	return out, d, errors.Join(err, err2)
+	return out, errors.Join(err, err2)
 }
 
 // firstShown are the runs that timelines show at first.

@@ -66,12 +66,12 @@ func WriteSweep(w io.Writer, s Sweep) error {
 	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil {
 		return fmt.Errorf("sweep %q: %w", s.Title, err)
 	}
-	script := "\"use strict\";\n(() => {\n" + pageFile("tables.js") + pageFile("sweep.js") + "})();\n"
+	script := "\"use strict\";\n(() => {\n" + pageFile("node.js") + pageFile("tables.js") + pageFile("sweep.js") + "})();\n"
 	v := sweepView{
 		Sweep: s, Style: template.CSS(pageFile("page.css")), Data: template.JS(text.String()), Script: template.JS(script),
 		Policy: policy(script), Table: s.Best.cells(),
 	}
-	if err := fill(plain.Writer(w), "sweep.html", v); err != nil {
+	if err := fill(w, "sweep.html", v); err != nil {
 		return fmt.Errorf("sweep %q: %w", s.Title, err)
 	}
 	return nil

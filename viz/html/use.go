@@ -2,43 +2,75 @@ package html
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/svg"
 )
-
-// A figure is a chart as SVG.
-type figure struct {
-	Name string
-	SVG  template.HTML
-}
-
-// figures are those of a section; Left says how many more there were.
-type figures struct {
-	List []figure
-	Left string
-}
 
 // A Use is what one rank of a run uses over time, in the run's time.
 type Use struct {
-	Rank int32 // row of Run.Ranks
-	svg.Quantity
+	Rank   int32 // row of Run.Ranks
+	Name   string
+	Color  string  // "#rrggbb"
+	Most   float64 // the value at full height
+	Unit   string  // "%", "GB/s"
+	Points []Point // by time; each holds until the next
 }
 
-// usePoints is how many points a row of the use over time has at most, and mostUse the size
-// of all rows, in bytes, from which on no further rank is added.
-const usePoints, mostUse = 300, 256 << 10
+// A Point is a value from a time on.
+type Point struct {
+	At    trace.Time
+	Value float64
+}
 
-// useFigures show what runs use over time, a figure a rank: the shares that a simulation
-// recorded, else what counts of kernels and copies tell.
-func (r Report) useFigures() *figures {
+// Value writes a value with three digits and its unit.
+func Value(v float64, unit string) string {
+	text := fmt.Sprintf("%.3g", v)
+	if v >= 1000 {
+		text = fmt.Sprintf("%.0f", v)
+	}
+	return strings.TrimSpace(text + " " + unit)
+}
+
+// usePoints is how many points a row of the use over time has at most, and mostUse how many all
+// rows have when no further rank is added.
+const usePoints, mostUse = 300, 25_000
+
+// useGraphs are the use over time that page/use.js draws, a graph a rank; Left says how many more there were.
+type useGraphs struct {
+	List []useGraph
+	Left string
+}
+
+// A useGraph is rows over one time axis, which begins at 0, below the name of their run.
+type useGraph struct {
+	Name   string     `json:"name"`
+	End    trace.Time `json:"end"`
+	Groups []useGroup `json:"groups"`
+}
+
+type useGroup struct {
+	Name string   `json:"name"`
+	Rows []useRow `json:"rows"`
+}
+
+type useRow struct {
+	Name  string       `json:"name"`
+	Color string       `json:"color"`
+	Scale string       `json:"scale"` // "0 to 100 %"
+	At    []trace.Time `json:"at"`
+	Share []float64    `json:"share"` // of the full height, from that time on
+}
+
+// useGraphs show what runs use over time: the shares that a simulation recorded, else what
+// counts of kernels and copies tell.
+func (r Report) useGraphs() *useGraphs {
 	views, origin := r.views()
-	f, size, more := &figures{}, 0, 0
+	f, points, more := &useGraphs{}, 0, 0
 	uses := make([][]Use, len(r.Runs))
 	most := map[string]float64{}
 	for i, n := range r.Runs {
@@ -48,16 +80,17 @@ func (r Report) useFigures() *figures {
 		}
 	}
 	for rank := range r.ranks() {
-		g := svg.Graph{Title: fmt.Sprintf("Utilisation over time, rank %d", r.rankID(rank)), Desc: "One row a resource, below each strategy."}
+		g, before := useGraph{Name: fmt.Sprintf("rank %d", r.rankID(rank)), End: 1}, points
 		for i, n := range r.Runs {
 			shift := views[i].Offset - origin
-			g.To = max(g.To, n.Run.End+shift)
-			group := svg.Group{Name: n.title()}
+			g.End = max(g.End, n.Run.End+shift)
+			group := useGroup{Name: n.title()}
 			for _, u := range uses[i] {
 				if u.Rank == rank {
-					q := u.Quantity
-					q.Points, q.Most = coarse(u.Points, n.Run.End, shift, most[u.Name]), most[u.Name]
-					group.Rows = append(group.Rows, q)
+					u.Most = most[u.Name]
+					row := u.row(n.Run.End, shift)
+					points += len(row.At)
+					group.Rows = append(group.Rows, row)
 				}
 			}
 			if len(group.Rows) > 0 {
@@ -66,12 +99,10 @@ func (r Report) useFigures() *figures {
 		}
 		switch {
 		case len(g.Groups) == 0:
-		case size > mostUse:
+		case before > mostUse:
 			more++
 		default:
-			text := svg.Rows(g).Inline()
-			size += len(text)
-			f.List = append(f.List, figure{fmt.Sprintf("rank %d", r.rankID(rank)), template.HTML(text)})
+			f.List = append(f.List, g)
 		}
 	}
 	if more > 0 {
@@ -83,16 +114,21 @@ func (r Report) useFigures() *figures {
 	return f
 }
 
-// coarse shifts points and leaves out those that a reader could not tell from the one before.
-func coarse(points []svg.Point, end, shift trace.Time, most float64) []svg.Point {
-	var out []svg.Point
-	for _, p := range points {
-		p.At += shift
-		if n := len(out); n == 0 || math.Abs(out[n-1].Value-p.Value) > most/100 || (p.Value == 0) != (out[n-1].Value == 0) {
-			out = append(out, p)
+// row shifts points and leaves out those that a reader could not tell from the one before.
+func (u *Use) row(end, shift trace.Time) useRow {
+	row := useRow{Name: u.Name, Color: u.Color, Scale: "0 to " + Value(u.Most, u.Unit)}
+	add := func(at trace.Time, share float64) {
+		row.At, row.Share = append(row.At, at+shift), append(row.Share, math.Round(1000*share)/1000)
+	}
+	last := math.Inf(1)
+	for _, p := range u.Points {
+		if math.Abs(last-p.Value) > u.Most/100 || (p.Value == 0) != (last == 0) {
+			last = p.Value
+			add(p.At, p.Value/max(u.Most, math.SmallestNonzeroFloat64))
 		}
 	}
-	return append(out, svg.Point{At: end + shift})
+	add(end, 0)
+	return row
 }
 
 // counted are the counters of a run; of one with recorded shares only what these lack.
@@ -107,9 +143,9 @@ func counted(run *trace.Run, shares bool) []Use {
 		if !ok {
 			class = layout.Local
 		}
-		u := Use{c.Rank, svg.Quantity{Name: c.Name, Color: class.CSS()}}
+		u := Use{Rank: c.Rank, Name: c.Name, Color: class.CSS()}
 		for _, p := range c.Points {
-			u.Points = append(u.Points, svg.Point{At: p.At, Value: p.Value})
+			u.Points = append(u.Points, Point{At: p.At, Value: p.Value})
 			u.Most = max(u.Most, p.Value)
 		}
 		all = append(all, u)

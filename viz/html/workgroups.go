@@ -12,8 +12,7 @@ import (
 // workgroups compares the workgroups of runs on parts of the step, each from the start of
 // its first kernel, on every rank that has some. Runs without operations, such as
 // captured ones, show Figure 11 of the kernel that sends most to peers instead.
-// kernel selects that kernel instead; "": none.
-func (r Report) workgroups(d *dictionary, kernel string) *panel {
+func (r Report) workgroups(d *dictionary) *panel {
 	p := &panel{RowHeight: 15, FirstRows: 16}
 	views := r.layoutViews()
 	for rank := range r.ranks() {
@@ -23,7 +22,13 @@ func (r Report) workgroups(d *dictionary, kernel string) *panel {
 	}
 	if len(p.Sections) == 0 {
 		p.FirstRows = 32
-		r.figures11(kernel, func(run int, t *layout.Timeline) { p.Sections = append(p.Sections, r.figure11(t, run, d)) })
+		for run, n := range r.Runs {
+			for rank := range n.Run.Ranks {
+				if t, err := layout.Figure11(layout.View{Run: n.Run}, layout.Figure{Rank: int32(rank), Rows: -1}); err == nil { // else this rank has no workgroups
+					p.Sections = append(p.Sections, r.figure11(t, run, d))
+				}
+			}
+		}
 	}
 	for _, s := range p.Sections {
 		if !slices.Contains(p.Shown, s.Run) && (len(p.Shown) < mostShown || slices.Contains(r.Shown, s.Run)) {
@@ -125,17 +130,6 @@ func kernelRow(t *layout.Timeline, i int, d *dictionary) row {
 	id := t.Rows[i].Spans[0]
 	s, shift := t.Span(i, id), t.Offset(i)
 	return row{Label: t.Rows[i].Label, Cluster: true, spans: []segment{{s.Start + shift, s.End + shift, uint8(t.Class(i, id)), d.name(t.Run(i).NameOf(s)), 0}}}
-}
-
-// figures11 emits Figure 11 of every rank of every run that has workgroups.
-func (r Report) figures11(kernel string, emit func(run int, t *layout.Timeline)) {
-	for run, n := range r.Runs {
-		for rank := range n.Run.Ranks {
-			if t, err := layout.Figure11(layout.View{Run: n.Run}, layout.Figure{Rank: int32(rank), Kernel: kernel, Rows: -1}); err == nil { // else this rank has no workgroups
-				emit(run, t)
-			}
-		}
-	}
 }
 
 func (r Report) figure11(t *layout.Timeline, run int, d *dictionary) section {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 func TestTicks(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // draw builds a run from rows of "rank kind name |..AAA..|", a column a

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // Duty cycles made by the law give its parameters back.

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // By the law alone, without looking the shape up.

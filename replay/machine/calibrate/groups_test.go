@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // A census gives the groups back; a fill order that is another one is a residual.

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // besideRows are rows of collectives alongside compute as the machine's law has them. wait

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"math"
 	"regexp"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -25,25 +24,6 @@ func Assumptions(m machine.Machine) []Assumption {
 		}
 	}
 	return list
-}
-
-// Times is a machine with another value of one number: of a table, its last column.
-func Times(m machine.Machine, key string, by float64) machine.Machine {
-	for _, e := range Entries(&m) {
-		switch {
-		case e.Key != key:
-		case e.Table != nil:
-			*e.Table = e.Table.Copy()
-			for _, row := range e.Table.Rows {
-				row[len(row)-1] *= by
-			}
-		case e.Dims[0] == machine.Count:
-			e.Quantity.Value = max(1, math.Round(e.Quantity.Value*by))
-		default:
-			e.Quantity.Value *= by
-		}
-	}
-	return m
 }
 
 // Inherit marks numbers that a machine has from a base of another machine, by their source, as assumed, and returns how

@@ -29,20 +29,3 @@ func TestInherit(t *testing.T) {
 		t.Errorf("%d again, %+v", again, OriginOf(m))
 	}
 }
-
-func TestTimes(t *testing.T) {
-	m, err := Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Times(m, "fabric.egress", 2); got.Fabric.Egress.Value != 2*m.Fabric.Egress.Value {
-		t.Error(got.Fabric.Egress)
-	}
-	got := Times(m, "gpu.stream", 0.5)
-	if a, b := got.GPU.Stream.Rows[0], m.GPU.Stream.Rows[0]; a[0] != b[0] || a[1] != b[1]/2 {
-		t.Errorf("%v of %v", a, b)
-	}
-	if got := Times(m, "library.all_reduce.channels", 0.01); got.Library.AllReduce.Channels.Value != 1 {
-		t.Error(got.Library.AllReduce.Channels)
-	}
-}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 func TestForDevice(t *testing.T) {

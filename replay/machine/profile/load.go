@@ -42,7 +42,7 @@ func loadProfile(name string) (machine.Machine, error) {
 	}
 	f, err := profiles.Open(path.Join("profiles", name+".yaml"))
 	if err != nil || strings.ContainsAny(name, `/\`) {
-		return machine.Machine{}, &UnknownError{Name: name}
+		return machine.Machine{}, unknown(name)
 	}
 	defer f.Close()
 	d, err := read(f, "profile "+name)
@@ -53,33 +53,41 @@ func loadProfile(name string) (machine.Machine, error) {
 	return d.machine(files{})
 }
 
-// An UnknownError is a name that is no embedded profile's, or that more than
-// one profile and number of GPUs have.
-type UnknownError struct {
-	Name     string
-	Readings []string // what it may mean; none where no profile has the name
+// unknown is the error of a name that is no embedded profile's.
+func unknown(name string) error {
+	known := Names()
+	if i := strings.LastIndexAny(name, ":x"); i > 0 {
+		if gpus, _ := strconv.Atoi(name[i+1:]); gpus > 0 {
+			for _, n := range Names() {
+				known = append(known, machine.NameOf(n, gpus))
+			}
+		}
+	}
+	return fmt.Errorf("unknown machine %q (have %s with a number of GPUs, as in h200:4, or a path to a YAML file)%s",
+		name, strings.Join(Names(), ", "), Suggestion(name, known))
 }
 
-func (e *UnknownError) Error() string {
-	if len(e.Readings) > 0 {
-		return fmt.Sprintf("machine %q may mean %s: write one of these", e.Name, strings.Join(e.Readings, " or "))
+// ambiguous is the error of a name that several profiles have with a number of GPUs.
+func ambiguous(name string, found []Selected) error {
+	var all []string
+	for _, r := range found {
+		all = append(all, machine.NameOf(r.profile, r.gpus))
 	}
-	return fmt.Sprintf("unknown machine %q (have %s with a number of GPUs, as in h200:4, or a path to a YAML file)",
-		e.Name, strings.Join(Names(), ", "))
+	return fmt.Errorf("machine %q may mean %s: write one of these", name, strings.Join(all, " or "))
 }
 
 // Load returns an embedded machine by name: "h200:4" and "h200x4" are profile
 // h200 with four GPUs, "h200" has as many as its collectives were recorded
-// with, "h800:16" is two nodes of eight. The error is an *UnknownError where the
-// name means no profile, or more than one.
+// with, "h800:16" is two nodes of eight. It is an error if the name
+// means no profile, or more than one.
 func Load(name string) (machine.Machine, error) {
 	found := Readings(strings.ToLower(name), Names())
-	if len(found) != 1 {
-		e := &UnknownError{Name: name}
-		for _, r := range found {
-			e.Readings = append(e.Readings, machine.NameOf(r.profile, r.gpus))
-		}
-		return machine.Machine{}, e
+	switch len(found) {
+	case 0:
+		return machine.Machine{}, unknown(name)
+	case 1:
+	default:
+		return machine.Machine{}, ambiguous(name, found)
 	}
 	m, err := loadProfile(found[0].profile)
 	if err != nil || found[0].gpus == 0 {

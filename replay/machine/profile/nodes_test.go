@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
 // clusters are machines of nodes with NICs, and numbers of nodes.

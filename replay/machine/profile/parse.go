@@ -152,7 +152,7 @@ func (p *profile) rest() {
 		case slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, key+".") }):
 			p.Fail(p.nodes[key], "write "+key+": {KEY: ..., ...}", "%s is a section, and this is none", key)
 		default:
-			near, _ := Nearest(key, known)
+			near, _ := nearest(key, known)
 			p.Fail(p.keys[key], "did you mean "+near+"?", "unknown key %s", key)
 		}
 	}
@@ -315,8 +315,18 @@ func (p *profile) rows(e Entry, n ast.Node) [][]float64 {
 	return out
 }
 
-// Nearest is the known word with the fewest edits to get from a word to it, the first of equals.
-func Nearest(word string, known []string) (best string, least int) {
+// Suggestion is ": did you mean WORD?" with the known word that differs least from the typed one;
+// "" if all differ by more than a third of its letters.
+func Suggestion(typed string, known []string) string {
+	best, edits := nearest(typed, known)
+	if typed == "" || edits > max(1, len([]rune(typed))/3) {
+		return ""
+	}
+	return ": did you mean " + best + "?"
+}
+
+// nearest is the known word with the fewest edits to get from a word to it, the first of equals.
+func nearest(word string, known []string) (best string, least int) {
 	least = math.MaxInt
 	for _, k := range known {
 		if d := edits([]rune(word), []rune(k)); d < least {

@@ -80,6 +80,14 @@ function tick(ns, view) {
   return (digits ? text.replace(/\.?0+$/, "") : text) + " " + unit;
 }
 
+// ticks are the round times of a view, about 110 px apart, with their labels.
+function ticks(view, width) {
+  const least = (view.end - view.start) / Math.max(1, width / 110), power = 10 ** Math.floor(Math.log10(least));
+  const step = Math.max(1, [1, 2, 5, 10].find((m) => m * power >= least) * power), list = [];
+  for (let ns = Math.ceil(view.start / step) * step; ns <= view.end; ns += step) list.push([ns, tick(ns, view)]);
+  return list;
+}
+
 // oneLine makes a name fit for a canvas, whatever is in it.
 function oneLine(text) {
   return text.slice(0, 200).replace(/\s+/g, " ");

@@ -171,7 +171,6 @@ async function timeline(id, panel, data, describe, fields) {
   t.scroller.after(key);
   t.layout();
   host.closest("details")?.addEventListener("toggle", () => t.layout());
-  host.parentElement.querySelector(".static")?.remove();
   if (panel.note) {
     const note = document.createElement("p");
     note.className = "about";
@@ -200,6 +199,7 @@ async function boot() {
   await library(document.getElementById("echarts").textContent);
   const data = JSON.parse(document.getElementById("data").textContent);
   const charts = [...document.querySelectorAll("[data-chart]")].map((host) => new Bars(host, data.charts[host.dataset.chart]));
+  for (const host of document.querySelectorAll("[data-use]")) host.append(drawUse(data.use[host.dataset.use]));
   const span = (t, i, row) => [`${time(t.spans.start[i])} + ${time(t.spans.end[i] - t.spans.start[i])}`, `${row.section.name}, ${row.section.group}, ${row.label}`];
   const lanes = await timeline("lanes", data.lanes, data, (i, row) => {
     const s = lanes.spans;

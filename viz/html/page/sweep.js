@@ -6,14 +6,6 @@ const metrics = [["change, %", 1], ["time, µs", 0], ["exposed communication, µ
 const CHANGE = 1;
 const colours = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8b8b86", "#000000"];
 
-function node(name, attributes, ...children) {
-  const svg = ["svg", "path", "circle", "line", "text", "title", "g"].includes(name);
-  const n = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
-  for (const [k, v] of Object.entries(attributes || {})) n.setAttribute(k, v);
-  n.append(...children);
-  return n;
-}
-
 function choose(label, options) {
   const s = node("select", {}, ...options.map((text, i) => node("option", { value: i }, text)));
   s.addEventListener("change", draw);

@@ -86,15 +86,16 @@ class Timeline {
   }
 
   layout() {
-    const printing = document.documentElement.hasAttribute("data-print");
-    const most = printing ? 560 : Math.max(260, Math.round(window.innerHeight * 0.78)); // px, of a sheet of paper or of the window
+    const css = getComputedStyle(document.documentElement), printing = document.documentElement.hasAttribute("data-print");
+    const most = Number(css.getPropertyValue("--tallest")) // px: of a picture, of a sheet of paper or of the window
+      || (printing ? 560 : Math.max(260, Math.round(window.innerHeight * 0.78)));
     const height = Math.min(most, this.height + margin.top + margin.bottom);
     this.scroller.style.height = height + 2 + "px";
     this.stage.style.height = height + "px";
     this.canvas.style.height = height + "px";
     this.size = { width: this.stage.clientWidth, height };
     if (!this.size.width) return; // folded
-    const css = getComputedStyle(document.documentElement), names = ["ink", "soft", "faint", "line", "grid", "panel", "paper", "bad", "accent", "sans"];
+    const names = ["ink", "soft", "faint", "line", "grid", "panel", "paper", "bad", "accent", "sans"];
     this.inks = Object.fromEntries(names.map((name) => [name, css.getPropertyValue("--" + name).trim()]));
     this.font = "10.5px " + this.inks.sans;
     this.draw();
@@ -164,11 +165,9 @@ class Timeline {
   // axis draws lines at round times with their labels, and below the rows which part of the whole is shown.
   axis() {
     const { left, right, top, height, scale, origin } = this.geometry, { start, end } = this.view;
-    const least = (end - start) / Math.max(1, (right - left) / 110), power = 10 ** Math.floor(Math.log10(least));
-    const step = Math.max(1, [1, 2, 5, 10].find((m) => m * power >= least) * power);
     const lines = [];
-    for (let ns = Math.ceil(start / step) * step; ns <= end; ns += step) {
-      const x = origin + ns * scale, label = tick(ns, this.view);
+    for (const [ns, label] of ticks(this.view, right - left)) {
+      const x = origin + ns * scale;
       lines.push(x, top - 4, 1, height + 4);
       if (x + label.length * 6.2 < right) this.text(label, x + 3, top - 12, "soft");
     }

@@ -9,18 +9,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
-// unknownError is a word that is not among the known ones.
-type unknownError struct {
-	text  string
-	typed string
-	known []string
+// Unknown is an Error about a word that is not among the known ones, and the nearest of them.
+func Unknown(text, typed string, known []string) error {
+	return Errorf("%s%s", text, profile.Suggestion(typed, known))
 }
-
-func (e *unknownError) Error() string { return e.text }
 
 // Choice checks that the value of a flag is one of the words.
 func Choice(flag, value string, words ...string) error {
@@ -61,57 +56,7 @@ func FlagError(c *cobra.Command, err error) error {
 	return Unknown(fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known)
 }
 
-// Suggest is the error's text, with the nearest known word if there is one.
-func Suggest(err error) string {
-	typed, known := "", []string(nil)
-	var word *unknownError
-	var name *plan.UnknownError
-	var m *profile.UnknownError
-	switch {
-	case errors.As(err, &word):
-		typed, known = word.typed, word.known
-	case errors.As(err, &name):
-		typed, known = name.Name, name.Known
-	case errors.As(err, &m):
-		return suggestMachine(m)
-	}
-	if near := nearest(typed, known); near != "" {
-		return fmt.Sprintf("%v: did you mean %s?", err, near)
-	}
-	return err.Error()
-}
-
-// suggestMachine is the error's text, with the nearest profile's name and the number of
-// GPUs that was typed behind ":" or "x".
-func suggestMachine(e *profile.UnknownError) string {
-	name, count := e.Name, ""
-	if i := strings.LastIndexAny(name, ":x"); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" && name[i+1:] != "" {
-		name, count = name[:i], ":"+name[i+1:]
-	}
-	if near := nearest(name, profile.Names()); near != "" && len(e.Readings) == 0 {
-		return fmt.Sprintf("%v: did you mean %s%s?", e, near, count)
-	}
-	return e.Error()
-}
-
-// nearest is the known word that differs least from the typed one, or "" if
-// all differ by more than a third of its letters.
-func nearest(typed string, known []string) string {
-	best, edits := profile.Nearest(typed, known)
-	if typed == "" || edits > max(1, len([]rune(typed))/3) {
-		return ""
-	}
-	return best
-}
-
 // OneOf completes words.
 func OneOf(words ...string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// Unknown is an Error about a word that is not among the known ones.
-func Unknown(text, typed string, known []string) error {
-	return Wrap(&unknownError{text, typed, known})
+	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }

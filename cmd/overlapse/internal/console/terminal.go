@@ -3,6 +3,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -38,18 +39,12 @@ func Terminal() *Console {
 	return c
 }
 
-// Locale is the variable that says which characters the terminal has, of LC_ALL, LC_CTYPE and
-// LANG the first that is set, its value, and whether they are UTF-8. The value is
-// LANGUAGE.CHARSET@VARIANT, or on macOS the character set alone.
-func Locale(env func(string) string) (name, value string, utf8 bool) {
-	for _, name = range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if value = env(name); value != "" {
-			break
-		}
-	}
-	locale, _, _ := strings.Cut(value, "@")
+// UTF8 reports whether the terminal's characters are UTF-8: of LC_ALL, LC_CTYPE and LANG the first
+// that is set says so. It is LANGUAGE.CHARSET@VARIANT, or on macOS the character set alone.
+func UTF8(env func(string) string) bool {
+	locale, _, _ := strings.Cut(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")), "@")
 	charset := locale[strings.LastIndexByte(locale, '.')+1:]
-	return name, value, strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
+	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
 }
 
 // Notef writes a line to standard error, unless --quiet is set.

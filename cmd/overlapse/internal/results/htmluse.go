@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/layout"
-	"github.com/overlapse/overlapse/viz/svg"
 )
 
 // leastShare is the share of a resource that a chart shows.
@@ -29,9 +28,9 @@ func useOf(r *replay.Result) []html.Use {
 		if !ok {
 			class = layout.Comm
 		}
-		use := html.Use{Rank: int32(u.GPU), Quantity: svg.Quantity{Name: u.Of, Color: class.CSS(), Most: 100, Unit: "%"}}
+		use := html.Use{Rank: int32(u.GPU), Name: u.Of, Color: class.CSS(), Most: 100, Unit: "%"}
 		for i, share := range u.Shares {
-			use.Points = append(use.Points, svg.Point{At: trace.Time(i) * u.Width, Value: 100 * share})
+			use.Points = append(use.Points, html.Point{At: trace.Time(i) * u.Width, Value: 100 * share})
 		}
 		all = append(all, use)
 	}
@@ -71,7 +70,7 @@ func (r *Replayed) memoryTable() html.Table {
 			bar.Values[at] += (m.Read + m.Written) / 1e6
 			sum += (m.Read + m.Written) / 1e6
 		}
-		bar.Note = svg.Value(sum, "MB")
+		bar.Note = html.Value(sum, "MB")
 		bar.Tip = bar.Name + ": " + bar.Note
 		chart.Bars = append(chart.Bars, bar)
 	}

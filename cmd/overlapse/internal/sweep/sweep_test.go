@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/trace/rapidtest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
+	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
 
 // folder is an empty one.

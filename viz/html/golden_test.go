@@ -1,5 +1,4 @@
-// Package viztest compares what views draw with files.
-package viztest
+package html
 
 import (
 	"flag"
@@ -13,8 +12,8 @@ import (
 // update is set by `go test -update`, which rewrites the goldens.
 var update = flag.Bool("update", false, "rewrite goldens")
 
-// Golden compares a text with the file of a name in testdata.
-func Golden(t *testing.T, name, got string) {
+// golden compares a text with the file of a name in testdata.
+func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
 	if *update {
