@@ -99,7 +99,7 @@ var folders = map[string]folder{
 	}},
 	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/internal/doctor":     {height: command + 2, uses: []string{"golang.org/x/term"}},
-	"cmd/overlapse/internal/sweep":      {height: command + 2, spawns: true, uses: []string{"github.com/goccy/go-yaml", "github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/internal/sweep":      {height: command + 2, uses: []string{"github.com/goccy/go-yaml"}},
 	"cmd/overlapse/internal/inspection": {height: command + 3},
 	"cmd/overlapse/internal/results":    {height: command + 3},
 	"cmd/overlapse/internal/difference": {height: command + 4},

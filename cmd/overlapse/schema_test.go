@@ -18,7 +18,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweep"
 )
 
 const schemaFile = "testdata/schema.golden"
@@ -92,7 +91,6 @@ func schemaLines() []string {
 	}{
 		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
-		{"sweep", reflect.TypeFor[sweep.Results]()},
 		{"diff", reflect.TypeFor[difference.Difference]()},
 		{"inspect", reflect.TypeFor[inspection.Inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
@@ -104,7 +102,7 @@ func schemaLines() []string {
 	for _, x := range []struct {
 		name string
 		row  any
-	}{{"result.parquet", results.Row{}}, {"spans.parquet", schema.Span{}}, {"results.parquet", sweep.Row{}}} {
+	}{{"result.parquet", results.Row{}}, {"spans.parquet", schema.Span{}}} {
 		for _, f := range parquet.SchemaOf(x.row).Fields() {
 			line := fmt.Sprintf("%s %s %s", x.name, f.Name(), f.Type())
 			if f.Optional() {

@@ -277,6 +277,20 @@ func (r *Replayed) compare(m machine.Machine, sel []plan.Selection, opts replay.
 	return all, err
 }
 
+// Under adds the rows of selections that are replayed under a seed; the captured schedule, with which they
+// are compared, is not.
+func (r *Replayed) Under(ctx context.Context, m machine.Machine, seed int64, sel []plan.Selection, opts replay.Options, done func()) error {
+	r.scenario.Seed = seed
+	judged, err := r.compare(m, sel, opts, done)
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for _, x := range judged {
+		r.add(x)
+	}
+	return ctx.Err()
+}
+
 // Judge forms the verdict on all rows.
 func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
 

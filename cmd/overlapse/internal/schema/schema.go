@@ -22,7 +22,7 @@ import (
 
 // Version is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
 // is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
-const Version = 3
+const Version = 4
 
 // VersionKey has the version in the metadata of a Parquet file.
 const VersionKey = "overlapse.schema"
@@ -122,21 +122,24 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// WriteTableCSV writes rows of a struct with parquet tags as CSV with the same columns. Optional
+// WriteTableCSV writes rows of a struct with parquet tags as CSV with the same columns, without those named. Optional
 // columns of a row without a value are empty.
-func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
+func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T], without ...string) error {
 	var head []string
+	var fields []reflect.StructField
 	var optional []bool
-	kind := reflect.TypeFor[T]()
-	for i := range kind.NumField() {
-		name, options, _ := strings.Cut(kind.Field(i).Tag.Get("parquet"), ",")
-		head, optional = append(head, name), append(optional, strings.Contains(options, "optional"))
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, options, _ := strings.Cut(f.Tag.Get("parquet"), ",")
+		if f.Anonymous || slices.Contains(without, name) {
+			continue
+		}
+		head, fields, optional = append(head, name), append(fields, f), append(optional, strings.Contains(options, "optional"))
 	}
 	return WriteCSV(w, head, func(yield func([]string) bool) {
 		for row := range rows {
 			cells := make([]string, len(head))
 			for i, v := 0, reflect.ValueOf(row); i < len(head); i++ {
-				switch f := v.Field(i); {
+				switch f := v.FieldByIndex(fields[i].Index); {
 				case optional[i] && f.IsZero():
 				case f.Kind() == reflect.Pointer:
 					cells[i] = fmt.Sprint(f.Elem().Interface())
@@ -168,4 +171,21 @@ func WriteCSV(w io.Writer, head []string, rows iter.Seq[[]string]) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// ColumnOfCSV has the cells of a column; nil if the file is no complete table with that column.
+func ColumnOfCSV(r io.Reader, name string) []string {
+	lines, err := csv.NewReader(r).ReadAll()
+	if err != nil || len(lines) == 0 {
+		return nil
+	}
+	i := slices.Index(lines[0], name)
+	if i < 0 {
+		return nil
+	}
+	cells := []string{}
+	for _, line := range lines[1:] {
+		cells = append(cells, line[i])
+	}
+	return cells
 }
