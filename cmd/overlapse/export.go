@@ -61,7 +61,7 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
   overlapse export samples/fsdp-step --to kineto --isolated -o alone
   overlapse export samples/fsdp-step --to kineto --strategy multistream:prefetch=2 -o predicted
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
-  overlapse export samples/moe-ep4 --to parquet -o spans.parquet
+  overlapse export samples/moe-ep4 --to csv -o spans.csv
   overlapse export samples/moe-down-fused-wg --to html -o fused.html
   overlapse export samples/moe-ep4 --to svg --rank 0 -o rank0.svg
   overlapse export samples/moe-ep4 --to svg --strategy bulk,fused --kernel "pair 1" -o pair.svg`,
@@ -88,7 +88,7 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 // forms are those of a run, but for a picture, which may be of several.
 func (o *exportOptions) forms() forms[*trace.Run] {
 	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
-	return append(forms[*trace.Run]{
+	return forms[*trace.Run]{
 		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
 			return results.WritePerfetto(plain.JSON(w), run, o.operators, nil, nil)
 		}},
@@ -98,10 +98,11 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}},
 		{name: "svg"},
-		{name: "json", note: "a row per kernel, collective and copy, as in csv and parquet", write: func(w io.Writer, run *trace.Run) error {
+		{name: "json", note: "a row per kernel, collective and copy, as in csv", write: func(w io.Writer, run *trace.Run) error {
 			return schema.WriteSpansJSON(w, rows(run))
 		}},
-	}, rowForms(rows)...)
+		asCSV(rows),
+	}
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) error {

@@ -93,7 +93,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/internal/words":  {height: command},
 	"cmd/overlapse/internal/files":  {height: command},
 	"cmd/overlapse/internal/cli":    {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/internal/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
+	"cmd/overlapse/internal/schema": {height: command},
 	"cmd/overlapse/internal/console": {height: command + 1, spawns: true, uses: []string{
 		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
 	}},

@@ -95,12 +95,12 @@ shards.`,
 // A sweepRow is a cell with its result. The machine is as the plan names it, if it does.
 type sweepRow struct {
 	results.Row
-	WhatIf   string `parquet:"what_if"`
-	Clock    string `parquet:"clock"`
-	Retarget string `parquet:"retarget"`
-	Seed     int64  `parquet:"seed"`
-	Damage   string `parquet:"damage"` // what is damaged in the input
-	Sweep    string `parquet:"sweep"`  // sweep.Plan.Digest
+	WhatIf   string `json:"what_if"`
+	Clock    string `json:"clock"`
+	Retarget string `json:"retarget"`
+	Seed     int64  `json:"seed"`
+	Damage   string `json:"damage"` // what is damaged in the input
+	Sweep    string `json:"sweep"`  // sweep.Plan.Digest
 }
 
 // notOfSweeps are columns of replay that compare all rows of an input, of which a shard has some, and

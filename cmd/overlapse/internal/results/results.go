@@ -1,5 +1,5 @@
 // Package results replays a workload under several strategies, and has all forms of the
-// outcome: the printed tables, Markdown, CSV, JSON, Parquet, the HTML report and the timeline
+// outcome: the printed tables, Markdown, CSV, JSON, the HTML report and the timeline
 // for Perfetto.
 package results
 

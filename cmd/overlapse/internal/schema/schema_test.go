@@ -18,13 +18,13 @@ func TestWriteCSV(t *testing.T) {
 	}
 }
 
-// The columns of CSV are those of Parquet; what has no value is empty, formulas are text. The fields of an
+// The columns of CSV are the fields of JSON; what has no value is empty, formulas are text. The fields of an
 // embedded row are columns, and columns can be left out.
 func TestWriteTableCSV(t *testing.T) {
 	type row struct {
-		Name  string  `parquet:"name,dict"`
-		Share float64 `parquet:"share"`
-		Time  int64   `parquet:"time_ns,optional"`
+		Name  string  `json:"name"`
+		Share float64 `json:"share"`
+		Time  int64   `json:"time_ns,omitempty"`
 	}
 	var b strings.Builder
 	if err := WriteTableCSV(&b, slices.Values([]row{{"=1+1", 1.0 / 3, 0}, {"a,b", -0.5, 12}})); err != nil {
@@ -35,7 +35,7 @@ func TestWriteTableCSV(t *testing.T) {
 	}
 	type more struct {
 		row
-		Seed int64 `parquet:"seed"`
+		Seed int64 `json:"seed"`
 	}
 	b.Reset()
 	if err := WriteTableCSV(&b, slices.Values([]more{{row{"a", 1, 12}, 3}, {row{Name: "b"}, 4}}), "share"); err != nil {
