@@ -24,8 +24,8 @@ var Multistream = plan.Strategy{
 		plan.PriorityParam,
 		bucketParam,
 		{
-			Name: "prefetch", Default: "0", Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
-			Tune: []int{1, 2, 3}, Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
+			Name: "prefetch", Default: "0", Experimental: true, Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
+			Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
 			Ways: []plan.Way{{
 				Effort: plan.ByCode, Library: plan.FSDP, Version: "2.5",
 				Line: "blocks = list(model.layers)\nfor i, block in enumerate(blocks):\n    block.set_modules_to_forward_prefetch(blocks[i + 1 : i + 1 + %prefetch])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - %prefetch) : i][::-1])",
@@ -64,10 +64,10 @@ var Multistream = plan.Strategy{
 			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Note: "n_microbatches=%microbatches of the schedule"}},
 		},
 		{
-			Name: "groups", Default: "0", Keep: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
+			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved where the capture has one", Work: "stages of fewer layers",
 		},
-		plan.GraphParam,
+		plan.GraphParam.Untried(),
 		plan.CarrierParam,
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",

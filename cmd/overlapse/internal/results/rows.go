@@ -17,6 +17,7 @@ type Row struct {
 	Settings    string  `json:"settings"`
 	Applies     bool    `json:"applies"`
 	Recommended bool    `json:"recommended"` // by the verdict
+	Experiment  bool    `json:"experimental"`
 	Time        int64   `json:"time_ns,omitempty"`
 	Fastest     int64   `json:"fastest_ns,omitempty"`
 	Slowest     int64   `json:"slowest_ns,omitempty"`
@@ -59,7 +60,7 @@ func (r *Replayed) Table() iter.Seq[Row] {
 				seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
 			}
 			if !yield(Row{
-				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
+				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Experimental, row.Time, row.Fastest, row.Slowest, r.base,
 				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
 				plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
 			}) {
