@@ -109,13 +109,15 @@ func tablesOf(e plan.Strategy) string {
 				values = "formula"
 			}
 			switch {
-			case p.Keep || p.Text != nil:
+			case p.Keep || p.Experimental || p.Text != nil:
 			case p.Choices != nil:
 				tuned = "all"
 			case p.Tune != nil:
 				tuned = strings.Trim(fmt.Sprint(p.Tune), "[]")
 			}
 			switch {
+			case p.Experimental:
+				measured = "experimental"
 			case p.Measured == nil:
 				measured = "the default"
 			case slices.Contains(p.Measured, plan.AnyNumber):

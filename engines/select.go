@@ -51,12 +51,12 @@ func ParseCandidates(s string) ([][]plan.Selection, error) {
 // Cheap are the single settings that a comparison of all strategies tries beside their defaults:
 // a flag each, and no other kernel.
 func Cheap() ([]plan.Selection, error) {
-	return ParseSelection("multistream:keep_gathered=on,multistream:prefetch=1,multistream:bucket_mb=100,multistream:channels=16,multistream:priority=on,captured:graph=on")
+	return ParseSelection("multistream:keep_gathered=on,multistream:bucket_mb=100,multistream:channels=16,multistream:priority=on,captured:graph=on")
 }
 
 // OfServing are what serving engines can switch on for a step, which a comparison of all strategies
 // tries for traces of them and of captured graphs.
-const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot,onesided:impl=oneshot:norm=inside"
+const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot"
 
 // OfCarriers is the captured schedule with copy engines instead of compute units, which tuning tries on machines whose
 // engines have a known rate; nil where they can move none of the collectives, or move them already.

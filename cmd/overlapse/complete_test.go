@@ -69,7 +69,7 @@ func TestCompletions(t *testing.T) {
 		{"replay x --what-if links=2,la", []string{"links=2,latency="}},
 		{"replay x --format ma", []string{"markdown"}},
 		{"reproduce --format h", []string{"html"}},
-		{"export x --to p", []string{"parquet", "pprof"}},
+		{"export x --to p", []string{"pprof"}},
 		{"replay x --clock s", []string{"sustained"}},
 		{"sweep x.yaml --shard a", []string{"auto"}},
 	} {

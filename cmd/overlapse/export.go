@@ -49,7 +49,7 @@ such a file; the settings of its overlap scheduling that the prediction favours 
   overlapse export samples/fsdp-step --to kineto --isolated -o alone
   overlapse export samples/fsdp-step --to kineto --strategy multistream:prefetch=2 -o predicted
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
-  overlapse export samples/moe-ep4 --to parquet -o spans.parquet
+  overlapse export samples/moe-ep4 --to csv -o spans.csv
   overlapse export samples/moe-down-fused-wg --to html -o fused.html`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -69,7 +69,7 @@ such a file; the settings of its overlap scheduling that the prediction favours 
 // forms are those of a run.
 func (o *exportOptions) forms() forms[*trace.Run] {
 	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
-	return append(forms[*trace.Run]{
+	return forms[*trace.Run]{
 		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
 			return results.WritePerfetto(plain.JSON(w), run, o.operators, nil, nil)
 		}},
@@ -78,10 +78,11 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 		{name: "html", write: func(w io.Writer, run *trace.Run) error {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}},
-		{name: "json", note: "a row per kernel, collective and copy, as in csv and parquet", write: func(w io.Writer, run *trace.Run) error {
+		{name: "json", note: "a row per kernel, collective and copy, as in csv", write: func(w io.Writer, run *trace.Run) error {
 			return schema.WriteSpansJSON(w, rows(run))
 		}},
-	}, rowForms(rows)...)
+		asCSV(rows),
+	}
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) error {

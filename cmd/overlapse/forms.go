@@ -23,12 +23,9 @@ type form[R any] struct {
 // forms is such a table; the first row is the default.
 type forms[R any] []form[R]
 
-// rowForms are those for programs that read rows of a struct with parquet tags.
-func rowForms[R, T any](rows func(R) iter.Seq[T]) forms[R] {
-	return forms[R]{
-		{name: "csv", write: func(w io.Writer, r R) error { return schema.WriteTableCSV(w, rows(r)) }},
-		{name: "parquet", binary: true, write: func(w io.Writer, r R) error { return schema.WriteParquet(w, rows(r)) }},
-	}
+// asCSV is the form of rows of a struct with json tags.
+func asCSV[R, T any](rows func(R) iter.Seq[T]) form[R] {
+	return form[R]{name: "csv", write: func(w io.Writer, r R) error { return schema.WriteTableCSV(w, rows(r)) }}
 }
 
 func asJSON[R any](w io.Writer, r R) error { return schema.WriteJSON(w, r) }

@@ -2,18 +2,21 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/parquet-go/parquet-go"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
@@ -31,23 +34,24 @@ func printed(t *testing.T, args ...string) []byte {
 	return out.Bytes()
 }
 
-func parquetRows[T any](t *testing.T, data []byte) []T {
+// csvRows are the rows of a CSV table, by column.
+func csvRows(t *testing.T, r io.Reader) (rows []map[string]string) {
 	t.Helper()
-	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
+	lines, err := csv.NewReader(r).ReadAll()
+	if err != nil || len(lines) == 0 {
+		t.Fatal(len(lines), err)
 	}
-	if version, _ := f.Lookup(schema.VersionKey); version != fmt.Sprint(schema.Version) {
-		t.Errorf("%s is %q", schema.VersionKey, version)
-	}
-	rows, err := parquet.Read[T](bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, name := range lines[0] {
+			row[name] = line[i]
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
 
-// Parquet has the rows of JSON. What SCHEMA.md tells
+// CSV has the rows of JSON. What SCHEMA.md tells
 // Python to do works, where Python has the libraries.
 func TestNotebook(t *testing.T) {
 	const sample = "../../samples/llama70b-fc2-allreduce"
@@ -65,33 +69,39 @@ func TestNotebook(t *testing.T) {
 		}
 		return data
 	}
-	rows := parquetRows[results.Row](t, read("result.parquet"))
-	for i, row := range parquetRows[results.Row](t, printed(t, append(args, "--format", "parquet")...)) {
-		if i >= len(rows) || row.Strategy != rows[i].Strategy || row.Time != rows[i].Time {
-			t.Errorf("row %d of --format parquet is %+v", i, row)
-		}
+	rows := csvRows(t, bytes.NewReader(read("result.csv")))
+	if d := cmp.Diff(rows, csvRows(t, bytes.NewReader(printed(t, append(args, "--format", "csv")...)))); d != "" {
+		t.Errorf("--format csv: %s", d)
 	}
 	var result results.Replayed
 	if err := json.Unmarshal(read("result.json"), &result); err != nil {
 		t.Fatal(err)
 	}
 	if result.Schema != schema.Version || len(rows) != len(result.Rows)+1 { // and no change, simulated
-		t.Fatalf("schema %d, %d rows of Parquet, %d of JSON", result.Schema, len(rows), len(result.Rows))
+		t.Fatalf("schema %d, %d rows of CSV, %d of JSON", result.Schema, len(rows), len(result.Rows))
 	}
 	recommended, banded := "", 0
 	for i, row := range rows[:len(result.Rows)] {
 		x := result.Rows[i]
-		if row.Strategy != x.Strategy || row.Settings != x.Settings || row.Time != x.Time || row.Fastest != x.Fastest || row.Slowest != x.Slowest ||
-			row.PFaster != x.PFaster || row.Reason != x.Confidence.Why || row.Applies != x.Applies || row.Why != x.Why {
-			t.Errorf("row %d: Parquet %+v, JSON %+v", i, row, x)
+		applies := row["applies"] == "true"
+		ns := func(t int64) string {
+			if t == 0 {
+				return ""
+			}
+			return fmt.Sprint(t)
 		}
-		if row.Applies && (row.Fastest > row.Time || row.Time > row.Slowest || row.Reason == "") || !row.Applies && row.Why == "" {
-			t.Errorf("row %d: %+v", i, row)
+		want := []string{x.Strategy, x.Settings, fmt.Sprint(x.Applies), ns(x.Time), ns(x.Fastest), ns(x.Slowest), strconv.FormatFloat(x.PFaster, 'g', 6, 64), x.Confidence.Why, x.Why}
+		got := []string{row["strategy"], row["settings"], row["applies"], row["time_ns"], row["fastest_ns"], row["slowest_ns"], row["p_faster"], row["confidence_why"], row["why"]}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("row %d: JSON and CSV differ: %s", i, d)
 		}
-		if row.Recommended {
-			recommended += row.Strategy
+		if applies && (x.Fastest > x.Time || x.Time > x.Slowest || row["confidence_why"] == "") || !applies && row["why"] == "" {
+			t.Errorf("row %d: %v", i, row)
 		}
-		if row.PFaster > 0 {
+		if row["recommended"] == "true" {
+			recommended += row["strategy"]
+		}
+		if x.PFaster > 0 {
 			banded++
 		}
 	}
@@ -99,13 +109,17 @@ func TestNotebook(t *testing.T) {
 		t.Errorf("recommended %q, verdict %q, %d rows with a probability", recommended, result.Verdict.Strategy, banded)
 	}
 	var runs []string
-	for _, row := range parquetRows[schema.Span](t, read("spans.parquet")) {
-		if !slices.Contains(runs, row.Run) {
-			runs = append(runs, row.Run)
+	z, err := gzip.NewReader(bytes.NewReader(read("spans.csv.gz")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range csvRows(t, z) {
+		if !slices.Contains(runs, row["run"]) {
+			runs = append(runs, row["run"])
 		}
 	}
 	if len(runs) < 4 || runs[0] != "captured" || runs[1] != "bulk" {
-		t.Errorf("spans.parquet has spans of %q", runs)
+		t.Errorf("spans.csv.gz has spans of %q", runs)
 	}
 	blocks := regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(page, -1)
 	if len(blocks) != 3 {
@@ -123,9 +137,6 @@ func inPython(t *testing.T, dir string, lines []string) {
 		t.Fatalf("%d lines", len(lines))
 	}
 	needs := lines[0]
-	if strings.Contains(lines[1], "pd.read_parquet") {
-		needs += "; pd.io.parquet.get_engine('auto')"
-	}
 	var why string
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if text, err := exec.Command(python, "-c", needs).CombinedOutput(); err != nil {
@@ -144,8 +155,7 @@ func inPython(t *testing.T, dir string, lines []string) {
 	t.Skip(why)
 }
 
-// The notebook runs and draws three pictures: by jupyter, with Parquet or CSV, as that
-// Python's pandas has it.
+// The notebook runs and draws three pictures: by jupyter.
 func TestNotebookRuns(t *testing.T) {
 	jupyter, err := exec.LookPath("jupyter")
 	if err != nil {
@@ -180,10 +190,9 @@ func TestNotebookRuns(t *testing.T) {
 	}
 }
 
-// The spans in JSON, Parquet and CSV are the same.
+// The spans in JSON and CSV are the same.
 func TestSpanTables(t *testing.T) {
 	const sample = "../../samples/moe-ep4"
-	rows := parquetRows[schema.Span](t, printed(t, "export", sample, "--to", "parquet"))
 	var found struct {
 		Schema int           `json:"schema"`
 		Spans  []schema.Span `json:"spans"`
@@ -191,20 +200,29 @@ func TestSpanTables(t *testing.T) {
 	if err := json.Unmarshal(printed(t, "export", sample, "--to", "json"), &found); err != nil {
 		t.Fatal(err)
 	}
-	if found.Schema != schema.Version || len(rows) < 50 {
-		t.Errorf("schema %d, %d rows", found.Schema, len(rows))
+	if found.Schema != schema.Version || len(found.Spans) < 50 {
+		t.Errorf("schema %d, %d rows", found.Schema, len(found.Spans))
 	}
-	if d := cmp.Diff(rows, found.Spans); d != "" {
+	var want []map[string]string
+	for _, r := range found.Spans {
+		known := func(n *int64) string {
+			if n == nil {
+				return ""
+			}
+			return fmt.Sprint(*n)
+		}
+		want = append(want, map[string]string{
+			"run": r.Run, "rank": fmt.Sprint(r.Rank), "stream": r.Stream, "kind": r.Kind, "name": r.Name, "start_ns": fmt.Sprint(r.Start), "duration_ns": fmt.Sprint(r.Duration),
+			"workgroups": known(r.Workgroups), "collective": r.Collective, "bytes": known(r.Bytes),
+		})
+	}
+	if d := cmp.Diff(want, csvRows(t, bytes.NewReader(printed(t, "export", sample, "--to", "csv")))); d != "" {
 		t.Error(d)
 	}
-	lines := strings.Split(strings.TrimSpace(string(printed(t, "export", sample, "--to", "csv"))), "\n")
-	if len(lines) != len(rows)+1 {
-		t.Errorf("%d lines of CSV, %d rows", len(lines), len(rows))
-	}
-	withBytes := slices.ContainsFunc(rows, func(r schema.Span) bool {
+	withBytes := slices.ContainsFunc(found.Spans, func(r schema.Span) bool {
 		return r.Bytes != nil && *r.Bytes == 134217728 && r.Collective == "all_to_all"
 	})
-	without := slices.ContainsFunc(rows, func(r schema.Span) bool { return r.Bytes == nil && r.Kind == "compute" })
+	without := slices.ContainsFunc(found.Spans, func(r schema.Span) bool { return r.Bytes == nil && r.Kind == "compute" })
 	if !withBytes || !without {
 		t.Errorf("bytes of an all-to-all: %v, none of a kernel: %v", withBytes, without)
 	}

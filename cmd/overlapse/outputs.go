@@ -9,7 +9,6 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -71,8 +70,6 @@ func checkOutput(command, out, in string) error {
 	const cure = "(give another path)"
 	beside := map[string]string{"validate": ".md", "calibrate": ".yaml"}[command] // what a folder of inputs may get
 	switch {
-	case command == "sweep" && !input.IsYAML(in): // --merge joins into one of its folders
-		return nil
 	case files.Same(out, in):
 		return cli.Errorf("--output %s: is an input, which it would replace %s", out, cure)
 	case files.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):

@@ -52,7 +52,7 @@ strategies with about the captured time share a line.
 --why adds the reasons: of each probability, of strategies that do not apply, and of the
 self-check, which replays the captured schedule and states how far that is from the trace.
 Times are per step if the trace marks steps (ProfilerStep#3, name#3), else of the whole
-trace. CSV has the columns of Parquet.
+trace.
 
 --explain prints the critical path of every strategy: the kernel, copy or host call, its
 rank and duration, what it waited for and what ended the wait. It also prints gains and
@@ -68,7 +68,7 @@ other work in bulk.`,
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 --pairs
   overlapse replay samples/fsdp-step --ranks 16 --retarget h100
-  overlapse replay samples/moe-ep4 --format parquet > result.parquet
+  overlapse replay samples/moe-ep4 --format csv > result.csv
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ other work in bulk.`,
 	f.BoolVar(&o.why, "why", false, "also print the reasons: of each probability, of strategies that do not apply, of the self-check")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
-	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
+	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.csv, spans.csv.gz and summary.md into this folder")
 	f.StringVar(&o.emit, "emit", "", "also write the recommended settings into this folder: variables, options of frameworks, lines of Python")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
@@ -94,17 +94,15 @@ other work in bulk.`,
 }
 
 func replayForms() forms[*results.Replayed] {
-	return append(forms[*results.Replayed]{
+	return forms[*results.Replayed]{
 		{name: "table"},
 		{name: "json", write: asJSON[*results.Replayed]},
 		{name: "markdown", write: results.WriteMarkdown},
-	}, rowForms((*results.Replayed).Table)...)
+		asCSV((*results.Replayed).Table),
+	}
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
-	if err := replayForms().named(o.format).notOnTerminal(a, "give a file with >, or a pipe"); err != nil {
-		return err
-	}
 	altered, err := input.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
@@ -186,10 +184,7 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replay
 // writeReplayed prints the result in the format of the flags.
 func (a *app) writeReplayed(o replayOptions, r *results.Replayed) error {
 	a.shown = r
-	switch f := replayForms().named(o.format); {
-	case f.binary:
-		return f.write(a.Data, r)
-	case f.write != nil:
+	if f := replayForms().named(o.format); f.write != nil {
 		return f.write(a.Out, r)
 	}
 	results.Print(a.Console, r, a.again(o.Flags), o.Strategy == "all", o.why)

@@ -94,6 +94,9 @@ func (a *app) explainStrategy(e plan.Strategy) {
 		if p.Choices != nil {
 			doc += " (" + strings.Join(p.Choices, ", ") + ")"
 		}
+		if p.Experimental {
+			doc += "; experimental: no measurement, claim or sample has another value"
+		}
 		fmt.Fprintf(a.Out, "  %-10s %s; default %s\n", p.Name, doc, p.Default)
 	}
 }

@@ -359,6 +359,9 @@ func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	if chance := verdict.EvidenceOf(w, r.outcome).Confidence(best).Chance; chance.Error > 0 && chance.PFaster < verdict.Likely {
 		text += fmt.Sprintf(" (at most %s likely)", verdict.PercentOf(chance.PFaster))
 	}
+	if r.outcome.Experimental() {
+		text += " (experimental)"
+	}
 	ways, _ := verdict.HowTo(w, r.outcome)
 	var lines []string
 	for _, way := range ways {

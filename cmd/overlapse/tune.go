@@ -53,7 +53,8 @@ func (a *app) tuneCommand() *cobra.Command {
 settings after the other. Each step takes the fastest of the changes that are likely to
 gain at least 1 %, and the last is the one after which nothing likely is left. Prints
 the ladder with the gain, the probability and the memory of every step, then the other
-settings that were tried, fastest first. Settings that you give are kept. If dispatch
+settings that were tried, fastest first. Settings that you give are kept; those that
+overlapse strategies calls experimental are tried only if you give them. If dispatch
 order varies between runs, the time is the mean over the orders.
 
 --within 60s ends the search after that time from the start of the command and prints what is best so
@@ -114,6 +115,7 @@ type tunedTime struct {
 	Strategy   string      `json:"strategy"`
 	Settings   string      `json:"settings"`
 	Parameters plan.Values `json:"parameters"`
+	Experiment bool        `json:"experimental,omitempty"` // as of replay
 	Time       int64       `json:"time_ns"`
 	PeakMemory int64       `json:"peak_memory_bytes"`           // as a difference to the captured schedule
 	Lacks      []string    `json:"peak_memory_lacks,omitempty"` // what it does not count: it is a lower bound
@@ -269,7 +271,7 @@ func tunedTimes(rungs []verdict.Rung) []tunedTime {
 	list := []tunedTime{}
 	for _, r := range rungs {
 		list = append(list, tunedTime{
-			r.Strategy.Name, r.Strategy.String(r.Values), r.Values, int64(r.Expected), r.Memory.Bytes, r.Memory.Lacks, r.Change, r.Confidence.Chance,
+			r.Strategy.Name, r.Strategy.String(r.Values), r.Values, r.Experimental(), int64(r.Expected), r.Memory.Bytes, r.Memory.Lacks, r.Change, r.Confidence.Chance,
 			r.Step, r.StepChance.PFaster, r.Confidence,
 		})
 	}
@@ -358,7 +360,11 @@ func (a *app) printTried(found tuning, top int) {
 			break
 		}
 		last = r.Time
-		t.Add(r.Strategy, cmp.Or(r.Settings, "(defaults)"), trace.Time(r.Time), words.Percent(r.Change), verdict.PercentOf(r.PFaster), results.MemoryText(r.PeakMemory, r.Lacks))
+		settings := cmp.Or(r.Settings, "(defaults)")
+		if r.Experiment {
+			settings += " (experimental)"
+		}
+		t.Add(r.Strategy, settings, trace.Time(r.Time), words.Percent(r.Change), verdict.PercentOf(r.PFaster), results.MemoryText(r.PeakMemory, r.Lacks))
 	}
 	a.Show(&t)
 }

@@ -123,7 +123,7 @@ func (c *PairChoice) Choose(base trace.Time, whole bool) {
 	least := base - trace.Time(worthwhile*float64(base))
 	for i, out := range c.Outcomes {
 		e := out.Strategy
-		if out.Why == "" && out.Expected < least && !e.Bound && !e.Future && (whole || !e.Loop) {
+		if out.Why == "" && out.Expected < least && !e.Bound && !e.Future && !out.Experimental() && (whole || !e.Loop) {
 			c.Best, least = i, out.Expected
 		}
 	}

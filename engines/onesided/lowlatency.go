@@ -20,7 +20,6 @@ type lowLatency struct {
 	pl    *plan.Planner
 	proto string
 	per   int // workgroups for every rank
-	pack  bool
 	calls plan.Memo[*workload.Collective, [][]program.Flag]
 	slow  plan.Memo[*workload.Collective, string] // tooSlow
 }
@@ -32,7 +31,7 @@ type lowLatency struct {
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, pack: v["pack"] == "on", calls: plan.Memo[*workload.Collective, [][]program.Flag]{}, slow: plan.Memo[*workload.Collective, string]{}}
+	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: plan.Memo[*workload.Collective, [][]program.Flag]{}, slow: plan.Memo[*workload.Collective, string]{}}
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
@@ -215,17 +214,11 @@ func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []p
 }
 
 // allToAll has a workgroup for every peer: it puts the tokens and a signal behind
-// them, and waits for the peer's. With pack it copies tokens into the buffer that is
-// sent, and those that have come out of the receive buffer, as DeepEP does (rule O12).
+// them, and waits for the peer's (rule O12).
 func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
-	n := len(k.ranks) * q.per
-	move := program.Phase{Op: program.Work, Time: plan.Duration(2 * k.part * float64(n) / q.pl.Machine.GPU.StreamAt(n)), Read: k.part, Write: k.part}
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		to, wg := (k.me+i/q.per)%len(k.ranks), i%q.per
-		if q.pack {
-			buf = append(buf, move)
-		}
 		switch {
 		case to == k.me:
 			return append(buf, program.Phase{Op: program.Store, Peer: k.ranks[to], Bytes: k.part, Read: k.part})
@@ -237,11 +230,7 @@ func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.
 		default:
 			buf = append(buf, program.Phase{Op: program.Put, Peer: k.ranks[to], Bytes: k.part, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "put"})
 		}
-		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: k.flag(k.me, to, wg), Count: 1})
-		if q.pack {
-			buf = append(buf, move)
-		}
-		return buf
+		return append(buf, program.Phase{Op: program.WaitFor, Flag: k.flag(k.me, to, wg), Count: 1})
 	})
 }
 

@@ -1,7 +1,6 @@
 package onesided_test
 
 import (
-	"math"
 	"strings"
 	"testing"
 
@@ -96,22 +95,5 @@ func TestLowLatencyRefuses(t *testing.T) {
 		if got := enginetest.Outcome(t, c.spec.Build(t), c.m, "onesided", enginetest.Settings(c.set)); got.Result != nil || !strings.Contains(got.Why, c.want) {
 			t.Errorf("%s %s: %q, want %q", c.spec.Op, c.set, got.Why, c.want)
 		}
-	}
-}
-
-// Packing and unpacking read and write all tokens of a rank, and take time. The own quarter is
-// copied to its place without packing as well.
-func TestPackedTokens(t *testing.T) {
-	s := plantest.Gathered
-	s.Op, s.Bytes = trace.AllToAll, 1<<20
-	w, m := s.Build(t), plantest.H200(t, 4)
-	plain := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("impl=ll"))
-	packed := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("impl=ll:pack=on"))
-	more := enginetest.Sum(enginetest.Memory(packed)) - enginetest.Sum(enginetest.Memory(plain))
-	if want := 3.5 * float64(len(w.Collectives)<<20); math.Abs(more/want-1) > 1e-6 {
-		t.Errorf("%.0f bytes more, want %.0f", more, want)
-	}
-	if packed.Time <= plain.Time {
-		t.Errorf("%d ns packed, %d not", packed.Time, plain.Time)
 	}
 }

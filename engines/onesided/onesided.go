@@ -34,11 +34,10 @@ var Strategy = plan.Strategy{
 			Name: "gemm", Default: "auto", Choices: []string{"auto", "whole", "chunks"}, For: "impl=" + pipelined, Doc: "whole: one kernel whose tiles wait for and post signals; chunks: as in PyTorch, one launch per shard, alternating between two streams; auto: chunks of captured kernels where PyTorch has that operator, else whole",
 			Measured: []string{"auto", "chunks"}, Ways: slices.Concat(chunksWays, wholeWays), Work: pipelineWork,
 		},
-		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
+		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
-		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
 		{
-			Name: "norm", Default: "apart", Choices: []string{"apart", "inside"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
+			Name: "norm", Default: "apart", Experimental: true, Choices: []string{"apart", "inside"}, For: "impl=oneshot|twoshot", Doc: "the norm behind an all-reduce: a kernel of its own, or part of the all-reduce's",
 			Ways: []plan.Way{
 				{With: "norm=inside", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13", Line: "--compilation-config '{\"pass_config\": {\"fuse_allreduce_rms\": true}}'", Note: "FlashInfer's kernel, for batches that fit its buffer"},
 				{With: "norm=inside", Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.SGLang, Line: "--flashinfer-allreduce-fusion-backend auto", Note: "--enable-flashinfer-allreduce-fusion in older versions"},

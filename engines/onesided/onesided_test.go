@@ -169,8 +169,6 @@ func TestOnesidedByHand(t *testing.T) {
 		{"pull, own first, then as they arrive", trace.AllGather, machine.Switch, "impl=pull", 376 * µs},
 		{"push arrives from the rank before first", trace.AllGather, machine.Switch, "impl=push", 376 * µs},
 		{"a ring hands on what came from the rank before", trace.AllGather, machine.Switch, "impl=ring", 376 * µs},
-		{"the shard that arrives last first: nothing overlaps", trace.AllGather, machine.Switch, "swizzle=reverse", 604 * µs},
-		{"index order: the rank behind rank 0 waits for all", trace.AllGather, machine.Switch, "swizzle=index", 604 * µs},
 		{"all-to-all like all-gather", trace.AllToAll, machine.Switch, "impl=pull", 376 * µs},
 
 		// On a mesh an eighth of a shard of every peer comes every 12.5.
@@ -194,7 +192,6 @@ func TestOnesidedByHand(t *testing.T) {
 		// The first shard is computed at 76, and three copies follow one another.
 		{"push, own last", trace.ReduceScatter, machine.Switch, "", 376 * µs},
 		{"pull, own last", trace.ReduceScatter, machine.Switch, "impl=pull", 376 * µs},
-		{"own first: the shard that is sent first is computed last", trace.ReduceScatter, machine.Switch, "swizzle=reverse", 604 * µs},
 		{"all-to-all like reduce-scatter", trace.AllToAll, machine.Switch, "", 376 * µs},
 		// The fourth step of eight begins at 152... a piece is sent in 12.5 and computed in 38: the last leaves after the GEMM.
 		{"mesh, copies", trace.ReduceScatter, machine.Mesh, "impl=push", 316_500},

@@ -230,11 +230,8 @@ func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *progr
 
 // pattern is which peers the stores of all GPUs go to at one time.
 func (t *operator) pattern() machine.Pattern {
-	switch t.swizzle {
-	case "mesh":
+	if t.swizzle == "mesh" {
 		return machine.ToAll
-	case "index":
-		return machine.ToOne
 	}
 	return machine.ToNext
 }

@@ -156,10 +156,6 @@ func (t *operator) units(b *state, me int, gather bool) []unit {
 	n := len(b.ranks)
 	var shards []int
 	switch {
-	case t.swizzle == "index":
-		for i := range n {
-			shards = append(shards, i)
-		}
 	case b.across:
 		c, _ := t.pl.Cluster(b.ranks, me)
 		shards = order(c, gather)
@@ -169,9 +165,6 @@ func (t *operator) units(b *state, me int, gather bool) []unit {
 		for i := range n {
 			shards = append(shards, (me+1+i)%n)
 		}
-	}
-	if t.swizzle == "reverse" {
-		slices.Reverse(shards)
 	}
 	var units []unit
 	for piece := range b.cuts {

@@ -1,11 +1,6 @@
 package pipeline
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/overlapse/overlapse/trace"
-)
+import "fmt"
 
 // The orders of a pipeline's schedules, for p stages and n micro-batches. Stage numbers begin at
 // the stage that reads the input.
@@ -38,7 +33,6 @@ func (o *Order) add(c ...Chunk) { *o = append(*o, c) }
 type shape struct {
 	stages, micros, groups int
 	forwardOnly            bool
-	times                  [][3]trace.Time // by stage: forward, gradients of inputs, gradients of weights
 }
 
 // inTurn is the order of GPipe, 1F1B and interleaved 1F1B (Megatron-LM, section 2.2): so many chunks
@@ -77,73 +71,6 @@ func (s *shape) halves(ahead, late int) (o Order) {
 		}
 	}
 	return o
-}
-
-// zeroBubble is an order in which the gradients of weights, which nothing waits for, fill the
-// pauses (Zero Bubble Pipeline Parallelism, sections 2 and 3): of what is ready a stage runs
-// gradients of inputs first, then forward as far as most micro-batches may be in memory, then
-// gradients of weights. With most = 2p-1 and equal times it is ZB-H2.
-func (s *shape) zeroBubble(most int) []Order {
-	type state struct {
-		free  trace.Time
-		next  [3]int
-		ready [2][]trace.Time // by part and micro-batch: when its input is there
-		last  Part            // but Weights
-	}
-	orders, stages := make([]Order, s.stages), make([]state, s.stages)
-	for i := range stages {
-		stages[i].ready[Forward] = slices.Repeat([]trace.Time{min(trace.Time(i), 1) * trace.Infinity}, s.micros)
-		stages[i].ready[Backward] = slices.Repeat([]trace.Time{trace.Infinity}, s.micros)
-	}
-	starts := func(x *state) (what Part, at trace.Time) {
-		wanted := []Part{Backward, Forward, Weights}
-		full := x.next[Forward] < s.micros && x.next[Forward]-x.next[Weights] >= most
-		switch {
-		case x.last != Backward:
-		case full && x.next[Weights] < x.next[Backward]:
-			wanted = []Part{Weights, Backward, Forward}
-		default:
-			wanted = []Part{Forward, Backward, Weights}
-		}
-		at = trace.Infinity
-		for _, k := range wanted {
-			n, t := x.next[k], trace.Infinity
-			switch {
-			case n == s.micros || k == Forward && full:
-			case k != Weights:
-				t = max(x.free, x.ready[k][n])
-			case n < x.next[Backward]:
-				t = x.free
-			}
-			if t < at {
-				what, at = k, t
-			}
-		}
-		return what, at
-	}
-	for range 3 * s.micros * s.stages {
-		best, what, at := 0, Weights, trace.Infinity
-		for i := range stages {
-			if k, t := starts(&stages[i]); t < at {
-				best, what, at = i, k, t
-			}
-		}
-		x, n := &stages[best], stages[best].next[what]
-		x.next[what], x.free = n+1, at+s.times[best][what]
-		orders[best].add(Chunk{Part: what, Micro: n, Split: what == Backward})
-		if what != Weights {
-			x.last = what
-		}
-		switch {
-		case what == Forward && best == s.stages-1:
-			x.ready[Backward][n] = x.free
-		case what == Forward:
-			stages[best+1].ready[Forward][n] = x.free
-		case what == Backward && best > 0:
-			stages[best-1].ready[Backward][n] = x.free
-		}
-	}
-	return orders
 }
 
 // dualPipe is DeepSeek-V3's order (section 3.2.1 and Table 2; deepseek-ai/DualPipe): micro-batches
@@ -218,12 +145,10 @@ func (s *shape) dualPipe(rank int) (o Order) {
 // orders are those of a schedule, by stage, and the reason why there are none.
 func (s *shape) orders(schedule string) (list []Order, why string) {
 	p, n := s.stages, s.micros
-	if s.forwardOnly && (schedule == "zb" || schedule == "zb2" || schedule == "dualpipe") {
+	if s.forwardOnly && (schedule == "zb" || schedule == "dualpipe") {
 		return nil, fmt.Sprintf("schedule=%s moves gradients, and the trace has no backward", schedule)
 	}
 	switch schedule {
-	case "zb2":
-		return s.zeroBubble(2*p - 1), ""
 	case "interleaved", "zb":
 		if s.groups > 1 && n%p != 0 {
 			return nil, fmt.Sprintf("schedule=%s runs micro-batches in sets of %d, one for each stage, and there are %d", schedule, p, n)

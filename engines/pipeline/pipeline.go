@@ -15,7 +15,7 @@ import (
 )
 
 // Schedules are the values of the setting; the first leaves the step as it is.
-var Schedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb", "zb2", "dualpipe"}
+var Schedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb", "dualpipe"}
 
 // A Plan is a schedule of a captured pipeline.
 type Plan struct {
@@ -69,7 +69,7 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		groups = 1
 	}
 	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, ids: map[place][]int32{}, pieces: map[place][]Piece{}}
-	if why := p.cut(schedule == "zb" || schedule == "zb2" || schedule == "dualpipe"); why != "" {
+	if why := p.cut(schedule == "zb" || schedule == "dualpipe"); why != "" {
 		return nil, why
 	}
 	orders, why := p.shape.orders(schedule)
@@ -90,11 +90,8 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 	p.inTurns = schedule == "interleaved" || schedule == "zb"
 	p.hold(schedule == "dualpipe")
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
-	switch schedule {
-	case "dualpipe":
+	if schedule == "dualpipe" {
 		pl.Note("dualpipe: every rank has the parameters of two stages, twice those of the captured pipeline")
-	case "zb2":
-		pl.Note("zb2: an iteration begins on a rank when it has ended there: no collective of all stages may end a step (the norm of gradients)")
 	}
 	return p, ""
 }
@@ -130,7 +127,7 @@ func Settings(w *workload.Workload) (list, more []string) {
 	return list, more
 }
 
-// cut makes the pieces of all chunks, and their times. It returns the reason why it cannot, or "".
+// cut makes the pieces of all chunks. It returns the reason why it cannot, or "".
 func (p *Plan) cut(splits bool) string {
 	parts := []Part{Forward, Backward}
 	if p.forwardOnly {
@@ -151,17 +148,6 @@ func (p *Plan) cut(splits bool) string {
 		if at.Micro == 0 {
 			p.take(at)
 		}
-	}
-	for _, rank := range p.ranks[0] {
-		var times [3]trace.Time
-		for k := range times {
-			for g := range p.shape.groups {
-				for _, x := range p.pieces[place{0, rank, Chunk{Part: Part(k), Group: g, Split: Part(k) == Backward}}] {
-					times[k] += x.Part.DurAlone() / trace.Time(p.shape.groups)
-				}
-			}
-		}
-		p.shape.times = append(p.shape.times, times)
 	}
 	return ""
 }
@@ -446,7 +432,13 @@ func (p *Plan) message() {
 	}
 	c := &p.w.Collectives[row]
 	held := float64(p.pl.Channels(c)) / p.pl.Machine.GPU.CUs.Value
-	p.Early = held*float64(p.shape.times[0][Forward]) < float64(p.Alone)
+	var forward trace.Time // of a group of layers of the first stage
+	for g := range p.shape.groups {
+		for _, x := range p.pieces[place{0, p.ranks[0][0], Chunk{Part: Forward, Group: g}}] {
+			forward += x.Part.DurAlone() / trace.Time(p.shape.groups)
+		}
+	}
+	p.Early = held*float64(forward) < float64(p.Alone)
 	if size := p.Bytes * int64(p.micros) / int64(p.shape.micros); size != p.Bytes {
 		if whole := p.pl.TimeOf(c, p.Bytes); whole > 0 {
 			p.Alone = trace.Time(float64(p.Alone) * float64(p.pl.TimeOf(c, size)) / float64(whole))

@@ -231,7 +231,6 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 		"schedule=interleaved":            n*3*chunk + (p-1)*3*chunk/2,
 		"schedule=interleaved:groups=4":   n*3*chunk + (p-1)*3*chunk/4,
 		"schedule=zb":                     n*3*chunk + (p-1)*chunk,
-		"schedule=zb2":                    n*3*chunk + (p-1)*chunk, // of one iteration: the last stage begins p-1 chunks late
 		"schedule=dualpipe":               n*3*chunk + (p/2-1)*(3+2-3)*chunk,
 		"schedule=1f1b:microbatches=4":    (4 + p - 1) * rows(2048) * chunk,
 		"schedule=1f1b:microbatches=16":   (16 + p - 1) * rows(512) * chunk,
@@ -341,7 +340,6 @@ func TestMemoryOfPipelines(t *testing.T) {
 		"schedule=1f1b:microbatches=16": p*act/2 - n*act,
 		"schedule=interleaved":          (3*p-1)*act/2 - n*act, // groups of two layers
 		"schedule=zb":                   p*act - n*act,
-		"schedule=zb2":                  (2*p-1)*act - n*act,
 		"schedule=dualpipe":             (p+1)*act - n*act + layers*16, // and the weights of a second stage
 	} {
 		out := outcome(t, data, settings)

@@ -151,6 +151,10 @@ type Param struct {
 	Work     string               `json:"-"`                  // what is to be built where no way is known
 	Replaces bool                 `json:"-"`                  // another value than the default moves the bytes of collectives by another kernel, or by copies
 	Alone    bool                 `json:"-"`                  // its ways are the whole schedule: those of the strategy are not needed
+
+	// Experimental: no measurement, claim or sample has another value than the default. Such a value is tried and
+	// shown where a user gives it, and never recommended (Selection.Experimental).
+	Experimental bool `json:"experimental,omitempty"`
 }
 
 // A NotApplicable error is the reason, in one line, why a strategy does not apply to a

@@ -101,8 +101,14 @@ func (s Selection) String() string {
 	return strings.TrimSpace(s.Strategy.Name + " " + s.Strategy.String(s.Values))
 }
 
+// Experimental reports whether an experimental setting, also of a part of a mix, is not at its default.
+func (s Selection) Experimental() bool {
+	return slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Experimental && s.Values[p.Name] != p.Default }) ||
+		slices.ContainsFunc(s.Strategy.Parts, Selection.Experimental)
+}
+
 // Candidates are the settings that tuning tries: every combination of parameters that are
-// not fixed, the defaults first.
+// not fixed or experimental, the defaults first.
 func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 	if _, err := e.Values(fixed); err != nil {
 		return nil, err
@@ -113,7 +119,7 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 		switch set, ok := fixed[p.Name]; {
 		case ok:
 			values = []string{set}
-		case p.Keep:
+		case p.Keep, p.Experimental:
 		case p.Choices != nil:
 			values = append(values, without(p.Choices, p.Default)...)
 		default:

@@ -319,6 +319,12 @@ func (p Param) Only(condition string) Param {
 	return p
 }
 
+// Untried is the parameter as an experimental one.
+func (p Param) Untried() Param {
+	p.Experimental = true
+	return p
+}
+
 // Ran is the parameter with the values that were run on hardware.
 func (p Param) Ran(values ...string) Param {
 	p.Measured = values

@@ -19,7 +19,7 @@ var Bulk = plan.Strategy{
 	Params: []plan.Param{
 		plan.ChannelsParam,
 		{
-			Name: "algorithm", Default: "library", Replaces: true, Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured",
+			Name: "algorithm", Default: "library", Experimental: true, Replaces: true, Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured",
 			Work: "a collective kernel: the library has no such algorithm for this operation",
 			Ways: []plan.Way{
 				{With: "algorithm=ring", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:ring", Note: "NCCL_ALGO=Ring, for every operation, before 2.24"},
@@ -30,7 +30,7 @@ var Bulk = plan.Strategy{
 			},
 		},
 		{
-			Name: "protocol", Default: "library", Replaces: true, Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols",
+			Name: "protocol", Default: "library", Experimental: true, Replaces: true, Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols",
 			Ways: []plan.Way{
 				{With: "protocol=ll", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=LL", Note: "holds for every operation"},
 				{With: "protocol=ll128", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=LL128", Note: "holds for every operation; only over links that keep 128 bytes together"},

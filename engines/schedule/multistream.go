@@ -24,8 +24,8 @@ var Multistream = plan.Strategy{
 		plan.PriorityParam,
 		bucketParam,
 		{
-			Name: "prefetch", Default: "0", Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
-			Tune: []int{1, 2, 3}, Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
+			Name: "prefetch", Default: "0", Experimental: true, Doc: "steps: parameters gathered ahead of those in use; 0: as captured, or as fully_shard does",
+			Ops: plan.OnlyGathers, Costs: "the memory of one more block each", Work: "gathers issued that many modules ahead",
 			Ways: []plan.Way{{
 				Effort: plan.ByCode, Library: plan.FSDP, Version: "2.5",
 				Line: "blocks = list(model.layers)\nfor i, block in enumerate(blocks):\n    block.set_modules_to_forward_prefetch(blocks[i + 1 : i + 1 + %prefetch])\n    block.set_modules_to_backward_prefetch(blocks[max(0, i - %prefetch) : i][::-1])",
@@ -45,8 +45,8 @@ var Multistream = plan.Strategy{
 		},
 		{
 			Name: "schedule", Default: pipeline.Schedules[0], Choices: pipeline.Schedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc:   "pipelines: order of the micro-batches on each stage, with messages beside compute; zb and zb2 are zero bubble with the memory of 1f1b and with twice that; dualpipe has two directions",
-			Costs: "gpipe: activations of all micro-batches; interleaved: more messages; zb2: twice the activations of 1f1b; dualpipe: twice the parameters",
+			Doc:   "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b; dualpipe has two directions",
+			Costs: "gpipe: activations of all micro-batches; interleaved: more messages; dualpipe: twice the parameters",
 			Work:  "a schedule that splits backward: gradients of weights as a call of their own",
 			Ways: []plan.Way{
 				{With: "schedule=gpipe", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleGPipe(stage, n_microbatches, loss_fn)"},
@@ -54,7 +54,7 @@ var Multistream = plan.Strategy{
 				{With: "schedule=interleaved", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleInterleaved1F1B(stages, n_microbatches, loss_fn)"},
 				{With: "schedule=interleaved", Effort: plan.ByFlag, Library: plan.Megatron, Line: "--num-virtual-stages-per-pipeline-rank %groups", Note: "with --overlap-p2p-communication, its default there"},
 				{With: "schedule=zb", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn)"},
-				{With: "schedule=zb|zb2", Effort: plan.ByCode, Library: "sail-sg/zero-bubble-pipeline-parallelism", Line: "--enable-optimizer-post-validation", Note: "a fork of Megatron-LM; zb2 needs that no collective of all stages ends a step"},
+				{With: "schedule=zb", Effort: plan.ByCode, Library: "sail-sg/zero-bubble-pipeline-parallelism", Line: "--enable-optimizer-post-validation", Note: "a fork of Megatron-LM"},
 				{With: "schedule=dualpipe", Effort: plan.ByCode, Library: "DualPipe", Line: "model = dualpipe.DualPipe((stage, stage_from_the_end))", Note: "stages implement overlapped_forward_backward"},
 			},
 		},
@@ -64,10 +64,10 @@ var Multistream = plan.Strategy{
 			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Note: "n_microbatches=%microbatches of the schedule"}},
 		},
 		{
-			Name: "groups", Default: "0", Keep: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
+			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved where the capture has one", Work: "stages of fewer layers",
 		},
-		plan.GraphParam,
+		plan.GraphParam.Untried(),
 		plan.CarrierParam,
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",

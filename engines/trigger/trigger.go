@@ -25,9 +25,9 @@ var Strategy = plan.Strategy{
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
 	Params: []plan.Param{
-		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
+		{Name: "nmc", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
-		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
+		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true, Replaces: true,
 	Rebuild: plan.JoinChains,

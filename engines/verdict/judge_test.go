@@ -71,6 +71,8 @@ func TestJudge(t *testing.T) {
 		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
 		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "predicted fastest: bulk"},
 		{"bounds do not compete", w, []compare.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "predicted fastest: multistream"},
+		{"an experimental setting does not compete", w, []compare.Outcome{after("multistream:prefetch=1", -0.3), after("multistream", -0.2)}, Winner, "multistream", nil, "multistream prefetch=1, -30.0 %, is experimental: no measurement has such a setting, so it is not recommended"},
+		{"an experimental setting alone", w, []compare.Outcome{after("multistream:prefetch=1", -0.3)}, NothingToCompare, "captured", nil, "multistream prefetch=1, -30.0 %, is experimental"},
 		{"a mix", w, []compare.Outcome{after("multistream", -0.1), mixed(-0.3)}, Winner, "mixed", nil, "predicted fastest: mixed"},
 		{"a damaged trace", &damaged, []compare.Outcome{after("multistream", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "nothing is called likely: 2 of 32 kernels and copies were repaired: negative duration"},
 		{"the captured schedule cannot be simulated", &unlike, []compare.Outcome{after("multistream", -0.5)}, Winner, "multistream", nil, "predicted fastest: multistream"},

@@ -85,7 +85,7 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 		var at place
 		for _, p := range next {
 			r := c.tried[p]
-			if r == nil || r.Why != "" {
+			if r == nil || r.Why != "" || r.Experimental() {
 				continue
 			}
 			r.Step = r.ChangeFrom(from)

@@ -11,6 +11,26 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
+// Experimental settings are tried where they are given, and are no rung.
+func TestNoExperimentalRung(t *testing.T) {
+	w, m := plantest.LiftSample(t, "fsdp-step"), plantest.H200(t, 2)
+	captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
+	if err != nil || captured.Result == nil {
+		t.Fatal(err, captured.Why)
+	}
+	const others = ":channels=0:priority=off:bucket_mb=0:interleave=0:buffers=0"
+	for set, rungs := range map[string]int{":keep_gathered=on": 1, ":keep_gathered=on:prefetch=1": 0} {
+		candidates, err := engines.ParseCandidates("multistream" + set + others)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() {})
+		if err != nil || len(l.Rungs) != rungs || len(l.Tried) != 1 {
+			t.Errorf("%s: %d rungs, %d tried, %v", set, len(l.Rungs), len(l.Tried), err)
+		}
+	}
+}
+
 // Each rung of a ladder differs from the one before in a single parameter, is likely to gain, and
 // has the time that it has alone; where it ends no single change is likely.
 func TestClimb(t *testing.T) {

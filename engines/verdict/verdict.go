@@ -89,9 +89,24 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		return v
 	}
 	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
+	v.experimental(outcomes)
 	v.bound(w, captured, outcomes)
 	v.waiting(w)
 	return v
+}
+
+// experimental says why the fastest prediction is not recommended if it has an experimental setting.
+func (v *Verdict) experimental(outcomes []Prediction) {
+	var fastest *Prediction
+	for i := range outcomes {
+		o := &outcomes[i]
+		if o.Experimental() && o.Why == "" && (1+o.Change)/(1+v.Change)-1 <= Faster && (fastest == nil || o.Change < fastest.Change) {
+			fastest = o
+		}
+	}
+	if fastest != nil {
+		v.say("%s, %s, is experimental: no measurement has such a setting, so it is not recommended", fastest.Selection, signed(fastest.Change))
+	}
 }
 
 // LeastWaiting is the share of an iteration from which a verdict names the rank that is waited for.

@@ -16,7 +16,7 @@ import (
 // contenders are the outcomes that can be recommended, fastest first.
 func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
 	list := slices.DeleteFunc(slices.Clone(outcomes), func(o Prediction) bool {
-		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || asCaptured(o.Selection) ||
+		return o.Why != "" || o.Result == nil || o.Strategy.Bound && !o.Strategy.Exact || o.Strategy.Future || o.Experimental() || asCaptured(o.Selection) ||
 			// less overlap cannot help a step that waits for its host; the difference is that of pauses
 			v.HostBound && o.Strategy.Plain && o.Values["graph"] != "on"
 	})

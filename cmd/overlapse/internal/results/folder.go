@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -28,8 +29,8 @@ func CheckFolder(dir string) error {
 	})
 }
 
-// fixedNames are the files of `replay -o` besides the profiles.
-var fixedNames = []string{"result.json", "timeline.json.gz", "result.parquet", "spans.parquet", "summary.md", "report.html"}
+// fixedNames are the files of `replay -o` besides the profiles, those of earlier versions last.
+var fixedNames = []string{"result.json", "timeline.json.gz", "result.csv", "spans.csv.gz", "summary.md", "report.html", "result.parquet", "spans.parquet"}
 
 // WriteFolder writes the folder of `replay -o`, which is complete or absent.
 func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir string, r *Replayed) error {
@@ -44,9 +45,10 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 	list := []file{
 		{"result.json", func(w io.Writer) error { return schema.WriteJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
-		{"result.parquet", func(w io.Writer) error { return schema.WriteParquet(w, r.Table()) }},
-		{"spans.parquet", func(w io.Writer) error {
-			return schema.WriteParquet(w, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...))
+		{"result.csv", func(w io.Writer) error { return schema.WriteTableCSV(w, r.Table()) }},
+		{"spans.csv.gz", func(w io.Writer) error {
+			z := gzip.NewWriter(w)
+			return cmp.Or(schema.WriteTableCSV(z, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...)), z.Close())
 		}},
 		{"summary.md", func(w io.Writer) error { return WriteMarkdown(w, r) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, r.HTML()) }},
@@ -72,7 +74,7 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 	if left := r.Coarse(); left != "" {
 		con.Notef("%s", left)
 	}
-	con.Notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", words.Counted(len(runs), "profile"), dir)
+	con.Notef("wrote report.html, timeline.json.gz, result.json, result.csv, spans.csv.gz, summary.md and %s (go tool pprof -diff_base) to %s", words.Counted(len(runs), "profile"), dir)
 	return nil
 }
 

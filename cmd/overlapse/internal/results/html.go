@@ -120,7 +120,7 @@ func (r *Replayed) best() int {
 		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
 		case r.Verdict.Advice != nil && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters):
 			return i
-		case !s.Future && (best < 0 || row.Time < r.Rows[best].Time):
+		case !s.Future && !row.Experimental && (best < 0 || row.Time < r.Rows[best].Time):
 			best = i
 		}
 	}

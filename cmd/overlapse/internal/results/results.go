@@ -1,5 +1,5 @@
 // Package results replays a workload under several strategies, and has all forms of the
-// outcome: the printed tables, Markdown, CSV, JSON, Parquet, the HTML report and the timeline
+// outcome: the printed tables, Markdown, CSV, JSON, the HTML report and the timeline
 // for Perfetto.
 package results
 
@@ -77,12 +77,14 @@ type replayRow struct {
 	Parameters plan.Values `json:"parameters"`
 	Settings   string      `json:"settings"` // the parameters as text
 	Applies    bool        `json:"applies"`
-	Why        string      `json:"why,omitempty"`        // why it does not apply
-	Notes      []string    `json:"notes,omitempty"`      // on what it did, and settings that did nothing
-	Time       int64       `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
-	Fastest    int64       `json:"fastest_ns,omitempty"` // over dispatch orders
-	Slowest    int64       `json:"slowest_ns,omitempty"` // over dispatch orders
-	Change     float64     `json:"change"`               // relative to the captured schedule's replay: -0.1 is 10 % less
+	// Experimental: a setting that nothing measured has, which is never recommended (plan.Param).
+	Experimental bool     `json:"experimental,omitempty"`
+	Why          string   `json:"why,omitempty"`        // why it does not apply
+	Notes        []string `json:"notes,omitempty"`      // on what it did, and settings that did nothing
+	Time         int64    `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
+	Fastest      int64    `json:"fastest_ns,omitempty"` // over dispatch orders
+	Slowest      int64    `json:"slowest_ns,omitempty"` // over dispatch orders
+	Change       float64  `json:"change"`               // relative to the captured schedule's replay: -0.1 is 10 % less
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
@@ -277,6 +279,20 @@ func (r *Replayed) compare(m machine.Machine, sel []plan.Selection, opts replay.
 	return all, err
 }
 
+// Under adds the rows of selections that are replayed under a seed; the captured schedule, with which they
+// are compared, is not.
+func (r *Replayed) Under(ctx context.Context, m machine.Machine, seed int64, sel []plan.Selection, opts replay.Options, done func()) error {
+	r.scenario.Seed = seed
+	judged, err := r.compare(m, sel, opts, done)
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for _, x := range judged {
+		r.add(x)
+	}
+	return ctx.Err()
+}
+
 // Judge forms the verdict on all rows.
 func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
 
@@ -299,7 +315,7 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 	out = p.Outcome
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
-		Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes,
+		Applies: out.Result != nil, Experimental: out.Experimental(), Why: out.Why, Notes: out.Changed.Notes,
 	}
 	if out.Result == nil {
 		return judged{out, row, p}

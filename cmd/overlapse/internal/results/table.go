@@ -120,6 +120,9 @@ func (r *Replayed) named(row *replayRow) string {
 	if row.bound != "" {
 		name += " (" + row.bound + ")"
 	}
+	if row.Experimental {
+		name += " (experimental)"
+	}
 	return name
 }
 

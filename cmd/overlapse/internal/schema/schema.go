@@ -1,5 +1,5 @@
-// Package schema writes what programs read: JSON, Parquet and CSV, with the version of
-// their fields (SCHEMA.md), and the table of kernels, collectives and copies.
+// Package schema writes what programs read: JSON and CSV, with the version of their fields
+// (SCHEMA.md), and the table of kernels, collectives and copies.
 package schema
 
 import (
@@ -14,31 +14,26 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// Version is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
+// Version is that of the JSON and CSV that commands write (SCHEMA.md). A field that
 // is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
-const Version = 3
+const Version = 4
 
-// VersionKey has the version in the metadata of a Parquet file.
-const VersionKey = "overlapse.schema"
-
-// A Span is a kernel, collective or copy of spans.parquet and of export.
+// A Span is a kernel, collective or copy of spans.csv.gz and of export.
 type Span struct {
-	Run        string `json:"run" parquet:"run,dict"` // measured, estimated, or a strategy with its settings
-	Rank       int64  `json:"rank" parquet:"rank"`
-	Stream     string `json:"stream" parquet:"stream,dict"`
-	Kind       string `json:"kind" parquet:"kind,dict"` // compute, collective or copy
-	Name       string `json:"name" parquet:"name,dict"`
-	Start      int64  `json:"start_ns" parquet:"start_ns"` // since the first event of the run
-	Duration   int64  `json:"duration_ns" parquet:"duration_ns"`
-	Workgroups *int64 `json:"workgroups,omitempty" parquet:"workgroups,optional"` // where it is known
-	Collective string `json:"collective,omitempty" parquet:"collective,dict"`     // all_reduce; "": none
-	Bytes      *int64 `json:"bytes,omitempty" parquet:"bytes,optional"`           // of a collective or copy, where they are known
+	Run        string `json:"run"` // measured, estimated, or a strategy with its settings
+	Rank       int64  `json:"rank"`
+	Stream     string `json:"stream"`
+	Kind       string `json:"kind"` // compute, collective or copy
+	Name       string `json:"name"`
+	Start      int64  `json:"start_ns"` // since the first event of the run
+	Duration   int64  `json:"duration_ns"`
+	Workgroups *int64 `json:"workgroups,omitempty"` // where it is known
+	Collective string `json:"collective,omitempty"` // all_reduce; "": none
+	Bytes      *int64 `json:"bytes,omitempty"`      // of a collective or copy, where they are known
 }
 
 // Spans are the kernels, collectives and copies of runs, each in order of start.
@@ -92,29 +87,6 @@ func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
 	return b.Flush()
 }
 
-// parquetBatch is the number of rows that are converted at once.
-const parquetBatch = 4096
-
-// WriteParquet writes rows of a struct with parquet tags as one file. The same rows give the
-// same bytes.
-func WriteParquet[T any](w io.Writer, rows iter.Seq[T]) error {
-	p := parquet.NewGenericWriter[T](w, parquet.CreatedBy("overlapse", "", ""), parquet.Compression(&parquet.Zstd),
-		parquet.KeyValueMetadata(VersionKey, strconv.Itoa(Version)))
-	var batch []T
-	for row := range rows {
-		if batch = append(batch, row); len(batch) == parquetBatch {
-			if _, err := p.Write(batch); err != nil {
-				return err
-			}
-			batch = slices.Delete(batch, 0, len(batch))
-		}
-	}
-	if _, err := p.Write(batch); err != nil {
-		return err
-	}
-	return p.Close()
-}
-
 // WriteJSON writes indented JSON.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(plain.JSON(w))
@@ -122,21 +94,24 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// WriteTableCSV writes rows of a struct with parquet tags as CSV with the same columns. Optional
-// columns of a row without a value are empty.
-func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
+// WriteTableCSV writes rows of a struct as CSV, of which the columns are the fields of its JSON, without those named. A field that JSON
+// may omit is empty then.
+func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T], without ...string) error {
 	var head []string
+	var fields []reflect.StructField
 	var optional []bool
-	kind := reflect.TypeFor[T]()
-	for i := range kind.NumField() {
-		name, options, _ := strings.Cut(kind.Field(i).Tag.Get("parquet"), ",")
-		head, optional = append(head, name), append(optional, strings.Contains(options, "optional"))
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || slices.Contains(without, name) {
+			continue
+		}
+		head, fields, optional = append(head, name), append(fields, f), append(optional, options == "omitempty")
 	}
 	return WriteCSV(w, head, func(yield func([]string) bool) {
 		for row := range rows {
 			cells := make([]string, len(head))
 			for i, v := 0, reflect.ValueOf(row); i < len(head); i++ {
-				switch f := v.Field(i); {
+				switch f := v.FieldByIndex(fields[i].Index); {
 				case optional[i] && f.IsZero():
 				case f.Kind() == reflect.Pointer:
 					cells[i] = fmt.Sprint(f.Elem().Interface())
@@ -168,4 +143,21 @@ func WriteCSV(w io.Writer, head []string, rows iter.Seq[[]string]) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// ColumnOfCSV has the cells of a column; nil if the file is no complete table with that column.
+func ColumnOfCSV(r io.Reader, name string) []string {
+	lines, err := csv.NewReader(r).ReadAll()
+	if err != nil || len(lines) == 0 {
+		return nil
+	}
+	i := slices.Index(lines[0], name)
+	if i < 0 {
+		return nil
+	}
+	cells := []string{}
+	for _, line := range lines[1:] {
+		cells = append(cells, line[i])
+	}
+	return cells
 }

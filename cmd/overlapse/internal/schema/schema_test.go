@@ -18,12 +18,13 @@ func TestWriteCSV(t *testing.T) {
 	}
 }
 
-// The columns of CSV are those of Parquet; what has no value is empty, formulas are text.
+// The columns of CSV are the fields of JSON; what has no value is empty, formulas are text. The fields of an
+// embedded row are columns, and columns can be left out.
 func TestWriteTableCSV(t *testing.T) {
 	type row struct {
-		Name  string  `parquet:"name,dict"`
-		Share float64 `parquet:"share"`
-		Time  int64   `parquet:"time_ns,optional"`
+		Name  string  `json:"name"`
+		Share float64 `json:"share"`
+		Time  int64   `json:"time_ns,omitempty"`
 	}
 	var b strings.Builder
 	if err := WriteTableCSV(&b, slices.Values([]row{{"=1+1", 1.0 / 3, 0}, {"a,b", -0.5, 12}})); err != nil {
@@ -31,5 +32,24 @@ func TestWriteTableCSV(t *testing.T) {
 	}
 	if want := "name,share,time_ns\n'=1+1,0.333333,\n\"a,b\",-0.5,12\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
+	}
+	type more struct {
+		row
+		Seed int64 `json:"seed"`
+	}
+	b.Reset()
+	if err := WriteTableCSV(&b, slices.Values([]more{{row{"a", 1, 12}, 3}, {row{Name: "b"}, 4}}), "share"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "name,time_ns,seed\na,12,3\nb,,4\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+	for name, want := range map[string][]string{"name": {"a", "b"}, "time_ns": {"12", ""}, "share": nil} {
+		if got := ColumnOfCSV(strings.NewReader(b.String()), name); !slices.Equal(got, want) {
+			t.Errorf("column %s is %q, want %q", name, got, want)
+		}
+	}
+	if got := ColumnOfCSV(strings.NewReader("a,b\n1\n"), "a"); got != nil {
+		t.Errorf("column of a broken file: %q", got)
 	}
 }

@@ -1,6 +1,9 @@
+// Package sweep is the product of inputs, machines, strategies and settings that a plan file
+// names, and its division into shards.
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -17,17 +20,36 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
+// An Axis is a list of words in a plan.
+type Axis int
+
+// The axes. Those before seeds make a workload.
+const (
+	Inputs    Axis = iota // traces and workload files, relative to the plan
+	Machines              // as --machine
+	WhatIf                // as --what-if
+	Clocks                // as --clock
+	Ranks                 // as --ranks
+	Retargets             // as --retarget
+	seeds                 // 0: the mean over dispatch orders, as `overlapse replay`
+)
+
+// axes are the keys of a plan with the check of a value; nil: later.
+var axes = [...]struct {
+	key   string
+	check func(string) error
+}{
+	Inputs: {key: "inputs"}, Machines: {key: "machines"}, Ranks: {key: "ranks"}, Retargets: {key: "retargets"},
+	WhatIf: {"what_if", func(s string) error { _, err := profile.ParseWhatIf(s); return err }},
+	Clocks: {"clocks", knownClock},
+	seeds:  {"seeds", func(s string) error { _, err := seedOf(s); return err }},
+}
+
 // A Plan is a plan file: the values of each axis, as written. An axis that the file leaves
-// out has one value, the default.
+// out has one value, "", which is the default.
 type Plan struct {
-	Inputs     []string         // traces and workload files, relative to the plan
-	Machines   []string         // as --machine; "": that of the input
-	WhatIf     []string         // as --what-if; "": none
-	Clocks     []string         // as --clock; "": as captured
-	Ranks      []string         // as --ranks; "": as captured
-	Retargets  []string         // as --retarget; "": none
+	Values     [len(axes)][]string
 	Strategies []plan.Selection // one for each combination of settings
-	Seeds      []int64          // 0: the mean over dispatch orders, as `overlapse replay`
 }
 
 // MaxCells is the largest number of cells that a plan may have.
@@ -56,14 +78,9 @@ func Parse(r io.Reader, path string) (*Plan, error) {
 
 // Count is the number of cells; above MaxCells it is MaxCells+1.
 func (p *Plan) Count() int {
-	return product(len(p.Inputs), len(p.Machines), len(p.WhatIf), len(p.Clocks), len(p.Ranks), len(p.Retargets), len(p.Strategies), len(p.Seeds))
-}
-
-// product is at most MaxCells+1.
-func product(lengths ...int) int {
-	n := 1
-	for _, k := range lengths {
-		n = min(n*k, MaxCells+1)
+	n := len(p.Strategies)
+	for _, values := range p.Values {
+		n = min(n*len(values), MaxCells+1)
 	}
 	return n
 }
@@ -79,22 +96,16 @@ func (p *reader) read(body ast.Node) {
 		p.Fail(body, cure, "no list of keys and values")
 		return
 	}
-	axes := map[string]func(ast.Node){
-		"inputs":     p.words(&p.plan.Inputs, nil),
-		"machines":   p.words(&p.plan.Machines, nil),
-		"what_if":    p.words(&p.plan.WhatIf, func(s string) error { _, err := profile.ParseWhatIf(s); return err }),
-		"clocks":     p.words(&p.plan.Clocks, knownClock),
-		"ranks":      p.words(&p.plan.Ranks, nil),
-		"retargets":  p.words(&p.plan.Retargets, nil),
-		"strategies": p.strategies,
-		"seeds":      p.seeds,
+	known := map[string]func(ast.Node){"strategies": p.strategies}
+	for axis := range axes {
+		known[axes[axis].key] = func(n ast.Node) { p.words(Axis(axis), n) }
 	}
 	given := map[string]bool{}
 	for _, e := range keyed.Pairs(body) {
 		key := keyed.Key(e)
-		read := axes[key]
+		read := known[key]
 		if read == nil {
-			p.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(axes)), ", "), "unknown key %q", key)
+			p.Fail(e.Key, "keys are "+strings.Join(slices.Sorted(maps.Keys(known)), ", "), "unknown key %q", key)
 			continue
 		}
 		given[key] = true
@@ -105,21 +116,26 @@ func (p *reader) read(body ast.Node) {
 			p.Fail(body, cure, "no %s", key)
 		}
 	}
-	for _, axis := range []*[]string{&p.plan.Machines, &p.plan.WhatIf, &p.plan.Clocks, &p.plan.Ranks, &p.plan.Retargets} {
-		if len(*axis) == 0 {
-			*axis = []string{""}
+	for axis := Machines; axis <= seeds; axis++ {
+		if len(p.plan.Values[axis]) == 0 {
+			p.plan.Values[axis] = []string{""}
 		}
-	}
-	if len(p.plan.Seeds) == 0 {
-		p.plan.Seeds = []int64{0}
 	}
 }
 
 func knownClock(s string) error {
-	if known := []string{"", "captured", "cool", "sustained"}; !slices.Contains(known, s) {
-		return fmt.Errorf("%q is none of %s", s, strings.Join(known[1:], ", "))
+	if known := []string{"captured", "cool", "sustained"}; !slices.Contains(known, s) {
+		return fmt.Errorf("%q is none of %s", s, strings.Join(known, ", "))
 	}
 	return nil
+}
+
+func seedOf(s string) (int64, error) {
+	seed, err := strconv.ParseInt(cmp.Or(s, "0"), 10, 64)
+	if err != nil || seed < 0 || seed > maxSeed {
+		return 0, fmt.Errorf("seed %q: write a number from 0 to %d", s, maxSeed)
+	}
+	return seed, nil
 }
 
 // values calls f for each value of a list, or for a single one.
@@ -140,40 +156,23 @@ func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
 	}
 }
 
-// words reads an axis of words. "default" is the value of an axis that is left out.
-func (p *reader) words(into *[]string, check func(string) error) func(ast.Node) {
-	return func(n ast.Node) {
-		known := map[string]bool{}
-		p.values(n, func(n ast.Node, text string) {
-			if text == "default" && into != &p.plan.Inputs {
-				text = ""
-			}
-			if check != nil && text != "" {
-				if err := check(text); err != nil {
-					p.Fail(n, "", "%v", err)
-				}
-			}
-			if known[text] {
-				p.Fail(n, "", "%q is there twice", text)
-			}
-			known[text] = true
-			*into = append(*into, text)
-		})
-	}
-}
-
-func (p *reader) seeds(n ast.Node) {
-	known := map[int64]bool{}
+// words reads an axis. "default" is the value of an axis that is left out.
+func (p *reader) words(axis Axis, n ast.Node) {
+	known := map[string]bool{}
 	p.values(n, func(n ast.Node, text string) {
-		seed, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || seed < 0 || seed > maxSeed {
-			p.Fail(n, "", "seed %q: write a number from 0 to %d", text, maxSeed)
+		if text == "default" && axis != Inputs {
+			text = ""
 		}
-		if known[seed] {
-			p.Fail(n, "", "seed %d is there twice", seed)
+		if check := axes[axis].check; check != nil && text != "" {
+			if err := check(text); err != nil {
+				p.Fail(n, "", "%v", err)
+			}
 		}
-		known[seed] = true
-		p.plan.Seeds = append(p.plan.Seeds, seed)
+		if known[text] {
+			p.Fail(n, "", "%q is there twice", text)
+		}
+		known[text] = true
+		p.plan.Values[axis] = append(p.plan.Values[axis], text)
 	})
 }
 

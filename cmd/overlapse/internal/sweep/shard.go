@@ -2,10 +2,14 @@ package sweep
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/engines/plan"
 )
 
 // shardsVariable is the number of parts, which Kubernetes does not tell a pod.
@@ -38,4 +42,84 @@ func ShardOf(s string, env func(string) string) (part, parts int, err error) {
 		return 0, 0, cli.Errorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
 	}
 	return part - first, parts, nil
+}
+
+// A Workload is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
+type Workload [seeds]string
+
+// Cells are the replays of a workload under one seed.
+type Cells struct {
+	Seed       int64
+	Strategies []plan.Selection
+}
+
+// A Part is what a shard replays of one workload: some cells of each seed.
+type Part struct {
+	Workload
+	Seeds []Cells
+}
+
+// workloads lists the combinations of all axes but seeds and strategies.
+func (p *Plan) workloads() []Workload {
+	list := []Workload{{}}
+	for axis, values := range p.Values[:seeds] {
+		var next []Workload
+		for _, w := range list {
+			for _, w[axis] = range values {
+				next = append(next, w)
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+// Shard is the i-th of n shards, counted from 0, and the number of its cells. Shards have equally many
+// cells of each workload, so that they take about equally long.
+func (p *Plan) Shard(i, n int) (parts []Part, cells int) {
+	position := 0
+	for _, w := range p.workloads() {
+		part, before := Part{Workload: w}, cells
+		for _, text := range p.Values[seeds] {
+			seed, _ := seedOf(text)
+			some := Cells{Seed: seed}
+			for _, s := range p.Strategies {
+				if position%n == i {
+					some.Strategies = append(some.Strategies, s)
+					cells++
+				}
+				position++
+			}
+			part.Seeds = append(part.Seeds, some)
+		}
+		if cells > before {
+			parts = append(parts, part)
+		}
+	}
+	return parts, cells
+}
+
+// Digest is the hash of what the results depend on: the plan, the version of the program, the options
+// that change what is read of the inputs, and the content of inputs and machines. input and machine return
+// the hash of a named file; machine is not asked for "".
+func (p *Plan) Digest(version, reading string, input, machine func(name string) (string, error)) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q\n", version, reading, p.Values)
+	for _, s := range p.Strategies {
+		fmt.Fprintf(h, "%q\n", s.String())
+	}
+	of := [seeds]func(string) (string, error){Inputs: input, Machines: machine, Retargets: machine}
+	for axis, values := range p.Values[:seeds] {
+		for _, name := range values {
+			if name == "" || of[axis] == nil {
+				continue
+			}
+			sum, err := of[axis](name)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintln(h, sum)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }

@@ -5,23 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/trace/testkit/plantest"
-	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
 )
-
-// folder is an empty one.
-func folder(t testing.TB) Folder {
-	t.Helper()
-	return Folder{Files: &files.Set{}, Path: t.TempDir()}
-}
 
 func parse(t testing.TB, text string) *Plan {
 	t.Helper()
@@ -32,20 +17,9 @@ func parse(t testing.TB, text string) *Plan {
 	return p
 }
 
-func resolve(t testing.TB, text string, digest func(string) (string, error)) *Axes {
-	t.Helper()
-	a, err := parse(t, text).Resolve("v1", "", digest, digest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-func same(name string) (string, error) { return "content of " + name, nil }
-
 func TestParse(t *testing.T) {
 	p := parse(t, "inputs: [a, b]\nmachines: [default, 'h100:4']\nstrategies:\n  - bulk\n  - decompose:chunks=2|4:priority=on|off\nseeds: 7\n")
-	if p.Count() != 2*2*5 || !slices.Equal(p.Machines, []string{"", "h100:4"}) || !slices.Equal(p.Seeds, []int64{7}) {
+	if p.Count() != 2*2*5 || !slices.Equal(p.Values[Machines], []string{"", "h100:4"}) || !slices.Equal(p.Values[seeds], []string{"7"}) {
 		t.Errorf("%+v", p)
 	}
 	var names []string
@@ -105,314 +79,80 @@ func FuzzParse(f *testing.F) {
 
 const small = "inputs: [a, b]\nmachines: [default, h100]\nstrategies: [bulk, 'decompose:chunks=2|4', fused]\nseeds: [0, 1]\n"
 
-// The id of a cell depends on the content of its files, not on their names.
-func TestCellID(t *testing.T) {
-	ids := func(a *Axes) []string {
-		var list []string
-		for _, c := range a.Cells() {
-			list = append(list, c.ID)
+// The digest changes with the plan, with the content of its files, the program and what is read of the
+// inputs, and with nothing else.
+func TestDigest(t *testing.T) {
+	type sweep struct {
+		text, version, reading, content string
+		err                             error
+	}
+	digest := func(of sweep) string {
+		t.Helper()
+		file := func(name string) (string, error) { return of.content + name, of.err }
+		d, err := parse(t, of.text).Digest(of.version, of.reading, file, file)
+		if !errors.Is(err, of.err) {
+			t.Fatal(err)
 		}
-		return list
+		return d
 	}
-	a := resolve(t, small, same)
-	first := ids(a)
-	if n := len(slices.Compact(slices.Sorted(slices.Values(first)))); n != 32 || len(first) != n {
-		t.Fatalf("%d cells, %d ids", len(first), n)
+	first := sweep{text: small, version: "v1", content: "content of "}
+	if again := first; digest(again) != digest(first) || digest(first) == "" {
+		t.Error("two digests of one sweep")
 	}
-	moved := resolve(t, strings.ReplaceAll(small, "[a, b]", "[x/a, x/b]"), func(n string) (string, error) { return same(strings.TrimPrefix(n, "x/")) })
-	if !slices.Equal(ids(moved), first) {
-		t.Error("ids depend on names")
-	}
-	edited := resolve(t, small, func(n string) (string, error) { return same(strings.ReplaceAll(n, "b", "new b")) })
-	for i, id := range ids(edited) {
-		if got, want := id == first[i], i < 16; got != want {
-			t.Errorf("cell %d: id kept is %v after the content of b changed", i, got)
+	known := map[string]string{digest(first): "the first"}
+	for name, change := range map[string]func(*sweep){
+		"version": func(s *sweep) { s.version = "v2" },
+		"reading": func(s *sweep) { s.reading = "--skip-bad" },
+		"content": func(s *sweep) { s.content = "new " },
+		"input":   func(s *sweep) { s.text = strings.Replace(small, "[a, b]", "[a, c]", 1) },
+		"machine": func(s *sweep) { s.text = strings.Replace(small, "h100", "h200", 1) },
+		"setting": func(s *sweep) { s.text = strings.Replace(small, "2|4", "2|8", 1) },
+		"seed":    func(s *sweep) { s.text = strings.Replace(small, "[0, 1]", "[0, 2]", 1) },
+		"what if": func(s *sweep) { s.text += "what_if: links=2\n" },
+		"clock":   func(s *sweep) { s.text += "clocks: cool\n" },
+		"ranks":   func(s *sweep) { s.text += "ranks: 8\n" },
+		"GPU":     func(s *sweep) { s.text += "retargets: h200\n" },
+	} {
+		of := first
+		change(&of)
+		d := digest(of)
+		if same := known[d]; same != "" {
+			t.Errorf("another %s: the digest is that of %s", name, same)
 		}
+		known[d] = name
 	}
-	a.Reading = "--skip-bad"
-	if slices.Contains(first, a.Cells()[0].ID) {
-		t.Error("ids do not depend on what is read")
-	}
-	a.Reading, a.Version = "", "v2"
-	if slices.Contains(first, a.Cells()[0].ID) {
-		t.Error("ids do not depend on the version")
-	}
+	lost := first
+	lost.err = errors.New("no such file")
+	digest(lost)
 }
 
-// Every cell is in one shard, whatever their number.
+// Every cell is in one shard, whatever their number, and shards have equally many of each workload.
 func TestShard(t *testing.T) {
-	cells := resolve(t, small, same).Cells()
+	p := parse(t, small)
 	for n := 1; n <= 40; n++ {
-		var all []Cell
+		seen := map[string]bool{}
 		for i := range n {
-			all = append(all, Shard(cells, i, n)...)
-		}
-		slices.SortFunc(all, func(a, b Cell) int { return a.Position - b.Position })
-		if d := cmp.Diff(cells, all); d != "" {
-			t.Fatal(n, d)
-		}
-	}
-}
-
-// runner replays nothing: its strategies do not apply.
-func runner(a *Axes, s Folder, stopAfter int) (*Runner, *int) {
-	var mu sync.Mutex
-	done := new(int)
-	now := 0.0
-	return &Runner{
-		Axes: a, Jobs: 3, Batch: 4,
-		Load:  func(g Group) (*Subject, error) { return &Subject{Why: "no GPU in " + g.Input, Captured: 1000}, nil },
-		Save:  func(r []Record) error { return SaveBatch(s, r) },
-		Clock: func() float64 { mu.Lock(); defer mu.Unlock(); now++; return now },
-		Stop:  func() bool { mu.Lock(); defer mu.Unlock(); return *done >= stopAfter },
-		Done:  func() { mu.Lock(); defer mu.Unlock(); *done++ },
-	}, done
-}
-
-// However often a sweep is stopped and shared, the merged rows are those of one run, and no
-// finished cell is replayed again.
-func TestResume(t *testing.T) {
-	a := resolve(t, small, same)
-	whole := folder(t)
-	r, _ := runner(a, whole, 1<<30)
-	if err := r.Run(a.Cells()); err != nil {
-		t.Fatal(err)
-	}
-	want := rowsOf(t, a, whole)
-	rapidtest.Check(t, func(rt *rapid.T) {
-		s := folder(t)
-		n := rapid.IntRange(1, 5).Draw(rt, "shards")
-		replayed := 0
-		for pass := 0; ; pass++ {
-			finished := map[string]Record{}
-			if err := Finished(s, finished); err != nil {
-				rt.Fatal(err)
+			parts, cells := p.Shard(i, n)
+			counted := 0
+			for _, part := range parts {
+				of := 0
+				for _, some := range part.Seeds {
+					for _, s := range some.Strategies {
+						seen[fmt.Sprint(part.Workload, some.Seed, s)] = true
+						of++
+					}
+				}
+				if each := 8; of < each/n || of > (each+n-1)/n || of == 0 {
+					t.Fatalf("shard %d of %d has %d of %d cells of %v", i, n, of, each, part.Workload)
+				}
+				counted += of
 			}
-			if len(finished) == len(a.Cells()) {
-				break
+			if counted != cells {
+				t.Fatalf("shard %d of %d: %d cells, said to be %d", i, n, counted, cells)
 			}
-			part := Shard(a.Cells(), pass%n, n)
-			left := slices.DeleteFunc(part, func(c Cell) bool { _, ok := finished[c.ID]; return ok })
-			r, done := runner(a, s, rapid.IntRange(1, 12).Draw(rt, "stop after"))
-			if err := r.Run(left); err != nil {
-				rt.Fatal(err)
-			}
-			replayed += *done
 		}
-		if replayed != len(a.Cells()) {
-			rt.Errorf("%d replays of %d cells", replayed, len(a.Cells()))
-		}
-		if d := cmp.Diff(want, rowsOf(t, a, s)); d != "" {
-			rt.Error(d)
-		}
-	})
-}
-
-func rowsOf(t *testing.T, a *Axes, s Folder) []Row {
-	t.Helper()
-	finished := map[string]Record{}
-	if err := Finished(s, finished); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := a.Rows(finished)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rows
-}
-
-// An error keeps what is finished.
-func TestRunError(t *testing.T) {
-	a := resolve(t, small, same)
-	s := folder(t)
-	r, _ := runner(a, s, 1<<30)
-	r.Jobs = 1
-	load := r.Load
-	r.Load = func(g Group) (*Subject, error) {
-		if g.Input == "b" {
-			return nil, errors.New("b: truncated")
-		}
-		return load(g)
-	}
-	if err := r.Run(a.Cells()); err == nil || !strings.Contains(err.Error(), "b: truncated") {
-		t.Errorf("got %v", err)
-	}
-	finished := map[string]Record{}
-	if err := Finished(s, finished); err != nil || len(finished) != 16 {
-		t.Errorf("%d finished cells, %v", len(finished), err)
-	}
-}
-
-// A damaged batch, holes and contradicting shards are errors that name the place.
-func TestMergeErrors(t *testing.T) {
-	a := resolve(t, small, same)
-	record := func(c Cell, ns int64) Record { return Record{ID: c.ID, Time: ns, Captured: 100, Seconds: 1} }
-	cells := a.Cells()
-	one, other, damaged := folder(t), folder(t), folder(t)
-	for _, err := range []error{
-		SaveBatch(one, []Record{record(cells[0], 50)}), SaveBatch(other, []Record{record(cells[0], 51)}), SaveBatch(damaged, []Record{record(cells[0], 50)}),
-	} {
-		if err != nil {
-			t.Fatal(err)
+		if len(seen) != p.Count() {
+			t.Fatalf("%d shards have %d of %d cells", n, len(seen), p.Count())
 		}
 	}
-	finished := map[string]Record{}
-	if err := Finished(one, finished); err != nil {
-		t.Fatal(err)
-	}
-	var holes *HolesError
-	if _, err := a.Rows(finished); !errors.As(err, &holes) || len(holes.Cells) != 31 || !strings.Contains(err.Error(), "31 of 32 cells have no result, the first is a under bulk") {
-		t.Errorf("got %v", err)
-	}
-	if err := Finished(other, finished); err == nil || !strings.Contains(err.Error(), "conflict: cell "+cells[0].ID+" took 51 ns, and 50 ns in another folder") {
-		t.Errorf("got %v", err)
-	}
-	names, err := damaged.names()
-	if err != nil || len(names) != 1 {
-		t.Fatal(names, err)
-	}
-	if err := damaged.write(names[0], []byte("{}\n")); err != nil {
-		t.Fatal(err)
-	}
-	if err := Finished(damaged, map[string]Record{}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// A folder gives back the axes that were written, and no others.
-func TestStoredAxes(t *testing.T) {
-	a, s := resolve(t, small, same), folder(t)
-	if err := SaveAxes(s, a); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := StoredAxes([]Folder{s, s}); err != nil || got.Digest() != a.Digest() {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	written, err := s.read(axesPrefix + a.Digest() + axesSuffix)
-	if err != nil {
-		t.Fatal(err)
-	}
-	empty := &Axes{}
-	for name, text := range map[string]string{
-		axesPrefix + "x.json": "{}", axesPrefix + "null.json": "null", axesPrefix + empty.Digest() + axesSuffix: "{}",
-		axesPrefix + a.Digest() + axesSuffix: strings.Replace(string(written), `"h100"`, `"h200"`, 1),
-	} {
-		other := folder(t)
-		if err := other.write(name, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := StoredAxes([]Folder{other}); err == nil || !strings.Contains(err.Error(), "its content is not what was written") {
-			t.Errorf("%s: got %+v, %v", name, got, err)
-		}
-	}
-	huge := folder(t)
-	if err := SaveBatch(huge, []Record{{ID: "x", Time: 1 << 60}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := Finished(huge, map[string]Record{}); err == nil || !strings.Contains(err.Error(), ".jsonl:line 1: a time of cell x is not within 0 and") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// Bounds are never the best, means are over seeds, and a workload without a result is listed.
-func TestBestOf(t *testing.T) {
-	rows := []Row{
-		{Input: "a", Strategy: "ideal", Applies: true, Time: 10, Captured: 100},
-		{Input: "a", Strategy: "bulk", Seed: 1, Applies: true, Time: 80, Captured: 100},
-		{Input: "a", Strategy: "bulk", Seed: 2, Applies: true, Time: 90, Captured: 100},
-		{Input: "a", Strategy: "fused", Seed: 1, Applies: true, Time: 70, Captured: 100},
-		{Input: "a", Strategy: "fused", Seed: 2, Applies: true, Time: 110, Captured: 100},
-		{Input: "b", Strategy: "fused", Why: "no pair"},
-	}
-	got := BestOf(rows, func(s string) bool { return s != "ideal" })
-	want := []Best{{Group: Group{Input: "a"}, Strategy: "bulk", Time: 85, Captured: 100, Change: -0.15, Next: "fused", NextTime: 90}, {Group: Group{Input: "b"}}}
-	if d := cmp.Diff(want, got, cmp.Comparer(func(x, y float64) bool { return x-y < 1e-9 && y-x < 1e-9 })); d != "" {
-		t.Error(d)
-	}
-}
-
-// hundredThousand is the axes of 100,000 cells.
-func hundredThousand(b *testing.B) *Axes {
-	text := "inputs: [a]\nstrategies: [bulk, fused, 'decompose:chunks=2|4|8']\nseeds: ["
-	for i := range 20_000 {
-		text += fmt.Sprintf("%d, ", i)
-	}
-	a := resolve(b, text+"20000]\n", same)
-	return a
-}
-
-// Target: 100,000 cells in 2 s.
-func BenchmarkPlan(b *testing.B) {
-	a := hundredThousand(b)
-	for b.Loop() {
-		if n := len(a.Cells()); n < 100_000 {
-			b.Fatal(n)
-		}
-	}
-}
-
-// Target: 100,000 cells in 10 s.
-func BenchmarkMerge(b *testing.B) {
-	a := hundredThousand(b)
-	s := folder(b)
-	cells := a.Cells()
-	for batch := range slices.Chunk(cells, 100) {
-		var records []Record
-		for _, c := range batch {
-			records = append(records, Record{ID: c.ID, Time: 1_000_000, Captured: 1_200_000, Confidence: "medium", Seconds: 0.1})
-		}
-		if err := SaveBatch(s, records); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		finished := map[string]Record{}
-		if err := Finished(s, finished); err != nil {
-			b.Fatal(err)
-		}
-		rows, err := a.Rows(finished)
-		if err != nil || len(BestOf(rows, func(string) bool { return true })) != 1 {
-			b.Fatal(err)
-		}
-	}
-}
-
-// Target: 1,000 cells on two processors in at most 1/0.9 of half the time on one. ideal_% is the
-// time on one over twice that on two: on processors that share their memory or clock with
-// other work it says little.
-func BenchmarkRun(b *testing.B) {
-	w := plantest.LiftSample(b, "moe-ep4")
-	m := plantest.H200(b, 4)
-	text := "inputs: [moe]\nstrategies: [bulk, fused, 'decompose:chunks=2|4|8']\nseeds: ["
-	for i := range 199 {
-		text += fmt.Sprintf("%d, ", i)
-	}
-	a := resolve(b, text+"199]\n", same)
-	cells := a.Cells()
-	if len(cells) != 1000 {
-		b.Fatal(len(cells))
-	}
-	start := time.Now()
-	timed := func(jobs int) float64 {
-		from := time.Now()
-		r := Runner{
-			Axes: a, Jobs: jobs, Batch: 5,
-			Load:  func(Group) (*Subject, error) { return &Subject{Workload: w, Machine: m, Captured: 1}, nil },
-			Save:  func(records []Record) error { return SaveBatch(folder(b), records) },
-			Clock: func() float64 { return time.Since(start).Seconds() },
-			Stop:  func() bool { return false },
-			Done:  func() {},
-		}
-		if err := r.Run(cells); err != nil {
-			b.Fatal(err)
-		}
-		return time.Since(from).Seconds()
-	}
-	var ideal []float64
-	for b.Loop() {
-		one, two := timed(1), timed(2)
-		ideal = append(ideal, 100*one/2/two)
-	}
-	slices.Sort(ideal)
-	b.ReportMetric(ideal[len(ideal)/2], "ideal_%")
 }

@@ -1,0 +1,179 @@
+package validate
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// measuredElsewhere are settings of measured rows that are not in samples: shared/data/real has the rows.
+var measuredElsewhere = map[string]string{"multistream:schedule": "pipelines.jsonl", "multistream:microbatches": "pipelines.jsonl"}
+
+// selected are the selections that a text names, as strategy:setting=value, with alternatives after the first value.
+var (
+	selected     = regexp.MustCompile(`\b[a-z]+(:[a-z_]+=[A-Za-z0-9_*+%/.|-]+)+`)
+	alternatives = regexp.MustCompile(`\|[^:]*`)
+)
+
+// withEvidence are the settings, strategy:name, of which another value than the default has been run on hardware (measured),
+// or at least is in a claim or a sample.
+func withEvidence(t *testing.T) (measured, shown map[string]bool) {
+	t.Helper()
+	measured, shown = map[string]bool{}, map[string]bool{}
+	add := func(to map[string]bool, s plan.Selection) {
+		for _, p := range s.Strategy.Params {
+			if s.Values[p.Name] != p.Default {
+				to[s.Strategy.Name+":"+p.Name] = true
+			}
+		}
+	}
+	d, err := dataset.Open(samples + "/measurements")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, set := range d.Sets {
+		for i := range set.Rows {
+			if s, err := selectionOf(&set.Rows[i]); err == nil {
+				add(measured, s)
+			}
+		}
+	}
+	for _, e := range engines.All() {
+		for _, p := range e.Params {
+			if slices.ContainsFunc(p.Measured, func(v string) bool { return v != p.Default }) { // of rows elsewhere
+				measured[e.Name+":"+p.Name] = true
+			}
+		}
+	}
+	for name := range measuredElsewhere {
+		measured[name] = true
+	}
+	read := func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.Contains(path, "/measurements/") {
+			return err
+		}
+		if !slices.Contains([]string{".yaml", ".md", ".go"}, filepath.Ext(path)) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		list := selected.FindAllString(string(text), -1)
+		if strings.Contains(path, "/policies/") {
+			set, err := engines.ReadSettings(strings.NewReader(string(text)), path)
+			if err != nil {
+				return err
+			}
+			list = append(list, "tilesync:"+set)
+		}
+		for _, text := range list {
+			if all, err := engines.ParseSelection(alternatives.ReplaceAllString(text, "")); err == nil {
+				add(shown, all[0])
+			}
+		}
+		return nil
+	}
+	for _, dir := range []string{samples, "../reproduce/claims"} {
+		if err := filepath.WalkDir(dir, read); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return measured, shown
+}
+
+// A setting of which no measurement, claim or sample has another value than the default is experimental, and no other.
+func TestExperimentalSettings(t *testing.T) {
+	measured, shown := withEvidence(t)
+	var want, got []string
+	for _, e := range engines.All() {
+		for _, p := range e.Params {
+			name := e.Name + ":" + p.Name
+			if !measured[name] && !shown[name] {
+				want = append(want, name)
+			}
+			if p.Experimental {
+				got = append(got, name)
+			}
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("experimental settings (-without evidence +marked):\n%s", d)
+	}
+}
+
+// All settings that a comparison of all strategies tries have been measured; those that tuning varies have been measured
+// or are in a claim or a sample.
+func TestAllTriesWhatWasMeasured(t *testing.T) {
+	measured, shown := withEvidence(t)
+	tried := func(list []plan.Selection, err error) []plan.Selection {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	var m machine.Machine
+	m.Engines.Rate = machine.Quantity{Value: 1e9, Mark: machine.Sourced}
+	gathers := &workload.Workload{Collectives: []workload.Collective{{Op: trace.AllGather}}}
+	all := slices.Concat(tried(engines.ParseSelection("all")), tried(engines.Cheap()), tried(engines.ParseSelection(engines.OfServing)), tried(engines.OfCarriers(gathers, &m)))
+	searched, err := engines.ParseCandidates("all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	check := func(list []plan.Selection, ok func(name string) bool) {
+		for _, s := range list {
+			for _, p := range s.Strategy.Params {
+				if name := s.Strategy.Name + ":" + p.Name; s.Values[p.Name] != p.Default && !ok(name) && !said[name] {
+					said[name] = true
+					t.Errorf("%s is tried, as %s, and has no evidence", name, s)
+				}
+			}
+		}
+	}
+	check(all, func(name string) bool { return measured[name] })
+	check(slices.Concat(searched...), func(name string) bool { return measured[name] || shown[name] })
+}
+
+// The rows elsewhere are there.
+func TestMeasuredElsewhere(t *testing.T) {
+	for name, file := range measuredElsewhere {
+		f, err := os.Open(filepath.Join("../../../shared/data/real/h200x2", file))
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		found := false
+		for lines := bufio.NewScanner(f); lines.Scan(); {
+			var row dataset.Row
+			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
+				t.Fatal(err)
+			}
+			strategy, setting, _ := strings.Cut(name, ":")
+			s, err := selectionOf(&row)
+			found = found || err == nil && row.Strategy == strategy && s.Strategy.String(s.Values) != "" && strings.Contains(s.Strategy.String(s.Values), setting+"=")
+		}
+		if !found {
+			t.Errorf("%s has no row in %s", name, file)
+		}
+	}
+}
