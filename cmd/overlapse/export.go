@@ -59,7 +59,7 @@ of a trace and its replays. --kernel draws the workgroups of one kernel or pair 
 strategy, from the start of its first kernel, with the largest gaps of each.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
   overlapse export samples/fsdp-step --to kineto --isolated -o alone
-  overlapse export samples/fsdp-step --to kineto --strategy multistream:prefetch=2 -o predicted
+  overlapse export samples/fsdp-step --to kineto --strategy multistream:keep_gathered=on -o predicted
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
   overlapse export samples/moe-ep4 --to csv -o spans.csv
   overlapse export samples/moe-down-fused-wg --to html -o fused.html
