@@ -47,7 +47,7 @@ without interference and without waits for peers. Inductor's profile-guided esti
 such a file; the settings of its overlap scheduling that the prediction favours are printed.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
   overlapse export samples/fsdp-step --to kineto --isolated -o alone
-  overlapse export samples/fsdp-step --to kineto --strategy multistream:prefetch=2 -o predicted
+  overlapse export samples/fsdp-step --to kineto --strategy multistream:keep_gathered=on -o predicted
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
   overlapse export samples/moe-ep4 --to csv -o spans.csv
   overlapse export samples/moe-down-fused-wg --to html -o fused.html`,

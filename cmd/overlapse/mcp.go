@@ -125,7 +125,7 @@ func (*messages) Close() error { return nil }
 type question struct {
 	Path     string `json:"path" jsonschema:"trace: a file, a folder with a file for each rank, or a folder written by replay -o; relative to a folder that is served"`
 	Other    string `json:"other,omitempty" jsonschema:"diff: the trace to compare path with; without it strategy names two strategies of path"`
-	Strategy string `json:"strategy,omitempty" jsonschema:"strategies with settings, as multistream:prefetch=2,bulk; all if empty"`
+	Strategy string `json:"strategy,omitempty" jsonschema:"strategies with settings, as multistream:channels=8,bulk; all if empty"`
 	Machine  string `json:"machine,omitempty" jsonschema:"machine to replay on, as h200:8; that of the trace if empty"`
 	At       string `json:"at,omitempty" jsonschema:"view: the address to show, as answers give them"`
 }

@@ -13,11 +13,11 @@ import (
 
 // What modelled kernels gain by themselves is no strategy's.
 func TestGainIsBeyondBulk(t *testing.T) {
-	sel := enginetest.MustParse(t, "bulk,bulk:protocol=simple,decompose")
+	sel := enginetest.MustParse(t, "bulk,bulk:channels=8,decompose,bulk:protocol=simple") // the last is experimental
 	for _, c := range []struct {
-		times [3]trace.Time
+		times [4]trace.Time
 		best  int
-	}{{[3]trace.Time{997, 996, 993}, -1}, {[3]trace.Time{1003, 1003, 994}, 2}, {[3]trace.Time{997, 990, 993}, 1}} {
+	}{{[4]trace.Time{997, 996, 993, 900}, -1}, {[4]trace.Time{1003, 1003, 994, 900}, 2}, {[4]trace.Time{997, 990, 993, 900}, 1}} {
 		var p compare.PairChoice
 		for i, s := range sel {
 			p.Outcomes = append(p.Outcomes, compare.Outcome{Selection: s, Expected: c.times[i]})
