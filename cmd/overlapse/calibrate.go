@@ -18,7 +18,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/engines/validate"
+	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
@@ -157,9 +157,9 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 	if err != nil {
 		return err
 	}
-	var scores [2][]validate.Score
+	var scores [2][]score.Score
 	for i, m := range []machine.Machine{base, calibrated} {
-		checks, err := validate.Rows(rows, validate.Inputs{
+		checks, err := score.Rows(rows, score.Inputs{
 			Machine: func(row dataset.Row) (machine.Machine, error) { return m.Sized(row.World) },
 			Trace: func(row dataset.Row) (*trace.Run, error) {
 				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.Reading())
@@ -169,7 +169,7 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		if err != nil {
 			return results.Stopped(ctx, err)
 		}
-		scores[i] = validate.Scores(checks)
+		scores[i] = score.Scores(checks)
 	}
 	t := console.Table{Title: "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile", Columns: []string{"strategy", "rows", "base", "", "calibrated", ""}}
 	for i, s := range scores[1] {

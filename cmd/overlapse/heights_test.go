@@ -81,13 +81,12 @@ var folders = map[string]folder{
 	"engines":          {height: 6},
 	"engines/explain":  {height: 6},
 	"engines/verdict":  {height: 7},
-	"engines/validate": {height: 8},
+	"engines/score":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"samples/workloads":    {height: 0},
 	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
 	"samples/figure11":     {height: command},
-	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"cmd/overlapse/internal/words":  {height: command},
 	"cmd/overlapse/internal/files":  {height: command},

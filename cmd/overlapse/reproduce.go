@@ -16,7 +16,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/engines/reproduce"
+	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/samples/workloads"
@@ -30,7 +30,7 @@ func (a *app) reproduceCommand() *cobra.Command {
 		Use:   "reproduce [PAPER|CLAIM...]",
 		Short: "Compare published claims with replays of their experiments",
 		Long: `Replays the experiments of published claims, point by point, under their strategy and
-their baseline. Papers: ` + strings.Join(reproduce.Names(), ", ") + `.
+their baseline. Papers: ` + strings.Join(score.PaperNames(), ", ") + `.
 
 An effect (a reduction, a gain, a speedup) is within tolerance if it is off by at most a
 quarter of what was published, or 2 points; an absolute time by 25 %; an order needs a
@@ -47,7 +47,7 @@ reach are apart: shown, not scored. No constant of overlapse comes from a point 
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reproduce(c.Context(), args, points, machineName, format, output)
 		},
-		ValidArgsFunction: cli.OneOf(reproduce.Names()...),
+		ValidArgsFunction: cli.OneOf(score.PaperNames()...),
 	}
 	cli.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
@@ -57,7 +57,7 @@ reach are apart: shown, not scored. No constant of overlapse comes from a point 
 }
 
 func (a *app) reproduce(ctx context.Context, selected []string, points bool, machineName, format, output string) error {
-	papers, only, err := selectClaims(selected)
+	claims, err := selectClaims(selected)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	found, err := reproduce.Run(workloads.Files, papers, only, on, input.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
+	claims, err = score.Claims(workloads.Files, claims, on, input.StopFunc(ctx), bar.ChangeMax, func() { bar.Add(1) })
 	bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
@@ -80,12 +80,12 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		return err
 	}
 	return a.writeOut(output, func(w io.Writer) error {
-		all, each, byPaper := claimTables(found)
-		summary := summaryOf(found)
-		switch format {
-		case "json":
-			return schema.WriteJSON(w, found)
-		case "html":
+		if format == "json" {
+			return schema.WriteJSON(w, claims)
+		}
+		all, each := claimTables(claims)
+		byPaper, summary := paperTable(claims)
+		if format == "html" {
 			all.Title, each.Title = "Claims", "Points"
 			byPaper.Title = "Papers, beside models without knowledge"
 			return html.Write(w, html.Report{Title: "overlapse: published claims and replays", Verdict: summary, Tables: []html.Table{byPaper.HTML(), all.HTML(), each.HTML()}})
@@ -106,117 +106,103 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	})
 }
 
-// selectClaims are the papers and the claims that words name; no words select all.
-func selectClaims(words []string) (papers []reproduce.Paper, only func(string) bool, err error) {
-	all, err := reproduce.Papers()
-	if err != nil || len(words) == 0 {
-		return all, nil, err
-	}
-	ids, wanted := reproduce.Names(), map[string]bool{}
-	for _, p := range all {
+// selectClaims are the claims that words name, by paper or id; no words select all.
+func selectClaims(words []string) (claims []score.Claim, err error) {
+	papers, err := score.Papers()
+	names := score.PaperNames()
+	for _, p := range papers {
 		for _, c := range p.Claims {
-			ids = append(ids, c.ID)
-			wanted[c.ID] = slices.Contains(words, p.Name) || slices.Contains(words, c.ID)
+			names = append(names, c.ID)
+			if len(words) == 0 || slices.Contains(words, p.Name) || slices.Contains(words, c.ID) {
+				claims = append(claims, c)
+			}
 		}
 	}
 	for _, word := range words {
-		if !slices.Contains(ids, word) {
-			return nil, nil, cli.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
+		if err == nil && !slices.Contains(names, word) {
+			return nil, cli.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(score.PaperNames(), ", ")), word, names)
 		}
 	}
-	return all, func(id string) bool { return wanted[id] }, nil
+	return claims, err
 }
 
-// claimTables have a row for each claim, for each published number and for each paper.
-func claimTables(found []reproduce.ClaimResult) (all, each, byPaper *console.Table) {
+// claimTables have a row for each claim and for each published number.
+func claimTables(claims []score.Claim) (all, each *console.Table) {
 	all = &console.Table{Columns: []string{"claim", "status", "within", "same sign", "says", "cause or reason"}}
 	each = &console.Table{Columns: []string{"claim", "point", "as", "published", "replayed", "within", "same sign", "apart"}}
-	for _, r := range found {
-		s := reproduce.ScoreOf([]reproduce.ClaimResult{r})
+	yes := map[bool]string{true: "yes", false: "no"}
+	for _, c := range claims {
+		t := score.TallyOf([]score.Claim{c})
 		inside, sign := "", ""
-		if s.Points > 0 {
-			inside = share(s.Within, s.Points)
+		if t.Points > 0 {
+			inside = share(t.Within, t.Points)
 		}
-		if s.Signed > 0 {
-			sign = share(s.SameSign, s.Signed)
+		if t.Signed > 0 {
+			sign = share(t.SameSign, t.Signed)
 		}
-		all.Add(r.ID, string(r.Status), inside, sign, r.Says, r.Why)
-		for _, p := range r.Points {
-			here, in, same := p.As.Format(p.Here), yes(p.Within), yes(p.SameSign)
+		all.Add(c.ID, string(c.Status), inside, sign, c.Says, c.Why)
+		for _, p := range c.Points {
+			here, in, same := p.As.Format(p.Here), yes[p.Within], yes[p.SameSign]
 			switch {
 			case p.Why != "":
 				here, in, same = p.Why, "", ""
 			case !p.As.Signed(p.Published):
 				same = ""
 			}
-			each.Add(r.ID, p.Label, string(p.As), p.As.Format(p.Published), here, in, same, p.Apart)
+			each.Add(c.ID, p.Label, string(p.As), p.As.Format(p.Published), here, in, same, p.Apart)
 		}
 	}
+	return all, each
+}
+
+// paperTable has a row for each paper with effects. The lines below it say what is reproduced, and whether that is more
+// than models without knowledge reach.
+func paperTable(claims []score.Claim) (byPaper *console.Table, lines []string) {
 	byPaper = &console.Table{Columns: []string{"paper", "effects", "within", "no effect", "above 2 %", "within", "one gain for all", "same sign", "always gains", "mean error", "no effect's", "one gain's"}}
-	for _, name := range reproduce.Names() {
-		if s := reproduce.ScoreOf(ofPaper(found, name)); s.Effects > 0 {
-			n := float64(s.Effects) / 100
-			byPaper.Add(name, s.Effects, s.EffectsWithin, s.NothingWithin, s.Signed, s.SignedWithin, s.ConstantWithin, s.SameSign, s.Gains,
-				fmt.Sprintf("%.1f", s.Error/n), fmt.Sprintf("%.1f", s.NothingError/n), fmt.Sprintf("%.1f", s.ConstantError/n))
-		}
-	}
-	return all, each, byPaper
-}
-
-func ofPaper(found []reproduce.ClaimResult, name string) (claims []reproduce.ClaimResult) {
-	for _, r := range found {
-		if r.Paper == name {
-			claims = append(claims, r)
-		}
-	}
-	return claims
-}
-
-// summaryOf says in a few lines what is reproduced, and whether that is more than models without
-// knowledge reach.
-func summaryOf(found []reproduce.ClaimResult) []string {
-	counts := map[reproduce.Status]int{}
-	var apart int
-	for _, r := range found {
-		counts[r.Status]++
-		for _, p := range r.Points {
+	counts, apart, of := map[score.Status]int{}, 0, map[string][]score.Claim{}
+	for _, c := range claims {
+		counts[c.Status]++
+		of[c.Paper] = append(of[c.Paper], c)
+		for _, p := range c.Points {
 			if p.Apart != "" {
 				apart++
 			}
 		}
 	}
-	var all reproduce.Score
 	var better, worse []string
-	for _, name := range reproduce.Names() {
-		s := reproduce.ScoreOf(ofPaper(found, name))
-		if all.Sum(s); s.Signed == 0 {
-			continue
+	for _, name := range score.PaperNames() {
+		t := score.TallyOf(of[name])
+		if t.Effects > 0 {
+			n := float64(t.Effects) / 100
+			byPaper.Add(name, t.Effects, t.EffectsWithin, t.NothingWithin, t.Signed, t.SignedWithin, t.ConstantWithin, t.SameSign, t.Gains,
+				fmt.Sprintf("%.1f", t.Error/n), fmt.Sprintf("%.1f", t.NothingError/n), fmt.Sprintf("%.1f", t.ConstantError/n))
 		}
-		if s.SignedWithin > s.ConstantWithin && s.SameSign >= s.Gains {
+		switch {
+		case t.Signed == 0:
+		case t.SignedWithin > t.ConstantWithin && t.SameSign >= t.Gains:
 			better = append(better, name)
-		} else {
-			worse = append(worse, fmt.Sprintf("%s (%d within, one gain for all %d; %d signs, always gains %d)", name, s.SignedWithin, s.ConstantWithin, s.SameSign, s.Gains))
+		default:
+			worse = append(worse, fmt.Sprintf("%s (%d within, one gain for all %d; %d signs, always gains %d)", name, t.SignedWithin, t.ConstantWithin, t.SameSign, t.Gains))
 		}
 	}
-	lines := []string{
-		fmt.Sprintf("%d claims: %d reproduced, %d not reproduced, %d not scored, %d not checkable; %s points within tolerance, %d apart", len(found),
-			counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotScored], counts[reproduce.NotCheckable], share(all.Within, all.Points), apart),
+	all := score.TallyOf(claims)
+	lines = []string{
+		fmt.Sprintf("%d claims: %d reproduced, %d not reproduced, %d not scored, %d not checkable; %s points within tolerance, %d apart", len(claims),
+			counts[score.Reproduced], counts[score.NotReproduced], counts[score.NotScored], counts[score.NotCheckable], share(all.Within, all.Points), apart),
 	}
 	if all.Signed > 0 {
 		lines = append(lines, fmt.Sprintf("effects above 2 %%: %s within a quarter (one gain for all: %d), %d with the published sign (always gains: %d)",
 			share(all.SignedWithin, all.Signed), all.ConstantWithin, all.SameSign, all.Gains))
 	}
-	if here, links := reproduce.BandwidthErrors(found); len(here) > 0 {
-		at := func(list []float64, share float64) float64 { return 100 * reproduce.Quantile(list, share) }
+	if here, links := score.BandwidthErrors(claims); len(here) > 0 {
+		at := func(list []float64, tenths int) float64 { return 100 * list[tenths*len(list)/10] }
 		lines = append(lines, fmt.Sprintf("%d bandwidths: %.1f %% off in the median, %.0f %% at the 90th percentile (the rate of the slowest link for all: %.1f and %.0f %%)",
-			len(here), at(here, 0.5), at(here, 0.9), at(links, 0.5), at(links, 0.9)))
+			len(here), at(here, 5), at(here, 9), at(links, 5), at(links, 9)))
 	}
 	if len(better)+len(worse) > 0 {
 		lines = append(lines, "better than both: "+cmp.Or(strings.Join(better, ", "), "none")+"; not: "+cmp.Or(strings.Join(worse, ", "), "none"))
 	}
-	return lines
+	return byPaper, lines
 }
 
 func share(n, of int) string { return fmt.Sprintf("%d of %d", n, of) }
-
-func yes(b bool) string { return map[bool]string{true: "yes", false: "no"}[b] }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -16,8 +15,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/engines/validate"
-	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -80,15 +78,13 @@ first. --format csv or json also prints every row, with its set, on standard out
 
 // A validated is the JSON form. Errors and regrets are fractions.
 type validated struct {
-	Schema     int                       `json:"schema"`
-	Rows       []validatedRow            `json:"rows"`
-	Strategies map[string]validate.Score `json:"strategies"`
-	Regret     validateRegret            `json:"regret"`
-	Changes    validate.ChangeScore      `json:"changes"` // against the reference: the captured variant of a step, else bulk
-	Skipped    []validateSkip            `json:"skipped"`
-	choices    []validate.Choice
-	scores     []validate.Score
-	refusals   []validate.Refusal
+	Schema     int                    `json:"schema"`
+	Rows       []validatedRow         `json:"rows"`
+	Strategies map[string]score.Score `json:"strategies"`
+	Regret     score.Regret           `json:"regret"`
+	Changes    score.ChangeScore      `json:"changes"` // against the reference: the captured variant of a step, else bulk
+	Skipped    []validateSkip         `json:"skipped"`
+	checks     []score.Check
 }
 
 type validatedRow struct {
@@ -107,14 +103,7 @@ type validatedRow struct {
 	Why         string         `json:"confidence_why"`
 	FastestUs   float64        `json:"fastest_us,omitempty"` // with --seeds
 	SlowestUs   float64        `json:"slowest_us,omitempty"`
-	row         dataset.Row
-	evidence    verdict.Evidence
-}
-
-type validateRegret struct {
-	Workloads int     `json:"workloads"`
-	Top1      int     `json:"top1"` // the predicted best is the measured best
-	Mean      float64 `json:"mean"`
+	of          score.Check
 }
 
 type validateSkip struct {
@@ -123,127 +112,99 @@ type validateSkip struct {
 	Why string `json:"why"`
 }
 
+// validate predicts the rows of a file, or those of a dataset, whose accuracy tables it writes; it prints the rows of
+// a dataset if a format is given.
 func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
-	if dataset.IsDataset(o.path) {
-		return a.validateDataset(ctx, o, formatted)
-	}
-	if o.output != "" {
+	isDataset := dataset.IsDataset(o.path)
+	predict := a.predictFile
+	switch {
+	case isDataset && o.traces != "":
+		return cli.Errorf("--traces needs a file of rows (see overlapse validate --help)")
+	case isDataset:
+		predict = a.predictDataset
+	case o.output != "":
 		return cli.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
 	}
-	rows, err := readRows(o.path)
+	found, err := predict(ctx, o)
 	if err != nil {
 		return err
 	}
-	if o.traces == "" {
-		o.traces = filepath.Dir(o.path)
+	if isDataset {
+		if err := a.writeAccuracy(o, found, !formatted); err != nil {
+			return err
+		}
 	}
-	in, finish, err := a.checkInputs(ctx, o, rows)
-	if err != nil {
-		return err
+	v := summarize(found)
+	if formatted || !isDataset {
+		if write := validatedForms().named(o.format).write; write == nil {
+			v.print(a)
+		} else if err := write(a.Out, v); err != nil {
+			return err
+		}
 	}
-	in.Trace = func(row dataset.Row) (*trace.Run, error) {
-		return format.Open(filepath.Join(o.traces, row.Trace), a.Reading())
+	if len(v.Rows) == 0 && len(v.Skipped) > 0 {
+		return fmt.Errorf("%s: none of %d rows could be predicted, the first because: %s", o.path, len(v.Skipped), v.Skipped[0].Why)
 	}
-	checks, err := validate.Rows(rows, in)
-	finish()
-	if err != nil {
-		return err
+	if all := v.Strategies["all"]; o.above > 0 && all.Median > o.above {
+		return cli.Exit(cli.Threshold, "median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*o.above)
 	}
-	v := summarize(checks)
-	if err := v.write(a, o.format); err != nil {
-		return err
-	}
-	return v.checkLimit(o.path, o.above)
+	return nil
 }
 
 func validatedForms() forms[*validated] {
 	return forms[*validated]{{name: "table"}, {name: "json", write: asJSON[*validated]}, {name: "csv", write: writeValidatedCSV}}
 }
 
-// write prints the results in a form.
-func (v *validated) write(a *app, format string) error {
-	if f := validatedForms().named(format); f.write != nil {
-		return f.write(a.Out, v)
+// predictFile predicts the rows of a file, as the only set.
+func (a *app) predictFile(ctx context.Context, o validateOptions) ([]score.SetResult, error) {
+	rows, err := readRows(o.path)
+	if err != nil {
+		return nil, err
 	}
-	v.print(a)
-	return nil
+	in, finish, err := a.checkInputs(ctx, o, rows)
+	if err != nil {
+		return nil, err
+	}
+	in.Trace = func(row dataset.Row) (*trace.Run, error) {
+		return format.Open(filepath.Join(cmp.Or(o.traces, filepath.Dir(o.path)), row.Trace), a.Reading())
+	}
+	checks, err := score.Rows(rows, in)
+	finish()
+	return []score.SetResult{{Set: &dataset.Set{}, Checks: checks}}, err
 }
 
-// checkLimit is an error if no row was predicted, or if the median error is above a limit; 0 is
-// none.
-func (v *validated) checkLimit(path string, limit float64) error {
-	if len(v.Rows) == 0 && len(v.Skipped) > 0 {
-		return fmt.Errorf("%s: none of %d rows could be predicted, the first because: %s", path, len(v.Skipped), v.Skipped[0].Why)
-	}
-	if all := v.Strategies["all"]; limit > 0 && all.Median > limit {
-		return cli.Exit(cli.Threshold, "median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)
-	}
-	return nil
-}
-
-// validateDataset writes the accuracy tables of a dataset, and all rows if a
-// format is given.
-func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
-	if o.traces != "" {
-		return cli.Errorf("--traces needs a file of rows (see overlapse validate --help)")
-	}
+func (a *app) predictDataset(ctx context.Context, o validateOptions) ([]score.SetResult, error) {
 	d, err := dataset.Open(o.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var rows []dataset.Row
 	for i := range d.Sets {
-		if validate.Predictable(&d.Sets[i]) {
+		if score.Predictable(&d.Sets[i]) {
 			rows = append(rows, d.Sets[i].Rows...)
 		}
 	}
 	in, finish, err := a.checkInputs(ctx, o, rows)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	results, err := validate.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.Reading()) }, in)
-	finish()
-	if err != nil {
-		return err
-	}
-	var checks []validate.Check
-	of := map[string]string{}
-	for _, r := range results {
-		checks = append(checks, r.Checks...)
-		for _, c := range r.Checks {
-			of[c.Row.ID] = r.Set.Name
-		}
-	}
-	v := summarize(checks)
-	for i := range v.Rows {
-		v.Rows[i].Set = of[v.Rows[i].ID]
-	}
-	for i := range v.Skipped {
-		v.Skipped[i].Set = of[v.Skipped[i].ID]
-	}
-	var text bytes.Buffer
+	defer finish()
+	return score.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.Reading()) }, in)
+}
+
+// writeAccuracy writes the accuracy tables to the file that --output names; without one it may print them.
+func (a *app) writeAccuracy(o validateOptions, found []score.SetResult, mayPrint bool) error {
 	command := "overlapse validate " + filepath.ToSlash(o.path)
 	if o.output != "" {
 		command += " -o " + filepath.ToSlash(o.output)
+		return a.files.WriteBytes(o.output, []byte(score.AccuracyPage(command, found)))
 	}
-	if err := validate.WriteAccuracy(&text, command, results); err != nil {
-		return err
-	}
-	if o.output != "" {
-		if err := a.files.WriteBytes(o.output, text.Bytes()); err != nil {
-			return err
-		}
-	} else if !formatted {
-		for line := range strings.Lines(text.String()) {
+	if mayPrint {
+		for line := range strings.Lines(score.AccuracyPage(command, found)) {
 			fmt.Fprintln(a.Out, plain.Line(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	if formatted {
-		if err := v.write(a, o.format); err != nil {
-			return err
-		}
-	}
-	return v.checkLimit(o.path, o.above)
+	return nil
 }
 
 func readRows(path string) ([]dataset.Row, error) {
@@ -255,94 +216,81 @@ func readRows(path string) ([]dataset.Row, error) {
 	return dataset.ReadRows(f, path)
 }
 
-// checkInputs are what checking rows needs besides traces; finish ends the progress bar.
-func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset.Row) (in validate.Inputs, finish func(), err error) {
-	machines, err := a.machinesOf(rows, o.machine)
-	if err != nil {
-		return in, nil, err
+// checkInputs are what checking rows needs besides traces; finish ends the progress bar. Each machine is loaded once.
+func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset.Row) (in score.Inputs, finish func(), err error) {
+	machines, world := map[string]machine.Machine{}, 0
+	if o.machine != "" {
+		for _, row := range rows {
+			world = max(world, row.World)
+		}
+		if machines[o.machine], err = a.MachineNamed(o.machine, world); err != nil {
+			return in, nil, err
+		}
+	}
+	for _, row := range rows {
+		name := cmp.Or(o.machine, row.Machine)
+		if _, ok := machines[name]; ok {
+			continue
+		}
+		if machines[name], err = a.MachineNamed(name, 0); err != nil {
+			return in, nil, cli.Exit(cli.Failed, "row %s: %w", row.ID, err) // not of the command line
+		}
 	}
 	bar := a.Progress(len(rows), "predicting")
-	return validate.Inputs{
+	return score.Inputs{
 		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
 		Seeds:   o.seeds,
 		Stop:    ctx.Err,
 		Done:    func() { bar.Add(1) },
-	}, func() { bar.Finish() }, nil
+	}, bar.Finish, nil
 }
 
-// machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.
-func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Machine, error) {
-	machines := map[string]machine.Machine{}
-	if name != "" {
-		world := 0
-		for _, row := range rows {
-			world = max(world, row.World)
+func summarize(found []score.SetResult) *validated {
+	v := &validated{Schema: schema.Version, Strategies: map[string]score.Score{}}
+	for _, r := range found {
+		v.checks = append(v.checks, r.Checks...)
+		for _, c := range r.Checks {
+			if c.Why != "" {
+				v.Skipped = append(v.Skipped, validateSkip{r.Set.Name, c.Row.ID, c.Why})
+				continue
+			}
+			row := validatedRow{
+				Set: r.Set.Name, ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(),
+				Clock: c.Clock.String(), Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, of: c,
+			}
+			if c.Compared {
+				row.Change, row.Measured, row.PFaster = &c.Change, &c.Measured, &c.Confidence.Chance.PFaster
+			}
+			v.Rows = append(v.Rows, row)
 		}
-		m, err := a.MachineNamed(name, world)
-		machines[name] = m
-		return machines, err
 	}
-	for _, row := range rows {
-		name := row.Machine
-		if _, ok := machines[name]; ok {
-			continue
-		}
-		m, err := a.MachineNamed(name, 0)
-		if err != nil {
-			return nil, cli.Exit(cli.Failed, "row %s: %w", row.ID, err) // not of the command line
-		}
-		machines[name] = m
-	}
-	return machines, nil
-}
-
-func summarize(checks []validate.Check) *validated {
-	v := &validated{
-		Schema: schema.Version, Strategies: map[string]validate.Score{}, Changes: validate.ChangesOf(checks, ""),
-		scores: validate.Scores(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks),
-	}
-	for _, c := range checks {
-		if c.Why != "" {
-			v.Skipped = append(v.Skipped, validateSkip{ID: c.Row.ID, Why: c.Why})
-			continue
-		}
-		row := validatedRow{
-			ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(), Clock: c.Clock.String(),
-			Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, row: c.Row, evidence: c.Evidence,
-		}
-		if c.Compared {
-			row.Change, row.Measured, row.PFaster = &c.Change, &c.Measured, &c.Confidence.Chance.PFaster
-		}
-		v.Rows = append(v.Rows, row)
-	}
-	for _, s := range v.scores {
+	for _, s := range score.Scores(v.checks) {
 		v.Strategies[s.Strategy] = s
 	}
-	for _, c := range v.choices {
-		v.Regret.Workloads++
-		v.Regret.Mean += c.Regret
-		if c.Regret == 0 {
-			v.Regret.Top1++
-		}
-	}
-	v.Regret.Mean /= float64(max(1, v.Regret.Workloads))
+	_, v.Regret = score.Choices(v.checks)
+	v.Changes = score.ChangesOf(v.checks, "all")
 	return v
 }
 
 func (v *validated) print(a *app) {
 	t := console.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
 	for _, r := range v.Rows {
-		k := r.row.Workload
-		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
+		predicted := fmt.Sprintf("%.1f µs", r.PredictedUs)
+		if r.SlowestUs > 0 { // with --seeds
+			predicted += fmt.Sprintf(" (%.1f to %.1f)", r.FastestUs, r.SlowestUs)
+		}
+		k := r.of.Row.Workload
+		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, score.RowName(r.of.Row), predicted, fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
 	}
 	a.Show(&t)
 	t = console.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}
-	for _, c := range v.choices {
+	choices, _ := score.Choices(v.checks)
+	for _, c := range choices {
 		t.Add(c.Workload, c.Best, c.Predicted, magnitude(c.Regret))
 	}
 	a.Show(&t)
 	t = console.Table{Title: "error by strategy: |predicted / measured − 1|", Columns: []string{"strategy", "rows", "median", "90th percentile"}}
-	for _, s := range v.scores {
+	for _, s := range score.Scores(v.checks) {
 		t.Add(s.Strategy, s.N, magnitude(s.Median), magnitude(s.P90))
 	}
 	a.Show(&t)
@@ -350,45 +298,31 @@ func (v *validated) print(a *app) {
 	if c := v.Changes; c.N > 0 {
 		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
-	for _, x := range v.refusals {
+	for _, x := range score.Refusals(v.checks) {
 		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, plain.Line(x.Why))
 	}
 }
 
-// predicted is the prediction, with its range if there were seeds.
-func (r *validatedRow) predicted() string {
-	s := fmt.Sprintf("%.1f µs", r.PredictedUs)
-	if r.SlowestUs > 0 {
-		s += fmt.Sprintf(" (%.1f to %.1f)", r.FastestUs, r.SlowestUs)
-	}
-	return s
-}
-
 // writeValidatedCSV writes every row. The columns from change to untested are what p_faster is fitted to.
 func writeValidatedCSV(w io.Writer, v *validated) error {
-	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}, false
+	fraction := func(x *float64) string {
+		if x == nil {
+			return ""
+		}
+		return fmt.Sprintf("%.6f", *x)
+	}
+	columns := []string{"set", "id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}
+	from := 1 // without sets
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
-		head, set = append([]string{"set"}, head...), true
+		from = 0
 	}
 	rows := make([][]string, len(v.Rows))
 	for i, r := range v.Rows {
-		e := r.evidence
-		record := []string{
-			r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
+		e := r.of.Evidence
+		rows[i] = []string{
+			r.Set, r.ID, score.RowName(r.of.Row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
 			fmt.Sprint(e.OtherKernels), fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), fmt.Sprint(e.Poor), fmt.Sprint(e.Untested), fraction(r.PFaster), r.Confidence, r.Why,
-		}
-		if set {
-			record = append([]string{r.Set}, record...)
-		}
-		rows[i] = record
+		}[from:]
 	}
-	return schema.WriteCSV(w, head, slices.Values(rows))
-}
-
-// fraction is a number with six decimals; "" if there is none.
-func fraction(x *float64) string {
-	if x == nil {
-		return ""
-	}
-	return fmt.Sprintf("%.6f", *x)
+	return schema.WriteCSV(w, columns[from:], slices.Values(rows))
 }

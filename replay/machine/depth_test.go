@@ -64,7 +64,7 @@ func compareDepths(t *testing.T, path string) {
 		if math.Abs(got-want) > 0.15*want {
 			t.Errorf("%d x %d x %d: alone a tile of depth 32 uses %.2f of its CU, predicted %.2f", at.m, at.n, at.k, want, got)
 		}
-		// Tiles of 128x128x32 of the same kind use 0.68 of both GPUs' CUs (engines/reproduce/testdata/h*00-tiles.golden).
+		// Tiles of 128x128x32 of the same kind use 0.68 of both GPUs' CUs (engines/score/testdata/h*00-tiles.golden).
 		if large := m.LonePipe(128, 128, 32); at.k == 8192 && math.Abs(large-0.68) > 0.15*0.68 {
 			t.Errorf("%d x %d x %d: alone a tile of 128x128x32 uses 0.68 of its CU, predicted %.2f", at.m, at.n, at.k, large)
 		}

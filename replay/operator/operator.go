@@ -47,7 +47,7 @@ const (
 )
 
 // clearing is the seconds by which a fill before it delays a kernel that a host waits for: between 12.58 less
-// 10.70 us on one H100 and 10.32 less 9.05 us on one H200 (engines/reproduce/testdata/h*00-tiles.jsonl, rows host).
+// 10.70 us on one H100 and 10.32 less 9.05 us on one H200 (engines/score/testdata/h*00-tiles.jsonl, rows host).
 const clearing = 1.6e-6
 
 // A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix

@@ -47,7 +47,7 @@ func SampleOperator(t testing.TB, name string) (*workload.Workload, machine.Mach
 }
 
 // SampleOperators are the names of the files of samples/workloads. Those of over 32 ranks are left
-// out: all their strategies take minutes. engines/reproduce replays them.
+// out: all their strategies take minutes. engines/score replays them.
 func SampleOperators(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob(root(t) + "/samples/workloads/*.yaml")

@@ -1,7 +1,6 @@
-package validate
+package score
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -103,7 +102,7 @@ func golden(t *testing.T, file, got string) {
 
 // The tables of a small dataset: what is refused is counted with its reason, noisy
 // rows are not scored, signs count against the reference.
-func TestWriteAccuracy(t *testing.T) {
+func TestAccuracyPage(t *testing.T) {
 	row := func(id, strategy string, us float64, chunks int) dataset.Row {
 		return dataset.Row{ID: id, World: 2, Strategy: strategy, Us: us, Workload: dataset.Workload{Kind: "gemm+collective", Name: "x"}, Params: dataset.Params{Chunks: chunks}, AgainUs: us * 1.01}
 	}
@@ -116,16 +115,13 @@ func TestWriteAccuracy(t *testing.T) {
 		{Row: noisy, Predicted: 200},
 		{Row: row("e", "fused", 80, 0), Why: "no tiles"},
 	}
-	got := ChangesOf(checks, "") // predicted -5.9 and -1.0 %, measured -10 and +10 %
+	got := ChangesOf(checks, everything) // predicted -5.9 and -1.0 %, measured -10 and +10 %
 	if got.N != 2 || got.Right != 1 || got.Over != 3 || math.Abs(got.Median-(0.0406+0.1099)/2) > 0.001 {
 		t.Errorf("changes %+v", got)
 	}
-	var out strings.Builder
 	set := dataset.Set{Name: "s", Split: dataset.Blind, About: "A test.", Host: "none", Driver: "1", Date: "2026-11-22"}
 	other := dataset.Set{Name: "b", Split: dataset.Calibrate, About: "Benchmarks.", Rows: make([]dataset.Row, 3)}
-	if err := WriteAccuracy(&out, "command", []SetResult{{Set: &other}, {Set: &set, Checks: checks}}); err != nil {
-		t.Fatal(err)
-	}
+	page := AccuracyPage("command", []SetResult{{Set: &other}, {Set: &set, Checks: checks}})
 	for _, want := range []string{
 		"| s | blind | 5 | 3 | 5.6 % | 8.4 % | 12.5 % | 1 of 3 | 1.0 % | 1.0 % |",
 		"| decompose | 3 | 2 | 7.3 % | 8.7 % | 1 of 2 |",
@@ -133,17 +129,8 @@ func TestWriteAccuracy(t *testing.T) {
 		"* 1: no tiles",
 		"| b | calibrate | 3 | Benchmarks. |",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in\n%s", want, page)
 		}
 	}
-	if err := WriteAccuracy(full{}, "command", nil); !errors.Is(err, errFull) {
-		t.Error(err)
-	}
 }
-
-var errFull = errors.New("full")
-
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errFull }

@@ -1,4 +1,4 @@
-package validate
+package score
 
 import (
 	"bufio"
@@ -90,7 +90,7 @@ func withEvidence(t *testing.T) (measured, shown map[string]bool) {
 		}
 		return nil
 	}
-	for _, dir := range []string{samples, "../reproduce/claims"} {
+	for _, dir := range []string{samples, "claims"} {
 		if err := filepath.WalkDir(dir, read); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package validate
+package score
 
 import (
 	"fmt"
@@ -10,6 +10,9 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 )
 
+// everything is the name under which scores of all strategies stand.
+const everything = "all"
+
 // A Score is how well one strategy's rows are predicted.
 type Score struct {
 	Strategy string  `json:"-"`
@@ -20,26 +23,28 @@ type Score struct {
 
 // Scores are the errors by strategy, in the order of engines.All, and over all rows
 // last. Rows without a prediction are left out, and noisy ones.
-func Scores(checks []Check) []Score {
-	by := map[string][]float64{}
-	var all []float64
-	for _, c := range checks {
-		if c.Why == "" && !c.Row.Noisy {
-			by[c.Row.Strategy] = append(by[c.Row.Strategy], math.Abs(c.Error()))
-			all = append(all, math.Abs(c.Error()))
+func Scores(checks []Check) (scores []Score) {
+	for _, name := range append(engines.Names(), everything) {
+		if s := scoreOf(checks, name); s.N > 0 {
+			scores = append(scores, s)
 		}
-	}
-	var scores []Score
-	for _, name := range engines.Names() {
-		if len(by[name]) > 0 {
-			scores = append(scores, score(name, by[name]))
-		}
-	}
-	if len(all) > 0 {
-		scores = append(scores, score("all", all))
 	}
 	return scores
 }
+
+// scoreOf is the score of a strategy, or of everything.
+func scoreOf(checks []Check, name string) Score {
+	var errs []float64
+	for _, c := range checks {
+		if c.Why == "" && !c.Row.Noisy && c.of(name) {
+			errs = append(errs, math.Abs(c.Error()))
+		}
+	}
+	return score(name, errs)
+}
+
+// of reports whether a check is of a strategy, or of everything.
+func (c *Check) of(name string) bool { return name == everything || name == c.Row.Strategy }
 
 // score is that of some errors; of none, the median and the percentile are no numbers.
 func score(name string, errs []float64) Score {
@@ -66,10 +71,17 @@ type Choice struct {
 	Regret    float64 // measured time of the predicted best over that of the best, less one
 }
 
+// A Regret is what choosing by prediction costs over several workloads.
+type Regret struct {
+	Workloads int     `json:"workloads"`
+	Top1      int     `json:"top1"` // the predicted best is the measured best
+	Mean      float64 `json:"mean"`
+}
+
 // Choices groups rows by workload and says what choosing by prediction costs on
 // each. Rows without a prediction cannot be chosen, but they can be the best.
 // Noisy rows are neither.
-func Choices(checks []Check) []Choice {
+func Choices(checks []Check) (choices []Choice, of Regret) {
 	var keys []string
 	groups := map[string][]Check{}
 	for _, c := range checks {
@@ -82,7 +94,6 @@ func Choices(checks []Check) []Choice {
 		}
 		groups[k] = append(groups[k], c)
 	}
-	var choices []Choice
 	for _, k := range keys {
 		best, take := groups[k][0], -1
 		for i, c := range groups[k] {
@@ -97,9 +108,16 @@ func Choices(checks []Check) []Choice {
 			continue
 		}
 		picked := groups[k][take].Row
-		choices = append(choices, Choice{k, RowName(best.Row), RowName(picked), picked.Us/best.Row.Us - 1})
+		regret := picked.Us/best.Row.Us - 1
+		choices = append(choices, Choice{k, RowName(best.Row), RowName(picked), regret})
+		of.Workloads++
+		of.Mean += regret
+		if regret == 0 {
+			of.Top1++
+		}
 	}
-	return choices
+	of.Mean /= float64(max(1, of.Workloads))
+	return choices, of
 }
 
 // workloadKey is what rows of one workload have in common.
@@ -132,8 +150,7 @@ func workloadKey(row dataset.Row) string {
 	return s
 }
 
-// A ChangeScore is how well changes against the reference are predicted. The reference of a step
-// is the captured variant, of other workloads the bulk row with the fewest settings.
+// A ChangeScore is how well changes against the reference are predicted.
 type ChangeScore struct {
 	N      int     `json:"n"`      // rows that are predicted, and so is their reference
 	Median float64 `json:"median"` // of |predicted change - measured change|, as shares of the reference's time
@@ -142,66 +159,73 @@ type ChangeScore struct {
 	Over   int     `json:"signs"`       // changes over 2 %
 }
 
-// ChangesOf compares the rows of a strategy, of all if it is "", with their references. Of
+// ChangesOf compares the rows of a strategy, or of everything, with their references. Of
 // the changes over 2 %, those of a row without a prediction, or whose reference has none,
 // count as wrong; rows whose trace is not included do not count. A predicted change of
 // under 0.2 % is none.
-func ChangesOf(checks []Check, strategy string) ChangeScore {
+func ChangesOf(checks []Check, strategy string) (s ChangeScore) {
 	const none = 0.002
-	refs := references(checks)
-	var c ChangeScore
 	var off []float64
-	for i, x := range checks {
-		ref, ok := refs[workloadKey(x.Row)]
-		if x.Row.Noisy || !ok || ref == i || strategy != "" && x.Row.Strategy != strategy || x.Why == errAbsent.Error() {
+	for i, base := range references(checks) {
+		c := &checks[i]
+		if c.Row.Noisy || base == nil || base == c || !c.of(strategy) || c.Why == errAbsent.Error() {
 			continue
 		}
-		base := checks[ref]
-		measured := x.Row.Us/base.Row.Us - 1
+		predicted, measured := c.against(base)
 		over := math.Abs(measured) > compare.RunsDiffer
 		if over {
-			c.Over++
+			s.Over++
 		}
-		if x.Why != "" || base.Why != "" {
+		if c.Why != "" || base.Why != "" {
 			continue
 		}
-		predicted := x.Predicted/base.Predicted - 1
 		off = append(off, math.Abs(predicted-measured))
 		if over && math.Abs(predicted) > none && (predicted > 0) == (measured > 0) {
-			c.Right++
+			s.Right++
 		}
 	}
-	if c.N = len(off); c.N > 0 {
-		s := score("", off)
-		c.Median, c.P90 = s.Median, s.P90
+	if s.N = len(off); s.N > 0 {
+		of := score("", off)
+		s.Median, s.P90 = of.Median, of.P90
 	}
-	return c
+	return s
+}
+
+// against is what a row changes against its reference.
+func (c *Check) against(base *Check) (predicted, measured float64) {
+	return c.Predicted/base.Predicted - 1, c.Row.Us/base.Row.Us - 1
 }
 
 // Signs are the changes of over 2 % that are predicted with the right sign, in words; "" if
 // there are none.
-func (c ChangeScore) Signs() string {
-	if c.Over == 0 {
+func (s ChangeScore) Signs() string {
+	if s.Over == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d", c.Right, c.Over)
+	return fmt.Sprintf("%d of %d", s.Right, s.Over)
 }
 
-// references are the rows that others of their workload are compared with, by
-// index and workload.
-func references(checks []Check) map[string]int {
-	refs := map[string]int{}
-	for i, c := range checks {
-		base := plain
-		if c.Row.Workload.Kind == "step" {
-			base = exact
+// references are the rows that others of their workload are compared with, by row; nil: none. The reference of a step
+// is the captured variant, of other workloads the row under bulk, with the fewest settings.
+func references(checks []Check) []*Check {
+	of := map[string]*Check{}
+	for i := range checks {
+		row := checks[i].Row
+		e, _ := engines.Named(row.Strategy)
+		base := e.Plain
+		if row.Workload.Kind == "step" {
+			base = e.Exact
 		}
-		k := workloadKey(c.Row)
-		if ref, ok := refs[k]; base(c.Row) && (!ok || len(RowName(c.Row)) < len(RowName(checks[ref].Row))) {
-			refs[k] = i
+		k := workloadKey(row)
+		if ref := of[k]; base && (ref == nil || len(RowName(row)) < len(RowName(ref.Row))) {
+			of[k] = &checks[i]
 		}
 	}
-	return refs
+	list := make([]*Check, len(checks))
+	for i := range checks {
+		list[i] = of[workloadKey(checks[i].Row)]
+	}
+	return list
 }
 
 // A Refusal is a reason for which rows have no prediction, and how many.
@@ -211,8 +235,7 @@ type Refusal struct {
 }
 
 // Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) []Refusal {
-	var list []Refusal
+func Refusals(checks []Check) (list []Refusal) {
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
@@ -226,4 +249,25 @@ func Refusals(checks []Check) []Refusal {
 	}
 	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
 	return list
+}
+
+// gains are what rows of a strategy changed on hardware, in rising order: the time over that of the fastest bulk row of
+// the workload, less one. Nothing of it is predicted. Steps have no bulk row and are left out, and noisy rows.
+func gains(results []SetResult, strategy string) (changes []float64) {
+	for _, r := range results {
+		bulk := map[string]float64{}
+		for _, c := range r.Checks {
+			e, _ := engines.Named(c.Row.Strategy)
+			if k := workloadKey(c.Row); e.Plain && (bulk[k] == 0 || c.Row.Us < bulk[k]) {
+				bulk[k] = c.Row.Us
+			}
+		}
+		for _, c := range r.Checks {
+			if us := bulk[workloadKey(c.Row)]; us > 0 && !c.Row.Noisy && c.Row.Strategy == strategy {
+				changes = append(changes, c.Row.Us/us-1)
+			}
+		}
+	}
+	slices.Sort(changes)
+	return changes
 }

@@ -1,4 +1,4 @@
-package reproduce
+package score
 
 import (
 	"cmp"
@@ -21,92 +21,71 @@ import (
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
-// A PointResult is a published number and that of a replay.
-type PointResult struct {
-	Label     string   `json:"label,omitempty"`
-	As        Quantity `json:"as"`
-	Published float64  `json:"published"`
-	Here      float64  `json:"here"`
-	Links     float64  `json:"links,omitempty"` // of a bandwidth: the rate of the slowest link between the ranks
-	Within    bool     `json:"within_tolerance"`
-	SameSign  bool     `json:"same_sign"`
-	Apart     string   `json:"apart,omitempty"` // why it is not scored
-	Why       string   `json:"why,omitempty"`   // why nothing was replayed
-	Experiment
-}
-
-// A ClaimResult is a claim with its points and status.
-type ClaimResult struct {
-	Claim
-	Paper  string        `json:"paper"`
-	Status Status        `json:"status"`
-	Points []PointResult `json:"points,omitempty"`
-}
-
-// Run replays the points of the claims of the papers, each experiment once, in parallel. files
-// holds their workload files.
-// only selects claims by id; nil: all. on is the machine that replaces those of the papers,
-// with as many GPUs as they have; nil: none. done is called as experiments finish; nil: not.
-func Run(
-	files fs.FS, papers []Paper, only func(id string) bool, on *machine.Machine, stop func() bool, started func(experiments int), done func(),
-) ([]ClaimResult, error) {
-	b := bench{files: files, index: map[string]int{}, on: on}
-	var results []ClaimResult
-	for _, p := range papers {
-		for _, c := range p.Claims {
-			if only != nil && !only(c.ID) {
-				continue
-			}
-			results = append(results, ClaimResult{Claim: c, Paper: p.Name, Status: c.Status})
-			for i := range c.Points {
-				if err := b.need(&c.Points[i]); err != nil {
-					return nil, fmt.Errorf("%s: %s: %w", c.ID, c.Points[i].name(), err)
-				}
+// Claims returns claims with the numbers of replays and their status. Each experiment is replayed
+// once, in parallel. files holds the workload files. on is the machine that replaces those of the
+// papers, with as many GPUs as they have; nil: none. started gets the number of experiments, done is
+// called as they finish; nil: not.
+func Claims(files fs.FS, claims []Claim, on *machine.Machine, stop func() bool, started func(experiments int), done func()) ([]Claim, error) {
+	b := bench{index: map[string]int{}}
+	claims = slices.Clone(claims)
+	for i := range claims {
+		c := &claims[i]
+		c.Points = slices.Clone(c.Points)
+		for k := range c.Points {
+			if err := b.need(&c.Points[k]); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", c.ID, c.Points[k].Label, err)
 			}
 		}
 	}
 	if started != nil {
 		started(len(b.jobs))
 	}
-	if err := b.run(stop, done); err != nil {
+	if err := guard.Each(len(b.jobs), func(i int) error {
+		if done != nil {
+			defer done()
+		}
+		return b.jobs[i].run(files, on, stop)
+	}); err != nil {
 		return nil, err
 	}
-	for i := range results {
-		r := &results[i]
-		for k := range r.Claim.Points {
-			p, err := b.result(&r.Claim.Points[k])
-			if err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", r.ID, p.Label, err)
+	for i := range claims {
+		c := &claims[i]
+		for k := range c.Points {
+			if err := b.answer(&c.Points[k]); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", c.ID, c.Points[k].Label, err)
 			}
-			r.Points = append(r.Points, p)
 		}
-		if r.Status == "" {
-			r.Status = judge(r.Points)
+		if c.Status == "" {
+			c.Status = judge(c.Points)
 		}
-		switch r.Status {
+		switch c.Status {
 		case Reproduced:
-			r.Why = ""
+			c.Why = ""
 		case NotScored:
-			r.Why = r.Points[0].Apart
+			c.Why = c.Points[0].Apart
 		}
 	}
-	return results, nil
+	return claims, nil
 }
 
 // A job is one strategy on one workload.
 type job struct {
 	workload, strategy string
 	set                map[string]string
-	marks              bool // records what marks need
-	found              measured
+	measures           map[string]number // that points need, by name
+	waits              float64           // seconds of the host, as in replayed
+	links              float64           // bytes per second of the slowest link between the ranks of the first collective
+}
+
+type number struct {
+	value float64
+	err   error
 }
 
 // A bench holds the experiments of all points. Those that several points share run once.
 type bench struct {
-	files fs.FS
 	jobs  []job
 	index map[string]int // by key
-	on    *machine.Machine
 }
 
 func key(p *Point, strategy string, set map[string]string) string {
@@ -123,43 +102,52 @@ func (b *bench) need(p *Point) error {
 	}
 	for _, set := range p.sets() {
 		for _, s := range append(strings.Split(p.Strategy, "|"), p.Against) {
-			k := key(p, s, set)
-			if _, ok := b.index[k]; !ok && s != "" {
-				b.index[k] = len(b.jobs)
-				b.jobs = append(b.jobs, job{workload: p.Workload, strategy: s, set: set, marks: withMarks(p.Measure)})
+			if s == "" {
+				continue
 			}
+			k := key(p, s, set)
+			i, ok := b.index[k]
+			if !ok {
+				i = len(b.jobs)
+				b.index[k] = i
+				b.jobs = append(b.jobs, job{workload: p.Workload, strategy: s, set: set, measures: map[string]number{}})
+			}
+			b.jobs[i].measures[p.Measure] = number{}
 		}
 	}
 	return nil
 }
 
 // sets are the keys of each experiment of a point.
-func (p *Point) sets() []map[string]string {
+func (p *Point) sets() (all []map[string]string) {
 	if p.Over == nil {
 		return []map[string]string{keys(p.With)}
 	}
-	var all []map[string]string
 	for _, over := range p.Over {
 		all = append(all, keys(p.With, over))
 	}
 	return all
 }
 
-func (b *bench) run(stop func() bool, done func()) error {
-	return guard.Each(len(b.jobs), func(i int) (err error) {
-		if done != nil {
-			defer done()
-		}
-		j := &b.jobs[i]
-		if j.found, err = j.replay(b.files, b.on, stop); err != nil {
-			return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
-		}
-		return nil
-	})
+// run replays a job and reads off its measures.
+func (j *job) run(files fs.FS, on *machine.Machine, stop func() bool) error {
+	x, err := j.replay(files, on, stop)
+	if err != nil {
+		return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
+	}
+	for name := range j.measures {
+		v, err := x.measure(name)
+		j.measures[name] = number{v, err}
+	}
+	j.waits = x.waits
+	if len(x.Collectives) > 0 {
+		j.links = x.LinkRate(len(x.Collectives[0].Members))
+	}
+	return nil
 }
 
 // replay runs a job's strategy on its workload.
-func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x measured, err error) {
+func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x replayed, err error) {
 	in, err := files.Open(j.workload)
 	if err != nil {
 		return x, err
@@ -193,21 +181,23 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x meas
 		return x, fmt.Errorf("%q is not one strategy", j.strategy)
 	}
 	o := replay.Options{Stop: stop}
-	if j.marks {
-		o = phases(o)
+	for name := range j.measures {
+		if withMarks(name) { // phases, of workgroups of as many tiles as a figure shows
+			o.Level, o.Ranks, o.Tiles = replay.Phases, []int{0}, 1<<15
+		}
 	}
 	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, o)
 	if err != nil {
 		return x, err
 	}
-	x = measure(w, m, out)
+	x = replayed{Workload: w, Machine: m, Outcome: out, seconds: float64(out.Expected) / 1e9}
 	if gap := f.HostGap(m) / float64(f.Iterations); gap > 0 { // before the first kernel and behind the last
-		x.time, x.waits = x.time+gap, gap-m.Launch.Gap.Value
+		x.seconds, x.waits = x.seconds+gap, gap-m.Launch.Gap.Value
 	}
 	if j.strategy == "captured" && f.Sync != operator.SyncStream && len(f.Times) > 0 {
-		x.time = 0 // what the file says, with what only its own kernels need
+		x.seconds = 0 // what the file says, with what only its own kernels need
 		for _, t := range f.Times {
-			x.time += t
+			x.seconds += t
 		}
 	}
 	return x, nil
@@ -220,7 +210,7 @@ func machineNamed(name string) (machine.Machine, error) {
 	if !strings.HasSuffix(file, ".yaml") {
 		return profile.Load(name)
 	}
-	f, err := files.Open("machines/" + file)
+	f, err := papers.Open("machines/" + file)
 	if err != nil {
 		return machine.Machine{}, err
 	}
@@ -233,30 +223,29 @@ func machineNamed(name string) (machine.Machine, error) {
 	return m.Resize(n), err
 }
 
-// result compares a point with its replays.
-func (b *bench) result(p *Point) (PointResult, error) {
-	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Apart: p.Apart, Experiment: p.Experiment}
+// A noNumber is why the replays of a point give nothing.
+type noNumber string
+
+func (e noNumber) Error() string { return string(e) }
+
+// answer sets what the replays of a point give.
+func (b *bench) answer(p *Point) error {
 	here, err := b.number(p)
 	if err == nil && (math.IsNaN(here) || math.IsInf(here, 0)) {
 		err = noNumber("the replays give no finite number")
 	}
 	var why noNumber
 	if errors.As(err, &why) {
-		r.Why = string(why)
-		return r, nil
+		p.Why = string(why)
+		return nil
 	}
-	r.Here = math.Round(here*1e6) / 1e6
+	p.Here = math.Round(here*1e6) / 1e6
 	if p.As == Bandwidth {
-		r.Links = b.jobs[b.index[key(p, p.Strategy, keys(p.With))]].found.links
+		p.Links = b.jobs[b.index[key(p, p.Strategy, keys(p.With))]].links
 	}
-	r.Within, r.SameSign = p.As.within(p.Published, r.Here), p.As.sameSign(p.Published, r.Here)
-	return r, err
+	p.Within, p.SameSign = p.As.within(p.Published, p.Here), p.As.sameSign(p.Published, p.Here)
+	return err
 }
-
-// A noNumber is why the replays of a point give nothing.
-type noNumber string
-
-func (e noNumber) Error() string { return string(e) }
 
 // number is what the replays of a point give; the error may be a noNumber.
 func (b *bench) number(p *Point) (float64, error) {
@@ -290,45 +279,49 @@ func (b *bench) number(p *Point) (float64, error) {
 
 // one is the number of one experiment.
 func (b *bench) one(p *Point, set map[string]string) (float64, error) {
-	var values []float64
-	tuned := strings.Split(p.Strategy, "|")
-	for n, s := range append(tuned, p.Against) {
-		i, ok := b.index[key(p, s, set)]
-		if !ok {
-			continue // no baseline
-		}
-		v, err := b.jobs[i].found.value(p.Measure)
-		if s == p.Loop {
-			v -= b.jobs[i].found.waits
-		}
-		if why := noNumber(""); errors.As(err, &why) {
-			err = noNumber(s + ": " + string(why))
-		}
+	here := math.Inf(1) // the least of the strategies
+	for s := range strings.SplitSeq(p.Strategy, "|") {
+		x, err := b.found(p, s, set)
 		if err != nil {
 			return 0, err
 		}
-		if 0 < n && n < len(tuned) {
-			values[0] = min(values[0], v)
-			continue
-		}
-		values = append(values, v)
+		here = min(here, x)
 	}
 	switch p.As {
-	case Reduction, Speedup, Gain:
-		if len(values) != 2 || values[0] == 0 || values[1] == 0 {
-			return 0, fmt.Errorf("%s needs a strategy and a baseline with %s above 0", p.As, cmp.Or(p.Measure, "time"))
-		}
-		switch p.As {
-		case Reduction:
-			return 1 - values[0]/values[1], nil
-		case Gain:
-			return values[1]/values[0] - 1, nil
-		}
-		return values[1] / values[0], nil
 	case Share, Time, Count, Bandwidth:
-		return values[0], nil
+		return here, nil
+	case Reduction, Speedup, Gain:
+	default:
+		return 0, fmt.Errorf("unknown quantity %q", p.As)
 	}
-	return 0, fmt.Errorf("unknown quantity %q", p.As)
+	base, err := b.found(p, p.Against, set)
+	switch {
+	case err != nil:
+		return 0, err
+	case here == 0 || base == 0:
+		return 0, fmt.Errorf("%s needs a strategy and a baseline with %s above 0", p.As, cmp.Or(p.Measure, "time"))
+	case p.As == Reduction:
+		return 1 - here/base, nil
+	case p.As == Gain:
+		return base/here - 1, nil
+	}
+	return base / here, nil
+}
+
+// found is the measure of a point under one strategy; 0 without one.
+func (b *bench) found(p *Point, strategy string, set map[string]string) (float64, error) {
+	if strategy == "" {
+		return 0, nil
+	}
+	j := &b.jobs[b.index[key(p, strategy, set)]]
+	x := j.measures[p.Measure]
+	if why := noNumber(""); errors.As(x.err, &why) {
+		return 0, noNumber(strategy + ": " + string(why))
+	}
+	if strategy == p.Loop {
+		x.value -= j.waits
+	}
+	return x.value, x.err
 }
 
 // summary is the mean, geometric mean, largest or smallest of a list; without a name, the

@@ -1,4 +1,4 @@
-package validate
+package score
 
 import (
 	"encoding/json"
@@ -34,11 +34,6 @@ func settingsOf(row *dataset.Row) (list []setting) {
 	}
 	return list
 }
-
-// plain reports whether nothing overlaps in a row's strategy, and exact whether it is the captured
-// schedule.
-func plain(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Plain }
-func exact(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Exact }
 
 // RowName is a row's strategy with its settings.
 func RowName(row dataset.Row) string {

@@ -1,4 +1,4 @@
-package validate
+package score
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -88,6 +89,7 @@ type stepScore struct {
 
 // stepsOf scores steps: changes are against the captured variant without a profiler.
 func stepsOf(checks []Check) (s stepScore) {
+	exact := func(row dataset.Row) bool { e, _ := engines.Named(row.Strategy); return e.Exact }
 	captured := map[string]float64{}
 	for _, c := range checks {
 		if exact(c.Row) && c.Why == "" {

@@ -1,7 +1,6 @@
-package validate
+package score
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -104,18 +103,6 @@ func HeldOut(changes []Change) map[string]verdict.Model {
 	return models
 }
 
-// holdOut predicts the probabilities of each set with the model of the others.
-func holdOut(results []SetResult) {
-	models := HeldOut(Changes(results))
-	for _, r := range results {
-		for i := range r.Checks {
-			if c := &r.Checks[i]; c.Compared {
-				c.Confidence = models[r.Set.Name].Confidence(c.Change, c.Evidence)
-			}
-		}
-	}
-}
-
 // Calibrate compares probabilities with what happened.
 func Calibrate(changes []Change) Calibration {
 	c, sigma, rate := Calibration{N: len(changes)}, 0.0, 0.0
@@ -150,30 +137,4 @@ func Calibrate(changes []Change) Calibration {
 		c.Bins[i].Mean /= float64(max(1, c.Bins[i].N))
 	}
 	return c
-}
-
-// calibration writes the section on probabilities.
-func (w *tables) calibration(changes []Change) {
-	if len(changes) == 0 {
-		return
-	}
-	c := Calibrate(changes)
-	w.printf(`
-## Probability of being faster
-
-p_faster is the probability that a row takes at least %.0f %% less time than its reference. Here and in errors.csv the model of
-each set is fitted to the other sets (rule E8); overlapse replay has the model of all sets. Over %d rows the Brier score is %.3f;
-that of a normal curve around the predicted change is %.3f, that of the share of faster rows %.3f.
-
-`, -100*verdict.Faster, c.N, c.Brier, c.Normal, c.Nothing)
-	w.head(1, "p_faster", "rows", "predicted, mean", "measured faster")
-	for i, b := range c.Bins {
-		to := 1.0
-		if i+1 < len(c.Bins) {
-			to = c.Bins[i+1].From
-		}
-		if b.N > 0 {
-			w.row(fmt.Sprintf("%.0f to %.0f %%", 100*b.From, 100*to), fmt.Sprint(b.N), percent(b.Mean), fmt.Sprintf("%s (%d)", percent(float64(b.Faster)/float64(b.N)), b.Faster))
-		}
-	}
 }

@@ -1,10 +1,8 @@
-package reproduce
+package score
 
 import (
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,22 +12,24 @@ import (
 	"github.com/overlapse/overlapse/samples/workloads"
 )
 
-var update = flag.Bool("update", false, "rewrite what tests compare with")
-
 // TestStatuses holds what is reproduced: by claim, its status and points.
 func TestStatuses(t *testing.T) {
 	papers, err := Papers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := Run(workloads.Files, papers, nil, nil, nil, nil, nil)
+	var claims []Claim
+	for _, p := range papers {
+		claims = append(claims, p.Claims...)
+	}
+	results, err := Claims(workloads.Files, claims, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
 	for _, r := range results {
 		fmt.Fprintf(&b, "%-18s %-16s", r.ID, r.Status)
-		if k := ScoreOf([]ClaimResult{r}); k.Points > 0 {
+		if k := TallyOf([]Claim{r}); k.Points > 0 {
 			fmt.Fprintf(&b, " %2d of %2d within, %2d of %2d signs", k.Within, k.Points, k.SameSign, k.Signed)
 		}
 		b.WriteByte('\n')
@@ -42,19 +42,7 @@ func TestStatuses(t *testing.T) {
 			}
 		}
 	}
-	const file = "testdata/statuses.golden"
-	if *update {
-		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), b.String()); d != "" {
-		t.Errorf("statuses differ (run with -update if they should):\n%s", d)
-	}
+	golden(t, "testdata/statuses.golden", b.String())
 }
 
 // TestClaimsAreComplete checks that every claim has an id of its own, a place in its paper, and
@@ -95,7 +83,7 @@ func TestMissingMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, strategy := range []string{"fused", "bulk"} {
-		results, err := Run(workloads.Files, []Paper{under(papers, "SC-15", strategy)}, nil, nil, nil, nil, nil)
+		results, err := Claims(workloads.Files, []Claim{under(papers, "SC-15", strategy)}, nil, nil, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,11 +101,11 @@ func TestMissingMark(t *testing.T) {
 // Of several strategies the fastest counts, and one that was timed in a loop waits for no host.
 func TestTunedAndLoop(t *testing.T) {
 	on := Experiment{
-		Workload: "t3-tnlg-fc2.yaml", Against: "bulk", As: Speedup,
+		Workload: "t3-tnlg-fc2.yaml", Against: "bulk",
 		With: map[string]any{"machine": "a800.yaml:2", "m": 1024, "n": 2048, "k": 1024},
 	}
 	gemms := Experiment{
-		Workload: "cusync-gpt3-mlp.yaml", Strategy: "tilesync:policy=streamk", Against: "captured", As: Speedup,
+		Workload: "cusync-gpt3-mlp.yaml", Strategy: "tilesync:policy=streamk", Against: "captured",
 		With: map[string]any{"times": "800 400", "sync": "host", "iterations": 1},
 	}
 	point := func(e Experiment, strategy, loop string) Point {
@@ -125,11 +113,11 @@ func TestTunedAndLoop(t *testing.T) {
 			e.Strategy = strategy
 		}
 		e.Loop = loop
-		return Point{Experiment: e}
+		return Point{As: Speedup, Experiment: e}
 	}
-	results, err := Run(workloads.Files, []Paper{{Claims: []Claim{{Points: []Point{
+	results, err := Claims(workloads.Files, []Claim{{Points: []Point{
 		point(on, "ideal", ""), point(on, "bulk|ideal", ""), point(on, "ideal|bulk", ""), point(gemms, "", ""), point(gemms, "", gemms.Strategy),
-	}}}}}, nil, nil, nil, nil, nil)
+	}}}, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +131,7 @@ func TestTunedAndLoop(t *testing.T) {
 }
 
 // under is a claim of the papers with its points under a strategy.
-func under(papers []Paper, id, strategy string) Paper {
+func under(papers []Paper, id, strategy string) Claim {
 	for _, p := range papers {
 		for _, c := range p.Claims {
 			if c.ID != id {
@@ -155,10 +143,10 @@ func under(papers []Paper, id, strategy string) Paper {
 				more.Strategy, less.Strategy = strategy, strategy
 				c.Points[i].More, c.Points[i].Less = &more, &less
 			}
-			return Paper{Name: p.Name, Claims: []Claim{c}}
+			return c
 		}
 	}
-	return Paper{}
+	return Claim{}
 }
 
 func TestRules(t *testing.T) {
@@ -196,24 +184,24 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s %v against %v: within %v, same sign %v", c.q, c.here, c.published, within, sign)
 		}
 	}
-	ok, off, other := PointResult{Within: true, SameSign: true}, PointResult{SameSign: true}, PointResult{Within: true}
-	rates := func(here ...float64) (points []PointResult) {
+	ok, off, other := Point{Within: true, SameSign: true}, Point{SameSign: true}, Point{Within: true}
+	rates := func(here ...float64) (points []Point) {
 		for _, x := range here {
-			points = append(points, PointResult{As: Bandwidth, Published: 1, Here: x, Within: Bandwidth.within(1, x), SameSign: true})
+			points = append(points, Point{As: Bandwidth, Published: 1, Here: x, Within: Bandwidth.within(1, x), SameSign: true})
 		}
 		return points
 	}
-	apart := PointResult{Apart: "repeats another", Within: true, SameSign: true}
+	apart := Point{Apart: "repeats another", Within: true, SameSign: true}
 	for _, c := range []struct {
-		points []PointResult
+		points []Point
 		want   Status
 	}{
-		{[]PointResult{ok, ok, ok, ok, off}, Reproduced},
-		{[]PointResult{ok, ok, ok, off}, NotReproduced},
-		{[]PointResult{ok, ok, ok, ok, ok, other}, NotReproduced},
-		{[]PointResult{ok, {Why: "does not apply"}}, NotReproduced},
-		{[]PointResult{ok, off, apart, apart, apart}, NotReproduced},
-		{[]PointResult{apart}, NotScored},
+		{[]Point{ok, ok, ok, ok, off}, Reproduced},
+		{[]Point{ok, ok, ok, off}, NotReproduced},
+		{[]Point{ok, ok, ok, ok, ok, other}, NotReproduced},
+		{[]Point{ok, {Why: "does not apply"}}, NotReproduced},
+		{[]Point{ok, off, apart, apart, apart}, NotReproduced},
+		{[]Point{apart}, NotScored},
 		{rates(1.1, 1.1, 3), Reproduced}, // bandwidths: by their median
 		{rates(1.1, 1.2, 1.2), NotReproduced},
 	} {
@@ -243,14 +231,14 @@ func TestSummaries(t *testing.T) {
 // TestScore checks what models without knowledge reach: of effects of 1, 8, 10 and -6 %, their median, 8 %,
 // is within a quarter of two.
 func TestScore(t *testing.T) {
-	point := func(published, here float64) PointResult {
-		return PointResult{As: Gain, Published: published, Here: here, Within: Gain.within(published, here), SameSign: Gain.sameSign(published, here)}
+	point := func(published, here float64) Point {
+		return Point{As: Gain, Published: published, Here: here, Within: Gain.within(published, here), SameSign: Gain.sameSign(published, here)}
 	}
 	apart := point(0.5, 0.5)
 	apart.Apart = "an identity"
-	got := ScoreOf([]ClaimResult{{Points: []PointResult{point(0.01, 0), point(0.08, 0.05), point(0.1, 0.11), point(-0.06, 0.02), apart}}})
+	got := TallyOf([]Claim{{Points: []Point{point(0.01, 0), point(0.08, 0.05), point(0.1, 0.11), point(-0.06, 0.02), apart}}})
 	got.Error, got.NothingError, got.ConstantError = 0, 0, 0
-	want := Score{Points: 4, Within: 2, Effects: 4, Signed: 3, EffectsWithin: 2, NothingWithin: 1, SignedWithin: 1, ConstantWithin: 2, SameSign: 2, Gains: 2}
+	want := Tally{Points: 4, Within: 2, Effects: 4, Signed: 3, EffectsWithin: 2, NothingWithin: 1, SignedWithin: 1, ConstantWithin: 2, SameSign: 2, Gains: 2}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -1,9 +1,11 @@
-package reproduce
+package score
 
 import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Quantity is what a published number counts. It decides the formula and the tolerance.
@@ -95,19 +97,16 @@ const (
 // judge is the status of a claim with points: reproduced if enough of those that are scored are
 // within tolerance and every effect has the published sign, or if bandwidths are within it in the
 // median.
-func judge(points []PointResult) Status {
-	if here, _ := BandwidthErrors([]ClaimResult{{Points: points}}); len(here) > 0 {
-		return map[bool]Status{true: Reproduced, false: NotReproduced}[Quantile(here, 0.5) <= bandwidthOf]
+func judge(points []Point) Status {
+	claim := []Claim{{Points: points}}
+	if here, _ := BandwidthErrors(claim); len(here) > 0 {
+		return map[bool]Status{true: Reproduced, false: NotReproduced}[overlap.UpperMedian(here) <= bandwidthOf]
 	}
-	s, reproduced := Score{}, true
-	for _, p := range points {
-		reproduced = reproduced && (p.Apart != "" || p.Why == "" && p.SameSign)
-		s.add(&p, 0)
-	}
-	switch {
-	case s.Points == 0:
+	missed := slices.ContainsFunc(points, func(p Point) bool { return p.Apart == "" && (p.Why != "" || !p.SameSign) })
+	switch t := TallyOf(claim); {
+	case t.Points == 0:
 		return NotScored
-	case !reproduced || float64(s.Within) < pointsWithin*float64(s.Points):
+	case missed || float64(t.Within) < pointsWithin*float64(t.Points):
 		return NotReproduced
 	}
 	return Reproduced
@@ -115,7 +114,7 @@ func judge(points []PointResult) Status {
 
 // BandwidthErrors are the relative errors of the bandwidths of claims that are scored, in rising
 // order, and those of a model that knows links only: each bandwidth is the rate of the slowest one.
-func BandwidthErrors(claims []ClaimResult) (here, links []float64) {
+func BandwidthErrors(claims []Claim) (here, links []float64) {
 	for _, c := range claims {
 		for _, p := range c.Points {
 			if p.As == Bandwidth && p.Apart == "" {
@@ -128,16 +127,10 @@ func BandwidthErrors(claims []ClaimResult) (here, links []float64) {
 	return here, links
 }
 
-// Quantile is the value below which a share of a rising list is; of an even number in the middle the
-// larger one.
-func Quantile(list []float64, share float64) float64 {
-	return list[min(len(list)-1, int(share*float64(len(list))))]
-}
-
-// A Score counts points, and beside them what models without any knowledge reach: one that
+// A Tally counts points, and beside them what models without any knowledge reach: one that
 // predicts no effect, one that predicts the median published effect of its paper for every
 // point, and one that always gains. Points that are apart do not count.
-type Score struct {
+type Tally struct {
 	Points, Within int
 	Effects        int // reductions, gains and speedups
 	Signed         int // effects above the least one
@@ -148,66 +141,52 @@ type Score struct {
 	Error, NothingError, ConstantError float64 // sums over Effects of absolute differences, fractions
 }
 
-// ScoreOf counts the points of claims of one paper.
-func ScoreOf(claims []ClaimResult) (s Score) {
-	var effects []float64
+// TallyOf counts the points of claims. The median effects are those of these claims, by paper.
+func TallyOf(claims []Claim) (t Tally) {
+	effects := map[string][]float64{} // published, by paper
 	for _, c := range claims {
 		for _, p := range c.Points {
 			if e, ok := p.As.effect(p.Published); ok && p.Apart == "" {
-				effects = append(effects, e)
+				effects[c.Paper] = append(effects[c.Paper], e)
 			}
 		}
 	}
-	var constant float64
-	if len(effects) > 0 {
-		slices.Sort(effects)
-		constant = effects[len(effects)/2]
-	}
 	for _, c := range claims {
+		constant := overlap.UpperMedian(effects[c.Paper])
 		for i := range c.Points {
-			s.add(&c.Points[i], constant)
+			if p := &c.Points[i]; p.Apart == "" {
+				t.add(p, constant)
+			}
 		}
 	}
-	return s
+	return t
 }
 
-// Sum adds another score.
-func (s *Score) Sum(o Score) {
-	s.Points, s.Within, s.Effects, s.Signed = s.Points+o.Points, s.Within+o.Within, s.Effects+o.Effects, s.Signed+o.Signed
-	s.EffectsWithin, s.NothingWithin = s.EffectsWithin+o.EffectsWithin, s.NothingWithin+o.NothingWithin
-	s.SignedWithin, s.ConstantWithin = s.SignedWithin+o.SignedWithin, s.ConstantWithin+o.ConstantWithin
-	s.SameSign, s.Gains = s.SameSign+o.SameSign, s.Gains+o.Gains
-	s.Error, s.NothingError, s.ConstantError = s.Error+o.Error, s.NothingError+o.NothingError, s.ConstantError+o.ConstantError
-}
-
-func (s *Score) add(p *PointResult, constant float64) {
-	if p.Apart != "" {
-		return
-	}
+func (t *Tally) add(p *Point, constant float64) {
 	count := func(n *int, hit bool) {
 		if hit {
 			*n++
 		}
 	}
-	s.Points++
-	count(&s.Within, p.Within)
+	t.Points++
+	count(&t.Within, p.Within)
 	e, ok := p.As.effect(p.Published)
 	if !ok {
 		return
 	}
 	here, _ := p.As.effect(p.Here)
-	s.Effects++
-	s.Error, s.NothingError, s.ConstantError = s.Error+math.Abs(here-e), s.NothingError+math.Abs(e), s.ConstantError+math.Abs(constant-e)
-	count(&s.EffectsWithin, p.Within)
-	count(&s.NothingWithin, Gain.within(e, 0))
+	t.Effects++
+	t.Error, t.NothingError, t.ConstantError = t.Error+math.Abs(here-e), t.NothingError+math.Abs(e), t.ConstantError+math.Abs(constant-e)
+	count(&t.EffectsWithin, p.Within)
+	count(&t.NothingWithin, Gain.within(e, 0))
 	if !p.As.Signed(p.Published) {
 		return
 	}
-	s.Signed++
-	count(&s.SignedWithin, p.Within)
-	count(&s.ConstantWithin, Gain.within(e, constant))
-	count(&s.SameSign, p.SameSign)
-	count(&s.Gains, e > 0)
+	t.Signed++
+	count(&t.SignedWithin, p.Within)
+	count(&t.ConstantWithin, Gain.within(e, constant))
+	count(&t.SameSign, p.SameSign)
+	count(&t.Gains, e > 0)
 }
 
 // Format writes a number of this quantity.

@@ -1,10 +1,27 @@
-package validate
+// Package score compares predictions with what others measured.
+//
+//	rows.go         measured rows: a trace, a strategy with settings and a time become a Check
+//	settings.go     settings of rows as strategies have them
+//	unroll.go       rows of more iterations than their trace
+//	errors.go       the errors of checks, what choosing by prediction costs, the signs of changes
+//	fit.go          the probability of being faster, which is fitted to the changes of rows
+//	stamps.go       workgroups against time stamps
+//	page.go         the accuracy tables
+//	claims.go       published claims: points, which are rows with a tolerance
+//	experiments.go  their replays
+//	measure.go      what is read off a replay
+//	tolerance.go    when a point is within tolerance and a claim reproduced
+//
+// Profiles are calibrated elsewhere, from other rows, and no constant of overlapse comes from a point that is scored.
+package score
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
+	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -91,22 +108,70 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 
 // compareRows sets what rows change against their references.
 func compareRows(checks []Check) {
-	refs := references(checks)
-	for i := range checks {
+	for i, base := range references(checks) {
 		c := &checks[i]
-		ref, ok := refs[workloadKey(c.Row)]
 		c.Confidence.Why = c.Evidence.Why
-		if !ok || c.Why != "" || checks[ref].Why != "" {
-			continue
+		switch {
+		case base == nil || c.Why != "" || base.Why != "":
+		case base == c:
+			c.Confidence.Level = verdict.High // no change, by definition
+		default:
+			c.Compared = !c.Row.Noisy && !base.Row.Noisy
+			c.Change, c.Measured = c.against(base)
+			c.Confidence = c.Evidence.Confidence(c.Change)
 		}
-		if ref == i {
-			c.Confidence = verdict.Confidence{Level: verdict.High, Why: c.Evidence.Why} // no change, by definition
-			continue
-		}
-		c.Compared = !c.Row.Noisy && !checks[ref].Row.Noisy
-		c.Change, c.Measured = c.Predicted/checks[ref].Predicted-1, c.Row.Us/checks[ref].Row.Us-1
-		c.Confidence = c.Evidence.Confidence(c.Change)
 	}
+}
+
+// A SetResult is one set of a dataset with the predictions for it.
+type SetResult struct {
+	Set     *dataset.Set
+	Checks  []Check // none for a set of benchmarks, of which nothing is predicted
+	Stamped []Stamped
+}
+
+// errAbsent says why a row of a dataset has no prediction.
+var errAbsent = errors.New("the trace is listed in the index and not included")
+
+// Dataset predicts every set of a dataset that has rows of strategies. Its inputs
+// need no Trace: traces are opened with read.
+func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in Inputs) ([]SetResult, error) {
+	var results []SetResult
+	for i := range d.Sets {
+		s := &d.Sets[i]
+		r := SetResult{Set: s}
+		if Predictable(s) {
+			in.Trace = func(row dataset.Row) (*trace.Run, error) {
+				if d.Absent(s, row.Trace) {
+					return nil, errAbsent
+				}
+				return read(d.Path(s, row.Trace))
+			}
+			var err error
+			if r.Checks, err = Rows(s.Rows, in); err != nil {
+				return nil, err
+			}
+			open := func(name string) (*trace.Run, error) { return read(d.Path(s, name)) }
+			for _, of := range s.Stamps {
+				r.Stamped = append(r.Stamped, stampsOf(s, of, open, in.Machine))
+			}
+		}
+		results = append(results, r)
+	}
+	models := HeldOut(Changes(results))
+	for _, r := range results {
+		for i := range r.Checks {
+			if c := &r.Checks[i]; c.Compared {
+				c.Confidence = models[r.Set.Name].Confidence(c.Change, c.Evidence)
+			}
+		}
+	}
+	return results, nil
+}
+
+// Predictable reports whether a set has rows of strategies; benchmarks have none.
+func Predictable(s *dataset.Set) bool {
+	return s.Split != dataset.Calibrate && slices.ContainsFunc(s.Rows, func(r dataset.Row) bool { return slices.Contains(engines.Names(), r.Strategy) })
 }
 
 // groupRows groups rows, by their index, that were measured one after another by one

@@ -1,4 +1,4 @@
-package reproduce
+package score
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/samples/workloads"
@@ -104,10 +102,11 @@ func compareTiles(t *testing.T, gpu string) {
 				continue
 			}
 			j := job{workload: "cusync-gpt3-mlp.yaml", strategy: p.strategy, set: set}
-			if j.found, err = j.replay(workloads.Files, &m, nil); err != nil {
+			x, err := j.replay(workloads.Files, &m, nil)
+			if err != nil {
 				t.Fatal(err)
 			}
-			predicted, err := j.found.value("")
+			predicted, err := x.measure("")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,19 +127,7 @@ func compareTiles(t *testing.T, gpu string) {
 	if median > 0.03 || p90 > 0.07 {
 		t.Errorf("median error %.1f, 90th percentile %.1f points of the time one after the other, above 3 and 7", 100*median, 100*p90)
 	}
-	golden := "testdata/" + gpu + "-tiles.golden"
-	if *update {
-		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("predictions differ (-want +got); go test ./engines/reproduce -run Tiles -update if that is meant:\n%s", diff)
-	}
+	golden(t, "testdata/"+gpu+"-tiles.golden", out.String())
 }
 
 // TestRowBuild compares builds that wait once on an H100, all semaphores posted (testdata/h100-builds.jsonl, as
@@ -225,14 +212,15 @@ func TestPublishedTimesAreReachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	checked, apart := 0, 0
-	for _, c := range papers[slices.Index(Names(), "cusync")].Claims {
+	for _, c := range papers[slices.Index(PaperNames(), "cusync")].Claims {
 		for _, p := range c.Points {
 			times := strings.Fields(fmt.Sprint(p.With["times"]))
 			if !strings.HasPrefix(c.ID, "CS-raw-") || p.Against != "captured" || len(times) != 2 || strings.Contains(p.Strategy, "parts") {
 				continue
 			}
 			j := job{workload: p.Workload, strategy: "captured", set: keys(p.With)}
-			if j.found, err = j.replay(workloads.Files, nil, nil); err != nil {
+			x, err := j.replay(workloads.Files, nil, nil)
+			if err != nil {
 				t.Fatal(err)
 			}
 			name, ok := p.With["machine"].(string)
@@ -244,17 +232,18 @@ func TestPublishedTimesAreReachable(t *testing.T) {
 				t.Fatal(err)
 			}
 			var base, least float64
-			for i, waves := range []float64{j.found.waves.First, j.found.waves.Second} {
-				us, err := strconv.ParseFloat(times[i], 64)
-				if err != nil {
-					t.Fatal(err)
+			for i, name := range []string{"waves.first", "waves.second"} {
+				waves, err := x.measure(name)
+				us, bad := strconv.ParseFloat(times[i], 64)
+				if err != nil || bad != nil {
+					t.Fatal(err, bad)
 				}
 				base += us
 				least += (us - 1e6*m.Launch.Host.Value) * waves / math.Ceil(waves)
 			}
 			checked++
 			if short := base/p.Published < least; short && p.Apart == "" {
-				t.Errorf("%s: %s: published %.1f us, the baseline's tiles take %.1f on all slots", c.ID, p.name(), base/p.Published, least)
+				t.Errorf("%s: %s: published %.1f us, the baseline's tiles take %.1f on all slots", c.ID, p.Label, base/p.Published, least)
 			} else if short {
 				apart++
 			}
@@ -274,7 +263,7 @@ func TestKernelsThatDoNotWaitAreApart(t *testing.T) {
 		t.Fatal(err)
 	}
 	apart := 0
-	for _, c := range papers[slices.Index(Names(), "cusync")].Claims {
+	for _, c := range papers[slices.Index(PaperNames(), "cusync")].Claims {
 		for _, p := range c.Points {
 			var without bool
 			var parts, width, rows int
@@ -294,7 +283,7 @@ func TestKernelsThatDoNotWaitAreApart(t *testing.T) {
 				continue
 			}
 			if without != strings.Contains(p.Apart, "does not wait") {
-				t.Errorf("%s: %s: waits for its input: %t, apart: %q", c.ID, p.name(), !without, p.Apart)
+				t.Errorf("%s: %s: waits for its input: %t, apart: %q", c.ID, p.Label, !without, p.Apart)
 			}
 			if without {
 				apart++
@@ -330,10 +319,11 @@ func TestWavesAgainstHardware(t *testing.T) {
 		}
 		time := func(strategy string) float64 {
 			j := job{workload: "t3-tnlg-fc2.yaml", strategy: strategy, set: set}
-			if j.found, err = j.replay(workloads.Files, nil, nil); err != nil {
+			x, err := j.replay(workloads.Files, nil, nil)
+			if err != nil {
 				t.Fatal(err)
 			}
-			return j.found.time * 1e6
+			return x.seconds * 1e6
 		}
 		bulk := time("bulk")
 		for name, strategy := range map[string]string{
