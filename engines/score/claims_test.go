@@ -98,6 +98,24 @@ func TestMissingMark(t *testing.T) {
 	}
 }
 
+// A measure that a workload has nothing of is no number: neither a bandwidth without collectives nor waves without two GEMMs.
+func TestMeasureOfNothing(t *testing.T) {
+	point := func(workload, measure string) Point {
+		return Point{As: Count, Experiment: Experiment{Workload: workload, Strategy: "bulk", Measure: measure, With: map[string]any{"iterations": 1}}}
+	}
+	claims, err := Claims(workloads.Files, []Claim{{Points: []Point{
+		point("cusync-gpt3-mlp.yaml", "bus"), point("all-reduce.yaml", "waves.first"), point("all-reduce.yaml", "bus"),
+	}}}, nil, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range claims[0].Points {
+		if want := i < 2; strings.Contains(p.Why, "nothing to read "+p.Measure+" off") != want || (p.Here == 0) != want {
+			t.Errorf("%s of %s: %v, %q", p.Measure, p.Workload, p.Here, p.Why)
+		}
+	}
+}
+
 // Of several strategies the fastest counts, and one that was timed in a loop waits for no host.
 func TestTunedAndLoop(t *testing.T) {
 	on := Experiment{

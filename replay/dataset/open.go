@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -128,7 +129,7 @@ func (d *Dataset) verify(index string) error {
 	fail := func(file, msg, cure string, err error) {
 		errs = append(errs, &trace.SyntaxError{File: filepath.Join(d.Dir, filepath.FromSlash(file)), Msg: msg, Cure: cure, Err: err})
 	}
-	for _, name := range sortedKeys(d.files) {
+	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		switch got, err := sum(filepath.Join(d.Dir, filepath.FromSlash(name))); {
 		case err != nil:
 			fail(name, "listed in "+index+" and cannot be read", "restore it with git checkout", cause(err))
@@ -137,15 +138,6 @@ func (d *Dataset) verify(index string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func sum(file string) (string, error) {
@@ -187,18 +179,15 @@ func (d *Dataset) read(index string) error {
 		}
 		for j := range s.Rows {
 			r := &s.Rows[j]
+			at := func(cure, format string, args ...any) {
+				errs = append(errs, &trace.SyntaxError{File: r.File, Pos: int64(r.Line), Unit: "line", Msg: fmt.Sprintf(format, args...), Cure: cure})
+			}
 			if first := ids[r.ID]; first != nil {
-				errs = append(errs, &trace.SyntaxError{
-					File: r.File, Pos: int64(r.Line), Unit: "line", Cure: "give every row of the dataset an id of its own",
-					Msg: fmt.Sprintf("id %q is in %s, line %d already", r.ID, first.File, first.Line),
-				})
+				at("give every row of the dataset an id of its own", "id %q is in %s, line %d already", r.ID, first.File, first.Line)
 			}
 			ids[r.ID] = r
 			if in := path.Join(path.Dir(s.File), r.Trace); r.Trace != "" && !listed(d.files, in) && !listed(d.absent, in) {
-				errs = append(errs, &trace.SyntaxError{
-					File: r.File, Pos: int64(r.Line), Unit: "line", Msg: fmt.Sprintf("trace %s has no checksum in %s", r.Trace, index),
-					Cure: "list its files under files, or under absent if they are not included",
-				})
+				at("list its files under files, or under absent if they are not included", "trace %s has no checksum in %s", r.Trace, index)
 			}
 		}
 		for _, st := range s.Stamps {
