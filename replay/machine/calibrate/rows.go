@@ -1,10 +1,16 @@
 package calibrate
 
 import (
+	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // Calibration reads rows of a dataset.
@@ -13,6 +19,206 @@ type (
 	Workload = dataset.Workload
 	Params   = dataset.Params
 )
+
+// texts and numbers are the fields that selections name, as files of rows have them.
+var (
+	texts = map[string]func(r *Row) string{
+		"kind":        func(r *Row) string { return r.Workload.Kind },
+		"what":        func(r *Row) string { return r.Workload.What },
+		"pattern":     func(r *Row) string { return r.Workload.Pattern },
+		"part":        func(r *Row) string { return r.Workload.Part },
+		"dtype":       func(r *Row) string { return r.Workload.DType },
+		"collective":  func(r *Row) string { return r.Workload.Op().String() },
+		"strategy":    func(r *Row) string { return r.Strategy },
+		"kernel_name": func(r *Row) string { return r.Params.KernelName },
+	}
+	numbers = map[string]func(r *Row) float64{
+		"world":           func(r *Row) float64 { return float64(r.World) },
+		"bytes":           func(r *Row) float64 { return float64(r.Workload.Bytes) },
+		"pool":            func(r *Row) float64 { return float64(r.Workload.Pool) },
+		"same_build":      func(r *Row) float64 { return truth(r.Workload.SameBuild) },
+		"channels":        func(r *Row) float64 { return float64(r.Params.Channels) },
+		"programs":        func(r *Row) float64 { return float64(r.Params.Programs) },
+		"flags":           func(r *Row) float64 { return float64(r.Params.Flags) },
+		"posts":           func(r *Row) float64 { return float64(r.Params.Posts) },
+		"waits":           func(r *Row) float64 { return float64(r.Params.Waits) },
+		"held_cus":        func(r *Row) float64 { return float64(r.Params.HeldCUs) },
+		"hold_us":         func(r *Row) float64 { return r.Params.HoldUs },
+		"gap_us":          func(r *Row) float64 { return r.Params.GapUs },
+		"filled_us":       func(r *Row) float64 { return r.Params.FilledUs },
+		"alone_us":        func(r *Row) float64 { return r.Params.AloneUs },
+		"call_us":         func(r *Row) float64 { return r.Params.CallUs },
+		"copy_us":         func(r *Row) float64 { return r.Params.CopyUs },
+		"copy_bytes":      func(r *Row) float64 { return float64(r.Params.CopyBytes) },
+		"operators":       func(r *Row) float64 { return r.Params.Operators },
+		"calls":           func(r *Row) float64 { return r.Params.Calls },
+		"launches":        func(r *Row) float64 { return r.Params.Launches },
+		"cool":            func(r *Row) float64 { return truth(r.Params.Cool) },
+		"queued":          func(r *Row) float64 { return truth(r.Params.Queued) },
+		"kernel":          func(r *Row) float64 { return truth(r.Params.Kernel) },
+		"profiled":        func(r *Row) float64 { return truth(r.Params.Profiled) },
+		"shapes":          func(r *Row) float64 { return truth(r.Params.Shapes) },
+		"execution_trace": func(r *Row) float64 { return truth(r.Params.Observer) },
+	}
+)
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// number is a field of a row, 0 where the row does not have it and for false.
+func number(r *Row, field string) float64 { return numbers[field](r) }
+
+// where is the rows that a selection and a further test hold for. A selection is terms between
+// commas: a field with the texts or numbers that it may have ("what mm or gemm"), a number with
+// a bound ("bytes from 16 MiB", "flags to 64"), or "with" or "without" a field that is not 0.
+// Without a term for the strategy, rows are isolated benchmarks. What stands behind a semicolon
+// is for people.
+func (c *calibration) where(selection string, more ...func(r *Row) bool) (list []Row) {
+	terms, _, _ := strings.Cut(selection, ";")
+	if !strings.Contains(terms, "strategy ") {
+		terms += ", strategy isolated"
+	}
+	for _, term := range strings.Split(terms, ", ") {
+		more = append(more, holds(term))
+	}
+	for i := range c.rows {
+		if !slices.ContainsFunc(more, func(test func(r *Row) bool) bool { return !test(&c.rows[i]) }) {
+			list = append(list, c.rows[i])
+		}
+	}
+	return list
+}
+
+// holds is the test of one term of a selection.
+func holds(term string) func(r *Row) bool {
+	words := strings.SplitN(term, " ", 3)
+	if words[0] == "with" || words[0] == "without" {
+		field := numbers[words[1]]
+		return func(r *Row) bool { return field(r) != 0 == (words[0] == "with") }
+	}
+	if text := texts[words[0]]; text != nil {
+		values := strings.Split(strings.TrimPrefix(term, words[0]+" "), " or ")
+		return func(r *Row) bool { return slices.Contains(values, text(r)) }
+	}
+	field, bound, value := numbers[words[0]], words[1], strings.Join(words[2:], "")
+	if value == "" {
+		bound, value = "", bound
+	}
+	digits, unit, _ := strings.Cut(value, " ")
+	limit, err := strconv.ParseFloat(digits, 64)
+	if err != nil || field == nil {
+		panic("calibrate: no selection of rows: " + term)
+	}
+	limit *= machine.ScaleOf(unit)
+	return func(r *Row) bool {
+		switch bound {
+		case "from":
+			return field(r) >= limit
+		case "to":
+			return field(r) <= limit
+		}
+		return field(r) == limit
+	}
+}
+
+// seconds is a row's time.
+func seconds(_ *calibration, r *Row) float64 { return r.Us * 1e-6 }
+
+// kernel is a row's time in seconds less what timing adds.
+func kernel(c *calibration, r *Row) float64 { return max(seconds(c, r)-c.timing(r), 1e-9) }
+
+// timing is what a row has beyond the kernel in seconds: events and launch.
+func (c *calibration) timing(r *Row) float64 {
+	if r.Params.Kernel {
+		return 0
+	}
+	return c.m.Launch.Timing.Value
+}
+
+// recordedID marks rows that stand for what a base profile has in its tables.
+const recordedID = "recorded"
+
+// recorded are the base profile's own tables as rows, as far as the new rows do
+// not measure the same thing: a few benchmarks more on a machine narrow its
+// profile instead of replacing it. None where no new row is of that machine.
+func recorded(m *machine.Machine, rows []Row) (out []Row) {
+	same, measured := false, map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		same = same || len(profile.Readings(r.Machine, []string{m.Profile})) > 0
+		if r.Strategy == "isolated" && (r.Workload.Kind != "gemm" || r.Params.Cool) {
+			measured[benchmark(&m.Library, r)] = true
+		}
+	}
+	if !same {
+		return nil
+	}
+	add := func(world int, w Workload, p Params, seconds float64) {
+		p.Kernel = true
+		r := Row{ID: recordedID, Machine: m.Name, World: world, Workload: w, Strategy: "isolated", Params: p, Us: seconds * 1e6}
+		if !measured[benchmark(&m.Library, &r)] {
+			out = append(out, r)
+		}
+	}
+	for _, s := range m.Matmul.Shapes.Rows {
+		add(1, Workload{Kind: "gemm", M: int64(s[0]), N: int64(s[1]), K: int64(s[2])}, Params{Cool: true}, s[3])
+	}
+	for _, op := range profile.RecordedOps {
+		c := m.Library.Of(op)
+		for _, s := range c.Times.Rows {
+			p := Params{Queued: true}
+			if s[1] != c.Channels.Value {
+				p.Channels = int(s[1])
+			}
+			add(int(s[0]), Workload{Kind: "collective", Collective: op.String(), Bytes: int64(s[2])}, p, s[3])
+		}
+	}
+	return out
+}
+
+// benchmark is what a row measures of those that profiles record.
+func benchmark(l *machine.Library, r *Row) string {
+	w := &r.Workload
+	if w.Kind == "gemm" {
+		return fmt.Sprint(w.Kind, w.M, " ", w.N, " ", w.K)
+	}
+	return fmt.Sprint(w.Kind, w.Op(), " ", r.World, " ", channelsOf(l, r), " ", w.Bytes)
+}
+
+// channelsOf is how many channels a row's collective ran on.
+func channelsOf(l *machine.Library, r *Row) float64 {
+	op := r.Workload.Op()
+	if r.Params.Channels > 0 {
+		return float64(l.Runs(op, r.Params.Channels))
+	}
+	return l.Of(op).Channels.Value
+}
+
+// fresh reports whether any of the rows was measured anew.
+func fresh(rows []Row) bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.ID != recordedID })
+}
+
+// configuration is what a row measures: rows that are alike in it repeat each other.
+func configuration(r *Row) string {
+	p := r.Params
+	setting := Params{Channels: p.Channels, Programs: p.Programs, HeldCUs: p.HeldCUs, HoldUs: p.HoldUs, GapUs: p.GapUs, Fill: p.Fill, GEMM: p.GEMM}
+	s, err := json.Marshal([]any{r.World, r.Strategy, r.Workload, setting})
+	if err != nil {
+		panic(err) // of strings and finite numbers
+	}
+	return string(s)
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum64()
+}
 
 // idList names rows in a source: "c0012 to c0030, c0086 (20 rows)". Rows that
 // follow each other in the file are listed as a range.
