@@ -36,7 +36,7 @@ type calibration struct {
 	m    machine.Machine
 
 	cool  map[gemm]float64                             // what GEMMs of duty cycles take at full clock, in seconds
-	wait  [len(machine.CoRunNames)][2]machine.Quantity // seconds that collectives wait for free compute units, by what runs alongside, where rows count it: the second of kernels
+	wait  [len(machine.CoRunNames)][3]machine.Quantity // seconds that collectives wait for free compute units, by what runs alongside: of rows without kernel, with it, and that count none
 	scale machine.Quantity                             // times all slowdowns alongside compute
 }
 

@@ -24,62 +24,58 @@ func clockLaw() law {
 		},
 	}
 	const how = "draws at which GEMMs settle, back to back and with pauses, and alongside"
+	draws := []string{"clock.memory", "clock.link"}
 	l.ways = []way{
-		{how: "draw at which GEMMs settle, back to back and with pauses", keys: l.keys[1:2]},
-		{how: how + " triads and collectives", keys: l.keys[1:]},
-		{how: how + " triads and collectives, with the slope over the busy part of the time", keys: l.keys},
-	}
-	for i := range l.ways {
-		l.ways[i].fit = func(c *calibration) bool { return l.fitClock(c, i) }
+		l.searched("draw at which GEMMs settle, back to back and with pauses", "clock.knee"),
+		l.searched(how+" triads and collectives", append(draws, "clock.knee")...),
+		l.searched(how+" triads and collectives, with the slope over the busy part of the time", append(draws, "clock.exponent", "clock.knee")...),
 	}
 	return l
 }
 
-// fitClock searches the knee and, with more freedom, the draws of what fills pauses and the
-// exponent, for the least square of log errors. Draws of which there are no cycles stay.
-func (l *law) fitClock(c *calibration, freedom int) bool {
-	rows := l.rows(c)
-	var gaps []float64
-	triads, collectives := false, false
-	for _, r := range rows {
-		switch {
-		case r.Params.Fill == "triad":
-			triads = true
-		case r.Params.Fill != "":
-			collectives = true
-		case !slices.Contains(gaps, r.Params.GapUs):
-			gaps = append(gaps, r.Params.GapUs)
+// clockBounds are where a search begins, and its bounds.
+var clockBounds = map[string][3]float64{
+	"clock.exponent": {0.5, 0.1, 0.9}, "clock.knee": {0.7, 0.01, 1.5}, "clock.memory": {0.4, 0.01, 1.5}, "clock.link": {0.4, 0.01, 1.5},
+}
+
+// searched is a way that searches parameters for the least square of log errors. Those on which
+// no row depends stay.
+func (l *law) searched(how string, keys ...string) way {
+	return way{how: how, keys: keys, fit: func(c *calibration) bool {
+		rows := l.rows(c)
+		loss := func() (sum float64) {
+			for i := range rows {
+				predicted, measured := l.predict(c, &rows[i])
+				e := math.Log(predicted / measured)
+				sum += e * e
+			}
+			return sum
 		}
-	}
-	k := &c.m.Clock
-	var free []variable
-	if freedom > 0 && triads {
-		free = append(free, variable{Quantity: &k.Memory, least: 0.01, most: 1.5})
-	}
-	if freedom > 0 && collectives {
-		free = append(free, variable{Quantity: &k.Link, least: 0.01, most: 1.5})
-	}
-	if freedom > 1 {
-		free = append(free, variable{Quantity: &k.Exponent, least: 0.1, most: 0.9})
-	}
-	free = append(free, variable{Quantity: &k.Knee, least: 0.01, most: 1.5})
-	if len(rows) < len(free)+1 || freedom > 1 && len(gaps) < 3 || freedom <= 1 && !k.Known() {
-		return false
-	}
-	if freedom > 1 { // where the search begins, whatever the base
-		for _, v := range free {
-			v.Value = map[*machine.Quantity]float64{&k.Exponent: 0.5, &k.Knee: 0.7, &k.Memory: 0.4, &k.Link: 0.4}[v.Quantity]
+		all := c.of(keys...)
+		was := make([]machine.Quantity, len(all))
+		for i, v := range all {
+			b := clockBounds[keys[i]]
+			was[i], all[i].least, all[i].most = *v.Quantity, b[1], b[2]
+			v.set(b[0])
 		}
-	}
-	search(free, func() (sum float64) {
-		for i := range rows {
-			predicted, measured := l.predict(c, &rows[i])
-			e := math.Log(predicted / measured)
-			sum += e * e
+		var free []variable
+		for i, v := range all {
+			begin := v.Value
+			v.set(v.least)
+			least := loss()
+			if v.set(v.most); loss() == least {
+				*v.Quantity = was[i]
+				continue
+			}
+			v.set(begin)
+			free = append(free, v)
 		}
-		return sum
-	})
-	return true
+		if len(free) == 0 || len(rows) < len(free)+1 {
+			return false
+		}
+		search(free, loss)
+		return true
+	}}
 }
 
 // A gemm is of duty cycles on a machine.

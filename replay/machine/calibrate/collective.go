@@ -14,89 +14,65 @@ import (
 const hostBound = 60e-6
 
 // timed is the rows of an operation that measure its kernel.
-func (c *calibration) timed(op trace.CollectiveOp) []Row {
-	return c.where("kind collective, collective "+op.String()+", world from 2", func(r *Row) bool { return r.Params.Queued || r.Us*1e-6 >= hostBound })
+func (c *calibration) timed(op trace.CollectiveOp, more string) []Row {
+	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *Row) bool { return r.Params.Queued || r.Us*1e-6 >= hostBound })
 }
 
-// collectiveLaw is two parameters of an operation, read off some of its rows. predict gives the
-// seconds of a row.
-func collectiveLaw(op trace.CollectiveOp, what string, keys [2]string, need string, keep func(r *Row) bool, predict func(l *machine.Library, r *Row) float64) law {
-	key := "library." + op.String()
-	return law{
-		name: key + ", " + what,
-		keys: []string{key + "." + keys[0], key + "." + keys[1]},
-		need: "kind collective, " + op.String() + ", " + need,
-		rows: func(c *calibration) []Row {
-			return slices.DeleteFunc(c.timed(op), func(r Row) bool { return !keep(&r) })
-		},
-		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			return predict(&c.m.Library, r), kernel(c, r)
-		},
+// collectives are an operation's laws of one channel, of its latency and of all channels together, and its times.
+func collectives(op trace.CollectiveOp) []step {
+	name := "library." + op.String()
+	law := func(what, rows string, predict func(l *machine.Library, c *machine.Collective, r *Row) float64, keys ...string) law {
+		for i := range keys {
+			keys[i] = name + "." + keys[i]
+		}
+		return law{
+			name: name + ", " + what, keys: keys, need: "kind collective, collective " + op.String() + rows,
+			rows: func(c *calibration) []Row { return c.timed(op, rows) },
+			predict: func(c *calibration, r *Row) (predicted, measured float64) {
+				return predict(&c.m.Library, c.m.Library.Of(op), r), kernel(c, r)
+			},
+		}
 	}
-}
-
-// channelLaw is the rate of one channel in a step that sends and in the other one. It needs two
-// numbers of ranks to tell them apart.
-func channelLaw(op trace.CollectiveOp) law {
-	l := collectiveLaw(op, "one channel", [2]string{"send", "receive"}, "1 or 2 channels, 128 MiB and more", func(r *Row) bool {
-		return r.Params.Channels > 0 && r.Params.Channels <= 2 && r.Workload.Bytes >= 128<<20
-	}, func(l *machine.Library, r *Row) float64 {
-		return l.Of(op).InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
-	})
-	l.ways = []way{
-		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys...),
-		l.solved("time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"),
+	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *machine.Library, c *machine.Collective, r *Row) float64 {
+		return c.InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
+	}, "send", "receive") // two numbers of ranks tell them apart
+	channel.ways = []way{
+		channel.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", channel.keys...),
+		channel.solved("time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"),
 	}
-	return l
-}
-
-// latencyLaw is what an operation takes at hardly any bytes.
-func latencyLaw(op trace.CollectiveOp) law {
-	l := collectiveLaw(op, "latency", [2]string{"hop", "alpha"}, "queued, 64 KiB and less", func(r *Row) bool {
-		return r.Params.Queued && r.Params.Channels == 0 && r.Workload.Bytes <= 64<<10
-	}, func(l *machine.Library, r *Row) float64 {
-		return l.Of(op).Alpha.Value + l.Of(op).Hop.Or(0)*machine.Sends(op, number(r, "world"))
-	})
-	l.ways = []way{
-		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys...),
-		l.solved("time of queued collectives of 64 KiB and less over sending steps"),
+	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *machine.Library, c *machine.Collective, r *Row) float64 {
+		return c.Alpha.Value + c.Hop.Or(0)*machine.Sends(op, number(r, "world"))
+	}, "hop", "alpha")
+	latency.ways = []way{
+		latency.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", latency.keys...),
+		latency.solved("time of queued collectives of 64 KiB and less over sending steps"),
 	}
-	return l
-}
-
-// linkLaw is the limit of all channels together, and how channels approach it.
-func linkLaw(op trace.CollectiveOp) law {
-	l := collectiveLaw(op, "link", [2]string{"link", "smooth"}, "8 channels and more, 64 MiB and more", func(r *Row) bool {
-		return (r.Params.Channels == 0 || r.Params.Channels >= 8) && r.Workload.Bytes >= 64<<20
-	}, func(l *machine.Library, r *Row) float64 {
-		return l.Of(op).Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
-	})
-	limit := func(c *calibration, rows []Row) (error float64) {
+	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *machine.Library, c *machine.Collective, r *Row) float64 {
+		return c.Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
+	}, "link", "smooth")
+	limit := func(c *calibration, rows []Row) (loss float64) {
 		at := func(logRate float64) float64 {
 			c.m.Library.Of(op).Link.Value = math.Exp(logRate)
-			return l.error(c, rows)
+			return link.error(c, rows)
 		}
 		return at(lowest(at, math.Log(1e9), math.Log(c.m.Fabric.Egress.Value))) // no more than leaves a GPU
 	}
-	l.ways = []way{
-		{
-			how: "limit that explains large buffers through 8 channels and more best", keys: l.keys[:1],
-			fit: func(c *calibration) bool {
-				rows := l.rows(c)
-				limit(c, rows)
-				return len(rows) > 0
-			},
-		},
-		{
-			how: "limit and exponent that together explain large buffers through 8 channels and more best", keys: l.keys,
-			fit: func(c *calibration) bool {
-				rows := l.rows(c)
-				grid(&c.m.Library.Of(op).Smooth.Value, 20, 10, 41, func() float64 { return limit(c, rows) })
-				return len(rows) >= 3
-			},
-		},
+	link.ways = []way{
+		{how: "limit that explains large buffers through 8 channels and more best", keys: link.keys[:1], fit: func(c *calibration) bool {
+			rows := link.rows(c)
+			limit(c, rows)
+			return len(rows) > 0
+		}},
+		{how: "limit and exponent that together explain large buffers through 8 channels and more best", keys: link.keys, fit: func(c *calibration) bool {
+			rows := link.rows(c)
+			grid(&c.m.Library.Of(op).Smooth.Value, 20, 10, 41, func() float64 { return limit(c, rows) })
+			return len(rows) >= 3
+		}},
 	}
-	return l
+	return []step{channel, latency, link, special(
+		name+".times", "time of the row less launch.timing, least of repeats and of fewer channels",
+		"kind collective, "+op.String()+", queued or of 60 us and more", func(c *calibration) reading { return readTimes(c, op) },
+	)}
 }
 
 // coRuns are the kinds of compute that collectives run alongside.
@@ -116,91 +92,63 @@ var coRuns = [len(machine.CoRunNames)]struct{ key, name string }{
 // kernels that are not persistent, channels start one after the other, as workgroups end:
 // rows with kernel count that. The simulator dispatches workgroups itself, so these waits
 // are fitted, one number a kind, and left out of K (rule E6).
-func coRunLaw(kind int) law {
-	n := machine.CoRunKind(kind)
+func coRunLaw(n machine.CoRunKind) law {
 	var slowdowns, latencies []string
 	for _, op := range profile.RecordedOps {
 		slowdowns = append(slowdowns, "library."+op.String()+"."+coRuns[n].key)
 		latencies = append(latencies, "library."+op.String()+".beside_latency")
 	}
-	all := slowdowns
 	how := "slowdown alongside " + coRuns[n].name + " over the channels' part of the time"
 	if n.Exponent() == 2 {
 		how = "slowdown alongside " + coRuns[n].name + " over the square of the channels' part of the time"
 	}
-	if n == machine.CoRunLibrary {
-		all = slices.Concat(slowdowns, latencies)
-	}
 	l := law{
-		name: "collectives alongside " + coRuns[n].name, keys: all, need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
+		name: "collectives alongside " + coRuns[n].name, keys: slowdowns, need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
 		rows: func(c *calibration) []Row { return c.alongside(n) },
 		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			alone, law := c.alone(r), c.m.Library.Of(r.Workload.Op())
-			slow := c.scale.Value * law.CoRunSlowdown(n).Or(0) * c.channelShare(n, r)
-			predicted = alone*(1+slow) + law.CoRunLatency.Or(0)
-			if wait := c.waitOf(n, r); wait != nil {
-				predicted += wait.Value
-			}
-			return predicted, kernel(c, r)
+			alone, of := c.alone(r), c.m.Library.Of(r.Workload.Op())
+			slow := c.scale.Value * of.CoRunSlowdown(n).Or(0) * c.channelShare(n, r)
+			return alone*(1+slow) + of.CoRunLatency.Or(0) + c.waitOf(n, r).Value, kernel(c, r)
 		},
 	}
-	l.settle = func(c *calibration) {
-		waits := map[*machine.Quantity][]float64{}
-		for _, r := range l.rows(c) {
-			p, m := l.predict(c, &r)
-			if wait := c.waitOf(n, &r); wait != nil {
-				waits[wait] = append(waits[wait], m-p)
-			}
-		}
-		for wait, all := range waits {
-			wait.Value = max(0, median(all))
-		}
-	}
-	fit := func(c *calibration, keep func(op trace.CollectiveOp) []variable) bool {
+	// fit settles the waits and what terms has of a row.
+	fit := func(c *calibration, terms func(r *Row, of *machine.Collective) []variable) bool {
 		var free []variable
-		seen := map[*machine.Quantity]bool{}
 		for _, r := range l.rows(c) {
-			list := keep(r.Workload.Op())
-			if wait := c.waitOf(n, &r); wait != nil {
-				list = append(list, variable{Quantity: wait, least: 1e-12})
-			}
-			for _, v := range list {
-				if !seen[v.Quantity] {
-					seen[v.Quantity], free = true, append(free, v)
+			for _, v := range append(terms(&r, c.m.Library.Of(r.Workload.Op())), variable{Quantity: c.waitOf(n, &r), least: 1e-12}) {
+				if v.Quantity != c.waitOf(n, nil) && !slices.ContainsFunc(free, func(x variable) bool { return x.Quantity == v.Quantity }) {
+					free = append(free, v)
 				}
 			}
 		}
 		return l.linear(c, free)
 	}
-	slowdown := func(c *calibration, op trace.CollectiveOp) variable {
-		return variable{Quantity: c.m.Library.Of(op).CoRunSlowdown(n), least: leastSlowdown}
+	slowdown := func(_ *Row, of *machine.Collective) []variable {
+		return []variable{{Quantity: of.CoRunSlowdown(n), least: leastSlowdown}}
 	}
+	l.settle = func(c *calibration) { fit(c, func(*Row, *machine.Collective) []variable { return nil }) }
 	l.ways = []way{
 		{how: how + ", the base's times one factor", keys: slowdowns, fit: func(c *calibration) bool {
-			ok := fit(c, func(trace.CollectiveOp) []variable { return []variable{{Quantity: &c.scale, least: leastSlowdown}} })
-			for _, op := range profile.RecordedOps {
-				k := slowdown(c, op)
-				k.set(max(k.least, c.scale.Value*k.Or(0)))
+			ok := fit(c, func(*Row, *machine.Collective) []variable {
+				return []variable{{Quantity: &c.scale, least: leastSlowdown}}
+			})
+			for _, v := range c.of(slowdowns...) {
+				v.set(max(leastSlowdown, c.scale.Value*v.Or(0)))
 			}
 			c.scale.Value = 1
 			return ok
 		}},
-		{how: how, keys: slowdowns, fit: func(c *calibration) bool {
-			return fit(c, func(op trace.CollectiveOp) []variable { return []variable{slowdown(c, op)} })
-		}},
+		{how: how, keys: slowdowns, fit: func(c *calibration) bool { return fit(c, slowdown) }},
 	}
 	if n == machine.CoRunLibrary {
-		l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: all, fit: func(c *calibration) bool {
-			small := map[trace.CollectiveOp]bool{} // operations of which a latency shows
-			for _, r := range l.rows(c) {
-				small[r.Workload.Op()] = small[r.Workload.Op()] || r.Workload.Bytes <= smallBytes
-			}
-			return fit(c, func(op trace.CollectiveOp) []variable {
-				if list := []variable{slowdown(c, op)}; !small[op] {
-					return list
-				} else {
-					return append(list, variable{Quantity: &c.m.Library.Of(op).CoRunLatency, least: 1e-9})
+		l.keys = slices.Concat(slowdowns, latencies)
+		l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: l.keys, fit: func(c *calibration) bool {
+			return fit(c, func(r *Row, of *machine.Collective) []variable {
+				list := slowdown(r, of)
+				if r.Workload.Bytes <= smallBytes { // a latency shows
+					list = append(list, variable{Quantity: &of.CoRunLatency, least: 1e-9})
 				}
+				return list
 			})
 		}})
 	}
@@ -236,13 +184,13 @@ func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
 	return math.Pow(min(1, x), n.Exponent())
 }
 
-// waitOf is the wait for compute units that a row counts, in seconds; nil for none.
+// waitOf is the wait for compute units that a row counts, in seconds; without a row, none.
 func (c *calibration) waitOf(n machine.CoRunKind, r *Row) *machine.Quantity {
 	switch {
-	case !r.Params.Kernel:
+	case r != nil && !r.Params.Kernel:
 		return &c.wait[n][0]
-	case n != machine.CoRunLibrary:
+	case r != nil && n != machine.CoRunLibrary:
 		return &c.wait[n][1]
 	}
-	return nil
+	return &c.wait[n][2]
 }

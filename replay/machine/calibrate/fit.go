@@ -26,7 +26,7 @@ func (v variable) set(x float64) {
 func (c *calibration) of(keys ...string) (free []variable) {
 	for _, key := range keys {
 		e := find(&c.m, key)
-		free = append(free, variable{Quantity: e.Quantity, rate: e.Dims[0] != machine.Span})
+		free = append(free, variable{Quantity: e.Quantity, rate: e.Dims[0] == machine.Rate || e.Dims[0] == machine.Flops})
 	}
 	return free
 }

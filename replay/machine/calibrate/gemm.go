@@ -15,7 +15,7 @@ func gemmLaw() law {
 	l := law{
 		name:   "GEMMs of other sizes",
 		keys:   []string{"matmul.rate", "matmul.tile_start", "matmul.exposed", "matmul.reduce", "matmul.tiles"},
-		need:   namedRows,
+		need:   "kind gemm; 50 and more of several sizes with kernel_name, or with cool: some of one wave, some of many",
 		rows:   func(c *calibration) []Row { rows, _ := c.tileRows(); return rows },
 		weight: func(measured float64) float64 { return min(1, measured/shortKernel) },
 		predict: func(c *calibration, r *Row) (predicted, measured float64) {

@@ -9,21 +9,103 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
-// A perRow is something of each row, in SI units.
+// A perRow is something of each row, in SI units; NaN where the row does not have it.
 type perRow func(c *calibration, r *Row) float64
 
-// A direct number or table is read off rows without a trial: of each row a value, and of the values
-// one, a line or a table; or all of that by read.
+// A check is what a number that was found says of a row.
+type check func(c *calibration, r *Row, found float64) (predicted, measured float64)
+
+// A direct number or table is read off rows without a trial.
 type direct struct {
 	key   string
-	how   string                                                                    // the profile says it as the source
-	rows  string                                                                    // selection; said where there are none
-	value perRow                                                                    // NaN: not of this row
-	of    estimate                                                                  // a number of the values; or
-	over  perRow                                                                    // the number is the slope of the values over this; of a rate, its reciprocal; or
-	by    func(r *Row) [3]float64                                                   // the table has the median of the values by so many of these as it has columns before it
-	check func(c *calibration, r *Row, found float64) (predicted, measured float64) // the residual is of all rows; nil: none, or of the line or table
+	how   string // the profile says it as the source
+	rows  string // selection; said where there are none
 	read  func(c *calibration) reading
+	check check // the residual is of all rows; nil: as read says
+}
+
+func (d direct) checkedBy(of check) direct {
+	d.check = of
+	return d
+}
+
+// itself is the check of a number that is found in each row: by as much as the rows differ.
+func itself(value perRow) check {
+	return func(c *calibration, r *Row, found float64) (predicted, measured float64) { return found, value(c, r) }
+}
+
+func special(key, how, rows string, read func(c *calibration) reading) direct {
+	return direct{key: key, how: how, rows: rows, read: read}
+}
+
+// one is a number of the rows' values.
+func one(key, how, rows string, value perRow, of estimate) direct {
+	return special(key, how, rows, func(c *calibration) (f reading) {
+		var values []float64
+		if f.rows, values = c.values(rows, value); len(values) > 0 {
+			at := 0
+			if f.value, at = of(values); at >= 0 {
+				f.single = f.rows[at : at+1]
+			}
+		}
+		return f
+	})
+}
+
+// slope is that of the line of least relative error through values over something; of a rate, its reciprocal.
+func slope(key, how, rows string, over, value perRow) direct {
+	return special(key, how, rows, func(c *calibration) (f reading) {
+		points, values := c.values(rows, value)
+		intercept, slope, ok := c.line(points, over, value)
+		if !ok {
+			return f
+		}
+		if f.rows, f.value = points, slope; find(&c.m, key).Dims[0] == machine.Rate {
+			f.value = 1 / slope
+		}
+		if len(values) > 2 {
+			f.residual = residual(c, points, func(c *calibration, r *Row) (predicted, measured float64) {
+				return intercept + slope*over(c, r), value(c, r)
+			})
+		}
+		return f
+	})
+}
+
+// table has the median of the values by fields.
+func table(key, how, rows string, value perRow, by ...string) direct {
+	return special(key, how, rows, func(c *calibration) (f reading) {
+		var values []float64
+		f.rows, values = c.values(rows, value)
+		columns := func(r *Row) (at [3]float64) {
+			for i, name := range by {
+				at[i] = number(r, name)
+			}
+			return at
+		}
+		repeats := map[[3]float64][]float64{}
+		for i, v := range values {
+			at := columns(&f.rows[i])
+			repeats[at] = append(repeats[at], v)
+		}
+		for at, v := range repeats {
+			f.table = append(f.table, append(at[:len(by):len(by)], median(v)))
+		}
+		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) {
+			return median(repeats[columns(r)]), value(c, r)
+		})
+		return f
+	})
+}
+
+// values are those of the rows that have one.
+func (c *calibration) values(rows string, value perRow) (of []Row, values []float64) {
+	for _, r := range c.where(rows) {
+		if v := value(c, &r); !math.IsNaN(v) {
+			of, values = append(of, r), append(values, v)
+		}
+	}
+	return of, values
 }
 
 // A reading is what was found: nothing where rows is empty.
@@ -31,61 +113,9 @@ type reading struct {
 	value    float64     // SI units, or
 	table    [][]float64 // unsorted
 	rows     []Row
+	single   []Row // of them, where value is that of one row
 	residual float64
 	why      string // the rows cannot be of the base's machine
-}
-
-// reading evaluates the rows.
-func (d *direct) reading(c *calibration) (f reading) {
-	if d.read != nil {
-		return d.read(c)
-	}
-	var values []float64
-	rows := c.where(d.rows)
-	for i := range rows {
-		if v := d.value(c, &rows[i]); !math.IsNaN(v) {
-			values, f.rows = append(values, v), append(f.rows, rows[i])
-		}
-	}
-	if len(values) == 0 {
-		return f
-	}
-	check, e := d.check, find(&c.m, d.key)
-	switch {
-	case d.by != nil:
-		repeats := map[[3]float64][]float64{}
-		for i, v := range values {
-			repeats[d.by(&f.rows[i])] = append(repeats[d.by(&f.rows[i])], v)
-		}
-		for k, v := range repeats {
-			f.table = append(f.table, append(k[:len(e.Dims)-1:len(e.Dims)-1], median(v)))
-		}
-		check = func(c *calibration, r *Row, _ float64) (predicted, measured float64) {
-			return median(repeats[d.by(r)]), d.value(c, r)
-		}
-	case d.over != nil:
-		intercept, slope, ok := c.line(f.rows, d.over, d.value)
-		if !ok {
-			return reading{}
-		}
-		if f.value = slope; e.Dims[0] == machine.Rate {
-			f.value = 1 / slope
-		}
-		if check == nil && len(values) > 2 {
-			check = func(c *calibration, r *Row, _ float64) (predicted, measured float64) {
-				return intercept + slope*d.over(c, r), d.value(c, r)
-			}
-		}
-	default:
-		which := 0
-		if f.value, which = d.of(values); which >= 0 && check == nil {
-			f.rows = f.rows[which : which+1]
-		}
-	}
-	if check != nil {
-		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) { return check(c, r, f.value) })
-	}
-	return f
 }
 
 // line is the straight line of least relative error of y over x.
@@ -104,7 +134,12 @@ func (c *calibration) line(rows []Row, x, y perRow) (intercept, slope float64, o
 
 // run reads the number or table into c.m. Where the rows contradict each other the base's value stays.
 func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
-	f := d.reading(c)
+	f := d.read(c)
+	if d.check != nil {
+		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) { return d.check(c, r, f.value) })
+	} else if len(f.single) > 0 {
+		f.rows = f.single
+	}
 	fit := Fit{Key: d.key, Rule: d.how, Rows: f.rows, Residual: f.residual}
 	source := sourceOf(d.how, f.rows, f.residual)
 	e := find(&c.m, d.key)

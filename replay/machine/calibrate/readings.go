@@ -26,51 +26,35 @@ func readTiming(c *calibration) (f reading) {
 // profiled is the median over loops of what a profiler with shapes adds to the loop without one
 // of the lines before, less some seconds, over a number of events: on a host with the pace of
 // launch.call.
-func profiled(of, how, what string, count func(c *calibration, r *Row) (events, seconds float64)) direct {
-	added := direct{
-		key: "launch.profiled_" + of, how: how, rows: "kind host_loop, with shapes, without execution_trace; " + what + ", with and without profiled", of: middle,
-		value: func(c *calibration, r *Row) float64 {
-			plain := c.plainLoop(r)
-			events, less := count(c, r)
-			if plain == nil || events <= 0 {
-				return math.NaN()
-			}
-			return ((r.Us-plain.Us)*1e-6 - less) / events
-		},
-	}
-	d := added
-	d.read = func(c *calibration) reading {
-		f := added.reading(c)
-		if len(f.rows) > 0 {
-			f.value = max(f.value, leastAdded)
-		}
-		var calls []float64
-		for _, r := range c.where(added.rows) {
-			if us := number(&r, "call_us"); us > 0 && c.plainLoop(&r) != nil {
-				calls = append(calls, us*1e-6)
-			}
-		}
+func profiled(of, how, loops, events string, less perRow) direct {
+	const all = "kind host_loop, with shapes, without execution_trace"
+	added := one("launch.profiled_"+of, how, all+", with "+events+loops, func(c *calibration, r *Row) float64 {
+		return ((r.Us-c.plainLoop(r))*1e-6 - less(c, r)) / number(r, events)
+	}, middle)
+	return special(added.key, how, added.rows, func(c *calibration) reading {
+		f := added.read(c)
+		f.value = max(f.value, leastAdded)
+		_, calls := c.values(all+", with call_us", func(c *calibration, r *Row) float64 { return number(r, "call_us")*1e-6 + 0*c.plainLoop(r) })
 		if c.m.Launch.Call.Value > 0 && len(calls) > 0 {
 			f.value *= c.m.Launch.Call.Value / median(calls)
 		}
 		return f
-	}
-	return d
+	})
 }
 
 // leastAdded stands for nothing: a profiler that costs less than the noise of the loops.
 const leastAdded = 1e-9
 
-// plainLoop is the last row before another one in its file that measures the same loop
-// without a profiler; nil if there is none.
-func (c *calibration) plainLoop(r *Row) *Row {
-	var last *Row
+// plainLoop is the time of the last row before another one in its file that measures the same loop
+// without a profiler, in microseconds; NaN if there is none.
+func (c *calibration) plainLoop(r *Row) float64 {
+	us, line := math.NaN(), math.MinInt
 	for _, x := range c.where("kind host_loop, without profiled, what " + r.Workload.What) {
-		if x.File == r.File && x.Line < r.Line && (last == nil || x.Line > last.Line) {
-			last = &x
+		if x.File == r.File && x.Line < r.Line && x.Line > line {
+			us, line = x.Us, x.Line
 		}
 	}
-	return last
+	return us
 }
 
 // readGroups counts groups by their size. The residual is the share of CUs that a
@@ -115,14 +99,13 @@ func readGroups(c *calibration) (f reading) {
 func readPost(c *calibration) (f reading) {
 	var each []float64
 	for programs := 1; programs <= int(c.m.GPU.CUs.Value); programs++ {
-		var rows [2][]Row // without and with a post
-		var us [2]float64
-		for posts := range rows {
-			rows[posts] = c.where(fmt.Sprintf("kind semaphore, what post, programs %d, posts %d", programs, posts))
-			us[posts], _ = mean(timesOf(c, rows[posts]))
-		}
-		if len(rows[0]) > 0 && len(rows[1]) > 0 {
-			each, f.rows = append(each, us[1]-us[0]), append(append(f.rows, rows[0]...), rows[1]...)
+		rows := fmt.Sprintf("kind semaphore, what post, programs %d, posts ", programs)
+		without, base := c.values(rows+"0", seconds)
+		with, more := c.values(rows+"1", seconds)
+		if len(with) > 0 && len(without) > 0 {
+			a, _ := mean(more)
+			b, _ := mean(base)
+			each, f.rows = append(each, a-b), slices.Concat(f.rows, without, with)
 		}
 	}
 	f.value = median(each)
@@ -132,53 +115,44 @@ func readPost(c *calibration) (f reading) {
 // readPoll's residual is of the rows in which semaphores are handed over to
 // workgroups that wait: one post and one poll each.
 func readPoll(c *calibration) reading {
-	d := direct{
-		key: "gpu.poll", rows: fmt.Sprintf("kind semaphore, what product, with waits, programs to %v", c.m.GPU.CUs.Value),
-		value: seconds, over: field("waits", 1),
-	}
-	f := d.reading(c)
+	rows := fmt.Sprintf("kind semaphore, what product, with waits, programs to %v", c.m.GPU.CUs.Value)
+	f := slope("gpu.poll", "", rows, in(1, "waits"), seconds).read(c)
 	f.residual = residual(c, c.where("kind semaphore, what handover"), func(c *calibration, r *Row) (predicted, measured float64) {
 		return c.m.GPU.Post.Value + f.value, seconds(c, r)
 	})
 	return f
 }
 
-func timesOf(c *calibration, rows []Row) (list []float64) {
-	for i := range rows {
-		list = append(list, seconds(c, &rows[i]))
-	}
-	return list
-}
-
 // oneFlag is the mean round with one flag, in seconds; NaN without such rows.
 func (c *calibration) oneFlag() float64 {
-	t, _ := mean(timesOf(c, c.where(oneFlag)))
+	_, times := c.values(oneFlag, seconds)
+	t, _ := mean(times)
 	return t
 }
-
-const (
-	oneFlag = "kind peer_flag, programs 1, bytes to 128, flags to 1"
-	copied  = "kind p2p_copy_ring, bytes from 16 MiB; at two sizes"
-)
 
 // readCopyLatency is what a copy between kernels takes at no bytes. Copies that nothing waits
 // for start sooner: the engine's queue hides most of it.
 func readCopyLatency(c *calibration) reading {
-	d := direct{
-		key: "engines.latency", rows: "kind gap, what copy, with copy_bytes, with copy_us", of: middle,
-		value: func(c *calibration, r *Row) float64 {
-			return seconds(c, r) + number(r, "copy_us")*1e-6 - number(r, "copy_bytes")/c.m.Engines.Rate.Value - c.m.Launch.Hop.Value
-		},
-	}
-	if between := d.reading(c); len(between.rows) > 0 {
+	between := one("engines.latency", "", "kind gap, what copy, with copy_bytes, with copy_us", func(c *calibration, r *Row) float64 {
+		return (r.Us+r.Params.CopyUs)*1e-6 - number(r, "copy_bytes")/c.m.Engines.Rate.Value - c.m.Launch.Hop.Value
+	}, middle).read(c)
+	if len(between.rows) > 0 {
 		return between
 	}
 	rows := c.where(copied)
-	start, _, ok := c.line(rows, field("bytes", 1), kernel)
+	start, _, ok := c.line(rows, in(1, "bytes"), kernel)
 	if !ok {
 		return reading{}
 	}
 	return reading{value: start, rows: rows}
+}
+
+// storedByOne is the time of one workgroup's stores: of tiles, where there are such rows.
+func storedByOne(c *calibration, r *Row) float64 {
+	if r.Workload.Kind == "peer_store" && len(c.where("kind tile_store")) > 0 {
+		return math.NaN()
+	}
+	return seconds(c, r)
 }
 
 // stored is bytes a second of a kernel that stores to peers: into the one that all others store to, of them all.
@@ -203,42 +177,49 @@ type tile struct {
 	each     float64 // tiles of a workgroup, one after the other
 }
 
-// compiledTile is what a row of a compiled GEMM alone measures.
-func compiledTile(r *Row) (t tile, ok bool) {
+// compiledTile is what a row of a compiled GEMM alone measures; zero of other rows.
+func compiledTile(r *Row) tile {
 	w, programs := &r.Workload, r.Params.Programs
 	if len(w.Tile) != 3 {
-		return t, false
+		return tile{}
 	}
 	area := 2 * float64(w.Tile[0]*w.Tile[1])
 	switch part := slices.Index([]string{"producer", "consumer"}, w.Part); {
 	case w.Kind == "gemm+gemm" && part >= 0 && len(w.Grids) == 2:
 		depth := [...]int64{w.Hidden, w.FFN}[part]
-		return tile{area * float64(depth), float64(w.Grids[part]), 1}, true
+		return tile{area * float64(depth), float64(w.Grids[part]), 1}
 	case (w.Kind == "compiled_gemm" || w.Kind == "gemm+collective" && w.Part == "compute") && programs > 0:
-		return tile{area * float64(w.K), float64(programs), float64(machine.CeilDiv(w.Tiles, programs))}, true
+		return tile{area * float64(w.K), float64(programs), float64(machine.CeilDiv(w.Tiles, programs))}
 	}
-	return t, false
+	return tile{}
 }
 
+// readCrowd is by how much a tile takes less, over the idle fraction of the CUs.
 func readCrowd(c *calibration) (f reading) {
-	cus := c.m.GPU.CUs.Value
-	all := map[float64][]float64{} // by multiply-adds of a tile: seconds of one with all CUs at work
-	rows := slices.DeleteFunc(c.where(tileRows), func(r Row) bool {
-		x, ok := compiledTile(&r)
-		if ok && x.each > 1 && x.programs == cus {
-			all[x.flop] = append(all[x.flop], kernel(c, &r)/x.each)
-		}
-		return !ok || x.each <= 1 || x.programs >= cus
-	})
-	var gains []float64
-	for _, r := range rows {
-		x, _ := compiledTile(&r)
-		if full := all[x.flop]; len(full) > 0 {
-			gains = append(gains, (1-kernel(c, &r)/x.each/median(full))/(1-x.programs/cus))
-			f.rows = append(f.rows, r)
+	each := func(idle bool) perRow { // seconds of a tile, with CUs idle or with all CUs at work
+		return func(c *calibration, r *Row) float64 {
+			x := compiledTile(r)
+			if x.each <= 1 || x.programs > c.m.GPU.CUs.Value || x.programs < c.m.GPU.CUs.Value != idle {
+				return math.NaN()
+			}
+			return kernel(c, r) / x.each
 		}
 	}
-	f.value = median(slices.Clone(gains))
+	full := map[float64][]float64{} // by multiply-adds of a tile
+	rows, times := c.values(tileRows, each(false))
+	for i, t := range times {
+		flop := compiledTile(&rows[i]).flop
+		full[flop] = append(full[flop], t)
+	}
+	var gains []float64
+	rows, times = c.values(tileRows, each(true))
+	for i, t := range times {
+		x := compiledTile(&rows[i])
+		if all := full[x.flop]; len(all) > 0 {
+			gains, f.rows = append(gains, (1-t/median(all))/(1-x.programs/c.m.GPU.CUs.Value)), append(f.rows, rows[i])
+		}
+	}
+	f.value = median(gains)
 	for i, g := range gains {
 		gains[i] = math.Abs(g - f.value)
 	}
@@ -249,7 +230,7 @@ func readCrowd(c *calibration) (f reading) {
 // readTimes takes the least of repeats, and lets no time exceed that of fewer
 // channels: whatever else runs on the host only ever adds.
 func readTimes(c *calibration, op trace.CollectiveOp) reading {
-	f := reading{rows: c.timed(op)}
+	f := reading{rows: c.timed(op, "")}
 	at := map[[3]int64]int{}
 	for _, r := range f.rows {
 		n := int64(channelsOf(&c.m.Library, &r))

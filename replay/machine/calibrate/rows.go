@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,61 +22,44 @@ type (
 	Params   = dataset.Params
 )
 
-// texts and numbers are the fields that selections name, as files of rows have them.
-var (
-	texts = map[string]func(r *Row) string{
-		"kind":        func(r *Row) string { return r.Workload.Kind },
-		"what":        func(r *Row) string { return r.Workload.What },
-		"pattern":     func(r *Row) string { return r.Workload.Pattern },
-		"part":        func(r *Row) string { return r.Workload.Part },
-		"dtype":       func(r *Row) string { return r.Workload.DType },
-		"collective":  func(r *Row) string { return r.Workload.Op().String() },
-		"strategy":    func(r *Row) string { return r.Strategy },
-		"kernel_name": func(r *Row) string { return r.Params.KernelName },
+// places are where a row has its fields, by their names in files of rows.
+var places = func() map[string][]int {
+	all := map[string][]int{}
+	row := reflect.TypeFor[Row]()
+	for _, name := range []string{"", "Workload", "Params"} {
+		part, at := row, []int(nil)
+		if f, ok := row.FieldByName(name); ok {
+			part, at = f.Type, f.Index
+		}
+		for i := range part.NumField() {
+			tag, _, _ := strings.Cut(part.Field(i).Tag.Get("json"), ",")
+			all[tag] = append(slices.Clone(at), i)
+		}
 	}
-	numbers = map[string]func(r *Row) float64{
-		"world":           func(r *Row) float64 { return float64(r.World) },
-		"bytes":           func(r *Row) float64 { return float64(r.Workload.Bytes) },
-		"pool":            func(r *Row) float64 { return float64(r.Workload.Pool) },
-		"same_build":      func(r *Row) float64 { return truth(r.Workload.SameBuild) },
-		"channels":        func(r *Row) float64 { return float64(r.Params.Channels) },
-		"programs":        func(r *Row) float64 { return float64(r.Params.Programs) },
-		"flags":           func(r *Row) float64 { return float64(r.Params.Flags) },
-		"posts":           func(r *Row) float64 { return float64(r.Params.Posts) },
-		"waits":           func(r *Row) float64 { return float64(r.Params.Waits) },
-		"held_cus":        func(r *Row) float64 { return float64(r.Params.HeldCUs) },
-		"hold_us":         func(r *Row) float64 { return r.Params.HoldUs },
-		"gap_us":          func(r *Row) float64 { return r.Params.GapUs },
-		"filled_us":       func(r *Row) float64 { return r.Params.FilledUs },
-		"alone_us":        func(r *Row) float64 { return r.Params.AloneUs },
-		"call_us":         func(r *Row) float64 { return r.Params.CallUs },
-		"copy_us":         func(r *Row) float64 { return r.Params.CopyUs },
-		"copy_bytes":      func(r *Row) float64 { return float64(r.Params.CopyBytes) },
-		"operators":       func(r *Row) float64 { return r.Params.Operators },
-		"calls":           func(r *Row) float64 { return r.Params.Calls },
-		"launches":        func(r *Row) float64 { return r.Params.Launches },
-		"cool":            func(r *Row) float64 { return truth(r.Params.Cool) },
-		"queued":          func(r *Row) float64 { return truth(r.Params.Queued) },
-		"kernel":          func(r *Row) float64 { return truth(r.Params.Kernel) },
-		"profiled":        func(r *Row) float64 { return truth(r.Params.Profiled) },
-		"shapes":          func(r *Row) float64 { return truth(r.Params.Shapes) },
-		"execution_trace": func(r *Row) float64 { return truth(r.Params.Observer) },
-	}
-)
+	return all
+}()
 
-func truth(b bool) float64 {
-	if b {
+// field is a field of a row.
+func field(r *Row, name string) reflect.Value {
+	return reflect.ValueOf(r).Elem().FieldByIndex(places[name])
+}
+
+// number is a field of a row, 0 where the row does not have it and for false.
+func number(r *Row, name string) float64 {
+	switch v := field(r, name); {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanFloat():
+		return v.Float()
+	case v.Bool():
 		return 1
 	}
 	return 0
 }
 
-// number is a field of a row, 0 where the row does not have it and for false.
-func number(r *Row, field string) float64 { return numbers[field](r) }
-
 // where is the rows that a selection and a further test hold for. A selection is terms between
-// commas: a field with the texts or numbers that it may have ("what mm or gemm"), a number with
-// a bound ("bytes from 16 MiB", "flags to 64"), or "with" or "without" a field that is not 0.
+// commas: a field with what it may be ("what mm or gemm", "channels 0 or from 8", "bytes to 16 MiB"),
+// or "with" or "without" a field that is not 0.
 // Without a term for the strategy, rows are isolated benchmarks. What stands behind a semicolon
 // is for people.
 func (c *calibration) where(selection string, more ...func(r *Row) bool) (list []Row) {
@@ -95,33 +80,36 @@ func (c *calibration) where(selection string, more ...func(r *Row) bool) (list [
 
 // holds is the test of one term of a selection.
 func holds(term string) func(r *Row) bool {
-	words := strings.SplitN(term, " ", 3)
-	if words[0] == "with" || words[0] == "without" {
-		field := numbers[words[1]]
-		return func(r *Row) bool { return field(r) != 0 == (words[0] == "with") }
+	name, rest, _ := strings.Cut(term, " ")
+	if name == "with" || name == "without" {
+		return func(r *Row) bool { return number(r, rest) != 0 == (name == "with") }
 	}
-	if text := texts[words[0]]; text != nil {
-		values := strings.Split(strings.TrimPrefix(term, words[0]+" "), " or ")
-		return func(r *Row) bool { return slices.Contains(values, text(r)) }
+	if values := strings.Split(rest, " or "); field(&Row{}, name).Kind() == reflect.String {
+		return func(r *Row) bool { return slices.Contains(values, field(r, name).String()) }
 	}
-	field, bound, value := numbers[words[0]], words[1], strings.Join(words[2:], "")
-	if value == "" {
-		bound, value = "", bound
-	}
-	digits, unit, _ := strings.Cut(value, " ")
-	limit, err := strconv.ParseFloat(digits, 64)
-	if err != nil || field == nil {
-		panic("calibrate: no selection of rows: " + term)
-	}
-	limit *= machine.ScaleOf(unit)
-	return func(r *Row) bool {
-		switch bound {
-		case "from":
-			return field(r) >= limit
-		case "to":
-			return field(r) <= limit
+	var bounds [][2]float64
+	for _, value := range strings.Split(rest, " or ") {
+		bound, limit, _ := strings.Cut(value, " ")
+		if bound != "from" && bound != "to" {
+			limit = value
 		}
-		return field(r) == limit
+		digits, unit, _ := strings.Cut(limit, " ")
+		x, err := strconv.ParseFloat(digits, 64)
+		if err != nil {
+			panic("calibrate: no selection of rows: " + term)
+		}
+		x *= machine.ScaleOf(unit)
+		between := [2]float64{x, x}
+		if bound == "from" {
+			between[1] = math.Inf(1)
+		} else if bound == "to" {
+			between[0] = math.Inf(-1)
+		}
+		bounds = append(bounds, between)
+	}
+	return func(r *Row) bool {
+		x := number(r, name)
+		return slices.ContainsFunc(bounds, func(b [2]float64) bool { return b[0] <= x && x <= b[1] })
 	}
 }
 
