@@ -35,9 +35,12 @@ type calibration struct {
 	all  []Row
 	m    machine.Machine
 
-	cool  map[gemm]float64                             // what GEMMs of duty cycles take at full clock, in seconds
-	wait  [len(machine.CoRunNames)][3]machine.Quantity // seconds that collectives wait for free compute units, by what runs alongside: of rows without kernel, with it, and that count none
-	scale machine.Quantity                             // times all slowdowns alongside compute
+	cool  map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
+	scale machine.Quantity // times all slowdowns alongside compute
+
+	// Seconds that collectives wait for free compute units, by what runs alongside: of rows
+	// without kernel, of rows with it, and none.
+	wait [len(machine.CoRunNames)][3]machine.Quantity
 }
 
 // A step reads one number or table, or a law.

@@ -107,24 +107,18 @@ func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
 func (l *law) fits(c *calibration, before *machine.Machine, rows []Row, chosen *way, choice Choice) []Fit {
 	var list []Fit
 	for _, key := range l.keys {
-		e := find(&c.m, key)
-		fit := Fit{Key: key}
+		e, fit := find(&c.m, key), Fit{Key: key}
 		switch {
 		case !fresh(rows):
 			fit.Missing = l.need
-		case chosen != nil && slices.Contains(chosen.keys, key) && e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
-			fit.Kept, *e.Quantity = "none of the rows is of it", *find(before, key).Quantity
 		case chosen == nil || !slices.Contains(chosen.keys, key):
 			fit.Rows = rows
 			fit.Kept = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*choice.Base)
+		case e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
+			fit.Kept, *e.Quantity = "none of the rows is of it", *find(before, key).Quantity
 		default:
 			fit.Rule, fit.Rows, fit.Residual = chosen.how, rows, choice.Err
-			source := sourceOf(chosen.how, rows, choice.Err)
-			if e.Table != nil {
-				*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
-			} else {
-				*e.Quantity = newQuantity(e.Quantity.Value, e, source)
-			}
+			fit.write(e)
 		}
 		fit.Value = e.String()
 		list = append(list, fit)

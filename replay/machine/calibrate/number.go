@@ -141,7 +141,6 @@ func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
 		f.rows = f.single
 	}
 	fit := Fit{Key: d.key, Rule: d.how, Rows: f.rows, Residual: f.residual}
-	source := sourceOf(d.how, f.rows, f.residual)
 	e := find(&c.m, d.key)
 	switch {
 	case !fresh(f.rows):
@@ -151,26 +150,32 @@ func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
 	case e.Table != nil && len(f.table) == 0:
 		e.Omit()
 	case e.Table != nil:
-		*e.Table = machine.Table{Rows: tidy(f.table, e.Dims), Source: source}
+		e.Table.Rows = f.table
+		fit.write(e)
 	case !(f.value > 0) || e.Dims[0].Check(f.value) != nil:
 		fit.Residual, fit.Kept = 0, "the rows contradict each other: "+d.how+" gives no number that a machine can have"
 		if !math.IsNaN(f.value) && !math.IsInf(f.value, 0) {
 			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", d.how, newQuantity(f.value, e, ""))
 		}
 	default:
-		*e.Quantity = newQuantity(f.value, e, source)
+		e.Quantity.Value = f.value
+		fit.write(e)
 	}
 	fit.Value = e.String()
 	return []Fit{fit}, Choice{}
 }
 
-// sourceOf is what the profile says of what was read off rows.
-func sourceOf(how string, rows []Row, residual float64) string {
-	s := how + ": " + idList(rows)
-	if residual > 0 {
-		s += fmt.Sprintf(", residual %.1f %%", 100*residual)
+// write rounds a parameter that was read, and says what it was read off.
+func (f *Fit) write(e profile.Entry) {
+	source := f.Rule + ": " + idList(f.Rows)
+	if f.Residual > 0 {
+		source += fmt.Sprintf(", residual %.1f %%", 100*f.Residual)
 	}
-	return s
+	if e.Table != nil {
+		*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
+	} else {
+		*e.Quantity = newQuantity(e.Quantity.Value, e, source)
+	}
 }
 
 // newQuantity rounds to four digits in the unit that the profile uses already.

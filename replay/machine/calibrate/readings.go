@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -231,26 +232,20 @@ func readCrowd(c *calibration) (f reading) {
 // channels: whatever else runs on the host only ever adds.
 func readTimes(c *calibration, op trace.CollectiveOp) reading {
 	f := reading{rows: c.timed(op, "")}
-	at := map[[3]int64]int{}
+	repeats := map[[3]float64][]float64{} // by ranks, bytes and channels
 	for _, r := range f.rows {
-		n := int64(channelsOf(&c.m.Library, &r))
-		key := [3]int64{int64(r.World), n, r.Workload.Bytes}
-		i, seen := at[key]
-		if !seen {
-			i = len(f.table)
-			at[key] = i
-			f.table = append(f.table, []float64{float64(r.World), float64(n), float64(r.Workload.Bytes), math.Inf(1)})
-		}
-		f.table[i][3] = min(f.table[i][3], kernel(c, &r))
+		key := [3]float64{number(&r, "world"), number(&r, "bytes"), channelsOf(&c.m.Library, &r)}
+		repeats[key] = append(repeats[key], kernel(c, &r))
 	}
-	slices.SortFunc(f.table, slices.Compare[[]float64])
-	least := map[[2]float64]float64{} // by ranks and bytes
-	for _, row := range f.table {
-		key := [2]float64{row[0], row[2]}
-		if t, seen := least[key]; seen {
-			row[3] = min(row[3], t)
+	var before [3]float64
+	least := 0.0
+	for _, key := range slices.SortedFunc(maps.Keys(repeats), func(a, b [3]float64) int { return slices.Compare(a[:], b[:]) }) {
+		t := slices.Min(repeats[key])
+		if key[0] == before[0] && key[1] == before[1] {
+			t = min(t, least)
 		}
-		least[key] = row[3]
+		before, least = key, t
+		f.table = append(f.table, []float64{key[0], key[2], key[1], t})
 	}
 	return f
 }
