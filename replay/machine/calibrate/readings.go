@@ -50,8 +50,8 @@ const leastAdded = 1e-9
 // without a profiler, in microseconds; NaN if there is none.
 func (c *calibration) plainLoop(r *Row) float64 {
 	us, line := math.NaN(), math.MinInt
-	for _, x := range c.where("kind host_loop, without profiled, what " + r.Workload.What) {
-		if x.File == r.File && x.Line < r.Line && x.Line > line {
+	for _, x := range c.where("kind host_loop, without profiled") {
+		if x.Workload.What == r.Workload.What && x.File == r.File && x.Line < r.Line && x.Line > line {
 			us, line = x.Us, x.Line
 		}
 	}

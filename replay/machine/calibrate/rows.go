@@ -59,9 +59,9 @@ func number(r *Row, name string) float64 {
 
 // where is the rows that a selection and a further test hold for. A selection is terms between
 // commas: a field with what it may be ("what mm or gemm", "channels 0 or from 8", "bytes to 16 MiB"),
-// or "with" or "without" a field that is not 0.
-// Without a term for the strategy, rows are isolated benchmarks. What stands behind a semicolon
-// is for people.
+// or "with" or "without" a field that is not 0. Without a term for the strategy, rows are isolated
+// benchmarks. What stands behind a semicolon is for people. Selections are constants: nothing that a
+// row says is part of one.
 func (c *calibration) where(selection string, more ...func(r *Row) bool) (list []Row) {
 	terms, _, _ := strings.Cut(selection, ";")
 	if !strings.Contains(terms, "strategy ") {
