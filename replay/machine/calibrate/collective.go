@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -12,201 +13,184 @@ import (
 // behind other work measures the host that enqueues it, not the kernel.
 const hostBound = 60e-6
 
-// collectiveLaw is two parameters of an operation, read off some of its rows. predict gives the
-// seconds of a row.
-func collectiveLaw(op trace.CollectiveOp, what string, keys [2]string, need string, keep func(r *Row) bool, predict func(l *machine.Library, r *Row) float64) law {
-	key := "library." + op.String()
-	return law{
-		name: key + ", " + what,
-		keys: []string{key + "." + keys[0], key + "." + keys[1]},
-		need: "kind collective, " + op.String() + ", " + need,
-		rows: func(c *calibration) []Row {
-			return slices.DeleteFunc(c.timed(op), func(r Row) bool { return !keep(&r) })
-		},
-		predict: func(c *calibration, r *Row) (predicted, measured float64) {
-			return predict(&c.m.Library, r), c.seconds(*r)
-		},
-	}
-}
-
-// channelLaw is the rate of one channel in a step that sends and in the other one.
-func channelLaw(op trace.CollectiveOp) law {
-	l := collectiveLaw(op, "one channel", [2]string{"send", "receive"}, "1 or 2 channels, 128 MiB and more", func(r *Row) bool {
-		return r.Params.Channels > 0 && r.Params.Channels <= 2 && r.Workload.Bytes >= 128<<20
-	}, func(l *machine.Library, r *Row) float64 {
-		return l.Of(op).InChannels(op, float64(r.World), float64(r.Params.Channels), float64(r.Workload.Bytes))
-	})
-	l.ways = []way{
-		l.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", l.keys...),
-		{
-			how: "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send", keys: l.keys,
-			fit: func(c *calibration) bool { return c.fitChannel(op, l.rows(c)) },
-		},
-	}
-	return l
-}
-
-// fitChannel needs two numbers of ranks to tell the two kinds of steps apart.
-func (c *calibration) fitChannel(op trace.CollectiveOp, rows []Row) bool {
-	var a [][]float64
-	var y []float64
-	for _, r := range rows {
-		a = append(a, []float64{machine.Sends(op, float64(r.World)), 1})
-		y = append(y, c.seconds(r)*float64(r.World*r.Params.Channels)/float64(r.Workload.Bytes))
-	}
-	x, ok := solve(a, y)
-	if !ok || !(x[0] > 0) || !(x[1] > 0) {
-		return false
-	}
-	law := c.m.Library.Of(op)
-	law.Send.Value, law.Receive.Value = 1/x[0], 1/x[1]
-	return true
-}
-
-// latencyLaw is what an operation takes at hardly any bytes.
-func latencyLaw(op trace.CollectiveOp) law {
-	l := collectiveLaw(op, "latency", [2]string{"hop", "alpha"}, "queued, 64 KiB and less", func(r *Row) bool {
-		return r.Params.Queued && r.Params.Channels == 0 && r.Workload.Bytes <= 64<<10
-	}, func(l *machine.Library, r *Row) float64 {
-		return l.Of(op).Alpha.Value + l.Of(op).Hop.Or(0)*machine.Sends(op, float64(r.World))
-	})
-	l.ways = []way{
-		l.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", l.keys...),
-		{
-			how: "time of queued collectives of 64 KiB and less over sending steps", keys: l.keys,
-			fit: func(c *calibration) bool {
-				var points []machine.Point
-				for _, r := range l.rows(c) {
-					points = append(points, machine.Point{X: machine.Sends(op, float64(r.World)), Y: c.seconds(r)})
-				}
-				alpha, hop, ok := line(points)
-				if !ok || !(alpha > 0) || !(hop > 0) {
-					return false
-				}
-				law := c.m.Library.Of(op)
-				law.Alpha.Value, law.Hop.Value = alpha, hop
-				return true
-			},
-		},
-	}
-	return l
-}
-
-// linkLaw is the limit of all channels together, and how channels approach it.
-func linkLaw(op trace.CollectiveOp) law {
-	l := collectiveLaw(op, "link", [2]string{"link", "smooth"}, "8 channels and more, 64 MiB and more", func(r *Row) bool {
-		return (r.Params.Channels == 0 || r.Params.Channels >= 8) && r.Workload.Bytes >= 64<<20
-	}, func(l *machine.Library, r *Row) float64 {
-		return l.Of(op).Law(op, float64(r.World), channelsOf(l, r), float64(r.Workload.Bytes))
-	})
-	fitLink := func(c *calibration) (total float64) {
-		law, rows := c.m.Library.Of(op), l.rows(c)
-		at := func(logRate float64) float64 {
-			law.Link.Value = math.Exp(logRate)
-			return l.error(c, rows)
-		}
-		x := lowest(at, math.Log(1e9), math.Log(c.m.Fabric.Egress.Value)) // no more than leaves a GPU
-		return at(x)
-	}
-	l.ways = []way{
-		{
-			how: "limit that explains large buffers through 8 channels and more best", keys: l.keys[:1],
-			fit: func(c *calibration) bool {
-				fitLink(c)
-				return len(l.rows(c)) > 0
-			},
-		},
-		{
-			how: "limit and exponent that together explain large buffers through 8 channels and more best", keys: l.keys,
-			fit: func(c *calibration) bool {
-				if len(l.rows(c)) < 3 {
-					return false
-				}
-				law, best, least := c.m.Library.Of(op), 0.0, math.Inf(1)
-				for p := 20; p <= 60; p++ {
-					law.Smooth.Value = float64(p) / 10
-					if e := fitLink(c); e < least {
-						best, least = law.Smooth.Value, e
-					}
-				}
-				law.Smooth.Value = best
-				fitLink(c)
-				return true
-			},
-		},
-	}
-	return l
-}
-
-func timesRule(op trace.CollectiveOp) rule {
-	return rule{
-		key: "library." + op.String() + ".times", how: "time of the row less launch.timing, least of repeats and of fewer channels",
-		need: "kind collective, " + op.String() + ", queued or of 60 us and more",
-		read: func(c *calibration) reading { return readTimes(c, op) },
-	}
-}
-
 // timed is the rows of an operation that measure its kernel.
-func (c *calibration) timed(op trace.CollectiveOp) []Row {
-	return c.pick(func(r *Row) bool {
-		return r.Workload.Kind == "collective" && r.Strategy == "isolated" && r.Workload.Op() == op && r.World > 1 &&
-			(r.Params.Queued || r.Us*1e-6 >= hostBound)
+func (c *calibration) timed(op trace.CollectiveOp, more string) []Row {
+	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *Row) bool { return r.Params.Queued || r.Us*1e-6 >= hostBound })
+}
+
+// collectives are an operation's laws of one channel, of its latency and of all channels together, and its times.
+func collectives(op trace.CollectiveOp) []step {
+	name := "library." + op.String()
+	law := func(what, rows string, predict func(l *machine.Library, c *machine.Collective, r *Row) float64, keys ...string) law {
+		for i := range keys {
+			keys[i] = name + "." + keys[i]
+		}
+		return law{
+			name: name + ", " + what, keys: keys, need: "kind collective, collective " + op.String() + rows,
+			rows: func(c *calibration) []Row { return c.timed(op, rows) },
+			predict: func(c *calibration, r *Row) (predicted, measured float64) {
+				return predict(&c.m.Library, c.m.Library.Of(op), r), kernel(c, r)
+			},
+		}
+	}
+	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *machine.Library, c *machine.Collective, r *Row) float64 {
+		return c.InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
+	}, "send", "receive") // two numbers of ranks tell them apart
+	channel.ways = []way{
+		channel.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", channel.keys...),
+		channel.solved("time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"),
+	}
+	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *machine.Library, c *machine.Collective, r *Row) float64 {
+		return c.Alpha.Value + c.Hop.Or(0)*machine.Sends(op, number(r, "world"))
+	}, "hop", "alpha")
+	latency.ways = []way{
+		latency.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", latency.keys...),
+		latency.solved("time of queued collectives of 64 KiB and less over sending steps"),
+	}
+	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *machine.Library, c *machine.Collective, r *Row) float64 {
+		return c.Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
+	}, "link", "smooth")
+	limit := func(c *calibration, rows []Row) (loss float64) {
+		at := func(logRate float64) float64 {
+			c.m.Library.Of(op).Link.Value = math.Exp(logRate)
+			return link.error(c, rows)
+		}
+		return at(lowest(at, math.Log(1e9), math.Log(c.m.Fabric.Egress.Value))) // no more than leaves a GPU
+	}
+	link.ways = []way{
+		{how: "limit that explains large buffers through 8 channels and more best", keys: link.keys[:1], fit: func(c *calibration) bool {
+			rows := link.rows(c)
+			limit(c, rows)
+			return len(rows) > 0
+		}},
+		{how: "limit and exponent that together explain large buffers through 8 channels and more best", keys: link.keys, fit: func(c *calibration) bool {
+			rows := link.rows(c)
+			grid(&c.m.Library.Of(op).Smooth.Value, 20, 10, 41, func() float64 { return limit(c, rows) })
+			return len(rows) >= 3
+		}},
+	}
+	return []step{channel, latency, link, special(
+		name+".times", "time of the row less launch.timing, least of repeats and of fewer channels",
+		"kind collective, "+op.String()+", queued or of 60 us and more", func(c *calibration) reading { return readTimes(c, op) },
+	)}
+}
+
+// coRuns are the kinds of compute that collectives run alongside.
+var coRuns = [len(machine.CoRunNames)]struct{ key, name string }{
+	machine.CoRunLibrary: {"beside_library", "cuBLAS"},
+	machine.CoRunTiles:   {"beside_tiles", "Triton GEMMs"},
+	machine.CoRunMemory:  {"beside_memory", "memory-bound kernels"},
+}
+
+// coRunLaw is the slowdown of collectives alongside a kind of compute: a factor K of
+// Library.Slowdown an operation and, alongside the matrix library's GEMMs, the latency that is
+// added once.
+//
+// Rows with kernel have the time of the collective's kernel from the arrival of its last
+// rank. Other rows count what the collective waits for free compute units as well, which is
+// about a tile or a kernel of the compute, the same for every number of channels. Alongside
+// kernels that are not persistent, channels start one after the other, as workgroups end:
+// rows with kernel count that. The simulator dispatches workgroups itself, so these waits
+// are fitted, one number a kind, and left out of K (rule E6).
+func coRunLaw(n machine.CoRunKind) law {
+	var slowdowns, latencies []string
+	for _, op := range profile.RecordedOps {
+		slowdowns = append(slowdowns, "library."+op.String()+"."+coRuns[n].key)
+		latencies = append(latencies, "library."+op.String()+".beside_latency")
+	}
+	how := "slowdown alongside " + coRuns[n].name + " over the channels' part of the time"
+	if n.Exponent() == 2 {
+		how = "slowdown alongside " + coRuns[n].name + " over the square of the channels' part of the time"
+	}
+	l := law{
+		name: "collectives alongside " + coRuns[n].name, keys: slowdowns, need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
+		rows: func(c *calibration) []Row { return c.alongside(n) },
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
+			alone, of := c.alone(r), c.m.Library.Of(r.Workload.Op())
+			slow := c.scale.Value * of.CoRunSlowdown(n).Or(0) * c.channelShare(n, r)
+			return alone*(1+slow) + of.CoRunLatency.Or(0) + c.waitOf(n, r).Value, kernel(c, r)
+		},
+	}
+	// fit settles the waits and what terms has of a row.
+	fit := func(c *calibration, terms func(r *Row, of *machine.Collective) []variable) bool {
+		var free []variable
+		for _, r := range l.rows(c) {
+			for _, v := range append(terms(&r, c.m.Library.Of(r.Workload.Op())), variable{Quantity: c.waitOf(n, &r), least: 1e-12}) {
+				if v.Quantity != c.waitOf(n, nil) && !slices.ContainsFunc(free, func(x variable) bool { return x.Quantity == v.Quantity }) {
+					free = append(free, v)
+				}
+			}
+		}
+		return l.linear(c, free)
+	}
+	slowdown := func(_ *Row, of *machine.Collective) []variable {
+		return []variable{{Quantity: of.CoRunSlowdown(n), least: leastSlowdown}}
+	}
+	l.settle = func(c *calibration) { fit(c, func(*Row, *machine.Collective) []variable { return nil }) }
+	l.ways = []way{
+		{how: how + ", the base's times one factor", keys: slowdowns, fit: func(c *calibration) bool {
+			ok := fit(c, func(*Row, *machine.Collective) []variable {
+				return []variable{{Quantity: &c.scale, least: leastSlowdown}}
+			})
+			for _, v := range c.of(slowdowns...) {
+				v.set(max(leastSlowdown, c.scale.Value*v.Or(0)))
+			}
+			c.scale.Value = 1
+			return ok
+		}},
+		{how: how, keys: slowdowns, fit: func(c *calibration) bool { return fit(c, slowdown) }},
+	}
+	if n == machine.CoRunLibrary {
+		l.keys = slices.Concat(slowdowns, latencies)
+		l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: l.keys, fit: func(c *calibration) bool {
+			return fit(c, func(r *Row, of *machine.Collective) []variable {
+				list := slowdown(r, of)
+				if r.Workload.Bytes <= smallBytes { // a latency shows
+					list = append(list, variable{Quantity: &of.CoRunLatency, least: 1e-9})
+				}
+				return list
+			})
+		}})
+	}
+	return l
+}
+
+// alongside is the rows of collectives alongside a kind of compute. Alongside GEMMs whose
+// last wave leaves CUs idle, the channels of a small collective start one after the other,
+// which is dispatch and no slowdown: those rows do not count.
+func (c *calibration) alongside(n machine.CoRunKind) []Row {
+	return c.where("kind collective, with alone_us, strategy "+machine.CoRunNames[n], func(r *Row) bool {
+		if g := r.Params.GEMM; n == machine.CoRunLibrary && len(g) == 3 && r.Workload.Bytes <= smallBytes {
+			return c.m.Tiling(g[0], g[1], g[2]).Tiles%int(c.m.GPU.CUs.Value) == 0
+		}
+		return !r.Params.Kernel || r.Workload.Bytes >= smallBytes
 	})
 }
 
-// lowest is where f is least between a and b, to 1e-4, by golden section: f
-// falls, then rises.
-func lowest(f func(float64) float64, a, b float64) float64 {
-	const g = 0.6180339887498949
-	x, y := b-g*(b-a), a+g*(b-a)
-	fx, fy := f(x), f(y)
-	for b-a > 1e-4 {
-		if fx < fy {
-			b, y, fy = y, x, fx
-			x = b - g*(b-a)
-			fx = f(x)
-		} else {
-			a, x, fx = x, y, fy
-			y = a + g*(b-a)
-			fy = f(y)
-		}
-	}
-	return (a + b) / 2
-}
+// smallBytes is the size up to which the start of a collective shows in its time.
+const smallBytes = 32 << 20
 
-// channelsOf is how many channels a row's collective ran on.
-func channelsOf(l *machine.Library, r *Row) float64 {
+// leastSlowdown stands for none: rows of a machine on which compute does not
+// disturb a collective scatter around no factor.
+const leastSlowdown = 1e-4
+
+// alone is what the collective of a row alongside compute takes alone, in seconds.
+func (c *calibration) alone(r *Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
+
+// channelShare is x^q of Library.Slowdown.
+func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
 	op := r.Workload.Op()
-	if r.Params.Channels > 0 {
-		return float64(l.Runs(op, r.Params.Channels))
-	}
-	return l.Of(op).Channels.Value
+	x := c.m.Library.Of(op).InChannels(op, number(r, "world"), channelsOf(&c.m.Library, r), number(r, "bytes")) / c.alone(r)
+	return math.Pow(min(1, x), n.Exponent())
 }
 
-// readTimes takes the least of repeats, and lets no time exceed that of fewer
-// channels: whatever else runs on the host only ever adds.
-func readTimes(c *calibration, op trace.CollectiveOp) reading {
-	f := reading{rows: c.timed(op)}
-	at := map[[3]int64]int{}
-	for _, r := range f.rows {
-		n := int64(channelsOf(&c.m.Library, &r))
-		key := [3]int64{int64(r.World), n, r.Workload.Bytes}
-		i, seen := at[key]
-		if !seen {
-			i = len(f.table)
-			at[key] = i
-			f.table = append(f.table, []float64{float64(r.World), float64(n), float64(r.Workload.Bytes), math.Inf(1)})
-		}
-		f.table[i][3] = min(f.table[i][3], c.seconds(r))
+// waitOf is the wait for compute units that a row counts, in seconds; without a row, none.
+func (c *calibration) waitOf(n machine.CoRunKind, r *Row) *machine.Quantity {
+	switch {
+	case r != nil && !r.Params.Kernel:
+		return &c.wait[n][0]
+	case r != nil && n != machine.CoRunLibrary:
+		return &c.wait[n][1]
 	}
-	slices.SortFunc(f.table, slices.Compare[[]float64])
-	least := map[[2]float64]float64{} // by ranks and bytes
-	for _, row := range f.table {
-		key := [2]float64{row[0], row[2]}
-		if t, seen := least[key]; seen {
-			row[3] = min(row[3], t)
-		}
-		least[key] = row[3]
-	}
-	return f
+	return &c.wait[n][2]
 }

@@ -50,7 +50,7 @@ func TestTilingForetells(t *testing.T) {
 	for _, r := range setOf(t, "h200-chunk-gemms") {
 		got := m.Tiling(r.Workload.M, r.Workload.N, r.Workload.K)
 		res = append(res, off(got.Seconds*1e6, r.Us))
-		if n, ok := tileOf(&r); ok && n.rows == got.Rows && n.columns == got.Columns {
+		if n, _, ok := tileOf(&r); ok && n.rows == got.Rows && n.columns == got.Columns {
 			right++
 		}
 	}

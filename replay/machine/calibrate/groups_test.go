@@ -34,7 +34,7 @@ func TestReadClusters(t *testing.T) {
 		"nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NNN", "nvjet_sm90_tst_192x192_64x4_1x2_h_bz_coopB_TNN", "nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NTN",
 		"nvjet_sm90_tst_160x128_64x5_2x4_h_bz_NNN", "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_tn", "",
 	} {
-		c.rows = append(c.rows, Row{Workload: Workload{Kind: "gemm"}, Params: Params{KernelName: name}})
+		c.rows = append(c.rows, Row{Strategy: "isolated", Workload: Workload{Kind: "gemm"}, Params: Params{KernelName: name}})
 	}
 	f := readClusters(c)
 	got := tidy(f.table, []machine.Dimension{machine.Count, machine.Count, machine.Count, machine.Count})

@@ -2,10 +2,7 @@ package calibrate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"maps"
 	"math"
 	"slices"
 
@@ -110,24 +107,18 @@ func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
 func (l *law) fits(c *calibration, before *machine.Machine, rows []Row, chosen *way, choice Choice) []Fit {
 	var list []Fit
 	for _, key := range l.keys {
-		e := find(&c.m, key)
-		fit := Fit{Key: key}
+		e, fit := find(&c.m, key), Fit{Key: key}
 		switch {
 		case !fresh(rows):
 			fit.Missing = l.need
-		case chosen != nil && slices.Contains(chosen.keys, key) && e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
-			fit.Kept = "none of the rows is of it"
 		case chosen == nil || !slices.Contains(chosen.keys, key):
 			fit.Rows = rows
 			fit.Kept = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*choice.Base)
+		case e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
+			fit.Kept, *e.Quantity = "none of the rows is of it", *find(before, key).Quantity
 		default:
 			fit.Rule, fit.Rows, fit.Residual = chosen.how, rows, choice.Err
-			source := rule{how: chosen.how}.source(reading{rows: rows, residual: choice.Err})
-			if e.Table != nil {
-				*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
-			} else {
-				*e.Quantity = newQuantity(e.Quantity.Value, e, source)
-			}
+			fit.write(e)
 		}
 		fit.Value = e.String()
 		list = append(list, fit)
@@ -191,54 +182,34 @@ func partsOf(rows []Row) map[string]int {
 	return parts
 }
 
-func hash(s string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(s))
-	return h.Sum64()
-}
-
-// configuration is what a row measures: rows that are alike in it repeat each other.
-func configuration(r *Row) string {
-	p := r.Params
-	setting := Params{Channels: p.Channels, Programs: p.Programs, HeldCUs: p.HeldCUs, HoldUs: p.HoldUs, GapUs: p.GapUs, Fill: p.Fill, GEMM: p.GEMM}
-	s, err := json.Marshal([]any{r.World, r.Strategy, r.Workload, setting})
-	if err != nil {
-		panic(err) // of strings and finite numbers
-	}
-	return string(s)
-}
-
 // copy is a calibration that a trial may write into.
 func (c *calibration) copy() *calibration {
 	t := *c
-	t.m, t.wait = clone(c.m), maps.Clone(c.wait)
+	t.m = clone(c.m)
 	return &t
 }
 
-// scaled is a way that changes parameters of the base by one factor, that of the time: times are
-// multiplied by it and rates divided.
+// scaled is a way that changes parameters of the base by one factor, the median of measured over
+// predicted: times are multiplied by it and rates divided.
 func (l *law) scaled(how string, keys ...string) way {
 	return way{how: how, keys: keys, fit: func(c *calibration) bool {
-		f := l.factor(c)
-		for _, key := range keys {
-			if e := find(&c.m, key); e.Dims[0] == machine.Span {
-				e.Quantity.Value *= f
-			} else {
-				e.Quantity.Value /= f
+		var all []float64
+		for _, r := range l.rows(c) {
+			if p, m := l.predict(c, &r); p > 0 && m > 0 {
+				all = append(all, m/p)
+			}
+		}
+		f := median(all)
+		for _, v := range c.of(keys...) {
+			if v.Value *= f; v.rate {
+				v.Value /= f * f
 			}
 		}
 		return f > 0
 	}}
 }
 
-// factor is the median of measured over predicted, of rows that the law predicts.
-func (l *law) factor(c *calibration) float64 {
-	rows := l.rows(c)
-	var all []float64
-	for i := range rows {
-		if p, m := l.predict(c, &rows[i]); p > 0 && m > 0 {
-			all = append(all, m/p)
-		}
-	}
-	return median(all)
+// solved is a way that settles all parameters of a law that is linear in them.
+func (l *law) solved(how string) way {
+	return way{how: how, keys: l.keys, fit: func(c *calibration) bool { return l.linear(c, c.of(l.keys...)) }}
 }

@@ -70,6 +70,29 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 	}
 }
 
+// Slowdowns that the base does not know are read off rows as others are.
+func TestUnknownSlowdownsAreRead(t *testing.T) {
+	truth, base := machinetest.Load(t, "h200"), machinetest.Load(t, "h200")
+	for _, op := range profile.RecordedOps {
+		for n := range machine.CoRunNames {
+			*base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)) = machine.Quantity{Mark: machine.Unknown}
+		}
+	}
+	res, err := Calibrate(besideRows(&truth, true, 0, 0), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range profile.RecordedOps {
+		for n := range machine.CoRunNames {
+			kind := machine.CoRunKind(n)
+			got, want := res.Machine.Library.Of(op).CoRunSlowdown(kind), truth.Library.Of(op).CoRunSlowdown(kind)
+			if !got.Known() || off(got.Value, want.Value) > 0.02 {
+				t.Errorf("%v %s: %v, made with %v", op, machine.CoRunNames[n], got, want)
+			}
+		}
+	}
+}
+
 // Where rows are noise around what the base says, its parameters stay; the choice says so.
 func TestNoisyRowsKeepTheBase(t *testing.T) {
 	base := machinetest.Load(t, "h200")

@@ -23,3 +23,23 @@ func TestIDList(t *testing.T) {
 		}
 	}
 }
+
+func TestWhere(t *testing.T) {
+	c := &calibration{rows: []Row{
+		{ID: "a", Strategy: "isolated", Workload: Workload{Kind: "gap", What: "hops"}, Params: Params{Flags: 2, Queued: true}},
+		{ID: "b", Strategy: "isolated", Workload: Workload{Kind: "gap", What: "same", Bytes: 16 << 20}},
+		{ID: "c", Strategy: "bulk", Workload: Workload{Kind: "gap", Bytes: 1}, Params: Params{Flags: 64}},
+	}}
+	for selection, want := range map[string]string{
+		"kind gap": "ab", "kind gap; of all kinds": "ab", "kind sum": "", "kind sum or gap, what same": "b", "kind gap, with queued": "a", "kind gap, without flags": "b",
+		"kind gap, strategy bulk": "c", "bytes from 16 MiB": "b", "bytes to 15 MiB": "a", "flags 0 or from 3": "b", "flags 2": "a", "strategy isolated or bulk, flags from 2": "ac",
+	} {
+		got := ""
+		for _, r := range c.where(selection) {
+			got += r.ID
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", selection, got, want)
+		}
+	}
+}

@@ -3,102 +3,53 @@ package calibrate
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A tileFit is the machine with Rate, TileStart, Exposed, Reduce and the tiles as the rows have them.
+// A tileFit is a fit of Rate, TileStart, Exposed, Reduce and the tiles under way, on a machine without recorded times.
 type tileFit struct {
-	m        machine.Machine
-	rows     []Row
-	named    bool        // they name their kernels
-	before   [][]float64 // what the base has of tiles that were taken
-	residual float64
+	*calibration
+	rows []Row
 }
-
-// enoughNamed is from how many rows on that name their kernels the law and the
-// library's preferences are read off those.
-const enoughNamed = 50
 
 // fitTiles settles the law of tiles and, with choices, what differs between tiles and which
 // the library prefers, where enough rows name their kernels. Where they do not, which tile
 // each row had hangs on the law itself: so it goes in turns. Where two tiles are about as
 // good, the choices may go round in a circle: after twenty turns, which are more than it
 // takes to come to it, the turn that leaves least counts.
-func (c *calibration) fitTiles(choices bool) (tileFit, bool) {
-	t := c.tileFit()
-	named := len(t.rows) >= enoughNamed && t.named
+func (c *calibration) fitTiles(choices bool) bool {
+	rows, named := c.tileRows()
+	t := tileFit{c, rows}
+	shapes := c.m.Matmul.Shapes
+	c.m.Matmul.Shapes = machine.Table{}
 	if choices && named {
 		t.candidates()
 	}
-	if len(t.rows) < 4 || !t.m.Matmul.Tiles.Known() {
-		return tileFit{}, false
+	if len(rows) < 4 || !c.m.Matmul.Tiles.Known() {
+		return false
 	}
-	best := tileFit{residual: math.Inf(1)}
+	best, least := c.m, math.Inf(1)
 	for turn := range 40 {
 		if !t.line() {
-			return tileFit{}, false
+			return false
 		}
 		if choices {
 			t.slowness()
 			t.reduce()
 		}
-		var res []float64
-		for _, r := range t.rows {
-			res = append(res, off(c.starting(r)+t.tiling(r).Seconds, r.Us*1e-6))
-		}
-		if t.residual = median(res); turn >= 20 && t.residual < best.residual {
-			best = t
-			best.m = clone(t.m)
+		left := residual(c, rows, func(c *calibration, r *Row) (predicted, measured float64) {
+			return c.timing(r) + c.tiling(r).Seconds, seconds(c, r)
+		})
+		if turn >= 20 && left < least {
+			best, least = clone(c.m), left
 		}
 	}
-	if choices && named {
-		best.prefer()
+	if c.m = best; choices && named {
+		t.prefer()
 	}
-	return best, true
-}
-
-// tileRows are the rows that tiles are read off: those that name their kernels where they
-// are enough, else all GEMMs after a pause.
-func (c *calibration) tileRows() []Row {
-	named := c.pick(func(r *Row) bool { _, ok := tileOf(r); return ok })
-	if len(named) >= enoughNamed {
-		return named
-	}
-	return c.cool()
-}
-
-// tileFit is where fits of tiles begin: the machine without what it has recorded.
-func (c *calibration) tileFit() tileFit {
-	t := tileFit{m: clone(c.m), rows: c.tileRows(), before: c.m.Matmul.Taken.Rows}
-	t.named = len(t.rows) > 0
-	for i := range t.rows {
-		_, ok := tileOf(&t.rows[i])
-		t.named = t.named && ok
-	}
-	t.m.Matmul.Shapes = machine.Table{} // so that Tiling is the law
-	t.m.Matmul.Taken = machine.Table{}
-	return t
-}
-
-// A tileName is what a kernel's name says of how it computes.
-type tileName struct {
-	rows, columns int
-	split         bool // along K
-}
-
-// tileOf is the tile that a row's kernel name has.
-func tileOf(r *Row) (t tileName, ok bool) {
-	n := clusterName.FindStringSubmatch(r.Params.KernelName)
-	if n == nil || r.Workload.Kind != "gemm" || r.Strategy != "isolated" {
-		return t, false
-	}
-	t.rows, _ = strconv.Atoi(n[1])
-	t.columns, _ = strconv.Atoi(n[2])
-	t.split = strings.Contains(r.Params.KernelName, "splitK")
-	return t, true
+	c.m.Matmul.Shapes = shapes
+	return true
 }
 
 // newcomer is where the search for a preference begins of a tile that the base lacks.
@@ -108,8 +59,8 @@ const newcomer = 1.1
 func (t *tileFit) candidates() {
 	seen := map[tileName]int{}
 	for i := range t.rows {
-		name, _ := tileOf(&t.rows[i])
-		if name.split = false; t.index(name) < 0 {
+		name, _, _ := tileOf(&t.rows[i])
+		if name.split = false; t.index(name.rows, name.columns) < 0 {
 			seen[name]++
 		}
 	}
@@ -122,59 +73,56 @@ func (t *tileFit) candidates() {
 }
 
 // index is the candidate of a tile, or -1.
-func (t *tileFit) index(n tileName) int {
-	return slices.IndexFunc(t.m.Matmul.Tiles.Rows, func(c []float64) bool { return int(c[0]) == n.rows && int(c[1]) == n.columns })
+func (c *calibration) index(rows, columns int) int {
+	return slices.IndexFunc(c.m.Matmul.Tiles.Rows, func(t []float64) bool { return int(t[0]) == rows && int(t[1]) == columns })
 }
 
 // tiling is how a row was computed: as its kernel's name says, else as the law has it.
-func (t *tileFit) tiling(r Row) machine.Tiling {
+func (c *calibration) tiling(r *Row) machine.Tiling {
 	w := r.Workload
-	n, ok := tileOf(&r)
+	n, _, ok := tileOf(r)
 	if !ok {
-		return t.m.Preferred(w.M, w.N, w.K)
+		return c.m.Preferred(w.M, w.N, w.K)
 	}
 	splits := 1
 	if n.split {
-		splits = max(1, int(t.m.GPU.CUs.Value)/int(machine.CeilDiv(w.N, int64(n.rows))*machine.CeilDiv(w.M, int64(n.columns))))
+		splits = max(1, int(c.m.GPU.CUs.Value)/int(machine.CeilDiv(w.N, int64(n.rows))*machine.CeilDiv(w.M, int64(n.columns))))
 	}
-	return t.m.LawWithTile(w.M, w.N, w.K, n.rows, n.columns, splits)
+	return c.m.LawWithTile(w.M, w.N, w.K, n.rows, n.columns, splits)
 }
 
-// starting is what a row has beyond the kernel: events and launch.
-func (c *calibration) starting(r Row) float64 {
-	if r.Params.Kernel {
-		return 0
+// loop is the time of a tile's multiply-adds at the rate, in seconds.
+func (t *tileFit) loop(rows, columns, k float64) float64 {
+	return 2 * rows * columns * k * t.m.GPU.CUs.Value / t.m.Matmul.Rate.Value
+}
+
+// whole calls f for each row of a candidate that the memory does not limit and that is not
+// split, with the candidate's index, the time of its loop and the memory's time.
+func (t *tileFit) whole(f func(r *Row, g machine.Tiling, i int, loop, moving float64)) {
+	for i := range t.rows {
+		r := &t.rows[i]
+		g, w := t.tiling(r), r.Workload
+		if at := t.index(g.Rows, g.Columns); !g.InMemory && g.Splits <= 1 && at >= 0 {
+			f(r, g, at, t.loop(float64(g.Rows), float64(g.Columns), float64(w.K)), t.m.Moving(w.M, w.N, w.K))
+		}
 	}
-	return c.m.Launch.Timing.Value
 }
 
-// kernel is a row's time without that.
-func (t *tileFit) kernel(r Row) float64 {
-	c := calibration{m: t.m}
-	return r.Us*1e-6 - c.starting(r)
-}
-
-// line settles Rate, TileStart and Exposed by the rows that the memory does not
-// limit, of tiles that are candidates and whole.
+// line settles TileStart, Rate and Exposed.
 func (t *tileFit) line() bool {
 	var a [][]float64
 	var y []float64
-	for _, r := range t.rows {
-		g := t.tiling(r)
-		if g.InMemory || g.Splits > 1 || t.index(tileName{rows: g.Rows, columns: g.Columns}) < 0 {
-			continue
-		}
-		w := r.Workload
+	mm := &t.m.Matmul
+	t.whole(func(r *Row, g machine.Tiling, _ int, loop, moving float64) {
 		waves := float64(g.Waves)
-		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value * t.m.Matmul.Slowness(g.Rows, g.Columns)
-		a = append(a, []float64{waves, waves * flop, t.m.Moving(w.M, w.N, w.K)})
-		y = append(y, t.kernel(r))
-	}
-	x, ok := solve(a, y)
+		a = append(a, []float64{waves, waves * loop * mm.Slowness(g.Rows, g.Columns), moving})
+		y = append(y, kernel(t.calibration, r))
+	})
+	x, ok := solve(a, y, y)
 	if !ok || !(x[0] > 0) || !(x[1] > 0) {
 		return false
 	}
-	t.m.Matmul.TileStart.Value, t.m.Matmul.Rate.Value, t.m.Matmul.Exposed.Value = x[0], 1/x[1], max(leastExposed, x[2])
+	mm.TileStart.Value, mm.Rate.Value, mm.Exposed.Value = x[0], mm.Rate.Value/x[1], max(leastExposed, x[2])
 	return true
 }
 
@@ -186,16 +134,10 @@ const leastExposed = 1e-4
 func (t *tileFit) slowness() {
 	mm := &t.m.Matmul
 	left := make([][]float64, len(mm.Tiles.Rows))
-	for _, r := range t.rows {
-		g, w := t.tiling(r), r.Workload
-		i := t.index(tileName{rows: g.Rows, columns: g.Columns})
-		if g.InMemory || g.Splits > 1 || i < 0 {
-			continue
-		}
-		exposed := mm.Exposed.Value * t.m.Moving(w.M, w.N, w.K)
-		loop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value / mm.Rate.Value
-		left[i] = append(left[i], ((t.kernel(r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
-	}
+	t.whole(func(r *Row, g machine.Tiling, i int, loop, moving float64) {
+		exposed := mm.Exposed.Value * moving
+		left[i] = append(left[i], ((kernel(t.calibration, r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
+	})
 	reference := 0
 	for i := range left {
 		if len(left[i]) > len(left[reference]) {
@@ -213,9 +155,10 @@ func (t *tileFit) slowness() {
 // reduce is the median of what that leaves of GEMMs in parts, beyond the sums' traffic.
 func (t *tileFit) reduce() {
 	var left []float64
-	for _, r := range t.rows {
+	for i := range t.rows {
+		r := &t.rows[i]
 		if g := t.tiling(r); g.Splits > 1 {
-			left = append(left, t.kernel(r)-g.Seconds+t.m.Matmul.Reduce.Or(0))
+			left = append(left, kernel(t.calibration, r)-g.Seconds+t.m.Matmul.Reduce.Or(0))
 		}
 	}
 	if len(left) > 0 {
@@ -230,7 +173,6 @@ const (
 	preferenceGrid                  = 200
 	preferenceRounds                = 6
 	wrongTile                       = 0.05
-	shortKernel                     = 50e-6 // seconds below which a row counts for less: what lies between kernels matters as much
 )
 
 // prefer settles the candidates' preferences.
@@ -241,19 +183,20 @@ func (t *tileFit) prefer() {
 	}
 	mm := &t.m.Matmul
 	var options [][]option
-	for _, r := range t.rows {
-		w := r.Workload
-		n, _ := tileOf(&r)
+	for i := range t.rows {
+		r := &t.rows[i]
+		w, measured := r.Workload, kernel(t.calibration, r)
+		n, _, _ := tileOf(r)
 		var of []option
 		for i, c := range mm.Tiles.Rows {
 			for _, splits := range t.m.Splits(w.M, w.N, w.K, int(c[0]), int(c[1])) {
 				g := t.m.LawWithTile(w.M, w.N, w.K, int(c[0]), int(c[1]), splits)
-				loop := 2 * c[0] * c[1] * float64(w.K) / float64(splits) * t.m.GPU.CUs.Value / mm.Rate.Value
-				o := option{i, float64(g.Waves) * (mm.TileStart.Value + loop), t.m.Reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, t.kernel(r)))}
+				loop := t.loop(c[0], c[1], float64(w.K)/float64(splits))
+				o := option{i, float64(g.Waves) * (mm.TileStart.Value + loop), t.m.Reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, measured))}
 				if g.Rows != n.rows || g.Columns != n.columns || n.split != (splits > 1) {
 					o.missing += wrongTile
 				}
-				o.missing *= min(1, t.kernel(r)/shortKernel)
+				o.missing *= min(1, measured/shortKernel)
 				of = append(of, o)
 			}
 		}
@@ -274,39 +217,39 @@ func (t *tileFit) prefer() {
 	best := score()
 	for range preferenceRounds {
 		for _, tile := range mm.Tiles.Rows {
-			kept := tile[2]
-			for p := leastPreference; p <= mostPreference; p++ {
-				tile[2] = float64(p) / preferenceGrid
-				if s := score(); s < best-1e-9 {
-					best, kept = s, tile[2]
-				}
+			was := tile[2]
+			if s := grid(&tile[2], leastPreference, preferenceGrid, mostPreference-leastPreference+1, score); s < best-1e-9 {
+				best = s
+			} else {
+				tile[2] = was
 			}
-			tile[2] = kept
 		}
 	}
 }
 
-// taken lists the GEMMs of which a kernel's name says that the library takes
+// readTaken lists the GEMMs of which a kernel's name says that the library takes
 // another tile than it is expected to prefer.
-func (t *tileFit) taken() (list [][]float64) {
+func readTaken(c *calibration) (f reading) {
+	f.rows, _ = c.tileRows()
 	type product [3]int64
 	named := map[product]bool{}
-	for _, r := range t.rows {
+	for i := range f.rows {
+		r := &f.rows[i]
 		w := r.Workload
 		p := product{w.M, w.N, w.K}
-		if _, ok := tileOf(&r); !ok || named[p] {
+		if _, _, ok := tileOf(r); !ok || named[p] {
 			continue
 		}
 		named[p] = true
-		is, law := t.tiling(r), t.m.Preferred(w.M, w.N, w.K)
+		is, law := c.tiling(r), c.m.Preferred(w.M, w.N, w.K)
 		if is.Rows != law.Rows || is.Columns != law.Columns || is.Splits != law.Splits {
-			list = append(list, []float64{float64(w.M), float64(w.N), float64(w.K), float64(is.Rows), float64(is.Columns), float64(is.Splits)})
+			f.table = append(f.table, []float64{float64(w.M), float64(w.N), float64(w.K), float64(is.Rows), float64(is.Columns), float64(is.Splits)})
 		}
 	}
-	for _, b := range t.before {
+	for _, b := range c.m.Matmul.Taken.Rows {
 		if !named[product{int64(b[0]), int64(b[1]), int64(b[2])}] {
-			list = append(list, b)
+			f.table = append(f.table, b)
 		}
 	}
-	return list
+	return f
 }

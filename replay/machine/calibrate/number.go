@@ -1,0 +1,204 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+)
+
+// A perRow is something of each row, in SI units; NaN where the row does not have it.
+type perRow func(c *calibration, r *Row) float64
+
+// A check is what a number that was found says of a row.
+type check func(c *calibration, r *Row, found float64) (predicted, measured float64)
+
+// A direct number or table is read off rows without a trial.
+type direct struct {
+	key   string
+	how   string // the profile says it as the source
+	rows  string // selection; said where there are none
+	read  func(c *calibration) reading
+	check check // the residual is of all rows; nil: as read says
+}
+
+func (d direct) checkedBy(of check) direct {
+	d.check = of
+	return d
+}
+
+// itself is the check of a number that is found in each row: by as much as the rows differ.
+func itself(value perRow) check {
+	return func(c *calibration, r *Row, found float64) (predicted, measured float64) { return found, value(c, r) }
+}
+
+func special(key, how, rows string, read func(c *calibration) reading) direct {
+	return direct{key: key, how: how, rows: rows, read: read}
+}
+
+// one is a number of the rows' values.
+func one(key, how, rows string, value perRow, of estimate) direct {
+	return special(key, how, rows, func(c *calibration) (f reading) {
+		var values []float64
+		if f.rows, values = c.values(rows, value); len(values) > 0 {
+			at := 0
+			if f.value, at = of(values); at >= 0 {
+				f.single = f.rows[at : at+1]
+			}
+		}
+		return f
+	})
+}
+
+// slope is that of the line of least relative error through values over something; of a rate, its reciprocal.
+func slope(key, how, rows string, over, value perRow) direct {
+	return special(key, how, rows, func(c *calibration) (f reading) {
+		points, values := c.values(rows, value)
+		intercept, slope, ok := c.line(points, over, value)
+		if !ok {
+			return f
+		}
+		if f.rows, f.value = points, slope; find(&c.m, key).Dims[0] == machine.Rate {
+			f.value = 1 / slope
+		}
+		if len(values) > 2 {
+			f.residual = residual(c, points, func(c *calibration, r *Row) (predicted, measured float64) {
+				return intercept + slope*over(c, r), value(c, r)
+			})
+		}
+		return f
+	})
+}
+
+// table has the median of the values by fields.
+func table(key, how, rows string, value perRow, by ...string) direct {
+	return special(key, how, rows, func(c *calibration) (f reading) {
+		var values []float64
+		f.rows, values = c.values(rows, value)
+		columns := func(r *Row) (at [3]float64) {
+			for i, name := range by {
+				at[i] = number(r, name)
+			}
+			return at
+		}
+		repeats := map[[3]float64][]float64{}
+		for i, v := range values {
+			at := columns(&f.rows[i])
+			repeats[at] = append(repeats[at], v)
+		}
+		for at, v := range repeats {
+			f.table = append(f.table, append(at[:len(by):len(by)], median(v)))
+		}
+		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) {
+			return median(repeats[columns(r)]), value(c, r)
+		})
+		return f
+	})
+}
+
+// values are those of the rows that have one.
+func (c *calibration) values(rows string, value perRow) (of []Row, values []float64) {
+	for _, r := range c.where(rows) {
+		if v := value(c, &r); !math.IsNaN(v) {
+			of, values = append(of, r), append(values, v)
+		}
+	}
+	return of, values
+}
+
+// A reading is what was found: nothing where rows is empty.
+type reading struct {
+	value    float64     // SI units, or
+	table    [][]float64 // unsorted
+	rows     []Row
+	single   []Row // of them, where value is that of one row
+	residual float64
+	why      string // the rows cannot be of the base's machine
+}
+
+// line is the straight line of least relative error of y over x.
+func (c *calibration) line(rows []Row, x, y perRow) (intercept, slope float64, ok bool) {
+	var a [][]float64
+	var values []float64
+	for i := range rows {
+		a, values = append(a, []float64{1, x(c, &rows[i])}), append(values, y(c, &rows[i]))
+	}
+	v, ok := solve(a, values, values)
+	if !ok {
+		return 0, 0, false
+	}
+	return v[0], v[1], true
+}
+
+// run reads the number or table into c.m. Where the rows contradict each other the base's value stays.
+func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
+	f := d.read(c)
+	if d.check != nil {
+		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) { return d.check(c, r, f.value) })
+	} else if len(f.single) > 0 {
+		f.rows = f.single
+	}
+	fit := Fit{Key: d.key, Rule: d.how, Rows: f.rows, Residual: f.residual}
+	e := find(&c.m, d.key)
+	switch {
+	case !fresh(f.rows):
+		fit.Rows, fit.Residual, fit.Missing = nil, 0, d.rows
+	case f.why != "":
+		fit.Residual, fit.Kept = 0, f.why
+	case e.Table != nil && len(f.table) == 0:
+		e.Omit()
+	case e.Table != nil:
+		e.Table.Rows = f.table
+		fit.write(e)
+	case !(f.value > 0) || e.Dims[0].Check(f.value) != nil:
+		fit.Residual, fit.Kept = 0, "the rows contradict each other: "+d.how+" gives no number that a machine can have"
+		if !math.IsNaN(f.value) && !math.IsInf(f.value, 0) {
+			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", d.how, newQuantity(f.value, e, ""))
+		}
+	default:
+		e.Quantity.Value = f.value
+		fit.write(e)
+	}
+	fit.Value = e.String()
+	return []Fit{fit}, Choice{}
+}
+
+// write rounds a parameter that was read, and says what it was read off.
+func (f *Fit) write(e profile.Entry) {
+	source := f.Rule + ": " + idList(f.Rows)
+	if f.Residual > 0 {
+		source += fmt.Sprintf(", residual %.1f %%", 100*f.Residual)
+	}
+	if e.Table != nil {
+		*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
+	} else {
+		*e.Quantity = newQuantity(e.Quantity.Value, e, source)
+	}
+}
+
+// newQuantity rounds to four digits in the unit that the profile uses already.
+func newQuantity(v float64, e profile.Entry, source string) machine.Quantity {
+	unit := e.Quantity.Unit
+	if unit == "" {
+		unit = machine.UsualUnit(e.Dims[0])
+	}
+	return machine.Quantity{Value: machine.RoundTo(v/machine.ScaleOf(unit), 4) * machine.ScaleOf(unit), Unit: unit, Source: source}
+}
+
+// tidy rounds a table's measured columns as the profile writes them and sorts its rows.
+func tidy(rows [][]float64, dims []machine.Dimension) [][]float64 {
+	for _, row := range rows {
+		for i, d := range dims {
+			switch d {
+			case machine.Span:
+				row[i] = machine.RoundTo(row[i]/1e-6, 4) * 1e-6
+			case machine.Rate, machine.Ratio:
+				row[i] = machine.RoundTo(row[i], 4)
+			}
+		}
+	}
+	slices.SortFunc(rows, slices.Compare[[]float64])
+	return rows
+}
