@@ -14,12 +14,17 @@ func TestLinkMessages(t *testing.T) {
 		want     map[int32]int32
 	}{
 		{"one way each", []Message{
-			{ID: 0, Rank: 0, Peer: 1, Sends: true}, {ID: 1, Rank: 0, Peer: 1, Sends: true}, {ID: 2, Rank: 0, Peer: 1, Receives: true},
-			{ID: 3, Rank: 1, Peer: 0, Receives: true}, {ID: 4, Rank: 1, Peer: 0, Sends: true}, {ID: 5, Rank: 1, Peer: 0, Receives: true},
+			{ID: 0, Rank: 0, Peer: 1, Sends: true},
+			{ID: 1, Rank: 0, Peer: 1, Sends: true},
+			{ID: 2, Rank: 0, Peer: 1, Receives: true},
+			{ID: 3, Rank: 1, Peer: 0, Receives: true},
+			{ID: 4, Rank: 1, Peer: 0, Sends: true},
+			{ID: 5, Rank: 1, Peer: 0, Receives: true},
 		}, map[int32]int32{0: 0, 3: 0, 1: 1, 5: 1, 4: 2, 2: 2}},
 		{"sends forward and receives backward in one kernel", []Message{
 			{ID: 0, Rank: 0, Peer: 1, Sends: true, Receives: true},
-			{ID: 1, Rank: 1, Peer: 0, Receives: true}, {ID: 2, Rank: 1, Peer: 0, Sends: true},
+			{ID: 1, Rank: 1, Peer: 0, Receives: true},
+			{ID: 2, Rank: 1, Peer: 0, Sends: true},
 		}, map[int32]int32{0: 1, 2: 1}},
 		{"other ranks are apart", []Message{
 			{ID: 0, Rank: 0, Peer: 1, Sends: true}, {ID: 1, Rank: 1, Peer: 2, Sends: true}, {ID: 2, Rank: 1, Peer: 0, Receives: true}, {ID: 3, Rank: 2, Peer: 1, Receives: true},

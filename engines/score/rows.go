@@ -44,6 +44,7 @@ type Check struct {
 	Slowest    float64
 	Why        string
 	Evidence   verdict.Evidence
+	noise      float64            // of the outcome (compare.Outcome)
 	Confidence verdict.Confidence // that the row is faster than its reference
 	Compared   bool               // with a reference that is predicted too, neither of them noisy
 	Change     float64            // predicted, against the reference: -0.1 is 10 % less time
@@ -118,6 +119,7 @@ func compareRows(checks []Check) {
 		default:
 			c.Compared = !c.Row.Noisy && !base.Row.Noisy
 			c.Change, c.Measured = c.against(base)
+			c.Evidence = c.Evidence.Beside(c.noise, c.Change)
 			c.Confidence = c.Evidence.Confidence(c.Change)
 		}
 	}
@@ -307,7 +309,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	if err != nil {
 		return err
 	}
-	c.Clock, c.Predicted, c.Evidence = sc.Clock, float64(out.Expected)/1e3, verdict.EvidenceOf(w, out)
+	c.Clock, c.Predicted, c.Evidence, c.noise = sc.Clock, float64(out.Expected)/1e3, verdict.EvidenceOf(w, out), out.Noise
 	if seeds == 0 {
 		return nil
 	}

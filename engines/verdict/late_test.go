@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
@@ -18,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 )
 
 // A cause makes captured ranks differ: how long a kernel takes, relative, and how long the host of a rank stalls before an

@@ -54,9 +54,15 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 			p.Evidence.doubt("devices wait %.0f %% of the time for ranks that were not captured, and nothing in the trace says that a graph ends that: capture all ranks", 100*unseen)
 		}
 	}
-	if size := math.Abs(p.Change); p.Noise > -Faster && size >= leastGain && size < p.Noise && !p.Evidence.none {
-		p.Evidence.doubt("within the noise floor: the captured schedule, simulated in the same way, is %.1f %% off", 100*p.Noise)
+	p.Evidence = p.Evidence.Beside(p.Noise, p.Change)
+}
+
+// Beside is the evidence for a change that may be within the error of the captured schedule's own simulation, noise.
+func (e Evidence) Beside(noise, change float64) Evidence {
+	if size := math.Abs(change); noise > -Faster && size >= leastGain && size < noise && !e.none {
+		e.doubt("within the noise floor: the captured schedule, simulated in the same way, is %.1f %% off", 100*noise)
 	}
+	return e
 }
 
 // doubt notes a reason after which a prediction may be worth nothing.
