@@ -43,7 +43,7 @@ func one(key, how, rows string, value perRow, of estimate) direct {
 	return special(key, how, rows, func(c *calibration) (f reading) {
 		var values []float64
 		if f.rows, values = c.values(rows, value); len(values) > 0 {
-			at := 0
+			var at int
 			if f.value, at = of(values); at >= 0 {
 				f.single = f.rows[at : at+1]
 			}

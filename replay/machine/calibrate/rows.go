@@ -100,9 +100,10 @@ func holds(term string) func(r *Row) bool {
 		}
 		x *= machine.ScaleOf(unit)
 		between := [2]float64{x, x}
-		if bound == "from" {
+		switch bound {
+		case "from":
 			between[1] = math.Inf(1)
-		} else if bound == "to" {
+		case "to":
 			between[0] = math.Inf(-1)
 		}
 		bounds = append(bounds, between)
