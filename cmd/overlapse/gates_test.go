@@ -25,9 +25,9 @@ var gates = map[string]int{
 	"files outside replay/machine that evaluate its laws": 32,
 	"value copies of a workload":                          13,
 	"structs of more than 20 fields":                      26,
-	"exported identifiers":                                2330,
-	"packages":                                            69,
-	"lines over 140 characters":                           948,
+	"exported identifiers":                                2324,
+	"packages":                                            68,
+	"lines over 140 characters":                           937,
 }
 
 // laws are the methods of replay/machine that say how long a collective, a GEMM or a pass over memory takes, or at what rate.
@@ -59,8 +59,11 @@ func TestGates(t *testing.T) {
 	for _, gate := range slices.Sorted(maps.Keys(gates)) {
 		list := found[gate]
 		slices.Sort(list)
-		if list = slices.Compact(list); len(list) != gates[gate] {
-			t.Errorf("%s: %d, the gate is %d (lower it with what lowers the number)\n\t%s", gate, len(list), gates[gate], strings.Join(list[:min(len(list), 60)], "\n\t"))
+		switch list = slices.Compact(list); {
+		case len(list) > gates[gate]:
+			t.Errorf("%s: %d, %d allowed:\n\t%s", gate, len(list), gates[gate], strings.Join(list, "\n\t"))
+		case len(list) < gates[gate]:
+			t.Errorf("%s: %d, fewer than the gate of %d: lower the gate", gate, len(list), gates[gate])
 		}
 	}
 }
