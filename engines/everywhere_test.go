@@ -15,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -40,7 +41,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 	}
 	try := func(name string, w *workload.Workload, m machine.Machine) {
 		t.Run(name+" on "+m.Name, func(t *testing.T) {
-			if testing.Short() && w.World > 8 {
+			if !longtest.Asked() && w.World > 8 {
 				t.Skip("many ranks")
 			}
 			outs, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true, Usage: true}, nil)

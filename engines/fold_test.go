@@ -19,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -41,7 +42,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 		name  string
 		ranks int
 	}{{"ddp-step", 4}, {"ddp-step", 16}, {"fsdp-step", 4}, {"moe-ep4", 8}, {"llama70b-prefill", 8}} {
-		if of.ranks > 8 && testing.Short() {
+		if of.ranks > 8 && !longtest.Asked() {
 			continue
 		}
 		w, m := copied(t, of.name, of.ranks)
@@ -78,7 +79,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 		}
 	}
 	least := 35
-	if testing.Short() {
+	if !longtest.Asked() {
 		least = 25
 	}
 	if folds < 100 || shared < least {

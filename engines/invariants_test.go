@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -28,7 +29,7 @@ func TestEveryTrace(t *testing.T) {
 	for _, name := range append([]string{"ddp-step", "fsdp-step", graph}, serialCaptures...) {
 		holds(t, name, "h200", plantest.LiftSample(t, name))
 	}
-	if testing.Short() {
+	if !longtest.Asked() {
 		return
 	}
 	for _, c := range []struct{ path, machine string }{

@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -44,7 +45,7 @@ func TestNothingToChange(t *testing.T) {
 // The same of captures of programs that others wrote.
 func TestNothingToChangeInCaptures(t *testing.T) {
 	const captures = "../../shared/data/real/h200x2/traces/h200x2_"
-	if _, err := os.Stat(filepath.Dir(captures)); err != nil || testing.Short() {
+	if _, err := os.Stat(filepath.Dir(captures)); err != nil || !longtest.Asked() {
 		t.Skip("needs the captures of shared/data")
 	}
 	for _, c := range [][2]string{

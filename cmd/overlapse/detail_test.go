@@ -14,13 +14,14 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 )
 
 // The results of a training step of two ranks are files to open: its millions
 // of workgroups are skipped with a note, and recorded for a window.
 func TestStepResults(t *testing.T) {
 	path := "../../../shared/data/steps/h200x2/traces/h200x2_fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue"
-	if testing.Short() || !isDir(path) {
+	if !longtest.Asked() || !isDir(path) {
 		t.Skip("needs the captured step " + filepath.Base(path))
 	}
 	size := func(o replayOptions) (bytesWritten int64, notes string) {

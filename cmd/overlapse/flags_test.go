@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -99,7 +100,7 @@ func eachCommand(t *testing.T, f func(c *cobra.Command, args []string)) {
 func TestExtremeFlags(t *testing.T) {
 	tinyFiles(t)
 	values := []string{"-1", "0", "9223372036854775807", "99999999999999999999", "NaN", "-Inf", "", "1e308", evil}
-	if testing.Short() {
+	if !longtest.Asked() {
 		values = []string{"-1", "9223372036854775807", "NaN", evil}
 	}
 	none := regexp.MustCompile(`\b(NaN|[+-]Inf)\b|goroutine |runtime error`)
@@ -147,7 +148,7 @@ func TestExtremeMachines(t *testing.T) {
 	var m machine.Machine
 	for i, e := range profile.Entries(&m) {
 		for j, number := range []string{"1e-300", "1e-9", "0", "1", "1e6", "1e12", "1e308"} {
-			if e.Quantity == nil || testing.Short() && (i+j)%5 > 0 {
+			if e.Quantity == nil || !longtest.Asked() && (i+j)%5 > 0 {
 				continue
 			}
 			text, keys := "base: h200\n", strings.Split(e.Key, ".")

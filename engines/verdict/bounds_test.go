@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -43,7 +44,7 @@ func TestBulkAndIdealOfSamples(t *testing.T) {
 // The same over every trace under shared/data that has communication and ranks
 // that a node of the machine holds.
 func TestBulkAndIdealOfSharedTraces(t *testing.T) {
-	if testing.Short() {
+	if !longtest.Asked() {
 		t.Skip("half a minute")
 	}
 	const shared = "../../../shared/data"

@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -24,7 +25,7 @@ import (
 // predicted change moves towards even odds.
 func TestLessInformation(t *testing.T) {
 	for _, sample := range []string{"moe-ep4", "llama70b-fc2-allreduce", "llama70b-prefill", "moe-down-triton", "fsdp-step"} {
-		if testing.Short() && sample == "fsdp-step" {
+		if !longtest.Asked() && sample == "fsdp-step" {
 			continue
 		}
 		from := filepath.Join("../../samples", sample)

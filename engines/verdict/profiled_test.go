@@ -12,13 +12,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // A change that is a gain only in the estimate without the profiler is not likely where the profiler added much to the
 // step, and stays as likely as it was where it added nothing.
 func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
-	if testing.Short() {
+	if !longtest.Asked() {
 		t.Skip("simulates a step of 11,000 operations")
 	}
 	for _, c := range []struct {
