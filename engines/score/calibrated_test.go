@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 )
 
 // A profile that was not made for a machine, h100, is calibrated with one run of capture.py on
@@ -20,6 +21,9 @@ import (
 // off many measurements; half of the rows, chosen at random, do nearly as well (rule E6). The
 // golden has median and 90th percentile of the errors, that of loops, and the regret.
 func TestCalibratedByOneCapture(t *testing.T) {
+	if !longtest.Asked() {
+		t.Skip("long")
+	}
 	d, err := dataset.Open(samples + "/measurements")
 	if err != nil {
 		t.Fatal(err)

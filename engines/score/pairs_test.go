@@ -13,13 +13,14 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 )
 
 // Of two captures of one job, each under a schedule that the other predicts, at most one calls the other's likely faster.
 func TestCapturesOfOneJobAgree(t *testing.T) {
 	folder := "../../../shared/data/real/h200x2"
 	f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
-	if testing.Short() || err != nil {
+	if !longtest.Asked() || err != nil {
 		t.Skip("needs the programs of others alongside the checkout")
 	}
 	defer f.Close()

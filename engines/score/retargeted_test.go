@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 )
 
 // sameProgram has the names of the step's programs on two H100 and on two H200.
@@ -27,6 +28,9 @@ var sameProgram = map[string]string{
 // each strategy that was measured there. The golden has the measured change of the time from one machine to the
 // other, the predicted one, and the error of the time; of strategies the change against the captured variant.
 func TestStepsOfAnotherGPU(t *testing.T) {
+	if !longtest.Asked() {
+		t.Skip("long")
+	}
 	const steps = "../../../shared/data/steps"
 	rows := map[string][]dataset.Row{}
 	for _, gpu := range []string{"h100", "h200"} {

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/testkit/longtest"
 )
 
 // Whole steps are predicted from profiles alone, without an execution trace beside them: what
@@ -30,7 +31,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			folder := filepath.Join("../../../shared/data/steps", c.name)
 			f, err := os.Open(filepath.Join(folder, "steps.jsonl"))
-			if testing.Short() || err != nil {
+			if !longtest.Asked() || err != nil {
 				t.Skipf("needs the captured steps of %s alongside the checkout, and a minute", c.name)
 			}
 			defer f.Close()
