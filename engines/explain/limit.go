@@ -45,10 +45,9 @@ func SimulatedTimes(w *workload.Workload, out compare.Outcome) overlap.Times {
 // skewed is the share of a run in which streams wait for ranks that nobody captured.
 func skewed(w *workload.Workload, r *replay.Result) float64 {
 	var late, whole trace.Time
-	from, _ := plan.StepsOf(w, r.Run).Steady()
-	for rank, f := range from {
-		whole += r.Makespan - f
-		for i := range idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan}) {
+	for rank, in := range plan.StepsOf(w, r.Run).Steady() {
+		whole += in.Length()
+		for i := range idleIn(r.IdleOf(rank), in) {
 			if i.Cause == program.Unseen {
 				late += i.End - i.Start
 			}
@@ -64,8 +63,7 @@ func LimitOf(w *workload.Workload, out compare.Outcome, t overlap.Times) string 
 		return "nothing ran"
 	}
 	s := strings.Join(Shares(t), ", ")
-	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
-	if why := waits(out.Result, from, t.Idle*50 >= t.Total()); why != "" {
+	if why := waits(out.Result, plan.StepsOf(w, out.Result.Run).Steady(), t.Idle*50 >= t.Total()); why != "" {
 		s += "; " + why
 	}
 	return s
@@ -115,14 +113,14 @@ func idleByCause(idle iter.Seq[replay.Idle]) []IdleSum {
 
 // waits lists the main causes of idle time other than dependencies between streams;
 // nothing below 2 % of the time. Waiting for the host counts only if devices are idle.
-func waits(r *replay.Result, from []trace.Time, idle bool) string {
+func waits(r *replay.Result, steady []plan.Interval, idle bool) string {
 	var whole program.Time
-	for _, f := range from {
-		whole += r.Makespan - f
+	for _, in := range steady {
+		whole += in.Length()
 	}
 	late := func(yield func(replay.Idle) bool) {
-		for rank, f := range from {
-			for i := range idleIn(r.IdleOf(rank), plan.Interval{Start: f, End: r.Makespan}) {
+		for rank, in := range steady {
+			for i := range idleIn(r.IdleOf(rank), in) {
 				if !yield(i) {
 					return
 				}

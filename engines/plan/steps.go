@@ -447,19 +447,22 @@ func (c *Steps) byRank() (in []Interval, n int) {
 	return in, n
 }
 
-// Steady is the start, on each rank, of the iterations after the first one, and their
-// number; with one iteration or none, the whole run and 1.
-func (c *Steps) Steady() (from []trace.Time, n int) {
-	if len(c.each) == 0 {
-		return make([]trace.Time, c.ranks), 1
-	}
-	from = make([]trace.Time, c.ranks)
-	if len(c.each) > 1 {
-		for r, x := range c.each[0] {
-			from[r] = x.End
+// Steady is, by rank, from the end of the first iteration to the end of the run; of a single iteration, from its start to
+// its end; without iterations, the whole run.
+func (c *Steps) Steady() []Interval {
+	in := slices.Repeat([]Interval{{End: c.Whole().End}}, c.ranks)
+	for r := range in {
+		switch len(c.each) {
+		case 0:
+		case 1:
+			if in[r] = c.each[0][r]; in[r].Start == trace.Infinity { // did not run there
+				in[r] = Interval{}
+			}
+		default:
+			in[r].Start = c.each[0][r].End
 		}
 	}
-	return from, max(1, len(c.each)-1)
+	return in
 }
 
 // OriginOf is the workload op that a simulated kernel or copy stands for, or -1.

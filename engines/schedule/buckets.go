@@ -222,6 +222,7 @@ func (s *step) bucket(grads []gradient, flattens bool) {
 		c = *first
 	} else {
 		c.Alone = s.timeOf(&c, rows, share)
+		c.Late, c.Serial = s.lateOf(rows, share)
 	}
 	x := &exchange{coll: &c, carries: rows, name: s.streamName(first), copied: flattens}
 	for k, id := range first.Members {
@@ -257,6 +258,18 @@ func (s *step) timeOf(c *workload.Collective, rows []int32, share map[int32]int6
 		return trace.Time(took * float64(of) / law)
 	}
 	return trace.Time(took)
+}
+
+// lateOf is how long the captured ranks wait in a bucket for ranks that nobody captured: as long in all buckets together as
+// in the captured ones, whose gradients they carry (rule C27).
+func (s *step) lateOf(rows []int32, share map[int32]int64) (late trace.Time, serial bool) {
+	serial = true
+	for _, row := range rows {
+		old := &s.w.Collectives[row]
+		late += trace.Time(float64(old.Late) * float64(share[row]) / float64(old.Bytes))
+		serial = serial && (old.Late == 0 || old.Serial)
+	}
+	return late, serial && late > 0
 }
 
 // flattens reports whether the captured program copies gradients into a bucket where it

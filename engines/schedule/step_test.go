@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -124,6 +125,28 @@ func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	}
 	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")); !strings.Contains(out.Why, "execution trace") {
 		t.Errorf("unknown gradients: %q", out.Why)
+	}
+}
+
+// However gradients are put into buckets, a captured rank waits as long for ranks that nobody captured.
+func TestBucketsWaitAsLongForUnseenRanks(t *testing.T) {
+	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
+	plantest.InBackward(t, w, "G1", "G2", "G3", "G4")
+	w.Collectives[0].Late, w.Collectives[1].Late = 40_000, 60_000
+	for _, mb := range []string{"32", "64", "96", "1000"} {
+		out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb="+mb))
+		if out.Result == nil {
+			t.Fatal(out.Why)
+		}
+		waits := trace.Time(0)
+		for idle := range out.Result.IdleOf(0) {
+			if idle.Cause == program.Unseen {
+				waits += idle.End - idle.Start
+			}
+		}
+		if waits != 100_000 {
+			t.Errorf("buckets of %s MiB: waits of %d ns for unseen ranks, want 100000", mb, waits)
+		}
 	}
 }
 

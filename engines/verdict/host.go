@@ -147,28 +147,30 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused floa
 	if out.Result == nil {
 		return 0, 0, 0, 0
 	}
-	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
-	busy := make([][]overlap.Interval, len(from))
+	in := plan.StepsOf(w, out.Result.Run).Steady()
+	busy := make([][]overlap.Interval, len(in))
 	run := out.Result.Run
-	began := make([]bool, len(from))
+	began := make([]bool, len(in))
 	for _, s := range run.Spans { // by start
-		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
+		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(in) && s.End > s.Start {
 			if !began[r] {
-				began[r], from[r] = true, max(from[r], s.Start)
+				began[r], in[r].Start = true, max(in[r].Start, s.Start)
 			}
-			busy[r] = append(busy[r], overlap.Interval{Start: s.Start, End: s.End})
+			if x := (overlap.Interval{Start: max(s.Start, in[r].Start), End: min(s.End, in[r].End)}); x.Start < x.End {
+				busy[r] = append(busy[r], x)
+			}
 		}
 	}
-	for r, f := range from {
-		whole := out.Result.Makespan - f
+	for r, f := range in {
+		whole := f.End - f.Start
 		if whole <= 0 || !run.Own(r) {
 			continue
 		}
 		var late, skewed []overlap.Interval
 		for i := range out.Result.IdleOf(r) {
-			x := overlap.Interval{Start: max(i.Start, f), End: i.End}
+			x := overlap.Interval{Start: max(i.Start, f.Start), End: min(i.End, f.End)}
 			switch {
-			case i.End <= f:
+			case x.End <= x.Start:
 			case i.Cause == program.HostIssue:
 				late = append(late, x)
 			case i.Cause == program.Unseen:
@@ -181,7 +183,7 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused floa
 		skewed = append(skewed, busy[r]...)
 		seen := overlap.Covered(skewed)
 		all := overlap.Covered(append(late, skewed...))
-		pauses, most := stalls(skewed, late)
+		pauses, most := stalls(f.Start, skewed, late)
 		x, y, z := float64(all-seen-pauses)/float64(whole), float64(seen-worked)/float64(whole), float64(pauses)/float64(whole)
 		if x+y+z > host+unseen+paused {
 			host, unseen, paused, longest = x, y, z, most
@@ -190,11 +192,12 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused floa
 	return host, unseen, paused, longest
 }
 
-// stalls are the stretches of at least plan.HostStall between busy times in which streams wait for the host: their sum and the longest.
-func stalls(busy, late []overlap.Interval) (sum, longest trace.Time) {
+// stalls are the stretches of at least plan.HostStall in front of busy times, from a time on, in which streams wait for the
+// host: their sum and the longest.
+func stalls(from trace.Time, busy, late []overlap.Interval) (sum, longest trace.Time) {
 	slices.SortFunc(busy, func(a, b overlap.Interval) int { return cmp.Compare(a.Start, b.Start) })
-	for i, end := 0, trace.Time(0); i < len(busy); i++ {
-		if i > 0 && busy[i].Start-end >= plan.HostStall {
+	for i, end := 0, from; i < len(busy); i++ {
+		if busy[i].Start-end >= plan.HostStall {
 			var in []overlap.Interval
 			for _, x := range late {
 				if from, to := max(x.Start, end), min(x.End, busy[i].Start); from < to {

@@ -187,7 +187,7 @@ func dump(w *workload.Workload) string {
 	for i := range w.Pairs {
 		fmt.Fprintf(&b, "%+v\n", w.Pairs[i])
 	}
-	summary, err := json.Marshal(summary.Of(w))
+	summary, err := json.Marshal(summary.Of(w, nil))
 	fmt.Fprintf(&b, "%+v\n%s %v\n", w.Steps, summary, err)
 	return b.String()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // The rate of a row is its bytes by its time. A collective by copy engines takes from the start of its first copy to the end of
@@ -25,7 +26,7 @@ func TestRatesAreOfTheirTimes(t *testing.T) {
 			text: c.text, ranks: []trace.Rank{{World: 2}}, groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
 			parts: map[byte]part{'W': gather("batchMemOp"), 'C': gather("copyBufferBatch"), 'D': gather("batchMemOp"), 'E': reduce(1), 'F': reduce(2), 'G': reduce(3)},
 		}, Options{})
-		r := summary.Of(w).Collectives[0]
+		r := summary.Of(w, nil).Collectives[0]
 		if got := fmt.Sprintf("%s %d bytes: %d µs, %.1f MB/s", r.Op, r.Bytes, r.TransferNs/1000, r.Algorithm/1e6); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -42,5 +43,24 @@ func TestNotesOfManyFiles(t *testing.T) {
 	w, err := Workload(run, Options{})
 	if err != nil || fmt.Sprint(w.Notes) != "[6 operations without start times]" {
 		t.Errorf("%v, notes %q", err, w.Notes)
+	}
+}
+
+// A kernel's share of the time is of the iterations that the time is of, and a collective that only copies of captured ranks
+// have was not captured.
+func TestWhatIsCountedWasCaptured(t *testing.T) {
+	w := lift(t, drawing{
+		text:  "0 7 | GG  GGGG R |",
+		parts: map[byte]part{'G': {name: "sgemm_16x16_x", op: gemm(32, 64, 16), grid: 8, block: 128}, 'R': {name: "ncclDevKernel_AllReduce", comm: &trace.Comm{Op: trace.AllReduce, Group: trace.None, In: 64, Out: 64, Peer: trace.None}}},
+		ranks: []trace.Rank{{World: 4}},
+	}, Options{})
+	s := summary.Of(w, []overlap.Interval{{Start: 4000, End: 10_000}})
+	if k := s.Kernels[0]; k.Count != 2 || k.TotalNs != 6000 || k.InNs != 4000 {
+		t.Errorf("%d kernels of %d ns, %d in the iteration: want 2, 6000 and 4000", k.Count, k.TotalNs, k.InNs)
+	}
+	for _, c := range s.Collectives {
+		if c.Count != 1 {
+			t.Errorf("%d collectives of %d ranks: one was captured", c.Count, c.Ranks)
+		}
 	}
 }

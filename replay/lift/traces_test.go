@@ -91,7 +91,7 @@ func TestTraces(t *testing.T) {
 
 // report draws a summary for a golden: everything but bookkeeping kernels and sources.
 func report(w *workload.Workload) []byte {
-	s := summary.Of(w)
+	s := summary.Of(w, nil)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "world %d, captured %d, %d ops\n", s.World, s.Captured, len(w.Ops))
 	const most = 16

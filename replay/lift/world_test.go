@@ -177,6 +177,6 @@ func TestEmptyRuns(t *testing.T) {
 		if len(w.Notes) == 0 || w.Notes[len(w.Notes)-1] != "the run holds no device operation" {
 			t.Errorf("%s: notes %q", name, w.Notes)
 		}
-		summary.Of(w)
+		summary.Of(w, nil)
 	}
 }

@@ -48,6 +48,7 @@ type KernelSummary struct {
 	Kind       string     `json:"kind"`
 	Count      int        `json:"count"`
 	TotalNs    trace.Time `json:"total_ns"`
+	InNs       trace.Time `json:"iterations_ns"` // of TotalNs, in the intervals that Of was given
 	MedianNs   trace.Time `json:"median_ns"`
 	Shape      string     `json:"shape,omitempty"` // "gemm 8192x4096x3584 bf16": M, N, K
 	Workgroups int        `json:"workgroups"`
@@ -108,15 +109,16 @@ type StepSummary struct {
 	Tokens   int64      `json:"tokens,omitempty"`
 }
 
-// Of describes a workload.
-func Of(w *workload.Workload) Summary {
+// Of describes a workload. in is by row of Run.Ranks the interval in which the iterations ran whose time kernels are a share
+// of; nil: all of the run.
+func Of(w *workload.Workload, in []overlap.Interval) Summary {
 	return Summary{
 		Name:        w.Run.Name,
 		World:       w.World,
 		Captured:    w.Captured,
 		Estimated:   w.Run.Estimated != "",
 		Ranks:       summarizeRanks(w),
-		Kernels:     summarizeKernels(w),
+		Kernels:     summarizeKernels(w, in),
 		Collectives: summarizeCollectives(w),
 		Pairs:       Pairs(w),
 		Steps:       summarizeSteps(w),
@@ -153,7 +155,7 @@ func summarizeRanks(w *workload.Workload) []RankSummary {
 	return ranks
 }
 
-func summarizeKernels(w *workload.Workload) []KernelSummary {
+func summarizeKernels(w *workload.Workload, in []overlap.Interval) []KernelSummary {
 	type kin struct {
 		name  string
 		kind  trace.Kind
@@ -166,6 +168,7 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 	}
 	g, rows := newGroups[kin, trace.Time](), map[launch]*[]trace.Time{}
 	sizes := map[kin][]int64{} // of copies, bytes
+	within := map[kin]trace.Time{}
 	for rank, ids := range w.Ranks {
 		if w.Copies[rank] {
 			continue
@@ -180,8 +183,12 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 				rows[l] = g.row(kin{op.Name, op.Kind, op.Shape, op.Tiling})
 			}
 			*rows[l] = append(*rows[l], op.Dur())
+			k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
+			if within[k] += op.Dur(); in != nil {
+				x := in[w.Rows[rank]]
+				within[k] -= op.Dur() - max(0, min(op.End, x.End)-max(op.Start, x.Start))
+			}
 			if c := w.Run.Copy(w.Run.Spans[op.Span]); c != nil {
-				k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
 				sizes[k] = append(sizes[k], c.Bytes)
 			}
 		}
@@ -190,7 +197,7 @@ func summarizeKernels(w *workload.Workload) []KernelSummary {
 	for _, k := range g.keys {
 		times := *g.of[k]
 		s := KernelSummary{
-			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
+			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), InNs: within[k], MedianNs: overlap.Median(times),
 			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: schedule(&k.tiles),
 			Evidence: k.tiles.Evidence,
 		}
@@ -246,8 +253,9 @@ func summarizeCollectives(w *workload.Workload) []CollectiveSummary {
 	paired := map[kin]int{}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if c.Part {
-			continue // listed with the last
+		copied := !slices.ContainsFunc(c.Members, func(id int32) bool { return !w.Copies[w.Ops[id].Rank] })
+		if c.Part || copied { // listed with the last, or not captured
+			continue
 		}
 		k := kin{op: c.Op, class: bits.Len64(uint64(max(0, c.Bytes-1))), ranks: len(c.Members), channels: c.Channels, guessed: c.Guessed}
 		if c.Group >= 0 {

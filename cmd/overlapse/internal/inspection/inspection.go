@@ -42,17 +42,19 @@ type Inspection struct {
 	summary  summary.Summary
 	steps    *plan.Steps
 	work     overlap.Work
-	ranks    []overlap.Rank    // metrics of each, by row
-	machine  *machine.Machine  // nil: unknown
+	ranks    []overlap.Rank   // metrics of each, by row
+	machine  *machine.Machine // nil: unknown
+	of       *overlap.Iteration
 	times    []overlap.Times   // of an iteration, by rank row
 	late     *overlap.LateRank // the one that others wait for; nil: none
 }
 
 // Of inspects a workload on a machine; nil: unknown.
 func Of(w *workload.Workload, on *machine.Machine) *Inspection {
-	all, steps, work := summary.Of(w), plan.MeasuredSteps(w), overlap.Collect(w.Run)
+	steps, work := plan.MeasuredSteps(w), overlap.Collect(w.Run)
+	of := steps.Iteration(work, 0)
 	return &Inspection{
-		workload: w, summary: all, steps: steps, work: work, ranks: work.Ranks(), machine: on, times: steps.Times(work, 0), late: steps.WaitedFor(work),
+		workload: w, summary: summary.Of(w, of.In), steps: steps, work: work, ranks: work.Ranks(), machine: on, of: of, times: of.Each, late: steps.WaitedFor(work),
 	}
 }
 

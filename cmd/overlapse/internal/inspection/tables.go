@@ -84,9 +84,12 @@ func sizesOf(c summary.CollectiveSummary) string {
 // printKernels prints the kernels and copies that take most time. Without --all, those of one
 // name and shape are one row, whatever their grids.
 func (v *Inspection) printKernels() {
-	ks, whole := v.summary.Kernels, overlap.Sum(v.ranks).Total
+	ks, whole := v.summary.Kernels, trace.Time(0)
 	if len(ks) == 0 {
 		return
+	}
+	for _, in := range v.of.In {
+		whole += in.Length()
 	}
 	columns := []string{"kernel", "count", "total", "of time", "mean", "shape, bytes"}
 	if v.All {
@@ -105,7 +108,7 @@ func (v *Inspection) printKernels() {
 		if k.Bytes > 0 && k.TotalNs > 0 { // of copies
 			shape = fmt.Sprintf("%s at %.1f GB/s", names.Bytes(k.Bytes), float64(k.Bytes)/float64(k.TotalNs))
 		}
-		t.Add(short[i], k.Count, k.TotalNs, words.ShareOf(k.TotalNs, whole), k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)
+		t.Add(short[i], k.Count, k.TotalNs, words.ShareOf(k.InNs, whole), k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)
 	}
 	v.Show(&t)
 }
@@ -122,7 +125,7 @@ func merged(ks []summary.KernelSummary) (joined []summary.KernelSummary) {
 		} else if joined[i].Bytes *= min(1, k.Bytes); joined[i].Bytes > 0 { // else not known of each
 			joined[i].Bytes += k.Bytes
 		}
-		joined[i].Count, joined[i].TotalNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs
+		joined[i].Count, joined[i].TotalNs, joined[i].InNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs, joined[i].InNs+k.InNs
 	}
 	slices.SortStableFunc(joined, func(a, b summary.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
 	return joined

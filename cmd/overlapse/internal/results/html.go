@@ -192,7 +192,7 @@ func streamTime(r *replay.Result) trace.Time {
 func (r *Replayed) pairTable() *console.Table {
 	t := &console.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
 	short := func(name string) string { return words.Middle(names.Short(name), 40) } // such that the evidence has room
-	for _, p := range summary.Of(r.workload).Pairs {
+	for _, p := range summary.Pairs(r.workload) {
 		t.Add(p.Direction, short(p.First), short(p.Second), p.Bytes, p.Count, strings.Join(p.Evidence, "; "))
 	}
 	return t
