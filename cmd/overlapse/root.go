@@ -157,10 +157,15 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Args:              cli.UnknownCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		Args: cli.UnknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if value(c, "version") == "true" {
+				fmt.Fprintf(a.Out, "overlapse %s\n", version())
+				return nil
+			}
+			return c.Help()
+		},
 		PersistentPreRunE: checkOutputs,
-		Version:           version(),
 
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -173,7 +178,7 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.SetVersionTemplate("overlapse {{.Version}}\n")
+	root.Flags().BoolP("version", "v", false, "version for overlapse") // cobra's own ignores what follows it
 	for _, c := range []*cobra.Command{
 		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
 		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), manCommand(),
