@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -28,7 +29,6 @@ import (
 type app struct {
 	input.Reader
 	files     files.Set
-	noCommand error        // of a line that asks for the help of no command
 	ending    atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
 	shown     any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
@@ -50,8 +50,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := a.execute(ctx, root)
-	if err == nil {
-		err = a.noCommand
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command ") { // cobra's, with suggestions in lines of their own
+		err = cli.Errorf("%s (see overlapse --help)", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	code, stated := cli.Code(err)
 	if lost := cmp.Or(out.err, data.err); lost != nil && (err == nil || code == cli.Threshold) {
@@ -157,7 +157,6 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Args: cli.UnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if value(c, "version") == "true" {
 				fmt.Fprintf(a.Out, "overlapse %s\n", version())
@@ -185,16 +184,8 @@ Results go to standard output, everything else to standard error.`,
 	} {
 		root.AddCommand(c)
 	}
+	root.InitDefaultHelpFlag() // else what follows -h is its value
 	root.SetHelpCommand(helpCommand(root))
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		if c == root {
-			if a.noCommand = cli.UnknownCommand(root, c.Flags().Args()); a.noCommand != nil {
-				return
-			}
-		}
-		help(c, args)
-	})
 	completions(root)
 	return root
 }
@@ -205,9 +196,9 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		Use:   "help [command]",
 		Short: "Help about any command",
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 && c == root {
-				return cli.UnknownCommand(root, args)
+			c, _, err := root.Find(args)
+			if err != nil {
+				return err
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
