@@ -28,9 +28,9 @@ import (
 // it writes.
 type app struct {
 	input.Reader
-	files     files.Set
-	ending    atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
-	shown     any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
+	files  files.Set
+	ending atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
+	shown  any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
 
 // newApp is an app on a console.
