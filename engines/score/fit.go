@@ -22,7 +22,8 @@ func rowChanges(results []SetResult) []rowChange {
 	for _, r := range results {
 		for _, c := range r.Checks {
 			if c.Compared {
-				all = append(all, rowChange{r.Set.Name, math.Log1p(c.Change), math.Log1p(c.Measured), c.Evidence, c.Confidence.Chance.PFaster})
+				predicted, measured := math.Log1p(c.Change), math.Log1p(c.Measured)
+				all = append(all, rowChange{r.Set.Name, predicted, measured, c.Evidence, c.Confidence.Chance.PFaster})
 			}
 		}
 	}
