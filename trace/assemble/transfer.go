@@ -170,11 +170,16 @@ type pairing struct {
 	pass int32
 }
 
-// repeat aligns operations with the repetitions of recorded ones.
+// repeat aligns operations with recorded ones, over and over. Each repetition is looked for in a
+// quarter more operations than were recorded, so that differences do not add up.
 func repeat(ours, recorded []issued) (list []pairing) {
-	n := max(1, (len(ours)+len(recorded)/2)/len(recorded))
-	for _, p := range align(ours, slices.Repeat(recorded, n)) {
-		list = append(list, pairing{ours[p[0]].span, recorded[p[1]%len(recorded)].uses, int32(p[1] / len(recorded))})
+	for pass := range max(1, (len(ours)+len(recorded)/2)/len(recorded)) {
+		end := 0
+		for _, p := range align(ours[:min(len(ours), len(recorded)+len(recorded)/4)], recorded) {
+			list = append(list, pairing{ours[p[0]].span, recorded[p[1]].uses, int32(pass)})
+			end = p[0] + 1
+		}
+		ours = ours[end:]
 	}
 	return list
 }
