@@ -67,9 +67,10 @@ func uneven(gpus int, each, spread float64) func(from, to int) float64 {
 func least(m machine.Machine, share func(from, to int) float64) float64 {
 	load := map[machine.Step]float64{}
 	most := 0.0
+	layout := m.Network.Topology.Layout(m.GPUs)
 	for from := range m.GPUs {
 		for to := range m.GPUs {
-			for _, s := range m.Network.Topology.Route(m.GPUs, from, to, nil) {
+			for _, s := range layout.Route(from, to, nil) {
 				load[s] += share(from, to)
 				most = max(most, load[s])
 			}

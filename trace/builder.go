@@ -72,15 +72,6 @@ func (b *Builder) Intern(s string) NameID {
 	return Memo(b.names, s, func() NameID { return NameID(Push(&b.Run.Names, s)) })
 }
 
-// InternBytes is Intern without allocating for a name seen before.
-func (b *Builder) InternBytes(s []byte) NameID {
-	b.init()
-	if id, ok := b.names[string(s)]; ok {
-		return id
-	}
-	return b.Intern(string(s))
-}
-
 func (b *Builder) init() {
 	if b.names == nil {
 		b.setups = map[Setup]int32{}

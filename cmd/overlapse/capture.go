@@ -155,8 +155,9 @@ const hangFrom = 5
 // underROCm reports whether to use rocprofv3, and warns of what it does.
 func (a *app) underROCm(ctx context.Context, o *captureOptions, command []string) bool {
 	_, missing := exec.LookPath("rocprofv3")
-	devices, amd := hostGPUs(ctx, os.DirFS("/"))
-	if o.profiler == "auto" && (missing != nil || !amd) {
+	devices := hostGPUs(ctx, os.DirFS("/"))
+	nvidia := len(devices) > 0 && !strings.HasPrefix(devices[0].Name, "gfx")
+	if o.profiler == "auto" && (missing != nil || nvidia) {
 		return false
 	}
 	n := len(devices)

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os/exec"
@@ -20,7 +18,7 @@ import (
 // hostProfiles says, a line for each kind of GPU of this host, which profile fits it. None
 // without GPUs.
 func hostProfiles(ctx context.Context, root fs.FS) (lines []string) {
-	devices, _ := hostGPUs(ctx, root)
+	devices := hostGPUs(ctx, root)
 	for i, d := range devices {
 		if slices.Contains(devices[:i], d) {
 			continue
@@ -45,21 +43,17 @@ func hostProfiles(ctx context.Context, root fs.FS) (lines []string) {
 	return lines
 }
 
-// hostGPUs are the GPUs of this host, as its tools or AMD's driver name them, and whether they are
-// AMD's. root is the file system, for /sys.
-func hostGPUs(ctx context.Context, root fs.FS) (list []trace.Device, amd bool) {
+// hostGPUs are the GPUs of this host, as nvidia-smi or AMD's driver name them. root is the file system, for /sys.
+func hostGPUs(ctx context.Context, root fs.FS) (list []trace.Device) {
 	for _, name := range strings.Split(outputOf(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), "\n") {
 		if name = strings.TrimSpace(name); name != "" {
 			list = append(list, trace.Device{Name: name})
 		}
 	}
 	if len(list) > 0 {
-		return list, false
+		return list
 	}
-	if list = rocmDevices(outputOf(ctx, "rocm-smi", "--showproductname", "--json")); len(list) == 0 {
-		list = driverDevices(root)
-	}
-	return list, len(list) > 0
+	return driverDevices(root)
 }
 
 // outputOf is what a program printed; "" if it is not there or failed.
@@ -73,31 +67,6 @@ func outputOf(ctx context.Context, name string, args ...string) string {
 		return ""
 	}
 	return string(text)
-}
-
-// rocmDevices are the GPUs of {"card0": {"Card Series": "AMD Instinct MI300X OAM", "GFX Version": "gfx942"}}.
-func rocmDevices(text string) (list []trace.Device) {
-	var cards map[string]map[string]any
-	if json.Unmarshal([]byte(text), &cards) != nil {
-		return nil
-	}
-	var names []string
-	for card := range cards {
-		if strings.HasPrefix(card, "card") {
-			names = append(names, card)
-		}
-	}
-	slices.Sort(names)
-	for _, card := range names {
-		fields := map[string]string{}
-		for name, value := range cards[card] { // releases of ROCm differ in upper and lower case
-			fields[strings.ToLower(name)] = fmt.Sprint(value)
-		}
-		if name := cmp.Or(fields["card series"], fields["card model"], fields["gfx version"]); name != "" {
-			list = append(list, trace.Device{Name: name})
-		}
-	}
-	return list
 }
 
 // driverDevices are the GPUs of /sys/class/kfd: architecture, CUs and memory.

@@ -20,8 +20,8 @@ func (a *app) machinesCommand() *cobra.Command {
 		Use:   "machines [NAME|FILE.yaml] | --check FILE.yaml [FOLDER]",
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, with the shares of their numbers that were measured on such a
-machine, taken from documents, and assumed, and which profile fits the GPUs of this host (as nvidia-smi,
-rocm-smi or /sys/class/kfd name them); or print one with the source of every number.
+machine, taken from documents, and assumed, and which profile fits the GPUs of this host (as nvidia-smi or
+/sys/class/kfd name them); or print one with the source of every number.
 
 A machine is a profile and a number of GPUs: h200:4, mi300x:8. (h200x4 means the same.) One GPU of
 mi250x is one of the two dies of a module. More GPUs than fit in a node make several

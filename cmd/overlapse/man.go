@@ -24,11 +24,10 @@ func manCommand() *cobra.Command {
 			}
 			root := c.Root()
 			root.DisableAutoGenTag = true
-			root.InitDefaultVersionFlag()
 			asMarkdown(root)
 			date, _ := time.Parse(time.RFC3339, releasedDate) // zero for other builds
-			version, _, _ := strings.Cut(root.Version, ",")
-			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "overlapse " + version, Manual: "overlapse"}, args[0])
+			name, _, _ := strings.Cut(version(), ",")
+			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Date: &date, Source: "overlapse " + name, Manual: "overlapse"}, args[0])
 		},
 		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -27,10 +28,9 @@ import (
 // it writes.
 type app struct {
 	input.Reader
-	files     files.Set
-	noCommand error        // of a line that asks for the help of no command
-	ending    atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
-	shown     any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
+	files  files.Set
+	ending atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
+	shown  any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
 
 // newApp is an app on a console.
@@ -50,8 +50,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
 	err := a.execute(ctx, root)
-	if err == nil {
-		err = a.noCommand
+	if err != nil && strings.HasPrefix(err.Error(), "unknown command ") { // cobra's, with suggestions in lines of their own
+		err = cli.Errorf("%s (see overlapse --help)", strings.Join(strings.Fields(err.Error()), " "))
 	}
 	code, stated := cli.Code(err)
 	if lost := cmp.Or(out.err, data.err); lost != nil && (err == nil || code == cli.Threshold) {
@@ -157,10 +157,14 @@ time of each.
 Exit codes: 0 success, 1 failure or a signal, 2 wrong usage, 3 a threshold that you set was
 exceeded, 4 a defect of overlapse, with a line to report.
 Results go to standard output, everything else to standard error.`,
-		Args:              cli.UnknownCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if value(c, "version") == "true" {
+				fmt.Fprintf(a.Out, "overlapse %s\n", version())
+				return nil
+			}
+			return c.Help()
+		},
 		PersistentPreRunE: checkOutputs,
-		Version:           version(),
 
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -173,23 +177,15 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.SetVersionTemplate("overlapse {{.Version}}\n")
+	root.Flags().BoolP("version", "v", false, "version for overlapse") // cobra's own ignores what follows it
 	for _, c := range []*cobra.Command{
 		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
 		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), manCommand(),
 	} {
 		root.AddCommand(c)
 	}
+	root.InitDefaultHelpFlag() // else what follows -h is its value
 	root.SetHelpCommand(helpCommand(root))
-	help := root.HelpFunc()
-	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		if c == root {
-			if a.noCommand = cli.UnknownCommand(root, c.Flags().Args()); a.noCommand != nil {
-				return
-			}
-		}
-		help(c, args)
-	})
 	completions(root)
 	return root
 }
@@ -200,9 +196,9 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		Use:   "help [command]",
 		Short: "Help about any command",
 		RunE: func(_ *cobra.Command, args []string) error {
-			c, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 && c == root {
-				return cli.UnknownCommand(root, args)
+			c, _, err := root.Find(args)
+			if err != nil {
+				return err
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

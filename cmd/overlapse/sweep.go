@@ -25,6 +25,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -168,14 +169,10 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	return nil
 }
 
-// sweepDone reports whether a file has so many rows, all of the sweep of a digest.
+// sweepDone reports whether a file has so many rows, all of the sweep of a digest, which is the last column.
 func sweepDone(file, digest string, rows int) bool {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	of := schema.ColumnOfCSV(bytes.NewReader(text), "sweep")
-	return of != nil && slices.Equal(of, slices.Repeat([]string{digest}, rows))
+	return err == nil && bytes.Count(text, []byte("\n")) == rows+1 && bytes.Count(text, []byte(","+digest+"\n")) == rows
 }
 
 // sweepPlan reads a plan, and the hash of what its results depend on.
@@ -200,15 +197,14 @@ func (a *app) sweepPlan(path string) (*sweep.Plan, string, error) {
 }
 
 // sweepPart reads and lifts a workload, and replays its cells.
-func (a *app) sweepPart(ctx context.Context, planPath string, part sweep.Part, done func()) (rows []sweepRow, err error) {
-	of := part.Workload
-	for _, cells := range part.Seeds {
-		for _, s := range cells.Strategies {
-			rows = append(rows, sweepRow{
-				Row:    results.Row{Path: plain.Line(of[sweep.Inputs]), Machine: plain.Line(of[sweep.Machines]), Strategy: s.Strategy.Name, Settings: s.Strategy.String(s.Values)},
-				WhatIf: of[sweep.WhatIf], Clock: of[sweep.Clocks], Retarget: plain.Line(of[sweep.Retargets]), Seed: cells.Seed,
-			})
-		}
+func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell, done func()) (rows []sweepRow, err error) {
+	of := cells[0].Workload
+	for _, c := range cells {
+		s := c.Strategy
+		rows = append(rows, sweepRow{
+			Row:    results.Row{Path: plain.Line(of[sweep.Inputs]), Machine: plain.Line(of[sweep.Machines]), Strategy: s.Strategy.Name, Settings: s.Strategy.String(s.Values)},
+			WhatIf: of[sweep.WhatIf], Clock: of[sweep.Clocks], Retarget: plain.Line(of[sweep.Retargets]), Seed: c.Seed,
+		})
 	}
 	quiet := &input.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
 	f := input.Flags{
@@ -239,8 +235,13 @@ func (a *app) sweepPart(ctx context.Context, planPath string, part sweep.Part, d
 	if err != nil {
 		return nil, err
 	}
-	for _, cells := range part.Seeds {
-		if err := r.Under(ctx, m, cells.Seed, cells.Strategies, opts, done); err != nil {
+	for at := 0; at < len(cells); {
+		var under []plan.Selection // the cells of a seed
+		seed := cells[at].Seed
+		for ; at < len(cells) && cells[at].Seed == seed; at++ {
+			under = append(under, cells[at].Strategy)
+		}
+		if err := r.Under(ctx, m, seed, under, opts, done); err != nil {
 			return nil, err
 		}
 	}

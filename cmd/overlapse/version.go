@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // A release is what the linker sets (-X main.released...) in the programs of a release,
@@ -58,7 +58,7 @@ var programVersion = sync.OnceValue(func() string {
 		return v
 	}
 	if path, err := os.Executable(); err == nil {
-		if sum, err := input.FileDigest(path); err == nil {
+		if sum, err := regular.Digest(path); err == nil {
 			return v + " " + sum
 		}
 	}

@@ -7,30 +7,31 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 )
 
-// A Change is what one row changed against its reference, as measured and as predicted:
+// A rowChange is what one row changed against its reference, as measured and as predicted:
 // logarithms of the ratio of times.
-type Change struct {
+type rowChange struct {
 	Set                 string
 	Predicted, Measured float64
 	Evidence            verdict.Evidence
 	PFaster             float64 // from the other sets
 }
 
-// Changes are those of all rows that can be compared.
-func Changes(results []SetResult) []Change {
-	var all []Change
+// rowChanges are those of all rows that can be compared.
+func rowChanges(results []SetResult) []rowChange {
+	var all []rowChange
 	for _, r := range results {
 		for _, c := range r.Checks {
 			if c.Compared {
-				all = append(all, Change{r.Set.Name, math.Log1p(c.Change), math.Log1p(c.Measured), c.Evidence, c.Confidence.Chance.PFaster})
+				predicted, measured := math.Log1p(c.Change), math.Log1p(c.Measured)
+				all = append(all, rowChange{r.Set.Name, predicted, measured, c.Evidence, c.Confidence.Chance.PFaster})
 			}
 		}
 	}
 	return all
 }
 
-// Fit is the model under which measured changes are likeliest (rule E8).
-func Fit(changes []Change) verdict.Model {
+// fit is the model under which measured changes are likeliest (rule E8).
+func fit(changes []rowChange) verdict.Model {
 	model := func(p []float64) verdict.Model {
 		return verdict.Model{
 			Order: math.Exp(p[0]), Kernels: math.Exp(p[1]), Change: math.Exp(p[2]), Spread: math.Exp(p[3]),
@@ -72,42 +73,42 @@ func ascend(p []float64, f func([]float64) float64) []float64 {
 	return p
 }
 
-// A Calibration is how well probabilities of changes came true.
-type Calibration struct {
+// A calibration is how well probabilities of changes came true.
+type calibration struct {
 	N       int
 	Brier   float64 // mean square of the probability less what happened
 	Normal  float64 // the same of a normal curve around the predicted change
 	Nothing float64 // the same of the share of faster rows, for all
-	Bins    []Bin
+	Bins    []bin
 }
 
-// A Bin is the rows with a probability of at least From and less than the next bin's.
-type Bin struct {
+// A bin is the rows with a probability of at least From and less than the next bin's.
+type bin struct {
 	From, Mean float64 // Mean of the probabilities
 	N, Faster  int     // Faster: at least 1 % faster, as measured
 }
 
-// HeldOut are the models of each set, fitted to the other sets; to all if there is one.
-func HeldOut(changes []Change) map[string]verdict.Model {
+// heldOut are the models of each set, fitted to the other sets; to all if there is one.
+func heldOut(changes []rowChange) map[string]verdict.Model {
 	models := map[string]verdict.Model{}
 	for _, x := range changes {
 		if _, ok := models[x.Set]; ok {
 			continue
 		}
-		others := slices.DeleteFunc(slices.Clone(changes), func(y Change) bool { return y.Set == x.Set })
+		others := slices.DeleteFunc(slices.Clone(changes), func(y rowChange) bool { return y.Set == x.Set })
 		if len(others) == 0 {
 			others = changes
 		}
-		models[x.Set] = Fit(others)
+		models[x.Set] = fit(others)
 	}
 	return models
 }
 
-// Calibrate compares probabilities with what happened.
-func Calibrate(changes []Change) Calibration {
-	c, sigma, rate := Calibration{N: len(changes)}, 0.0, 0.0
+// calibrationOf compares probabilities with what happened.
+func calibrationOf(changes []rowChange) calibration {
+	c, sigma, rate := calibration{N: len(changes)}, 0.0, 0.0
 	for _, from := range []float64{0, 0.05, 0.2, 0.5, verdict.Likely, 0.95} {
-		c.Bins = append(c.Bins, Bin{From: from})
+		c.Bins = append(c.Bins, bin{From: from})
 	}
 	n, less := float64(len(changes)), math.Log1p(verdict.Faster)
 	for _, x := range changes {

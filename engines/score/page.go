@@ -46,7 +46,7 @@ strategies; only the probability of being faster is, below (rule E8).
 	for _, r := range predicted {
 		w.summary(r)
 	}
-	w.calibration(Changes(results))
+	w.calibration(rowChanges(results))
 	w.gains(results)
 	for _, r := range predicted {
 		w.set(r)
@@ -104,11 +104,11 @@ func (w *page) summary(r SetResult) {
 }
 
 // calibration writes the section on probabilities.
-func (w *page) calibration(changes []Change) {
+func (w *page) calibration(changes []rowChange) {
 	if len(changes) == 0 {
 		return
 	}
-	c := Calibrate(changes)
+	c := calibrationOf(changes)
 	w.printf(`
 ## Probability of being faster
 

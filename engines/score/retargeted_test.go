@@ -1,6 +1,7 @@
 package score
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -9,11 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/replay/dataset"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
 )
 
@@ -22,6 +26,49 @@ var sameProgram = map[string]string{
 	"tp_sp_llama_s4096": "tp_sp_s4096", "moe_ep_t8192": "moe_ep_h4096_t8192", "moe_ep_t24576": "moe_ep_h4096_t24576",
 	"dlrm_fwd": "dlrm_d128_b16384", "decode_tp_b1": "decode_tp_b1", "decode_tp_b32": "decode_tp_b32", "ddp_gpt12_b4": "ddp_h2048",
 	"fsdp_h4096_b1": "fsdp_h4096", "fsdp_h2048_b4": "fsdp_h2048", "pipeline2": "pipeline2",
+}
+
+// retargeted predicts rows on a GPU from traces in a folder that were captured on another one.
+func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Check {
+	on, err := profile.Load(from)
+	other, err2 := profile.Load(to)
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	checks := make([]Check, len(rows))
+	groups := groupRows(rows)
+	if err := guard.Each(len(groups), func(at int) error {
+		g := rowGroup{lifted: map[string]*workload.Workload{}}
+		for _, i := range groups[at] {
+			r := &rows[i]
+			captured, m := on.Resize(r.World), other.Resize(r.World)
+			if g.run == nil {
+				run, err := format.Open(filepath.Join(folder, r.Trace), format.Options{})
+				if err != nil {
+					return err
+				}
+				g.run = run
+			}
+			given := given(r, g.run)
+			if key := known(r, given); g.lifted[key] == nil {
+				w, err := lift.Workload(g.run, given)
+				if err != nil {
+					return err
+				}
+				lift.GuessSizes(w, &captured)
+				if w, err = compare.Isolate(w, captured, nil); err != nil {
+					return err
+				}
+				g.lifted[key] = retarget.To(w, captured, m)
+			}
+			checks[i] = g.check(*r, m, 0)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	compareRows(checks)
+	return checks
 }
 
 // Steps of one GPU are predicted from captures of the same programs on the other, both ways: as captured, and under
@@ -70,16 +117,7 @@ func TestStepsOfAnotherGPU(t *testing.T) {
 				asked = append(asked, r)
 			}
 		}
-		on := func(name string) func(dataset.Row) (machine.Machine, error) {
-			m, err := profile.Load(name)
-			return func(r dataset.Row) (machine.Machine, error) { return m.Resize(r.World), err }
-		}
-		checks, err := Rows(asked, Inputs{Machine: on(way[1]), Traced: on(way[0]), Trace: func(r dataset.Row) (*trace.Run, error) {
-			return format.Open(filepath.Join(steps, way[0]+"x2", r.Trace), format.Options{})
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		checks := retargeted(t, asked, filepath.Join(steps, way[0]+"x2"), way[0], way[1])
 		predicted := map[string]float64{}
 		for _, c := range checks {
 			if c.Row.Strategy == "captured" {

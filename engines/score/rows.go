@@ -60,7 +60,6 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 type Inputs struct {
 	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace
 	Machine func(dataset.Row) (machine.Machine, error) // to predict for
-	Traced  func(dataset.Row) (machine.Machine, error) // where the trace was captured; nil: on the machine to predict for
 	Seeds   int                                        // number of replays whose median is the prediction; 0: the mean over race outcomes
 	Stop    func() error                               // called before each row; its error ends the run
 	Done    func()                                     // called after each row; may be nil
@@ -75,7 +74,7 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	groups := groupRows(rows)
 	err := guard.Each(len(groups), func(at int) error {
 		same := groups[at]
-		t := rowGroup{lifted: map[string]*workload.Workload{}, traced: in.Traced}
+		t := rowGroup{lifted: map[string]*workload.Workload{}}
 		var why error
 		if rows[same[0]].Trace == "" {
 			why = errors.New("the row names no trace to start from")
@@ -160,7 +159,7 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 		}
 		results = append(results, r)
 	}
-	models := HeldOut(Changes(results))
+	models := heldOut(rowChanges(results))
 	for _, r := range results {
 		for i := range r.Checks {
 			if c := &r.Checks[i]; c.Compared {
@@ -192,7 +191,6 @@ func groupRows(rows []dataset.Row) [][]int {
 // A rowGroup is rows that start from the same trace, one after another.
 type rowGroup struct {
 	run    *trace.Run
-	traced func(dataset.Row) (machine.Machine, error)
 	lifted map[string]*workload.Workload // with durations alone, by the information that rows add to the trace
 	warm   float64                       // the GPUs' average draw after the row before; 0 after a pause
 }
@@ -200,7 +198,7 @@ type rowGroup struct {
 // lift is the row's workload, with durations alone. Rows to which the same is known share one.
 func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, error) {
 	given := given(row, t.run)
-	key := fmt.Sprint(given.Shapes, given.Tiles, row.World, row.Params.Iterations, row.Params.Queued) // which sets the cost of launches
+	key := known(row, given)
 	if w := t.lifted[key]; w != nil {
 		return w, nil
 	}
@@ -208,19 +206,13 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case t.traced != nil:
-		w, err = t.retargeted(row, w, m)
-	case w.World < row.World:
-		lift.GuessSizes(w, &m)
+	lift.GuessSizes(w, &m)
+	if w.World < row.World {
 		w, err = t.grown(row, w, m, given)
-	default:
-		lift.GuessSizes(w, &m)
-		if again := unroll(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
-			return w, nil // split into batches first
-		} else if w, err = compare.Isolate(again, m, nil); err != nil {
-			return nil, err
-		}
+	} else if again := unroll(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
+		return w, nil // split into batches first
+	} else {
+		w, err = compare.Isolate(again, m, nil)
 	}
 	if err == nil {
 		t.lifted[key] = w
@@ -228,17 +220,9 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	return w, err
 }
 
-// retargeted is the workload of a row that was measured on another machine than its trace.
-func (t *rowGroup) retargeted(row *dataset.Row, w *workload.Workload, m machine.Machine) (*workload.Workload, error) {
-	from, err := t.traced(*row)
-	if err != nil {
-		return nil, err
-	}
-	lift.GuessSizes(w, &from)
-	if w, err = compare.Isolate(w, from, nil); err != nil {
-		return nil, err
-	}
-	return retarget.To(w, from, m), nil
+// known is what is known to the lift of a row.
+func known(row *dataset.Row, given lift.Options) string {
+	return fmt.Sprint(given.Shapes, given.Tiles, row.World, row.Params.Iterations, row.Params.Queued) // which sets the cost of launches
 }
 
 // grown is the workload of a row with more ranks than its trace, which are those of one

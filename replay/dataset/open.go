@@ -1,11 +1,8 @@
 package dataset
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -130,7 +127,7 @@ func (d *Dataset) verify(index string) error {
 		errs = append(errs, &trace.SyntaxError{File: filepath.Join(d.Dir, filepath.FromSlash(file)), Msg: msg, Cure: cure, Err: err})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
-		switch got, err := sum(filepath.Join(d.Dir, filepath.FromSlash(name))); {
+		switch got, err := regular.Digest(filepath.Join(d.Dir, filepath.FromSlash(name))); {
 		case err != nil:
 			fail(name, "listed in "+index+" and cannot be read", "restore it with git checkout", cause(err))
 		case got != d.files[name]:
@@ -138,19 +135,6 @@ func (d *Dataset) verify(index string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func sum(file string) (string, error) {
-	f, err := regular.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // read reads the rows of all sets and checks them against each other.

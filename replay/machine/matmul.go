@@ -25,7 +25,7 @@ type Matmul struct {
 	Lone       Quantity // the same with one tile per CU: part of its pipes' time is spent waiting for memory
 	LeastDepth Quantity // minimum K of a part
 	RunSpread  Quantity // relative difference between the times of one GEMM in two processes, at full clock
-	Crowd      Quantity // fraction by which a compiled tile is faster if nearly all other CUs are idle
+	IdleGain   Quantity // fraction by which a compiled tile is faster if nearly all other CUs are idle
 	Shapes     Table    // measured: M, N, K, seconds of the kernel
 	Taken      Table    // observed: M, N, K, rows and columns of the tile, parts along K, if different from the preferred tile
 }
@@ -236,9 +236,9 @@ func (m Machine) LonePipe(rows, cols, depth int) float64 {
 }
 
 // TileTimeFactor is the factor on a compiled tile's time if n of the CUs compute, relative
-// to all of them: 1 - Crowd·(1 - n/CUs) (rule G11).
+// to all of them: 1 - IdleGain·(1 - n/CUs) (rule G11).
 func (m Machine) TileTimeFactor(n int) float64 {
-	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
+	return 1 - m.Matmul.IdleGain.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 
 // CeilDiv is a/b, rounded up.

@@ -161,7 +161,7 @@ func TestPipe(t *testing.T) {
 	}
 }
 
-func TestCrowded(t *testing.T) {
+func TestIdleGain(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	if m.TileTimeFactor(132) != 1 || m.TileTimeFactor(1000) != 1 || !(m.TileTimeFactor(33) < m.TileTimeFactor(99)) || m.TileTimeFactor(1) < 0.85 {
 		t.Errorf("%v %v %v", m.TileTimeFactor(132), m.TileTimeFactor(33), m.TileTimeFactor(99))

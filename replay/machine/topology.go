@@ -111,12 +111,6 @@ func (t Topology) Ports(members int) int {
 // A Step is one link of a route: out of a member through one of its ports.
 type Step struct{ From, Port int }
 
-// Route appends to buf the links from one member to another; see Layout.
-func (t Topology) Route(members, from, to int, buf []Step) []Step {
-	l := t.Layout(members)
-	return l.Route(from, to, buf)
-}
-
 // A Layout is the positions of the members of a topology, from which routes follow.
 type Layout struct {
 	axes  int

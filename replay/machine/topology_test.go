@@ -53,7 +53,8 @@ func TestWay(t *testing.T) {
 		{Torus2D, 12, 4, 10, []Step{{4, 0}, {5, 0}, {6, 2}}},
 		{Torus2D, 12, 5, 5, nil},
 	} {
-		if got := c.topology.Route(c.members, c.from, c.to, nil); !slices.Equal(got, c.want) {
+		layout := c.topology.Layout(c.members)
+		if got := layout.Route(c.from, c.to, nil); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %d from %d to %d: %v, want %v", c.topology, c.members, c.from, c.to, got, c.want)
 		}
 	}
@@ -124,10 +125,10 @@ func TestAllToAllLoadsLinksAlike(t *testing.T) {
 		topology Topology
 		members  int
 	}{{Ring, 4}, {Ring, 5}, {Ring, 8}, {Torus2D, 128}, {Torus2D, 12}, {Torus3D, 64}} {
-		load := map[Step]int{}
+		load, layout := map[Step]int{}, c.topology.Layout(c.members)
 		for from := range c.members {
 			for to := range c.members {
-				for _, s := range c.topology.Route(c.members, from, to, nil) {
+				for _, s := range layout.Route(from, to, nil) {
 					load[s]++
 				}
 			}

@@ -48,7 +48,7 @@ func roundsOfPairs(w *Workload, of []int32) ([]int32, int) {
 	return of, len(w.Pairs)
 }
 
-// loop reports whether the workload is one pair of kernels and sizes over and
+// Loop reports whether the workload is one pair of kernels and sizes over and
 // over, with no other kernel between: rounds of such a loop do not depend on
 // each other's results.
 func Loop(w *Workload) bool {
@@ -70,12 +70,7 @@ func Loop(w *Workload) bool {
 			inPair[b.First[k]], inPair[b.Second[k]] = true, true
 		}
 	}
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Kind != trace.Copy && !inPair[op.ID] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Kind != trace.Copy && !inPair[op.ID] })
 }
 
 // repeats cuts a workload into the rounds of a loop and returns their number, 0 or 1 where

@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
 
 // Transfer gives the device operations of iterations that lack storages those of
 // operations in another run of the same program, or in another iteration or rank of the
-// same run (from may be run). Operations are aligned by name and size, in the order in which the
-// host issued them, in each iteration that the profiler marked. A rank takes them from
-// the rank with its id, else from the first one that fits; file is the place of from.
-// The run is not changed.
+// same run (from may be run). What was recorded is repeated until there are about as many
+// operations, and aligned with them by name and size, in the order in which the host issued them.
+// A rank takes them from the rank with its id, else from the first one that fits; file is the
+// place of from. The run is not changed.
 func Transfer(run, from *trace.Run, file string) *trace.Run {
 	t := transfer{run: run, from: from, file: file, keys: map[string]int32{}, done: *run}
 	t.done.Kernels, t.done.Copies = slices.Clone(run.Kernels), slices.Clone(run.Copies)
@@ -28,7 +27,7 @@ func Transfer(run, from *trace.Run, file string) *trace.Run {
 	}
 	found := false
 	for row := range ours {
-		if q := ours[row].unknown(); q.ops > 0 && t.rank(row, &q, theirs) {
+		if q := ours[row].unknown(); len(q) > 0 && t.rank(row, q, theirs) {
 			found = true
 		}
 	}
@@ -47,30 +46,16 @@ type transfer struct {
 	done      trace.Run
 }
 
-// A sequence is the device operations of a rank by iteration, in order of issue.
+// A sequence is the device operations of a rank in order of issue. Those from the first to the
+// last with storages were recorded.
 type sequence struct {
-	steps      [][]issued
-	ops, known int // of them: with storages
+	ops      []issued
+	from, to int
 }
 
-// unknown is the iterations of a sequence without any storage.
-func (q *sequence) unknown() sequence {
-	var part sequence
-	for _, ops := range q.steps {
-		if !slices.ContainsFunc(ops, hasUses) {
-			part.steps = append(part.steps, ops)
-			part.ops += len(ops)
-		}
-	}
-	return part
-}
+func (q *sequence) recorded() []issued { return q.ops[q.from:q.to] }
 
-// recorded is the other iterations.
-func (q *sequence) recorded() sequence {
-	return sequence{steps: slices.DeleteFunc(slices.Clone(q.steps), func(ops []issued) bool { return !slices.ContainsFunc(ops, hasUses) })}
-}
-
-func hasUses(op issued) bool { return op.uses != 0 }
+func (q *sequence) unknown() []issued { return slices.Concat(q.ops[:q.from], q.ops[q.to:]) }
 
 type issued struct {
 	span trace.SpanID
@@ -79,52 +64,30 @@ type issued struct {
 	uses int32
 }
 
-// sequences lists every rank's device operations. Without marks, all are one iteration;
-// with marks, operations outside belong to none.
+// sequences lists every rank's device operations.
 func (t *transfer) sequences(run *trace.Run) []sequence {
-	type mark struct{ start, end trace.Time }
-	marks := make([][]mark, len(run.Ranks))
-	for _, s := range run.Spans {
-		if s.Kind == trace.Marker && run.Lanes[s.Lane].Kind == trace.HostThread && strings.HasPrefix(run.NameOf(s), "ProfilerStep#") {
-			row := run.RankOf(s)
-			marks[row] = append(marks[row], mark{s.Start, s.End})
-		}
-	}
 	all := make([]sequence, len(run.Ranks))
-	for row := range all {
-		all[row].steps = make([][]issued, max(1, len(marks[row])))
-	}
 	for i, s := range run.Spans {
 		if !s.Kind.OnDevice() {
 			continue
 		}
-		row := run.RankOf(s)
 		op := issued{span: trace.SpanID(i), at: s.Start, key: t.key(run, s), uses: run.UsesOf(s)}
 		if l := run.LaunchOf(s); l != trace.None {
 			op.at = run.Spans[l].Start
 		}
-		step := 0
-		if m := marks[row]; len(m) > 0 {
-			n, _ := slices.BinarySearchFunc(m, op.at, func(m mark, at trace.Time) int {
-				if m.start <= at {
-					return -1
-				}
-				return 1
-			})
-			if step = n - 1; step < 0 || m[step].end < op.at {
-				continue
-			}
-		}
-		q := &all[row]
-		q.steps[step] = append(q.steps[step], op)
-		q.ops++
-		if op.uses != 0 {
-			q.known++
-		}
+		q := &all[run.RankOf(s)]
+		q.ops = append(q.ops, op)
 	}
-	for _, q := range all {
-		for _, ops := range q.steps {
-			slices.SortStableFunc(ops, func(a, b issued) int { return cmp.Compare(a.at, b.at) })
+	for row := range all {
+		q := &all[row]
+		slices.SortStableFunc(q.ops, func(a, b issued) int { return cmp.Compare(a.at, b.at) })
+		for i, op := range q.ops {
+			if op.uses != 0 && q.to == 0 {
+				q.from = i
+			}
+			if op.uses != 0 {
+				q.to = i + 1
+			}
 		}
 	}
 	return all
@@ -152,30 +115,29 @@ const fewestAligned = 90
 
 // rank gives a rank its accesses, and reports whether a rank with the same operations
 // was found.
-func (t *transfer) rank(row int, ours *sequence, theirs []sequence) bool {
+func (t *transfer) rank(row int, ours []issued, theirs []sequence) bool {
 	source := &t.run.Ranks[row]
 	best := 0
 	for _, other := range t.order(row, theirs) {
-		recorded := theirs[other].recorded()
-		pairs := pairSteps(ours, &recorded)
+		pairs := repeat(ours, theirs[other].recorded())
 		if t.from == t.run && other == row {
 			for i := range pairs {
-				pairs[i].pass++ // pass 0 is the recorded iterations themselves
+				pairs[i].pass++ // pass 0 is the recorded operations themselves
 			}
 		}
 		best = max(best, len(pairs))
-		if len(pairs)*100 < fewestAligned*ours.ops {
+		if len(pairs)*100 < fewestAligned*len(ours) {
 			continue
 		}
 		known := t.apply(pairs)
 		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("storages of %d of %d operations of rank %d taken from rank %d of this execution trace",
-			known, ours.ops, source.ID, t.from.Ranks[other].ID), "", 0)
+			known, len(ours), source.ID, t.from.Ranks[other].ID), "", 0)
 		return true
 	}
 	if t.from != t.run && len(t.from.Uses) == 0 {
 		t.done.Ledger.Add(trace.Noted, t.file, "folder ignored: it has no execution trace of its profile", "", 0)
 	} else if t.from != t.run {
-		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("execution trace ignored for rank %d: %d of its %d operations are like those of this trace", source.ID, best, ours.ops), "", 0)
+		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("execution trace ignored for rank %d: %d of its %d operations are like those of this trace", source.ID, best, len(ours)), "", 0)
 	}
 	return false
 }
@@ -187,7 +149,7 @@ const maxTried = 8
 func (t *transfer) order(row int, theirs []sequence) []int {
 	var rows []int
 	for other := range theirs {
-		if theirs[other].known > 0 {
+		if theirs[other].to > 0 {
 			rows = append(rows, other)
 		}
 	}
@@ -208,28 +170,16 @@ type pairing struct {
 	pass int32
 }
 
-// pairSteps aligns iterations of two ranks, or of one. If the second has fewer, its last
-// one stands for the others; if the first one's are not marked, the second one's operations
-// are repeated to about the same number.
-func pairSteps(ours, theirs *sequence) []pairing {
-	var list []pairing
-	if len(ours.steps) == 1 && len(theirs.steps) == 1 {
-		n := (len(ours.steps[0]) + len(theirs.steps[0])/2) / max(1, len(theirs.steps[0]))
-		var repeated []issued
-		for range max(1, n) {
-			repeated = append(repeated, theirs.steps[0]...)
+// repeat aligns operations with recorded ones, over and over. Each repetition is looked for in a
+// quarter more operations than were recorded, so that differences do not add up.
+func repeat(ours, recorded []issued) (list []pairing) {
+	for pass := range max(1, (len(ours)+len(recorded)/2)/len(recorded)) {
+		end := 0
+		for _, p := range align(ours[:min(len(ours), len(recorded)+len(recorded)/4)], recorded) {
+			list = append(list, pairing{ours[p[0]].span, recorded[p[1]].uses, int32(pass)})
+			end = p[0] + 1
 		}
-		for _, p := range align(ours.steps[0], repeated) {
-			list = append(list, pairing{ours.steps[0][p[0]].span, repeated[p[1]].uses, int32(p[1] / max(1, len(theirs.steps[0])))})
-		}
-		return list
-	}
-	last := len(theirs.steps) - 1
-	for i, step := range ours.steps {
-		of := theirs.steps[min(i, last)]
-		for _, p := range align(step, of) {
-			list = append(list, pairing{step[p[0]].span, of[p[1]].uses, int32(max(0, i-last))})
-		}
+		ours = ours[end:]
 	}
 	return list
 }

@@ -214,7 +214,6 @@ func (d *reader) overheads() {
 // Kinds of NVTX events.
 const (
 	nvtxMark     = 34
-	nvtxName     = 39 // names a thread
 	nvtxPushPop  = 59
 	nvtxStartEnd = 60
 )

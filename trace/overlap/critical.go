@@ -33,15 +33,15 @@ type StepKind string
 
 // The kinds. The last six are gaps; the last five are named after Causes.
 const (
-	StepCompute    StepKind = "compute"
-	StepCollective StepKind = "collective"
-	StepCopy       StepKind = "copy"
-	StepFlag       StepKind = "flag"
-	StepHost       StepKind = "host"
-	StepSync       StepKind = "sync"
-	StepLaunch     StepKind = "launch"
-	StepQueued     StepKind = "queued"
-	StepUnknown    StepKind = "unknown gap"
+	stepCompute    StepKind = "compute"
+	stepCollective StepKind = "collective"
+	stepCopy       StepKind = "copy"
+	stepFlag       StepKind = "flag"
+	stepHost       StepKind = "host"
+	stepSync       StepKind = "sync"
+	stepLaunch     StepKind = "launch"
+	stepQueued     StepKind = "queued"
+	stepUnknown    StepKind = "unknown gap"
 )
 
 // A Step is one part of the critical path.
@@ -57,7 +57,7 @@ type Step struct {
 
 // Gap reports whether no work of the path ran during the step: its span is the next work.
 func (s Step) Gap() bool {
-	return s.Kind != StepCompute && s.Kind != StepCollective && s.Kind != StepCopy
+	return s.Kind != stepCompute && s.Kind != stepCollective && s.Kind != stepCopy
 }
 
 // Label is the kind of the step, or the recorded cause of a gap.
@@ -119,8 +119,8 @@ func (w *walker) path() Path {
 		sum[s.Kind] += s.End - s.Start
 		p.Total += s.End - s.Start
 	}
-	p.Compute, p.Collective, p.Copy, p.Flag = sum[StepCompute], sum[StepCollective], sum[StepCopy], sum[StepFlag]
-	p.Gaps = Causes{sum[StepHost], sum[StepSync], sum[StepLaunch], sum[StepQueued], sum[StepUnknown]}
+	p.Compute, p.Collective, p.Copy, p.Flag = sum[stepCompute], sum[stepCollective], sum[stepCopy], sum[stepFlag]
+	p.Gaps = Causes{sum[stepHost], sum[stepSync], sum[stepLaunch], sum[stepQueued], sum[stepUnknown]}
 	return p
 }
 
@@ -149,7 +149,7 @@ func (w *walker) walk(last trace.SpanID) (first trace.SpanID) {
 	for {
 		if post, landed, ok := w.flags.inside(at); ok {
 			w.add(w.kindOf(at.op), at.op, landed, at.until) // from the end of a workgroup's wait on, and the flag before that
-			w.add(StepFlag, at.op, post.until, landed)
+			w.add(stepFlag, at.op, post.until, landed)
 			at = post
 			continue
 		}
@@ -157,7 +157,7 @@ func (w *walker) walk(last trace.SpanID) (first trace.SpanID) {
 		before := w.before(at.op)
 		if post, landed, ok := w.flags.before(at.op); ok && (before == trace.None || landed > w.run.Spans[before].End) {
 			w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, Interval{landed, w.run.Spans[at.op].Start})
-			w.add(StepFlag, at.op, post.until, landed)
+			w.add(stepFlag, at.op, post.until, landed)
 			at = post
 			continue
 		}
@@ -179,7 +179,7 @@ type place struct {
 }
 
 func (w *walker) kindOf(op trace.SpanID) StepKind {
-	return [...]StepKind{trace.ClassCompute: StepCompute, trace.ClassCommunication: StepCollective, trace.ClassCopy: StepCopy}[w.run.Class(w.run.Spans[op])]
+	return [...]StepKind{trace.ClassCompute: stepCompute, trace.ClassCommunication: stepCollective, trace.ClassCopy: stepCopy}[w.run.Class(w.run.Spans[op])]
 }
 
 // throughCollective adds the operation to the path. If it is a collective that
@@ -258,7 +258,7 @@ func (w *walker) gap(row int32, op trace.SpanID, gap Interval) {
 	for _, part := range []struct {
 		kind   StepKind
 		length trace.Time
-	}{{StepUnknown, c.Unknown}, {StepQueued, c.Queued}, {StepLaunch, c.Launch}, {StepSync, c.Sync}, {StepHost, c.Host}} {
+	}{{stepUnknown, c.Unknown}, {stepQueued, c.Queued}, {stepLaunch, c.Launch}, {stepSync, c.Sync}, {stepHost, c.Host}} {
 		w.add(part.kind, op, end-part.length, end)
 		end -= part.length
 	}
@@ -270,10 +270,10 @@ func (w *walker) recorded(op trace.SpanID, gap Interval) bool {
 	n, _ := slices.BinarySearchFunc(reasons, gap.End, func(r Reason, t trace.Time) int { return upTo(r.Start, t-1) })
 	end := gap.End
 	for n--; n >= 0 && reasons[n].End > gap.Start; n-- {
-		w.add(StepUnknown, op, min(end, reasons[n].End), end)
+		w.add(stepUnknown, op, min(end, reasons[n].End), end)
 		end = min(end, reasons[n].End)
 		start := max(gap.Start, reasons[n].Start)
-		if w.add(StepUnknown, op, start, end); start < end {
+		if w.add(stepUnknown, op, start, end); start < end {
 			w.steps[len(w.steps)-1].Cause = reasons[n].Cause
 		}
 		end = min(end, start)
@@ -281,7 +281,7 @@ func (w *walker) recorded(op trace.SpanID, gap Interval) bool {
 	if end == gap.End {
 		return false
 	}
-	w.add(StepUnknown, op, gap.Start, end)
+	w.add(stepUnknown, op, gap.Start, end)
 	return true
 }
 

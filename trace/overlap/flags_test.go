@@ -95,12 +95,12 @@ func TestCriticalPathCoversTheRun(t *testing.T) {
 			switch {
 			case s.Start != at || s.End <= s.Start:
 				rt.Fatalf("step %d %+v does not follow on %d", i, s, at)
-			case !s.Gap() && !inside, s.Kind == StepFlag && s.End > op.End, s.Gap() && s.Kind != StepFlag && s.End > op.Start:
+			case !s.Gap() && !inside, s.Kind == stepFlag && s.End > op.End, s.Gap() && s.Kind != stepFlag && s.End > op.Start:
 				rt.Fatalf("step %d %+v does not belong to its operation %+v", i, s, op)
-			case s.Gap() != (s.Kind == StepFlag || s.Kind == StepHost || s.Kind == StepSync || s.Kind == StepLaunch || s.Kind == StepQueued || s.Kind == StepUnknown):
+			case s.Gap() != (s.Kind == stepFlag || s.Kind == stepHost || s.Kind == stepSync || s.Kind == stepLaunch || s.Kind == stepQueued || s.Kind == stepUnknown):
 				rt.Fatalf("step %d %+v is a gap: %v", i, s, s.Gap())
 			}
-			if s.Kind == StepFlag {
+			if s.Kind == stepFlag {
 				flagged++
 			}
 			at = s.End

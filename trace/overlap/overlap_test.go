@@ -397,7 +397,7 @@ func TestCriticalPathProperties(t *testing.T) {
 				rt.Fatalf("step %d %+v does not follow on %d", i, s, at)
 			}
 			switch s.Kind {
-			case StepCompute, StepCollective, StepCopy:
+			case stepCompute, stepCollective, stepCopy:
 				if s.Start < op.Start || s.End != op.End {
 					rt.Fatalf("step %d %+v is outside of its operation %+v", i, s, op)
 				}

@@ -194,6 +194,22 @@ return out;`, &got)
 	}
 }
 
+// An address of the workgroups' timeline unfolds it.
+func TestBrowserAddressUnfolds(t *testing.T) {
+	t.Parallel()
+	var got []bool
+	visit(t, render(t, sample()), `
+const section = document.getElementById("workgroups"), out = [section.open];
+location.hash = "#wg.find=gemm";
+await frame();
+await frame();
+out.push(section.open);
+return out;`, &got)
+	if !slices.Equal(got, []bool{false, true}) {
+		t.Errorf("open before and after: %v", got)
+	}
+}
+
 // Shift and drag sums up a range: states of the ranks, then kernels by name.
 func TestBrowserMeasuresRanges(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func BenchmarkMerge(b *testing.B) {
 					from := (tl.End - tl.Start) / 2
 					for b.Loop() {
 						for i := range 50 {
-							dst = tl.Merge(dst[:0], i%len(tl.Rows), from-from/shown, from+from/shown, cells)
+							dst = tl.Merge(dst[:0], i%len(tl.Rows), from-from/shown, from+from/shown, cells, 0)
 						}
 					}
 				})

@@ -163,7 +163,7 @@ func drawRows(tl *Timeline, cells int) string {
 			fmt.Fprintf(&b, " %c%d", m.Kind.Glyph(), m.At)
 		}
 		b.WriteString(" |")
-		for _, c := range tl.Merge(nil, i, tl.Start, tl.End, cells) {
+		for _, c := range tl.Merge(nil, i, tl.Start, tl.End, cells, 0) {
 			b.WriteByte(c.Class.Ink().Letter)
 		}
 		b.WriteString("|\n")

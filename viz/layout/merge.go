@@ -17,20 +17,15 @@ type Cell struct {
 // Merge appends to dst what each of so many equal cells of the window
 // [from, to) of the axis shows of the row. A cell narrower than a nanosecond
 // shows the nanosecond that it lies in. No span is lost: whatever it shares a
-// cell with, the cell's Hits count it.
-func (t *Timeline) Merge(dst []Cell, row int, from, to trace.Time, cells int) []Cell {
-	return t.MergeOf(dst, row, from, to, cells, 0)
-}
-
-// MergeOf is Merge of some classes: a cell in which they take no time is empty, another
-// has the share and the class of their time only.
-func (t *Timeline) MergeOf(dst []Cell, row int, from, to trace.Time, cells int, of ClassSet) []Cell {
+// cell with, the cell's Hits count it. Of some classes (0: all), a cell in which they
+// take no time is empty, another has the share and the class of their time only.
+func (t *Timeline) Merge(dst []Cell, row int, from, to trace.Time, cells int, of ClassSet) []Cell {
 	c, w := t.cursor(row), Window{From: from - t.Offset(row), To: to - t.Offset(row)}
 	c.only = of
 	return c.merge(dst, w, 0, cells, cells, t.Rows[row].Lanes)
 }
 
-// Refine appends to dst by cells for each cell of a row that MergeOf gave for the window:
+// Refine appends to dst by cells for each cell of a row that Merge gave for the window:
 // what it gives for by times as many. Those of cells that need none are zero.
 func (t *Timeline) Refine(dst []Cell, row int, from, to trace.Time, merged []Cell, by int, of ClassSet, needed func(Cell) bool) []Cell {
 	c, w := t.cursor(row), Window{From: from - t.Offset(row), To: to - t.Offset(row)}

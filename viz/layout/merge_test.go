@@ -18,7 +18,7 @@ func TestMergeNaive(t *testing.T) {
 			w := randomWindow(t, tl)
 			cells := rapid.IntRange(1, 40).Draw(t, "cells")
 			of := ClassSet(rapid.SampledFrom([]int{0, 1 << Local, 1<<Comm | 1<<Remote, 1 << Wait}).Draw(t, "classes"))
-			got := tl.MergeOf(nil, row, w.From, w.To, cells, of)
+			got := tl.Merge(nil, row, w.From, w.To, cells, of)
 			for i, g := range got {
 				a, b := w.Edge(i, cells), w.Edge(i+1, cells)
 				want := naiveCell(tl, row, a, max(b, a+1), of)
@@ -78,7 +78,7 @@ func TestMergeLosesNothing(t *testing.T) {
 		tl := New(randomViews(t))
 		cells := rapid.IntRange(1, 100).Draw(t, "cells")
 		for row := range tl.Rows {
-			merged := tl.Merge(nil, row, tl.Start, tl.End, cells)
+			merged := tl.Merge(nil, row, tl.Start, tl.End, cells, 0)
 			for _, id := range tl.Rows[row].Spans {
 				at := tl.Span(row, id).Start + tl.Offset(row)
 				if at == tl.End { // no length, at the very end
@@ -211,7 +211,7 @@ func TestTally(t *testing.T) {
 			w := randomWindow(t, tl)
 			mid := trace.Time(rapid.Int64Range(int64(w.From), int64(w.To)).Draw(t, "mid"))
 			whole, left, right := tl.Tally(row, w.From, w.To), tl.Tally(row, w.From, mid), tl.Tally(row, mid, w.To)
-			cell := tl.Merge(nil, row, w.From, w.To, 1)[0]
+			cell := tl.Merge(nil, row, w.From, w.To, 1, 0)[0]
 			if whole.Hits != int(cell.Hits) {
 				t.Fatalf("%d spans, its cell has %d", whole.Hits, cell.Hits)
 			}

@@ -34,7 +34,7 @@ func timelineOf(lines ...string) *trace.Run {
 // letters draws a row, a column a microsecond.
 func letters(tl *Timeline, row, columns int) string {
 	var out strings.Builder
-	for _, c := range tl.Merge(nil, row, 0, trace.Time(columns)*1000, columns) {
+	for _, c := range tl.Merge(nil, row, 0, trace.Time(columns)*1000, columns, 0) {
 		out.WriteByte(c.Class.Ink().Letter)
 	}
 	return out.String()

@@ -43,7 +43,7 @@ func (m *Model) merge(p *page, rows []int, w int, patterns bool) {
 
 func (b *bar) merge(p *page, row, w int, patterns bool) {
 	win, at := *p.window, &p.t.Rows[row]
-	b.cells, b.fine = p.t.MergeOf(b.cells[:0], row, win.From, win.To, w, p.filter.classes), b.fine[:0]
+	b.cells, b.fine = p.t.Merge(b.cells[:0], row, win.From, win.To, w, p.filter.classes), b.fine[:0]
 	if !patterns && (at.Kind >= layout.LaneRow || at.Strip && at.Kind == layout.RankHeading) {
 		b.fine = p.t.Refine(b.fine, row, win.From, win.To, b.cells, 8, p.filter.classes, hasEdges)
 	}

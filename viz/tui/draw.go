@@ -276,7 +276,7 @@ func (m *Model) drawOverview(c canvas, p *page, r regions) {
 	}
 	y, w := r.overview.y, r.cells()
 	c.text(0, y, r.labels-1, " "+m.theme.words(clean(p.t.Rows[row].Label)), c.faint())
-	b := bar{cells: p.t.MergeOf(nil, row, p.bounds.From, p.bounds.To, w, p.filter.classes)}
+	b := bar{cells: p.t.Merge(nil, row, p.bounds.From, p.bounds.To, w, p.filter.classes)}
 	c.drawBar(&b, r.labels, y)
 	from, to := p.bounds.Cell(p.window.From, w), p.bounds.Cell(p.window.To-1, w)
 	for x := from; x <= min(to, w-1); x++ {

@@ -195,8 +195,8 @@ func compiledTile(r *Row) tile {
 	return tile{}
 }
 
-// readCrowd is by how much a tile takes less, over the idle fraction of the CUs.
-func readCrowd(c *calibration) (f reading) {
+// readIdleGain is by how much a tile takes less, over the idle fraction of the CUs.
+func readIdleGain(c *calibration) (f reading) {
 	each := func(idle bool) perRow { // seconds of a tile, with CUs idle or with all CUs at work
 		return func(c *calibration, r *Row) float64 {
 			x := compiledTile(r)

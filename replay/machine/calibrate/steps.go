@@ -134,7 +134,7 @@ func gemms() []step {
 		ownedLaw(),
 		one("matmul.compiled", "two tiles of compiled GEMMs on each CU, the best", tileRows, compiled(2), most).checkedBy(itself(compiled(2))),
 		one("matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", tileRows, compiled(1), middle).checkedBy(itself(compiled(1))),
-		special("matmul.crowd", "time of a compiled tile over the idle fraction of the CUs", tileRows, readCrowd),
+		special("matmul.idle_gain", "time of a compiled tile over the idle fraction of the CUs", tileRows, readIdleGain),
 		clockLaw(),
 		one("clock.hold", "time until GEMMs slow down over what the law has it at in times of itself, median",
 			cycles+"; with every10_us", hold, middle).checkedBy(itself(hold)),

@@ -117,6 +117,7 @@ func TestBrokenBaseFiles(t *testing.T) {
 		},
 		{"base: h200\ngpu: {cus: []}\n", "gpu.cus: "},
 		{"base: h200\ngpu: {flopps: 3}\n", "unknown key gpu.flopps (did you mean gpu.flops?)"},
+		{"base: h200\nmatmul: {crowd: 0.1}\n", "unknown key matmul.crowd (it is matmul.idle_gain now)"},
 		{"base: h200\ngpu: 5\n", "dir/mine.yaml:2:6: gpu is a section, and this is none (write gpu: {KEY: ..., ...})"},
 		{"base: h200\ngpu: {cus: {value: 1, value: 2}}\n", "dir/mine.yaml:2:23: gpu.cus.value stands twice, first at line 2 (keep one)"},
 		{"base: h200\ngpu: {cus: 2}\ngpu.cus: 3\n", "dir/mine.yaml:3:1: gpu.cus stands twice, first at line 2 (keep one)"},

@@ -133,6 +133,9 @@ func (p *profile) omits(part string) bool {
 	return part != "" && !slices.ContainsFunc(p.order, func(key string) bool { return strings.HasPrefix(key, part) })
 }
 
+// renamed are keys that profiles had.
+var renamed = map[string]string{"matmul.crowd": "it is matmul.idle_gain now"}
+
 // rest reports keys that no profile has.
 func (p *profile) rest() {
 	known := []string{"base"}
@@ -153,7 +156,7 @@ func (p *profile) rest() {
 			p.Fail(p.nodes[key], "write "+key+": {KEY: ..., ...}", "%s is a section, and this is none", key)
 		default:
 			near, _ := nearest(key, known)
-			p.Fail(p.keys[key], "did you mean "+near+"?", "unknown key %s", key)
+			p.Fail(p.keys[key], cmp.Or(renamed[key], "did you mean "+near+"?"), "unknown key %s", key)
 		}
 	}
 }

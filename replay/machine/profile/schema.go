@@ -153,7 +153,7 @@ func Entries(m *machine.Machine) []Entry {
 		option("matmul.lone", machine.Flops, &mm.Lone),
 		within("matmul.least_depth", one("matmul.least_depth", machine.Count, &mm.LeastDepth)),
 		within("matmul.run_spread", one("matmul.run_spread", machine.Ratio, &mm.RunSpread)),
-		option("matmul.crowd", machine.Ratio, &mm.Crowd),
+		option("matmul.idle_gain", machine.Ratio, &mm.IdleGain),
 		table("matmul.shapes", &mm.Shapes, machine.Count, machine.Count, machine.Count, machine.Span),
 		within("matmul.taken", table("matmul.taken", &mm.Taken, machine.Count, machine.Count, machine.Count, machine.Count, machine.Count, machine.Count)),
 

@@ -46,6 +46,6 @@ func Bare(t testing.TB, gpus int, top machine.Topology) machine.Machine {
 	m.Engines.Rate.Value, m.Engines.Latency.Value, m.Engines.Count.Value = rate, 0, 4
 	m.Engines.Queued.Value, m.Engines.Command.Value = 0, 0
 	m.Launch, m.GPU.Stream, m.GPU.Flops.Value, m.GPU.Memory.Value = machine.Launch{}, machine.Table{}, 0, 1e18
-	m.Matmul.Crowd.Value = 0
+	m.Matmul.IdleGain.Value = 0
 	return m
 }

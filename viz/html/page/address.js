@@ -47,7 +47,10 @@ class Address {
       const [from, to] = (fields.get(prefix + "t") ?? "").split(/(?<=[a-zµ\d])-/).map(parseTime);
       if (to > from) t.zoomTo(from, to);
     }
-    if (fields.size) document.getElementById(fields.has("wg.t") || fields.has("wg.kernel") ? "workgroups" : "timeline")?.scrollIntoView();
+    const shown = fields.size && document.getElementById([...fields.keys()].some((k) => k.startsWith("wg.")) ? "workgroups" : "timeline");
+    if (!shown) return;
+    shown.open = true; // where it is folded
+    shown.scrollIntoView();
   }
 
   later() {

@@ -25,20 +25,6 @@ func Choice(flag, value string, words ...string) error {
 	return Unknown(fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words)
 }
 
-// UnknownCommand is the argument check of the root, whose arguments name no command.
-func UnknownCommand(root *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var names []string
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return Unknown(fmt.Sprintf("unknown command %q (commands: %s)", args[0], strings.Join(names, ", ")), args[0], names)
-}
-
 // FlagError turns a wrong flag into a usage error.
 func FlagError(c *cobra.Command, err error) error {
 	var wrong Error // of a ChoiceFlag

@@ -32,8 +32,8 @@ type file struct{ temporary, target, name string }
 // errClosed is what completing a file returns when the process is about to end.
 var errClosed = errors.New("interrupted")
 
-// Temporary records a temporary file.
-func (f *Set) Temporary(name string) error {
+// temporary records a temporary file.
+func (f *Set) temporary(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -74,13 +74,13 @@ func (f *Set) Together(write func() error) error {
 				err = fmt.Errorf("%s: %w", w.name, err)
 			}
 		}
-		f.Drop(w.temporary)
+		f.drop(w.temporary)
 	}
 	return err
 }
 
-// Drop removes a temporary file, if it is still there and does not wait for others.
-func (f *Set) Drop(temporary string) {
+// drop removes a temporary file, if it is still there and does not wait for others.
+func (f *Set) drop(temporary string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.waiting != nil && slices.ContainsFunc(*f.waiting, func(w file) bool { return w.temporary == temporary }) {
@@ -218,7 +218,7 @@ func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 	if err != nil {
 		return WithoutPath(err)
 	}
-	defer f.Drop(temporary)
+	defer f.drop(temporary)
 	defer part.Close() // a second Close is harmless
 	w := bufio.NewWriterSize(part, 1<<16)
 	if err := write(w); err != nil {

@@ -50,7 +50,7 @@ func (f *Set) Folder(dir string, write func(in *Set, aside string) error) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, WithoutPath(err))
 	}
-	defer f.Drop(aside)
+	defer f.drop(aside)
 	if err := write(new(Set), aside); err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (f *Set) Folder(dir string, write func(in *Set, aside string) error) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", dir, WithoutPath(err))
 	}
-	defer f.Drop(old)
+	defer f.drop(old)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {

@@ -33,7 +33,7 @@ func (f *Set) create(dir string, add func(name string) error) (name string, err 
 		}
 	}
 	if err == nil {
-		if err = f.Temporary(name); err != nil {
+		if err = f.temporary(name); err != nil {
 			_ = os.RemoveAll(name)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -14,20 +13,6 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/regular"
 )
-
-// FileDigest is the hash of a file.
-func FileDigest(path string) (string, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
 
 // InputDigest is the hash of all files that are read for an input: of a trace, a file, a
 // folder or a glob of ranks, or of a workload file with the machine that it names.
@@ -47,9 +32,9 @@ func (r *Reader) InputDigest(name string) (string, error) {
 	}
 	h := sha256.New()
 	for _, p := range paths {
-		sum, err := FileDigest(p)
+		sum, err := regular.Digest(p)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%s: %w", p, files.WithoutPath(err))
 		}
 		rel, err := filepath.Rel(base, p)
 		if err != nil {

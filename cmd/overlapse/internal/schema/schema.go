@@ -144,20 +144,3 @@ func WriteCSV(w io.Writer, head []string, rows iter.Seq[[]string]) error {
 	c.Flush()
 	return c.Error()
 }
-
-// ColumnOfCSV has the cells of a column; nil if the file is no complete table with that column.
-func ColumnOfCSV(r io.Reader, name string) []string {
-	lines, err := csv.NewReader(r).ReadAll()
-	if err != nil || len(lines) == 0 {
-		return nil
-	}
-	i := slices.Index(lines[0], name)
-	if i < 0 {
-		return nil
-	}
-	cells := []string{}
-	for _, line := range lines[1:] {
-		cells = append(cells, line[i])
-	}
-	return cells
-}

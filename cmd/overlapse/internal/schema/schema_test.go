@@ -44,12 +44,4 @@ func TestWriteTableCSV(t *testing.T) {
 	if want := "name,time_ns,seed\na,12,3\nb,,4\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
-	for name, want := range map[string][]string{"name": {"a", "b"}, "time_ns": {"12", ""}, "share": nil} {
-		if got := ColumnOfCSV(strings.NewReader(b.String()), name); !slices.Equal(got, want) {
-			t.Errorf("column %s is %q, want %q", name, got, want)
-		}
-	}
-	if got := ColumnOfCSV(strings.NewReader("a,b\n1\n"), "a"); got != nil {
-		t.Errorf("column of a broken file: %q", got)
-	}
 }

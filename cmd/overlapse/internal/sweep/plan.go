@@ -52,8 +52,8 @@ type Plan struct {
 	Strategies []plan.Selection // one for each combination of settings
 }
 
-// MaxCells is the largest number of cells that a plan may have.
-const MaxCells = 1_000_000
+// maxCells is the largest number of cells that a plan may have.
+const maxCells = 1_000_000
 
 const (
 	maxFile     = 1 << 20   // bytes of a plan
@@ -70,17 +70,17 @@ func Parse(r io.Reader, path string) (*Plan, error) {
 	}
 	p := reader{Errors: errs, plan: &Plan{}}
 	p.read(body)
-	if p.Len() == 0 && p.plan.Count() > MaxCells {
-		p.Fail(nil, "run several plans", "more than %d cells", MaxCells)
+	if p.Len() == 0 && p.plan.Count() > maxCells {
+		p.Fail(nil, "run several plans", "more than %d cells", maxCells)
 	}
 	return p.plan, p.Err()
 }
 
-// Count is the number of cells; above MaxCells it is MaxCells+1.
+// Count is the number of cells; above maxCells it is maxCells+1.
 func (p *Plan) Count() int {
 	n := len(p.Strategies)
 	for _, values := range p.Values {
-		n = min(n*len(values), MaxCells+1)
+		n = min(n*len(values), maxCells+1)
 	}
 	return n
 }

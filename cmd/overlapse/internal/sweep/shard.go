@@ -47,20 +47,16 @@ func ShardOf(s string, env func(string) string) (part, parts int, err error) {
 // A Workload is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
 type Workload [seeds]string
 
-// Cells are the replays of a workload under one seed.
-type Cells struct {
-	Seed       int64
-	Strategies []plan.Selection
-}
-
-// A Part is what a shard replays of one workload: some cells of each seed.
-type Part struct {
+// A Cell is one replay.
+type Cell struct {
 	Workload
-	Seeds []Cells
+	Seed     int64
+	Strategy plan.Selection
 }
 
-// workloads lists the combinations of all axes but seeds and strategies.
-func (p *Plan) workloads() []Workload {
+// Shard is the i-th of n shards, counted from 0: its cells by workload, and their number. Shards have
+// equally many cells of each workload, so that they take about equally long.
+func (p *Plan) Shard(i, n int) (parts [][]Cell, cells int) {
 	list := []Workload{{}}
 	for axis, values := range p.Values[:seeds] {
 		var next []Workload
@@ -71,29 +67,20 @@ func (p *Plan) workloads() []Workload {
 		}
 		list = next
 	}
-	return list
-}
-
-// Shard is the i-th of n shards, counted from 0, and the number of its cells. Shards have equally many
-// cells of each workload, so that they take about equally long.
-func (p *Plan) Shard(i, n int) (parts []Part, cells int) {
 	position := 0
-	for _, w := range p.workloads() {
-		part, before := Part{Workload: w}, cells
+	for _, w := range list {
+		var part []Cell
 		for _, text := range p.Values[seeds] {
 			seed, _ := seedOf(text)
-			some := Cells{Seed: seed}
 			for _, s := range p.Strategies {
 				if position%n == i {
-					some.Strategies = append(some.Strategies, s)
-					cells++
+					part = append(part, Cell{w, seed, s})
 				}
 				position++
 			}
-			part.Seeds = append(part.Seeds, some)
 		}
-		if cells > before {
-			parts = append(parts, part)
+		if part != nil {
+			parts, cells = append(parts, part), cells+len(part)
 		}
 	}
 	return parts, cells
@@ -104,17 +91,13 @@ func (p *Plan) Shard(i, n int) (parts []Part, cells int) {
 // the hash of a named file; machine is not asked for "".
 func (p *Plan) Digest(version, reading string, input, machine func(name string) (string, error)) (string, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q\n", version, reading, p.Values)
-	for _, s := range p.Strategies {
-		fmt.Fprintf(h, "%q\n", s.String())
-	}
-	of := [seeds]func(string) (string, error){Inputs: input, Machines: machine, Retargets: machine}
-	for axis, values := range p.Values[:seeds] {
-		for _, name := range values {
-			if name == "" || of[axis] == nil {
+	fmt.Fprintf(h, "%q %q %q %q\n", version, reading, p.Values, p.Strategies)
+	for axis, of := range []func(string) (string, error){Inputs: input, Machines: machine, Retargets: machine} {
+		for _, name := range p.Values[axis] {
+			if of == nil || name == "" {
 				continue
 			}
-			sum, err := of[axis](name)
+			sum, err := of(name)
 			if err != nil {
 				return "", err
 			}

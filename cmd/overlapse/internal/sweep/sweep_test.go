@@ -135,17 +135,13 @@ func TestShard(t *testing.T) {
 			parts, cells := p.Shard(i, n)
 			counted := 0
 			for _, part := range parts {
-				of := 0
-				for _, some := range part.Seeds {
-					for _, s := range some.Strategies {
-						seen[fmt.Sprint(part.Workload, some.Seed, s)] = true
-						of++
-					}
+				for _, c := range part {
+					seen[fmt.Sprint(c.Workload, c.Seed, c.Strategy)] = true
 				}
-				if each := 8; of < each/n || of > (each+n-1)/n || of == 0 {
-					t.Fatalf("shard %d of %d has %d of %d cells of %v", i, n, of, each, part.Workload)
+				if each, of := 8, len(part); of < each/n || of > (each+n-1)/n || of == 0 {
+					t.Fatalf("shard %d of %d has %d of %d cells of %v", i, n, of, each, part[0].Workload)
 				}
-				counted += of
+				counted += len(part)
 			}
 			if counted != cells {
 				t.Fatalf("shard %d of %d: %d cells, said to be %d", i, n, counted, cells)
