@@ -41,16 +41,19 @@ func runJob(ctx context.Context, c *exec.Cmd, patience time.Duration) error {
 	}
 	job, ended := c.Process.Pid, make(chan error, 1)
 	go func() { ended <- c.Wait() }()
+	first, heard := syscall.SIGTERM, true
 	select {
 	case err := <-ended:
 		return err
-	case <-ctx.Done():
-	}
-	first := syscall.SIGTERM
-	select {
 	case s := <-signals:
 		first = s.(syscall.Signal)
-	default:
+	case <-ctx.Done(): // ended by the same signal, which the runtime sends to one channel after the other
+		select {
+		case s := <-signals:
+			first = s.(syscall.Signal)
+		case <-time.After(time.Second):
+			heard = false
+		}
 	}
 	_ = syscall.Kill(-job, first)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -61,13 +64,14 @@ func runJob(ctx context.Context, c *exec.Cmd, patience time.Duration) error {
 		case <-ended: //nolint:errcheck // the signal is the reason
 			running = false
 		case <-signals:
-			kill = true
+			kill, heard = heard, true
 		case <-late:
 			kill = true
 		case <-tick.C:
 		}
 		left := descendants(os.Getpid())
 		if !running && len(left) == 0 {
+			<-ctx.Done()
 			return ctx.Err()
 		}
 		for _, pid := range left {

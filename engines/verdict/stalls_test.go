@@ -26,7 +26,7 @@ func TestStalls(t *testing.T) {
 		{"idle for another cause", ms([2]float64{0, 1}, [2]float64{6, 7}), ms([2]float64{1, 1.2}), 0, 0},
 		{"two pauses", ms([2]float64{0, 1}, [2]float64{3, 4}, [2]float64{9, 10}), ms([2]float64{1, 3}, [2]float64{4, 9}), 7, 5},
 	} {
-		sum, longest := stalls(c.busy, c.late)
+		sum, longest := stalls(0, c.busy, c.late)
 		if float64(sum) != 1e6*c.sum || float64(longest) != 1e6*c.longest {
 			t.Errorf("%s: %d and %d ns, want %v and %v ms", c.name, sum, longest, c.sum, c.longest)
 		}
