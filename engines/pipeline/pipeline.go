@@ -26,8 +26,10 @@ type Plan struct {
 	Alone   trace.Time
 	Same    bool // the captured schedule: nothing changes
 	inTurns bool // see Posts
+	halves  bool // PyTorch makes gradients of weights by calls of their own (halves.go)
 	shape   shape
 	pl      *plan.Planner
+	hosts   []trace.Time // by op: the host's time to issue it
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]Piece
 }
@@ -44,6 +46,8 @@ type place struct {
 type Piece struct {
 	Op, Part  *workload.Op
 	K, Of, By int
+	Added     bool       // a kernel that was not captured, in front of Op
+	Host      trace.Time // that the host takes longer to issue it than captured, ns
 }
 
 // New plans a pipeline with so many micro-batches (0: as captured) and, interleaved or without
@@ -61,14 +65,18 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		return nil, fmt.Sprintf("microbatches=%d is no multiple and no part of the %d that were captured", micros, rd.micros)
 	}
 	switch {
-	case schedule == "interleaved" && groups == 0:
+	case (schedule == "interleaved" || schedule == "zb") && groups == 0:
 		groups = max(2, rd.groups)
-	case schedule == "zb" && groups == 0:
-		groups = rd.groups
 	case schedule != "interleaved" && schedule != "zb":
 		groups = 1
 	}
-	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, ids: map[place][]int32{}, pieces: map[place][]Piece{}}
+	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, ids: map[place][]int32{}, pieces: map[place][]Piece{}, halves: schedule == "zb" && (!rd.splits || rd.groups != groups)}
+	p.hosts = make([]trace.Time, len(rd.w.Ops))
+	for rank, ids := range rd.w.Ranks {
+		for i, cost := range pl.IssueCosts(rank) {
+			p.hosts[ids[i]] = cost
+		}
+	}
 	if why := p.cut(schedule == "zb" || schedule == "dualpipe"); why != "" {
 		return nil, why
 	}
@@ -149,6 +157,9 @@ func (p *Plan) cut(splits bool) string {
 			p.take(at)
 		}
 	}
+	if p.halves {
+		p.callHalves()
+	}
 	return ""
 }
 
@@ -183,6 +194,9 @@ func (p *Plan) cutChunk(round, rank, micro int, k Part, splits bool) string {
 			var why string
 			if inputs, grads, why = p.split(ids, ahead[i]); why != "" {
 				return why
+			}
+			if p.halves && p.stage[rank]+c.Group == 0 { // nothing reads the gradients of the first stage's inputs
+				inputs, grads = nil, ids
 			}
 		}
 		c.Split = true
@@ -412,6 +426,16 @@ func (p *Plan) Message(round, rank int) *workload.Op {
 	of, _ := workload.IterationsOf(p.w)
 	i := max(0, slices.IndexFunc(p.messages[rank], func(id int32) bool { return int(of[id]) == round }))
 	return &p.w.Ops[p.messages[rank][i]]
+}
+
+// MessageHost is the host's time to issue a message of a rank: the median captured one's; 0: unknown.
+func (p *Plan) MessageHost(rank int) trace.Time {
+	var costs []trace.Time
+	for _, id := range p.messages[rank] {
+		costs = append(costs, p.hosts[id])
+	}
+	slices.Sort(costs)
+	return costs[len(costs)/2]
 }
 
 // message finds what a message carries and how long it takes: the shortest stay of any captured

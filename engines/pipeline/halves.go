@@ -1,0 +1,100 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// PyTorch makes the halves of a backward by calls of their own (stage_backward_input and
+// stage_backward_weight in torch/distributed/pipelining/_backward.py, 2.11). The first half follows the
+// graph in Python to find where each parameter's gradient leaves it, and keeps the gradients there. The
+// second adds these up, a kernel each even for one (sum() begins at 0), and calls autograd once for each
+// group of parameters. Stage 0 has no gradients of inputs to make: its backward is whole, in the second half.
+//
+//	whole   |dX1|dW1|dX2|dW2|
+//	halves  |dX1|dX2|  ...  |sum|dW1|sum|dW2|
+
+// inputsHost and weightsHost are the host's time for the halves over that for the whole: medians of two runs of
+// stages of one and two layers, nn.TransformerEncoderLayer and Llama's, on the host of one H200 without a profiler
+// (torch 2.11, 2026-11-29): 0.90 to 1.05 and 1.25 to 1.62; in stages of four and eight layers the second takes 1.6 to 2.5.
+const (
+	inputsHost  = 0.95
+	weightsHost = 1.46
+)
+
+// callHalves adds what the calls take to the planned halves.
+func (p *Plan) callHalves() {
+	sum := func(ids []int32) (total trace.Time) {
+		for _, id := range ids {
+			total += p.hosts[id]
+		}
+		return total
+	}
+	of := max(1, p.shape.micros/p.micros)
+	for at, list := range p.pieces {
+		if at.Part == Forward || len(list) == 0 || p.stage[at.rank]+at.Group == 0 {
+			continue
+		}
+		captured, other := at, at // of the micro-batch that it is a part of
+		captured.Micro = min(at.Micro/of, p.micros-1)
+		times := weightsHost
+		other.Part, other.Micro = Backward, captured.Micro
+		if at.Part == Backward {
+			times, other.Part = inputsHost, Weights
+		}
+		own := sum(p.ids[captured])
+		list[0].Host = max(0, trace.Time(times*float64(own+sum(p.ids[other])))-own)
+		if at.Part == Weights {
+			p.pieces[at] = p.addUp(list)
+		}
+	}
+}
+
+// addUp puts the sums of the gradients that it reads in front of each group of parameters: of rows x M for weights of
+// M x N, which a product of K rows makes, and of rows x N for the N parameters of a norm or a lone bias.
+func (p *Plan) addUp(list []Piece) (all []Piece) {
+	rows := int64(0)
+	for _, x := range list {
+		if s := x.Part.Shape; x.Op.Matrix() && s.Kind == workload.GEMM {
+			rows = max(rows, s.K)
+		}
+	}
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(x Piece) bool { return x.Op.Gradient })
+		for n >= 0 && n < len(list) && list[n].Op.Gradient {
+			n++
+		}
+		if n < 0 {
+			n = len(list)
+		}
+		group := list[:n:n]
+		for i, x := range group {
+			if s := x.Part.Shape; x.Op.Matrix() && s.Kind == workload.GEMM {
+				all = append(all, p.sum(x, rows, s.M, s.ElemSize))
+			} else if s.Kind == workload.Elementwise && i == n-1 && !slices.ContainsFunc(group, func(x Piece) bool { return x.Op.Matrix() }) {
+				all = append(slices.Insert(all, len(all)-i, p.sum(x, rows, s.M*s.N, s.ElemSize)), x)
+				continue
+			}
+			all = append(all, x)
+		}
+		list = list[n:]
+	}
+	return all
+}
+
+// sum is the kernel that adds up a gradient of so many rows, in front of a piece.
+func (p *Plan) sum(x Piece, rows, columns int64, size int) Piece {
+	part, bytes := *x.Part, float64(rows*columns)*float64(size)
+	part.Kernel = &workload.Kernel{
+		Name: fmt.Sprintf("sum of one gradient of %d x %d", rows, columns), Moves: true,
+		Shape:  workload.Shape{Kind: workload.Elementwise, M: rows, N: columns, ElemSize: size},
+		Tiling: workload.Tiling{WGs: p.pl.Sweepers(bytes, bytes)}, Footprint: plan.SweepFootprint,
+	}
+	part.Gradient, part.Read, part.Write = false, bytes, bytes
+	part.Alone = p.pl.Sweep(part.Name, bytes, bytes).Each[0].Time
+	return Piece{Op: x.Op, Part: &part, Of: 1, By: 1, Added: true}
+}
