@@ -18,12 +18,14 @@ import (
 //	whole   |dX1|dW1|dX2|dW2|
 //	halves  |dX1|dX2|  ...  |sum|dW1|sum|dW2|
 
-// inputsHost and weightsHost are the host's time for the halves over that for the whole: medians of two runs of
-// stages of one and two layers, nn.TransformerEncoderLayer and Llama's, on the host of one H200 without a profiler
-// (torch 2.11, 2026-11-29): 0.90 to 1.05 and 1.25 to 1.62; in stages of four and eight layers the second takes 1.6 to 2.5.
+// The host's time for a half over that for the whole: inputsHost, and weightsHost with groupHost more for each group,
+// since autograd looks through the rest of the graph in each call. Medians and a linear fit of two runs of stages of one
+// to eight layers, nn.TransformerEncoderLayer (7 groups a layer) and Llama's (9), on the host of one H200 without a
+// profiler (torch 2.11, 2026-11-29): 0.87 to 1.05, and 1.25 to 1.62 for one or two layers, 1.6 to 2.5 for more.
 const (
-	inputsHost  = 0.95
-	weightsHost = 1.46
+	inputsHost  = 0.92
+	weightsHost = 1.37
+	groupHost   = 0.013
 )
 
 // callHalves adds what the calls take to the planned halves.
@@ -34,23 +36,26 @@ func (p *Plan) callHalves() {
 		}
 		return total
 	}
-	of := max(1, p.shape.micros/p.micros)
 	for at, list := range p.pieces {
-		if at.Part == Forward || len(list) == 0 || p.stage[at.rank]+at.Group == 0 {
+		if at.Part == Forward || at.Part == Backward && !at.Split || len(list) == 0 || p.stage[at.rank]+at.Group == 0 {
 			continue
 		}
-		captured, other := at, at // of the micro-batch that it is a part of
-		captured.Micro = min(at.Micro/of, p.micros-1)
-		times := weightsHost
-		other.Part, other.Micro = Backward, captured.Micro
-		if at.Part == Backward {
-			times, other.Part = inputsHost, Weights
-		}
-		own := sum(p.ids[captured])
-		list[0].Host = max(0, trace.Time(times*float64(own+sum(p.ids[other])))-own)
+		times := inputsHost
 		if at.Part == Weights {
-			p.pieces[at] = p.addUp(list)
+			list = p.addUp(list)
+			p.pieces[at] = list
+			times = weightsHost
+			for _, x := range list {
+				if x.Added {
+					times += groupHost
+				}
+			}
 		}
+		at.Micro = at.Micro * p.micros / p.shape.micros // of the captured one that it is a part of
+		whole := at
+		whole.Part, whole.Split = Backward, false
+		own := sum(p.ids[at])
+		list[0].Host = max(0, trace.Time(times*float64(sum(p.ids[whole])))-own)
 	}
 }
 

@@ -41,7 +41,8 @@ func TestShareTime(t *testing.T) {
 }
 
 // A GEMM of few rows takes as long with half of them, of many half as long; its halves have the tiles of the library. Workgroups
-// that have a compute unit each take as long however few they are, and more take as long until all units have one.
+// that have a compute unit each take as long however few they are, and more take as long until all units have one; of
+// kernels that move memory, fewer take their bytes at the rate that they reach.
 func TestShareTimeOfSteps(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
 	gemm := func(rows int64, kind workload.ShapeKind, guessed byte) *workload.Op {
@@ -51,6 +52,11 @@ func TestShareTimeOfSteps(t *testing.T) {
 	}
 	plain := func(wgs int) *workload.Op {
 		return &workload.Op{End: 100_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm", Tiling: workload.Tiling{WGs: wgs, Tiles: wgs}, Footprint: program.Footprint{Threads: 512}}}
+	}
+	moves := func(wgs int, name string) *workload.Op {
+		op := plain(wgs)
+		op.Name, op.Moves, op.Read, op.Write = name, true, 1e8, 1e8
+		return op
 	}
 	for _, c := range []struct {
 		name        string
@@ -66,6 +72,9 @@ func TestShareTimeOfSteps(t *testing.T) {
 		{"all at once", plain(500), 4, 100_000, 100_000},
 		{"twice as many as fit", plain(1056), 4, 50_000, 52_000},
 		{"five times as many", plain(2640), 2, 50_000, 52_000},
+		{"memory, all at once", moves(500, "norm"), 2, 60_000, 67_000},
+		{"memory, as many as reach its rate", moves(132, "norm"), 2, 75_000, 100_000},
+		{"columns", moves(96, "GammaBetaBackwardCUDAKernelTemplate"), 2, 50_000, 52_000},
 	} {
 		if got := pl.PartOf([]*workload.Op{c.op}, 0, c.of).Alone; got < c.least || got > c.most {
 			t.Errorf("%s: %d ns, want %d to %d", c.name, got, c.least, c.most)
