@@ -28,7 +28,7 @@ const (
 	groupHost   = 0.013
 )
 
-// callHalves adds what the calls take to the planned halves.
+// callHalves adds what the calls take to the planned halves (rule W21).
 func (p *Plan) callHalves() {
 	sum := func(ids []int32) (total trace.Time) {
 		for _, id := range ids {
@@ -36,6 +36,7 @@ func (p *Plan) callHalves() {
 		}
 		return total
 	}
+	host, device := make([]trace.Time, p.w.World), make([]trace.Time, p.w.World) // of the first iteration
 	for at, list := range p.pieces {
 		if at.Part == Forward || at.Part == Backward && !at.Split || len(list) == 0 || p.stage[at.rank]+at.Group == 0 {
 			continue
@@ -49,14 +50,21 @@ func (p *Plan) callHalves() {
 				if x.Added {
 					times += groupHost
 				}
+				if x.Added && at.round == 0 {
+					device[at.rank] += x.Part.Alone
+				}
 			}
 		}
 		at.Micro = at.Micro * p.micros / p.shape.micros // of the captured one that it is a part of
 		whole := at
 		whole.Part, whole.Split = Backward, false
 		own := sum(p.ids[at])
-		list[0].Host = max(0, trace.Time(times*float64(sum(p.ids[whole])))-own)
+		if list[0].Host = max(0, trace.Time(times*float64(sum(p.ids[whole])))-own); at.round == 0 {
+			host[at.rank] += list[0].Host
+		}
 	}
+	p.pl.Note("zb: PyTorch's calls for halves of backward take a host up to %.1f ms of an iteration, and a device %.1f ms: host times were measured with two models on another host",
+		float64(slices.Max(host))/1e6, float64(slices.Max(device))/1e6)
 }
 
 // addUp puts the sums of the gradients that it reads in front of each group of parameters: of rows x M for weights of

@@ -100,3 +100,11 @@ func TestWholeBackwardOfHalves(t *testing.T) {
 		t.Errorf("the whole backward and its second half are %s", got)
 	}
 }
+
+// A planned message costs a host what a captured one does, in the middle of them.
+func TestMessageHost(t *testing.T) {
+	p := &Plan{reading: &reading{messages: [][]int32{{0, 2, 3}}}, hosts: []trace.Time{100, 7, 300, 200}}
+	if got := p.MessageHost(0); got != 200 {
+		t.Errorf("%d ns, not 200", got)
+	}
+}

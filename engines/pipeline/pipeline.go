@@ -1,7 +1,8 @@
 // Package pipeline has the schedules of a pipeline: GPipe, 1F1B, interleaved, zero bubble and
-// DualPipe, of the forward and backward chunks of a capture (rules W18 to W20).
+// DualPipe, of the forward and backward chunks of a capture (rules W18 to W21).
 //
 //	reading.go  which rank has which stage, and what each micro-batch consists of
+//	halves.go   what making gradients of weights apart takes
 //	order.go    the order in which every rank runs them
 package pipeline
 
@@ -29,7 +30,7 @@ type Plan struct {
 	halves  bool // PyTorch makes gradients of weights by calls of their own (halves.go)
 	shape   shape
 	pl      *plan.Planner
-	hosts   []trace.Time // by op: the host's time to issue it
+	hosts   []trace.Time      // by op: the host's time to issue it
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]Piece
 }
@@ -51,7 +52,7 @@ type Piece struct {
 }
 
 // New plans a pipeline with so many micro-batches (0: as captured) and, interleaved or without
-// bubbles, groups of layers on each rank (0: as captured, and two of an interleaved one). The work of the step stays: fewer micro-batches are larger ones. It returns
+// bubbles, groups of layers on each rank (0: as captured, and two where that is one, as PyTorch's programs have them). The work of the step stays: fewer micro-batches are larger ones. It returns
 // the reason why it cannot, or "".
 func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why string) {
 	rd, why := read(pl.Workload)

@@ -183,3 +183,12 @@ func TestMoreChannels(t *testing.T) {
 		}
 	}
 }
+
+// The host's time for an iteration is that of all it issues as planned, operations that were not captured too.
+func TestHostPeriod(t *testing.T) {
+	pl := &Planner{Workload: &workload.Workload{}, iterationOf: []int32{0, 1, 1}, rounds: 2}
+	r := &Rank{Planner: pl, order: []int32{0, 1, 2}, calls: []hostCall{{place: 0, cost: 50}, {place: 1, cost: 7}, {place: 1, cost: 20}, {place: 2, cost: 8}, {place: 3, cost: 1}}}
+	if got := r.period(); got != 36 {
+		t.Errorf("%d ns an iteration, not 36", got)
+	}
+}
