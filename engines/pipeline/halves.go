@@ -63,8 +63,10 @@ func (p *Plan) callHalves() {
 			host[at.rank] += list[0].Host
 		}
 	}
-	p.pl.Note("zb: PyTorch's calls for halves of backward take a host up to %.1f ms of an iteration, and a device %.1f ms: host times were measured with two models on another host",
-		float64(slices.Max(host))/1e6, float64(slices.Max(device))/1e6)
+	if longest := slices.Max(host); longest > 0 {
+		p.pl.Note("zb: PyTorch's calls for halves of backward take a host %.1f ms of an iteration, a device %.1f ms; "+
+			"host times were measured with other models on another host", float64(longest)/1e6, float64(slices.Max(device))/1e6)
+	}
 }
 
 // addUp puts the sums of the gradients that it reads in front of each group of parameters: of rows x M for weights of
@@ -72,8 +74,8 @@ func (p *Plan) callHalves() {
 func (p *Plan) addUp(list []Piece) (all []Piece) {
 	rows := int64(0)
 	for _, x := range list {
-		if s := x.Part.Shape; x.Op.Matrix() && s.Kind == workload.GEMM {
-			rows = max(rows, s.K)
+		if makesWeights(x) {
+			rows = max(rows, x.Part.Shape.K)
 		}
 	}
 	for len(list) > 0 {
@@ -84,13 +86,13 @@ func (p *Plan) addUp(list []Piece) (all []Piece) {
 		if n < 0 {
 			n = len(list)
 		}
-		group := list[:n:n]
-		for i, x := range group {
-			if s := x.Part.Shape; x.Op.Matrix() && s.Kind == workload.GEMM {
+		group, last := list[:n], list[n-1]
+		if s := last.Part.Shape; last.Op.Gradient && s.Kind == workload.Elementwise && !slices.ContainsFunc(group, makesWeights) {
+			all = append(all, p.sum(last, rows, s.M*s.N, s.ElemSize))
+		}
+		for _, x := range group {
+			if s := x.Part.Shape; makesWeights(x) {
 				all = append(all, p.sum(x, rows, s.M, s.ElemSize))
-			} else if s.Kind == workload.Elementwise && i == n-1 && !slices.ContainsFunc(group, func(x Piece) bool { return x.Op.Matrix() }) {
-				all = append(slices.Insert(all, len(all)-i, p.sum(x, rows, s.M*s.N, s.ElemSize)), x)
-				continue
 			}
 			all = append(all, x)
 		}
@@ -98,6 +100,9 @@ func (p *Plan) addUp(list []Piece) (all []Piece) {
 	}
 	return all
 }
+
+// makesWeights reports whether a piece of a second half is a product that makes a gradient of weights.
+func makesWeights(x Piece) bool { return x.Op.Matrix() && x.Part.Shape.Kind == workload.GEMM }
 
 // sum is the kernel that adds up a gradient of so many rows, in front of a piece.
 func (p *Plan) sum(x Piece, rows, columns int64, size int) Piece {

@@ -104,7 +104,7 @@ func TestWholeBackwardOfHalves(t *testing.T) {
 // A planned message costs a host what a captured one does, in the middle of them.
 func TestMessageHost(t *testing.T) {
 	p := &Plan{reading: &reading{messages: [][]int32{{0, 2, 3}}}, hosts: []trace.Time{100, 7, 300, 200}}
-	if got := p.MessageHost(0); got != 200 {
-		t.Errorf("%d ns, not 200", got)
+	if got := p.messageHosts(); got[0] != 200 {
+		t.Errorf("%d ns, not 200", got[0])
 	}
 }

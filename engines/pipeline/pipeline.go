@@ -25,9 +25,10 @@ type Plan struct {
 	Early   bool      // receives are posted a step ahead: that takes compute less than a message lasts
 	Bytes   int64     // of a message
 	Alone   trace.Time
-	Same    bool // the captured schedule: nothing changes
-	inTurns bool // see Posts
-	halves  bool // PyTorch makes gradients of weights by calls of their own (halves.go)
+	Hosts   []trace.Time // by rank, to issue a message: the median captured one's; 0: unknown
+	Same    bool         // the captured schedule: nothing changes
+	inTurns bool         // see Posts
+	halves  bool         // PyTorch makes gradients of weights by calls of their own (halves.go)
 	shape   shape
 	pl      *plan.Planner
 	hosts   []trace.Time      // by op: the host's time to issue it
@@ -52,8 +53,9 @@ type Piece struct {
 }
 
 // New plans a pipeline with so many micro-batches (0: as captured) and, interleaved or without
-// bubbles, groups of layers on each rank (0: as captured, and two where that is one, as PyTorch's programs have them). The work of the step stays: fewer micro-batches are larger ones. It returns
-// the reason why it cannot, or "".
+// bubbles, groups of layers on each rank (0: as captured, and two where that is one, as programs of PyTorch's
+// schedules have them). The work of the step stays: fewer micro-batches are larger ones. It returns the reason why it
+// cannot, or "".
 func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why string) {
 	rd, why := read(pl.Workload)
 	if why != "" {
@@ -71,8 +73,11 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 	case schedule != "interleaved" && schedule != "zb":
 		groups = 1
 	}
-	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, ids: map[place][]int32{}, pieces: map[place][]Piece{}, halves: schedule == "zb" && (!rd.splits || rd.groups != groups)}
-	p.hosts = make([]trace.Time, len(rd.w.Ops))
+	p = &Plan{
+		reading: rd, pl: pl, ids: map[place][]int32{}, pieces: map[place][]Piece{}, hosts: make([]trace.Time, len(rd.w.Ops)),
+		shape:  shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly},
+		halves: schedule == "zb" && (!rd.splits || rd.groups != groups),
+	}
 	for rank, ids := range rd.w.Ranks {
 		for i, cost := range pl.IssueCosts(rank) {
 			p.hosts[ids[i]] = cost
@@ -96,6 +101,7 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		return p, ""
 	}
 	p.message()
+	p.Hosts = p.messageHosts()
 	p.inTurns = schedule == "interleaved" || schedule == "zb"
 	p.hold(schedule == "dualpipe")
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
@@ -429,14 +435,17 @@ func (p *Plan) Message(round, rank int) *workload.Op {
 	return &p.w.Ops[p.messages[rank][i]]
 }
 
-// MessageHost is the host's time to issue a message of a rank: the median captured one's; 0: unknown.
-func (p *Plan) MessageHost(rank int) trace.Time {
-	var costs []trace.Time
-	for _, id := range p.messages[rank] {
-		costs = append(costs, p.hosts[id])
+// messageHosts are Hosts.
+func (p *Plan) messageHosts() (hosts []trace.Time) {
+	for _, ids := range p.messages {
+		costs := make([]trace.Time, 0, len(ids))
+		for _, id := range ids {
+			costs = append(costs, p.hosts[id])
+		}
+		slices.Sort(costs)
+		hosts = append(hosts, costs[len(costs)/2])
 	}
-	slices.Sort(costs)
-	return costs[len(costs)/2]
+	return hosts
 }
 
 // message finds what a message carries and how long it takes: the shortest stay of any captured

@@ -311,9 +311,9 @@ func (rd *reading) split(ids, forward []int32) (inputs, grads []int32, why strin
 func (rd *reading) addsFrom(ids []int32, late map[int32]bool) {
 	for i := len(ids) - 1; i > 0; i-- {
 		op, before := &rd.w.Ops[ids[i]], &rd.w.Ops[ids[i-1]]
-		if clears := before.Kind == trace.Copy && late[op.ID]; clears || op.Gradient && before.Kind == trace.Compute && !before.Gradient && !before.Matrix() {
-			late[before.ID] = true
-		}
+		makes := op.Gradient && before.Kind == trace.Compute && !before.Gradient && !before.Matrix()
+		clears := late[op.ID] && before.Kind == trace.Copy
+		late[before.ID] = late[before.ID] || makes || clears
 	}
 }
 

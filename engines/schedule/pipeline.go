@@ -276,7 +276,7 @@ func (rw *rankWriter) commandOfItem(it *item) program.Command {
 func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 	if !rw.pl.Graph {
 		cost := rw.pl.Machine.Launch.HostCollective.Value
-		if captured := rw.pipe.MessageHost(rw.ID); captured > 0 {
+		if captured := rw.pipe.Hosts[rw.ID]; captured > 0 {
 			cost = plan.Seconds(captured) / rw.HostPace
 		}
 		rw.IssueOne(s, cost, m.op.Name)
