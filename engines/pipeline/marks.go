@@ -85,6 +85,9 @@ func (rd *reading) marked(x *work, ids []int32, marks []mark) {
 		switch {
 		case inside:
 			x.take(marks[at].Chunk, id)
+			if marks[at].Part == Weights && !op.Backward && !op.Gradient && op.Kind == trace.Compute {
+				x.sums[id] = true
+			}
 		case at < 0:
 			x.head = append(x.head, id)
 		default:

@@ -1,7 +1,8 @@
 // Package pipeline has the schedules of a pipeline: GPipe, 1F1B, interleaved, zero bubble and
-// DualPipe, of the forward and backward chunks of a capture (rules W18 to W20).
+// DualPipe, of the forward and backward chunks of a capture (rules W18 to W21).
 //
 //	reading.go  which rank has which stage, and what each micro-batch consists of
+//	halves.go   what making gradients of weights apart takes
 //	order.go    the order in which every rank runs them
 package pipeline
 
@@ -24,10 +25,13 @@ type Plan struct {
 	Early   bool      // receives are posted a step ahead: that takes compute less than a message lasts
 	Bytes   int64     // of a message
 	Alone   trace.Time
-	Same    bool // the captured schedule: nothing changes
-	inTurns bool // see Posts
+	Hosts   []trace.Time // by rank, to issue a message: the median captured one's; 0: unknown
+	Same    bool         // the captured schedule: nothing changes
+	inTurns bool         // see Posts
+	halves  bool         // PyTorch makes gradients of weights by calls of their own (halves.go)
 	shape   shape
 	pl      *plan.Planner
+	hosts   []trace.Time      // by op: the host's time to issue it
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]Piece
 }
@@ -44,11 +48,14 @@ type place struct {
 type Piece struct {
 	Op, Part  *workload.Op
 	K, Of, By int
+	Added     bool       // a kernel that was not captured, in front of Op
+	Host      trace.Time // that the host takes longer to issue it than captured, ns
 }
 
 // New plans a pipeline with so many micro-batches (0: as captured) and, interleaved or without
-// bubbles, groups of layers on each rank (0: as captured, and two of an interleaved one). The work of the step stays: fewer micro-batches are larger ones. It returns
-// the reason why it cannot, or "".
+// bubbles, groups of layers on each rank (0: as captured, and two where that is one, as programs of PyTorch's
+// schedules have them). The work of the step stays: fewer micro-batches are larger ones. It returns the reason why it
+// cannot, or "".
 func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why string) {
 	rd, why := read(pl.Workload)
 	if why != "" {
@@ -61,14 +68,21 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		return nil, fmt.Sprintf("microbatches=%d is no multiple and no part of the %d that were captured", micros, rd.micros)
 	}
 	switch {
-	case schedule == "interleaved" && groups == 0:
+	case (schedule == "interleaved" || schedule == "zb") && groups == 0:
 		groups = max(2, rd.groups)
-	case schedule == "zb" && groups == 0:
-		groups = rd.groups
 	case schedule != "interleaved" && schedule != "zb":
 		groups = 1
 	}
-	p = &Plan{reading: rd, pl: pl, shape: shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly}, ids: map[place][]int32{}, pieces: map[place][]Piece{}}
+	p = &Plan{
+		reading: rd, pl: pl, ids: map[place][]int32{}, pieces: map[place][]Piece{}, hosts: make([]trace.Time, len(rd.w.Ops)),
+		shape:  shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly},
+		halves: schedule == "zb" && (!rd.splits || rd.groups != groups),
+	}
+	for rank, ids := range rd.w.Ranks {
+		for i, cost := range pl.IssueCosts(rank) {
+			p.hosts[ids[i]] = cost
+		}
+	}
 	if why := p.cut(schedule == "zb" || schedule == "dualpipe"); why != "" {
 		return nil, why
 	}
@@ -87,6 +101,7 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		return p, ""
 	}
 	p.message()
+	p.Hosts = p.messageHosts()
 	p.inTurns = schedule == "interleaved" || schedule == "zb"
 	p.hold(schedule == "dualpipe")
 	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
@@ -149,6 +164,9 @@ func (p *Plan) cut(splits bool) string {
 			p.take(at)
 		}
 	}
+	if p.halves {
+		p.callHalves()
+	}
 	return ""
 }
 
@@ -183,6 +201,9 @@ func (p *Plan) cutChunk(round, rank, micro int, k Part, splits bool) string {
 			var why string
 			if inputs, grads, why = p.split(ids, ahead[i]); why != "" {
 				return why
+			}
+			if p.halves && p.stage[rank]+c.Group == 0 { // nothing reads the gradients of the first stage's inputs
+				inputs, grads = nil, ids
 			}
 		}
 		c.Split = true
@@ -412,6 +433,19 @@ func (p *Plan) Message(round, rank int) *workload.Op {
 	of, _ := workload.IterationsOf(p.w)
 	i := max(0, slices.IndexFunc(p.messages[rank], func(id int32) bool { return int(of[id]) == round }))
 	return &p.w.Ops[p.messages[rank][i]]
+}
+
+// messageHosts are Hosts.
+func (p *Plan) messageHosts() (hosts []trace.Time) {
+	for _, ids := range p.messages {
+		costs := make([]trace.Time, 0, len(ids))
+		for _, id := range ids {
+			costs = append(costs, p.hosts[id])
+		}
+		slices.Sort(costs)
+		hosts = append(hosts, costs[len(costs)/2])
+	}
+	return hosts
 }
 
 // message finds what a message carries and how long it takes: the shortest stay of any captured

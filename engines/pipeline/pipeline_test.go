@@ -230,7 +230,8 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 		"schedule=1f1b":                   (n + p - 1) * 3 * chunk,
 		"schedule=interleaved":            n*3*chunk + (p-1)*3*chunk/2,
 		"schedule=interleaved:groups=4":   n*3*chunk + (p-1)*3*chunk/4,
-		"schedule=zb":                     n*3*chunk + (p-1)*chunk,
+		"schedule=zb":                     n*3*chunk + (p-1)*chunk/2,
+		"schedule=zb:groups=1":            n*3*chunk + (p-1)*chunk,
 		"schedule=dualpipe":               n*3*chunk + (p/2-1)*(3+2-3)*chunk,
 		"schedule=1f1b:microbatches=4":    (4 + p - 1) * rows(2048) * chunk,
 		"schedule=1f1b:microbatches=16":   (16 + p - 1) * rows(512) * chunk,
@@ -268,7 +269,8 @@ func TestPipelinesBesideEachOther(t *testing.T) {
 	for settings, want := range map[string]float64{
 		"schedule=1f1b":                 (n + p - 1) * 3 * chunk,
 		"schedule=interleaved":          n*3*chunk + (p-1)*3*chunk/2,
-		"schedule=zb":                   n*3*chunk + (p-1)*chunk,
+		"schedule=zb":                   n*3*chunk + (p-1)*chunk/2,
+		"schedule=zb:groups=1":          n*3*chunk + (p-1)*chunk,
 		"schedule=dualpipe":             n*3*chunk + (p/2-1)*2*chunk,
 		"schedule=1f1b:microbatches=16": (16 + p - 1) * rows(512) * chunk,
 	} {

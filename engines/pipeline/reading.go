@@ -36,6 +36,7 @@ type work struct {
 	Order                        // of the chunks, as captured
 	head, tail []int32           // in front of the first micro-batch and behind the last
 	chunks     map[Chunk][]int32 // by part, micro-batch and group
+	sums       map[int32]bool    // by op: gradients that PyTorch adds up for a call that makes gradients of weights
 	count      [2]int            // of forward and backward
 }
 
@@ -52,7 +53,7 @@ func (x *work) take(c Chunk, ids ...int32) {
 }
 
 // of are the operations of a part of a micro-batch in some groups of layers, in the order in which
-// data pass. Those of backward include the gradients of weights.
+// data pass. Those of backward include the gradients of weights, but not what only making them apart takes.
 func (x *work) of(k Part, micro int, groups ...int) (ids []int32) {
 	for _, g := range groups {
 		ids = append(ids, x.chunks[Chunk{Part: k, Micro: micro, Group: g}]...)
@@ -60,7 +61,7 @@ func (x *work) of(k Part, micro int, groups ...int) (ids []int32) {
 			ids = append(ids, x.chunks[Chunk{Part: Weights, Micro: micro, Group: g}]...)
 		}
 	}
-	return ids
+	return slices.DeleteFunc(ids, func(id int32) bool { return x.sums[id] })
 }
 
 // groupsOf are the captured groups of layers in the order in which a part of a micro-batch passes them.
@@ -162,7 +163,7 @@ func (rd *reading) findChunks() string {
 			parts[at] = append(parts[at], id)
 		}
 		for i, ids := range parts {
-			x := work{chunks: map[Chunk][]int32{}}
+			x := work{chunks: map[Chunk][]int32{}, sums: map[int32]bool{}}
 			if len(marks[rank]) > 0 {
 				rd.marked(&x, ids, marks[rank])
 			} else {
@@ -291,6 +292,7 @@ func (rd *reading) split(ids, forward []int32) (inputs, grads []int32, why strin
 			return nil, nil, why
 		}
 	}
+	rd.addsFrom(ids, late)
 	for _, id := range ids {
 		if late[id] || rd.w.Ops[id].Gradient {
 			grads = append(grads, id)
@@ -302,6 +304,17 @@ func (rd *reading) split(ids, forward []int32) (inputs, grads []int32, why strin
 		return nil, nil, fmt.Sprintf("rank %d: no kernel of backward is known to make gradients of weights only", rd.w.Ops[ids[0]].Rank)
 	}
 	return inputs, grads, ""
+}
+
+// addsFrom adds the kernels in front of additions to gradients: sums of biases' and norms' gradients, and what clears
+// the memory of them.
+func (rd *reading) addsFrom(ids []int32, late map[int32]bool) {
+	for i := len(ids) - 1; i > 0; i-- {
+		op, before := &rd.w.Ops[ids[i]], &rd.w.Ops[ids[i-1]]
+		makes := op.Gradient && before.Kind == trace.Compute && !before.Gradient && !before.Matrix()
+		clears := late[op.ID] && before.Kind == trace.Copy
+		late[before.ID] = late[before.ID] || makes || clears
+	}
 }
 
 // unread are the kernels of a chunk that no later GEMM or attention of it, and no message, depends

@@ -216,25 +216,24 @@ func (pl *Planner) iterations() (of []int32, n int) {
 	return pl.iterationOf, pl.rounds
 }
 
-// HostPeriod is the host time that the slowest rank spends to issue one iteration, ns: the
-// median of those after the first, so that what the first one loads and allocates does not
-// count. It is 0 if the trace has no host calls or fewer than two iterations.
-func (pl *Planner) HostPeriod() trace.Time {
-	of, n := pl.iterations()
-	if n < 2 {
+// HostPeriod is the host time that the slowest rank spends to issue one iteration as planned
+// (IssueAhead), ns: the median of those after the first, so that what the first one loads and allocates
+// does not count. It is 0 if the trace has no host calls or fewer than two iterations.
+func (pl *Planner) HostPeriod() trace.Time { return pl.hostPeriod }
+
+// period is HostPeriod of a rank.
+func (r *Rank) period() trace.Time {
+	of, n := r.Planner.iterations()
+	if n < 2 || len(r.order) == 0 {
 		return 0
 	}
-	var slowest trace.Time
-	for rank, ids := range pl.Workload.Ranks {
-		sums := make([]trace.Time, n)
-		for i, cost := range pl.IssueCosts(rank) {
-			if k := of[ids[i]]; k >= 0 {
-				sums[k] += cost
-			}
+	sums := make([]trace.Time, n)
+	for _, c := range r.calls {
+		if k := of[r.order[min(c.place, len(r.order)-1)]]; k >= 0 {
+			sums[k] += c.cost
 		}
-		later := sums[1:]
-		slices.Sort(later)
-		slowest = max(slowest, later[(len(later)-1)/2])
 	}
-	return slowest
+	later := sums[1:]
+	slices.Sort(later)
+	return later[(len(later)-1)/2]
 }

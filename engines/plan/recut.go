@@ -189,10 +189,11 @@ func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Ker
 	return &part
 }
 
-// fixedGrid reports whether a kernel launches the same number of workgroups for every
-// size: PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024).
+// fixedGrid reports whether a kernel launches the same number of workgroups for any number of
+// rows: PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024), and the gradients of
+// a norm's parameters (layer_norm_kernel.cu: a workgroup for 32 columns, which loops over the rows).
 func fixedGrid(op *workload.Op) bool {
-	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel")
+	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel") || strings.Contains(op.Name, "GammaBetaBackwardCUDAKernel")
 }
 
 // shareTime is the time alone of a share of an operation, in parts or several together,
@@ -221,7 +222,12 @@ func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) t
 	if wgs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) {
 		slots := pl.Machine.GPU.CUs.Value * float64(pl.Residents(op.Footprint))
 		each := func(wgs float64) float64 { return max(1, wgs/slots) } // that a slot runs
-		share = each(wgs*share) / each(wgs)
+		reach := func(wgs float64) float64 { return pl.Machine.GPU.StreamAt(int(min(wgs, slots) + 0.5)) }
+		if from, to := reach(wgs), reach(wgs*share); op.Moves && op.Read+op.Write > 0 && from*to > 0 {
+			share *= from / to
+		} else {
+			share = each(wgs*share) / each(wgs)
+		}
 	}
 	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
 }

@@ -41,7 +41,8 @@ func TestShareTime(t *testing.T) {
 }
 
 // A GEMM of few rows takes as long with half of them, of many half as long; its halves have the tiles of the library. Workgroups
-// that have a compute unit each take as long however few they are, and more take as long until all units have one.
+// that have a compute unit each take as long however few they are, and more take as long until all units have one; of
+// kernels that move memory, fewer take their bytes at the rate that they reach.
 func TestShareTimeOfSteps(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
 	gemm := func(rows int64, kind workload.ShapeKind, guessed byte) *workload.Op {
@@ -51,6 +52,11 @@ func TestShareTimeOfSteps(t *testing.T) {
 	}
 	plain := func(wgs int) *workload.Op {
 		return &workload.Op{End: 100_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm", Tiling: workload.Tiling{WGs: wgs, Tiles: wgs}, Footprint: program.Footprint{Threads: 512}}}
+	}
+	moves := func(wgs int, name string) *workload.Op {
+		op := plain(wgs)
+		op.Name, op.Moves, op.Read, op.Write = name, true, 1e8, 1e8
+		return op
 	}
 	for _, c := range []struct {
 		name        string
@@ -66,6 +72,9 @@ func TestShareTimeOfSteps(t *testing.T) {
 		{"all at once", plain(500), 4, 100_000, 100_000},
 		{"twice as many as fit", plain(1056), 4, 50_000, 52_000},
 		{"five times as many", plain(2640), 2, 50_000, 52_000},
+		{"memory, all at once", moves(500, "norm"), 2, 60_000, 67_000},
+		{"memory, as many as reach its rate", moves(132, "norm"), 2, 75_000, 100_000},
+		{"columns", moves(96, "GammaBetaBackwardCUDAKernelTemplate"), 2, 50_000, 52_000},
 	} {
 		if got := pl.PartOf([]*workload.Op{c.op}, 0, c.of).Alone; got < c.least || got > c.most {
 			t.Errorf("%s: %d ns, want %d to %d", c.name, got, c.least, c.most)
@@ -172,5 +181,14 @@ func TestMoreChannels(t *testing.T) {
 		if bound := pl.boundByBytes(coll); bound != (c.bytes < 1<<20) {
 			t.Errorf("%d bytes on %d channels are bound by their bytes: %v", c.bytes, c.captured, bound)
 		}
+	}
+}
+
+// The host's time for an iteration is that of all it issues as planned, operations that were not captured too.
+func TestHostPeriod(t *testing.T) {
+	pl := &Planner{Workload: &workload.Workload{}, iterationOf: []int32{0, 1, 1}, rounds: 2}
+	r := &Rank{Planner: pl, order: []int32{0, 1, 2}, calls: []hostCall{{place: 0, cost: 50}, {place: 1, cost: 7}, {place: 1, cost: 20}, {place: 2, cost: 8}, {place: 3, cost: 1}}}
+	if got := r.period(); got != 36 {
+		t.Errorf("%d ns an iteration, not 36", got)
 	}
 }

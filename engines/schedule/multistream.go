@@ -65,7 +65,7 @@ var Multistream = plan.Strategy{
 		},
 		{
 			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved where the capture has one", Work: "stages of fewer layers",
+			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved and zb where the capture has one", Work: "stages of fewer layers",
 		},
 		plan.GraphParam.Untried(),
 		plan.CarrierParam,

@@ -126,8 +126,8 @@ func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
 			exchanges[x.Op.ID] = pw.part(rank, x, items)
 			continue
 		}
-		it := &item{op: x.Part, again: x.Op.Rank != rank || pw.issuedOnce[x.Op.ID], piece: &x, origin: x.Op.ID}
-		if pw.issuedOnce[x.Op.ID] = true; x.Op.Rank != rank { // a layer of another rank
+		it := &item{op: x.Part, again: x.Added || x.Op.Rank != rank || pw.issuedOnce[x.Op.ID], piece: &x, origin: x.Op.ID}
+		if pw.issuedOnce[x.Op.ID] = pw.issuedOnce[x.Op.ID] || !x.Added; x.Op.Rank != rank { // a layer of another rank
 			op := *x.Part
 			op.Rank, op.Queue, it.op, it.origin = rank, pw.mainQueue(rank), &op, pw.Message(round, rank).ID
 		}
@@ -247,8 +247,13 @@ func (pw *pipelineWriter) member(x *exchange, rank int, op *workload.Op, at int3
 // issuePiece has the host issue a part of an operation that it has issued before, and returns the gap
 // on the device: pauses of the captured pipeline are none of the planned one.
 func (rw *rankWriter) issuePiece(s *plan.Stream, it *item, gap trace.Time) trace.Time {
-	if it.again && !rw.pl.Graph && !it.op.Graph {
-		rw.IssueOne(s, rw.pl.Machine.Launch.Host.Value, it.op.Name)
+	if !rw.pl.Graph && !it.op.Graph {
+		if it.again {
+			rw.IssueOne(s, rw.pl.Machine.Launch.Host.Value, it.op.Name)
+		}
+		if it.piece.Host > 0 {
+			rw.IssueOne(s, plan.Seconds(it.piece.Host)/rw.HostPace, "halves of backward")
+		}
 	}
 	return min(gap, rw.pl.EventGap(it.op))
 }
@@ -270,7 +275,11 @@ func (rw *rankWriter) commandOfItem(it *item) program.Command {
 // one that it stands for may be another's.
 func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 	if !rw.pl.Graph {
-		rw.IssueOne(s, rw.pl.Machine.Launch.HostCollective.Value, m.op.Name)
+		cost := rw.pl.Machine.Launch.HostCollective.Value
+		if captured := rw.pipe.Hosts[rw.ID]; captured > 0 {
+			cost = plan.Seconds(captured) / rw.HostPace
+		}
+		rw.IssueOne(s, cost, m.op.Name)
 	}
 	k := rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)
 	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None

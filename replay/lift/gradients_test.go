@@ -149,6 +149,29 @@ func TestGradientsAreMarked(t *testing.T) {
 	}
 }
 
+// PyTorch's pipelining makes gradients of weights by calls of its own and adds them to the parameters'
+// outside of autograd. What it adds up for such a call is no gradient of a parameter.
+func TestGradientsOfHalvesAreMarked(t *testing.T) {
+	c := capture{}
+	c.in("PP:1F0", func() { c.in("aten::add_", func() { c.kernel("forward") }) })
+	c.in("PP:1W0", func() {
+		c.in("aten::add", func() { c.kernel("sum") })
+		c.in("autograd::engine::evaluate_function: MmBackward0", func() { c.in("aten::add_", func() { c.kernel("within") }) })
+		c.in("aten::add_", func() { c.kernel("a") })
+	})
+	c.in("aten::add_", func() { c.kernel("behind") })
+	c.sum(1024)
+	var got []string
+	for _, op := range c.lift(t).Ops {
+		if op.Gradient && op.Rank == 0 {
+			got = append(got, op.Name)
+		}
+	}
+	if want := []string{"a"}; !slices.Equal(got, want) {
+		t.Errorf("%q add to gradients, not %q", got, want)
+	}
+}
+
 // TestBuckets: which gradients a bucket holds follows from their sizes, or without shapes from
 // the grids of the kernels that add them, and from the collective's.
 func TestBuckets(t *testing.T) {

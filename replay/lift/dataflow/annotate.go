@@ -2,6 +2,7 @@ package dataflow
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,6 +26,7 @@ const (
 	copyOut              // DDP copies a gradient out of its bucket
 	useAgain             // FSDP: the backward pass reaches a module, whose parameters it uses
 	optimize             // an optimizer changes parameters
+	weights              // PyTorch's pipelining makes gradients of weights apart, and adds them to the parameters' itself
 )
 
 // rangeKinds are the kinds of ranges by name, without a module: "FSDP::all_gather (blocks.0)".
@@ -41,11 +43,16 @@ var rangeKinds = map[string]rangeKind{
 // backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
 var backwardRanges = []string{"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward", "FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward"}
 
+// weightsRange is an action "W" of torch/distributed/pipelining/schedules.py; stage_backward_weight of
+// _backward.py runs in it.
+var weightsRange = regexp.MustCompile(`^PP:\d+W\d+$`)
+
 // A Range is what the name of a range says.
 type Range struct {
 	kind     rangeKind
 	module   string
 	backward bool
+	adds     bool // the operator that adds in place
 }
 
 // Ranges are the ranges of a run.
@@ -63,6 +70,10 @@ func RangesOf(run *trace.Run) Ranges {
 		if strings.HasPrefix(name, "Optimizer.step#") {
 			m.kind = optimize
 		}
+		if weightsRange.MatchString(name) {
+			m.kind = weights
+		}
+		m.adds = name == "aten::add_"
 		m.backward = slices.ContainsFunc(backwardRanges, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 		r.names[i] = m
 	}
@@ -81,8 +92,13 @@ func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
 	for i := range r.Ops {
 		op := &r.Ops[i]
 		within[i] = trace.None
+		adds := false
 		for id := r.Facts[i].Launch; id != trace.None; id = run.Spans[id].Parent {
 			r := &ranges[run.Spans[id].Name]
+			if adds = adds || r.adds; r.kind == weights {
+				op.Gradient = op.Gradient || adds && !op.Backward
+				continue
+			}
 			if within[i] == trace.None && r.kind != noRange && r.kind != useAgain {
 				within[i] = id
 				op.Gradient = r.kind == accumulate && op.Kind != trace.Collective

@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// PyTorch makes the halves of a backward by calls of their own (stage_backward_input and
+// stage_backward_weight in torch/distributed/pipelining/_backward.py, 2.11). The first half follows the
+// graph in Python to find where each parameter's gradient leaves it, and keeps the gradients there. The
+// second adds these up, a kernel each even for one (sum() begins at 0), and calls autograd once for each
+// group of parameters. Stage 0 has no gradients of inputs to make: its backward is whole, in the second half.
+//
+//	whole   |dX1|dW1|dX2|dW2|
+//	halves  |dX1|dX2|  ...  |sum|dW1|sum|dW2|
+
+// The host's time for a half over that for the whole: inputsHost, and weightsHost with groupHost more for each group,
+// since autograd looks through the rest of the graph in each call. Medians and a linear fit of two runs of stages of one
+// to eight layers, nn.TransformerEncoderLayer (7 groups a layer) and Llama's (9), on the host of one H200 without a
+// profiler (torch 2.11, 2026-11-29): 0.87 to 1.05, and 1.25 to 1.62 for one or two layers, 1.6 to 2.5 for more.
+const (
+	inputsHost  = 0.92
+	weightsHost = 1.37
+	groupHost   = 0.013
+)
+
+// callHalves adds what the calls take to the planned halves (rule W21).
+func (p *Plan) callHalves() {
+	sum := func(ids []int32) (total trace.Time) {
+		for _, id := range ids {
+			total += p.hosts[id]
+		}
+		return total
+	}
+	host, device := make([]trace.Time, p.w.World), make([]trace.Time, p.w.World) // of the first iteration
+	for at, list := range p.pieces {
+		if at.Part == Forward || at.Part == Backward && !at.Split || len(list) == 0 || p.stage[at.rank]+at.Group == 0 {
+			continue
+		}
+		times := inputsHost
+		if at.Part == Weights {
+			list = p.addUp(list)
+			p.pieces[at] = list
+			times = weightsHost
+			for _, x := range list {
+				if x.Added {
+					times += groupHost
+				}
+				if x.Added && at.round == 0 {
+					device[at.rank] += x.Part.Alone
+				}
+			}
+		}
+		at.Micro = at.Micro * p.micros / p.shape.micros // of the captured one that it is a part of
+		whole := at
+		whole.Part, whole.Split = Backward, false
+		own := sum(p.ids[at])
+		if list[0].Host = max(0, trace.Time(times*float64(sum(p.ids[whole])))-own); at.round == 0 {
+			host[at.rank] += list[0].Host
+		}
+	}
+	if longest := slices.Max(host); longest > 0 {
+		p.pl.Note("zb: PyTorch's calls for halves of backward take a host %.1f ms of an iteration, a device %.1f ms; "+
+			"host times were measured with other models on another host", float64(longest)/1e6, float64(slices.Max(device))/1e6)
+	}
+}
+
+// addUp puts the sums of the gradients that it reads in front of each group of parameters: of rows x M for weights of
+// M x N, which a product of K rows makes, and of rows x N for the N parameters of a norm or a lone bias.
+func (p *Plan) addUp(list []Piece) (all []Piece) {
+	rows := int64(0)
+	for _, x := range list {
+		if makesWeights(x) {
+			rows = max(rows, x.Part.Shape.K)
+		}
+	}
+	for len(list) > 0 {
+		n := slices.IndexFunc(list, func(x Piece) bool { return x.Op.Gradient })
+		for n >= 0 && n < len(list) && list[n].Op.Gradient {
+			n++
+		}
+		if n < 0 {
+			n = len(list)
+		}
+		group, last := list[:n], list[n-1]
+		if s := last.Part.Shape; last.Op.Gradient && s.Kind == workload.Elementwise && !slices.ContainsFunc(group, makesWeights) {
+			all = append(all, p.sum(last, rows, s.M*s.N, s.ElemSize))
+		}
+		for _, x := range group {
+			if s := x.Part.Shape; makesWeights(x) {
+				all = append(all, p.sum(x, rows, s.M, s.ElemSize))
+			}
+			all = append(all, x)
+		}
+		list = list[n:]
+	}
+	return all
+}
+
+// makesWeights reports whether a piece of a second half is a product that makes a gradient of weights.
+func makesWeights(x Piece) bool { return x.Op.Matrix() && x.Part.Shape.Kind == workload.GEMM }
+
+// sum is the kernel that adds up a gradient of so many rows, in front of a piece.
+func (p *Plan) sum(x Piece, rows, columns int64, size int) Piece {
+	part, bytes := *x.Part, float64(rows*columns)*float64(size)
+	part.Kernel = &workload.Kernel{
+		Name: fmt.Sprintf("sum of one gradient of %d x %d", rows, columns), Moves: true,
+		Shape:  workload.Shape{Kind: workload.Elementwise, M: rows, N: columns, ElemSize: size},
+		Tiling: workload.Tiling{WGs: p.pl.Sweepers(bytes, bytes)}, Footprint: plan.SweepFootprint,
+	}
+	part.Gradient, part.Read, part.Write = false, bytes, bytes
+	part.Alone = p.pl.Sweep(part.Name, bytes, bytes).Each[0].Time
+	return Piece{Op: x.Op, Part: &part, Of: 1, By: 1, Added: true}
+}

@@ -1,0 +1,110 @@
+package pipeline
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
+)
+
+// Backward of two stages with a rank and a micro-batch each, a letter a kernel of 10 us, which the host issues in 10 us:
+// X and W are gradients of inputs and of weights of 256 x 512, r sums over rows, g and n add the
+// gradients of weights and of a norm or a bias of 256.
+//
+// Behind the halves' kernels stands what the host takes longer than captured, in us: 0.92 of the whole of 9 kernels
+// for 4 of them, and 1.37 with 0.013 for each of two sums for 5. The first stage's backward is whole.
+func TestHalves(t *testing.T) {
+	const rows = 128
+	gemm := func(m, n, k int64) workload.Shape {
+		return workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}
+	}
+	shapes := map[rune]workload.Shape{'X': gemm(rows, 512, 256), 'W': gemm(256, 512, rows), 'n': {Kind: workload.Elementwise, M: 1, N: 256, ElemSize: 2}}
+	w := &workload.Workload{World: 2, Ranks: make([][]int32, 2)}
+	m := plantest.H200(t, 2)
+	p := &Plan{
+		reading: &reading{w: w, micros: 1, groups: 1, stage: []int{0, 1}, rounds: [][]work{{{}, {}}}},
+		shape:   shape{stages: 2, micros: 1, groups: 1}, ids: map[place][]int32{}, pieces: map[place][]Piece{}, halves: true,
+	}
+	p.pl = &plan.Planner{Workload: w, Machine: m}
+	for rank := range 2 {
+		x := &p.rounds[0][rank]
+		x.chunks = map[Chunk][]int32{}
+		for _, part := range []struct {
+			Chunk
+			kernels string
+		}{{Chunk{Part: Forward}, "F"}, {Chunk{Part: Backward}, "XWrgnXrnX"}} {
+			for _, letter := range part.kernels {
+				name := string(letter)
+				if shapes[letter].Kind == workload.GEMM {
+					name = "gemm " + name
+				}
+				op := workload.Op{ID: int32(len(w.Ops)), Rank: rank, Kind: trace.Compute, Collective: -1, End: 10_000, Gradient: strings.ContainsRune("gn", letter), Kernel: &workload.Kernel{Name: name, Shape: shapes[letter]}}
+				if letter == 'F' {
+					op.Kernel = &workload.Kernel{Name: "gemm F", Shape: gemm(rows, 256, 512)}
+				}
+				w.Ops, w.Ranks[rank] = append(w.Ops, op), append(w.Ranks[rank], op.ID)
+				x.take(part.Chunk, op.ID)
+				p.hosts = append(p.hosts, 10_000)
+			}
+		}
+	}
+	if why := p.cut(true); why != "" {
+		t.Fatal(why)
+	}
+	text := func(rank int, c Chunk) string {
+		var list []string
+		for _, x := range p.pieces[place{rank: rank, Chunk: c}] {
+			name := strings.TrimPrefix(x.Op.Name, "gemm ")
+			if x.Added {
+				name = strings.TrimPrefix(x.Part.Name, "sum of one gradient of ")
+			}
+			if x.Host > 0 {
+				name += fmt.Sprintf("+%.1f", float64(x.Host)/1000)
+			}
+			list = append(list, name)
+		}
+		return strings.Join(list, " ")
+	}
+	for _, c := range []struct {
+		rank int
+		Chunk
+		want string
+	}{
+		{0, Chunk{Part: Backward, Split: true}, ""},
+		{0, Chunk{Part: Weights}, "X W r g n X r n X"},
+		{1, Chunk{Part: Backward, Split: true}, "X+52.8 X X"},
+		{1, Chunk{Part: Weights}, "128 x 256+65.6 W r g n 128 x 256 r n"},
+	} {
+		if got := text(c.rank, c.Chunk); got != c.want {
+			t.Errorf("rank %d, %+v: %s, not %s", c.rank, c.Chunk, got, c.want)
+		}
+	}
+	if s := p.pieces[place{rank: 1, Chunk: Chunk{Part: Weights}}][0].Part; s.Read != rows*256*2 || s.Write != s.Read || s.Alone <= 0 {
+		t.Errorf("a sum of %d x 256 reads %.0f bytes and writes %.0f in %d ns", rows, s.Read, s.Write, s.Alone)
+	}
+}
+
+// What a captured program runs only to make gradients of weights apart is no part of its whole backward.
+func TestWholeBackwardOfHalves(t *testing.T) {
+	w := &workload.Workload{}
+	for i := range 5 { // inputs, sum, product, addition, sum of the next group
+		w.Ops = append(w.Ops, workload.Op{ID: int32(i), Kind: trace.Compute, Issued: trace.Time(10*i + 1), Collective: -1, Backward: i%2 == 0 && i < 4, Gradient: i == 3, Kernel: &workload.Kernel{}})
+	}
+	rd, x := &reading{w: w}, work{chunks: map[Chunk][]int32{}, sums: map[int32]bool{}}
+	rd.marked(&x, []int32{0, 1, 2, 3, 4}, []mark{{from: 0, to: 5, Chunk: Chunk{Part: Backward, Split: true}}, {from: 6, to: 50, Chunk: Chunk{Part: Weights}}})
+	if got := fmt.Sprint(x.of(Backward, 0, 0), x.chunks[Chunk{Part: Weights}]); got != "[0 2 3] [1 2 3 4]" {
+		t.Errorf("the whole backward and its second half are %s", got)
+	}
+}
+
+// A planned message costs a host what a captured one does, in the middle of them.
+func TestMessageHost(t *testing.T) {
+	p := &Plan{reading: &reading{messages: [][]int32{{0, 2, 3}}}, hosts: []trace.Time{100, 7, 300, 200}}
+	if got := p.messageHosts(); got[0] != 200 {
+		t.Errorf("%d ns, not 200", got[0])
+	}
+}
