@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -19,12 +20,14 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // TestFoldedAsUnfolded simulates every strategy on the samples with equal ranks folded and
-// with every rank for itself: spans, idle times and bytes are the same. Rates of large components
+// with every rank for itself: spans, idle times and bytes are the same. Their programs and times are
+// those of testdata/programs.golden. Rates of large components
 // are approximate, and more exact when they are folded: there the makespans differ by less than
 // Approximation.Error.
 func TestFoldedAsUnfolded(t *testing.T) {
@@ -53,6 +56,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 		t.Fatal(err)
 	}
 	folds, shared := 0, 0
+	var programs strings.Builder
 	for _, x := range samples {
 		for _, s := range all {
 			pl, err := s.Strategy.Planned(x.w, x.m, s.Values, plan.Scenario{})
@@ -61,6 +65,9 @@ func TestFoldedAsUnfolded(t *testing.T) {
 			}
 			name := x.name + " " + s.String()
 			a, errA := replay.Simulate(x.m, pl.Program, replay.Options{})
+			if longtest.Asked() {
+				fmt.Fprintf(&programs, "%s: %.8x, %d ns\n", name, enginetest.HashOf(pl.Program), a.Makespan)
+			}
 			b, errB := replay.Simulate(x.m, pl.Program, replay.Options{Unfolded: true})
 			if fmt.Sprint(errA) != fmt.Sprint(errB) {
 				t.Errorf("%s: %v, unfolded %v", name, errA, errB)
@@ -78,9 +85,10 @@ func TestFoldedAsUnfolded(t *testing.T) {
 			}
 		}
 	}
-	least := 35
-	if !longtest.Asked() {
-		least = 25
+	least := 25
+	if longtest.Asked() {
+		least = 35
+		goldenIs(t, "testdata/programs.golden", programs.String())
 	}
 	if folds < 100 || shared < least {
 		t.Errorf("%d simulations were folded, %d of them of programs of which only some ranks are written", folds, shared)

@@ -175,19 +175,23 @@ func TestConformance(t *testing.T) {
 			}
 		}
 	}
-	const golden = "testdata/conformance.golden"
-	got := matrixText(rows, columns, cells)
+	goldenIs(t, "testdata/conformance.golden", matrixText(rows, columns, cells))
+}
+
+// goldenIs compares a text with a file of the package, or rewrites it with -update.
+func goldenIs(t *testing.T, name, got string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
+	want, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("what applies where differs (run with -update if it should):\n%s", d)
+		t.Errorf("%s differs (run with -update if it should):\n%s", name, d)
 	}
 }
 
