@@ -64,6 +64,7 @@ var folders = map[string]folder{
 	"replay/summary":  {height: 4},
 	"replay/retarget": {height: 4, siblings: []string{"replay/lift/kernel"}},
 	"replay/recut":    {height: 4, siblings: []string{"replay/lift/pairs"}},
+	"replay/cost":     {height: 4, siblings: []string{"replay/lift/kernel"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
@@ -75,7 +76,7 @@ var folders = map[string]folder{
 	"replay/lift/pairs":    {height: 4, siblings: []string{"replay/lift/kernel"}},
 	"replay/lift":          {height: 4, siblings: []string{"replay/lift/kernel", "replay/lift/order", "replay/lift/dataflow", "replay/lift/pairs"}},
 
-	"engines/plan":     {height: 4, siblings: []string{"replay/recut", "replay/lift/kernel", "replay/lift/pairs"}},
+	"engines/plan":     {height: 4, siblings: []string{"replay/cost", "replay/recut", "replay/lift/kernel", "replay/lift/pairs"}},
 	"engines/pipeline": {height: 4, siblings: []string{"engines/plan"}},
 	"engines/compare":  {height: 5, siblings: []string{"engines/schedule"}},
 	"engines":          {height: 6},

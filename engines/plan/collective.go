@@ -194,7 +194,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
 	clusters := 0 // of NCCL's kernels only: a kernel of another library may take all CUs
 	if !c.Own {
-		clusters = pl.startsTogether(pl.Machine.Library.Clusters(p.Channels))
+		clusters = pl.laws().StartsTogether(pl.Machine.Library.Clusters(p.Channels))
 	}
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),

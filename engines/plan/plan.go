@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -35,13 +36,11 @@ type Planner struct {
 	ranks       []*Rank
 	Pairs       []Pair // pairs that the strategy serves
 	First       map[int32]int
-	Replaced    map[int32]bool         // ops of those pairs
-	Only        map[int]bool           // rows of Workload.Pairs that a strategy may serve; nil: all
-	blocked     Memo[int, *Blocked]    // by rank
-	groups      Memo[*int32, *group]   // by the first of the members
-	clusters    Memo[int, float64]     // clustered
-	factors     Memo[rowsKey, float64] // byRows
-	parts       Memo[partKey, *workload.Kernel]
+	Replaced    map[int32]bool       // ops of those pairs
+	Only        map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
+	blocked     Memo[int, *Blocked]  // by rank
+	groups      Memo[*int32, *group] // by the first of the members
+	costs       cost.Laws            // by laws
 	gangs       Memo[gangKey, []Gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies

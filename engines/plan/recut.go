@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sort"
-	"strings"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/recut"
@@ -137,153 +134,9 @@ func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
 	return ""
 }
 
-// PartOf is the k-th of n parts of an operation that was captured in parts (rule G20).
+// PartOf is the k-th of n parts of an operation that was captured in parts.
 func (pl *Planner) PartOf(captured []*workload.Op, k, n int) workload.Op {
-	op := *captured[0]
-	share := float64(len(captured)) / float64(n)
-	var alone trace.Time
-	for _, c := range captured {
-		alone += c.DurAlone()
-	}
-	alone /= trace.Time(len(captured))
-	op.Alone = max(1, pl.shareTime(&op, alone, share))
-	op.Kernel = pl.parts.Of(partKey{op.Kernel, len(captured), k, n, op.Step}, func() *workload.Kernel { return pl.partOfKernel(captured, k, n) })
-	reads, writes := share, share
-	if read, write := captured[0].Shape.Traffic(); read*write > 0 && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
-		r, w := op.Shape.Traffic() // weights are read whole by every part
-		reads, writes = r/read, w/write
-	}
-	op.Read, op.Write = op.Read*reads, op.Write*writes
-	return op
-}
-
-// A partKey is what the kernel of a part depends on: the captured one, of which several are cut
-// together, and the step.
-type partKey struct {
-	kernel         *workload.Kernel
-	captured, k, n int
-	step           int32
-}
-
-// partOfKernel is the kernel of PartOf.
-func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Kernel {
-	op, part := captured[0], *captured[0].Kernel
-	if part.Shape.M > 0 {
-		part.Shape.M = portion(part.Shape.M*int64(len(captured)), k, n)
-	}
-	if part.Shape.Kind == workload.GEMM || part.Shape.Kind == workload.GEMV {
-		part.Shape.Kind = kernel.GEMMKind(part.Shape.M, part.Shape.N)
-	}
-	if part.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && (op.Shape.Kind == workload.GEMM || pl.byRows(op, float64(len(captured))/float64(n)) == 0) {
-		part.Tiling.WGs = max(1, portion(part.Tiling.WGs*len(captured), k, n))
-		part.Tiling.Tiles = part.Tiling.WGs
-	}
-	if part.Shape.Kind == workload.GEMM && part.Tiling.TileM > 0 {
-		sh := part.Shape
-		t := pl.Machine.Tiling(sh.M, sh.N, sh.K)
-		part.Tiling.TileM, part.Tiling.TileN, part.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
-		if part.Tiling.WGs = t.Tiles; part.Tiling.Persistent {
-			part.Tiling.WGs = min(t.Tiles, op.Tiling.WGs)
-		}
-	}
-	return &part
-}
-
-// fixedGrid reports whether a kernel launches the same number of workgroups for every
-// size: PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024).
-func fixedGrid(op *workload.Op) bool {
-	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel")
-}
-
-// shareTime is the time alone of a share of an operation, in parts or several together,
-// that itself takes the given time alone. A GEMM follows the law of the library. The time
-// of others is in proportion to their rows but for what each launch costs once: the time
-// of a kernel that does nothing and, for lookups, the time in which only the last vectors
-// are read, and for copies what is not their bytes. Workgroups that all fit on the GPU at once take as long however
-// few they are; a light kernel of decoding whose grid the trace does not show has one for each row.
-func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) trace.Time {
-	if by := pl.byRows(op, share); by > 0 {
-		return trace.Time(float64(alone)*by + 0.5)
-	}
-	once := Seconds(alone)
-	wgs := float64(op.Tiling.WGs)
-	if b := pl.Workload.BatchOf(op); wgs == 0 && op.Kind == trace.Compute && !op.Matrix() && b.Phase == workload.Decode {
-		wgs = float64(max(1, b.Tokens)) // a row each
-	}
-	switch {
-	case op.Kind == trace.Copy && op.Read*op.Write > 0: // within the memory
-		once = max(0, once-(op.Read+op.Write)/pl.Machine.GPU.Memory.Value)
-	case op.Kind == trace.Copy:
-		once = min(once, pl.Machine.Engines.Queued.Or(0))
-	default:
-		once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
-	}
-	if wgs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) {
-		slots := pl.Machine.GPU.CUs.Value * float64(pl.Residents(op.Footprint))
-		each := func(wgs float64) float64 { return max(1, wgs/slots) } // that a slot runs
-		share = each(wgs*share) / each(wgs)
-	}
-	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
-}
-
-// byRows is the factor on the time of a GEMM that has share times the rows, by the law of the library; 0 for other
-// kernels. Where a side is only guessed (rule V26) it is the mean over sides a tenth around it, since a law of waves
-// jumps with them. For a kernel of unknown size that holds weights, in a step of inference of known tokens, or of
-// decoding, with one row for each request, it is that of the GEMM of so many rows, as wide as deep, that takes its time. Those of few rows read all of their weights for any number of them (rule V24).
-func (pl *Planner) byRows(op *workload.Op, share float64) float64 {
-	b := pl.Workload.BatchOf(op)
-	return pl.factors.Of(rowsKey{op.Kernel, b.Tokens, share}, func() float64 {
-		sh, law := op.Shape, pl.Machine.Preferred
-		gemm := sh.Kind == workload.GEMM || sh.Kind == workload.GEMV
-		var sides [][2]int64 // N, K
-		switch {
-		case gemm && sh.Guessed == 0:
-			sides, law = [][2]int64{{sh.N, sh.K}}, pl.Machine.Tiling
-		case gemm:
-			for tenth := -1.0; tenth <= 1; tenth += 0.25 {
-				around := func(n int64, guessed bool) int64 {
-					if guessed {
-						return machine.Side * int64(float64(n)*(1+tenth/10)/machine.Side+0.5)
-					}
-					return n
-				}
-				sides = append(sides, [2]int64{max(1, around(sh.N, sh.Guessed == 'N')), max(1, around(sh.K, sh.Guessed == 'K'))})
-			}
-		case op.Kind == trace.Compute && sh.Kind == workload.NoShape && (b.Phase == workload.Decode || b.Tokens > 0) && kernel.HoldsWeights(op):
-			sh.M = max(1, b.Tokens)
-			n := machine.Side * int64(1+sort.Search(machine.MostSides, func(n int) bool {
-				return law(sh.M, machine.Side*int64(n+1), machine.Side*int64(n+1)).Seconds >= Seconds(op.DurAlone())
-			}))
-			sides = [][2]int64{{n, n}}
-		}
-		sum := 0.0
-		for _, s := range sides {
-			if from := law(sh.M, s[0], s[1]).Seconds; from > 0 {
-				sum += law(max(1, int64(float64(sh.M)*share)), s[0], s[1]).Seconds / from
-			}
-		}
-		return sum / float64(max(1, len(sides)))
-	})
-}
-
-// A rowsKey is what byRows depends on.
-type rowsKey struct {
-	kernel *workload.Kernel
-	tokens int64
-	share  float64
-}
-
-// lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
-// in seconds: as long as the times of one vector differ. A thread reads one column, so
-// the threads of all workgroups together read that many columns at a time.
-func (pl *Planner) lastVectors(op *workload.Op, seconds float64) float64 {
-	sh := op.Shape
-	if sh.Kind != workload.Embedding || op.Tiling.WGs == 0 || op.Footprint.Threads == 0 {
-		return 0
-	}
-	slots := min(op.Tiling.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
-	rounds := float64(sh.M) * float64(sh.N) / (float64(slots) * float64(op.Footprint.Threads))
-	return 2 * pl.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
+	return pl.laws().Part(captured, k, n)
 }
 
 // limited reports whether something else than its bytes limits a captured collective's channels: it has fewer than half

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -90,20 +91,7 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 
 // A Memo holds what is made once: what the ranks of a pair share by its index, those of a collective
 // by the collective.
-type Memo[K comparable, T any] map[K]T
-
-// Of is the value of a key, built when it is first asked for.
-func (m *Memo[K, T]) Of(key K, build func() T) T {
-	x, ok := (*m)[key]
-	if !ok {
-		x = build()
-		if *m == nil {
-			*m = Memo[K, T]{}
-		}
-		(*m)[key] = x
-	}
-	return x
-}
+type Memo[K comparable, T any] = cost.Memo[K, T]
 
 // Place is the place of a rank among the ranks of a pair.
 func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int32(rank))) }
