@@ -62,7 +62,7 @@ var folders = map[string]folder{
 	"replay":          {height: 3},
 	"replay/workload": {height: 3},
 	"replay/summary":  {height: 4},
-	"replay/retarget": {height: 4, siblings: []string{"replay/lift/kernel"}},
+	"replay/retarget": {height: 4, siblings: []string{"replay/cost"}},
 	"replay/recut":    {height: 4, siblings: []string{"replay/lift/pairs"}},
 	"replay/cost":     {height: 4, siblings: []string{"replay/lift/kernel"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},

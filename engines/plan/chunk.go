@@ -19,7 +19,7 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K})
 	}
 	return pl.shared(op.Span, partOf(op, k, n), func() *program.Kernel {
-		part := pl.laws().Slice(op, k, n)
+		part := pl.Laws().Slice(op, k, n)
 		return pl.whole(&part)
 	})
 }

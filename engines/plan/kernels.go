@@ -88,7 +88,7 @@ type Grid struct {
 func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	t := op.Tiling
 	dur = pl.Paced(op, dur)
-	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.laws().StartsTogether(t.Cluster)}
+	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.Laws().StartsTogether(t.Cluster)}
 	cus := int(pl.Machine.GPU.CUs.Value)
 	perCU := pl.Residents(op.Footprint)
 	switch {
@@ -99,7 +99,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		}
 		g.Time = dur / trace.Time(CeilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
-		slots := int(pl.laws().Clustered(g.cluster)) * perCU
+		slots := int(pl.Laws().Clustered(g.cluster)) * perCU
 		waves := CeilDiv(t.WGs, slots)
 		g.WGs, g.rounds = t.WGs, waves
 		if waves > MaxWaves {
@@ -110,7 +110,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 			perCU, g.Merged, g.cluster = 1, true, 0
 		}
 		g.Time = dur / trace.Time(waves)
-		if pl.laws().FillsSlots(op) {
+		if pl.Laws().FillsSlots(op) {
 			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
 		}
 	default: // the trace has no grid
@@ -142,17 +142,17 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 // persistent workgroups that share tiles would not all be resident.
 func (pl *Planner) clusterOf(g Grid) int {
 	whole := g.cluster > 1 && g.WGs%g.cluster == 0
-	if !whole || g.Tiles > 0 && g.WGs > int(pl.laws().Clustered(g.cluster))*pl.Residents(g.Footprint) {
+	if !whole || g.Tiles > 0 && g.WGs > int(pl.Laws().Clustered(g.cluster))*pl.Residents(g.Footprint) {
 		return 0
 	}
 	return g.cluster
 }
 
 // Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
-func (pl *Planner) Residents(f program.Footprint) int { return pl.laws().Residents(f) }
+func (pl *Planner) Residents(f program.Footprint) int { return pl.Laws().Residents(f) }
 
-// laws are those of the planner's machine.
-func (pl *Planner) laws() *cost.Laws {
+// Laws are those of the planner's machine.
+func (pl *Planner) Laws() *cost.Laws {
 	pl.costs.Machine, pl.costs.Workload = &pl.Machine, pl.Workload
 	return &pl.costs
 }

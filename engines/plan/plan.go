@@ -40,11 +40,10 @@ type Planner struct {
 	Only        map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
 	blocked     Memo[int, *Blocked]  // by rank
 	groups      Memo[*int32, *group] // by the first of the members
-	costs       cost.Laws            // by laws
+	costs       cost.Laws            // by Laws
 	gangs       Memo[gangKey, []Gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
-	times       Memo[timeKey, float64]
 	slowdowns   Memo[slowdownKey, slowdown]
 	Never       []string // NeverRun
 	Notes       []string // Note
@@ -300,7 +299,8 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	}
 	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
 	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
-	pl.gangs, pl.kernels, pl.times, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil, nil
+	pl.gangs, pl.kernels, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil
+	pl.costs = cost.Laws{}
 	pl.nameOrigins()
 	return pl.Program
 }

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -93,12 +92,12 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
 	return recut.Cutter{
-		Part: pl.PartOf,
+		Part: pl.Laws().Part,
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {
 			return pl.partOfCollective(captured, n, channels)
 		},
 		Alone: func(c *workload.Collective) trace.Time {
-			return Duration(m.Library.Time(c.Op, c.Bytes, len(c.Members), channels))
+			return Duration(pl.Laws().Time(c, c.Op, c.Bytes, channels))
 		},
 		Disturbs: pl.disturbs,
 		Gap:      Duration(m.Launch.Gap.Value),
@@ -134,59 +133,19 @@ func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
 	return ""
 }
 
-// PartOf is the k-th of n parts of an operation that was captured in parts.
-func (pl *Planner) PartOf(captured []*workload.Op, k, n int) workload.Op {
-	return pl.laws().Part(captured, k, n)
-}
-
-// limited reports whether something else than its bytes limits a captured collective's channels: it has fewer than half
-// of those that the library takes for them. NCCL takes one for 4 KiB times the ranks (512 threads of 8 bytes,
-// src/enqueue.cc), and the profile's grain is that of four ranks.
-func (pl *Planner) limited(c *workload.Collective) bool {
-	return 2*pl.Channels(c) < pl.libraryFor(c).ChannelsFor(c.Op, c.Bytes)
-}
-
-// boundByBytes reports whether a captured collective has as many channels as its bytes allow: no setting raises them
-// (rule C4).
-func (pl *Planner) boundByBytes(c *workload.Collective) bool {
-	lib := pl.libraryFor(c)
-	return !pl.limited(c) && lib.ChannelsFor(c.Op, c.Bytes) < int(lib.Of(c.Op).Channels.Value)
-}
-
-// partOfCollective is one of n equal parts of a collective that was captured in parts. Its
-// time is the captured one, scaled by the library's times (rule C11).
+// partOfCollective is one of n equal parts of a collective that was captured in parts.
 func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels int) workload.Collective {
-	c := *captured[0]
-	c.Scale = 0 // Alone has it
-	parts := int64(len(captured))
-	var alone trace.Time
+	c, parts := *captured[0], int64(len(captured))
+	c.Scale, c.Alone = 0, 0 // Alone has it
 	for _, x := range captured {
-		alone += x.TransferAlone()
+		c.Alone += x.TransferAlone()
 	}
-	c.Alone = alone / trace.Time(parts)
-	whole := c
-	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
-	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
-	limit := cmp.Or(channels, pl.Channels(captured[0]))
-	if channels == 0 && !pl.limited(captured[0]) {
-		limit = int(lib.Of(c.Op).Channels.Value)
+	c.Alone /= trace.Time(parts)
+	seen := c
+	c.Bytes, c.In, c.Out = c.Bytes*parts/int64(n), c.In*parts/int64(n), c.Out*parts/int64(n)
+	var on int
+	if c.Alone, on = pl.Laws().Collective(&seen, c.Bytes, channels); channels > 0 || c.Channels > 0 {
+		c.Channels = on
 	}
-	runs := func() { // as many channels as the library takes for the size
-		c.Channels = min(lib.Runs(c.Op, max(1, limit)), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
-	}
-	if channels == 0 && c.Channels > 0 {
-		runs()
-	}
-	from := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c))
-	c.Bytes, c.In, c.Out = whole.Bytes/int64(n), whole.In/int64(n), whole.Out/int64(n)
-	if channels > 0 || c.Channels > 0 {
-		runs()
-	}
-	if to := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c)); from > 0 {
-		c.Alone = trace.Time(float64(c.Alone)*to/from + 0.5)
-	} else {
-		c.Alone = c.Alone * trace.Time(parts) / trace.Time(n)
-	}
-	c.Alone = max(1, c.Alone)
 	return c
 }

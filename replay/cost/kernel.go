@@ -28,7 +28,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	sh := seen.Shape
 	gemm := (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) && min(sh.M, sh.N, sh.K) > 0
 	switch {
-	case sh.Kind == workload.GEMM && l.compiled(seen):
+	case sh.Kind == workload.GEMM && compiled(seen):
 		return l.rounds(asked) / l.rounds(seen)
 	case gemm && sh.Guessed == 0:
 		return l.library(seen, seconds(asked.Alone), share)
@@ -108,7 +108,7 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 
 // compiled reports whether a GEMM's kernel was built for its tile, as Triton's are: another number of rows
 // takes the same tile. A library has kernels of many tiles.
-func (l *Laws) compiled(op *workload.Op) bool {
+func compiled(op *workload.Op) bool {
 	t := op.Tiling
 	return t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name)
 }
@@ -127,6 +127,9 @@ func (l *Laws) tiled(op *workload.Op) machine.Tiling {
 	tiles := machine.CeilDiv(sh.N, int64(rows)) * machine.CeilDiv(sh.M, int64(columns))
 	return l.Machine.WithSplits(sh.M, sh.N, sh.K, machine.Tiling{Rows: rows, Columns: columns, Splits: max(1, int(int64(t.WGs)/tiles))})
 }
+
+// Product is the law's time of a product as it was captured, in seconds.
+func (l *Laws) Product(op *workload.Op) float64 { return l.tiled(op).Seconds }
 
 // rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
 // longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).
@@ -175,11 +178,11 @@ func (l *Laws) shared(seen, asked *workload.Op, share float64) trace.Time {
 
 // rate is the bytes a second that workgroups of a memory-bound kernel reach together.
 func (l *Laws) rate(op *workload.Op, wgs float64) float64 {
-	n := max(1, int(math.Round(wgs)))
+	n := math.Ceil(wgs)
 	if op.Shape.Kind == workload.Embedding && l.Machine.GPU.Gather.Known() {
-		return l.Machine.GPU.GatherAt(n, false)
+		return l.Machine.GPU.GatherAt(int(n), false) * wgs / n
 	}
-	return l.Machine.GPU.StreamAt(n)
+	return l.Machine.GPU.StreamAt(int(n)) * wgs / n
 }
 
 // lastVectors is the time at the end of a lookup in which workgroups run out of vectors,

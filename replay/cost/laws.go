@@ -1,11 +1,12 @@
 // Package cost says how long a kernel or a collective takes that was not seen as it is asked for: in
-// part, with more rows, on other channels. Where it was seen it takes the seen time, times the law's time
+// part, with more rows, on other channels, on another machine. Where it was seen it takes the seen time, times the law's time
 // of what is asked over the law's time of what was seen; what is asked as it was seen takes the seen time.
 //
 //	laws.go        the laws of a machine; how kernels lie on it
 //	part.go        a part of an operation, as an operation
 //	kernel.go      the time of a kernel: products by their tiles, others by launch, memory and the rest
 //	collective.go  the time of a collective
+//	elsewhere.go   kernels and collectives on another machine
 package cost
 
 import (
@@ -25,6 +26,9 @@ type Laws struct {
 	clusters Memo[int, float64]
 	factors  Memo[rowsKey, float64]
 	parts    Memo[partKey, *workload.Kernel]
+	times    Memo[timeKey, float64]
+
+	libraries Memo[*int32, *machine.Library] // by the first of the members
 }
 
 // A Memo has the values of keys that were asked for. The zero value is empty.

@@ -71,7 +71,7 @@ func (l *Laws) partOf(captured []*workload.Op, k, n int) *workload.Kernel {
 		sh.Kind = kernel.GEMMKind(sh.M, sh.N)
 	}
 	switch {
-	case sh.Kind == workload.GEMM && t.TileM > 0 && l.compiled(op):
+	case sh.Kind == workload.GEMM && t.TileM > 0 && compiled(op):
 		was, is := rowsOfTiles(op.Shape, t.TileM), rowsOfTiles(*sh, t.TileM)
 		t.Tiles, t.WGs = int(int64(t.Tiles)*is/was), int(int64(t.WGs)*is/was)
 	case sh.Kind == workload.GEMM && t.TileM > 0:

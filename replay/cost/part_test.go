@@ -155,11 +155,12 @@ func TestBoundsOfParts(t *testing.T) {
 		op.Tiling.WGs = rapid.IntRange(1, 20_000).Draw(t, "workgroups")
 		op.Tiling.Tiles = op.Tiling.WGs
 		sh := workload.Shape{Kind: workload.GEMM, M: 64 * rapid.Int64Range(1, 256).Draw(t, "M"), N: 64 * rapid.Int64Range(1, 256).Draw(t, "N"), K: 64 * rapid.Int64Range(1, 256).Draw(t, "K"), ElemSize: 2}
-		n := rapid.IntRange(1, 8).Draw(t, "parts")
+		n, rounds := rapid.IntRange(1, 8).Draw(t, "parts"), 2
 		switch op.Name {
 		case "nvjet":
 			tiling := l.Machine.Tiling(sh.M, sh.N, sh.K)
 			op.Shape, op.Tiling = sh, workload.Tiling{TileM: tiling.Columns, TileN: tiling.Rows, Tiles: tiling.Tiles, WGs: min(tiling.Tiles, 132), Persistent: tiling.Tiles > 132}
+			rounds = tiling.Waves
 			op.End = trace.Time(1e9 * tiling.Seconds * rapid.Float64Range(0.8, 2).Draw(t, "slower"))
 			n = min(n, int(sh.M))
 		case "triton_mm":
@@ -168,6 +169,7 @@ func TestBoundsOfParts(t *testing.T) {
 		default:
 			op.Read = 1000 * float64(op.End) * rapid.Float64Range(0, 4).Draw(t, "bytes a ps")
 		}
+		least := map[string]float64{"nvjet": 0.85, "triton_mm": 0.95, "norm": 0.95}
 		var sum trace.Time
 		for k := range n {
 			part := l.Part([]*workload.Op{op}, k, n)
@@ -176,12 +178,12 @@ func TestBoundsOfParts(t *testing.T) {
 			}
 			sum += part.Alone
 		}
-		// Without the last round of the whole, and what the library's preferred tile takes longer than the fastest one;
-		// so many workgroups reach up to 5 % less than half as many (gpu.stream).
+		// Without the last round of the whole; so many workgroups reach up to 5 % less than half as many (gpu.stream). The
+		// library's choice of tiles is not always the fastest, least of all for products of one round.
 		if op.Name == "triton_mm" {
 			sum += op.Dur() / trace.Time(n)
 		}
-		if float64(sum) < 0.9*float64(op.Dur()) {
+		if rounds > 1 && float64(sum) < least[op.Name]*float64(op.Dur()) {
 			t.Errorf("%d parts of %s together take %d ns, the whole %d", n, op.Name, sum, op.Dur())
 		}
 	})
