@@ -72,8 +72,8 @@ func (b *Builder) Intern(s string) NameID {
 	return Memo(b.names, s, func() NameID { return NameID(Push(&b.Run.Names, s)) })
 }
 
-// InternBytes is Intern without allocating for a name seen before.
-func (b *Builder) InternBytes(s []byte) NameID {
+// internBytes is Intern without allocating for a name seen before.
+func (b *Builder) internBytes(s []byte) NameID {
 	b.init()
 	if id, ok := b.names[string(s)]; ok {
 		return id
@@ -297,7 +297,7 @@ func (b *Builder) Finish(o Options) *Run {
 		}
 		r.End = max(r.End, s.End)
 	}
-	r.SortNodes()
+	r.sortNodes()
 	b.sort()
 	if b.subLanes() {
 		b.sort() // by the new lanes

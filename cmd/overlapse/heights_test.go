@@ -65,7 +65,7 @@ var folders = map[string]folder{
 	"replay/retarget": {height: 4, siblings: []string{"replay/cost"}},
 	"replay/recut":    {height: 4, siblings: []string{"replay/lift/pairs"}},
 	"replay/cost":     {height: 4, siblings: []string{"replay/lift/kernel"}},
-	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
+	"replay/operator": {height: 5, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
@@ -74,7 +74,7 @@ var folders = map[string]folder{
 	"replay/lift/order":    {height: 4, siblings: []string{"replay/lift/kernel"}},
 	"replay/lift/dataflow": {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/lift/kernel", "replay/lift/order"}},
 	"replay/lift/pairs":    {height: 4, siblings: []string{"replay/lift/kernel"}},
-	"replay/lift":          {height: 4, siblings: []string{"replay/lift/kernel", "replay/lift/order", "replay/lift/dataflow", "replay/lift/pairs"}},
+	"replay/lift":          {height: 4, siblings: []string{"replay/cost", "replay/lift/kernel", "replay/lift/order", "replay/lift/dataflow", "replay/lift/pairs"}},
 
 	"engines/plan":     {height: 4, siblings: []string{"replay/cost", "replay/recut", "replay/lift/kernel", "replay/lift/pairs"}},
 	"engines/pipeline": {height: 4, siblings: []string{"engines/plan"}},

@@ -22,8 +22,8 @@ const (
 	ByEngines  = "dma"
 )
 
-// Carriers are the values of Settings.Carrier.
-var Carriers = []string{AsCaptured, ByUnits, ByEngines}
+// carrierNames are the values of Settings.Carrier.
+var carrierNames = []string{AsCaptured, ByUnits, ByEngines}
 
 // SetCarrier sets what moves collectives. It returns the reason why copy engines can move
 // none of them, or "".

@@ -126,9 +126,8 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
 		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
 		// wave, of which each CU has its share (rules D5 and G10).
-		g.Pipe = max(pl.Machine.LonePipe(t.TileM, t.TileN, t.Depth), g.Pipe)
-		last := float64(CeilDiv(g.WGs-(g.rounds-1)*cus*perCU, cus))
-		g.Time = trace.Time(float64(dur) / (float64(g.rounds-1)*together*g.Pipe + max(1, last*g.Pipe)))
+		g.Pipe = max(pl.Laws().LonePipe(op), g.Pipe)
+		g.Time = trace.Time(float64(dur) / pl.Laws().Rounds(op))
 	}
 	n := float64(max(g.Tiles, g.WGs))
 	if rate := (op.Read + op.Write) / n * float64(g.WGs) / Seconds(max(1, g.Time)); g.Tiles > 0 && rate > pl.Machine.GPU.Memory.Value {
@@ -339,7 +338,7 @@ func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	}
 	alone := 1 / float64(together)
 	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
-		alone = max(alone, pl.Machine.LonePipe(op.Tiling.TileM, op.Tiling.TileN, op.Tiling.Depth))
+		alone = max(alone, pl.Laws().LonePipe(op))
 	}
 	g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/alone), alone
 	return g

@@ -78,17 +78,17 @@ type Calibration struct {
 	Brier   float64 // mean square of the probability less what happened
 	Normal  float64 // the same of a normal curve around the predicted change
 	Nothing float64 // the same of the share of faster rows, for all
-	Bins    []Bin
+	Bins    []probabilityBin
 }
 
-// A Bin is the rows with a probability of at least From and less than the next bin's.
-type Bin struct {
+// A probabilityBin is the rows with a probability of at least From and less than the next bin's.
+type probabilityBin struct {
 	From, Mean float64 // Mean of the probabilities
 	N, Faster  int     // Faster: at least 1 % faster, as measured
 }
 
-// HeldOut are the models of each set, fitted to the other sets; to all if there is one.
-func HeldOut(changes []Change) map[string]verdict.Model {
+// heldOut are the models of each set, fitted to the other sets; to all if there is one.
+func heldOut(changes []Change) map[string]verdict.Model {
 	models := map[string]verdict.Model{}
 	for _, x := range changes {
 		if _, ok := models[x.Set]; ok {
@@ -107,7 +107,7 @@ func HeldOut(changes []Change) map[string]verdict.Model {
 func Calibrate(changes []Change) Calibration {
 	c, sigma, rate := Calibration{N: len(changes)}, 0.0, 0.0
 	for _, from := range []float64{0, 0.05, 0.2, 0.5, verdict.Likely, 0.95} {
-		c.Bins = append(c.Bins, Bin{From: from})
+		c.Bins = append(c.Bins, probabilityBin{From: from})
 	}
 	n, less := float64(len(changes)), math.Log1p(verdict.Faster)
 	for _, x := range changes {

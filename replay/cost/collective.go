@@ -40,14 +40,41 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (al
 	return max(1, trace.Time(float64(alone)*by+0.5)), on
 }
 
-// Time is the library's time, in seconds, of an operation on the ranks of a collective, on at most so many channels.
-// A limit of as many channels as the library takes for the bytes is none: the profile's times are by limit.
+// Time is the library's time, in seconds, of an operation on the ranks of a collective, on at most so many channels
+// (0: any number). A limit of as many channels as the library takes for the bytes is none: the profile's times are by limit.
 func (l *Laws) Time(c *workload.Collective, op trace.CollectiveOp, bytes int64, limit int) float64 {
 	lib, n := l.LibraryOf(c), len(c.Members)
+	return l.times.Of(timeKey{lib.Nodes, op, bytes, n, limit}, func() float64 { return timeOf(lib, op, bytes, n, limit) })
+}
+
+func timeOf(lib *machine.Library, op trace.CollectiveOp, bytes int64, n, limit int) float64 {
 	if limit >= lib.ChannelsFor(op, bytes) {
 		limit = 0
 	}
-	return l.times.Of(timeKey{lib.Nodes, op, bytes, n, limit}, func() float64 { return lib.Time(op, bytes, n, limit) })
+	return lib.Time(op, bytes, n, limit)
+}
+
+// BytesIn is the size that the library moves in a time on the ranks and channels of a collective; 0 if that is less
+// than the time of no bytes.
+func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
+	const most = 1 << 44
+	lib, n := l.LibraryOf(c), len(c.Members)
+	takes := func(bytes int64) bool { return timeOf(lib, c.Op, bytes, n, c.Channels) >= seconds(took) }
+	if takes(1) {
+		return 0
+	}
+	low, high := int64(1), int64(2) // low takes less
+	for high < most && !takes(high) {
+		low, high = high, 2*high
+	}
+	for high-low > max(1, low/1000) {
+		if mid := low + (high-low)/2; takes(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return low
 }
 
 type timeKey struct {

@@ -24,11 +24,14 @@ type Reason struct {
 const (
 	matrixUnits = "matrix units"
 	vectorUnits = "latency and vector units"
-	TheMemory   = "memory"
-	TheLaunch   = "launch"
+	theMemory   = "memory"
+	theLaunch   = "launch"
 	theLinks    = "links"
 	theHost     = "copies of the host"
 )
+
+// Bounds are what bounds the first parts of a Roofed.
+var Bounds = [...]string{theLaunch, theMemory}
 
 var (
 	byMatmul    = Reason{matrixUnits, "rounds of the same tiles", true}
@@ -231,7 +234,7 @@ func (e *Elsewhere) copied(w *workload.Workload, op *workload.Op) (by float64, o
 	default:
 		took := float64(op.DurAlone()) / 1e9
 		t := e.roof(took, e.through(op.Read, op.Write), 1, 1)
-		by, of = t.seconds()/took, Reason{TheMemory, byBytes.Law, true}
+		by, of = t.seconds()/took, Reason{theMemory, byBytes.Law, true}
 	}
 	if !(by > 0) || math.IsInf(by, 0) {
 		return 1, byHost

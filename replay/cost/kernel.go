@@ -29,7 +29,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	gemm := (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) && min(sh.M, sh.N, sh.K) > 0
 	switch {
 	case sh.Kind == workload.GEMM && compiled(seen):
-		return l.rounds(asked) / l.rounds(seen)
+		return l.Rounds(asked) / l.Rounds(seen)
 	case gemm && sh.Guessed == 0:
 		return l.library(seen, seconds(asked.Alone), share)
 	case !gemm && (sh.Kind != workload.NoShape || !l.byRows(seen)):
@@ -131,14 +131,19 @@ func (l *Laws) tiled(op *workload.Op) machine.Tiling {
 // Product is the law's time of a product as it was captured, in seconds.
 func (l *Laws) Product(op *workload.Op) float64 { return l.tiled(op).Seconds }
 
-// rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
+// Rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
 // longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).
-func (l *Laws) rounds(op *workload.Op) float64 {
-	t, cus, per := op.Tiling, int(l.Machine.GPU.CUs.Value), l.Residents(op.Footprint)
-	wgs := max(1, t.WGs)
-	together := func(n int) float64 { return max(1, float64(n)*l.Machine.LonePipe(t.TileM, t.TileN, t.Depth)) }
+func (l *Laws) Rounds(op *workload.Op) float64 {
+	cus, per, wgs := int(l.Machine.GPU.CUs.Value), l.Residents(op.Footprint), max(1, op.Tiling.WGs)
+	pipe := l.LonePipe(op)
+	together := func(n int) float64 { return max(1, float64(n)*pipe) }
 	full := (wgs - 1) / (cus * per)
 	return float64(full)*together(per) + together(machine.CeilDiv(wgs-full*cus*per, cus))
+}
+
+// LonePipe is machine.Machine.LonePipe of a compiled GEMM.
+func (l *Laws) LonePipe(op *workload.Op) float64 {
+	return l.Machine.LonePipe(op.Tiling.TileM, op.Tiling.TileN, op.Tiling.Depth)
 }
 
 // shared is the time alone of a share of a kernel that is no product. It has three parts (rule G20): what every

@@ -106,7 +106,7 @@ func (s *scaler) count(w *workload.Workload, rank int, of cost.Reason, took trac
 	}
 	now := workload.Scaled(took, by)
 	most := 2
-	for k, bound := range [...]string{cost.TheLaunch, cost.TheMemory} {
+	for k, bound := range cost.Bounds {
 		was, is := trace.Time(t.Was[k]*1e9+0.5), trace.Time(t.Is[k]*1e9+0.5)
 		part, ops := cost.Reason{Bound: bound, Law: of.Law, Sure: of.Sure}, 0
 		if k == 0 {
