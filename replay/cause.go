@@ -87,7 +87,7 @@ type Segment struct {
 	Rank       int
 	Stream     int
 	Command    int // index in the stream
-	Kind       CommandKind
+	Kind       commandKind
 	Name       string        // of the kernel, copy or command
 	Peer       int           // Storing, Sending, Starting, Copying: destination GPU; else -1
 	Alone      program.Time  // Working, Storing: duration without contention
@@ -97,12 +97,12 @@ type Segment struct {
 	Cause      program.Cause // Delaying: cause given by the command
 }
 
-// A CommandKind is the kind of command that a segment belongs to.
-type CommandKind uint8
+// A commandKind is the kind of command that a segment belongs to.
+type commandKind uint8
 
 // The kinds.
 const (
-	OfStream CommandKind = iota
+	OfStream commandKind = iota
 	OfCompute
 	OfCollective
 	OfCopy
@@ -302,7 +302,7 @@ func (s *sim) segment(m *causeEvent) Segment {
 }
 
 // kind is what kind of work the command is.
-func kind(c *program.Command) CommandKind {
+func kind(c *program.Command) commandKind {
 	switch {
 	case c.Copy != nil:
 		return OfCopy

@@ -288,7 +288,7 @@ func (b *Builder) Finish(o Options) *Run {
 		}
 		r.End = max(r.End, s.End)
 	}
-	r.SortNodes()
+	r.sortNodes()
 	b.sort()
 	if b.subLanes() {
 		b.sort() // by the new lanes

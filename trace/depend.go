@@ -44,11 +44,11 @@ func (r *Run) Move(at []SpanID) {
 	}
 	r.Depends = slices.DeleteFunc(r.Depends, func(d Dependency) bool { return d.To == None || d.From == None })
 	r.Nodes = slices.DeleteFunc(r.Nodes, func(n Node) bool { return n.Span == None })
-	r.SortNodes()
+	r.sortNodes()
 }
 
-// SortNodes orders Depends and Nodes as Run says.
-func (r *Run) SortNodes() {
+// sortNodes orders Depends and Nodes as Run says.
+func (r *Run) sortNodes() {
 	slices.SortFunc(r.Depends, func(a, b Dependency) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From)) })
 	r.Depends = slices.Compact(r.Depends)
 	slices.SortFunc(r.Nodes, func(a, b Node) int { return cmp.Or(cmp.Compare(a.Span, b.Span), cmp.Compare(a.Number, b.Number)) })

@@ -47,8 +47,8 @@ const WholeGraph = "a whole CUDA graph"
 // GraphName begins the name of a kernel that stands for a whole CUDA graph, before the number of the graph.
 const GraphName = "CUDA graph "
 
-// MaxPositions is the number of positions an Entry keeps; Count is always exact.
-const MaxPositions = 1000
+// maxPositions is the number of positions an Entry keeps; Count is always exact.
+const maxPositions = 1000
 
 // Add counts one event. It is for single notes about a finished run: Builder.Note does not
 // search.
@@ -64,7 +64,7 @@ func (l *Ledger) Add(a Action, file, reason, unit string, pos int64) {
 
 func (e *Entry) add(pos int64) {
 	e.Count++
-	if len(e.Positions) < MaxPositions {
+	if len(e.Positions) < maxPositions {
 		e.Positions = append(e.Positions, pos)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-const maxDepth = 100 // of Depths
+const maxDepth = 100 // of depths
 
 // byStart returns all spans by start, and those of one start in order of addition.
 func (b *Builder) byStart() []SpanID {
@@ -42,7 +42,7 @@ func (b *Builder) eachStart(of func(Kind) bool, f func(same []SpanID)) {
 // in which they were added, except that a parent precedes its children.
 func (b *Builder) sort() {
 	r := &b.Run
-	depth := r.Depths()
+	depth := r.depths()
 	if r.sorted(depth) {
 		return
 	}
@@ -179,8 +179,8 @@ func (r *Run) sorted(depth []int8) bool {
 	return true
 }
 
-// Depths counts every span's ancestors.
-func (r *Run) Depths() []int8 {
+// depths counts every span's ancestors.
+func (r *Run) depths() []int8 {
 	depth := make([]int8, len(r.Spans))
 	for i := range r.Spans {
 		for p := r.Spans[i].Parent; p != None && depth[i] < maxDepth; p = r.Spans[p].Parent {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -142,7 +143,7 @@ func (s *subject) kind() int {
 func (s *subject) own() float64 { return float64(s.captured) / s.stretch }
 
 func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
-	s := &isolation{w: w, m: m}
+	s, costs := &isolation{w: w, m: m}, &cost.Laws{Machine: &m, Workload: w}
 	disturbed := coRunners(w)
 	s.CoRunners, s.beside = disturbed.with, disturbed.beside
 	known := knowns{classes: map[instanceClass][]subject{}}
@@ -161,12 +162,12 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 	}
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 {
-			add(subject{op: op, captured: op.Dur()}, disturbed.ops[i], kernelClass(w, op), gemmLaw(op, &m))
+			add(subject{op: op, captured: op.Dur()}, disturbed.ops[i], kernelClass(w, op), gemmLaw(op, costs))
 		}
 	}
 	for i := range w.Collectives {
 		if c := &w.Collectives[i]; len(c.Members) > 0 && c.Transfer() > 0 {
-			add(subject{coll: c, captured: c.Transfer()}, disturbed.collectives[i], collectiveClass(c), collectiveLaw(w, c, &m))
+			add(subject{coll: c, captured: c.Transfer()}, disturbed.collectives[i], collectiveClass(c), collectiveLaw(c, costs))
 		}
 	}
 	for kind := range known.laws {
@@ -210,29 +211,19 @@ func (s *isolation) clockOf(op *workload.Op) float64 {
 
 // gemmLaw is the profile's time of a GEMM alone, ns; 0 for other kernels and for element
 // types without a law.
-func gemmLaw(op *workload.Op, m *machine.Machine) trace.Time {
-	sh := op.Shape
-	if sh.Kind != workload.GEMM || sh.ElemSize != 2 {
+func gemmLaw(op *workload.Op, laws *cost.Laws) trace.Time {
+	if op.Shape.Kind != workload.GEMM || op.Shape.ElemSize != 2 {
 		return 0
 	}
-	if op.Tiling.TileM <= 0 || op.Tiling.TileN <= 0 {
-		return plan.Duration(max(0, m.Tiling(sh.M, sh.N, sh.K).Seconds))
-	}
-	t := m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
-	return plan.Duration(max(0, t.Seconds))
+	return plan.Duration(max(0, laws.Product(op)))
 }
 
 // collectiveLaw is the profile's time of a collective's transfer alone, ns.
-func collectiveLaw(w *workload.Workload, c *workload.Collective, m *machine.Machine) trace.Time {
-	n := len(c.Members)
-	if n < 2 || c.Bytes <= 0 {
+func collectiveLaw(c *workload.Collective, laws *cost.Laws) trace.Time {
+	if len(c.Members) < 2 || c.Bytes <= 0 {
 		return 0
 	}
-	lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
-	if channels == 0 {
-		channels = max(1, lib.ChannelsFor(c.Op, c.Bytes))
-	}
-	return plan.Duration(max(0, lib.Time(c.Op, c.Bytes, n, channels)))
+	return plan.Duration(max(0, laws.Time(c, c.Op, c.Bytes, laws.Channels(c))))
 }
 
 // calm sets how long kernels would have lasted without the collectives that waited alongside them: what

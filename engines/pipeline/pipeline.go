@@ -324,7 +324,7 @@ func (p *Plan) piece(ops []*workload.Op, k, of int, late bool) Piece {
 		}
 		part.Read *= float64(x.By) / float64(of)
 	} else {
-		part = p.pl.PartOf(ops, k, of)
+		part = p.pl.Laws().Part(ops, k, of)
 	}
 	x.Part = &part
 	return x
@@ -474,10 +474,9 @@ func (p *Plan) message() {
 	}
 	p.Early = held*float64(forward) < float64(p.Alone)
 	if size := p.Bytes * int64(p.micros) / int64(p.shape.micros); size != p.Bytes {
-		if whole := p.pl.TimeOf(c, p.Bytes); whole > 0 {
-			p.Alone = trace.Time(float64(p.Alone) * float64(p.pl.TimeOf(c, size)) / float64(whole))
-		}
-		p.Bytes = size
+		message := *c
+		message.Alone, message.Bytes = p.Alone, p.Bytes
+		p.Alone, p.Bytes = p.pl.AloneAt(&message, size, 0), size
 	}
 }
 

@@ -22,8 +22,8 @@ const (
 	ByEngines  = "dma"
 )
 
-// Carriers are the values of Settings.Carrier.
-var Carriers = []string{AsCaptured, ByUnits, ByEngines}
+// carrierNames are the values of Settings.Carrier.
+var carrierNames = []string{AsCaptured, ByUnits, ByEngines}
 
 // SetCarrier sets what moves collectives. It returns the reason why copy engines can move
 // none of them, or "".
@@ -90,7 +90,7 @@ func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 
 // unitTime is the library's time of a collective on compute units, seconds.
 func (pl *Planner) unitTime(c *workload.Collective, channels int) float64 {
-	return pl.libraryFor(c).Time(c.Op, c.Bytes, len(c.Members), channels)
+	return pl.Laws().Time(c, c.Op, c.Bytes, channels)
 }
 
 // engineTime is the time of a collective by copy engines, seconds; 0 where the profile has

@@ -73,7 +73,7 @@ func (pl *Planner) Gangs(p Piece, channels int, of rankPair) []Gang {
 			ranks = of[:1]
 		}
 		key.pair = rankPair{} // those of pairs are one family
-		flags := pl.CommonFlags(ranks, key, 2*channels, func(i int) string {
+		flags := pl.commonFlags(ranks, key, 2*channels, func(i int) string {
 			name := p.Coll.Op.String()
 			if p.Index >= 0 {
 				name = fmt.Sprintf("%s chunk %d", name, p.Index)
@@ -134,12 +134,7 @@ func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
 
 // Channels is the number of workgroups that the library used in the capture or, if
 // unknown, would use.
-func (pl *Planner) Channels(c *workload.Collective) int {
-	if c.Channels > 0 {
-		return c.Channels
-	}
-	return max(1, pl.Machine.Library.ChannelsFor(c.Op, c.Bytes))
-}
+func (pl *Planner) Channels(c *workload.Collective) int { return pl.Laws().Channels(c) }
 
 // Chunks cuts a captured collective into equal parts and sets their duration alone: the
 // captured one, scaled by the library's times for the chunk's size and number of channels
@@ -150,27 +145,11 @@ func (pl *Planner) Chunks(c *workload.Collective, of, channels int, coRunner *wo
 
 // PieceOf sets the duration and the number of channels of a piece.
 func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
-	c := p.Coll
-	captured := pl.Channels(c)
-	lib, n := pl.libraryFor(c), len(c.Members)
-	bytes := p.share(c.Bytes)
-	if channels == 0 || c.Own || channels > captured && pl.boundByBytes(c) {
-		channels = captured
-	}
-	channels = lib.Runs(c.Op, channels)
-	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
-	if bytes == c.Bytes && channels == captured {
-		p.Channels = captured // whatever the library is known to take
-	}
-	if bytes != c.Bytes || channels != captured { // else the captured time holds
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
-	}
-	if from := pl.timeOf(c, c.Bytes, captured); from > 0 {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.timeOf(c, bytes, channels) / from)
-	}
+	c, bytes := p.Coll, p.share(p.Coll.Bytes)
+	p.DurAlone, p.Channels = pl.alone(c, bytes, channels)
+	p.Slowdown = 1
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
+		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.libraryFor(c).Relative(c.Op, bytes, len(c.Members), p.Channels, w))
 	}
 	if coRunner != nil {
 		pl.slow(&p, coRunner)
@@ -185,7 +164,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
 	schedules := pl.channelSchedules(op, p)
-	alpha := Duration(pl.timeOf(c, 0, 0))
+	alpha := Duration(pl.Laws().Time(c, c.Op, 0, 0))
 	if c.Own { // it waits for its peers' flags, and ends with an exchange of flags
 		alpha = Duration(pl.Machine.Launch.Barrier.Value + 2*pl.Machine.Fabric.Latency.Value)
 	}
@@ -194,7 +173,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
 	clusters := 0 // of NCCL's kernels only: a kernel of another library may take all CUs
 	if !c.Own {
-		clusters = pl.startsTogether(pl.Machine.Library.Clusters(p.Channels))
+		clusters = pl.Laws().StartsTogether(pl.Machine.Library.Clusters(p.Channels))
 	}
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
@@ -249,7 +228,6 @@ type channelSchedule struct {
 // A group is the ranks of a collective, and how the machine joins them.
 type group struct {
 	ranks   []int32
-	library *machine.Library // as they are on nodes
 	joined  machine.Topology
 	nodes   Cluster // of the first rank
 	cluster bool    // nodes holds
@@ -258,10 +236,10 @@ type group struct {
 // groupOf is the group of a collective. Collectives of the same members share it.
 func (pl *Planner) groupOf(c *workload.Collective) *group {
 	if len(c.Members) == 0 {
-		return &group{library: &pl.Machine.Library}
+		return &group{}
 	}
 	return pl.groups.Of(&c.Members[0], func() *group {
-		g := &group{library: pl.Machine.LibraryFor(pl.Workload.RanksOf(c))}
+		g := &group{}
 		for _, m := range c.Members {
 			g.ranks = append(g.ranks, int32(pl.Workload.Ops[m].Rank))
 		}
@@ -277,21 +255,7 @@ func (pl *Planner) groupOf(c *workload.Collective) *group {
 func (pl *Planner) RanksOf(c *workload.Collective) []int32 { return pl.groupOf(c).ranks }
 
 // libraryFor is the library for the collective's ranks, as they are on nodes.
-func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library { return pl.groupOf(c).library }
-
-// timeOf is the library's time of a collective with other bytes and channels, seconds. Its ranks,
-// and equal collectives, ask for the same.
-func (pl *Planner) timeOf(c *workload.Collective, bytes int64, channels int) float64 {
-	lib, n := pl.libraryFor(c), len(c.Members)
-	return pl.times.Of(timeKey{lib.Nodes, c.Op, bytes, n, channels}, func() float64 { return lib.Time(c.Op, bytes, n, channels) })
-}
-
-type timeKey struct {
-	nodes       int
-	op          trace.CollectiveOp
-	bytes       int64
-	n, channels int
-}
+func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library { return pl.Laws().LibraryOf(c) }
 
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's
 // all-to-all serves one pair of ranks, or a rank's copy to itself, and leaves when that is
@@ -409,11 +373,12 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	if c.Op != trace.AllReduce {
 		return c.TransferAlone(), 0
 	}
-	lib, n, channels := pl.libraryFor(c), len(c.Members), pl.Channels(c)
+	n, channels := len(c.Members), pl.Channels(c)
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
 	}
-	a, b := lib.Time(trace.ReduceScatter, c.Bytes, n, channels), lib.Time(trace.AllGather, c.Bytes, n, channels)
+	laws := pl.Laws()
+	a, b := laws.Time(c, trace.ReduceScatter, c.Bytes, channels), laws.Time(c, trace.AllGather, c.Bytes, channels)
 	if a+b <= 0 {
 		a, b = 1, 1
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -87,7 +88,7 @@ type Grid struct {
 func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	t := op.Tiling
 	dur = pl.Paced(op, dur)
-	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.startsTogether(t.Cluster)}
+	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.Laws().StartsTogether(t.Cluster)}
 	cus := int(pl.Machine.GPU.CUs.Value)
 	perCU := pl.Residents(op.Footprint)
 	switch {
@@ -98,7 +99,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		}
 		g.Time = dur / trace.Time(CeilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
-		slots := int(pl.clustered(g.cluster)) * perCU
+		slots := int(pl.Laws().Clustered(g.cluster)) * perCU
 		waves := CeilDiv(t.WGs, slots)
 		g.WGs, g.rounds = t.WGs, waves
 		if waves > MaxWaves {
@@ -109,7 +110,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 			perCU, g.Merged, g.cluster = 1, true, 0
 		}
 		g.Time = dur / trace.Time(waves)
-		if pl.fillsSlots(op) {
+		if pl.Laws().FillsSlots(op) {
 			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
 		}
 	default: // the trace has no grid
@@ -125,9 +126,8 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
 		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
 		// wave, of which each CU has its share (rules D5 and G10).
-		g.Pipe = max(pl.Machine.LonePipe(t.TileM, t.TileN, t.Depth), g.Pipe)
-		last := float64(CeilDiv(g.WGs-(g.rounds-1)*cus*perCU, cus))
-		g.Time = trace.Time(float64(dur) / (float64(g.rounds-1)*together*g.Pipe + max(1, last*g.Pipe)))
+		g.Pipe = max(pl.Laws().LonePipe(op), g.Pipe)
+		g.Time = trace.Time(float64(dur) / pl.Laws().Rounds(op))
 	}
 	n := float64(max(g.Tiles, g.WGs))
 	if rate := (op.Read + op.Write) / n * float64(g.WGs) / Seconds(max(1, g.Time)); g.Tiles > 0 && rate > pl.Machine.GPU.Memory.Value {
@@ -137,42 +137,24 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	return g
 }
 
-// fillsSlots reports whether a kernel of unknown shape launched exactly as many workgroups as fit: they
-// loop over pieces of work that the trace does not show, and take the next piece when they finish one
-// (rule D15).
-func (pl *Planner) fillsSlots(op *workload.Op) bool {
-	t := op.Tiling
-	return op.Shape.Kind == workload.NoShape && t.WGs > 0 && t.WGs%int(pl.Machine.GPU.CUs.Value) == 0 &&
-		t.WGs == int(pl.clustered(pl.startsTogether(t.Cluster)))*pl.Residents(op.Footprint)
-}
-
-// startsTogether is the cluster size on this machine of a kernel captured with clusters: 0
-// if no group of CUs holds such a cluster. A kernel for that machine is built without
-// clusters (rule D7).
-func (pl *Planner) startsTogether(cluster int) int {
-	if cluster > 1 && pl.clustered(cluster) == 0 {
-		return 0
-	}
-	return cluster
-}
-
-// clustered is machine.GPU.Clustered.
-func (pl *Planner) clustered(size int) float64 {
-	return pl.clusters.Of(size, func() float64 { return pl.Machine.GPU.Clustered(size) })
-}
-
 // clusterOf is the grid's cluster size; 0 if clusters do not divide the grid, or if
 // persistent workgroups that share tiles would not all be resident.
 func (pl *Planner) clusterOf(g Grid) int {
 	whole := g.cluster > 1 && g.WGs%g.cluster == 0
-	if !whole || g.Tiles > 0 && g.WGs > int(pl.clustered(g.cluster))*pl.Residents(g.Footprint) {
+	if !whole || g.Tiles > 0 && g.WGs > int(pl.Laws().Clustered(g.cluster))*pl.Residents(g.Footprint) {
 		return 0
 	}
 	return g.cluster
 }
 
 // Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
-func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Residents(&pl.Machine.GPU)) }
+func (pl *Planner) Residents(f program.Footprint) int { return pl.Laws().Residents(f) }
+
+// Laws are those of the planner's machine.
+func (pl *Planner) Laws() *cost.Laws {
+	pl.costs.Machine, pl.costs.Workload = &pl.Machine, pl.Workload
+	return &pl.costs
+}
 
 // kernel is a compute operation with its captured workgroups. Copies of a rank share it.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
@@ -181,7 +163,7 @@ func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
 
 func (pl *Planner) whole(op *workload.Op) *program.Kernel {
 	if pl.streams(op) {
-		return pl.streaming(op, 0, 1)
+		return pl.streaming(op)
 	}
 	if program.Fits(&pl.Machine, op.Footprint) != nil { // built for another GPU: its workgroups on this one are not known
 		return pl.MeasuredKernel(op, pl.Paced(op, op.DurAlone()))
@@ -356,7 +338,7 @@ func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	}
 	alone := 1 / float64(together)
 	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
-		alone = max(alone, pl.Machine.LonePipe(op.Tiling.TileM, op.Tiling.TileN, op.Tiling.Depth))
+		alone = max(alone, pl.Laws().LonePipe(op))
 	}
 	g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/alone), alone
 	return g

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -35,17 +36,14 @@ type Planner struct {
 	ranks       []*Rank
 	Pairs       []Pair // pairs that the strategy serves
 	First       map[int32]int
-	Replaced    map[int32]bool         // ops of those pairs
-	Only        map[int]bool           // rows of Workload.Pairs that a strategy may serve; nil: all
-	blocked     Memo[int, *Blocked]    // by rank
-	groups      Memo[*int32, *group]   // by the first of the members
-	clusters    Memo[int, float64]     // clustered
-	factors     Memo[rowsKey, float64] // byRows
-	parts       Memo[partKey, *workload.Kernel]
+	Replaced    map[int32]bool       // ops of those pairs
+	Only        map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
+	blocked     Memo[int, *Blocked]  // by rank
+	groups      Memo[*int32, *group] // by the first of the members
+	costs       cost.Laws            // by Laws
 	gangs       Memo[gangKey, []Gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
-	times       Memo[timeKey, float64]
 	slowdowns   Memo[slowdownKey, slowdown]
 	Never       []string // NeverRun
 	Notes       []string // Note
@@ -64,7 +62,7 @@ type Planner struct {
 	hostPeriod      trace.Time       // result of HostPeriod
 	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
 	where           []*Stream        // by op: stream that it was written to
-	endedBefore     []int32          // result of TimeOrder, once it is asked for
+	endedBefore     []int32          // result of timeOrder, once it is asked for
 	busy            []bool
 	withoutProfiler float64        // of hostsWithout; 0: not known yet
 	inGraph         *trace.Time    // graphGap; nil: not yet known
@@ -77,7 +75,7 @@ type Planner struct {
 type Settings struct {
 	Graph            bool                               // launched by a captured graph instead of by the host
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
-	Carrier          string                             // what moves collectives (Carriers); "": as captured
+	Carrier          string                             // what moves collectives (carrierNames); "": as captured
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 	ChangesOnly      func(*workload.Collective) bool    // the collectives that a strategy without pairs changes; nil: all
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
@@ -195,7 +193,7 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		if pl.Only != nil && !pl.Only[i] || !ok(p) {
 			continue
 		}
-		pr := pl.NewPair(p)
+		pr := pl.newPair(p)
 		members := pl.members(&pr)
 		head, continues := ends[p.First[0]]
 		if continues = continues && chains && slices.Equal(pl.Pairs[head].Last().Second, p.First); continues {
@@ -232,8 +230,8 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 	}
 }
 
-// NewPair returns the next pair that the strategy serves, with empty lists.
-func (pl *Planner) NewPair(p *workload.Pair) Pair {
+// newPair returns the next pair that the strategy serves, with empty lists.
+func (pl *Planner) newPair(p *workload.Pair) Pair {
 	byRank := func() [][]int32 { return make([][]int32, pl.Workload.World) }
 	pr := Pair{Pair: p, Index: len(pl.Pairs), FillsBefore: byRank(), Between: byRank(), Dropped: byRank(), OpsBefore: byRank()}
 	if p.Collective >= 0 {
@@ -302,7 +300,8 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	}
 	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
 	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
-	pl.gangs, pl.kernels, pl.times, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil, nil
+	pl.gangs, pl.kernels, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil
+	pl.costs = cost.Laws{}
 	pl.nameOrigins()
 	return pl.Program
 }
@@ -338,12 +337,12 @@ func (pl *Planner) FlagOf(rank int, name string) program.Flag {
 
 // CommonFlag is a new flag that some ranks have in common.
 func (pl *Planner) CommonFlag(ranks []int32, name string) program.Flag {
-	return pl.CommonFlags(ranks, nil, 1, func(int) string { return name })[0]
+	return pl.commonFlags(ranks, nil, 1, func(int) string { return name })[0]
 }
 
-// CommonFlags are n new flags that some ranks have in common. Those of one family are in each other's place on
+// commonFlags are n new flags that some ranks have in common. Those of one family are in each other's place on
 // different ranks; nil: it is none.
-func (pl *Planner) CommonFlags(ranks []int32, family any, n int, name func(i int) string) []program.Flag {
+func (pl *Planner) commonFlags(ranks []int32, family any, n int, name func(i int) string) []program.Flag {
 	var of *program.Owners
 	if len(ranks) < pl.Workload.World {
 		of = &program.Owners{GPUs: ranks, Family: family}
@@ -395,7 +394,7 @@ func (r *Rank) write(emit Emitter) {
 			continue
 		}
 		if !pl.Replaced[id] {
-			r.WriteWhole(&pl.Workload.Ops[id])
+			r.writeWhole(&pl.Workload.Ops[id])
 		}
 	}
 }
@@ -462,13 +461,13 @@ func (r *Rank) newStream(name string, queue int64) *Stream {
 	return s
 }
 
-// WriteWhole writes an operation that no strategy replaces on its captured stream, behind what the
+// writeWhole writes an operation that no strategy replaces on its captured stream, behind what the
 // host and the schedule have it wait for, after its gap:
 //
 //	schedule    waits for                                   gap
 //	captured    what it waited for                          as captured
 //	run ahead   the same                                    as captured; where the host was late, the device's
-func (r *Rank) WriteWhole(op *workload.Op) {
+func (r *Rank) writeWhole(op *workload.Op) {
 	pl, s := r.Planner, r.free(op.Queue, op.Start)
 	from := max(s.End, r.WaitIssued(s, op))
 	event := false

@@ -1,13 +1,9 @@
 package plan
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"sort"
-	"strings"
 
-	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/recut"
@@ -96,12 +92,12 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
 	return recut.Cutter{
-		Part: pl.PartOf,
+		Part: pl.Laws().Part,
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {
 			return pl.partOfCollective(captured, n, channels)
 		},
 		Alone: func(c *workload.Collective) trace.Time {
-			return Duration(m.Library.Time(c.Op, c.Bytes, len(c.Members), channels))
+			return Duration(pl.Laws().Time(c, c.Op, c.Bytes, channels))
 		},
 		Disturbs: pl.disturbs,
 		Gap:      Duration(m.Launch.Gap.Value),
@@ -137,209 +133,19 @@ func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
 	return ""
 }
 
-// PartOf is the k-th of n parts of an operation that was captured in parts (rule G20).
-func (pl *Planner) PartOf(captured []*workload.Op, k, n int) workload.Op {
-	op := *captured[0]
-	share := float64(len(captured)) / float64(n)
-	var alone trace.Time
-	for _, c := range captured {
-		alone += c.DurAlone()
-	}
-	alone /= trace.Time(len(captured))
-	op.Alone = max(1, pl.shareTime(&op, alone, share))
-	op.Kernel = pl.parts.Of(partKey{op.Kernel, len(captured), k, n, op.Step}, func() *workload.Kernel { return pl.partOfKernel(captured, k, n) })
-	reads, writes := share, share
-	if read, write := captured[0].Shape.Traffic(); read*write > 0 && (op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV) {
-		r, w := op.Shape.Traffic() // weights are read whole by every part
-		reads, writes = r/read, w/write
-	}
-	op.Read, op.Write = op.Read*reads, op.Write*writes
-	return op
-}
-
-// A partKey is what the kernel of a part depends on: the captured one, of which several are cut
-// together, and the step.
-type partKey struct {
-	kernel         *workload.Kernel
-	captured, k, n int
-	step           int32
-}
-
-// partOfKernel is the kernel of PartOf.
-func (pl *Planner) partOfKernel(captured []*workload.Op, k, n int) *workload.Kernel {
-	op, part := captured[0], *captured[0].Kernel
-	if part.Shape.M > 0 {
-		part.Shape.M = portion(part.Shape.M*int64(len(captured)), k, n)
-	}
-	if part.Shape.Kind == workload.GEMM || part.Shape.Kind == workload.GEMV {
-		part.Shape.Kind = kernel.GEMMKind(part.Shape.M, part.Shape.N)
-	}
-	if part.Tiling.WGs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) && (op.Shape.Kind == workload.GEMM || pl.byRows(op, float64(len(captured))/float64(n)) == 0) {
-		part.Tiling.WGs = max(1, portion(part.Tiling.WGs*len(captured), k, n))
-		part.Tiling.Tiles = part.Tiling.WGs
-	}
-	if part.Shape.Kind == workload.GEMM && part.Tiling.TileM > 0 {
-		sh := part.Shape
-		t := pl.Machine.Tiling(sh.M, sh.N, sh.K)
-		part.Tiling.TileM, part.Tiling.TileN, part.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
-		if part.Tiling.WGs = t.Tiles; part.Tiling.Persistent {
-			part.Tiling.WGs = min(t.Tiles, op.Tiling.WGs)
-		}
-	}
-	return &part
-}
-
-// fixedGrid reports whether a kernel launches the same number of workgroups for any number of
-// rows: PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024), and the gradients of
-// a norm's parameters (layer_norm_kernel.cu: a workgroup for 32 columns, which loops over the rows).
-func fixedGrid(op *workload.Op) bool {
-	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel") || strings.Contains(op.Name, "GammaBetaBackwardCUDAKernel")
-}
-
-// shareTime is the time alone of a share of an operation, in parts or several together,
-// that itself takes the given time alone. A GEMM follows the law of the library. The time
-// of others is in proportion to their rows but for what each launch costs once: the time
-// of a kernel that does nothing and, for lookups, the time in which only the last vectors
-// are read, and for copies what is not their bytes. Workgroups that all fit on the GPU at once take as long however
-// few they are; a light kernel of decoding whose grid the trace does not show has one for each row.
-func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) trace.Time {
-	if by := pl.byRows(op, share); by > 0 {
-		return trace.Time(float64(alone)*by + 0.5)
-	}
-	once := Seconds(alone)
-	wgs := float64(op.Tiling.WGs)
-	if b := pl.Workload.BatchOf(op); wgs == 0 && op.Kind == trace.Compute && !op.Matrix() && b.Phase == workload.Decode {
-		wgs = float64(max(1, b.Tokens)) // a row each
-	}
-	switch {
-	case op.Kind == trace.Copy && op.Read*op.Write > 0: // within the memory
-		once = max(0, once-(op.Read+op.Write)/pl.Machine.GPU.Memory.Value)
-	case op.Kind == trace.Copy:
-		once = min(once, pl.Machine.Engines.Queued.Or(0))
-	default:
-		once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
-	}
-	if wgs > 0 && !fixedGrid(op) && !pl.fillsSlots(op) {
-		slots := pl.Machine.GPU.CUs.Value * float64(pl.Residents(op.Footprint))
-		each := func(wgs float64) float64 { return max(1, wgs/slots) } // that a slot runs
-		reach := func(wgs float64) float64 { return pl.Machine.GPU.StreamAt(int(min(wgs, slots) + 0.5)) }
-		if from, to := reach(wgs), reach(wgs*share); op.Moves && op.Read+op.Write > 0 && from*to > 0 {
-			share *= from / to
-		} else {
-			share = each(wgs*share) / each(wgs)
-		}
-	}
-	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
-}
-
-// byRows is the factor on the time of a GEMM that has share times the rows, by the law of the library; 0 for other
-// kernels. Where a side is only guessed (rule V26) it is the mean over sides a tenth around it, since a law of waves
-// jumps with them. For a kernel of unknown size that holds weights, in a step of inference of known tokens, or of
-// decoding, with one row for each request, it is that of the GEMM of so many rows, as wide as deep, that takes its time. Those of few rows read all of their weights for any number of them (rule V24).
-func (pl *Planner) byRows(op *workload.Op, share float64) float64 {
-	b := pl.Workload.BatchOf(op)
-	return pl.factors.Of(rowsKey{op.Kernel, b.Tokens, share}, func() float64 {
-		sh, law := op.Shape, pl.Machine.Preferred
-		gemm := sh.Kind == workload.GEMM || sh.Kind == workload.GEMV
-		var sides [][2]int64 // N, K
-		switch {
-		case gemm && sh.Guessed == 0:
-			sides, law = [][2]int64{{sh.N, sh.K}}, pl.Machine.Tiling
-		case gemm:
-			for tenth := -1.0; tenth <= 1; tenth += 0.25 {
-				around := func(n int64, guessed bool) int64 {
-					if guessed {
-						return machine.Side * int64(float64(n)*(1+tenth/10)/machine.Side+0.5)
-					}
-					return n
-				}
-				sides = append(sides, [2]int64{max(1, around(sh.N, sh.Guessed == 'N')), max(1, around(sh.K, sh.Guessed == 'K'))})
-			}
-		case op.Kind == trace.Compute && sh.Kind == workload.NoShape && (b.Phase == workload.Decode || b.Tokens > 0) && kernel.HoldsWeights(op):
-			sh.M = max(1, b.Tokens)
-			n := machine.Side * int64(1+sort.Search(machine.MostSides, func(n int) bool {
-				return law(sh.M, machine.Side*int64(n+1), machine.Side*int64(n+1)).Seconds >= Seconds(op.DurAlone())
-			}))
-			sides = [][2]int64{{n, n}}
-		}
-		sum := 0.0
-		for _, s := range sides {
-			if from := law(sh.M, s[0], s[1]).Seconds; from > 0 {
-				sum += law(max(1, int64(float64(sh.M)*share)), s[0], s[1]).Seconds / from
-			}
-		}
-		return sum / float64(max(1, len(sides)))
-	})
-}
-
-// A rowsKey is what byRows depends on.
-type rowsKey struct {
-	kernel *workload.Kernel
-	tokens int64
-	share  float64
-}
-
-// lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
-// in seconds: as long as the times of one vector differ. A thread reads one column, so
-// the threads of all workgroups together read that many columns at a time.
-func (pl *Planner) lastVectors(op *workload.Op, seconds float64) float64 {
-	sh := op.Shape
-	if sh.Kind != workload.Embedding || op.Tiling.WGs == 0 || op.Footprint.Threads == 0 {
-		return 0
-	}
-	slots := min(op.Tiling.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
-	rounds := float64(sh.M) * float64(sh.N) / (float64(slots) * float64(op.Footprint.Threads))
-	return 2 * pl.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
-}
-
-// limited reports whether something else than its bytes limits a captured collective's channels: it has fewer than half
-// of those that the library takes for them. NCCL takes one for 4 KiB times the ranks (512 threads of 8 bytes,
-// src/enqueue.cc), and the profile's grain is that of four ranks.
-func (pl *Planner) limited(c *workload.Collective) bool {
-	return 2*pl.Channels(c) < pl.libraryFor(c).ChannelsFor(c.Op, c.Bytes)
-}
-
-// boundByBytes reports whether a captured collective has as many channels as its bytes allow: no setting raises them
-// (rule C4).
-func (pl *Planner) boundByBytes(c *workload.Collective) bool {
-	lib := pl.libraryFor(c)
-	return !pl.limited(c) && lib.ChannelsFor(c.Op, c.Bytes) < int(lib.Of(c.Op).Channels.Value)
-}
-
-// partOfCollective is one of n equal parts of a collective that was captured in parts. Its
-// time is the captured one, scaled by the library's times (rule C11).
+// partOfCollective is one of n equal parts of a collective that was captured in parts.
 func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels int) workload.Collective {
-	c := *captured[0]
-	c.Scale = 0 // Alone has it
-	parts := int64(len(captured))
-	var alone trace.Time
+	c, parts := *captured[0], int64(len(captured))
+	c.Scale, c.Alone = 0, 0 // Alone has it
 	for _, x := range captured {
-		alone += x.TransferAlone()
+		c.Alone += x.TransferAlone()
 	}
-	c.Alone = alone / trace.Time(parts)
-	whole := c
-	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
-	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
-	limit := cmp.Or(channels, pl.Channels(captured[0]))
-	if channels == 0 && !pl.limited(captured[0]) {
-		limit = int(lib.Of(c.Op).Channels.Value)
+	c.Alone /= trace.Time(parts)
+	seen := c
+	c.Bytes, c.In, c.Out = c.Bytes*parts/int64(n), c.In*parts/int64(n), c.Out*parts/int64(n)
+	var on int
+	if c.Alone, on = pl.Laws().Collective(&seen, c.Bytes, channels); channels > 0 || c.Channels > 0 {
+		c.Channels = on
 	}
-	runs := func() { // as many channels as the library takes for the size
-		c.Channels = min(lib.Runs(c.Op, max(1, limit)), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
-	}
-	if channels == 0 && c.Channels > 0 {
-		runs()
-	}
-	from := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c))
-	c.Bytes, c.In, c.Out = whole.Bytes/int64(n), whole.In/int64(n), whole.Out/int64(n)
-	if channels > 0 || c.Channels > 0 {
-		runs()
-	}
-	if to := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c)); from > 0 {
-		c.Alone = trace.Time(float64(c.Alone)*to/from + 0.5)
-	} else {
-		c.Alone = c.Alone * trace.Time(parts) / trace.Time(n)
-	}
-	c.Alone = max(1, c.Alone)
 	return c
 }

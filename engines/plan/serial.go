@@ -82,14 +82,14 @@ func (pl *Planner) Communicates(op *workload.Op) bool {
 // (-1: none), and whether another one was running then.
 func (pl *Planner) Before(op *workload.Op) (ended int32, busy bool) {
 	if pl.endedBefore == nil {
-		pl.endedBefore, pl.busy = TimeOrder(pl.Workload)
+		pl.endedBefore, pl.busy = timeOrder(pl.Workload)
 	}
 	return pl.endedBefore[op.ID], pl.busy[op.ID]
 }
 
-// TimeOrder finds, by op, the last operation of its rank that had ended when it started
+// timeOrder finds, by op, the last operation of its rank that had ended when it started
 // (-1: none), and whether another one was running then.
-func TimeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
+func timeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
 	endedBefore, busy = slices.Repeat([]int32{-1}, len(w.Ops)), make([]bool, len(w.Ops))
 	for _, ids := range w.Ranks {
 		byEnd := slices.Clone(ids)
@@ -200,15 +200,21 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 	return pl.Carried(op, p)
 }
 
-// AloneAt is the duration alone of a collective with that number of channels (0: as
+// AloneAt is the duration alone of a collective with other bytes and that number of channels (0: as
 // captured), ns.
-func (pl *Planner) AloneAt(c *workload.Collective, channels int) trace.Time {
-	return pl.Chunks(c, 1, channels, nil).DurAlone
+func (pl *Planner) AloneAt(c *workload.Collective, bytes int64, channels int) trace.Time {
+	alone, _ := pl.alone(c, bytes, channels)
+	return alone
 }
 
-// TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.
-func (pl *Planner) TimeOf(c *workload.Collective, bytes int64) trace.Time {
-	n, channels := len(c.Members), pl.Channels(c)
-	pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
-	return Duration(max(0, pl.libraryFor(c).Time(c.Op, bytes, n, channels)))
+// alone is cost.Laws.Collective; the plan depends on the times that the law has.
+func (pl *Planner) alone(c *workload.Collective, bytes int64, channels int) (alone trace.Time, on int) {
+	captured := pl.Channels(c)
+	alone, on = pl.Laws().Collective(c, bytes, channels)
+	if bytes != c.Bytes || on != captured { // else the captured time holds
+		n := len(c.Members)
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: cmp.Or(channels, captured)})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
+	}
+	return alone, on
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -40,10 +41,10 @@ func (pl *Planner) NoLinks() string {
 }
 
 // NotByTile is the reason why parts of a pair's data cannot be sent, or used, one by one: sums of
-// the rows of a token (SumsExperts), ranks that cut what is summed into other tiles, or an operation
+// the rows of a token (sumsExperts), ranks that cut what is summed into other tiles, or an operation
 // between the pair's two; "" if they can.
 func (pl *Planner) NotByTile(p *workload.Pair) string {
-	if no := cmp.Or(pl.SumsExperts(p), pl.otherTiles(p)); no != "" {
+	if no := cmp.Or(pl.sumsExperts(p), pl.otherTiles(p)); no != "" {
 		return no
 	}
 	return pl.Between(p, func(*workload.Op) bool { return false })
@@ -90,20 +91,7 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 
 // A Memo holds what is made once: what the ranks of a pair share by its index, those of a collective
 // by the collective.
-type Memo[K comparable, T any] map[K]T
-
-// Of is the value of a key, built when it is first asked for.
-func (m *Memo[K, T]) Of(key K, build func() T) T {
-	x, ok := (*m)[key]
-	if !ok {
-		x = build()
-		if *m == nil {
-			*m = Memo[K, T]{}
-		}
-		(*m)[key] = x
-	}
-	return x
-}
+type Memo[K comparable, T any] = cost.Memo[K, T]
 
 // Place is the place of a rank among the ranks of a pair.
 func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int32(rank))) }

@@ -55,19 +55,10 @@ func (pl *Planner) streams(op *workload.Op) bool {
 	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad) && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
-// streaming is the k-th of n parts of a streaming operation (rule M10).
-func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
+// streaming is the kernel of a streaming operation (rule M10).
+func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
-	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)
-	if wgs <= slots {
-		round := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.WGs)
-		each := float64(op.Tiling.WGs)
-		return pl.KernelOf(op, Grid{
-			WGs: wgs, Time: trace.Time(round*pl.fewer(wgs, slots) + 0.5), Pipe: 1 / float64(min(per, CeilDiv(wgs, cus))),
-			Footprint: op.Footprint, Read: op.Read / each, Write: op.Write / each,
-		})
-	}
-	time := float64(op.DurAlone()) / float64(n)
+	time := float64(op.DurAlone())
 	cut := piecesOf(trace.Time(time))
 	g := Grid{WGs: cut.n() * cus, Pipe: 1, Footprint: op.Footprint, Merged: true}
 	g.Footprint.Threads *= per
@@ -78,7 +69,7 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 		slowed = machine.MemoryDelay(pl.MemoryLoad(op))
 		kernel.Channels = slowed > 1
 	}
-	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
+	read, write := op.Read/float64(cus), op.Write/float64(cus)
 	kernel.Alike, kernel.Each = cus, make([]program.Phase, cut.n())
 	for i := range kernel.Each {
 		from, to := cut.upTo(i), cut.upTo(i+1)

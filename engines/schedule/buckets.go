@@ -244,20 +244,15 @@ func (s *step) bucket(grads []gradient, flattens bool) {
 	s.exchanges = append(s.exchanges, x)
 }
 
-// timeOf is the duration alone of a bucket's all-reduce: the library's law for its size,
-// scaled by what the captured buckets that it shares bytes with took over the law.
+// timeOf is the duration alone of a bucket's all-reduce: that of each captured bucket with so many bytes, by the
+// bytes that it shares with them.
 func (s *step) timeOf(c *workload.Collective, rows []int32, share map[int32]int64) trace.Time {
-	var took, law float64
+	var sum, bytes float64
 	for _, row := range rows {
-		old := &s.w.Collectives[row]
-		part := float64(share[row]) / float64(old.Bytes)
-		took += part * float64(old.TransferAlone())
-		law += part * float64(s.pl.TimeOf(old, old.Bytes))
+		sum += float64(share[row]) * float64(s.pl.AloneAt(&s.w.Collectives[row], c.Bytes, 0))
+		bytes += float64(share[row])
 	}
-	if of := s.pl.TimeOf(c, c.Bytes); law > 0 && of > 0 {
-		return trace.Time(took * float64(of) / law)
-	}
-	return trace.Time(took)
+	return trace.Time(sum / bytes)
 }
 
 // lateOf is how long the captured ranks wait in a bucket for ranks that nobody captured: as long in all buckets together as

@@ -82,10 +82,10 @@ func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, n
 // lastSum is the part of a reduce-scatter's time in which nothing is sent: its
 // last step adds the last chunk that came in to the rank's own.
 func lastSum(pl *plan.Planner, c *workload.Collective, reduce trace.Time) trace.Time {
-	lib, n, channels := pl.Machine.LibraryFor(pl.Workload.RanksOf(c)), len(c.Members), pl.Channels(c)
-	whole := lib.Time(trace.ReduceScatter, c.Bytes, n, channels)
-	step := float64(c.Bytes) / float64(n*channels) / lib.ReduceScatter.Receive.Value
-	if whole <= 0 || lib.ReduceScatter.Receive.Value <= 0 {
+	channels, receive := pl.Channels(c), pl.Machine.Library.ReduceScatter.Receive.Value
+	whole := pl.Laws().Time(c, trace.ReduceScatter, c.Bytes, channels)
+	step := float64(c.Bytes) / float64(len(c.Members)*channels) / receive
+	if whole <= 0 || receive <= 0 {
 		return 0
 	}
 	return trace.Time(float64(reduce) * min(1, step/whole))

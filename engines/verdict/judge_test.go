@@ -159,7 +159,7 @@ func TestChance(t *testing.T) {
 		}
 	}
 	for p, want := range map[float64]Level{0: High, 0.05: High, 0.06: Medium, 0.2: Medium, 0.3: Low, 0.79: Low, 0.8: Medium, 0.94: Medium, 0.95: High, 1: High} {
-		if got := LevelOf(p); got != want {
+		if got := levelOf(p); got != want {
 			t.Errorf("probability %v: %s, want %s", p, got, want)
 		}
 	}

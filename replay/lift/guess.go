@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -55,7 +56,7 @@ func (l *lifter) noteUnknownCommunication() {
 func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
-	twins := pairs.Twins(w)
+	laws, twins := &cost.Laws{Machine: m, Workload: w}, pairs.Twins(w)
 	shortest := map[int32]trace.Time{} // of twins
 	for i, twin := range twins {
 		if t, ok := shortest[twin]; twin > 0 && (!ok || w.Collectives[i].Transfer() < t) {
@@ -75,14 +76,13 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		if loop && places[i] == 0 && twins[i] == 0 {
 			continue // as at the start, where ranks wait for each other, and no other iteration shows for how long
 		}
-		lib, channels := m.LibraryFor(w.RanksOf(c)), c.Channels
 		took := c.Transfer()
 		if twins[i] > 0 {
 			took = shortest[twins[i]]
 		}
-		bytes := min(bytesIn(lib, c.Op, took, len(c.Members), channels), linksCarry(m, c, took))
+		bytes := min(laws.BytesIn(c, took), linksCarry(m, c, took))
 		if shots := names.ShotsOf(w.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
-			bytes = bytesIn(lib, c.Op, asRing(m, lib, len(c.Members), channels, shots, took), len(c.Members), channels)
+			bytes = laws.BytesIn(c, asRing(laws, c, shots, took))
 		}
 		if bytes == 0 || holds > 0 && bytes > holds { // it waited
 			continue
@@ -104,28 +104,6 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Range(least, most))
 }
 
-// bytesIn is the size that the library moves in the given time; 0 if it is less than the
-// time of no bytes.
-func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, channels int) int64 {
-	const most = 1 << 44
-	seconds := float64(d) / 1e9
-	if lib.Time(op, 1, ranks, channels) >= seconds {
-		return 0
-	}
-	low, high := int64(1), int64(2) // Time(low) < seconds
-	for high < most && lib.Time(op, high, ranks, channels) < seconds {
-		low, high = high, 2*high
-	}
-	for high-low > max(1, low/1000) {
-		if mid := low + (high-low)/2; lib.Time(op, mid, ranks, channels) < seconds {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return low
-}
-
 // linksCarry is the largest size whose bytes the machine's links carry between the members
 // in a time: on a mesh of fewer GPUs than the library's law is for, it is less.
 func linksCarry(m *machine.Machine, c *workload.Collective, took trace.Time) int64 {
@@ -142,14 +120,15 @@ func linksCarry(m *machine.Machine, c *workload.Collective, took trace.Time) int
 // asRing is the time in which the library moves what an all-reduce kernel that is none of its own moves in its time
 // behind its barrier and the way of its last flags, at the same rate: a rank reads the whole of every peer in one shot, a
 // share of every peer's and every peer's sums in two, as in a ring; a switch takes the whole and hands a share out.
-func asRing(m *machine.Machine, lib *machine.Library, n, channels int, shots names.Shots, took trace.Time) trace.Time {
+func asRing(laws *cost.Laws, c *workload.Collective, shots names.Shots, took trace.Time) trace.Time {
+	m, n := laws.Machine, len(c.Members)
 	ring := 2 * float64(n-1) / float64(n)
 	each := map[names.Shots]float64{names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring}[shots]
 	moves := float64(took)/1e9 - m.Launch.Barrier.Value - 2*m.Fabric.Latency.Value
 	if moves <= 0 {
 		return 0
 	}
-	return trace.Time((lib.Time(trace.AllReduce, 1, n, channels) + moves/each) * 1e9)
+	return trace.Time((laws.Time(c, trace.AllReduce, 1, c.Channels) + moves/each) * 1e9)
 }
 
 func counted(n int, one, many string) string {

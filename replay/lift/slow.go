@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -38,9 +39,10 @@ func SlowCollectives(w *workload.Workload, m *machine.Machine) (slow []workload.
 	}
 	type sum struct{ took, law, bytes float64 } // seconds, bytes that a rank sends
 	sums := map[trace.CollectiveOp][]sum{}      // by iteration
+	laws := cost.Laws{Machine: m, Workload: w}
 	for k, alone := range ranAlone(w, rows) {
 		c := &w.Collectives[rows[k]]
-		law := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels)
+		law := laws.Time(c, c.Op, c.Bytes, c.Channels)
 		at := of[c.Members[0]]
 		if law <= 0 || at < 0 {
 			continue

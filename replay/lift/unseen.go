@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -84,6 +85,7 @@ func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.C
 	if w.Captured == w.World || m.Nodes() > 1 {
 		return
 	}
+	laws := cost.Laws{Machine: m, Workload: w}
 	var rows []int32
 	for i := range w.Collectives {
 		if c := &w.Collectives[i]; hasLaw(c) && w.HasUnseen(c) {
@@ -92,7 +94,7 @@ func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.C
 	}
 	for k, alone := range ranAlone(w, rows) {
 		c := &w.Collectives[rows[k]]
-		law := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels) * (1 + SizeSpread)
+		law := laws.Time(c, c.Op, c.Bytes, c.Channels) * (1 + SizeSpread)
 		if more := alone - trace.Time(law*1e9) - c.Late; law > 0 && more > 0 {
 			emit(c, more, alone == w.Ops[c.Members[0]].Dur())
 		}

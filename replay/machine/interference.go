@@ -90,9 +90,9 @@ func Interference(slowdown, onset, share float64) float64 {
 	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }
 
-// Saturates is the share of the memory's rate from which a kernel's time is the memory's.
+// saturationLoad is the share of the memory's rate from which a kernel's time is the memory's.
 // Streaming kernels of PyTorch reach 0.77 to 0.81 of the rate (rules I10 and Y4).
-const Saturates = 0.7
+const saturationLoad = 0.7
 
 // MemoryDelay is the duration, relative to alone, of a streaming kernel that uses a share
 // load of the memory's rate, if channels that move bytes held every CU; n of N CUs add n/N
@@ -109,8 +109,8 @@ func MemoryDelay(load float64) float64 {
 }
 
 // Exposed is how much of a longer latency of memory a kernel shows that uses a share load of the
-// memory's rate: all of it up to Saturates, nothing at the whole rate (rules I10 and T10).
-func Exposed(load float64) float64 { return max(0, min(1, (1-load)/(1-Saturates))) }
+// memory's rate: all of it up to saturationLoad, nothing at the whole rate (rules I10 and T10).
+func Exposed(load float64) float64 { return max(0, min(1, (1-load)/(1-saturationLoad))) }
 
 // InChannels is the law without latency and without the link's limit.
 func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {

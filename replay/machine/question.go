@@ -9,7 +9,7 @@ import (
 
 // A Question is a lookup of a plan in a profile. It is comparable.
 type Question struct {
-	Kind     QuestionKind
+	Kind     questionKind
 	M, N, K  int64 // of a GEMM
 	Op       trace.CollectiveOp
 	Bytes    int64 // the larger of one rank's input and output
@@ -17,12 +17,12 @@ type Question struct {
 	Channels int
 }
 
-// QuestionKind is the kind of lookup.
-type QuestionKind uint8
+// questionKind is the kind of lookup.
+type questionKind uint8
 
 // The kinds.
 const (
-	AboutGEMM       QuestionKind = iota // the time of a GEMM: Tiling
+	AboutGEMM       questionKind = iota // the time of a GEMM: Tiling
 	AboutCollective                     // the time of a collective alone: Library.Time
 )
 

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -181,15 +184,13 @@ func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
 		s.name += fmt.Sprintf("x%d", t.Depth)
 	}
 	s.kernel = b.block(int(count), 256, 128, t.shared(b.f.elements().bytes))
-	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
-	tile := 2 * float64(tm*tn) * float64(p.k) / float64(split) * float64(cus) / rate.Value
-	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe(t.M, t.N, t.Depth)) }
-	slots := cus * perCU
-	full, left := count/slots, count%slots
-	seconds := float64(full) * most(perCU)
-	if left > 0 {
-		seconds += most(machine.CeilDiv(left, cus))
-	}
+	slots := int64(b.m.GPU.CUs.Value) * int64(b.residents(&s.kernel))
+	tile := 2 * float64(tm*tn) * float64(p.k) / float64(split) * b.m.GPU.CUs.Value / rate.Value // with a CU's pipes to itself
+	laws, op := cost.Laws{Machine: &b.m}, workload.Op{Kernel: &workload.Kernel{
+		Tiling:    workload.Tiling{TileM: t.M, TileN: t.N, Depth: t.Depth, WGs: int(count)},
+		Footprint: program.Footprint{Threads: s.kernel.Threads(), Registers: int(s.kernel.Registers), Shared: int(s.kernel.Shared)},
+	}}
+	seconds := tile / laws.LonePipe(&op) * laws.Rounds(&op)
 	parts := ""
 	if split > 1 {
 		parts = fmt.Sprintf(", %d parts of each tile along K", split)

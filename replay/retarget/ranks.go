@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -235,7 +236,7 @@ func (z *Resized) before(c *workload.Collective, now []int) []int {
 // captured is the workload of the captured job, with durations alone, on its machine.
 func (z *Resized) Lifted(w, captured *workload.Workload, from, to machine.Machine) *workload.Workload {
 	w = isolatedAs(w, captured)
-	scaled := rescale(w, &scaler{from: &from, to: &to, resized: z})
+	scaled := rescale(w, &scaler{Elsewhere: cost.Elsewhere{From: &from, To: &to}, resized: z})
 	r := scaled.Rescaled
 	r.Group, r.Was, r.Ranks, r.Of = z.Group, z.Was, z.Ranks, captured
 	return scaled

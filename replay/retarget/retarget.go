@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -23,19 +24,19 @@ import (
 // the two machines (rules Y1, Y3, Y4 and Y5). Durations alone must have been estimated on the
 // machine of the capture.
 func To(w *workload.Workload, from, to machine.Machine) *workload.Workload {
-	return rescale(w, &scaler{from: &from, to: &to})
+	return rescale(w, &scaler{Elsewhere: cost.Elsewhere{From: &from, To: &to}})
 }
 
 // A scaler scales the durations of one workload.
 type scaler struct {
-	from, to *machine.Machine
-	resized  *Resized // nil: groups keep their ranks
-	kernels  map[*workload.Kernel]*workload.Kernel
-	parts    map[law]*workload.Rescaled
+	cost.Elsewhere
+	resized *Resized // nil: groups keep their ranks
+	kernels map[*workload.Kernel]*workload.Kernel
+	parts   map[cost.Reason]*workload.Rescaled
 }
 
 func rescale(w *workload.Workload, s *scaler) *workload.Workload {
-	s.kernels, s.parts = map[*workload.Kernel]*workload.Kernel{}, map[law]*workload.Rescaled{}
+	s.kernels, s.parts = map[*workload.Kernel]*workload.Kernel{}, map[cost.Reason]*workload.Rescaled{}
 	scaled := *w
 	scaled.Ops, scaled.Collectives = slices.Clone(w.Ops), slices.Clone(w.Collectives)
 	if scaled.Scale = slices.Clone(w.Scale); w.Scale == nil {
@@ -43,17 +44,26 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	}
 	for i := range scaled.Collectives {
 		c := &scaled.Collectives[i]
-		by, of := s.collective(&scaled, c)
+		ranks := scaled.RanksOf(c)
+		was := ranks
+		if s.resized != nil {
+			was = s.resized.before(c, ranks)
+		}
+		by, of := s.Collective(c, was, ranks)
 		for _, id := range c.Members {
-			s.count(&scaled, scaled.Ops[id].Rank, of, c.TransferAlone(), by, roofed{})
+			s.count(&scaled, scaled.Ops[id].Rank, of, c.TransferAlone(), by, cost.Roofed{})
 		}
 		c.Alone, c.Scale = workload.Scaled(c.TransferAlone(), by), cmp.Or(c.Scale, 1)*by
-		c.Channels = s.channels(c)
+		c.Channels = s.Channels(c)
 	}
 	for i := range scaled.Ops {
 		op := &scaled.Ops[i]
 		if op.Collective < 0 {
-			by, of, t := s.op(w, op)
+			share := s.shard(op)
+			by, of, t := s.Kernel(w, op, s.kernel(op), share)
+			if op.Kind == trace.Compute {
+				op.Read, op.Write = op.Read*share, op.Write*share
+			}
 			s.count(&scaled, op.Rank, of, op.DurAlone(), by, t)
 			op.Alone = workload.Scaled(op.DurAlone(), by)
 			scaled.Scale[i] *= by
@@ -67,27 +77,27 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	scaled.Isolation = &isolation
 	if w.Rescaled != nil { // the captured workload and its laws stay
 		r := *w.Rescaled
-		r.To, scaled.Rescaled = s.to.Name, &r
+		r.To, scaled.Rescaled = s.To.Name, &r
 		return &scaled
 	}
-	r := workload.Rescaling{From: s.from.Name, To: s.to.Name, Parts: s.sorted(), Of: w, On: *s.from}
-	r.Same = s.from.Profile == s.to.Profile && (s.resized != nil || !slices.ContainsFunc(r.Parts, func(p workload.Rescaled) bool { return p.Is != p.Was }))
+	r := workload.Rescaling{From: s.From.Name, To: s.To.Name, Parts: s.sorted(), Of: w, On: *s.From}
+	r.Same = s.From.Profile == s.To.Profile && (s.resized != nil || !slices.ContainsFunc(r.Parts, func(p workload.Rescaled) bool { return p.Is != p.Was }))
 	scaled.Rescaled = &r
 	return &scaled
 }
 
 // count adds an operation to the sums by what bounds it and by law. Copies of captured ranks do not count.
-func (s *scaler) count(w *workload.Workload, rank int, of law, took trace.Time, by float64, t roofed) {
+func (s *scaler) count(w *workload.Workload, rank int, of cost.Reason, took trace.Time, by float64, t cost.Roofed) {
 	if rank < len(w.Copies) && w.Copies[rank] {
 		return
 	}
-	add := func(of law, was, is trace.Time, ops int) {
+	add := func(of cost.Reason, was, is trace.Time, ops int) {
 		if was == 0 && ops == 0 {
 			return
 		}
 		p := s.parts[of]
 		if p == nil {
-			p = &workload.Rescaled{Bound: of.bound, Law: of.name, Sure: of.sure}
+			p = &workload.Rescaled{Bound: of.Bound, Law: of.Law, Sure: of.Sure}
 			s.parts[of] = p
 		}
 		p.Ops += ops
@@ -96,13 +106,13 @@ func (s *scaler) count(w *workload.Workload, rank int, of law, took trace.Time, 
 	}
 	now := workload.Scaled(took, by)
 	most := 2
-	for k, bound := range [...]string{theLaunch, theMemory} {
-		was, is := trace.Time(t.was[k]*1e9+0.5), trace.Time(t.is[k]*1e9+0.5)
-		part, ops := law{bound, of.name, of.sure}, 0
+	for k, bound := range cost.Bounds {
+		was, is := trace.Time(t.Was[k]*1e9+0.5), trace.Time(t.Is[k]*1e9+0.5)
+		part, ops := cost.Reason{Bound: bound, Law: of.Law, Sure: of.Sure}, 0
 		if k == 0 {
-			part.name, part.sure = "time of an empty kernel", true
+			part.Law, part.Sure = "time of an empty kernel", true
 		}
-		if t.was[k] > max(t.was[1-k], t.was[2]) {
+		if t.Was[k] > max(t.Was[1-k], t.Was[2]) {
 			most, ops = k, 1
 		}
 		add(part, was, is, ops)
@@ -137,18 +147,18 @@ func within(f program.Footprint, g *machine.GPU) program.Footprint {
 // footprint.
 func (s *scaler) kernel(op *workload.Op) *workload.Kernel {
 	k := *op.Kernel
-	cus, now := s.from.GPU.CUs.Value, s.to.GPU.CUs.Value
+	cus, now := s.From.GPU.CUs.Value, s.To.GPU.CUs.Value
 	if t := &k.Tiling; op.Kind == trace.Compute && t.Persistent && cus != now && cus > 0 {
 		t.WGs = max(1, int(float64(t.WGs)*now/cus+0.5))
 		if t.Tiles > 0 {
 			t.WGs = min(t.WGs, t.Tiles)
 		}
 	}
-	switch another := s.from.Profile != s.to.Profile; {
+	switch another := s.From.Profile != s.To.Profile; {
 	case another && op.Kind == trace.Collective:
 		k.Footprint = program.Footprint{}
-	case another && op.Kind == trace.Compute && program.Fits(s.to, k.Footprint) != nil:
-		k.Footprint = within(k.Footprint, &s.to.GPU)
+	case another && op.Kind == trace.Compute && program.Fits(s.To, k.Footprint) != nil:
+		k.Footprint = within(k.Footprint, &s.To.GPU)
 	}
 	if k == *op.Kernel {
 		return op.Kernel

@@ -76,12 +76,12 @@ type agentKey struct {
 	key     string
 }
 
-// A TrackKind is the kind of a track.
-type TrackKind uint8
+// A trackKind is the kind of a track.
+type trackKind uint8
 
 // The kinds. A track without a kind has no spans.
 const (
-	noTrack TrackKind = iota
+	noTrack trackKind = iota
 	QueueTrack
 	engineTrack
 	ThreadTrack
@@ -91,7 +91,7 @@ const (
 
 // A Track becomes a lane.
 type Track struct {
-	Kind    TrackKind
+	Kind    trackKind
 	Process int32
 	Agent   int32 // row of Agents; trace.None if the kind has none
 	other   int32 // engines: the agent at the other end, or trace.None

@@ -69,7 +69,7 @@ func (f *facts) kernel(id trace.SpanID, k *trace.Kernel) {
 	f.count("priority", int64(s.Priority), "")
 	f.operator(k.Op)
 	f.count("correlation", k.Correlation, "")
-	if call := Counterpart(f.run, id); call != trace.None {
+	if call := counterpart(f.run, id); call != trace.None {
 		c := f.run.Spans[call]
 		f.add("launched by", f.run.NameOf(c))
 		f.add("after launch", Exact(f.run.Spans[id].Start-c.End))
@@ -210,15 +210,15 @@ func (f *facts) call(id trace.SpanID) {
 	c := &f.run.Calls[s.Attr]
 	f.operator(c.Op)
 	f.count("correlation", c.Correlation, "")
-	if k := Counterpart(f.run, id); k != trace.None {
+	if k := counterpart(f.run, id); k != trace.None {
 		f.add("launches", f.run.NameOf(f.run.Spans[k]))
 		f.add("which starts after", Exact(f.run.Spans[k].Start-s.End))
 	}
 }
 
-// Counterpart is the host call that launched a kernel or copy, or the first
+// counterpart is the host call that launched a kernel or copy, or the first
 // device work that a host call launched; None where the run does not say.
-func Counterpart(r *trace.Run, id trace.SpanID) trace.SpanID {
+func counterpart(r *trace.Run, id trace.SpanID) trace.SpanID {
 	s := r.Spans[id]
 	if s.Kind.OnDevice() {
 		return r.LaunchOf(s)

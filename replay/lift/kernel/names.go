@@ -101,10 +101,12 @@ func Multiplies(op *workload.Op) bool {
 }
 
 // OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
-// ancestors, CUTLASS, hipBLASLt and rocBLAS.
+// ancestors, CUTLASS, hipBLASLt and rocBLAS, and that of workload files (gemm_128x256).
 func OfLibrary(name string) bool {
-	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_")
+	return NameHas(name, "nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "cijk_") || ofWorkloadFile.MatchString(name)
 }
+
+var ofWorkloadFile = regexp.MustCompile(`^(grouped_|conv_|attention_)?gemm_[0-9]+x[0-9]+$`)
 
 // HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
 // mixture of experts, but not attention.

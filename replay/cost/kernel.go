@@ -1,0 +1,208 @@
+package cost
+
+import (
+	"math"
+	"sort"
+
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// kernel is the time alone of a share of a kernel, which is asked for as an operation that has the seen
+// time alone until then.
+func (l *Laws) kernel(seen, asked *workload.Op, share float64) trace.Time {
+	if by := l.product(seen, asked, share); by > 0 {
+		return max(1, trace.Time(float64(asked.Alone)*by+0.5))
+	}
+	return l.shared(seen, asked, share)
+}
+
+// product is the factor on the time of a product that has share times the rows; 0 for other kernels. A library's
+// kernel follows the law of the library: of the captured tile, if it is known, and of the tile that it takes for
+// the part. The tiles of a compiled kernel fill the CUs in rounds. Where a side is only guessed (rule V26) the factor
+// is the mean over sides a tenth around it, since a law of waves jumps with them. A kernel of unknown size that
+// holds weights follows the GEMM of so many rows, as wide as deep, that takes its time.
+func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
+	sh := seen.Shape
+	gemm := (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) && min(sh.M, sh.N, sh.K) > 0
+	switch {
+	case sh.Kind == workload.GEMM && compiled(seen):
+		return l.Rounds(asked) / l.Rounds(seen)
+	case gemm && sh.Guessed == 0:
+		return l.library(seen, seconds(asked.Alone), share)
+	case !gemm && (sh.Kind != workload.NoShape || !l.byRows(seen)):
+		return 0
+	}
+	return l.factors.Of(rowsKey{seen.Kernel, l.Workload.BatchOf(seen).Tokens, share}, func() float64 {
+		if gemm {
+			return l.guessed(sh, share)
+		}
+		sh.M = max(1, l.Workload.BatchOf(seen).Tokens)
+		sh.N = machine.Side * int64(1+sort.Search(machine.MostSides, func(n int) bool {
+			side := machine.Side * int64(n+1)
+			return l.Machine.Preferred(sh.M, side, side).Seconds >= seconds(seen.DurAlone())
+		}))
+		sh.K, sh.Guessed = sh.N, 0
+		return l.guessed(sh, share)
+	})
+}
+
+// library is the factor on the time of a product of the library that took so many seconds and has share times the
+// rows: the ratio of the law's times, of its own tile and of the tile that the library takes then. Where the tile
+// changes, seen over predicted time counts only beyond the law's error: a ratio within it is the error for this
+// tile and says nothing about other tiles (rule G12). Fewer rows take no longer, since the same kernel could compute them.
+func (l *Laws) library(seen *workload.Op, took, share float64) float64 {
+	sh := seen.Shape
+	was, is := l.tiled(seen), l.Machine.Grouped(sh.Groups, max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
+	by, another := is.Seconds/was.Seconds, is.Rows != was.Rows || is.Columns != was.Columns
+	if another && math.Abs(took/was.Seconds-1) < l.Machine.Matmul.RunSpread.Value {
+		by = is.Seconds / took
+	}
+	switch {
+	case math.IsNaN(by) || math.IsInf(by, 0): // a profile that lacks the rates
+		return 0
+	case share <= 1:
+		return min(by, 1)
+	}
+	return by
+}
+
+// byRows reports whether a kernel takes time by its rows as a GEMM does: a GEMM, or a kernel of unknown size
+// that holds weights, in a step of inference of known tokens, or of decoding, with one row for each request. Those of
+// few rows read all of their weights for any number of them (rule V24).
+func (l *Laws) byRows(op *workload.Op) bool {
+	b, sh := l.Workload.BatchOf(op), op.Shape
+	return sh.Kind == workload.GEMM || sh.Kind == workload.GEMV ||
+		op.Kind == trace.Compute && sh.Kind == workload.NoShape && (b.Phase == workload.Decode || b.Tokens > 0) && kernel.HoldsWeights(op)
+}
+
+// A rowsKey is what the factor of a product of guessed sizes depends on.
+type rowsKey struct {
+	kernel *workload.Kernel
+	tokens int64
+	share  float64
+}
+
+// guessed is the factor of a product of which a side is guessed.
+func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
+	sum, n := 0.0, 0
+	for tenth := -1.0; tenth <= 1; tenth += 0.25 {
+		around := func(n int64, guessed bool) int64 {
+			if guessed {
+				return max(1, machine.Side*int64(float64(n)*(1+tenth/10)/machine.Side+0.5))
+			}
+			return n
+		}
+		N, K := around(sh.N, sh.Guessed == 'N'), around(sh.K, sh.Guessed == 'K')
+		if from := l.Machine.Preferred(sh.M, N, K).Seconds; from > 0 {
+			sum += l.Machine.Preferred(max(1, int64(float64(sh.M)*share)), N, K).Seconds / from
+		}
+		if n++; sh.Guessed == 0 {
+			break
+		}
+	}
+	return sum / float64(n)
+}
+
+// compiled reports whether a GEMM's kernel was built for its tile, as Triton's are: another number of rows
+// takes the same tile. A library has kernels of many tiles.
+func compiled(op *workload.Op) bool {
+	t := op.Tiling
+	return t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name)
+}
+
+// tiled is the law's tiling of a product as it was captured: of the tile and the parts along K of its
+// kernel, or those that the library would take.
+func (l *Laws) tiled(op *workload.Op) machine.Tiling {
+	sh, t := op.Shape, op.Tiling
+	rows, columns := t.TileN, t.TileM // the library sees the transpose
+	switch {
+	case rows <= 0 || columns <= 0:
+		return l.Machine.Grouped(sh.Groups, sh.M, sh.N, sh.K)
+	case sh.Groups > 1 || t.Persistent || t.WGs == 0:
+		return l.Machine.GroupedWithTile(sh.Groups, sh.M, sh.N, sh.K, rows, columns)
+	}
+	tiles := machine.CeilDiv(sh.N, int64(rows)) * machine.CeilDiv(sh.M, int64(columns))
+	return l.Machine.WithSplits(sh.M, sh.N, sh.K, machine.Tiling{Rows: rows, Columns: columns, Splits: max(1, int(int64(t.WGs)/tiles))})
+}
+
+// Product is the law's time of a product as it was captured, in seconds.
+func (l *Laws) Product(op *workload.Op) float64 { return l.tiled(op).Seconds }
+
+// Rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
+// longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).
+func (l *Laws) Rounds(op *workload.Op) float64 {
+	cus, per, wgs := int(l.Machine.GPU.CUs.Value), l.Residents(op.Footprint), max(1, op.Tiling.WGs)
+	pipe := l.LonePipe(op)
+	together := func(n int) float64 { return max(1, float64(n)*pipe) }
+	full := (wgs - 1) / (cus * per)
+	return float64(full)*together(per) + together(machine.CeilDiv(wgs-full*cus*per, cus))
+}
+
+// LonePipe is machine.Machine.LonePipe of a compiled GEMM.
+func (l *Laws) LonePipe(op *workload.Op) float64 {
+	return l.Machine.LonePipe(op.Tiling.TileM, op.Tiling.TileN, op.Tiling.Depth)
+}
+
+// shared is the time alone of a share of a kernel that is no product. It has three parts (rule G20): what every
+// launch costs, which is the time of a kernel that does nothing and, for lookups, the time in which only the last
+// vectors are read; the time of its bytes at the rate that so many workgroups reach, which is shorter for fewer; and
+// the rest, in rounds of resident workgroups, however few they are. Of a copy, all that is not its bytes is of the
+// launch. Workgroups of a fixed number have a share each. A light kernel of decoding whose grid the trace does not
+// show has a workgroup for each row.
+func (l *Laws) shared(seen, asked *workload.Op, share float64) trace.Time {
+	took, bytes := seconds(asked.Alone), seen.Read+seen.Write
+	gpu, wgs := &l.Machine.GPU, float64(seen.Tiling.WGs)
+	switch {
+	case seen.Kind == trace.Copy && seen.Read*seen.Write > 0: // within the memory
+		moving := min(took, bytes/gpu.Memory.Value)
+		return nanoseconds(took - moving + moving*share)
+	case seen.Kind == trace.Copy:
+		once := min(took, l.Machine.Engines.Queued.Or(0))
+		return nanoseconds(once + (took-once)*share)
+	}
+	if b := l.Workload.BatchOf(seen); wgs == 0 && !seen.Matrix() && b.Phase == workload.Decode {
+		wgs = float64(max(1, b.Tokens))
+	}
+	once := min(took, l.Machine.Launch.Graph.Or(0)+l.lastVectors(seen, took))
+	busy := took - once
+	if wgs == 0 || l.keepsGrid(seen) {
+		return nanoseconds(once + busy*share)
+	}
+	slots := gpu.CUs.Value * float64(l.Residents(seen.Footprint))
+	rounds := func(wgs float64) float64 { return max(1, wgs/slots) }
+	moving, moves := 0.0, 0.0 // seconds of the bytes: of the whole, of the share
+	if rate := l.rate(seen, min(wgs, slots)); bytes > 0 && rate > 0 {
+		moving = min(busy, bytes/rate)
+		moves = moving * share * rate / l.rate(seen, min(wgs*share, slots))
+	}
+	return nanoseconds(once + moves + (busy-moving)*rounds(wgs*share)/rounds(wgs))
+}
+
+// rate is the bytes a second that workgroups of a memory-bound kernel reach together.
+func (l *Laws) rate(op *workload.Op, wgs float64) float64 {
+	n := math.Ceil(wgs)
+	if op.Shape.Kind == workload.Embedding && l.Machine.GPU.Gather.Known() {
+		return l.Machine.GPU.GatherAt(int(n), false) * wgs / n
+	}
+	return l.Machine.GPU.StreamAt(int(n)) * wgs / n
+}
+
+// lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
+// in seconds: as long as the times of one vector differ. A thread reads one column, so
+// the threads of all workgroups together read that many columns at a time.
+func (l *Laws) lastVectors(op *workload.Op, seconds float64) float64 {
+	sh := op.Shape
+	if sh.Kind != workload.Embedding || op.Tiling.WGs == 0 || op.Footprint.Threads == 0 {
+		return 0
+	}
+	slots := min(op.Tiling.WGs, int(l.Machine.GPU.CUs.Value)*l.Residents(op.Footprint))
+	rounds := float64(sh.M) * float64(sh.N) / (float64(slots) * float64(op.Footprint.Threads))
+	return 2 * l.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
+}
+
+func seconds(t trace.Time) float64 { return float64(t) / 1e9 }
+
+func nanoseconds(seconds float64) trace.Time { return max(1, trace.Time(seconds*1e9+0.5)) }

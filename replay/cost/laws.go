@@ -1,0 +1,82 @@
+// Package cost says how long a kernel or a collective takes that was not seen as it is asked for: in
+// part, with more rows, on other channels, on another machine. Where it was seen it takes the seen time, times the law's time
+// of what is asked over the law's time of what was seen; what is asked as it was seen takes the seen time.
+//
+//	laws.go        the laws of a machine; how kernels lie on it
+//	part.go        a part of an operation, as an operation
+//	kernel.go      the time of a kernel: products by their tiles, others by launch, memory and the rest
+//	collective.go  the time of a collective
+//	elsewhere.go   kernels and collectives on another machine
+package cost
+
+import (
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Laws are the laws of a machine for the operations of a workload. They remember what they were asked, and
+// are not safe for concurrent use.
+type Laws struct {
+	Machine  *machine.Machine
+	Workload *workload.Workload
+
+	clusters Memo[int, float64]
+	factors  Memo[rowsKey, float64]
+	parts    Memo[partKey, *workload.Kernel]
+	times    Memo[timeKey, float64]
+
+	libraries Memo[*int32, *machine.Library] // by the first of the members
+}
+
+// A Memo has the values of keys that were asked for. The zero value is empty.
+type Memo[K comparable, T any] map[K]T
+
+// Of is the value of a key, built when it is first asked for.
+func (m *Memo[K, T]) Of(key K, build func() T) T {
+	x, ok := (*m)[key]
+	if !ok {
+		x = build()
+		if *m == nil {
+			*m = Memo[K, T]{}
+		}
+		(*m)[key] = x
+	}
+	return x
+}
+
+// Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
+func (l *Laws) Residents(f program.Footprint) int { return max(1, f.Residents(&l.Machine.GPU)) }
+
+// Clustered is machine.GPU.Clustered.
+func (l *Laws) Clustered(size int) float64 {
+	return l.clusters.Of(size, func() float64 { return l.Machine.GPU.Clustered(size) })
+}
+
+// StartsTogether is the cluster size on this machine of a kernel captured with clusters: 0
+// if no group of CUs holds such a cluster. A kernel for that machine is built without
+// clusters (rule D7).
+func (l *Laws) StartsTogether(cluster int) int {
+	if cluster > 1 && l.Clustered(cluster) == 0 {
+		return 0
+	}
+	return cluster
+}
+
+// FillsSlots reports whether a kernel of unknown shape launched exactly as many workgroups as fit: they
+// loop over pieces of work that the trace does not show, and take the next piece when they finish one
+// (rule D15).
+func (l *Laws) FillsSlots(op *workload.Op) bool {
+	t := op.Tiling
+	return op.Shape.Kind == workload.NoShape && t.WGs > 0 && t.WGs%int(l.Machine.GPU.CUs.Value) == 0 &&
+		t.WGs == int(l.Clustered(l.StartsTogether(t.Cluster)))*l.Residents(op.Footprint)
+}
+
+// keepsGrid reports whether a kernel launches the same number of workgroups for any number of rows: one that
+// fills all slots, PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024), and the gradients
+// of a norm's parameters (layer_norm_kernel.cu: a workgroup for 32 columns, which loops over the rows).
+func (l *Laws) keepsGrid(op *workload.Op) bool {
+	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel") || strings.Contains(op.Name, "GammaBetaBackwardCUDAKernel") || l.FillsSlots(op)
+}
