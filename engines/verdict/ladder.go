@@ -58,10 +58,7 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 	if err != nil {
 		return Ladder{}, err
 	}
-	if captured.Result != nil {
-		t := explain.TimesOf(w, captured)
-		captured.Times = &t
-	}
+	captured = explain.Timed(w, captured)
 	if over == nil {
 		over = func() bool { return false }
 	}

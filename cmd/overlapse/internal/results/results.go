@@ -134,8 +134,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
-	times := explain.TimesOf(w, base)
-	base.Times = &times
+	base = explain.Timed(w, base)
 	asMeasured := base
 	asCaptured, on := w, m
 	if w.Rescaled != nil {
