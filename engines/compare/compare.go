@@ -80,6 +80,15 @@ func (o *Outcome) Apart() int {
 	return 0
 }
 
+// Each are the phases that are answered apart, from 1; else 0: all iterations.
+func (o *Outcome) Each() []int {
+	list := []int{0}
+	for phase := range o.Apart() {
+		list = append(list[:phase], phase+1)
+	}
+	return list
+}
+
 // took are the times of all iterations and of those of each phase.
 func (o *Outcome) took() []*Took {
 	all := []*Took{&o.Took}

@@ -20,6 +20,15 @@ type WhatIf struct {
 	Name   string  `json:"name"` // "links=2"
 	Time   int64   `json:"time_ns"`
 	Change float64 `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
+	phases []WhatIf
+}
+
+// Of is that of a phase, from 1; 0: of all iterations.
+func (x WhatIf) Of(phase int) WhatIf {
+	if phase == 0 || phase > len(x.phases) {
+		return x
+	}
+	return x.phases[phase-1]
 }
 
 // WhatIfs are the changes that --explain tries, one property each.
@@ -105,8 +114,19 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x pr
 			return err
 		}
 		if err == nil && is.Result != nil {
-			found[i] = &WhatIf{x.String(), int64(is.Expected), is.ChangeFrom(out.Expected)}
+			found[i] = whatIf(x, out, is)
 		}
 		return nil
 	})
+}
+
+// whatIf is an outcome on a changed machine against that on the machine as it is, of each phase too.
+func whatIf(x profile.WhatIf, was, is compare.Outcome) *WhatIf {
+	found := &WhatIf{Name: x.String(), Time: int64(is.Expected), Change: is.ChangeFrom(was.Expected)}
+	if is.Phase == 0 {
+		for phase := range is.Apart() {
+			found.phases = append(found.phases, *whatIf(x, was.Of(phase+1), is.Of(phase+1)))
+		}
+	}
+	return found
 }

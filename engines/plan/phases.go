@@ -88,6 +88,14 @@ func (c *Steps) Of(phase int) *Steps {
 	return &of
 }
 
+// PhaseOf is the place of an iteration's phase in Phases, from 1; 0: it is of none.
+func (c *Steps) PhaseOf(i int) int {
+	if i < 0 || i >= len(c.steps) {
+		return 0
+	}
+	return slices.Index(c.keys, c.key(i)) + 1
+}
+
 // Has reports whether an iteration is of the phase that times are of.
 func (c *Steps) Has(i int) bool {
 	return c.only == 0 || i >= 0 && i < len(c.steps) && c.key(i) == c.keys[c.only-1]

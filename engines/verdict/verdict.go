@@ -38,6 +38,7 @@ type Verdict struct {
 	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
 	Phase      string            `json:"phase,omitempty"`      // the steps that the verdict is on, where phases are answered apart
 	Phases     []Verdict         `json:"phases,omitempty"`     // of a verdict by phase: on each; then only Late and Sentences of this one are set
+	selection  plan.Selection    // of Strategy
 	tried      []Prediction      // without results, faster ones of which are named
 }
 
@@ -147,6 +148,9 @@ func (v *Verdict) Each() []Verdict {
 	}
 	return []Verdict{*v}
 }
+
+// Recommended is the recommended strategy with its settings, as text.
+func (v *Verdict) Recommended() string { return v.selection.String() }
 
 // Headline is the first sentence, on each phase; "" without one.
 func (v *Verdict) Headline() string {

@@ -135,6 +135,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		}
 	}
 	c := list[best]
+	v.selection = c.Selection
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a

@@ -18,6 +18,11 @@ type PhaseKey struct {
 // PhaseKey is the phase that a step belongs to.
 func (s *Step) PhaseKey() PhaseKey { return PhaseKey{s.Batch.Phase, s.Class} }
 
+// Serves reports whether the steps are those of a serving engine.
+func (w *Workload) Serves() bool {
+	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Batch.Phase != NoPhase })
+}
+
 // Apart is how many times longer steps of one kind take than those of another, and their kernels run, if each has a time of
 // its own (rule V34). Steps that do the same vary by less (rule V32).
 const Apart = 1.5

@@ -147,7 +147,7 @@ func Write(w io.Writer, rep Report) error {
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
 		ECharts:        template.JS(base64.StdEncoding.EncodeToString(library)),
-		Chart:          rep.chart(),
+		Chart:          rep.BarChart(),
 		Use:            rep.useGraphs(),
 	}
 	if rep.Numbers != nil {

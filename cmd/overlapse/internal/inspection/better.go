@@ -86,7 +86,7 @@ func (v *Inspection) Improvements() []Improvement {
 		return nil
 	}
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
-	s := sourceOf(w, v.steps.Phases() != nil)
+	s := sourceOf(w, w.Serves())
 	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {
