@@ -175,7 +175,7 @@ func sweepDone(file, digest string, rows int) bool {
 		return false
 	}
 	of := schema.ColumnOfCSV(bytes.NewReader(text), "sweep")
-	return of != nil && slices.Equal(of, slices.Repeat([]string{digest}, rows))
+	return len(of) >= rows && !slices.ContainsFunc(of, func(d string) bool { return d != digest }) // a cell has a row of each phase
 }
 
 // sweepPlan reads a plan, and the hash of what its results depend on.
@@ -247,13 +247,14 @@ func (a *app) sweepPart(ctx context.Context, planPath string, part sweep.Part, d
 	if err := compare.Defect(r.Outcomes...); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	i := 0
-	for row := range r.Table() {
-		if i < len(rows) { // behind them is the captured schedule with nothing changed
-			row.Path, row.Machine = rows[i].Path, cmp.Or(rows[i].Machine, row.Machine)
-			rows[i].Row, rows[i].Damage = row, plain.Line(strings.Join(w.Damage.Sentences, "; "))
+	var list []sweepRow
+	damage := plain.Line(strings.Join(w.Damage.Sentences, "; "))
+	for i, of := range rows {
+		for row := range r.RowsOf(i) { // of each phase
+			row.Path, row.Machine = of.Path, cmp.Or(of.Machine, row.Machine)
+			of.Row, of.Damage = row, damage
+			list = append(list, of)
 		}
-		i++
 	}
-	return rows, nil
+	return list, nil
 }

@@ -20,7 +20,7 @@ func TestGainIsBeyondBulk(t *testing.T) {
 	}{{[4]trace.Time{997, 996, 993, 900}, -1}, {[4]trace.Time{1003, 1003, 994, 900}, 2}, {[4]trace.Time{997, 990, 993, 900}, 1}} {
 		var p compare.PairChoice
 		for i, s := range sel {
-			p.Outcomes = append(p.Outcomes, compare.Outcome{Selection: s, Expected: c.times[i]})
+			p.Outcomes = append(p.Outcomes, compare.Outcome{Selection: s, Took: compare.Took{Expected: c.times[i]}})
 		}
 		if p.Choose(1000, false); p.Best != c.best {
 			t.Errorf("times %v: chose %d, want %d", c.times, p.Best, c.best)

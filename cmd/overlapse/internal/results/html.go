@@ -65,7 +65,7 @@ func (r *Replayed) HTML() html.Report {
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
-			{Name: r.basis(), Value: r.measured()},
+			{Name: r.basis(), Value: r.MeasuredText(words.Micros)},
 		},
 	}
 	if left := r.Coarse(); left != "" {
@@ -136,12 +136,12 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 	return bars
 }
 
-// measured is the measured time, of each phase.
-func (r *Replayed) measured() string {
+// MeasuredText is the measured time, of each phase, as words writes a time.
+func (r *Replayed) MeasuredText(write func(trace.Time) string) string {
 	if r.Phases != nil {
 		return words.Phases(r.Phases)
 	}
-	return words.Micros(trace.Time(r.Measured))
+	return write(trace.Time(r.Measured))
 }
 
 // best is the outcome that the verdict recommends or, if that is the captured schedule, the

@@ -78,10 +78,11 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refus
 			continue
 		}
 		shown = append(shown, rows...)
-		fmt.Fprintln(con.Out)
 		t := r.table(rows, width)
 		if phase > 0 {
 			t.Title = r.Phases[i].Phase + " steps"
+		} else {
+			fmt.Fprintln(con.Out)
 		}
 		con.Show(t)
 		if len(folded) > 0 {
@@ -205,7 +206,10 @@ func (r *Replayed) answers() (list []string) {
 
 // why are the reasons for the numbers, one a line.
 func (r *Replayed) why() (lines []string) {
-	type reason struct{ text, names string }
+	type reason struct {
+		text string
+		rows []*replayRow
+	}
 	var reasons []reason
 	for i := range r.Rows {
 		row := &r.Rows[i]
@@ -219,13 +223,11 @@ func (r *Replayed) why() (lines []string) {
 		k := slices.IndexFunc(reasons, func(x reason) bool { return x.text == row.Confidence.Why })
 		if k < 0 {
 			k, reasons = len(reasons), append(reasons, reason{text: row.Confidence.Why})
-		} else {
-			reasons[k].names += ", "
 		}
-		reasons[k].names += r.phased(row)
+		reasons[k].rows = append(reasons[k].rows, row)
 	}
 	for _, x := range reasons {
-		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
+		lines = append(lines, fmt.Sprintf("certainty (%s): %s", r.names(x.rows), x.text))
 	}
 	for i := range r.Rows {
 		for _, note := range r.Rows[i].Notes {
@@ -261,7 +263,7 @@ func (r *Replayed) why() (lines []string) {
 	if res.Worst > 0 {
 		check += fmt.Sprintf(" (%s, %.2f %%)", words.Shorten(res.WorstOp, 40), res.WorstPct)
 	}
-	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.measured()))
+	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.MeasuredText(words.Micros)))
 }
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for.

@@ -48,6 +48,17 @@ type Row struct {
 	SeedSlowest int64   `json:"seed_slowest_ns,omitempty"`
 }
 
+// RowsOf are the rows of an outcome, one for each phase.
+func (r *Replayed) RowsOf(outcome int) iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		for i := range r.Rows {
+			if row := &r.Rows[i]; row.at == outcome && !yield(r.tableRow(row)) {
+				return
+			}
+		}
+	}
+}
+
 // recommended reports whether the verdict, on the row's phase, recommends it.
 func (r *Replayed) recommended(row *replayRow) bool {
 	v := &r.Verdict
@@ -67,18 +78,22 @@ func (r *Replayed) Table() iter.Seq[Row] {
 		if r.Control != nil {
 			all = slices.Concat(all, r.Control.rows)
 		}
-		for _, row := range all {
-			var seeds [4]int64
-			if s := row.Seeds; s != nil {
-				seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
-			}
-			if !yield(Row{
-				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Phase, row.Applies, r.recommended(&row), row.Experimental, row.Time, row.Fastest, row.Slowest, int64(r.reference.Of(row.phase).Expected),
-				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
-				plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
-			}) {
+		for i := range all {
+			if !yield(r.tableRow(&all[i])) {
 				return
 			}
 		}
+	}
+}
+
+func (r *Replayed) tableRow(row *replayRow) Row {
+	var seeds [4]int64
+	if s := row.Seeds; s != nil {
+		seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
+	}
+	return Row{
+		plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Phase, row.Applies, r.recommended(row), row.Experimental, row.Time, row.Fastest, row.Slowest, int64(r.reference.Of(row.phase).Expected),
+		row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
+		plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
 	}
 }
