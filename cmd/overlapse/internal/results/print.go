@@ -46,7 +46,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	printPairs(con, r)
 	for _, row := range refused {
 		if !fold || why || row.defect() {
-			say(r.named(row) + " " + row.reason())
+			say(r.phased(row) + " " + row.reason())
 		}
 	}
 	if why {
@@ -88,9 +88,9 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refus
 		if len(folded) > 0 {
 			con.Say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
 		}
-		if left = slices.DeleteFunc(left, (*replayRow).defect); fold && len(left) > 0 && !why {
-			con.Say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
-		}
+	}
+	if left := slices.DeleteFunc(slices.Clone(refused), (*replayRow).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
+		con.Say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
 	}
 	return shown, refused
 }
