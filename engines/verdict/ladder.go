@@ -21,8 +21,8 @@ import (
 // which is likely to gain.
 type Ladder struct {
 	Captured   compare.Outcome // what they are changes of
-	Rungs      []Rung // in the order of the changes
-	Tried      []Rung // all that run, rungs included, fastest first; equal times keep the order of the candidates
+	Rungs      []Rung          // in the order of the changes
+	Tried      []Rung          // all that run, rungs included, fastest first; equal times keep the order of the candidates
 	Strategies []Tally
 	Last       []Prediction // what remains to be judged: the last rung or, without one, the fastest of each strategy
 	NotTried   int          // settings that the search would have tried next when its time was over
