@@ -249,8 +249,9 @@ func (a *app) sweepPart(ctx context.Context, planPath string, part sweep.Part, d
 	}
 	var list []sweepRow
 	damage := plain.Line(strings.Join(w.Damage.Sentences, "; "))
-	for i, of := range rows {
-		for row := range r.RowsOf(i) { // of each phase
+	for row := range r.Table() { // of each phase; behind them is the captured schedule with nothing changed
+		if len(list) < len(r.Rows) {
+			of := rows[r.Rows[len(list)].At]
 			row.Path, row.Machine = of.Path, cmp.Or(of.Machine, row.Machine)
 			of.Row, of.Damage = row, damage
 			list = append(list, of)

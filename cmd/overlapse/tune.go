@@ -206,7 +206,14 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		v := verdict.Judge(w, l.Captured, l.Last, late, l.Others()...)
 		verdicts = append(verdicts, v)
 		found.Ladder, found.Tried = append(found.Ladder, tunedTimes(v.Phase, l.Rungs)...), append(found.Tried, tunedTimes(v.Phase, l.Tried)...)
-		found.Strategies, found.NotTried = verdict.MostTried(found.Strategies, l.Strategies), max(found.NotTried, l.NotTried)
+		found.NotTried = max(found.NotTried, l.NotTried)
+		for i, s := range l.Strategies { // of the phase that most settings were tried for
+			if i == len(found.Strategies) {
+				found.Strategies = append(found.Strategies, s)
+			} else if s.Tried > found.Strategies[i].Tried {
+				found.Strategies[i] = s
+			}
+		}
 	}
 	found.Verdict = verdict.Joined(verdicts)
 	if found.NotTried > 0 {
@@ -228,18 +235,17 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	took := words.Micros(base.Time)
-	if _, longest, _ := plan.MeasuredSteps(w).Disturbed(); longest > 0 || base.Phases != nil {
-		took = results.CapturedText(w, base)
+	times, profiled := results.CapturedTimes(w, base, o.Clock != "captured")
+	if _, longest, _ := plan.MeasuredSteps(w).Disturbed(); longest == 0 && base.Phases == nil {
+		times = words.Micros(base.Time)
 	}
-	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, words.MachineText(m.Name, m.Guess), words.Counted(tried, "setting"), took)
-	if w.Run.Estimated != "" {
-		title += " · " + w.Run.Estimated
+	title := []string{o.Path, words.MachineText(m.Name, m.Guess), words.Counted(tried, "setting") + " tried", "captured " + times}
+	for _, more := range []string{w.Run.Estimated, profiled} {
+		if more != "" {
+			title = append(title, more)
+		}
 	}
-	if w.Unprofiled && w.Profiled() {
-		title = strings.Join(append([]string{title}, results.WithoutProfiler(w, base, o.Clock != "captured")...), " · ")
-	}
-	a.Say(title)
+	a.Say(strings.Join(title, " · "))
 	fmt.Fprintln(a.Out)
 	for _, s := range found.Verdict.Sentences {
 		a.Say(s)
@@ -265,8 +271,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	results.PrintAdvice(a.Console, &found.Verdict)
-	results.PrintModel(a.Console, found.Control, w.Isolation)
+	results.PrintAdvice(a.Console, &found.Verdict, found.Control, w.Isolation)
 	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(summary.Pairs(w))))
 	return o.failedError(found.Strategies)
 }
@@ -381,8 +386,12 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 // printTried prints the fastest settings of a phase that are not steps of the ladder.
 func (a *app) printTried(found tuning, phase string, top int) {
 	t := console.Table{Title: titleOf("other settings, fastest first", phase), Columns: []string{"strategy", "settings", "time", "change", "likely faster", "memory"}}
-	if took, change, ok := found.Control.Of(phase); ok {
-		t.Add(results.Unchanged, "", took, words.Percent(change), "", "")
+	if c := found.Control; c != nil {
+		for _, p := range append(slices.Clone(c.Phases), *c) {
+			if p.Phase == phase {
+				t.Add(results.Unchanged, "", trace.Time(p.Time), words.Percent(p.Change), "", "")
+			}
+		}
 	}
 	shown, last := 0, int64(0)
 	for _, r := range of(phase, found.Tried) {

@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -152,7 +153,10 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	}
 	opts.Verdict = r.Verdict.Headline()
 	opts.Parts = r.Parts()
-	opts.Times = []tui.Time{{Time: r.MeasuredText(layout.Short)}}
+	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
+	if r.Phases != nil {
+		opts.Times[0].Time = words.Phases(r.Phases)
+	}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for i, out := range r.Outcomes {
@@ -162,8 +166,8 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.ReasonsOf(out.Result, 0, 0)})
 		var times tui.Time
-		for row := range r.RowsOf(i) {
-			if row.Applies {
+		for _, row := range r.Rows {
+			if row.At == i && row.Applies {
 				addTime(&times, row.Phase, row.Time, row.Change)
 			}
 		}

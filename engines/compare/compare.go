@@ -22,7 +22,7 @@ import (
 type Outcome struct {
 	plan.Selection
 	Result *replay.Result // nil if Why is set
-	Took
+	stepTime
 	Why string // why the strategy does not apply or cannot run; else ""
 	Err error  // error behind Why, such as a *replay.DeadlockError
 
@@ -38,14 +38,14 @@ type Outcome struct {
 	Machine     machine.Machine // machine of the plan
 	Scenario    plan.Scenario   // its scenario, including the pace that was found
 	Times       *overlap.Times  // explain.TimesOf of an outcome that is brief
-	Phases      []PhaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
+	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
 	Phase       int             // the phase that the times are of, from 1; 0: all iterations
 	step        bool            // the plan is a schedule of the whole step
 	ClockOff    float64         // relative change of the pace in the last round of settleClock if it did not converge
 }
 
-// Took is how long an iteration of an outcome takes, ns.
-type Took struct {
+// stepTime is how long an iteration of an outcome takes, ns.
+type stepTime struct {
 	Time trace.Time // of one step if the trace marks steps, else the makespan
 	// Expected is the mean over race outcomes, Best and Worst are the extremes; all equal Time
 	// if there are no races.
@@ -54,46 +54,41 @@ type Took struct {
 	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
 }
 
-// A PhaseTook is Took of the iterations of one phase.
-type PhaseTook struct {
+// A phaseTook is the stepTime of the iterations of one phase.
+type phaseTook struct {
 	Steps plan.PhaseTime // as simulated
 	Times *overlap.Times // as of the outcome
-	Took
+	stepTime
 }
 
 // Of is the outcome with the times of a phase, from 1; 0: of all iterations.
 func (o Outcome) Of(phase int) Outcome {
 	switch o.Phase = phase; {
 	case phase > len(o.Phases): // not all iterations ran
-		o.Took, o.Times = Took{}, nil
+		o.stepTime, o.Times = stepTime{}, nil
 	case phase > 0:
-		o.Took, o.Times = o.Phases[phase-1].Took, o.Phases[phase-1].Times
+		o.stepTime, o.Times = o.Phases[phase-1].stepTime, o.Phases[phase-1].Times
 	}
 	return o
 }
 
-// Apart is the number of phases that are answered apart, as their iterations differ (rule V34); 0: there is one, or none.
-func (o *Outcome) Apart() int {
-	if len(o.Phases) > 1 {
-		return len(o.Phases)
-	}
-	return 0
-}
-
-// Each are the phases that are answered apart, from 1; else 0: all iterations.
+// Each are the phases that are answered apart, as their iterations differ (rule V34), from 1; else 0: all iterations.
 func (o *Outcome) Each() []int {
-	list := []int{0}
-	for phase := range o.Apart() {
-		list = append(list[:phase], phase+1)
+	if len(o.Phases) < 2 {
+		return []int{0}
+	}
+	list := make([]int, len(o.Phases))
+	for i := range list {
+		list[i] = i + 1
 	}
 	return list
 }
 
-// took are the times of all iterations and of those of each phase.
-func (o *Outcome) took() []*Took {
-	all := []*Took{&o.Took}
+// eachTime are the times of all iterations and of those of each phase.
+func (o *Outcome) eachTime() []*stepTime {
+	all := []*stepTime{&o.stepTime}
 	for i := range o.Phases {
-		all = append(all, &o.Phases[i].Took)
+		all = append(all, &o.Phases[i].stepTime)
 	}
 	return all
 }
@@ -239,7 +234,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 		}
 		if asCaptured {
 			if w.Unprofiled && w.Origins == nil {
-				for phase, t := range o.took() {
+				for phase, t := range o.eachTime() {
 					t.Time = max(t.Time, plan.BusyTime(w, phase))
 				}
 			}
@@ -302,13 +297,13 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if o.Err != nil {
 		// A deadlock, or a workgroup that fits on no compute unit of this machine, is the outcome
 		// of the strategy.
-		o.Why, o.Result, o.Took = o.cannotRun(), nil, Took{}
+		o.Why, o.Result, o.stepTime = o.cannotRun(), nil, stepTime{}
 		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
 	steps := plan.StepsOf(w, o.Result.Run)
-	o.Took, o.Phases = Took{Time: steps.Time(), Simulated: steps.Time()}, nil
+	o.stepTime, o.Phases = stepTime{Time: steps.Time(), Simulated: steps.Time()}, nil
 	for _, p := range steps.Phases() {
-		o.Phases = append(o.Phases, PhaseTook{Steps: p, Took: Took{Time: p.Time, Simulated: p.Time}})
+		o.Phases = append(o.Phases, phaseTook{Steps: p, stepTime: stepTime{Time: p.Time, Simulated: p.Time}})
 	}
 	if pl.Ahead && pl.HostPeriod() > o.Time {
 		sc.HostBound = true

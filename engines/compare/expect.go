@@ -40,7 +40,7 @@ const leastShare = 0.001
 // expect sets the mean of an outcome's times over the race outcomes, of all iterations and of those of each phase. Choosing by the mean
 // has the least mean regret; the median of few modes does not.
 func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
-	for _, t := range o.took() {
+	for _, t := range o.eachTime() {
 		t.Expected, t.Best, t.Worst = t.Time, t.Time, t.Time
 	}
 	if sc.Seed != 0 || sc.Race != plan.MedianRace || !o.Races.Any() {
@@ -66,9 +66,9 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 			}
 			other = &raced
 		}
-		for i, t := range o.took() {
+		for i, t := range o.eachTime() {
 			raced := t.Time
-			if each := other.took(); i < len(each) {
+			if each := other.eachTime(); i < len(each) {
 				raced = each[i].Time
 			}
 			mean[i] += fall.share * float64(raced)
@@ -76,7 +76,7 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 		}
 		all += fall.share
 	}
-	for i, t := range o.took() {
+	for i, t := range o.eachTime() {
 		t.Expected = trace.Time(mean[i] / all)
 	}
 	return nil

@@ -68,14 +68,16 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		}
 		return &known[i]
 	}
-	choices := make([]PairChoice, len(kinds))
+	choices, steps := make([]PairChoice, len(kinds)), plan.MeasuredSteps(w)
 	for k, kind := range kinds {
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
 		if c := w.Pairs[kind.Rows[0]].Collective; c >= 0 {
 			choices[k].Op = w.Collectives[c].Op
 		}
-		if first := &w.Pairs[kind.Rows[0]]; base.Apart() > 0 {
-			choices[k].Phase = plan.MeasuredSteps(w).PhaseOf(int(first.Step))
+		for _, phase := range base.Each() {
+			if steps.Of(phase).Has(int(w.Pairs[kind.Rows[0]].Step)) {
+				choices[k].Phase = phase
+			}
 		}
 	}
 	err = sideBySide(w, len(kinds)*len(sel), func(job int) (err error) {

@@ -26,7 +26,7 @@ func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay
 		return out, err
 	}
 	_, err = out.settleClock(w, sc, o)
-	for _, t := range out.took() {
+	for _, t := range out.eachTime() {
 		t.Expected, t.Best, t.Worst = t.Time, t.Time, t.Time
 	}
 	return out, err
@@ -48,14 +48,14 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	}
 	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
 	found, err := w.Isolation.Memo.Get(key{sc, base.Name, w.Unprofiled}, func() (any, error) {
-		var times [2][]*Took
+		var times [2][]*stepTime
 		for i, s := range []plan.Strategy{schedule.Captured, *base} {
 			v, _ := s.Values(nil)
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
 			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop}); err != nil {
 				return nil, err
 			}
-			times[i] = out.took()
+			times[i] = out.eachTime()
 		}
 		var ratios []float64 // of all iterations, then of those of each phase
 		for i, was := range times[0] {
@@ -71,7 +71,7 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 		return err
 	}
 	ratios := found.([]float64)
-	for i, t := range o.took() {
+	for i, t := range o.eachTime() {
 		if i < len(ratios) {
 			t.Time, t.Noise = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1)
 		}

@@ -39,9 +39,11 @@ func Timed(w *workload.Workload, out compare.Outcome) compare.Outcome {
 		return out
 	}
 	out.Phases = slices.Clone(out.Phases)
-	for i := range out.Apart() {
-		t := TimesOf(w, out.Of(i+1))
-		out.Phases[i].Times = &t
+	for _, phase := range out.Each() {
+		if phase > 0 {
+			t := TimesOf(w, out.Of(phase))
+			out.Phases[phase-1].Times = &t
+		}
 	}
 	t := TimesOf(w, out)
 	out.Times = &t

@@ -20,15 +20,7 @@ type WhatIf struct {
 	Name   string  `json:"name"` // "links=2"
 	Time   int64   `json:"time_ns"`
 	Change float64 `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
-	phases []WhatIf
-}
-
-// Of is that of a phase, from 1; 0: of all iterations.
-func (x WhatIf) Of(phase int) WhatIf {
-	if phase == 0 || phase > len(x.phases) {
-		return x
-	}
-	return x.phases[phase-1]
+	Phases []WhatIf `json:"-"` // of each that is answered apart
 }
 
 // WhatIfs are the changes that --explain tries, one property each.
@@ -123,9 +115,9 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x pr
 // whatIf is an outcome on a changed machine against that on the machine as it is, of each phase too.
 func whatIf(x profile.WhatIf, was, is compare.Outcome) *WhatIf {
 	found := &WhatIf{Name: x.String(), Time: int64(is.Expected), Change: is.ChangeFrom(was.Expected)}
-	if is.Phase == 0 {
-		for phase := range is.Apart() {
-			found.phases = append(found.phases, *whatIf(x, was.Of(phase+1), is.Of(phase+1)))
+	for _, phase := range is.Each() {
+		if is.Phase == 0 && phase > 0 {
+			found.Phases = append(found.Phases, *whatIf(x, was.Of(phase), is.Of(phase)))
 		}
 	}
 	return found

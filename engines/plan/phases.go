@@ -20,34 +20,42 @@ type PhaseTime struct {
 	Time     trace.Time `json:"time_ns"`            // median from the end of the step before to its end
 }
 
+// A phaseKey is what tells steps of one phase from others.
+type phaseKey struct {
+	Phase workload.Phase
+	Class int // workload.Step.Class
+}
+
+func keyOf(s *workload.Step) phaseKey { return phaseKey{s.Batch.Phase, s.Class} }
+
 // key is the phase of an iteration.
-func (c *Steps) key(i int) workload.PhaseKey {
+func (c *Steps) key(i int) phaseKey {
 	if i >= len(c.steps) {
-		return workload.PhaseKey{}
+		return phaseKey{}
 	}
-	return c.steps[i].PhaseKey()
+	return keyOf(&c.steps[i])
 }
 
 // keysOf are the phases that steps belong to: prefill, mixed, decode, others; of each the short ones first. They are nil if
 // nothing tells steps apart.
-func keysOf(steps []workload.Step) (keys []workload.PhaseKey) {
+func keysOf(steps []workload.Step) (keys []phaseKey) {
 	for i := range steps {
-		if k := steps[i].PhaseKey(); !slices.Contains(keys, k) {
+		if k := keyOf(&steps[i]); !slices.Contains(keys, k) {
 			keys = append(keys, k)
 		}
 	}
-	if len(keys) == 1 && keys[0] == (workload.PhaseKey{}) {
+	if len(keys) == 1 && keys[0] == (phaseKey{}) {
 		return nil
 	}
 	order := []workload.Phase{workload.Prefill, workload.Mixed, workload.Decode, workload.NoPhase}
-	slices.SortFunc(keys, func(a, b workload.PhaseKey) int {
+	slices.SortFunc(keys, func(a, b phaseKey) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Phase), slices.Index(order, b.Phase)), cmp.Compare(a.Class, b.Class))
 	})
 	return keys
 }
 
 // phaseName is a phase in words: with its length, where steps of several lengths are of one.
-func phaseName(key workload.PhaseKey, keys []workload.PhaseKey) string {
+func phaseName(key phaseKey, keys []phaseKey) string {
 	classes := 0
 	for _, k := range keys {
 		if k.Phase == key.Phase {
@@ -86,14 +94,6 @@ func (c *Steps) Of(phase int) *Steps {
 	of := *c
 	of.only = phase
 	return &of
-}
-
-// PhaseOf is the place of an iteration's phase in Phases, from 1; 0: it is of none.
-func (c *Steps) PhaseOf(i int) int {
-	if i < 0 || i >= len(c.steps) {
-		return 0
-	}
-	return slices.Index(c.keys, c.key(i)) + 1
 }
 
 // Has reports whether an iteration is of the phase that times are of.

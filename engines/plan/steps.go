@@ -91,7 +91,7 @@ type Steps struct {
 
 	captured  []int               // of the captured run: the rank of each row
 	simulated int                 // iterations that ran: others repeat the last one (trace.Run.Repeats)
-	keys      []workload.PhaseKey // phases; nil: nothing tells iterations apart
+	keys      []phaseKey // phases; nil: nothing tells iterations apart
 	only      int                 // the phase that times are of, from 1; 0: all iterations
 }
 

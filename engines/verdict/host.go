@@ -19,8 +19,8 @@ const hostBound = 0.1
 // HostBound reports whether the captured schedule, or a phase of it, waits for hosts for a tenth of its time.
 func HostBound(w *workload.Workload, captured compare.Outcome) bool {
 	if captured.Phase == 0 {
-		for p := range captured.Apart() {
-			if HostBound(w, captured.Of(p+1)) {
+		for _, phase := range captured.Each() {
+			if phase > 0 && HostBound(w, captured.Of(phase)) {
 				return true
 			}
 		}

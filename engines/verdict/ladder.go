@@ -39,20 +39,6 @@ type Tally struct {
 	Defect   error  `json:"-"`                   // of the first that panicked
 }
 
-// MostTried are the tallies of each strategy on the phase that most of its settings were tried for.
-func MostTried(a, b []Tally) []Tally {
-	if a == nil {
-		return b
-	}
-	a = slices.Clone(a)
-	for i := range a {
-		if b[i].Tried > a[i].Tried {
-			a[i] = b[i]
-		}
-	}
-	return a
-}
-
 // A Rung is an outcome, without its result, against the captured schedule and against the rung
 // before it, or for those that are none against the last rung that they were compared with.
 type Rung struct {
@@ -229,7 +215,7 @@ func (c *climber) try(list []place) error {
 		}
 		p := Predict(c.w, c.captured, out)
 		for _, phase := range c.captured.Each() {
-			c.keep(ofStrategy{phase, list[i].strategy}, list[i], p.Of(phase))
+			c.keep(ofStrategy{phase, list[i].strategy}, list[i], p.of(phase))
 		}
 		found[i] = p.withoutResult()
 		c.done()
@@ -237,7 +223,7 @@ func (c *climber) try(list []place) error {
 	})
 	for i, p := range found {
 		if p != nil {
-			c.known[list[i]], c.tried[list[i]] = p, &Rung{Prediction: p.Of(c.phase)}
+			c.known[list[i]], c.tried[list[i]] = p, &Rung{Prediction: p.of(c.phase)}
 		}
 	}
 	return err
@@ -306,7 +292,7 @@ func (c *climber) finish(next []place) error {
 			return err
 		}
 		again := Predict(c.w, c.captured, out)
-		c.Last = append(c.Last, again.Of(c.phase))
+		c.Last = append(c.Last, again.of(c.phase))
 	}
 	return nil
 }

@@ -57,8 +57,8 @@ func TestPhasesApart(t *testing.T) {
 	if v.Kind != ByPhase || v.Strategy != "" || v.Change != 0 || len(v.Phases) != 2 {
 		t.Fatalf("%s, %s, %+.3f, %d phases", v.Kind, v.Strategy, v.Change, len(v.Phases))
 	}
-	if p := v.Phases[0]; p.Phase != "prefill" || p.Kind != Winner || p.Recommended() != "multistream interleave=2" || p.Change > -0.1 {
-		t.Errorf("prefill: %s %s %+.3f", p.Kind, p.Recommended(), p.Change)
+	if p := v.Phases[0]; p.Phase != "prefill" || p.Kind != Winner || p.Strategy != "multistream" || p.Parameters["interleave"] != "2" || p.Change > -0.1 {
+		t.Errorf("prefill: %s %s %+.3f", p.Kind, p.Parameters, p.Change)
 	}
 	if p := v.Phases[1]; p.Phase != "decode" || p.Kind == Winner {
 		t.Errorf("decode: %s %s", p.Kind, p.Strategy)
@@ -111,7 +111,7 @@ func TestOneClassOfSteps(t *testing.T) {
 		}
 		w := plantest.Iterations(t, 2, plantest.Iteration{Text: plantest.Layers(1, 10)}, plantest.Iteration{Text: text}, plantest.Iteration{Text: plantest.Layers(3, 10)})
 		captured := enginetest.Outcome(t, w, m, "captured", nil)
-		if got, want := captured.Apart(), map[bool]int{true: 2}[tenths == 40]; got != want {
+		if got, want := len(captured.Phases), map[bool]int{true: 2}[tenths == 40]; got != want {
 			t.Errorf("%d tenths: %d phases apart, want %d", tenths, got, want)
 		}
 		if tenths == 40 && (captured.Phases[0].Steps.Phase != "short" || captured.Phases[1].Steps.Phase != "long" || captured.Of(2).Time != 11_200_000) {

@@ -46,31 +46,21 @@ type Prediction struct {
 	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
 }
 
-// Of is the prediction of a phase, from 1; 0: of all iterations.
-func (p *Prediction) Of(phase int) Prediction {
+// of is the prediction of a phase, from 1; 0: of all iterations.
+func (p *Prediction) of(phase int) Prediction {
 	if phase == 0 {
 		return *p
 	}
 	return p.Apart[phase-1]
 }
 
-// Brief is the prediction with brief outcomes.
-func (p *Prediction) Brief() {
-	if p.Result != nil {
-		p.Outcome = p.Outcome.Brief(*p.Times)
-	}
-	for i := range p.Apart {
-		p.Apart[i].Brief()
-	}
-}
-
 // Predict compares an outcome with the captured schedule. An outcome that cannot be has no result
 // afterwards, and the reason (check).
 func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	p := Prediction{Outcome: explain.Timed(w, out)}
-	if n := captured.Apart(); n > 0 && captured.Phase == 0 {
-		for phase := range n {
-			p.Apart = append(p.Apart, Predict(w, captured.Of(phase+1), p.Outcome.Of(phase+1)))
+	if len(captured.Phases) > 1 && captured.Phase == 0 {
+		for _, phase := range captured.Each() {
+			p.Apart = append(p.Apart, Predict(w, captured.Of(phase), p.Outcome.Of(phase)))
 		}
 		return p
 	}

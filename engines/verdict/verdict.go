@@ -38,7 +38,6 @@ type Verdict struct {
 	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
 	Phase      string            `json:"phase,omitempty"`      // the steps that the verdict is on, where phases are answered apart
 	Phases     []Verdict         `json:"phases,omitempty"`     // of a verdict by phase: on each; then only Late and Sentences of this one are set
-	selection  plan.Selection    // of Strategy
 	tried      []Prediction      // without results, faster ones of which are named
 }
 
@@ -73,10 +72,10 @@ const needsReason = -0.05
 // without hardware do not compete. late is the rank that others wait for, or nil. tried are predictions without results
 // that do not compete either: faster ones of them are named, and why they are passed over.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
-	if n := captured.Apart(); n > 0 && captured.Phase == 0 {
+	if len(captured.Phases) > 1 && captured.Phase == 0 {
 		var phases []Verdict
-		for phase := range n {
-			phases = append(phases, Judge(w, captured.Of(phase+1), ofPhase(outcomes, phase+1), late, ofPhase(tried, phase+1)...))
+		for _, phase := range captured.Each() {
+			phases = append(phases, Judge(w, captured.Of(phase), ofPhase(outcomes, phase), late, ofPhase(tried, phase)...))
 		}
 		return Joined(phases)
 	}
@@ -112,7 +111,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 // ofPhase are the predictions of a phase.
 func ofPhase(all []Prediction, phase int) (list []Prediction) {
 	for i := range all {
-		list = append(list, all[i].Of(phase))
+		list = append(list, all[i].of(phase))
 	}
 	return list
 }
@@ -148,9 +147,6 @@ func (v *Verdict) Each() []Verdict {
 	}
 	return []Verdict{*v}
 }
-
-// Recommended is the recommended strategy with its settings, as text.
-func (v *Verdict) Recommended() string { return v.selection.String() }
 
 // Headline is the first sentence, on each phase; "" without one.
 func (v *Verdict) Headline() string {

@@ -135,7 +135,6 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		}
 	}
 	c := list[best]
-	v.selection = c.Selection
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
@@ -206,9 +205,9 @@ func tied(a, b Prediction) bool {
 // slowerPhase names the other phases that a strategy recommended for one makes slower, if it does.
 func slowerPhase(captured compare.Outcome, c Prediction) string {
 	var slower []string
-	for i := range min(captured.Apart(), len(c.Phases)) {
+	for i := range min(len(captured.Phases), len(c.Phases)) {
 		was, is := captured.Phases[i], c.Phases[i]
-		if by := float64(is.Expected)/float64(max(1, was.Expected)) - 1; i+1 != c.Phase && by > -Faster {
+		if by := float64(is.Expected)/float64(max(1, was.Expected)) - 1; c.Phase > 0 && i+1 != c.Phase && by > -Faster {
 			slower = append(slower, fmt.Sprintf("%s steps take %.1f %% more", was.Steps.Phase, 100*by))
 		}
 	}

@@ -9,34 +9,24 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A PhaseKey is what tells steps of one phase from others: steps with equal keys have one time.
-type PhaseKey struct {
-	Phase Phase
-	Class int // Step.Class
-}
-
-// PhaseKey is the phase that a step belongs to.
-func (s *Step) PhaseKey() PhaseKey { return PhaseKey{s.Batch.Phase, s.Class} }
-
 // Serves reports whether the steps are those of a serving engine.
 func (w *Workload) Serves() bool {
 	return slices.ContainsFunc(w.Steps, func(s Step) bool { return s.Batch.Phase != NoPhase })
 }
 
-// Apart is how many times longer steps of one kind take than those of another, and their kernels run, if each has a time of
+// apart is how many times longer steps of one kind take than those of another, and their kernels run, if each has a time of
 // its own (rule V34). Steps that do the same vary by less (rule V32).
-const Apart = 1.5
+const apart = 1.5
 
 // A stepKind is steps that run the same kernels in the same sizes, in any order.
 type stepKind struct {
-	runs  uint64
 	steps []int
 	time  trace.Time // median, from the end of the step before to its end
 	work  trace.Time // median, in which kernels ran that do not communicate
 }
 
 // Classify sets the class of each step: of the steps of one phase, or of none, those whose times and work differ by more
-// than Apart are of several classes, by time. Steps of the same kernels are of one class whatever they take: something
+// than apart are of several classes, by time. Steps of the same kernels are of one class whatever they take: something
 // disturbed one of them. The first step alone is no class where no phase is stated, since a program starts with it.
 // It needs TimeSteps.
 func (w *Workload) Classify() {
@@ -52,7 +42,7 @@ func (w *Workload) Classify() {
 		var classes [][]int
 		var longest, most trace.Time
 		for _, k := range kinds {
-			if classes == nil || float64(k.time) > Apart*float64(longest) && float64(k.work) > Apart*float64(most) {
+			if classes == nil || float64(k.time) > apart*float64(longest) && float64(k.work) > apart*float64(most) {
 				classes, most = append(classes, nil), 0
 			}
 			last := &classes[len(classes)-1]

@@ -165,8 +165,8 @@ func (r Report) used() []state {
 // mostTip is how many ranks a tip lists.
 const mostTip = 16
 
-// BarChart has the strategies that ran; nil: none.
-func (r Report) BarChart() *Chart {
+// chart has the strategies that ran; nil: none.
+func (r Report) chart() *Chart {
 	var most trace.Time
 	for _, b := range r.Strategies {
 		most = max(most, b.Time)

@@ -15,7 +15,7 @@ import (
 func TestChartOfStrategies(t *testing.T) {
 	rep := sample()
 	rep.Strategies[1].Name = "fu{sed|}"
-	c := rep.BarChart()
+	c := rep.chart()
 	if len(c.Bars) != 3 || c.Unit != "µs" || c.Mark != 100 {
 		t.Fatalf("%+v", c)
 	}

@@ -41,7 +41,7 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		out := r.Outcomes[row.at].Of(row.phase)
+		out := r.Outcomes[row.At].Of(row.phase)
 		if out.Result == nil || !row.Applies {
 			continue
 		}
@@ -50,9 +50,7 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 			continue
 		}
 		e := explain.Explain(r.workload, out)
-		for _, x := range whatIf[row.at] {
-			e.WhatIf = append(e.WhatIf, x.Of(row.phase))
-		}
+		e.WhatIf = r.whatIfOf(whatIf[row.At], row)
 		if bulk := bulks[row.phase]; bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
 			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
 		}

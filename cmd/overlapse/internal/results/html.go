@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
@@ -35,7 +36,7 @@ func (r *Replayed) explainTables() []html.Table {
 		if e == nil {
 			continue
 		}
-		name := r.Named(r.Outcomes[row.at].Result.Run.Name)
+		name := r.Named(r.Outcomes[row.At].Result.Run.Name)
 		if row.Phase != "" {
 			name += ", " + row.Phase
 		}
@@ -65,7 +66,7 @@ func (r *Replayed) HTML() html.Report {
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
-			{Name: r.basis(), Value: r.MeasuredText(words.Micros)},
+			{Name: r.basis(), Value: r.measured()},
 		},
 	}
 	if left := r.Coarse(); left != "" {
@@ -88,8 +89,7 @@ func (r *Replayed) HTML() html.Report {
 	}
 	for i, phase := range r.reference.Each() {
 		if i > 0 { // charts of their own, as their times are on another scale
-			of := html.Report{Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected}
-			rep.Tables = append(rep.Tables, html.Table{Title: r.Phases[i].Phase + " steps", Chart: of.BarChart()})
+			rep.Others = append(rep.Others, html.Report{Heading: r.Phases[i].Phase + " steps", Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected})
 			continue
 		}
 		if rep.Strategies = r.bars(phase); phase > 0 {
@@ -113,14 +113,14 @@ func (r *Replayed) HTML() html.Report {
 	for _, n := range r.Notes {
 		notes.Add(n)
 	}
-	rep.Tables = append(append(rep.Tables, r.explainTables()...), reasons.HTML(), r.idleTable().HTML(), r.memoryTable(), r.pairTable().HTML(), notes.HTML())
+	rep.Tables = append(r.explainTables(), reasons.HTML(), r.idleTable().HTML(), r.memoryTable(), r.pairTable().HTML(), notes.HTML())
 	return rep
 }
 
 // bars are those of a phase; 0: of all iterations.
 func (r *Replayed) bars(phase int) (bars []html.Bar) {
 	for _, row := range r.Rows {
-		out := r.Outcomes[row.at].Of(phase)
+		out := r.Outcomes[row.At].Of(phase)
 		if !row.Applies || row.phase != phase {
 			continue
 		}
@@ -136,12 +136,12 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 	return bars
 }
 
-// MeasuredText is the measured time, of each phase, as words writes a time.
-func (r *Replayed) MeasuredText(write func(trace.Time) string) string {
+// measured is the measured time, of each phase.
+func (r *Replayed) measured() string {
 	if r.Phases != nil {
 		return words.Phases(r.Phases)
 	}
-	return write(trace.Time(r.Measured))
+	return words.Micros(trace.Time(r.Measured))
 }
 
 // best is the outcome that the verdict recommends or, if that is the captured schedule, the
@@ -150,11 +150,11 @@ func (r *Replayed) best() int {
 	best := (*replayRow)(nil)
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		s := r.Outcomes[row.at].Strategy
+		s := r.Outcomes[row.At].Strategy
 		switch {
 		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
 		case r.recommended(row):
-			return row.at
+			return row.At
 		case !s.Future && !row.Experimental && (best == nil || row.phase == best.phase && row.Time < best.Time):
 			best = row
 		}
@@ -162,7 +162,7 @@ func (r *Replayed) best() int {
 	if best == nil {
 		return -1
 	}
-	return best.at
+	return best.At
 }
 
 // how adds how to get what is recommended, on each phase, or, if nothing is likely to gain, the fastest of what may.
@@ -173,7 +173,7 @@ func (r *Replayed) how(rep *html.Report, best int) {
 		}
 		if rep.HowTitle = fmt.Sprintf("How to get %s", r.Outcomes[best].Selection); v.Phase != "" {
 			rep.HowTitle = "How to get what is recommended"
-			rep.How = append(rep.How, html.Step{Text: "for " + v.Phase + " steps: " + v.Recommended()})
+			rep.How = append(rep.How, html.Step{Text: "for " + v.Phase + " steps: " + r.recommendedOf(v.Phase)})
 		}
 		rep.How = append(rep.How, stepsOf(v.Advice)...)
 	}
@@ -183,6 +183,13 @@ func (r *Replayed) how(rep *html.Report, best int) {
 	}
 }
 
+// recommendedOf is the name of the row that is recommended for a phase.
+func (r *Replayed) recommendedOf(phase string) string {
+	i := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.Phase == phase && r.recommended(&row) })
+	return r.named(&r.Rows[i])
+}
+
+// stepsOf are the steps of an advice.
 func stepsOf(advice *verdict.Advice) (steps []html.Step) {
 	if len(advice.Where) > 0 {
 		steps = append(steps, html.Step{Text: "where: " + strings.Join(advice.Where, "; ")})
@@ -206,7 +213,7 @@ func (r *Replayed) runNote(outcome int) string {
 	var notes []string
 	for _, row := range r.Rows {
 		switch {
-		case row.at != outcome || !row.Applies:
+		case row.At != outcome || !row.Applies:
 		case row.phase > 0:
 			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
 		case r.Iterations > 1:

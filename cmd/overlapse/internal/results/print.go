@@ -57,8 +57,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		PrintRescaled(con, r.Rescaled)
 	}
 	fmt.Fprintln(con.Out)
-	PrintAdvice(con, &r.Verdict)
-	PrintModel(con, r.Control, r.Isolation)
+	PrintAdvice(con, &r.Verdict, r.Control, r.Isolation)
 	if !why {
 		con.Labelled("why", "--why has the reasons")
 	}
@@ -103,9 +102,9 @@ func (r *Replayed) ofPhase(phase int) string {
 	return r.reference.Phases[phase-1].Steps.Phase + " steps: "
 }
 
-// PrintModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
+// printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
 // nothing was measured.
-func PrintModel(con *console.Console, c *Control, i *workload.Isolation) {
+func printModel(con *console.Console, c *Control, i *workload.Isolation) {
 	if c == nil {
 		return
 	}
@@ -128,25 +127,35 @@ func (r *Replayed) title() string {
 	} else {
 		parts = append(parts, ranks)
 	}
-	parts = append(parts, CapturedText(r.workload, r.reference))
+	times, profiled := CapturedTimes(r.workload, r.reference, r.Clock != "")
+	parts = append(parts, times)
 	if r.Estimated != "" {
 		parts = append(parts, r.Estimated)
 	}
 	if r.Clock != "" {
 		parts = append(parts, "clock "+r.Clock)
 	}
-	if r.Unprofiled {
-		parts = append(parts, WithoutProfiler(r.workload, r.reference, r.Clock != "")...)
+	if profiled != "" {
+		parts = append(parts, profiled)
 	}
 	return strings.Join(parts, " · ")
 }
 
-// WithoutProfiler says that times are without the profiler, where that changes them, and what the captured ones are; else nothing.
+// CapturedTimes says how many iterations were captured and what one takes in the captured schedule, of each phase, and whether
+// that is without the profiler.
+func CapturedTimes(w *workload.Workload, captured compare.Outcome, otherClock bool) (times, profiled string) {
+	if w.Unprofiled && w.Profiled() {
+		profiled = withoutProfiler(w, captured, otherClock)
+	}
+	return capturedText(w, captured), profiled
+}
+
+// withoutProfiler says that times are without the profiler, where that changes them, and what the captured ones are; else nothing.
 // otherClock is that times are of another clock.
-func WithoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) []string {
+func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
 	was, differ := words.Micros(steps.Time()), false
-	if captured.Apart() > 0 {
+	if len(captured.Phases) > 1 {
 		was = words.Phases(steps.Phases())
 	}
 	for _, phase := range captured.Each() {
@@ -154,7 +163,7 @@ func WithoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 		differ = differ || math.Abs(float64(steps.Of(phase).Time())/float64(max(1, of.Expected))-1) > sameTime
 	}
 	if w.Rescaled == nil && (otherClock || !differ) {
-		return nil
+		return ""
 	}
 	profiled, with := "without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
@@ -163,14 +172,14 @@ func WithoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 	if w.Rescaled == nil {
 		profiled += " (" + was + " with " + with + ")"
 	}
-	return []string{profiled}
+	return profiled
 }
 
-// CapturedText is how many iterations were captured and what one takes in the captured schedule, of each phase.
-func CapturedText(w *workload.Workload, captured compare.Outcome) string {
+// capturedText is how many iterations were captured and what one takes in the captured schedule, of each phase.
+func capturedText(w *workload.Workload, captured compare.Outcome) string {
 	var phases []plan.PhaseTime
 	for i, p := range captured.Phases {
-		if captured.Apart() > 0 {
+		if len(captured.Phases) > 1 {
 			p.Steps.Time = captured.Of(i + 1).Expected
 		}
 		phases = append(phases, p.Steps)
@@ -263,17 +272,19 @@ func (r *Replayed) why() (lines []string) {
 	if res.Worst > 0 {
 		check += fmt.Sprintf(" (%s, %.2f %%)", words.Shorten(res.WorstOp, 40), res.WorstPct)
 	}
-	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.MeasuredText(words.Micros)))
+	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.measured()))
 }
 
-// PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for.
-func PrintAdvice(con *console.Console, v *verdict.Verdict) {
+// PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
+// the model of this capture is to be trusted.
+func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *workload.Isolation) {
 	for _, of := range v.Each() {
 		if of.Phase != "" && of.Advice != nil {
 			con.Labelled("for", of.Phase+" steps")
 		}
 		printAdvice(con, of.Advice)
 	}
+	printModel(con, c, i)
 }
 
 func printAdvice(con *console.Console, a *verdict.Advice) {
@@ -423,7 +434,7 @@ func (r *Replayed) foldedText() (lines []string) {
 	var of []replay.Folded
 	var names []string
 	for i, out := range r.Outcomes {
-		row := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.at == i })
+		row := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.At == i })
 		if out.Result == nil || out.Result.Folded.Classes == 0 || row < 0 {
 			continue
 		}

@@ -114,7 +114,7 @@ type replayRow struct {
 	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
 	bound  string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
 	phase  int             // of Phase, from 1; 0: the row is about all iterations
-	at     int             // index of the outcome
+	At     int             `json:"-"` // index of the outcome
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
@@ -155,7 +155,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
-	if measured := plan.MeasuredSteps(w); base.Apart() > 0 {
+	if measured := plan.MeasuredSteps(w); len(base.Phases) > 1 {
 		r.Phases = measured.Phases()
 	} else {
 		r.Measured = int64(measured.Time())
@@ -197,28 +197,9 @@ type Control struct {
 	Time   int64   `json:"time_ns"` // 0 where phases are answered apart
 	Change float64 `json:"change"`  // of the captured schedule's time: the noise floor
 	overlap.Times
-	Phases []PhaseControl `json:"phases,omitempty"` // where phases are answered apart
-	rows   []replayRow    // one, or one of each phase
-}
-
-// A PhaseControl is the control of a phase.
-type PhaseControl struct {
-	Phase  string  `json:"phase"`
-	Time   int64   `json:"time_ns"`
-	Change float64 `json:"change"`
-}
-
-// Of is the time and the change of a control on a phase, by its name; "": on all iterations.
-func (c *Control) Of(phase string) (took trace.Time, change float64, ok bool) {
-	if c == nil {
-		return 0, 0, false
-	}
-	for _, row := range c.rows {
-		if row.Phase == phase {
-			return trace.Time(row.Time), row.Change, true
-		}
-	}
-	return 0, 0, false
+	Phase  string      `json:"phase,omitempty"`  // of a control of Phases
+	Phases []Control   `json:"phases,omitempty"` // of each, where phases are answered apart
+	rows   []replayRow // one, or one of each phase
 }
 
 // Unchanged is a control's name.
@@ -242,7 +223,7 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 		}
 		if phase > 0 {
 			row.Phase = captured.Phases[phase-1].Steps.Phase
-			c.Phases = append(c.Phases, PhaseControl{row.Phase, row.Time, row.Change})
+			c.Phases = append(c.Phases, Control{Time: row.Time, Change: row.Change, Times: times, Phase: row.Phase})
 		} else {
 			c.Time, c.Change, c.Times = row.Time, row.Change, times
 		}
@@ -347,7 +328,7 @@ func Stopped(ctx context.Context, err error) error {
 // add appends a strategy's rows.
 func (r *Replayed) add(x judged) {
 	for i := range x.rows {
-		x.rows[i].at = len(r.Outcomes)
+		x.rows[i].At = len(r.Outcomes)
 	}
 	r.Outcomes, r.Rows, r.predicted = append(r.Outcomes, x.outcome), append(r.Rows, x.rows...), append(r.predicted, x.predicted)
 }
@@ -360,14 +341,32 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 		x.rows = []replayRow{r.rowOf(p)}
 	} else {
 		for _, phase := range r.reference.Each() {
-			x.rows = append(x.rows, r.rowOf(p.Of(phase)))
+			x.rows = append(x.rows, r.rowOf(ofPhase(p, phase)))
 		}
 	}
 	if !r.keep {
-		x.predicted.Brief()
+		brief(&x.predicted)
 	}
 	x.outcome = x.predicted.Outcome
 	return x
+}
+
+// ofPhase is the prediction of a phase; 0: of all iterations.
+func ofPhase(p verdict.Prediction, phase int) verdict.Prediction {
+	if phase == 0 {
+		return p
+	}
+	return p.Apart[phase-1]
+}
+
+// brief drops the runs of a prediction's outcomes.
+func brief(p *verdict.Prediction) {
+	if p.Result != nil {
+		p.Outcome = p.Outcome.Brief(*p.Times)
+	}
+	for i := range p.Apart {
+		brief(&p.Apart[i])
+	}
 }
 
 // rowOf is the row of a prediction, on a phase if it is of one.

@@ -48,17 +48,6 @@ type Row struct {
 	SeedSlowest int64   `json:"seed_slowest_ns,omitempty"`
 }
 
-// RowsOf are the rows of an outcome, one for each phase.
-func (r *Replayed) RowsOf(outcome int) iter.Seq[Row] {
-	return func(yield func(Row) bool) {
-		for i := range r.Rows {
-			if row := &r.Rows[i]; row.at == outcome && !yield(r.tableRow(row)) {
-				return
-			}
-		}
-	}
-}
-
 // recommended reports whether the verdict, on the row's phase, recommends it.
 func (r *Replayed) recommended(row *replayRow) bool {
 	v := &r.Verdict

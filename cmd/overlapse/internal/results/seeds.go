@@ -21,8 +21,8 @@ func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 		return Stopped(ctx, err)
 	}
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.at < len(found) && row.phase < len(found[row.at]) && len(found[row.at][row.phase].Times) > 0 {
-			row.Seeds = &found[row.at][row.phase]
+		if row := &r.Rows[i]; row.At < len(found) && row.phase < len(found[row.At]) && len(found[row.At][row.phase].Times) > 0 {
+			row.Seeds = &found[row.At][row.phase]
 		}
 	}
 	return nil

@@ -25,12 +25,22 @@ func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 		return Stopped(ctx, err)
 	}
 	for i := range r.Rows {
-		if row := &r.Rows[i]; len(found[row.at]) > 0 {
-			x := found[row.at][0].Of(row.phase)
-			row.WhatIf = &x
+		if row := &r.Rows[i]; len(found[row.At]) > 0 {
+			row.WhatIf = &r.whatIfOf(found[row.At], row)[0]
 		}
 	}
 	return nil
+}
+
+// whatIfOf are changes of the machine of an outcome on a row's phase.
+func (r *Replayed) whatIfOf(list []explain.WhatIf, row *replayRow) (of []explain.WhatIf) {
+	for _, x := range list {
+		if row.phase > 0 && row.phase <= len(x.Phases) {
+			x = x.Phases[row.phase-1]
+		}
+		of = append(of, x)
+	}
+	return of
 }
 
 // there is a row's change against the captured schedule on the machine of --what-if.
