@@ -28,12 +28,12 @@ type Explanation struct {
 	Names  []Part     `json:"names"` // the same by name of kernel and copy
 	Versus *Versus    `json:"against,omitempty"`
 	WhatIf []WhatIf   `json:"what_if,omitempty"`
-	Limits []Limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
+	Limits []limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
 	Idle   []IdleSum  `json:"idle,omitempty"`   // idle time of streams by cause, longest first
 }
 
-// A Limited is the limit of a rank in an interval of the iteration.
-type Limited struct {
+// A limited is the limit of a rank in an interval of the iteration.
+type limited struct {
 	Rank  int        `json:"rank"`
 	Start trace.Time `json:"start_ns"`
 	End   trace.Time `json:"end_ns"`
@@ -80,7 +80,7 @@ func Explain(w *workload.Workload, out compare.Outcome) Explanation {
 	e.Names = total(path, nameOf)
 	for _, l := range out.Result.Limits {
 		if start, end := max(l.Start, is.Start), min(l.End, is.End); start < end && l.GPU < w.World {
-			e.Limits = append(e.Limits, Limited{l.GPU, start, end, l.By})
+			e.Limits = append(e.Limits, limited{l.GPU, start, end, l.By})
 		}
 	}
 	e.Idle = idleByCause(idleIn(slices.Values(out.Result.Idle()), is))

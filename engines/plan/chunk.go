@@ -107,10 +107,10 @@ func portion[T int | int64](whole T, k, n int) T {
 // rowsOf is the number of rows in the k-th of n parts of a GEMM.
 func rowsOf(op *workload.Op, k, n int) int64 { return portion(op.Shape.M, k, n) }
 
-// SumsExperts is the reason why tiles of a pair's GEMM cannot be sent as they are computed: each
+// sumsExperts is the reason why tiles of a pair's GEMM cannot be sent as they are computed: each
 // row that is sent is the sum of the rows of a token, which lie in tiles of different experts
 // (rule V23); "" if they can.
-func (pl *Planner) SumsExperts(p *workload.Pair) string {
+func (pl *Planner) sumsExperts(p *workload.Pair) string {
 	if p.Experts <= 1 || p.Direction != workload.ComputeThenCollective {
 		return ""
 	}

@@ -73,7 +73,7 @@ func (pl *Planner) Gangs(p Piece, channels int, of rankPair) []Gang {
 			ranks = of[:1]
 		}
 		key.pair = rankPair{} // those of pairs are one family
-		flags := pl.CommonFlags(ranks, key, 2*channels, func(i int) string {
+		flags := pl.commonFlags(ranks, key, 2*channels, func(i int) string {
 			name := p.Coll.Op.String()
 			if p.Index >= 0 {
 				name = fmt.Sprintf("%s chunk %d", name, p.Index)

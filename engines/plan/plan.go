@@ -63,7 +63,7 @@ type Planner struct {
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
 	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
 	where           []*Stream        // by op: stream that it was written to
-	endedBefore     []int32          // result of TimeOrder, once it is asked for
+	endedBefore     []int32          // result of timeOrder, once it is asked for
 	busy            []bool
 	withoutProfiler float64        // of hostsWithout; 0: not known yet
 	inGraph         *trace.Time    // graphGap; nil: not yet known
@@ -337,12 +337,12 @@ func (pl *Planner) FlagOf(rank int, name string) program.Flag {
 
 // CommonFlag is a new flag that some ranks have in common.
 func (pl *Planner) CommonFlag(ranks []int32, name string) program.Flag {
-	return pl.CommonFlags(ranks, nil, 1, func(int) string { return name })[0]
+	return pl.commonFlags(ranks, nil, 1, func(int) string { return name })[0]
 }
 
-// CommonFlags are n new flags that some ranks have in common. Those of one family are in each other's place on
+// commonFlags are n new flags that some ranks have in common. Those of one family are in each other's place on
 // different ranks; nil: it is none.
-func (pl *Planner) CommonFlags(ranks []int32, family any, n int, name func(i int) string) []program.Flag {
+func (pl *Planner) commonFlags(ranks []int32, family any, n int, name func(i int) string) []program.Flag {
 	var of *program.Owners
 	if len(ranks) < pl.Workload.World {
 		of = &program.Owners{GPUs: ranks, Family: family}
@@ -394,7 +394,7 @@ func (r *Rank) write(emit Emitter) {
 			continue
 		}
 		if !pl.Replaced[id] {
-			r.WriteWhole(&pl.Workload.Ops[id])
+			r.writeWhole(&pl.Workload.Ops[id])
 		}
 	}
 }
@@ -461,13 +461,13 @@ func (r *Rank) newStream(name string, queue int64) *Stream {
 	return s
 }
 
-// WriteWhole writes an operation that no strategy replaces on its captured stream, behind what the
+// writeWhole writes an operation that no strategy replaces on its captured stream, behind what the
 // host and the schedule have it wait for, after its gap:
 //
 //	schedule    waits for                                   gap
 //	captured    what it waited for                          as captured
 //	run ahead   the same                                    as captured; where the host was late, the device's
-func (r *Rank) WriteWhole(op *workload.Op) {
+func (r *Rank) writeWhole(op *workload.Op) {
 	pl, s := r.Planner, r.free(op.Queue, op.Start)
 	from := max(s.End, r.WaitIssued(s, op))
 	event := false

@@ -82,14 +82,14 @@ func (pl *Planner) Communicates(op *workload.Op) bool {
 // (-1: none), and whether another one was running then.
 func (pl *Planner) Before(op *workload.Op) (ended int32, busy bool) {
 	if pl.endedBefore == nil {
-		pl.endedBefore, pl.busy = TimeOrder(pl.Workload)
+		pl.endedBefore, pl.busy = timeOrder(pl.Workload)
 	}
 	return pl.endedBefore[op.ID], pl.busy[op.ID]
 }
 
-// TimeOrder finds, by op, the last operation of its rank that had ended when it started
+// timeOrder finds, by op, the last operation of its rank that had ended when it started
 // (-1: none), and whether another one was running then.
-func TimeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
+func timeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
 	endedBefore, busy = slices.Repeat([]int32{-1}, len(w.Ops)), make([]bool, len(w.Ops))
 	for _, ids := range w.Ranks {
 		byEnd := slices.Clone(ids)

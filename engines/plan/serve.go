@@ -40,10 +40,10 @@ func (pl *Planner) NoLinks() string {
 }
 
 // NotByTile is the reason why parts of a pair's data cannot be sent, or used, one by one: sums of
-// the rows of a token (SumsExperts), ranks that cut what is summed into other tiles, or an operation
+// the rows of a token (sumsExperts), ranks that cut what is summed into other tiles, or an operation
 // between the pair's two; "" if they can.
 func (pl *Planner) NotByTile(p *workload.Pair) string {
-	if no := cmp.Or(pl.SumsExperts(p), pl.otherTiles(p)); no != "" {
+	if no := cmp.Or(pl.sumsExperts(p), pl.otherTiles(p)); no != "" {
 		return no
 	}
 	return pl.Between(p, func(*workload.Op) bool { return false })

@@ -18,7 +18,7 @@
 //
 // Of ranks that copy a captured one only some are written (replay.Share). That needs to know which flag of a
 // rank is in the place of another rank's: a flag that is added while a rank is written is that rank's own;
-// CommonFlags, FlagOfEach, FlagsOf and FlagsAbout add those of several ranks. If a strategy adds them in another
+// commonFlags, FlagOfEach, FlagsOf and FlagsAbout add those of several ranks. If a strategy adds them in another
 // way, all ranks are written.
 //
 // To add a strategy, import this package and add a row to the table in package engines.
@@ -145,7 +145,7 @@ type Param struct {
 	Tune     []int                `json:"tune,omitempty"`     // values of a number that tuning tries beside the default
 	Keep     bool                 `json:"-"`                  // tuning keeps the default
 	Measured []string             `json:"measured,omitempty"` // values that were run on hardware; nil: the default; "*": any number
-	RanOn    []string             `json:"-"`                  // GPUs on which other values than the default were run; nil: RanOn
+	ranOn    []string             `json:"-"`                  // GPUs on which other values than the default were run; nil: ranOn
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
 	Ways     []Way                `json:"-"`                  // how to get another value than the default
 	Work     string               `json:"-"`                  // what is to be built where no way is known

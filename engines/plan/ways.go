@@ -230,8 +230,8 @@ func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 	return list
 }
 
-// RanOn are the GPUs of the measured rows of strategies (samples/measurements).
-var RanOn = []string{"NVIDIA H100", "NVIDIA H200"}
+// ranOn are the GPUs of the measured rows of strategies (samples/measurements).
+var ranOn = []string{"NVIDIA H100", "NVIDIA H200"}
 
 // Elsewhere says which strategy or setting of a selection was run on other GPUs alone, and on which; "": none.
 func Elsewhere(s Selection, gpu string) (what string, on []string) {
@@ -240,15 +240,15 @@ func Elsewhere(s Selection, gpu string) (what string, on []string) {
 	}
 	ran := s.Strategy.Exact
 	for _, p := range s.Strategy.Params {
-		if v := s.Values[p.Name]; v != p.Default && p.RanOn != nil {
-			if missing(p.RanOn) {
-				return p.Name + "=" + v, p.RanOn
+		if v := s.Values[p.Name]; v != p.Default && p.ranOn != nil {
+			if missing(p.ranOn) {
+				return p.Name + "=" + v, p.ranOn
 			}
 			ran = true // the strategy with it
 		}
 	}
-	if !ran && missing(RanOn) {
-		return s.Strategy.Name, RanOn
+	if !ran && missing(ranOn) {
+		return s.Strategy.Name, ranOn
 	}
 	return "", nil
 }
@@ -392,7 +392,7 @@ var (
 		},
 	}
 	GraphParam = Param{
-		Name: "graph", Default: AsCaptured, Choices: []string{AsCaptured, "on"}, Doc: "on: launched by a captured graph, the host costs nothing", Keep: true, RanOn: RanOn[:1],
+		Name: "graph", Default: AsCaptured, Choices: []string{AsCaptured, "on"}, Doc: "on: launched by a captured graph, the host costs nothing", Keep: true, ranOn: ranOn[:1],
 		Costs: "shapes and addresses must not change between iterations",
 		Ways: []Way{
 			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
@@ -403,7 +403,7 @@ var (
 	CarrierParam = Param{
 		Name: "carrier", Default: AsCaptured, Choices: Carriers, Keep: true, Replaces: true, Ops: copyOps,
 		// FSDP2 with NCCL's and with copy-engine gathers; GEMMs with RCCL's all-gathers and with zero-CTA ones (Z-Y00/ROCM-sdma-rccl-test).
-		Measured: []string{AsCaptured, ByEngines}, RanOn: []string{"NVIDIA H200", "AMD Instinct MI300X"},
+		Measured: []string{AsCaptured, ByEngines}, ranOn: []string{"NVIDIA H200", "AMD Instinct MI300X"},
 		Doc:   "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node",
 		Costs: "dma needs registered buffers, and takes memory bandwidth instead of compute units",
 		Work:  "a collective of asynchronous copies to each peer, on streams of their own",

@@ -87,8 +87,8 @@ type Bin struct {
 	N, Faster  int     // Faster: at least 1 % faster, as measured
 }
 
-// HeldOut are the models of each set, fitted to the other sets; to all if there is one.
-func HeldOut(changes []Change) map[string]verdict.Model {
+// heldOut are the models of each set, fitted to the other sets; to all if there is one.
+func heldOut(changes []Change) map[string]verdict.Model {
 	models := map[string]verdict.Model{}
 	for _, x := range changes {
 		if _, ok := models[x.Set]; ok {

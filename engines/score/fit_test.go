@@ -63,7 +63,7 @@ var fitted = Model{Order: %.2g, Kernels: %.2g, Change: %.2g, Spread: %.2g, Poor:
 // better than nothing, and where they say likely right in 93 %, less one standard error.
 func TestCalibration(t *testing.T) {
 	changes := recorded(t)
-	models := HeldOut(changes)
+	models := heldOut(changes)
 	for _, x := range changes {
 		if p := models[x.Set].Below(math.Log1p(verdict.Faster), x.Predicted, x.Evidence); math.Abs(p-x.PFaster) > 0.01 {
 			t.Errorf("%s: %+v has probability %.3f from the other sets", x.Set, x, p)

@@ -160,7 +160,7 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 		}
 		results = append(results, r)
 	}
-	models := HeldOut(Changes(results))
+	models := heldOut(Changes(results))
 	for _, r := range results {
 		for i := range r.Checks {
 			if c := &r.Checks[i]; c.Compared {

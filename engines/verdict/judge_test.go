@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 		{"one within the error", w, []compare.Outcome{after("multistream", 0.2), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose"}, "decompose, -2.0 %: not distinguishable from no change"},
 		{"two likely ones alike", w, []compare.Outcome{after("multistream", -0.2), after("decompose", -0.21)}, Winner, "decompose", []string{"multistream"}, "not distinguishable from it: multistream (-20.0 %)"},
 		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "recommended: multistream, 12.0 % less than the captured schedule; >99 % likely to gain at least 1 %; predicted faster, but passed over: decompose variant=ring, -13.0 % (never run on hardware"},
-		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, KeepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; the next is decompose, +1.0 %"},
+		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, keepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; the next is decompose, +1.0 %"},
 		{"a setting nobody measured", w, []compare.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "keep the captured schedule: what is predicted to take at least 1 % less is not known well enough (decompose variant=waves, -50.0 %: never run on hardware"},
 		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "predicted fastest: captured graph=on, 60.0 %"},
 		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
@@ -159,7 +159,7 @@ func TestChance(t *testing.T) {
 		}
 	}
 	for p, want := range map[float64]Level{0: High, 0.05: High, 0.06: Medium, 0.2: Medium, 0.3: Low, 0.79: Low, 0.8: Medium, 0.94: Medium, 0.95: High, 1: High} {
-		if got := LevelOf(p); got != want {
+		if got := levelOf(p); got != want {
 			t.Errorf("probability %v: %s, want %s", p, got, want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A Level is the word for a probability (LevelOf).
+// A Level is the word for a probability (levelOf).
 type Level string
 
 // The levels, best first.
@@ -24,9 +24,9 @@ type Confidence struct {
 	Chance Chance `json:"-"`
 }
 
-// LevelOf is the word for a probability: high where it leaves at most 5 % for the opposite,
+// levelOf is the word for a probability: high where it leaves at most 5 % for the opposite,
 // medium where it leaves at most 20 %.
-func LevelOf(p float64) Level {
+func levelOf(p float64) Level {
 	switch far := max(p, 1-p); {
 	case far >= 0.95:
 		return High
@@ -72,7 +72,7 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	p.Change = out.ChangeFrom(captured.Expected)
 	p.check(w, captured)
 	if p.Confidence = p.Evidence.Confidence(p.Change); asCaptured(out.Selection) && p.Result != nil { // no change, by definition
-		p.Confidence = Confidence{Level: LevelOf(0), Why: p.Evidence.Why}
+		p.Confidence = Confidence{Level: levelOf(0), Why: p.Evidence.Why}
 	}
 	if p.likely() && p.Result != nil {
 		p.besideProfiler(w, captured)
@@ -92,5 +92,5 @@ func (m Model) Confidence(change float64, e Evidence) Confidence {
 		return Confidence{Why: e.Why}
 	}
 	c := m.Chance(change, e)
-	return Confidence{LevelOf(c.PFaster), e.Why, c}
+	return Confidence{levelOf(c.PFaster), e.Why, c}
 }

@@ -53,7 +53,7 @@ type Kind string
 // The kinds of verdicts.
 const (
 	NothingToCompare Kind = "nothing to compare"
-	KeepCaptured     Kind = "captured is fastest"
+	keepCaptured     Kind = "captured is fastest"
 	NoClearWinner    Kind = "no clear difference"
 	Winner           Kind = "predicted fastest"
 	Withdrawn        Kind = "no verdict"

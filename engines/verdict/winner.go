@@ -56,7 +56,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	}
 	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
 	if len(faster) == 0 {
-		v.Kind = KeepCaptured
+		v.Kind = keepCaptured
 		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s%s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change), v.compared(list))
 		return
 	}

@@ -21,16 +21,16 @@ type Summary struct {
 	World       int                 `json:"world"`
 	Captured    int                 `json:"captured"`
 	Estimated   bool                `json:"estimated,omitempty"` // nobody measured the times: the first note says what they rest on
-	Ranks       []RankSummary       `json:"ranks"`
+	Ranks       []rankSummary       `json:"ranks"`
 	Kernels     []KernelSummary     `json:"kernels"`     // by total time, captured ranks only
 	Collectives []CollectiveSummary `json:"collectives"` // by total transfer
 	Pairs       []PairSummary       `json:"pairs"`       // by first occurrence
-	Steps       []StepSummary       `json:"steps"`
+	Steps       []stepSummary       `json:"steps"`
 	Notes       []string            `json:"notes"`
 }
 
-// A RankSummary is one rank.
-type RankSummary struct {
+// A rankSummary is one rank.
+type rankSummary struct {
 	Rank          int        `json:"rank"`
 	CopyOf        *int       `json:"copy_of,omitempty"` // nil: captured
 	Source        string     `json:"source"`
@@ -97,8 +97,8 @@ type PairSummary struct {
 	Rows       []int    `json:"-"`          // of Workload.Pairs
 }
 
-// A StepSummary is one iteration.
-type StepSummary struct {
+// A stepSummary is one iteration.
+type stepSummary struct {
 	Name     string     `json:"name"`
 	Ops      int        `json:"ops"`             // of all ranks
 	StartNs  trace.Time `json:"start_ns"`        // of the first rank
@@ -124,17 +124,17 @@ func Of(w *workload.Workload) Summary {
 	}
 }
 
-func summarizeRanks(w *workload.Workload) []RankSummary {
+func summarizeRanks(w *workload.Workload) []rankSummary {
 	original := make([]int, w.Captured)
 	for rank, row := range w.Rows {
 		if !w.Copies[rank] {
 			original[row] = rank
 		}
 	}
-	ranks := make([]RankSummary, 0, w.World)
+	ranks := make([]rankSummary, 0, w.World)
 	for rank, row := range w.Rows {
 		r := &w.Run.Ranks[row]
-		s := RankSummary{Rank: rank, Source: r.Source, Device: r.Device.Name, Ops: len(w.Ranks[rank]), UncertaintyNs: r.Uncertainty}
+		s := rankSummary{Rank: rank, Source: r.Source, Device: r.Device.Name, Ops: len(w.Ranks[rank]), UncertaintyNs: r.Uncertainty}
 		if w.Copies[rank] {
 			s.CopyOf = &original[row]
 		}
@@ -323,16 +323,16 @@ func Pairs(w *workload.Workload) []PairSummary {
 	return rows
 }
 
-func summarizeSteps(w *workload.Workload) []StepSummary {
+func summarizeSteps(w *workload.Workload) []stepSummary {
 	ops := make([]int, len(w.Steps))
 	for i := range w.Ops {
 		if s := w.Ops[i].Step; s >= 0 {
 			ops[s]++
 		}
 	}
-	rows := make([]StepSummary, 0, len(w.Steps))
+	rows := make([]stepSummary, 0, len(w.Steps))
 	for i, s := range w.Steps {
-		row := StepSummary{Name: s.Name, Ops: ops[i], Phase: s.Batch.Phase.String(), Requests: s.Batch.Requests, Tokens: s.Batch.Tokens}
+		row := stepSummary{Name: s.Name, Ops: ops[i], Phase: s.Batch.Phase.String(), Requests: s.Batch.Requests, Tokens: s.Batch.Tokens}
 		var spans []trace.Time
 		for rank := range s.Start {
 			if s.Start[rank] == trace.Infinity {
