@@ -205,7 +205,8 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	for _, l := range ladders {
 		v := verdict.Judge(w, l.Captured, l.Last, late, l.Others()...)
 		verdicts = append(verdicts, v)
-		found.Ladder, found.Tried = append(found.Ladder, tunedTimes(v.Phase, l.Rungs)...), append(found.Tried, tunedTimes(v.Phase, l.Tried)...)
+		found.Ladder = append(found.Ladder, tunedTimes(v.Phase, l.Rungs)...)
+		found.Tried = append(found.Tried, tunedTimes(v.Phase, l.Tried)...)
 		found.NotTried = max(found.NotTried, l.NotTried)
 		for i, s := range l.Strategies { // of the phase that most settings were tried for
 			if i == len(found.Strategies) {
@@ -385,7 +386,8 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 
 // printTried prints the fastest settings of a phase that are not steps of the ladder.
 func (a *app) printTried(found tuning, phase string, top int) {
-	t := console.Table{Title: titleOf("other settings, fastest first", phase), Columns: []string{"strategy", "settings", "time", "change", "likely faster", "memory"}}
+	t := console.Table{Title: titleOf("other settings, fastest first", phase)}
+	t.Columns = []string{"strategy", "settings", "time", "change", "likely faster", "memory"}
 	if c := found.Control; c != nil {
 		for _, p := range append(slices.Clone(c.Phases), *c) {
 			if p.Phase == phase {
@@ -438,7 +440,9 @@ func (a *app) afterTuning(o tuneOptions, v verdict.Verdict, pairs int) string {
 		return "overlapse replay " + input + " --pairs"
 	case !v.Has(verdict.Winner): // what to record for a surer answer
 		return "overlapse inspect " + input + " --all"
-	case o.emit == "" && slices.ContainsFunc(v.Each(), func(p verdict.Verdict) bool { return p.Advice != nil && p.Advice.Effort != plan.OwnKernel }):
+	case o.emit == "" && slices.ContainsFunc(v.Each(), func(p verdict.Verdict) bool {
+		return p.Advice != nil && p.Advice.Effort != plan.OwnKernel
+	}):
 		return "overlapse tune " + input + " --emit settings"
 	}
 	return "capture the changed program, then: overlapse diff " + input + " NEW"

@@ -45,7 +45,8 @@ func (s Spread) Median() trace.Time { return lowerMedian(s.Sorted()) }
 func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
 
 // Spreads simulates every selection with seeds 1 to n in parallel, and returns by selection the spread of all iterations,
-// then those of each phase (Outcome.Phases). A strategy that does not apply has no times. done is called as each simulation finishes, from several
+// then those of each phase (Outcome.Phases). A strategy that does not apply has no times. done is called as each simulation
+// finishes, from several
 // goroutines; nil is allowed.
 func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, n int, stop func() bool, done func()) ([][]Spread, error) {
 	w, err := Isolate(w, m, stop)

@@ -84,7 +84,9 @@ func (c *Steps) Phases() (phases []PhaseTime) {
 				requests, tokens = append(requests, b.Requests), append(tokens, b.Tokens)
 			}
 		}
-		phases = append(phases, PhaseTime{phaseName(key, c.keys), len(tokens), overlap.Median(requests), overlap.Median(tokens), c.Of(p + 1).Time()})
+		phases = append(phases, PhaseTime{
+			phaseName(key, c.keys), len(tokens), overlap.Median(requests), overlap.Median(tokens), c.Of(p + 1).Time(),
+		})
 	}
 	return phases
 }

@@ -37,7 +37,7 @@ type Verdict struct {
 	Advice     *Advice           `json:"advice,omitempty"`     // how to get the recommended strategy; nil if it is the captured schedule
 	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
 	Phase      string            `json:"phase,omitempty"`      // the steps that the verdict is on, where phases are answered apart
-	Phases     []Verdict         `json:"phases,omitempty"`     // of a verdict by phase: on each; then only Late and Sentences of this one are set
+	Phases     []Verdict         `json:"phases,omitempty"`     // of one by phase: on each; only Late and Sentences of it are set
 	tried      []Prediction      // without results, faster ones of which are named
 }
 

@@ -84,12 +84,15 @@ func (r *Replayed) HTML() html.Report {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
 		rep.Runs = append(rep.Runs, html.Named{
-			Name: r.Named(out.Result.Run.Name), Note: r.runNote(i), Run: out.Result.Run, Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
+			Name: r.Named(out.Result.Run.Name), Note: r.runNote(i), Run: out.Result.Run,
+			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
 		})
 	}
 	for i, phase := range r.reference.Each() {
 		if i > 0 { // charts of their own, as their times are on another scale
-			rep.Others = append(rep.Others, html.Report{Heading: r.Phases[i].Phase + " steps", Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected})
+			rep.Others = append(rep.Others, html.Report{
+				Heading: r.Phases[i].Phase + " steps", Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected,
+			})
 			continue
 		}
 		if rep.Strategies = r.bars(phase); phase > 0 {
@@ -125,7 +128,8 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 			continue
 		}
 		bar := html.Bar{
-			Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact, Time: trace.Time(row.Time), Times: row.Times, Error: row.Error,
+			Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact,
+			Time: trace.Time(row.Time), Times: row.Times, Error: row.Error,
 			Ranks: plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time),
 		}
 		if row.PFaster > 0 {

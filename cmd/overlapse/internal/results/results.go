@@ -218,7 +218,8 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 	for _, phase := range captured.Each() {
 		of, times := out.Of(phase), explain.TimesOf(w, out.Of(phase))
 		row := replayRow{
-			Strategy: Unchanged, Parameters: out.Values, Applies: true, Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time),
+			Strategy: Unchanged, Parameters: out.Values, Applies: true,
+			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time),
 			Change: of.ChangeFrom(captured.Of(phase).Expected), Times: times, Limit: explain.LimitOf(w, of, times), phase: phase,
 		}
 		if phase > 0 {
@@ -258,7 +259,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	}
 	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
-		return loop && !s.Strategy.Exact || s.Strategy.Exact && !slices.ContainsFunc(r.Verdict.Each(), func(v verdict.Verdict) bool { return v.HostBound })
+		return loop && !s.Strategy.Exact || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
 	if len(sel) == 0 {
 		return nil

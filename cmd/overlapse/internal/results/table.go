@@ -138,7 +138,8 @@ func (r *Replayed) phased(row *replayRow) string {
 // alike is the change below which a row that was not selected by name has no line of its own.
 const alike = 0.005
 
-// sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the fastest first, then bounds;
+// sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
+// fastest first, then bounds;
 // rows with about its time apart, if they are to be folded; and those that do not apply.
 func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*replayRow) {
 	var all []*replayRow
