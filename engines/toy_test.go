@@ -76,9 +76,13 @@ func TestToyNeedsNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
-	tuned, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, nil, func() {})
-	if err != nil || len(tuned.Tried) != 3 || tuned.Tried[0].Values["gap"] == "50" || tuned.Tried[2].Values["gap"] != "50" {
-		t.Errorf("tuned %d: %v", len(tuned.Tried), err)
+	ladders, err := verdict.Climb(w, m, captured, [][]plan.Selection{candidates}, plan.Scenario{}, replay.Options{}, nil, func() {})
+	if err != nil || len(ladders) != 1 {
+		t.Fatal(len(ladders), err)
+	}
+	tuned := ladders[0]
+	if len(tuned.Tried) != 3 || tuned.Tried[0].Values["gap"] == "50" || tuned.Tried[2].Values["gap"] != "50" {
+		t.Errorf("tuned %d", len(tuned.Tried))
 	}
 	sel := plan.Selection{Strategy: toy, Values: plan.Values{"gap": "5"}}
 	out, err := compare.Run(w, m, sel, plan.Scenario{}, replay.Options{})

@@ -296,9 +296,9 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 // Python's literal, and why.
 func overlapPays(r *results.Replayed) (literal, why string) {
 	times := map[string]int64{}
-	for i := range r.Rows {
-		if r.Rows[i].Applies {
-			times[r.Rows[i].Strategy] = r.Rows[i].Time
+	for _, out := range r.Outcomes { // one setting for all phases
+		if out.Result != nil {
+			times[out.Strategy.Name] = int64(out.Expected)
 		}
 	}
 	bulk, captured, moved := times[schedule.Bulk.Name], times[schedule.Captured.Name], times[schedule.Multistream.Name]

@@ -133,6 +133,10 @@ func fieldsOf(path string, t reflect.Type, note string) []string {
 			if strings.Contains(rest, "omitempty") || strings.Contains(rest, "omitzero") {
 				optional = ", may be absent"
 			}
+			if f.Type.Kind() == reflect.Slice && f.Type.Elem() == t { // a verdict has verdicts
+				lines = append(lines, path+"."+name+"[] as "+path+optional)
+				continue
+			}
 			lines = append(lines, fieldsOf(path+"."+name, f.Type, optional)...)
 		}
 		return lines

@@ -172,7 +172,8 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 // sweepDone reports whether a file has so many rows, all of the sweep of a digest, which is the last column.
 func sweepDone(file, digest string, rows int) bool {
 	text, err := os.ReadFile(file)
-	return err == nil && bytes.Count(text, []byte("\n")) == rows+1 && bytes.Count(text, []byte(","+digest+"\n")) == rows
+	n := bytes.Count(text, []byte("\n")) - 1
+	return err == nil && n >= rows && bytes.Count(text, []byte(","+digest+"\n")) == n // a cell has a row of each phase
 }
 
 // sweepPlan reads a plan, and the hash of what its results depend on.
@@ -248,13 +249,15 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell
 	if err := compare.Defect(r.Outcomes...); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
-	i := 0
-	for row := range r.Table() {
-		if i < len(rows) { // behind them is the captured schedule with nothing changed
-			row.Path, row.Machine = rows[i].Path, cmp.Or(rows[i].Machine, row.Machine)
-			rows[i].Row, rows[i].Damage = row, plain.Line(strings.Join(w.Damage.Sentences, "; "))
+	var list []sweepRow
+	damage := plain.Line(strings.Join(w.Damage.Sentences, "; "))
+	for row := range r.Table() { // of each phase; behind them is the captured schedule with nothing changed
+		if len(list) < len(r.Rows) {
+			of := rows[r.Rows[len(list)].At]
+			row.Path, row.Machine = of.Path, cmp.Or(of.Machine, row.Machine)
+			of.Row, of.Damage = row, damage
+			list = append(list, of)
 		}
-		i++
 	}
-	return rows, nil
+	return list, nil
 }

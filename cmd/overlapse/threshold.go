@@ -194,21 +194,16 @@ func (s *batchSearch) replay(batch int, strategies []int) error {
 // phases are what is known so far.
 func (s *batchSearch) phases() []phaseFrom {
 	var list []phaseFrom
-	given := plan.StepsOf(s.w, s.by[eighths][0].Result.Run).Phases()
-	if given == nil {
-		given = []plan.PhaseTime{{}}
-		if len(s.w.Steps) > 0 {
-			given[0].Tokens = s.w.Steps[0].Batch.Tokens
+	captured := s.by[eighths][0]
+	for i, phase := range captured.Each() {
+		var p plan.PhaseTime
+		switch {
+		case len(captured.Phases) > 0:
+			p = captured.Phases[i].Steps
+		case len(s.w.Steps) > 0:
+			p.Tokens = s.w.Steps[0].Batch.Tokens
 		}
-	}
-	for at, p := range given {
 		from := phaseFrom{Phase: p.Phase, Tokens: p.Tokens}
-		timeOf := func(out compare.Outcome) trace.Time {
-			if phases := plan.StepsOf(s.w, out.Result.Run).Phases(); at < len(phases) && len(given) > 1 {
-				return phases[at].Time
-			}
-			return out.Expected
-		}
 		for i, sel := range s.sel {
 			r := batchRange{Strategy: sel.String(), outcome: s.by[eighths][i+1], Pays: [][]float64{}}
 			last := false
@@ -221,7 +216,7 @@ func (s *batchSearch) phases() []phaseFrom {
 					r.Why = cmp.Or(r.Why, out.Why, base.Why)
 					continue
 				}
-				t := batchTime{Batch: float64(batch) / eighths, Captured: timeOf(base), Time: timeOf(out)}
+				t := batchTime{Batch: float64(batch) / eighths, Captured: base.Of(phase).Expected, Time: out.Of(phase).Expected}
 				t.Change = float64(t.Time)/float64(max(1, t.Captured)) - 1
 				pays := t.Change <= verdict.Faster
 				switch {

@@ -114,6 +114,7 @@ type tuning struct {
 type tunedTime struct {
 	Strategy   string      `json:"strategy"`
 	Settings   string      `json:"settings"`
+	Phase      string      `json:"phase,omitempty"` // as of replay: the steps that it is about
 	Parameters plan.Values `json:"parameters"`
 	Experiment bool        `json:"experimental,omitempty"` // as of replay
 	Time       int64       `json:"time_ns"`
@@ -143,6 +144,9 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	sc := o.Scenario()
 	if sc.MemoryLimit = int64(o.memory * (1 << 30)); o.memory < 0 || o.memory > 0 && sc.MemoryLimit <= 0 || o.memory > 1<<20 {
 		return cli.Exit(cli.Usage, "--memory %v: GiB of a rank are between 0 and %d", o.memory, 1<<20)
+	}
+	if w, err = compare.Isolate(w, m, opts.Stop); err != nil { // what Isolation tells is printed
+		return results.Stopped(ctx, err)
 	}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), sc, opts)
 	if err != nil {
@@ -191,21 +195,34 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		over = func() bool { return time.Since(started) >= o.within }
 	}
 	bar := a.Progress(-1, "tuning")
-	ladder, err := verdict.Climb(w, m, base, candidates, sc, opts, over, func() { bar.Add(1) })
+	ladders, err := verdict.Climb(w, m, base, candidates, sc, opts, over, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
-	found := tuning{
-		Schema: schema.Version, Verdict: verdict.Judge(w, base, ladder.Last, late, ladder.Others()...), Ladder: tunedTimes(ladder.Rungs), Tried: tunedTimes(ladder.Tried),
-		Strategies: ladder.Strategies, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: unchanged, NotTried: ladder.NotTried,
+	found := tuning{Schema: schema.Version, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: unchanged}
+	var verdicts []verdict.Verdict
+	for _, l := range ladders {
+		v := verdict.Judge(w, l.Captured, l.Last, late, l.Others()...)
+		verdicts = append(verdicts, v)
+		found.Ladder = append(found.Ladder, tunedTimes(v.Phase, l.Rungs)...)
+		found.Tried = append(found.Tried, tunedTimes(v.Phase, l.Tried)...)
+		found.NotTried = max(found.NotTried, l.NotTried)
+		for i, s := range l.Strategies { // of the phase that most settings were tried for
+			if i == len(found.Strategies) {
+				found.Strategies = append(found.Strategies, s)
+			} else if s.Tried > found.Strategies[i].Tried {
+				found.Strategies[i] = s
+			}
+		}
 	}
-	if ladder.NotTried > 0 {
+	found.Verdict = verdict.Joined(verdicts)
+	if found.NotTried > 0 {
 		found.Within = o.within.String()
 	}
 	a.shown = &found
 	tried := 0
-	for _, s := range ladder.Strategies {
+	for _, s := range found.Strategies {
 		tried += s.Tried
 	}
 	if o.emit != "" {
@@ -219,11 +236,17 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	title := fmt.Sprintf("%s · %s · %s tried · captured %s", o.Path, words.MachineText(m.Name, m.Guess), words.Counted(tried, "setting"), words.Micros(base.Time))
-	if w.Run.Estimated != "" {
-		title += " · " + w.Run.Estimated
+	times, profiled := results.CapturedTimes(w, base, o.Clock != "captured")
+	if _, longest, _ := plan.MeasuredSteps(w).Disturbed(); longest == 0 && base.Phases == nil {
+		times = words.Micros(base.Time)
 	}
-	a.Say(title)
+	title := []string{o.Path, words.MachineText(m.Name, m.Guess), words.Counted(tried, "setting") + " tried", "captured " + times}
+	for _, more := range []string{w.Run.Estimated, profiled} {
+		if more != "" {
+			title = append(title, more)
+		}
+	}
+	a.Say(strings.Join(title, " · "))
 	fmt.Fprintln(a.Out)
 	for _, s := range found.Verdict.Sentences {
 		a.Say(s)
@@ -237,15 +260,19 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if found.NotTried > 0 {
 		a.Say(leftOutText(found, tried))
 	}
-	a.printLadder(found, base.Time)
-	a.printTried(found, o.top)
+	for _, phase := range base.Each() {
+		of := base.Of(phase)
+		name := found.Verdict.Each()[max(0, phase-1)].Phase
+		a.printLadder(found, name, of.Time)
+		a.printTried(found, name, o.top)
+	}
 	if o.why {
 		fmt.Fprintln(a.Out)
 		a.printWhy(found)
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	results.PrintAdvice(a.Console, found.Verdict.Advice)
+	results.PrintAdvice(a.Console, &found.Verdict, found.Control, w.Isolation)
 	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(summary.Pairs(w))))
 	return o.failedError(found.Strategies)
 }
@@ -267,11 +294,11 @@ func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 	return cli.Exit(cli.Failed, "%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))
 }
 
-func tunedTimes(rungs []verdict.Rung) []tunedTime {
+func tunedTimes(phase string, rungs []verdict.Rung) []tunedTime {
 	list := []tunedTime{}
 	for _, r := range rungs {
 		list = append(list, tunedTime{
-			r.Strategy.Name, r.Strategy.String(r.Values), r.Values, r.Experimental(), int64(r.Expected), r.Memory.Bytes, r.Memory.Lacks, r.Change, r.Confidence.Chance,
+			r.Strategy.Name, r.Strategy.String(r.Values), phase, r.Values, r.Experimental(), int64(r.Expected), r.Memory.Bytes, r.Memory.Lacks, r.Change, r.Confidence.Chance,
 			r.Step, r.StepChance.PFaster, r.Confidence,
 		})
 	}
@@ -322,13 +349,26 @@ func leftOutText(found tuning, tried int) string {
 		found.NotTried, words.Counted(found.NotTried+tried, "setting"), found.Within, strings.Join(list, ", "))
 }
 
-// printLadder prints one likely change after the other.
-func (a *app) printLadder(found tuning, captured trace.Time) {
-	ladder := found.Ladder
+// of are the times of a phase.
+func of(phase string, all []tunedTime) []tunedTime {
+	return slices.DeleteFunc(slices.Clone(all), func(t tunedTime) bool { return t.Phase != phase })
+}
+
+// titleOf is a table's title with the phase that it is about.
+func titleOf(title, phase string) string {
+	if phase == "" {
+		return title
+	}
+	return phase + " steps: " + title
+}
+
+// printLadder prints one likely change of a phase after the other.
+func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
+	ladder := of(phase, found.Ladder)
 	if len(ladder) == 0 {
 		return
 	}
-	t := console.Table{Title: "one change after the other", Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
+	t := console.Table{Title: titleOf("one change after the other", phase), Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
 	t.Add("captured", captured, "", "", "", "")
 	var before *tunedTime
 	for i := range ladder {
@@ -344,16 +384,21 @@ func (a *app) printLadder(found tuning, captured trace.Time) {
 	a.Say(said)
 }
 
-// printTried prints the fastest settings that are not steps of the ladder.
-func (a *app) printTried(found tuning, top int) {
-	t := console.Table{Title: "other settings, fastest first", Columns: []string{"strategy", "settings", "time", "change", "likely faster", "memory"}}
+// printTried prints the fastest settings of a phase that are not steps of the ladder.
+func (a *app) printTried(found tuning, phase string, top int) {
+	t := console.Table{Title: titleOf("other settings, fastest first", phase)}
+	t.Columns = []string{"strategy", "settings", "time", "change", "likely faster", "memory"}
 	if c := found.Control; c != nil {
-		t.Add(results.Unchanged, "", trace.Time(c.Time), words.Percent(c.Change), "", "")
+		for _, p := range append(slices.Clone(c.Phases), *c) {
+			if p.Phase == phase {
+				t.Add(results.Unchanged, "", trace.Time(p.Time), words.Percent(p.Change), "", "")
+			}
+		}
 	}
 	shown, last := 0, int64(0)
-	for _, r := range found.Tried {
+	for _, r := range of(phase, found.Tried) {
 		same := func(step tunedTime) bool { return step.Strategy == r.Strategy && step.Settings == r.Settings }
-		if r.Time == last || slices.ContainsFunc(found.Ladder, same) { // equal times: the same program
+		if r.Time == last || slices.ContainsFunc(of(phase, found.Ladder), same) { // equal times: the same program
 			continue
 		}
 		if shown++; top > 0 && shown > top {
@@ -371,8 +416,10 @@ func (a *app) printTried(found tuning, top int) {
 
 // printWhy prints why settings do not run, and the main reason of the verdict's probability.
 func (a *app) printWhy(found tuning) {
-	if why := found.Verdict.Confidence.Why; why != "" {
-		a.Say("certainty: " + why)
+	for _, v := range found.Verdict.Each() {
+		if why := v.Confidence.Why; why != "" {
+			a.Say(titleOf("certainty: "+why, v.Phase))
+		}
 	}
 	for _, s := range found.Strategies {
 		switch {
@@ -389,11 +436,13 @@ func (a *app) printWhy(found tuning) {
 func (a *app) afterTuning(o tuneOptions, v verdict.Verdict, pairs int) string {
 	input := a.again(o.Flags)
 	switch {
-	case v.Kind != verdict.Winner && pairs > 1:
+	case !v.Has(verdict.Winner) && pairs > 1:
 		return "overlapse replay " + input + " --pairs"
-	case v.Kind != verdict.Winner: // what to record for a surer answer
+	case !v.Has(verdict.Winner): // what to record for a surer answer
 		return "overlapse inspect " + input + " --all"
-	case o.emit == "" && v.Advice.Effort != plan.OwnKernel:
+	case o.emit == "" && slices.ContainsFunc(v.Each(), func(p verdict.Verdict) bool {
+		return p.Advice != nil && p.Advice.Effort != plan.OwnKernel
+	}):
 		return "overlapse tune " + input + " --emit settings"
 	}
 	return "capture the changed program, then: overlapse diff " + input + " NEW"

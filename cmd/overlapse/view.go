@@ -18,7 +18,9 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -149,11 +151,12 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if left, _, _ := strings.Cut(r.Coarse(), " (replay -o"); left != "" {
 		a.Notef("%s (--rank 0 records all of rank 0)", left)
 	}
-	if s := r.Verdict.Sentences; len(s) > 0 {
-		opts.Verdict = s[0]
-	}
+	opts.Verdict = r.Verdict.Headline()
 	opts.Parts = r.Parts()
 	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
+	if r.Phases != nil {
+		opts.Times[0].Time = words.Phases(r.Phases)
+	}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for i, out := range r.Outcomes {
@@ -162,7 +165,13 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.ReasonsOf(out.Result, 0, 0)})
-		opts.Times = append(opts.Times, timeOf(r.Rows[i].Time, r.Rows[i].Change))
+		var times tui.Time
+		for _, row := range r.Rows {
+			if row.At == i && row.Applies {
+				addTime(&times, row.Phase, row.Time, row.Change)
+			}
+		}
+		opts.Times = append(opts.Times, times)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	layout.Align(views, starts)
@@ -173,20 +182,28 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 // that cannot be read nothing.
 func stated(file string, views []layout.View, opts *tui.Options) {
 	var result struct {
-		Verdict    struct{ Sentences []string }
+		Verdict struct {
+			Sentences []string
+			Phases    []struct {
+				Phase     string
+				Sentences []string
+			}
+		}
 		Strategies []struct {
-			Strategy, Settings string
-			Time               int64 `json:"time_ns"`
-			Change             float64
+			Strategy, Settings, Phase string
+			Time                      int64 `json:"time_ns"`
+			Change                    float64
 		}
 	}
 	data, err := os.ReadFile(file)
 	if err != nil || json.Unmarshal(data, &result) != nil {
 		return
 	}
-	if s := result.Verdict.Sentences; len(s) > 0 {
-		opts.Verdict = s[0]
+	said := verdict.Verdict{Sentences: result.Verdict.Sentences}
+	for _, p := range result.Verdict.Phases {
+		said.Kind, said.Phases = verdict.ByPhase, append(said.Phases, verdict.Verdict{Phase: p.Phase, Sentences: p.Sentences})
 	}
+	opts.Verdict = said.Headline()
 	opts.Times = make([]tui.Time, len(views))
 	for _, row := range result.Strategies {
 		name := strings.TrimSpace(row.Strategy + " " + row.Settings)
@@ -195,15 +212,22 @@ func stated(file string, views []layout.View, opts *tui.Options) {
 				views[i].Name = name
 			}
 			if row.Time > 0 && name == cmp.Or(views[i].Name, views[i].Run.Name) {
-				opts.Times[i] = timeOf(row.Time, row.Change)
+				if row.Phase == "" {
+					opts.Times[i] = tui.Time{}
+				}
+				addTime(&opts.Times[i], row.Phase, row.Time, row.Change)
 			}
 		}
 	}
 }
 
-// timeOf is a strategy's time, and its change against the captured schedule.
-func timeOf(ns int64, change float64) tui.Time {
-	return tui.Time{Time: layout.Short(trace.Time(ns)), Change: fmt.Sprintf("%+.1f %%", 100*change)}
+// addTime adds a strategy's time, and its change against the captured schedule, on a phase; "": on all iterations.
+func addTime(t *tui.Time, phase string, ns int64, change float64) {
+	add := func(to *string, text string) {
+		*to = strings.TrimPrefix(*to+", "+strings.TrimSpace(phase+" "+text), ", ")
+	}
+	add(&t.Time, layout.Short(trace.Time(ns)))
+	add(&t.Change, fmt.Sprintf("%+.1f %%", 100*change))
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -156,7 +156,7 @@ func TestBusyTime(t *testing.T) {
 	w := waiting(t, false)
 	busy := func(want trace.Time) {
 		t.Helper()
-		if got := plan.BusyTime(w); got != want {
+		if got := plan.BusyTime(w, 0); got != want {
 			t.Errorf("busy for %d ns, want %d", got, want)
 		}
 	}
@@ -204,7 +204,7 @@ func TestCapturedTakesItsBusyTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = m.Resize(8)
-	if busy, out := plan.BusyTime(w), captured(t, w, m); busy < 55_000_000 || out.Time < busy {
+	if busy, out := plan.BusyTime(w, 0), captured(t, w, m); busy < 55_000_000 || out.Time < busy {
 		t.Errorf("an iteration takes %d ns, busy for %d", out.Time, busy)
 	}
 }

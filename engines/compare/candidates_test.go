@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/decompose"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 )
@@ -20,7 +21,7 @@ func TestGainIsBeyondBulk(t *testing.T) {
 	}{{[4]trace.Time{997, 996, 993, 900}, -1}, {[4]trace.Time{1003, 1003, 994, 900}, 2}, {[4]trace.Time{997, 990, 993, 900}, 1}} {
 		var p compare.PairChoice
 		for i, s := range sel {
-			p.Outcomes = append(p.Outcomes, compare.Outcome{Selection: s, Expected: c.times[i]})
+			p.Outcomes = append(p.Outcomes, taking(s, c.times[i], ""))
 		}
 		if p.Choose(1000, false); p.Best != c.best {
 			t.Errorf("times %v: chose %d, want %d", c.times, p.Best, c.best)
@@ -71,4 +72,11 @@ func TestCandidates(t *testing.T) {
 			t.Errorf("chunks=3 was given, %s tried", s.Values["chunks"])
 		}
 	}
+}
+
+// taking is the outcome of a selection that takes a time, or does not run.
+func taking(s plan.Selection, t trace.Time, why string) compare.Outcome {
+	out := compare.Outcome{Selection: s, Why: why}
+	out.Time, out.Expected = t, t
+	return out
 }

@@ -22,14 +22,9 @@ import (
 type Outcome struct {
 	plan.Selection
 	Result *replay.Result // nil if Why is set
-	Time   trace.Time     // ns of one step if the trace marks steps, else the makespan
-	// Expected is the mean over race outcomes, Best and Worst are the extremes; all equal Time
-	// if there are no races.
-	Expected, Best, Worst trace.Time
-	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
-	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
-	Why                   string     // why the strategy does not apply or cannot run; else ""
-	Err                   error      // error behind Why, such as a *replay.DeadlockError
+	stepTime
+	Why string // why the strategy does not apply or cannot run; else ""
+	Err error  // error behind Why, such as a *replay.DeadlockError
 
 	Races    plan.Races         // races in the plan
 	Changed  plan.Changes       // what the plan changes
@@ -39,13 +34,63 @@ type Outcome struct {
 	Program  *program.Program   // set if causes were recorded
 	// Unexplained is why no causes were recorded though the options ask for them: all ranks are too much to simulate.
 	Unexplained string
-	Window      plan.Interval    // window of the options; {}: none
-	Machine     machine.Machine  // machine of the plan
-	Scenario    plan.Scenario    // its scenario, including the pace that was found
-	Times       *overlap.Times   // explain.TimesOf of an outcome that is brief
-	Phases      []plan.PhaseTime // of serving, likewise
-	step        bool             // the plan is a schedule of the whole step
-	ClockOff    float64          // relative change of the pace in the last round of settleClock if it did not converge
+	Window      plan.Interval   // window of the options; {}: none
+	Machine     machine.Machine // machine of the plan
+	Scenario    plan.Scenario   // its scenario, including the pace that was found
+	Times       *overlap.Times  // explain.TimesOf of an outcome that is brief
+	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
+	Phase       int             // the phase that the times are of, from 1; 0: all iterations
+	step        bool            // the plan is a schedule of the whole step
+	ClockOff    float64         // relative change of the pace in the last round of settleClock if it did not converge
+}
+
+// stepTime is how long an iteration of an outcome takes, ns.
+type stepTime struct {
+	Time trace.Time // of one step if the trace marks steps, else the makespan
+	// Expected is the mean over race outcomes, Best and Worst are the extremes; all equal Time
+	// if there are no races.
+	Expected, Best, Worst trace.Time
+	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
+	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
+}
+
+// A phaseTook is the stepTime of the iterations of one phase.
+type phaseTook struct {
+	Steps plan.PhaseTime // as simulated
+	Times *overlap.Times // as of the outcome
+	stepTime
+}
+
+// Of is the outcome with the times of a phase, from 1; 0: of all iterations.
+func (o Outcome) Of(phase int) Outcome {
+	switch o.Phase = phase; {
+	case phase > len(o.Phases): // not all iterations ran
+		o.stepTime, o.Times = stepTime{}, nil
+	case phase > 0:
+		o.stepTime, o.Times = o.Phases[phase-1].stepTime, o.Phases[phase-1].Times
+	}
+	return o
+}
+
+// Each are the phases that are answered apart, as their iterations differ (rule V34), from 1; else 0: all iterations.
+func (o *Outcome) Each() []int {
+	if len(o.Phases) < 2 {
+		return []int{0}
+	}
+	list := make([]int, len(o.Phases))
+	for i := range list {
+		list[i] = i + 1
+	}
+	return list
+}
+
+// eachTime are the times of all iterations and of those of each phase.
+func (o *Outcome) eachTime() []*stepTime {
+	all := []*stepTime{&o.stepTime}
+	for i := range o.Phases {
+		all = append(all, &o.Phases[i].stepTime)
+	}
+	return all
 }
 
 // Brief is the outcome without the spans, idle times and bytes of its run. times are those of
@@ -189,7 +234,9 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 		}
 		if asCaptured {
 			if w.Unprofiled && w.Origins == nil {
-				o.Time = max(o.Time, plan.BusyTime(w))
+				for phase, t := range o.eachTime() {
+					t.Time = max(t.Time, plan.BusyTime(w, phase))
+				}
 			}
 			return p, nil
 		}
@@ -250,17 +297,20 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if o.Err != nil {
 		// A deadlock, or a workgroup that fits on no compute unit of this machine, is the outcome
 		// of the strategy.
-		o.Why, o.Result, o.Time = o.cannotRun(), nil, 0
+		o.Why, o.Result, o.stepTime = o.cannotRun(), nil, stepTime{}
 		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
-	o.Time = plan.StepTime(w, o.Result.Run)
-	o.Simulated = o.Time
+	steps := plan.StepsOf(w, o.Result.Run)
+	o.stepTime, o.Phases = stepTime{Time: steps.Time(), Simulated: steps.Time()}, nil
+	for _, p := range steps.Phases() {
+		o.Phases = append(o.Phases, phaseTook{Steps: p, stepTime: stepTime{Time: p.Time, Simulated: p.Time}})
+	}
 	if pl.Ahead && pl.HostPeriod() > o.Time {
 		sc.HostBound = true
 		return o.simulate(w, sc, opts)
 	}
 	if o.Strategy.Bound && !o.Strategy.Exact { // overlapping iterations count by the mean
-		o.Time = min(o.Time, plan.StepsOf(w, o.Result.Run).Mean())
+		o.Time = min(o.Time, steps.Mean())
 	}
 	return pl.Program, nil
 }

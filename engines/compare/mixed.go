@@ -42,6 +42,7 @@ type PairChoice struct {
 	summary.PairSummary
 	Outcomes []Outcome          // in the order of the selections, without results
 	Op       trace.CollectiveOp `json:"-"` // of the pairs; UnknownOp between kernels
+	Phase    int                `json:"-"` // of the first pair, which the outcomes are of, where phases are answered apart (Outcome.Of)
 	Best     int                // index of the least expected time if it beats the captured schedule; else -1
 }
 
@@ -54,7 +55,7 @@ const worthwhile = 0.005
 // without hardware are run but not mixed. known are outcomes on all pairs under the same
 // options: where there is one kind of pair, they are those of the kind and of the mix. done is
 // called as each simulation finishes, from several goroutines; nil is allowed.
-func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, known []Outcome, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base Outcome, known []Outcome, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, Outcome{}, err
@@ -67,11 +68,16 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		}
 		return &known[i]
 	}
-	choices := make([]PairChoice, len(kinds))
+	choices, steps := make([]PairChoice, len(kinds)), plan.MeasuredSteps(w)
 	for k, kind := range kinds {
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
 		if c := w.Pairs[kind.Rows[0]].Collective; c >= 0 {
 			choices[k].Op = w.Collectives[c].Op
+		}
+		for _, phase := range base.Each() {
+			if steps.Of(phase).Has(int(w.Pairs[kind.Rows[0]].Step)) {
+				choices[k].Phase = phase
+			}
 		}
 	}
 	err = sideBySide(w, len(kinds)*len(sel), func(job int) (err error) {
@@ -82,6 +88,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		} else {
 			*out, err = Run(w, m, plan.Selection{Strategy: On(s.Strategy, c.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
 		}
+		*out = out.Of(c.Phase)
 		out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
 		if done != nil {
 			done()
@@ -92,7 +99,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		return nil, Outcome{}, err
 	}
 	for k := range choices {
-		choices[k].Choose(base, len(kinds) == 1)
+		choices[k].Choose(base.Of(choices[k].Phase).Expected, len(kinds) == 1)
 	}
 	mix := plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}
 	if len(kinds) == 1 && choices[0].Best >= 0 {

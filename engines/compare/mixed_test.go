@@ -31,7 +31,7 @@ func TestComparePairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, base.Time, nil, replay.Options{}, nil)
+	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, base, nil, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +178,8 @@ func TestSettingsOfParts(t *testing.T) {
 	sel := enginetest.MustParse(t, "bulk:graph=on,bulk")
 	kinds := summary.Pairs(w)
 	choices := []compare.PairChoice{
-		{PairSummary: kinds[0], Outcomes: []compare.Outcome{{Selection: sel[0], Time: 1}}},
-		{PairSummary: kinds[2], Outcomes: []compare.Outcome{{Selection: sel[1], Time: 2}}},
+		{PairSummary: kinds[0], Outcomes: []compare.Outcome{taking(sel[0], 1, "")}},
+		{PairSummary: kinds[2], Outcomes: []compare.Outcome{taking(sel[1], 2, "")}},
 	}
 	p, err := compare.MixedOf(choices).Program(w, m, plan.Values{}, plan.Scenario{})
 	if err != nil {
@@ -220,7 +220,7 @@ func TestSettingsOfParts(t *testing.T) {
 // Where nothing is gained nothing is mixed.
 func TestMixOfNothing(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
-	choices := []compare.PairChoice{{Outcomes: []compare.Outcome{{Expected: 997}}}, {Outcomes: []compare.Outcome{{Expected: 900, Why: "does not"}}}}
+	choices := []compare.PairChoice{{Outcomes: []compare.Outcome{taking(plan.Selection{}, 997, "")}}, {Outcomes: []compare.Outcome{taking(plan.Selection{}, 900, "does not")}}}
 	for k := range choices {
 		choices[k].Choose(1000, false)
 	}
@@ -244,7 +244,7 @@ func TestOneKindOfPair(t *testing.T) {
 	}
 	var times, best []trace.Time
 	for _, of := range [][]compare.Outcome{nil, known} {
-		choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, trace.Infinity, of, replay.Options{}, nil)
+		choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, taking(plan.Selection{}, trace.Infinity, ""), of, replay.Options{}, nil)
 		if err != nil || len(choices) != 1 || mixed.Result == nil || mixed.Result.Run.Name != mixed.String() {
 			t.Fatalf("%d kinds, mixed %q, error %v", len(choices), mixed.Why, err)
 		}

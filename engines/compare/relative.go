@@ -26,11 +26,13 @@ func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay
 		return out, err
 	}
 	_, err = out.settleClock(w, sc, o)
-	out.Expected, out.Best, out.Worst = out.Time, out.Time, out.Time
+	for _, t := range out.eachTime() {
+		t.Expected, t.Best, t.Worst = t.Time, t.Time, t.Time
+	}
 	return out, err
 }
 
-// relativeTo scales the outcome's time by that ratio.
+// relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
@@ -46,24 +48,33 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	}
 	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
 	found, err := w.Isolation.Memo.Get(key{sc, base.Name, w.Unprofiled}, func() (any, error) {
-		var times [2]trace.Time
+		var times [2][]*stepTime
 		for i, s := range []plan.Strategy{schedule.Captured, *base} {
 			v, _ := s.Values(nil)
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
 			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop}); err != nil {
 				return nil, err
 			}
-			times[i] = out.Time
+			times[i] = out.eachTime()
 		}
-		if times[0] == 0 || times[1] == 0 {
-			return 1.0, nil
+		var ratios []float64 // of all iterations, then of those of each phase
+		for i, was := range times[0] {
+			ratio := 1.0
+			if i < len(times[1]) && was.Time != 0 && times[1][i].Time != 0 {
+				ratio = float64(was.Time) / float64(times[1][i].Time)
+			}
+			ratios = append(ratios, ratio)
 		}
-		return float64(times[0]) / float64(times[1]), nil
+		return ratios, nil
 	})
 	if err != nil {
 		return err
 	}
-	ratio := found.(float64)
-	o.Time, o.Noise = trace.Time(float64(o.Time)*ratio+0.5), math.Abs(1/ratio-1)
+	ratios := found.([]float64)
+	for i, t := range o.eachTime() {
+		if i < len(ratios) {
+			t.Time, t.Noise = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1)
+		}
+	}
 	return nil
 }

@@ -16,6 +16,16 @@ type Spread struct {
 	Modes []Mode       `json:"modes"`    // two if the times form two groups, else one
 }
 
+// spreadOf is the spread of times by seed; none if the strategy failed under a seed.
+func spreadOf(times []trace.Time) Spread {
+	if len(times) == 0 || slices.Contains(times, 0) {
+		return Spread{}
+	}
+	s := Spread{Times: times}
+	s.Modes = modes(s.Sorted())
+	return s
+}
+
 // A Mode is a group of times.
 type Mode struct {
 	Seeds  int        `json:"seeds"`
@@ -34,23 +44,21 @@ func (s Spread) Median() trace.Time { return lowerMedian(s.Sorted()) }
 // Slowest is the largest time.
 func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
 
-// Spreads simulates every selection with seeds 1 to n in parallel. A strategy that does
-// not apply has no times. done is called as each simulation finishes, from several
+// Spreads simulates every selection with seeds 1 to n in parallel, and returns by selection the spread of all iterations,
+// then those of each phase (Outcome.Phases). A strategy that does not apply has no times. done is called as each simulation
+// finishes, from several
 // goroutines; nil is allowed.
-func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, n int, stop func() bool, done func()) ([]Spread, error) {
+func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, n int, stop func() bool, done func()) ([][]Spread, error) {
 	w, err := Isolate(w, m, stop)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Spread, len(sel))
-	for i := range out {
-		out[i].Times = make([]trace.Time, n)
-	}
-	err = sideBySide(w, len(sel)*n, func(job int) error {
-		i, sc := job/n, sc
+	found := make([]Outcome, len(sel)*n)
+	err = sideBySide(w, len(found), func(job int) error {
+		sc := sc
 		sc.Seed = int64(job%n + 1)
-		x, err := Run(w, m, sel[i], sc, replay.Options{Like: true, Stop: stop})
-		out[i].Times[job%n] = x.Time
+		x, err := Run(w, m, sel[job/n], sc, replay.Options{Like: true, Stop: stop})
+		x.Result, found[job] = nil, x
 		if done != nil {
 			done()
 		}
@@ -59,12 +67,19 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	if err != nil {
 		return nil, err
 	}
+	out := make([][]Spread, len(sel))
 	for i := range out {
-		if n == 0 || slices.Contains(out[i].Times, 0) { // does not apply, or failed
-			out[i] = Spread{}
-			continue
+		phases := 0
+		if n > 0 {
+			phases = len(found[i*n].Phases)
 		}
-		out[i].Modes = modes(out[i].Sorted())
+		for phase := range 1 + phases {
+			var times []trace.Time
+			for _, x := range found[i*n : (i+1)*n] {
+				times = append(times, x.Of(phase).Time)
+			}
+			out[i] = append(out[i], spreadOf(times))
+		}
 	}
 	return out, nil
 }

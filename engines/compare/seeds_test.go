@@ -32,14 +32,14 @@ func TestSpreads(t *testing.T) {
 	if d := cmp.Diff(one, two); d != "" {
 		t.Error(d)
 	}
-	if one[0].Fastest() != one[0].Slowest() {
-		t.Errorf("the captured schedule takes %v to %v", one[0].Fastest(), one[0].Slowest())
+	if one[0][0].Fastest() != one[0][0].Slowest() {
+		t.Errorf("the captured schedule takes %v to %v", one[0][0].Fastest(), one[0][0].Slowest())
 	}
-	if one[1].Fastest() == one[1].Slowest() {
-		t.Errorf("decomposed, ranks race, and all seeds take %v", one[1].Fastest())
+	if one[1][0].Fastest() == one[1][0].Slowest() {
+		t.Errorf("decomposed, ranks race, and all seeds take %v", one[1][0].Fastest())
 	}
-	if len(one[2].Times) != 0 {
-		t.Errorf("tilesync does not apply and has times %v", one[2].Times)
+	if len(one[2][0].Times) != 0 {
+		t.Errorf("tilesync does not apply and has times %v", one[2][0].Times)
 	}
 }
 

@@ -66,7 +66,7 @@ const maxLinks = 15
 // Explain explains an outcome that was run with replay.Options.Causes, in the window of
 // the options or, without one, in the iteration that its time stands for.
 func Explain(w *workload.Workload, out compare.Outcome) Explanation {
-	is, rounds := plan.StepsOf(w, out.Result.Run).Typical()
+	is, rounds := plan.StepsOf(w, out.Result.Run).Of(out.Phase).Typical()
 	if x := out.Window; x.End > 0 {
 		start := min(x.Start, out.Result.Makespan)
 		is, rounds = plan.Interval{Start: start, End: min(x.End, out.Result.Makespan)}, 0

@@ -21,16 +21,33 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 	if out.Times != nil {
 		return *out.Times
 	}
-	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Times(overlap.Collect(out.Result.Run), out.Time))
+	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Of(out.Phase).Times(overlap.Collect(out.Result.Run), out.Time))
 	t.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
 	if t.Waiting < 0 {
 		t.Idle, t.Waiting = t.Idle+t.Waiting, 0
 	}
 	if w.Unseen() {
-		d := min(t.Idle, trace.Time(skewed(w, out.Result)*float64(t.Total())))
+		d := min(t.Idle, trace.Time(skewed(w, out)*float64(t.Total())))
 		t.Idle, t.Waiting = t.Idle-d, t.Waiting+d
 	}
 	return t
+}
+
+// Timed is an outcome with its times, and those of each phase, for TimesOf.
+func Timed(w *workload.Workload, out compare.Outcome) compare.Outcome {
+	if out.Result == nil {
+		return out
+	}
+	out.Phases = slices.Clone(out.Phases)
+	for _, phase := range out.Each() {
+		if phase > 0 {
+			t := TimesOf(w, out.Of(phase))
+			out.Phases[phase-1].Times = &t
+		}
+	}
+	t := TimesOf(w, out)
+	out.Times = &t
+	return out
 }
 
 // SimulatedTimes is TimesOf before the time is scaled by the captured schedule's (rule L6).
@@ -42,12 +59,12 @@ func SimulatedTimes(w *workload.Workload, out compare.Outcome) overlap.Times {
 	return TimesOf(w, out)
 }
 
-// skewed is the share of a run in which streams wait for ranks that nobody captured.
-func skewed(w *workload.Workload, r *replay.Result) float64 {
+// skewed is the share of an outcome's iterations in which streams wait for ranks that nobody captured.
+func skewed(w *workload.Workload, out compare.Outcome) float64 {
 	var late, whole trace.Time
-	for rank, in := range plan.StepsOf(w, r.Run).Steady() {
+	for rank, in := range plan.StepsOf(w, out.Result.Run).Of(out.Phase).Steady() {
 		whole += in.Length()
-		for i := range idleIn(r.IdleOf(rank), in) {
+		for i := range idleIn(out.Result.IdleOf(rank), in) {
 			if i.Cause == program.Unseen {
 				late += i.End - i.Start
 			}
@@ -63,7 +80,8 @@ func LimitOf(w *workload.Workload, out compare.Outcome, t overlap.Times) string 
 		return "nothing ran"
 	}
 	s := strings.Join(Shares(t), ", ")
-	if why := waits(out.Result, plan.StepsOf(w, out.Result.Run).Steady(), t.Idle*50 >= t.Total()); why != "" {
+	in := plan.StepsOf(w, out.Result.Run).Of(out.Phase).Steady()
+	if why := waits(out.Result, in, t.Idle*50 >= t.Total()); why != "" {
 		s += "; " + why
 	}
 	return s
@@ -113,14 +131,14 @@ func idleByCause(idle iter.Seq[replay.Idle]) []IdleSum {
 
 // waits lists the main causes of idle time other than dependencies between streams;
 // nothing below 2 % of the time. Waiting for the host counts only if devices are idle.
-func waits(r *replay.Result, steady []plan.Interval, idle bool) string {
+func waits(r *replay.Result, in []plan.Interval, idle bool) string {
 	var whole program.Time
-	for _, in := range steady {
-		whole += in.Length()
+	for _, x := range in {
+		whole += x.Length()
 	}
 	late := func(yield func(replay.Idle) bool) {
-		for rank, in := range steady {
-			for i := range idleIn(r.IdleOf(rank), in) {
+		for rank, x := range in {
+			for i := range idleIn(r.IdleOf(rank), x) {
 				if !yield(i) {
 					return
 				}

@@ -17,9 +17,10 @@ import (
 // A WhatIf is a strategy's time on a machine with changed properties: the strategy planned
 // for that machine, from durations that are scaled to it (rule Z7).
 type WhatIf struct {
-	Name   string  `json:"name"` // "links=2"
-	Time   int64   `json:"time_ns"`
-	Change float64 `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
+	Name   string   `json:"name"` // "links=2"
+	Time   int64    `json:"time_ns"`
+	Change float64  `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
+	Phases []WhatIf `json:"-"`      // of each that is answered apart
 }
 
 // WhatIfs are the changes that --explain tries, one property each.
@@ -105,8 +106,19 @@ func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x pr
 			return err
 		}
 		if err == nil && is.Result != nil {
-			found[i] = &WhatIf{x.String(), int64(is.Expected), is.ChangeFrom(out.Expected)}
+			found[i] = whatIf(x, out, is)
 		}
 		return nil
 	})
+}
+
+// whatIf is an outcome on a changed machine against that on the machine as it is, of each phase too.
+func whatIf(x profile.WhatIf, was, is compare.Outcome) *WhatIf {
+	found := &WhatIf{Name: x.String(), Time: int64(is.Expected), Change: is.ChangeFrom(was.Expected)}
+	for _, phase := range is.Each() {
+		if is.Phase == 0 && phase > 0 {
+			found.Phases = append(found.Phases, *whatIf(x, was.Of(phase), is.Of(phase)))
+		}
+	}
+	return found
 }

@@ -11,10 +11,10 @@ import (
 // BusyTime is the least time, ns, for which the devices of a captured iteration after the first compute, copy, or
 // move the bytes of collectives: of the rank that does so longest. What waits for captured ranks did to kernels and
 // waits for others do not count. A run of the captured schedule without the profiler loses pauses and waits, and
-// takes no less than this (rule H10). Of iterations whose time is a mean, it is the mean of all (StepTime): those of several
-// phases differ. It is 0 without two iterations.
-func BusyTime(w *workload.Workload) trace.Time {
-	steps := MeasuredSteps(w)
+// takes no less than this (rule H10). It is of the iterations of a phase (Steps.Of); of all whose time is a mean, it is the mean
+// (StepTime): those of several phases differ. It is 0 without two iterations.
+func BusyTime(w *workload.Workload, phase int) trace.Time {
+	steps := MeasuredSteps(w).Of(phase)
 	rounds := steps.rounds()
 	if len(rounds) < 2 {
 		return 0
@@ -40,11 +40,11 @@ func BusyTime(w *workload.Workload) trace.Time {
 			busy := t.Compute + t.Transfer + t.Copies - waits[i][row]
 			busiest, sums[row] = max(busiest, busy), sums[row]+busy
 		}
-		if i > 0 {
+		if steps.Has(i) && (i > 0 || phase > 0) {
 			least = min(least, busiest)
 		}
 	}
-	if ran, mean := steps.Ran(); mean {
+	if ran, mean := steps.Ran(); mean && phase == 0 {
 		return slices.Max(sums) / trace.Time(len(ran))
 	}
 	return least

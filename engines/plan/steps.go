@@ -89,8 +89,10 @@ type Steps struct {
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
-	captured  []int // of the captured run: the rank of each row
-	simulated int   // iterations that ran: others repeat the last one (trace.Run.Repeats)
+	captured  []int      // of the captured run: the rank of each row
+	simulated int        // iterations that ran: others repeat the last one (trace.Run.Repeats)
+	keys      []phaseKey // phases; nil: nothing tells iterations apart
+	only      int        // the phase that times are of, from 1; 0: all iterations
 }
 
 // An Interval is a time from Start to End.
@@ -102,7 +104,7 @@ func extend(i *Interval, start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, steps: w.Steps, simulated: n, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
+	c := &Steps{ranks: w.World, of: of, steps: w.Steps, simulated: n, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}, keys: keysOf(w.Steps[:min(n, len(w.Steps))])}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 		c.began, c.work = append(c.began, slices.Repeat([]trace.Time{trace.Infinity}, w.World)), append(c.work, make([]trace.Time, w.World))
@@ -165,7 +167,7 @@ func (c *Steps) Ran() (all []Interval, overlap bool) {
 				both[r] += max(0, c.each[i-1][r].End-y.Start)
 			}
 		}
-		overlap = overlap || c.phase(i) != c.phase(0)
+		overlap = overlap || c.key(i) != c.key(0)
 		if x.Start != trace.Infinity {
 			all = append(all, x)
 		}
@@ -174,46 +176,6 @@ func (c *Steps) Ran() (all []Interval, overlap bool) {
 		overlap = overlap || float64(slices.Max(both)) > besides*float64(all[n-1].End-all[0].Start)
 	}
 	return all, overlap
-}
-
-// phase is what an iteration of a serving engine computes.
-func (c *Steps) phase(i int) workload.Phase {
-	if i >= len(c.steps) {
-		return workload.NoPhase
-	}
-	return c.steps[i].Batch.Phase
-}
-
-// A PhaseTime is the iterations of one phase of serving.
-type PhaseTime struct {
-	Phase    string     `json:"phase"`
-	Steps    int        `json:"steps"`
-	Requests int64      `json:"requests,omitempty"` // of a step, median; 0: unknown
-	Tokens   int64      `json:"tokens,omitempty"`   // likewise
-	Time     trace.Time `json:"time_ns"`            // median from the end of the step before to its end
-}
-
-// Phases are the phases of serving that the iterations belong to; nil if
-// they are not known.
-func (c *Steps) Phases() (phases []PhaseTime) {
-	ran, _ := c.Ran()
-	for _, p := range []workload.Phase{workload.Prefill, workload.Mixed, workload.Decode, workload.NoPhase} {
-		var times, requests, tokens []trace.Time
-		for i, is := range ran {
-			if i >= len(c.steps) || c.phase(i) != p || len(ran) != len(c.each) {
-				continue
-			}
-			if i > 0 {
-				is.Start = ran[i-1].End
-			}
-			b := c.steps[i].Batch
-			times, requests, tokens = append(times, is.End-is.Start), append(requests, trace.Time(b.Requests)), append(tokens, trace.Time(b.Tokens))
-		}
-		if len(times) > 0 && (p != workload.NoPhase || phases != nil) {
-			phases = append(phases, PhaseTime{p.String(), len(times), int64(overlap.Median(requests)), int64(overlap.Median(tokens)), overlap.Median(times)})
-		}
-	}
-	return phases
 }
 
 // Whole is from the first start to the last end of all ranks; empty if nothing ran.
@@ -229,6 +191,8 @@ func (c *Steps) Time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
 	switch {
+	case c.only > 0:
+		return c.median().Length()
 	case n == 0:
 		return c.Whole().Length()
 	case n == 1:
@@ -418,6 +382,9 @@ func (c *Steps) rows(byRank []Interval) []Interval {
 func (c *Steps) byRank() (in []Interval, n int) {
 	ran, overlap := c.Ran()
 	whole := c.whole
+	if c.only > 0 {
+		return slices.Repeat([]Interval{c.median()}, c.ranks), 1
+	}
 	if len(ran) == 1 {
 		whole = ran[0]
 	}
@@ -448,8 +415,11 @@ func (c *Steps) byRank() (in []Interval, n int) {
 }
 
 // Steady is, by rank, from the end of the first iteration to the end of the run; of a single iteration, from its start to
-// its end; without iterations, the whole run.
+// its end; of a phase, its median iteration; without iterations, the whole run.
 func (c *Steps) Steady() []Interval {
+	if c.only > 0 {
+		return slices.Repeat([]Interval{c.median()}, c.ranks)
+	}
 	in := slices.Repeat([]Interval{{End: c.Whole().End}}, c.ranks)
 	for r := range in {
 		switch len(c.each) {
@@ -483,6 +453,8 @@ func (c *Steps) Typical() (is Interval, rounds int) {
 	switch n := len(ran); {
 	case c.whole.Start == trace.Infinity:
 		return Interval{}, 1
+	case c.only > 0:
+		return c.median(), 1
 	case n == 0:
 		return c.whole, 1
 	case n == 1:

@@ -94,8 +94,7 @@ var Multistream = plan.Strategy{
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
 		n := v.Int("interleave")
 		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
-		serves := slices.ContainsFunc(w.Steps, func(s workload.Step) bool { return s.Batch.Phase != workload.NoPhase })
-		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !serves && chainsOf(w) > 1 {
+		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !w.Serves() && chainsOf(w) > 1 {
 			return w
 		}
 		return plan.Batched(w, m, sc, 1, 1, n)

@@ -298,8 +298,8 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 		return nil
 	}
 	found, err := compare.Spreads(w, m, []plan.Selection{s}, sc, seeds, nil, nil)
-	if err == nil && len(found[0].Times) > 0 {
-		x := found[0]
+	if err == nil && len(found[0][0].Times) > 0 {
+		x := found[0][0]
 		c.Predicted, c.Fastest, c.Slowest = float64(x.Median())/1e3, float64(x.Fastest())/1e3, float64(x.Slowest())/1e3
 	}
 	return err

@@ -16,8 +16,15 @@ import (
 // hostBound is the share of waiting from which a verdict starts with it.
 const hostBound = 0.1
 
-// HostBound reports whether the captured schedule waits for hosts for a tenth of its time.
+// HostBound reports whether the captured schedule, or a phase of it, waits for hosts for a tenth of its time.
 func HostBound(w *workload.Workload, captured compare.Outcome) bool {
+	if captured.Phase == 0 {
+		for _, phase := range captured.Each() {
+			if phase > 0 && HostBound(w, captured.Of(phase)) {
+				return true
+			}
+		}
+	}
 	host, unseen, _, _ := waits(w, captured)
 	return bound(w, host, unseen)
 }
@@ -119,8 +126,14 @@ func (v *assessment) issue() float64 {
 		kernel = l.Compiled.Or(kernel)
 	}
 	run := v.out.Result.Run
+	steps, of := plan.StepsOf(v.w, run).Of(v.out.Phase), 0
+	for i := range workload.Iterations(v.w) {
+		if steps.Has(i) {
+			of++
+		}
+	}
 	for _, s := range run.Spans {
-		if id := plan.OriginOf(run, s); id >= 0 && v.w.Ops[id].Graph {
+		if id := plan.OriginOf(run, s); id >= 0 && (v.w.Ops[id].Graph || !steps.Has(int(v.w.Ops[id].Step))) {
 			continue
 		}
 		switch s.Kind {
@@ -136,7 +149,7 @@ func (v *assessment) issue() float64 {
 			own++
 		}
 	}
-	return each * 1e9 / float64(max(1, own)*max(1, workload.Iterations(v.w)))
+	return each * 1e9 / float64(max(1, own)*max(1, of))
 }
 
 // waits are the shares of an outcome's time in which a device is idle because its host has not
@@ -147,7 +160,7 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused floa
 	if out.Result == nil {
 		return 0, 0, 0, 0
 	}
-	in := plan.StepsOf(w, out.Result.Run).Steady()
+	in := plan.StepsOf(w, out.Result.Run).Of(out.Phase).Steady()
 	busy := make([][]overlap.Interval, len(in))
 	run := out.Result.Run
 	began := make([]bool, len(in))
@@ -161,14 +174,14 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused floa
 			}
 		}
 	}
-	for r, f := range in {
-		whole := f.End - f.Start
+	for r, steady := range in {
+		whole := steady.Length()
 		if whole <= 0 || !run.Own(r) {
 			continue
 		}
 		var late, skewed []overlap.Interval
 		for i := range out.Result.IdleOf(r) {
-			x := overlap.Interval{Start: max(i.Start, f.Start), End: min(i.End, f.End)}
+			x := overlap.Interval{Start: max(i.Start, steady.Start), End: min(i.End, steady.End)}
 			switch {
 			case x.End <= x.Start:
 			case i.Cause == program.HostIssue:
@@ -183,7 +196,7 @@ func waits(w *workload.Workload, out compare.Outcome) (host, unseen, paused floa
 		skewed = append(skewed, busy[r]...)
 		seen := overlap.Covered(skewed)
 		all := overlap.Covered(append(late, skewed...))
-		pauses, most := stalls(f.Start, skewed, late)
+		pauses, most := stalls(steady.Start, skewed, late)
 		x, y, z := float64(all-seen-pauses)/float64(whole), float64(seen-worked)/float64(whole), float64(pauses)/float64(whole)
 		if x+y+z > host+unseen+paused {
 			host, unseen, paused, longest = x, y, z, most

@@ -17,11 +17,12 @@ import (
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
-// A Ladder is the result of Climb: changes of the captured schedule, one at a time, each of
+// A Ladder is the result of Climb on a phase, or on all iterations: changes of the captured schedule, one at a time, each of
 // which is likely to gain.
 type Ladder struct {
-	Rungs      []Rung // in the order of the changes
-	Tried      []Rung // all that run, rungs included, fastest first; equal times keep the order of the candidates
+	Captured   compare.Outcome // what they are changes of
+	Rungs      []Rung          // in the order of the changes
+	Tried      []Rung          // all that run, rungs included, fastest first; equal times keep the order of the candidates
 	Strategies []Tally
 	Last       []Prediction // what remains to be judged: the last rung or, without one, the fastest of each strategy
 	NotTried   int          // settings that the search would have tried next when its time was over
@@ -53,33 +54,43 @@ type Rung struct {
 // then the settings of the strategy whose defaults are fastest. The search also ends when over reports
 // that its time is over (nil: never); what is being tried then counts as not tried. done is called as
 // each finishes; over and done are called from several goroutines.
-func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) (Ladder, error) {
+func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, candidates [][]plan.Selection, sc plan.Scenario, o replay.Options, over func() bool, done func()) ([]Ladder, error) {
 	w, err := compare.Isolate(w, m, o.Stop)
 	if err != nil {
-		return Ladder{}, err
-	}
-	if captured.Result != nil {
-		t := explain.TimesOf(w, captured)
-		captured.Times = &t
+		return nil, err
 	}
 	if over == nil {
 		over = func() bool { return false }
 	}
-	c := climber{w: w, m: m, captured: captured, candidates: candidates, sc: sc, o: o, over: over, done: done, tried: map[place]*Rung{}, fastest: map[int]whole{}}
+	of := search{w: w, m: m, captured: explain.Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done, known: map[place]*Prediction{}, fastest: map[ofStrategy]whole{}}
+	var ladders []Ladder
+	for _, phase := range of.captured.Each() {
+		c := climber{search: &of, phase: phase, tried: map[place]*Rung{}}
+		c.Captured = of.captured.Of(phase)
+		if err := c.climb(); err != nil {
+			return nil, err
+		}
+		ladders = append(ladders, c.Ladder)
+	}
+	return ladders, nil
+}
+
+// climb searches for the fastest schedule of a phase.
+func (c *climber) climb() error {
 	var next []place
-	for i := range candidates {
-		c.Strategies = append(c.Strategies, Tally{Strategy: candidates[i][0].Strategy.Name})
+	for i := range c.candidates {
+		c.Strategies = append(c.Strategies, Tally{Strategy: c.candidates[i][0].Strategy.Name})
 		next = append(next, place{i, 0})
 	}
 	if err := c.try(next); err != nil {
-		return c.Ladder, err
+		return err
 	}
 	for _, p := range c.fastestFirst(next) {
 		next = append(next, c.neighbours(p)...)
 	}
-	for from := captured.Expected; ; {
+	for from := c.Captured.Expected; ; {
 		if err := c.try(next); err != nil {
-			return c.Ladder, err
+			return err
 		}
 		var best *Rung
 		var at place
@@ -97,8 +108,8 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 		if best != nil {
 			c.Rungs, c.last, from, next = append(c.Rungs, *best), []place{at}, best.Expected, c.neighbours(at)
 		}
-		if best == nil || over() {
-			return c.Ladder, c.finish(next)
+		if best == nil || c.over() {
+			return c.finish(next)
 		}
 	}
 }
@@ -123,9 +134,8 @@ func (p place) compare(to place) int {
 	return cmp.Or(cmp.Compare(p.strategy, to.strategy), cmp.Compare(p.index, to.index))
 }
 
-// A climber is the state of Climb.
-type climber struct {
-	Ladder
+// A search is the state of Climb that its phases share.
+type search struct {
 	w          *workload.Workload
 	m          machine.Machine
 	captured   compare.Outcome
@@ -134,11 +144,22 @@ type climber struct {
 	o          replay.Options
 	over       func() bool
 	done       func()
-	tried      map[place]*Rung // without results
-	last       []place         // of the rungs, the last one
+	known      map[place]*Prediction // that were simulated, without results
 	mu         sync.Mutex
-	fastest    map[int]whole // by strategy
+	fastest    map[ofStrategy]whole
 }
+
+// A climber is the state of Climb on a phase.
+type climber struct {
+	Ladder
+	*search
+	phase int             // from 1; 0: all iterations
+	tried map[place]*Rung // without results
+	last  []place         // of the rungs, the last one
+}
+
+// ofStrategy are the candidates of a strategy on a phase.
+type ofStrategy struct{ phase, strategy int }
 
 // whole is a prediction with its result.
 type whole struct {
@@ -175,14 +196,14 @@ func differ(a, b plan.Values) (n int) {
 	return n
 }
 
-// try simulates candidates that have not been tried, until the time of the search is over.
+// try simulates candidates that have not been tried, on no phase before, until the time of the search is over.
 func (c *climber) try(list []place) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(p place) bool { return c.tried[p] != nil })
-	rungs := make([]*Rung, len(list))
+	found := make([]*Prediction, len(list))
 	o := c.o
 	o.Stop = func() bool { return c.over() || c.o.Stop != nil && c.o.Stop() }
 	err := guard.Each(len(list), func(i int) error {
-		if c.over() {
+		if found[i] = c.known[list[i]]; found[i] != nil || c.over() {
 			return nil
 		}
 		out, err := compare.Try(c.w, c.m, c.candidates[list[i].strategy][list[i].index], c.sc, o)
@@ -192,31 +213,42 @@ func (c *climber) try(list []place) error {
 		if err != nil {
 			return err
 		}
-		r := &Rung{Prediction: Predict(c.w, c.captured, out)}
-		if r.Result == nil {
-			r.Why = cmp.Or(r.Why, "no result")
+		p := Predict(c.w, c.captured, out)
+		for _, phase := range c.captured.Each() {
+			c.keep(ofStrategy{phase, list[i].strategy}, list[i], p.of(phase))
 		}
-		c.keep(list[i], r)
-		r.Result, r.Times, r.Changed = nil, nil, plan.Changes{}
-		rungs[i] = r
+		found[i] = p.withoutResult()
 		c.done()
 		return nil
 	})
-	for i, r := range rungs {
-		if r != nil {
-			c.tried[list[i]] = r
+	for i, p := range found {
+		if p != nil {
+			c.known[list[i]], c.tried[list[i]] = p, &Rung{Prediction: p.of(c.phase)}
 		}
 	}
 	return err
 }
 
-// keep keeps the result of the fastest candidate of each strategy.
-func (c *climber) keep(at place, r *Rung) {
+// withoutResult is a prediction without what takes memory.
+func (p *Prediction) withoutResult() *Prediction {
+	q := *p
+	if q.Result == nil {
+		q.Why = cmp.Or(q.Why, "no result")
+	}
+	q.Result, q.Times, q.Changed, q.Apart = nil, nil, plan.Changes{}, nil
+	for i := range p.Apart {
+		q.Apart = append(q.Apart, *p.Apart[i].withoutResult())
+	}
+	return &q
+}
+
+// keep keeps the result of the fastest candidate of a strategy on a phase.
+func (c *climber) keep(of ofStrategy, at place, p Prediction) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f, ok := c.fastest[at.strategy]
-	if r.Why == "" && (!ok || cmp.Or(cmp.Compare(r.Expected, f.Expected), at.compare(f.at)) < 0) {
-		c.fastest[at.strategy] = whole{at, r.Prediction}
+	f, ok := c.fastest[of]
+	if p.Result != nil && (!ok || cmp.Or(cmp.Compare(p.Expected, f.Expected), at.compare(f.at)) < 0) {
+		c.fastest[of] = whole{at, p}
 	}
 }
 
@@ -246,12 +278,12 @@ func (c *climber) finish(next []place) error {
 	slices.SortStableFunc(c.Tried, func(a, b Rung) int { return cmp.Compare(a.Expected, b.Expected) })
 	judged := c.last
 	for i := range c.candidates {
-		if f, ok := c.fastest[i]; ok && c.last == nil {
+		if f, ok := c.fastest[ofStrategy{c.phase, i}]; ok && c.last == nil {
 			judged = append(judged, f.at)
 		}
 	}
 	for _, p := range judged {
-		if f := c.fastest[p.strategy]; f.at == p {
+		if f := c.fastest[ofStrategy{c.phase, p.strategy}]; f.at == p {
 			c.Last = append(c.Last, f.Prediction)
 			continue
 		}
@@ -259,7 +291,8 @@ func (c *climber) finish(next []place) error {
 		if err != nil {
 			return err
 		}
-		c.Last = append(c.Last, Predict(c.w, c.captured, out))
+		again := Predict(c.w, c.captured, out)
+		c.Last = append(c.Last, again.of(c.phase))
 	}
 	return nil
 }

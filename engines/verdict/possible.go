@@ -6,7 +6,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -94,7 +93,7 @@ func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool 
 	if captured.Result != nil {
 		why = impossible(captured.Expected, explain.TimesOf(w, captured))
 	}
-	if measured := plan.MeasuredStepTime(w); why == "" && w.Rescaled == nil && measured <= 0 {
+	if measured := measuredStep(w, captured); why == "" && w.Rescaled == nil && measured <= 0 {
 		why = fmt.Sprintf("the measured step takes %s", explain.Micros(measured))
 	}
 	if why == "" {

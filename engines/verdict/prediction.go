@@ -3,7 +3,6 @@ package verdict
 import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -44,21 +43,33 @@ type Prediction struct {
 	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
 	Evidence   Evidence
 	Confidence Confidence
+	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
+}
+
+// of is the prediction of a phase, from 1; 0: of all iterations.
+func (p *Prediction) of(phase int) Prediction {
+	if phase == 0 {
+		return *p
+	}
+	return p.Apart[phase-1]
 }
 
 // Predict compares an outcome with the captured schedule. An outcome that cannot be has no result
 // afterwards, and the reason (check).
 func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
-	p := Prediction{Outcome: out, Evidence: EvidenceOf(w, out)}
+	p := Prediction{Outcome: explain.Timed(w, out)}
+	if len(captured.Phases) > 1 && captured.Phase == 0 {
+		for _, phase := range captured.Each() {
+			p.Apart = append(p.Apart, Predict(w, captured.Of(phase), p.Outcome.Of(phase)))
+		}
+		return p
+	}
+	p.Evidence = EvidenceOf(w, out)
 	if out.Result == nil {
 		p.Confidence = p.Evidence.Confidence(0)
 		return p
 	}
-	t := explain.TimesOf(w, out)
-	p.Times, p.Change = &t, out.ChangeFrom(captured.Expected)
-	if p.Phases == nil {
-		p.Phases = plan.StepsOf(w, out.Result.Run).Phases()
-	}
+	p.Change = out.ChangeFrom(captured.Expected)
 	p.check(w, captured)
 	if p.Confidence = p.Evidence.Confidence(p.Change); asCaptured(out.Selection) && p.Result != nil { // no change, by definition
 		p.Confidence = Confidence{Level: levelOf(0), Why: p.Evidence.Why}

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // muchAdded is how much more than its estimate without the profiler a captured step may take until the estimate is no
@@ -21,7 +22,12 @@ func addedBy(w *workload.Workload, captured compare.Outcome) float64 {
 	if !w.Unprofiled || !w.Profiled() || w.Rescaled != nil || captured.Expected <= 0 || workload.Iterations(w) == 0 {
 		return 0
 	}
-	return max(0, float64(plan.MeasuredStepTime(w))/float64(captured.Expected)-1)
+	return max(0, float64(measuredStep(w, captured))/float64(captured.Expected)-1)
+}
+
+// measuredStep is the captured time of an iteration of an outcome's phase.
+func measuredStep(w *workload.Workload, captured compare.Outcome) trace.Time {
+	return plan.MeasuredSteps(w).Of(captured.Phase).Time()
 }
 
 // profiler says that the profiler made much of the captured time, between which limits the time without it is, and how to
@@ -31,9 +37,9 @@ func (v *Verdict) profiler(w *workload.Workload, captured compare.Outcome) {
 	if added <= muchAdded {
 		return
 	}
-	limits := "at most " + explain.Micros(plan.MeasuredStepTime(w))
-	if busy := plan.BusyTime(w); busy > 0 {
-		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", explain.Micros(busy), explain.Micros(plan.MeasuredStepTime(w)))
+	limits := "at most " + explain.Micros(measuredStep(w, captured))
+	if busy := plan.BusyTime(w, captured.Phase); busy > 0 {
+		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", explain.Micros(busy), explain.Micros(measuredStep(w, captured)))
 	}
 	v.say("the captured step took %.0f %% longer than its estimate without the profiler, which holds up the host: that time is %s; record less for each launch (with_stack and profile_memory off), or more steps", 100*added, limits)
 }
@@ -52,7 +58,7 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 		if err != nil || out.Result == nil || out.Expected <= 0 {
 			return
 		}
-		times[i] = float64(out.Expected)
+		times[i] = float64(out.Of(p.Phase).Expected)
 	}
 	if change := times[1]/times[0] - 1; change > Faster {
 		p.Evidence.Untested++

@@ -36,6 +36,8 @@ type Verdict struct {
 	Late       *overlap.LateRank `json:"waited_for,omitempty"` // rank that the others wait for in the capture; nil: none, or not known
 	Advice     *Advice           `json:"advice,omitempty"`     // how to get the recommended strategy; nil if it is the captured schedule
 	Sentences  []string          `json:"sentences"`            // most important first: what to change, what can be gained, who is waited for
+	Phase      string            `json:"phase,omitempty"`      // the steps that the verdict is on, where phases are answered apart
+	Phases     []Verdict         `json:"phases,omitempty"`     // of one by phase: on each; only Late and Sentences of it are set
 	tried      []Prediction      // without results, faster ones of which are named
 }
 
@@ -51,10 +53,11 @@ type Kind string
 // The kinds of verdicts.
 const (
 	NothingToCompare Kind = "nothing to compare"
-	KeepCaptured     Kind = "captured is fastest"
+	keepCaptured     Kind = "captured is fastest"
 	NoClearWinner    Kind = "no clear difference"
 	Winner           Kind = "predicted fastest"
 	Withdrawn        Kind = "no verdict"
+	ByPhase          Kind = "by phase"
 )
 
 // overlapsFrom is the share of the communication that runs alongside compute from which a
@@ -69,7 +72,17 @@ const needsReason = -0.05
 // without hardware do not compete. late is the rank that others wait for, or nil. tried are predictions without results
 // that do not compete either: faster ones of them are named, and why they are passed over.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried ...Prediction) Verdict {
+	if len(captured.Phases) > 1 && captured.Phase == 0 {
+		var phases []Verdict
+		for _, phase := range captured.Each() {
+			phases = append(phases, Judge(w, captured.Of(phase), ofPhase(outcomes, phase), late, ofPhase(tried, phase)...))
+		}
+		return Joined(phases)
+	}
 	v := Verdict{Late: late, tried: tried}
+	if captured.Phase > 0 {
+		v.Phase = captured.Phases[captured.Phase-1].Steps.Phase
+	}
 	v.slow(w, &captured.Machine)
 	v.profiler(w, captured)
 	v.hosts(w, captured, outcomes)
@@ -93,6 +106,66 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	v.bound(w, captured, outcomes)
 	v.waiting(w)
 	return v
+}
+
+// ofPhase are the predictions of a phase.
+func ofPhase(all []Prediction, phase int) (list []Prediction) {
+	for i := range all {
+		list = append(list, all[i].of(phase))
+	}
+	return list
+}
+
+// Joined is the verdict by phase of those on each. A sentence that holds for all is said once.
+func Joined(phases []Verdict) Verdict {
+	if len(phases) == 1 {
+		return phases[0]
+	}
+	v := Verdict{Kind: ByPhase, Phases: phases, Late: phases[0].Late}
+	general := func(sentence string) bool {
+		return !slices.ContainsFunc(phases, func(p Verdict) bool { return !slices.Contains(p.Sentences, sentence) })
+	}
+	for _, s := range phases[0].Sentences {
+		if general(s) {
+			v.say("%s", s)
+		}
+	}
+	for _, p := range phases {
+		for _, s := range p.Sentences {
+			if !general(s) {
+				v.say("%s steps: %s", p.Phase, s)
+			}
+		}
+	}
+	return v
+}
+
+// Each are the verdicts on the phases, or the one on all iterations.
+func (v *Verdict) Each() []Verdict {
+	if v.Kind == ByPhase {
+		return v.Phases
+	}
+	return []Verdict{*v}
+}
+
+// Headline is the first sentence, on each phase; "" without one.
+func (v *Verdict) Headline() string {
+	var list []string
+	for _, p := range v.Each() {
+		switch {
+		case len(p.Sentences) == 0:
+		case p.Phase == "":
+			list = append(list, p.Sentences[0])
+		default:
+			list = append(list, p.Phase+" steps: "+p.Sentences[0])
+		}
+	}
+	return strings.Join(list, "; ")
+}
+
+// Has reports whether the verdict on a phase is of a kind.
+func (v *Verdict) Has(kind Kind) bool {
+	return slices.ContainsFunc(v.Each(), func(p Verdict) bool { return p.Kind == kind })
 }
 
 // experimental says why the fastest prediction is not recommended if it has an experimental setting.

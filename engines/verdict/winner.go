@@ -56,7 +56,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	}
 	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
 	if len(faster) == 0 {
-		v.Kind = KeepCaptured
+		v.Kind = keepCaptured
 		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s%s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change), v.compared(list))
 		return
 	}
@@ -154,7 +154,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
 		said += fmt.Sprintf("; takes %s less memory on a rank", names.Bytes(-a.Memory))
 	}
-	said += slowerPhase(w, captured, c)
+	said += slowerPhase(captured, c)
 	var changes []string
 	easier := -1
 	for i, other := range list {
@@ -202,16 +202,13 @@ func tied(a, b Prediction) bool {
 	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.And(b.Evidence)).PFaster < Likely
 }
 
-// slowerPhase names the phases of serving that a recommended strategy makes slower, if it does.
-func slowerPhase(w *workload.Workload, captured compare.Outcome, c Prediction) string {
-	if captured.Result == nil {
-		return ""
-	}
-	was, is := plan.StepsOf(w, captured.Result.Run).Phases(), c.Phases
+// slowerPhase names the other phases that a strategy recommended for one makes slower, if it does.
+func slowerPhase(captured compare.Outcome, c Prediction) string {
 	var slower []string
-	for i := range min(len(was), len(is)) {
-		if by := float64(is[i].Time)/float64(max(1, was[i].Time)) - 1; by > -Faster {
-			slower = append(slower, fmt.Sprintf("%s steps take %.1f %% more", was[i].Phase, 100*by))
+	for i := range min(len(captured.Phases), len(c.Phases)) {
+		was, is := captured.Phases[i], c.Phases[i]
+		if by := float64(is.Expected)/float64(max(1, was.Expected)) - 1; c.Phase > 0 && i+1 != c.Phase && by > -Faster {
+			slower = append(slower, fmt.Sprintf("%s steps take %.1f %% more", was.Steps.Phase, 100*by))
 		}
 	}
 	if len(slower) == 0 {

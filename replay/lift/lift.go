@@ -91,6 +91,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 		run.Calls = nil
 	}
 	l.collect()
+	l.Classify()
 	if len(run.Spans) > 1<<20 {
 		debug.FreeOSMemory() // calls and what matching needed
 	}

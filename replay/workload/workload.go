@@ -307,6 +307,7 @@ type Step struct {
 	Name       string
 	Found      bool // not marked
 	Batch      Batch
+	Class      int          // of the sizes of steps of its phase, by time from 1; 0: all are alike (Classify)
 	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Infinity: none
 }
 

@@ -49,6 +49,7 @@ type Report struct {
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
 	Numbers    *Table        // every number of the bars; nil: none
 	Tables     []Table       // idle causes, evidence, ledger
+	Others     []Report      // of which the bars are shown alone, with their Heading: of other phases
 }
 
 // A Fact is a short statement about the whole report.
@@ -166,8 +167,12 @@ func Write(w io.Writer, rep Report) error {
 	if v.Chart != nil {
 		d.Charts = append(d.Charts, v.Chart.option())
 	}
-	for _, t := range rep.Tables {
-		if len(t.Rows) == 0 {
+	var tables []Table
+	for _, other := range rep.Others {
+		tables = append(tables, Table{Title: other.Heading, Chart: other.chart()})
+	}
+	for _, t := range append(tables, rep.Tables...) {
+		if len(t.Rows) == 0 && (t.Chart == nil || len(t.Chart.Bars) == 0) {
 			continue
 		}
 		c := t.cells()

@@ -150,3 +150,52 @@ func InBackward(t testing.TB, w *workload.Workload, names ...string) {
 		}
 	}
 }
+
+// An Iteration is one step of Iterations: its operations, as of Step, and what it computes.
+type Iteration struct {
+	Text  string
+	Batch workload.Batch
+}
+
+// Iterations is a capture of several steps on some ranks. Operations of a name are of one step; the number at the end of a name
+// is no part of the kernel's name, so that steps may have kernels in common.
+func Iterations(t testing.TB, ranks int, each ...Iteration) *workload.Workload {
+	t.Helper()
+	var lines []string
+	var of []int32
+	w := &workload.Workload{}
+	for i, it := range each {
+		for line := range strings.Lines(strings.TrimSpace(it.Text)) {
+			lines, of = append(lines, strings.TrimSpace(line)), append(of, int32(i))
+		}
+		w.Steps = append(w.Steps, workload.Step{Name: fmt.Sprint("step#", i), Batch: it.Batch})
+	}
+	steps := w.Steps
+	w = Step(t, ranks, strings.Join(lines, "\n"))
+	w.Steps = steps
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		op.Step, op.Issued = of[i%len(of)], op.Start
+		k := *op.Kernel
+		if k.Name = strings.TrimRight(k.Name, "0123456789"); op.Collective < 0 {
+			k.Name, k.Shape, op.Dense = "nvjet_"+k.Name, workload.Shape{}, false
+		}
+		op.Kernel = &k
+	}
+	w.TimeSteps()
+	w.Classify()
+	return w
+}
+
+// Layers are the operations of a serving step: GEMMs of two layers with all-to-alls between, in tenths of the times and bytes
+// of a prefill of 2.8 ms. The number of the step tells its operations from those of others.
+func Layers(step, tenths int) string {
+	took := func(of int) int { return of * tenths / 10 }
+	return fmt.Sprintf(`
+7 D%[1]d0 %[2]d
+7 A2A%[1]d0=%[4]d %[3]d D%[1]d0
+7 E%[1]d0 %[2]d A2A%[1]d0
+7 E%[1]d1 %[2]d E%[1]d0
+7 A2A%[1]d1=%[4]d %[3]d E%[1]d1
+7 F%[1]d0 %[2]d A2A%[1]d1`, step, took(500), took(400), max(1, took(64)))
+}

@@ -13,8 +13,8 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// An Improvement is something that a capture lacks, without which predictions are worse.
-type Improvement struct {
+// An improvement is something that a capture lacks, without which predictions are worse.
+type improvement struct {
 	Lacks string  `json:"lacks"`
 	Worth string  `json:"worth"` // what is not known without it
 	Do    string  `json:"do"`    // the line to add to the next capture
@@ -78,15 +78,15 @@ func (s source) profiler(argument, vllm, sglang string) string {
 	return "capture with PyTorch's profiler: torch.profiler.profile(" + argument + ")"
 }
 
-// Improvements are what would make predictions from a capture better, best first.
-func (v *Inspection) Improvements() []Improvement {
+// improvements are what would make predictions from a capture better, best first.
+func (v *Inspection) improvements() []improvement {
 	w := v.workload
 	sum := overlap.MeanOf(v.times)
 	if len(w.Ops) == 0 || sum.Total() == 0 || v.summary.Estimated {
 		return nil
 	}
 	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
-	s := sourceOf(w, v.steps.Phases() != nil)
+	s := sourceOf(w, w.Serves())
 	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
 	classOf := func(name string) kernel.Class {
@@ -128,10 +128,10 @@ func (v *Inspection) Improvements() []Improvement {
 	}
 	work := func(part trace.Time) float64 { return float64(part) / float64(max(1, all)) }
 	percent := func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
-	var list []Improvement
+	var list []improvement
 	add := func(share float64, lacks, worth, do string) {
 		if share >= leastShare {
-			list = append(list, Improvement{lacks, fmt.Sprintf(worth, percent(share)), do, share})
+			list = append(list, improvement{lacks, fmt.Sprintf(worth, percent(share)), do, share})
 		}
 	}
 	if w.Opaque() {
@@ -198,7 +198,7 @@ func (v *Inspection) Improvements() []Improvement {
 		}
 		add(of(sum.Idle), "the host's calls", "devices are idle for %s of the time, and why is not known", do)
 	}
-	slices.SortStableFunc(list, func(a, b Improvement) int { return cmp.Compare(b.Share, a.Share) })
+	slices.SortStableFunc(list, func(a, b improvement) int { return cmp.Compare(b.Share, a.Share) })
 	if n := workload.Iterations(w); n < 3 && !s.serving {
 		lacks := "further steps"
 		if n == 0 {
@@ -208,7 +208,7 @@ func (v *Inspection) Improvements() []Improvement {
 		if !s.kineto {
 			do = `torch.cuda.nvtx.range_push(f"ProfilerStep#{i}") before every step, and range_pop() after it`
 		}
-		list = append(list, Improvement{
+		list = append(list, improvement{
 			Lacks: lacks, Worth: "three give the time of a step without that of the profiler's start, and its noise, which diff needs",
 			Do: do,
 		})

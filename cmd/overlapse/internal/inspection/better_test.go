@@ -78,7 +78,7 @@ func TestImprovements(t *testing.T) {
 			v := captured(t, c.file, c.operator, c.launch, c.steps, c.group)
 			all := ""
 			last := 1.0
-			for _, x := range v.Improvements() {
+			for _, x := range v.improvements() {
 				all += fmt.Sprintf("%s: %s: %s (%.3f)\n", x.Lacks, x.Do, x.Worth, x.Share)
 				if x.Share > last || x.Share > 1 || x.Worth == "" || x.Do == "" || strings.Contains(x.Worth, "%!") {
 					t.Errorf("%+v", x)

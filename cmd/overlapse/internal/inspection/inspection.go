@@ -62,7 +62,7 @@ func Of(w *workload.Workload, on *machine.Machine) *Inspection {
 func (v *Inspection) JSON() Inspected {
 	m, run := v.work.Metrics(), v.workload.Run
 	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Better: v.Improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
+	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Better: v.improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
 	for _, sp := range run.Spans {
 		r.Spans[sp.Kind.String()]++
 	}
@@ -79,7 +79,7 @@ type Inspected struct {
 	Metrics  overlap.Metrics     `json:"metrics"`
 	Times    []overlap.Times     `json:"iteration"`            // what one consists of, by rank row
 	Late     *overlap.LateRank   `json:"waited_for,omitempty"` // by the other ranks
-	Better   []Improvement       `json:"better"`               // captures: what this one lacks, best first
+	Better   []improvement       `json:"better"`               // captures: what this one lacks, best first
 	Flows    summary.FlowSummary `json:"dependencies"`
 	Spans    map[string]int      `json:"spans"` // by kind
 	Ledger   []ledgerEntry       `json:"ledger"`
@@ -171,7 +171,7 @@ func (v *Inspection) printAnswer() {
 		}
 		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
 	}
-	list := v.Improvements()
+	list := v.improvements()
 	for i, x := range list {
 		if i == mostImprovements && !v.All {
 			v.Labelled("", fmt.Sprintf("and %d more (--all)", len(list)-i))

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
@@ -31,12 +32,26 @@ var snippets = []snippet{
 }
 
 // Emit writes the settings of the recommended row into a folder, as far as they can be written,
-// or says why nothing is. Each line has its reason and the version that it needs above it.
+// or says why nothing is. Each line has its reason and the version that it needs above it. Where more is recommended than one
+// setting can be, of several phases, each has a folder inside.
 func Emit(con *console.Console, set *files.Set, dir string, v verdict.Verdict) error {
-	if v.Advice == nil {
+	advised := slices.DeleteFunc(slices.Clone(v.Each()), func(p verdict.Verdict) bool { return p.Advice == nil })
+	if len(advised) == 0 {
 		con.Notef("--emit %s: nothing is written, since no change is recommended", dir)
-		return nil
 	}
+	for _, p := range advised {
+		into := dir
+		if len(advised) > 1 {
+			into = filepath.Join(dir, strings.ReplaceAll(p.Phase, " ", "-"))
+		}
+		if err := emit(con, set, into, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func emit(con *console.Console, set *files.Set, dir string, v verdict.Verdict) error {
 	text := map[string]string{}
 	for _, w := range v.Advice.Ways {
 		for _, s := range snippets {
@@ -44,7 +59,11 @@ func Emit(con *console.Console, set *files.Set, dir string, v verdict.Verdict) e
 				continue
 			}
 			if text[s.name] == "" {
-				text[s.name] = comments(fmt.Sprintf("predicted: %+.1f %% of the captured schedule's time", 100*v.Change), "where: "+strings.Join(v.Advice.Where, "; "), s.use)
+				of := ""
+				if v.Phase != "" {
+					of = "for " + v.Phase + " steps only"
+				}
+				text[s.name] = comments(of, fmt.Sprintf("predicted: %+.1f %% of the captured schedule's time", 100*v.Change), "where: "+strings.Join(v.Advice.Where, "; "), s.use)
 			}
 			text[s.name] += "\n" + comments("for "+w.For, w.Costs, strings.TrimSpace("needs "+w.Library+" "+w.Version), w.Note) + s.line(w) + "\n"
 			break

@@ -22,7 +22,7 @@ import (
 
 // Explain adds to every row its critical path and the comparison with bulk.
 func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
-	bulk, err := r.bulk(m, opts)
+	bulks, err := r.bulk(m, opts)
 	if err != nil {
 		return err
 	}
@@ -39,26 +39,28 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 	if err != nil {
 		return Stopped(ctx, err)
 	}
-	for i, out := range r.Outcomes {
-		if out.Result == nil {
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		out := r.Outcomes[row.At].Of(row.phase)
+		if out.Result == nil || !row.Applies {
 			continue
 		}
 		if out.Unexplained != "" {
-			r.Rows[i].Notes = append(r.Rows[i].Notes, notExplained+out.Unexplained)
+			row.Notes = append(row.Notes, notExplained+out.Unexplained)
 			continue
 		}
 		e := explain.Explain(r.workload, out)
-		e.WhatIf = whatIf[i]
-		if bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
+		e.WhatIf = r.whatIfOf(whatIf[row.At], row)
+		if bulk := bulks[row.phase]; bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
 			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
 		}
-		r.Rows[i].Explanation = &e
+		row.Explanation = &e
 	}
 	return nil
 }
 
-// bulk explains the strategy bulk, and replays it first if it was not selected; nil if it cannot run.
-func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
+// bulk explains the strategy bulk, by phase, and replays it first if it was not selected; nil if it cannot run.
+func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*explain.Explanation, error) {
 	outcomes, sel := r.Outcomes, engines.PlainSelection()
 	i := strategyIn(outcomes, sel.Strategy.Name)
 	if i < 0 {
@@ -71,8 +73,12 @@ func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explan
 	if outcomes[i].Result == nil || outcomes[i].Unexplained != "" {
 		return nil, nil
 	}
-	e := explain.Explain(r.workload, outcomes[i])
-	return &e, nil
+	bulks := map[int]*explain.Explanation{}
+	for _, phase := range outcomes[i].Each() {
+		e := explain.Explain(r.workload, outcomes[i].Of(phase))
+		bulks[phase] = &e
+	}
+	return bulks, nil
 }
 
 // notExplained begins a row's note that it has no explanation.
@@ -84,7 +90,7 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 		row := &r.Rows[i]
 		for _, note := range row.Notes {
 			if strings.HasPrefix(note, notExplained) {
-				fmt.Fprintf(con.Out, "\n%s: %s\n", r.named(row), note)
+				fmt.Fprintf(con.Out, "\n%s: %s\n", r.phased(row), note)
 			}
 		}
 		e := row.Explanation
@@ -92,6 +98,9 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 			continue
 		}
 		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.Named(row.Strategy)+" "+row.Settings))
+		if row.Phase != "" {
+			fmt.Fprintf(con.Out, ", %s", row.Phase)
+		}
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(con.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}

@@ -2,8 +2,8 @@ package results
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
@@ -31,12 +31,15 @@ func (r *Replayed) explainTables() []html.Table {
 		Note:    "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
 		Columns: []string{"strategy", "time", "ranks", "kernels and copies", "breakdown", "waited before for"},
 	}
-	for i, row := range r.Rows {
+	for _, row := range r.Rows {
 		e := row.Explanation
 		if e == nil {
 			continue
 		}
-		name := r.Named(r.Outcomes[i].Result.Run.Name)
+		name := r.Named(r.Outcomes[row.At].Result.Run.Name)
+		if row.Phase != "" {
+			name += ", " + row.Phase
+		}
 		if v := e.Versus; v != nil {
 			sum.Add(name, v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
@@ -55,7 +58,7 @@ func (r *Replayed) HTML() html.Report {
 	rep := html.Report{
 		Title:    "overlapse: " + filepath.Base(r.Path),
 		Verdict:  r.Verdict.Sentences,
-		Captured: trace.Time(r.base),
+		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Time, mean of all ranks",
 		About:    "Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
 		Parts:    r.Parts(),
@@ -63,7 +66,7 @@ func (r *Replayed) HTML() html.Report {
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
-			{Name: r.basis(), Value: words.Micros(trace.Time(r.Measured))},
+			{Name: r.basis(), Value: r.measured()},
 		},
 	}
 	if left := r.Coarse(); left != "" {
@@ -73,30 +76,37 @@ func (r *Replayed) HTML() html.Report {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	best := r.best()
-	var shown []*replayRow
-	for i, row := range r.Rows {
-		out := r.Outcomes[i]
-		bar := html.Bar{Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact}
-		shown = append(shown, &r.Rows[i])
-		if !row.Applies {
+	for i, out := range r.Outcomes {
+		if out.Result == nil {
 			continue
 		}
-		bar.Time, bar.Times, bar.Error = trace.Time(row.Time), row.Times, row.Error
-		if bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Times(overlap.Collect(out.Result.Run), out.Time); row.PFaster > 0 {
-			bar.Chance = verdict.PercentOf(row.PFaster)
-		}
-		if i == best || row.Strategy == r.reference.Strategy.Name && row.Settings == "" {
+		if i == best || out.Strategy.Name == r.reference.Strategy.Name && out.Strategy.String(out.Values) == "" {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
-		rep.Strategies = append(rep.Strategies, bar)
 		rep.Runs = append(rep.Runs, html.Named{
-			Name: r.Named(out.Result.Run.Name), Note: r.runNote(row), Run: out.Result.Run, Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
+			Name: r.Named(out.Result.Run.Name), Note: r.runNote(i), Run: out.Result.Run,
+			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
 		})
+	}
+	for i, phase := range r.reference.Each() {
+		if i > 0 { // charts of their own, as their times are on another scale
+			rep.Others = append(rep.Others, html.Report{
+				Heading: r.Phases[i].Phase + " steps", Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected,
+			})
+			continue
+		}
+		if rep.Strategies = r.bars(phase); phase > 0 {
+			rep.Heading = "Time of " + r.Phases[i].Phase + " steps, mean of all ranks"
+		}
 	}
 	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
 	}
 	r.how(&rep, best)
+	var shown []*replayRow
+	for i := range r.Rows {
+		shown = append(shown, &r.Rows[i])
+	}
 	numbers := tableOf(r.columns(true), shown, 0).HTML()
 	rep.Numbers = &numbers
 	reasons, notes := console.Table{Title: "Reasons", Columns: []string{"reason"}}, console.Table{Title: "Assumptions", Columns: []string{"note"}}
@@ -110,36 +120,83 @@ func (r *Replayed) HTML() html.Report {
 	return rep
 }
 
-// best is the row that the verdict recommends or, if that is the captured schedule, the
-// fastest other schedule; -1: none.
-func (r *Replayed) best() int {
-	best := -1
-	for i, row := range r.Rows {
-		s := r.Outcomes[i].Strategy
-		switch {
-		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
-		case r.Verdict.Advice != nil && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters):
-			return i
-		case !s.Future && !row.Experimental && (best < 0 || row.Time < r.Rows[best].Time):
-			best = i
+// bars are those of a phase; 0: of all iterations.
+func (r *Replayed) bars(phase int) (bars []html.Bar) {
+	for _, row := range r.Rows {
+		out := r.Outcomes[row.At].Of(phase)
+		if !row.Applies || row.phase != phase {
+			continue
 		}
+		bar := html.Bar{
+			Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact,
+			Time: trace.Time(row.Time), Times: row.Times, Error: row.Error,
+			Ranks: plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time),
+		}
+		if row.PFaster > 0 {
+			bar.Chance = verdict.PercentOf(row.PFaster)
+		}
+		bars = append(bars, bar)
 	}
-	return best
+	return bars
 }
 
-// how adds how to get what is recommended or, if nothing is likely to gain, the fastest of what may.
+// measured is the measured time, of each phase.
+func (r *Replayed) measured() string {
+	if r.Phases != nil {
+		return words.Phases(r.Phases)
+	}
+	return words.Micros(trace.Time(r.Measured))
+}
+
+// best is the outcome that the verdict recommends or, if that is the captured schedule, the
+// fastest other schedule, of the first phase that has one; -1: none.
+func (r *Replayed) best() int {
+	best := (*replayRow)(nil)
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		s := r.Outcomes[row.At].Strategy
+		switch {
+		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
+		case r.recommended(row):
+			return row.At
+		case !s.Future && !row.Experimental && (best == nil || row.phase == best.phase && row.Time < best.Time):
+			best = row
+		}
+	}
+	if best == nil {
+		return -1
+	}
+	return best.At
+}
+
+// how adds how to get what is recommended, on each phase, or, if nothing is likely to gain, the fastest of what may.
 func (r *Replayed) how(rep *html.Report, best int) {
-	advice, verb := r.Verdict.Advice, "get"
-	if advice == nil && best >= 0 && r.Verdict.Kind == verdict.NoClearWinner {
+	for _, v := range r.Verdict.Each() {
+		if v.Advice == nil {
+			continue
+		}
+		if rep.HowTitle = fmt.Sprintf("How to get %s", r.Outcomes[best].Selection); v.Phase != "" {
+			rep.HowTitle = "How to get what is recommended"
+			rep.How = append(rep.How, html.Step{Text: "for " + v.Phase + " steps: " + r.recommendedOf(v.Phase)})
+		}
+		rep.How = append(rep.How, stepsOf(v.Advice)...)
+	}
+	if rep.How == nil && best >= 0 && r.Verdict.Has(verdict.NoClearWinner) {
 		a := verdict.AdviceOn(r.workload, r.reference, r.Outcomes[best])
-		advice, verb = &a, "try"
+		rep.HowTitle, rep.How = fmt.Sprintf("How to try %s", r.Outcomes[best].Selection), stepsOf(&a)
 	}
-	if advice == nil {
-		return
-	}
-	rep.HowTitle = fmt.Sprintf("How to %s %s", verb, r.Outcomes[best].Selection)
+}
+
+// recommendedOf is the name of the row that is recommended for a phase.
+func (r *Replayed) recommendedOf(phase string) string {
+	i := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.Phase == phase && r.recommended(&row) })
+	return r.named(&r.Rows[i])
+}
+
+// stepsOf are the steps of an advice.
+func stepsOf(advice *verdict.Advice) (steps []html.Step) {
 	if len(advice.Where) > 0 {
-		rep.How = append(rep.How, html.Step{Text: "where: " + strings.Join(advice.Where, "; ")})
+		steps = append(steps, html.Step{Text: "where: " + strings.Join(advice.Where, "; ")})
 	}
 	for i, w := range advice.Ways {
 		step := html.Step{Text: w.Lead(i > 0 && w.For == advice.Ways[i-1].For), Code: w.Line}
@@ -149,17 +206,27 @@ func (r *Replayed) how(rep *html.Report, best int) {
 			}
 		}
 		step.Text = strings.TrimSuffix(step.Text, "; ")
-		rep.How = append(rep.How, step)
+		steps = append(steps, step)
 	}
+	return steps
 }
 
 // runNote is printed next to the length of a whole run: the time and change of one
-// iteration if the run has several.
-func (r *Replayed) runNote(row replayRow) string {
-	if r.Iterations > 1 {
-		return fmt.Sprintf("%s per iteration, %s", words.Micros(trace.Time(row.Time)), words.Percent(row.Change))
+// iteration, of each phase, if the run has several.
+func (r *Replayed) runNote(outcome int) string {
+	var notes []string
+	for _, row := range r.Rows {
+		switch {
+		case row.At != outcome || !row.Applies:
+		case row.phase > 0:
+			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
+		case r.Iterations > 1:
+			notes = append(notes, fmt.Sprintf("%s per iteration, %s", words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
+		default:
+			notes = append(notes, words.Percent(row.Change))
+		}
 	}
-	return words.Percent(row.Change)
+	return strings.Join(notes, "; ")
 }
 
 // idleTable has the idle time of streams by strategy and cause.

@@ -49,11 +49,11 @@ func (r *Replayed) memoryTable() html.Table {
 	}
 	chart := html.Chart{Unit: "MB"}
 	part := map[string]int{}
-	for i, row := range r.Rows {
+	for _, row := range r.Rows {
 		if len(row.Memory) == 0 {
 			continue
 		}
-		bar, sum := html.Line{Name: r.Named(r.Outcomes[i].Result.Run.Name)}, 0.0
+		bar, sum := html.Line{Name: r.Named(r.Outcomes[row.At].Result.Run.Name)}, 0.0
 		for _, m := range row.Memory {
 			t.Add(bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6))
 			cause := m.Cause

@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
@@ -19,16 +20,25 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		}
 		fmt.Fprintf(&b, form, words.Markdown(sentence))
 	}
-	rows, _, refused := r.sorted(false)
-	fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
+	var refused []*replayRow
+	for _, phase := range r.reference.Each() {
+		if phase > 0 {
+			fmt.Fprintf(&b, "\n%s\n", words.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
+		}
+		rows, _, left := r.sorted(false, phase)
+		fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
+		refused = append(refused, slices.DeleteFunc(left, func(row *replayRow) bool { return slices.Contains(refused, row) })...)
+	}
 	for _, row := range refused {
-		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.named(row)+" "+row.reason()))
+		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.phased(row)+" "+row.reason()))
 	}
 	var how []string
-	if a := r.Verdict.Advice; a != nil {
-		how = append(how, "where: "+strings.Join(a.Where, "; "))
-		for _, w := range a.Ways {
-			how = append(how, w.For+": "+w.String())
+	for i, v := range r.Verdict.Each() {
+		if a := v.Advice; a != nil {
+			how = append(how, r.ofPhase(r.reference.Each()[i])+"where: "+strings.Join(a.Where, "; "))
+			for _, w := range a.Ways {
+				how = append(how, w.For+": "+w.String())
+			}
 		}
 	}
 	for _, part := range []struct {

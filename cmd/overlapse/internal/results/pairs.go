@@ -13,7 +13,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/summary"
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -27,7 +26,8 @@ type pairRow struct {
 	Bytes      int64      `json:"bytes"`
 	Count      int        `json:"count"`
 	Strategies []pairTime `json:"strategies"`
-	Best       string     `json:"best,omitempty"` // with its settings; "" if none is faster than the captured schedule
+	Phase      string     `json:"phase,omitempty"` // of the first of them, whose steps the times are of, where phases are answered apart
+	Best       string     `json:"best,omitempty"`  // with its settings; "" if none is faster than the captured schedule
 	best       *pairTime  // or nil
 }
 
@@ -44,17 +44,20 @@ type pairTime struct {
 func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
 	bar := con.Progress(len(sel)*len(summary.Pairs(r.workload)), "replaying pairs")
-	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), r.Outcomes, opts, func() { bar.Add(1) })
+	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, r.reference, r.Outcomes, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
 	}
 	for k, c := range choices {
 		row := pairRow{Number: k + 1, Direction: c.Direction, First: c.First, Second: c.Second, Bytes: c.Bytes, Count: c.Count}
+		if c.Phase > 0 {
+			row.Phase = r.Phases[c.Phase-1].Phase
+		}
 		for i, out := range c.Outcomes {
 			t := pairTime{Strategy: out.Strategy.Name, Settings: out.Strategy.String(out.Values), Why: out.Why}
 			if out.Why == "" {
-				t.Time, t.Change = int64(out.Expected), float64(out.Expected)/float64(max(1, r.base))-1
+				t.Time, t.Change = int64(out.Expected), out.ChangeFrom(r.reference.Of(c.Phase).Expected)
 			}
 			row.Strategies = append(row.Strategies, t)
 			if i == c.Best {
@@ -65,9 +68,21 @@ func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m mach
 		r.PairKinds = append(r.PairKinds, row)
 	}
 	r.add(r.judged(mixed))
-	r.Rows[len(r.Rows)-1].Settings = mixed.Strategy.Summary
+	for _, mix := range r.mixes() {
+		mix.Settings = mixed.Strategy.Summary
+	}
 	r.Judge()
 	return nil
+}
+
+// mixes are the rows of the best mix, which are the last.
+func (r *Replayed) mixes() (rows []*replayRow) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.At == len(r.Outcomes)-1 {
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // printPairs prints the fastest strategy of each kind of pair.
@@ -75,9 +90,12 @@ func printPairs(con *console.Console, r *Replayed) {
 	if len(r.PairKinds) == 0 {
 		return
 	}
-	title := "no strategy gains on any kind of pair alone"
-	if mix := &r.Rows[len(r.Rows)-1]; mix.Applies {
-		title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, words.Percent(mix.Change))
+	title, changes := "no strategy gains on any kind of pair alone", []string(nil)
+	for _, mix := range r.mixes() {
+		if mix.Applies {
+			changes = append(changes, r.ofPhase(mix.phase)+words.Percent(mix.Change))
+			title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, strings.Join(changes, ", "))
+		}
 	}
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
 	t := console.Table{Columns: []string{"pair", "kernels", "size", "count"}}
@@ -86,6 +104,9 @@ func printPairs(con *console.Console, r *Replayed) {
 	}
 	t.Columns = append(t.Columns, "best")
 	for _, p := range r.PairKinds {
+		if p.Phase != "" && !slices.Contains(t.Columns, "steps") {
+			t.Columns = append(t.Columns, "steps")
+		}
 		row := []any{p.Number, words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22), names.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := ""
@@ -98,7 +119,7 @@ func printPairs(con *console.Console, r *Replayed) {
 		if p.best != nil {
 			best = fmt.Sprintf("%s %s", p.Best, words.Percent(p.best.Change))
 		}
-		t.Add(append(row, best)...)
+		t.Add(append(row, best, p.Phase)[:len(t.Columns)]...)
 	}
 	con.Show(&t)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -29,37 +30,23 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	for _, s := range append(slices.Clone(r.Verdict.Sentences), r.answers()...) {
 		say(s)
 	}
-	if shares := explain.Shares(explain.TimesOf(r.workload, r.reference)); len(shares) > 0 {
-		con.Labelled("time", strings.Join(shares, ", "))
-	}
-	rows, folded, refused := r.sorted(fold && !why)
-	none := r.Verdict.Kind == verdict.NothingToCompare
-	if len(rows) > 1 && !none || !fold || why {
-		fmt.Fprintln(con.Out)
-		width := con.Width
-		if con.Wide {
-			width = 0
-		}
-		con.Show(r.table(rows, width))
-		if len(folded) > 0 {
-			say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
-		}
-		if left := slices.DeleteFunc(slices.Clone(refused), (*replayRow).defect); fold && len(left) > 0 && !why {
-			say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
-		}
-		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
-			unproven := ""
-			if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Unproven }) {
-				unproven = "; ?: the prediction may be worth nothing, which the probability allows for (--why)"
-			}
-			say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
+	for _, phase := range r.reference.Each() {
+		if shares := explain.Shares(explain.TimesOf(r.workload, r.reference.Of(phase))); len(shares) > 0 {
+			con.Labelled("time", r.ofPhase(phase)+strings.Join(shares, ", "))
 		}
 	}
-	r.printPhases(con, rows)
+	rows, refused := r.printRows(con, fold, why)
+	if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
+		unproven := ""
+		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Unproven }) {
+			unproven = "; ?: the prediction may be worth nothing, which the probability allows for (--why)"
+		}
+		say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
+	}
 	printPairs(con, r)
 	for _, row := range refused {
 		if !fold || why || row.defect() {
-			say(r.named(row) + " " + row.reason())
+			say(r.phased(row) + " " + row.reason())
 		}
 	}
 	if why {
@@ -70,26 +57,66 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		PrintRescaled(con, r.Rescaled)
 	}
 	fmt.Fprintln(con.Out)
-	PrintAdvice(con, r.Verdict.Advice)
-	if said := r.model(); said != "" {
-		con.Labelled("model", said)
-	}
+	PrintAdvice(con, &r.Verdict, r.Control, r.Isolation)
 	if !why {
 		con.Labelled("why", "--why has the reasons")
 	}
 	PrintNext(con, r.next(input))
 }
 
-// model says what simulating the capture with interference gives, per operation that is checked and per step; "" if nothing was measured.
-func (r *Replayed) model() string {
-	if r.Control == nil {
+// printRows prints the table of each phase, and returns the rows that it has and all that do not apply.
+func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refused []*replayRow) {
+	width := con.Width
+	if con.Wide {
+		width = 0
+	}
+	for i, phase := range r.reference.Each() {
+		rows, folded, left := r.sorted(fold && !why, phase)
+		refused = append(refused, slices.DeleteFunc(slices.Clone(left), func(row *replayRow) bool { return slices.Contains(refused, row) })...)
+		if none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare; (len(rows) < 2 || none) && fold && !why {
+			continue
+		}
+		shown = append(shown, rows...)
+		t := r.table(rows, width)
+		if phase > 0 {
+			t.Title = r.Phases[i].Phase + " steps"
+		} else {
+			fmt.Fprintln(con.Out)
+		}
+		con.Show(t)
+		if len(folded) > 0 {
+			con.Say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
+		}
+	}
+	if left := slices.DeleteFunc(slices.Clone(refused), (*replayRow).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
+		con.Say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
+	}
+	return shown, refused
+}
+
+// ofPhase names a phase in front of what is said of it; "" for all iterations.
+func (r *Replayed) ofPhase(phase int) string {
+	if phase == 0 {
 		return ""
 	}
-	said := fmt.Sprintf("this capture, simulated with interference: step %s", words.Percent(r.Control.Change))
-	if i := r.Isolation; i != nil && i.Checked > 0 {
+	return r.reference.Phases[phase-1].Steps.Phase + " steps: "
+}
+
+// printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
+// nothing was measured.
+func printModel(con *console.Console, c *Control, i *workload.Isolation) {
+	if c == nil {
+		return
+	}
+	var steps []string
+	for _, row := range c.rows {
+		steps = append(steps, strings.TrimSpace(row.Phase+" step "+words.Percent(row.Change)))
+	}
+	said := "this capture, simulated with interference: " + strings.Join(steps, ", ")
+	if i != nil && i.Checked > 0 {
 		said += fmt.Sprintf("; kernels %.0f %% off in the median, %.0f %% at the 90th percentile", 100*i.Median, 100*i.P90)
 	}
-	return said
+	con.Labelled("model", said)
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture.
@@ -100,33 +127,70 @@ func (r *Replayed) title() string {
 	} else {
 		parts = append(parts, ranks)
 	}
-	took := words.Micros(trace.Time(r.base))
-	phases := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
-	switch {
-	case phases != nil:
-		took = words.Phases(phases)
-	case r.Iterations > 0:
-		took = words.Iterations(r.Iterations, trace.Time(r.base), plan.MeasuredSteps(r.workload))
-	}
-	parts = append(parts, took)
+	times, profiled := CapturedTimes(r.workload, r.reference, r.Clock != "")
+	parts = append(parts, times)
 	if r.Estimated != "" {
 		parts = append(parts, r.Estimated)
 	}
 	if r.Clock != "" {
 		parts = append(parts, "clock "+r.Clock)
 	}
-	differs := math.Abs(float64(r.Measured)/float64(max(1, r.base))-1) > sameTime
-	if was := words.Micros(trace.Time(r.Measured)); r.Unprofiled && (r.Rescaled != nil || r.Clock == "" && differs) {
-		profiled, with := "without the profiler", "it"
-		if loads := loaded(r.workload); 10*loads > trace.Time(r.Measured) {
-			profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
-		}
-		if r.Rescaled == nil {
-			profiled += " (" + was + " with " + with + ")"
-		}
+	if profiled != "" {
 		parts = append(parts, profiled)
 	}
 	return strings.Join(parts, " · ")
+}
+
+// CapturedTimes says how many iterations were captured and what one takes in the captured schedule, of each phase, and whether
+// that is without the profiler.
+func CapturedTimes(w *workload.Workload, captured compare.Outcome, otherClock bool) (times, profiled string) {
+	if w.Unprofiled && w.Profiled() {
+		profiled = withoutProfiler(w, captured, otherClock)
+	}
+	return capturedText(w, captured), profiled
+}
+
+// withoutProfiler says that times are without the profiler, where that changes them, and what the captured ones are; else nothing.
+// otherClock is that times are of another clock.
+func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
+	steps := plan.MeasuredSteps(w)
+	was, differ := words.Micros(steps.Time()), false
+	if len(captured.Phases) > 1 {
+		was = words.Phases(steps.Phases())
+	}
+	for _, phase := range captured.Each() {
+		of := captured.Of(phase)
+		differ = differ || math.Abs(float64(steps.Of(phase).Time())/float64(max(1, of.Expected))-1) > sameTime
+	}
+	if w.Rescaled == nil && (otherClock || !differ) {
+		return ""
+	}
+	profiled, with := "without the profiler", "it"
+	if loads := loaded(w); 10*loads > steps.Time() {
+		profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
+	}
+	if w.Rescaled == nil {
+		profiled += " (" + was + " with " + with + ")"
+	}
+	return profiled
+}
+
+// capturedText is how many iterations were captured and what one takes in the captured schedule, of each phase.
+func capturedText(w *workload.Workload, captured compare.Outcome) string {
+	var phases []plan.PhaseTime
+	for i, p := range captured.Phases {
+		if len(captured.Phases) > 1 {
+			p.Steps.Time = captured.Of(i + 1).Expected
+		}
+		phases = append(phases, p.Steps)
+	}
+	switch n := workload.Iterations(w); {
+	case phases != nil:
+		return words.Phases(phases)
+	case n > 0:
+		return words.Iterations(n, captured.Expected, plan.MeasuredSteps(w))
+	}
+	return words.Micros(captured.Expected)
 }
 
 // sameTime is the difference of two runs of one step in the median, relative: again_us in samples/measurements.
@@ -140,29 +204,6 @@ func loaded(w *workload.Workload) (longest trace.Time) {
 	return longest / trace.Time(max(1, workload.Iterations(w)))
 }
 
-// printPhases prints the time of each phase of serving, where the trace has several.
-func (r *Replayed) printPhases(con *console.Console, rows []*replayRow) {
-	given := plan.StepsOf(r.workload, r.reference.Result.Run).Phases()
-	if len(given) < 2 || len(rows) < 2 {
-		return
-	}
-	t := console.Table{Title: "a step of each phase", Columns: []string{"strategy"}}
-	for _, p := range given {
-		t.Columns = append(t.Columns, p.Phase, "change")
-	}
-	for _, row := range rows {
-		if len(row.Phases) != len(given) {
-			continue
-		}
-		cells := []any{r.named(row)}
-		for i, p := range row.Phases {
-			cells = append(cells, words.Micros(p.Time), words.Percent(float64(p.Time)/float64(max(1, given[i].Time))-1))
-		}
-		t.Add(cells...)
-	}
-	con.Show(&t)
-}
-
 // answers are sentences on what flags asked for.
 func (r *Replayed) answers() (list []string) {
 	if x := r.Rescaled; x != nil {
@@ -174,35 +215,40 @@ func (r *Replayed) answers() (list []string) {
 
 // why are the reasons for the numbers, one a line.
 func (r *Replayed) why() (lines []string) {
-	type reason struct{ text, names string }
+	type reason struct {
+		text string
+		rows []*replayRow
+	}
 	var reasons []reason
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if !row.Applies {
 			continue
 		}
-		lines = append(lines, fmt.Sprintf("%s: %s", r.named(row), row.Limit))
+		lines = append(lines, fmt.Sprintf("%s: %s", r.phased(row), row.Limit))
 		if row.Error == 0 || row.Confidence.Why == "" {
 			continue
 		}
 		k := slices.IndexFunc(reasons, func(x reason) bool { return x.text == row.Confidence.Why })
 		if k < 0 {
 			k, reasons = len(reasons), append(reasons, reason{text: row.Confidence.Why})
-		} else {
-			reasons[k].names += ", "
 		}
-		reasons[k].names += r.named(row)
+		reasons[k].rows = append(reasons[k].rows, row)
 	}
 	for _, x := range reasons {
-		lines = append(lines, fmt.Sprintf("certainty (%s): %s", x.names, x.text))
+		lines = append(lines, fmt.Sprintf("certainty (%s): %s", r.names(x.rows), x.text))
 	}
 	for i := range r.Rows {
 		for _, note := range r.Rows[i].Notes {
-			lines = append(lines, r.named(&r.Rows[i])+": "+note)
+			if said := r.named(&r.Rows[i]) + ": " + note; !slices.Contains(lines, said) {
+				lines = append(lines, said)
+			}
 		}
 	}
-	for _, b := range r.Verdict.Below {
-		lines = append(lines, belowIdeal(b))
+	for i, v := range r.Verdict.Each() {
+		for _, b := range v.Below {
+			lines = append(lines, r.ofPhase(r.reference.Each()[i])+belowIdeal(b))
+		}
 	}
 	lines = append(lines, r.foldedText()...)
 	for _, row := range r.Rows {
@@ -226,11 +272,22 @@ func (r *Replayed) why() (lines []string) {
 	if res.Worst > 0 {
 		check += fmt.Sprintf(" (%s, %.2f %%)", words.Shorten(res.WorstOp, 40), res.WorstPct)
 	}
-	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), words.Micros(trace.Time(r.Measured))))
+	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.measured()))
 }
 
-// PrintAdvice prints where to change the program and the lines to set.
-func PrintAdvice(con *console.Console, a *verdict.Advice) {
+// PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
+// the model of this capture is to be trusted.
+func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *workload.Isolation) {
+	for _, of := range v.Each() {
+		if of.Phase != "" && of.Advice != nil {
+			con.Labelled("for", of.Phase+" steps")
+		}
+		printAdvice(con, of.Advice)
+	}
+	printModel(con, c, i)
+}
+
+func printAdvice(con *console.Console, a *verdict.Advice) {
 	if a == nil {
 		return
 	}
@@ -266,24 +323,29 @@ const muchWaiting = 0.1
 // next is the most useful next step: a command that can be pasted, or what to record.
 func (r *Replayed) next(input string) string {
 	v := &r.Verdict
-	late := 0.0
-	if v.Kind != verdict.Winner && !r.whatIf() {
+	late, wins := 0.0, v.Has(verdict.Winner)
+	if !wins && !r.whatIf() {
 		late = v.LookFirst()
 	}
+	only := func(kind verdict.Kind) bool {
+		return !slices.ContainsFunc(v.Each(), func(p verdict.Verdict) bool { return p.Kind != kind })
+	}
 	switch {
-	case v.Kind == verdict.Withdrawn:
+	case only(verdict.Withdrawn):
 		return "overlapse inspect " + input
 	case len(r.workload.Collectives) == 0:
 		return "overlapse view " + input
-	case v.Kind == verdict.NothingToCompare:
+	case only(verdict.NothingToCompare):
 		return "overlapse inspect " + input
-	case v.Kind == verdict.Winner && v.Advice.Effort == plan.ByFlag, v.Kind == verdict.Winner && v.Advice.Effort == plan.ByCode:
+	case slices.ContainsFunc(v.Each(), func(p verdict.Verdict) bool {
+		return p.Kind == verdict.Winner && (p.Advice.Effort == plan.ByFlag || p.Advice.Effort == plan.ByCode)
+	}):
 		return "overlapse tune " + input + " --emit settings"
-	case late < muchWaiting && len(r.PairKinds) == 0 && len(summary.Pairs(r.workload)) > 1 && v.Kind == verdict.NoClearWinner:
+	case late < muchWaiting && len(r.PairKinds) == 0 && len(summary.Pairs(r.workload)) > 1 && v.Has(verdict.NoClearWinner):
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
-	case len(r.PairKinds) > 0 && v.Kind != verdict.Winner: // what to record for a surer answer
+	case len(r.PairKinds) > 0 && !wins: // what to record for a surer answer
 		return "overlapse inspect " + input + " --all"
 	case len(r.workload.Run.Operators) > 0 && verdict.Guessed(r.workload) && lift.EngineOf(r.workload.Run) == lift.NoEngine:
 		return "record an execution trace beside the profile: torch.profiler.ExecutionTraceObserver (samples/capture/README.md)"
@@ -372,7 +434,8 @@ func (r *Replayed) foldedText() (lines []string) {
 	var of []replay.Folded
 	var names []string
 	for i, out := range r.Outcomes {
-		if out.Result == nil || out.Result.Folded.Classes == 0 || i >= len(r.Rows) {
+		row := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.At == i })
+		if out.Result == nil || out.Result.Folded.Classes == 0 || row < 0 {
 			continue
 		}
 		k := slices.Index(of, out.Result.Folded)
@@ -381,7 +444,7 @@ func (r *Replayed) foldedText() (lines []string) {
 		} else {
 			names[k] += ", "
 		}
-		names[k] += r.named(&r.Rows[i])
+		names[k] += r.named(&r.Rows[row])
 	}
 	for k, x := range of {
 		lines = append(lines, fmt.Sprintf("%d of %d ranks simulated: the others do the same at the same times (%s)", x.Classes, x.GPUs, names[k]))

@@ -44,7 +44,8 @@ type Replayed struct {
 	Pairs      int                 `json:"pairs"`
 	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
 	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
-	Measured   int64               `json:"measured_ns"`         // estimated if the trace is
+	Measured   int64               `json:"measured_ns"`         // estimated if the trace is; 0 where phases are answered apart
+	Phases     []plan.PhaseTime    `json:"phases,omitempty"`    // as measured, where they are answered apart
 	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
 	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
 	Residual   compare.Residual    `json:"residual"`
@@ -59,7 +60,6 @@ type Replayed struct {
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
 	Notes      []string            `json:"notes"`
-	base       int64               // time of the captured schedule, replayed
 	reference  compare.Outcome     // the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	predicted  []verdict.Prediction
@@ -75,7 +75,8 @@ type Replayed struct {
 type replayRow struct {
 	Strategy   string      `json:"strategy"`
 	Parameters plan.Values `json:"parameters"`
-	Settings   string      `json:"settings"` // the parameters as text
+	Settings   string      `json:"settings"`        // the parameters as text
+	Phase      string      `json:"phase,omitempty"` // the steps that the row is about, where phases are answered apart: a row for each
 	Applies    bool        `json:"applies"`
 	// Experimental: a setting that nothing measured has, which is never recommended (plan.Param).
 	Experimental bool     `json:"experimental,omitempty"`
@@ -88,7 +89,7 @@ type replayRow struct {
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
-	// Phases are the steps of prefill and of decode; absent if the trace does not tell them apart.
+	// Phases are the steps that the row is about, if the trace tells their phase; one.
 	Phases []plan.PhaseTime `json:"phases,omitempty"`
 	Effort plan.Effort      `json:"effort,omitempty"` // of getting it; "" for the captured schedule and bounds
 	// PeakMemory is the most memory that a rank holds at a time, as a difference to the captured schedule;
@@ -112,6 +113,8 @@ type replayRow struct {
 	// WhatIf is the change on the machine of --what-if.
 	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
 	bound  string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
+	phase  int             // of Phase, from 1; 0: the row is about all iterations
+	At     int             `json:"-"` // index of the outcome
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
@@ -134,8 +137,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
-	times := explain.TimesOf(w, base)
-	base.Times = &times
+	base = explain.Timed(w, base)
 	asMeasured := base
 	asCaptured, on := w, m
 	if w.Rescaled != nil {
@@ -150,8 +152,13 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	}
 	r := &Replayed{
 		Schema: schema.Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
-		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Expected), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
+		Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
+	}
+	if measured := plan.MeasuredSteps(w); len(base.Phases) > 1 {
+		r.Phases = measured.Phases()
+	} else {
+		r.Measured = int64(measured.Time())
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
@@ -187,10 +194,12 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 
 // A Control is the captured schedule with nothing changed, simulated.
 type Control struct {
-	Time   int64   `json:"time_ns"`
-	Change float64 `json:"change"` // of the captured schedule's time: the noise floor
+	Time   int64   `json:"time_ns"` // 0 where phases are answered apart
+	Change float64 `json:"change"`  // of the captured schedule's time: the noise floor
 	overlap.Times
-	row replayRow
+	Phase  string      `json:"phase,omitempty"`  // of a control of Phases
+	Phases []Control   `json:"phases,omitempty"` // of each, where phases are answered apart
+	rows   []replayRow // one, or one of each phase
 }
 
 // Unchanged is a control's name.
@@ -205,11 +214,21 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 	if err != nil || out.Result == nil || out.Time <= 0 || captured.Expected <= 0 {
 		return nil, err
 	}
-	times := explain.TimesOf(w, out)
-	c := Control{Time: int64(out.Time), Change: out.ChangeFrom(captured.Expected), Times: times}
-	c.row = replayRow{
-		Strategy: Unchanged, Parameters: out.Values, Applies: true, Time: c.Time, Fastest: c.Time, Slowest: c.Time,
-		Change: c.Change, Times: times, Limit: explain.LimitOf(w, out, times),
+	var c Control
+	for _, phase := range captured.Each() {
+		of, times := out.Of(phase), explain.TimesOf(w, out.Of(phase))
+		row := replayRow{
+			Strategy: Unchanged, Parameters: out.Values, Applies: true,
+			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time),
+			Change: of.ChangeFrom(captured.Of(phase).Expected), Times: times, Limit: explain.LimitOf(w, of, times), phase: phase,
+		}
+		if phase > 0 {
+			row.Phase = captured.Phases[phase-1].Steps.Phase
+			c.Phases = append(c.Phases, Control{Time: row.Time, Change: row.Change, Times: times, Phase: row.Phase})
+		} else {
+			c.Time, c.Change, c.Times = row.Time, row.Change, times
+		}
+		c.rows = append(c.rows, row)
 	}
 	return &c, nil
 }
@@ -227,7 +246,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	}
 	loop := len(r.workload.Collectives) <= max(1, workload.Iterations(r.workload)) // one a round, or none
 	graphs := slices.ContainsFunc(r.workload.Ops, func(op workload.Op) bool { return op.Graph })
-	if graphs || plan.StepsOf(r.workload, r.reference.Result.Run).Phases() != nil {
+	if graphs || r.workload.Serves() {
 		serving, err := engines.ParseSelection(engines.OfServing)
 		if err != nil {
 			return err
@@ -240,7 +259,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	}
 	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
-		return loop && !s.Strategy.Exact || s.Strategy.Exact && !r.Verdict.HostBound
+		return loop && !s.Strategy.Exact || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
 	if len(sel) == 0 {
 		return nil
@@ -253,7 +272,10 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	}
 	for _, x := range judged {
 		i := strategyIn(r.Outcomes, x.outcome.Strategy.Name)
-		if x.outcome.Why == "" && (i < 0 || math.Abs(x.outcome.ChangeFrom(r.Outcomes[i].Expected)) >= leastShown) {
+		if x.outcome.Why == "" && (i < 0 || slices.ContainsFunc(r.reference.Each(), func(phase int) bool {
+			of := x.outcome.Of(phase)
+			return math.Abs(of.ChangeFrom(r.Outcomes[i].Of(phase).Expected)) >= leastShown
+		})) {
 			r.add(x)
 		}
 	}
@@ -261,10 +283,10 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	return nil
 }
 
-// A judged outcome has its row and prediction.
+// A judged outcome has its rows, one of each phase that is answered apart, and its prediction.
 type judged struct {
 	outcome   compare.Outcome
-	row       replayRow
+	rows      []replayRow
 	predicted verdict.Prediction
 }
 
@@ -304,27 +326,77 @@ func Stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// add appends a strategy's row.
+// add appends a strategy's rows.
 func (r *Replayed) add(x judged) {
-	r.Outcomes, r.Rows, r.predicted = append(r.Outcomes, x.outcome), append(r.Rows, x.row), append(r.predicted, x.predicted)
+	for i := range x.rows {
+		x.rows[i].At = len(r.Outcomes)
+	}
+	r.Outcomes, r.Rows, r.predicted = append(r.Outcomes, x.outcome), append(r.Rows, x.rows...), append(r.predicted, x.predicted)
 }
 
-// judged makes a strategy's row, for which it needs the run.
+// judged makes a strategy's rows, for which it needs the run.
 func (r *Replayed) judged(out compare.Outcome) judged {
 	p := verdict.Predict(r.workload, r.reference, out)
-	out = p.Outcome
+	x := judged{predicted: p}
+	if p.Result == nil {
+		x.rows = []replayRow{r.rowOf(p)}
+	} else {
+		for _, phase := range r.reference.Each() {
+			x.rows = append(x.rows, r.rowOf(ofPhase(p, phase)))
+		}
+	}
+	if !r.keep {
+		brief(&x.predicted)
+	}
+	x.outcome = x.predicted.Outcome
+	return x
+}
+
+// ofPhase is the prediction of a phase; 0: of all iterations.
+func ofPhase(p verdict.Prediction, phase int) verdict.Prediction {
+	if phase == 0 {
+		return p
+	}
+	return p.Apart[phase-1]
+}
+
+// brief drops the runs of a prediction's outcomes.
+func brief(p *verdict.Prediction) {
+	if p.Result != nil {
+		p.Outcome = p.Outcome.Brief(*p.Times)
+	}
+	for i := range p.Apart {
+		brief(&p.Apart[i])
+	}
+}
+
+// rowOf is the row of a prediction, on a phase if it is of one.
+func (r *Replayed) rowOf(p verdict.Prediction) replayRow {
+	out := p.Outcome
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
-		Applies: out.Result != nil, Experimental: out.Experimental(), Why: out.Why, Notes: out.Changed.Notes,
+		Applies: out.Result != nil, Experimental: out.Experimental(), Why: out.Why, Notes: out.Changed.Notes, phase: out.Phase,
+	}
+	if out.Phase > 0 {
+		row.Phase = r.reference.Phases[out.Phase-1].Steps.Phase
 	}
 	if out.Result == nil {
-		return judged{out, row, p}
+		return row
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
 	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
-	row.Phases = out.Phases
+	switch {
+	case out.Phase > 0:
+		is := out.Phases[out.Phase-1].Steps
+		is.Time = out.Expected
+		row.Phases = []plan.PhaseTime{is}
+	case len(out.Phases) == 1:
+		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
+	}
 	row.Limit = explain.LimitOf(r.workload, out, row.Times)
-	row.Memory = explain.MemoryByCause(r.workload, out)
+	if out.Phase == 0 { // traffic is summed over the run
+		row.Memory = explain.MemoryByCause(r.workload, out)
+	}
 	row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
@@ -341,11 +413,7 @@ func (r *Replayed) judged(out compare.Outcome) judged {
 	if x := out.Result.Approximation; x.Paths > 0 {
 		row.Approximation = &x
 	}
-	if !r.keep {
-		out = out.Brief(row.Times)
-		p.Outcome = out
-	}
-	return judged{out, row, p}
+	return row
 }
 
 // rankEnds is when the last device work of each rank ends.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -15,6 +16,7 @@ type Row struct {
 	Ranks       int64   `json:"ranks"`
 	Strategy    string  `json:"strategy"`
 	Settings    string  `json:"settings"`
+	Phase       string  `json:"phase"` // the steps that the row is about, where phases are answered apart
 	Applies     bool    `json:"applies"`
 	Recommended bool    `json:"recommended"` // by the verdict
 	Experiment  bool    `json:"experimental"`
@@ -46,26 +48,41 @@ type Row struct {
 	SeedSlowest int64   `json:"seed_slowest_ns,omitempty"`
 }
 
+// recommended reports whether the verdict, on the row's phase, recommends it.
+func (r *Replayed) recommended(row *replayRow) bool {
+	v := &r.Verdict
+	if v.Kind == verdict.ByPhase {
+		if row.phase == 0 {
+			return false
+		}
+		v = &v.Phases[row.phase-1]
+	}
+	return row.Applies && row.Strategy == v.Strategy && maps.Equal(row.Parameters, v.Parameters)
+}
+
 // Table are the strategies as rows of a table.
 func (r *Replayed) Table() iter.Seq[Row] {
 	return func(yield func(Row) bool) {
 		all := r.Rows
 		if r.Control != nil {
-			all = append(slices.Clone(all), r.Control.row)
+			all = slices.Concat(all, r.Control.rows)
 		}
-		for _, row := range all {
-			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
-			var seeds [4]int64
-			if s := row.Seeds; s != nil {
-				seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
-			}
-			if !yield(Row{
-				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Experimental, row.Time, row.Fastest, row.Slowest, r.base,
-				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
-				plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
-			}) {
+		for i := range all {
+			if !yield(r.tableRow(&all[i])) {
 				return
 			}
 		}
+	}
+}
+
+func (r *Replayed) tableRow(row *replayRow) Row {
+	var seeds [4]int64
+	if s := row.Seeds; s != nil {
+		seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
+	}
+	return Row{
+		plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Phase, row.Applies, r.recommended(row), row.Experimental, row.Time, row.Fastest, row.Slowest, int64(r.reference.Of(row.phase).Expected),
+		row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
+		plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
 	}
 }

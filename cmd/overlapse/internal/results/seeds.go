@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -21,12 +20,9 @@ func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 	if err != nil {
 		return Stopped(ctx, err)
 	}
-	if len(found) > len(r.Rows) {
-		return errors.New("strategies and their distributions differ in number")
-	}
-	for i, s := range found {
-		if len(s.Times) > 0 {
-			r.Rows[i].Seeds = &s
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.At < len(found) && row.phase < len(found[row.At]) && len(found[row.At][row.phase].Times) > 0 {
+			row.Seeds = &found[row.At][row.phase]
 		}
 	}
 	return nil
@@ -45,7 +41,7 @@ func (r *Replayed) seedsText() string {
 		if s.Fastest() == s.Slowest() {
 			continue
 		}
-		vary = append(vary, strings.TrimSuffix(fmt.Sprintf("%s takes %s to %s, %s", r.named(&r.Rows[i]), words.Micros(s.Fastest()), words.Micros(s.Slowest()), modesOf(s)), ", "))
+		vary = append(vary, strings.TrimSuffix(fmt.Sprintf("%s takes %s to %s, %s", r.phased(&r.Rows[i]), words.Micros(s.Fastest()), words.Micros(s.Slowest()), modesOf(s)), ", "))
 	}
 	switch {
 	case n == 0:

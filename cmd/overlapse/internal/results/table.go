@@ -24,6 +24,7 @@ type column struct {
 func (r *Replayed) columns(page bool) []column {
 	list := []column{
 		{"strategy", func(row *replayRow) any { return r.named(row) }},
+		{"steps", func(row *replayRow) any { return unless(!page, row.Phase) }},
 		{"time", func(row *replayRow) any {
 			if !row.Applies {
 				return nil
@@ -126,18 +127,29 @@ func (r *Replayed) named(row *replayRow) string {
 	return name
 }
 
+// phased is a row's name with its phase.
+func (r *Replayed) phased(row *replayRow) string {
+	if row.Phase == "" {
+		return r.named(row)
+	}
+	return r.named(row) + ", " + row.Phase
+}
+
 // alike is the change below which a row that was not selected by name has no line of its own.
 const alike = 0.005
 
-// sorted are the rows that apply: the captured schedule, then the same simulated, then the fastest first, then bounds;
+// sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
+// fastest first, then bounds;
 // rows with about its time apart, if they are to be folded; and those that do not apply.
-func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
-	all := make([]*replayRow, 0, len(r.Rows)+1)
+func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*replayRow) {
+	var all []*replayRow
 	for i := range r.Rows {
-		all = append(all, &r.Rows[i])
+		if row := &r.Rows[i]; row.phase == phase || row.phase == 0 {
+			all = append(all, row)
+		}
 	}
 	if r.Control != nil {
-		all = append(all, &r.Control.row)
+		all = append(all, &r.Control.rows[max(0, phase-1)])
 	}
 	for _, row := range all {
 		switch {
@@ -153,7 +165,7 @@ func (r *Replayed) sorted(fold bool) (rows, folded, refused []*replayRow) {
 		switch {
 		case row.given():
 			return 0
-		case r.Control != nil && row == &r.Control.row:
+		case r.Control != nil && row == &r.Control.rows[max(0, phase-1)]:
 			return 1
 		case row.bound != "":
 			return 3

@@ -37,7 +37,7 @@ func tableRows() *Replayed {
 // captured schedule has no row.
 func TestSorted(t *testing.T) {
 	r := tableRows()
-	rows, folded, refused := r.sorted(true)
+	rows, folded, refused := r.sorted(true, 0)
 	for _, c := range []struct {
 		rows []*replayRow
 		want string
@@ -50,7 +50,7 @@ func TestSorted(t *testing.T) {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	if rows, folded, _ := r.sorted(false); len(rows) != 5 || len(folded) != 0 {
+	if rows, folded, _ := r.sorted(false, 0); len(rows) != 5 || len(folded) != 0 {
 		t.Errorf("%d rows and %d folded, want all", len(rows), len(folded))
 	}
 }
@@ -58,13 +58,13 @@ func TestSorted(t *testing.T) {
 // The captured schedule with nothing changed, simulated, is behind the captured one in every form.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = &Control{row: replayRow{Strategy: "no change (simulated)", Applies: true, Time: 20_900_000, Change: 0.045}}
-	rows, _, _ := r.sorted(true)
+	r.Control = &Control{rows: []replayRow{{Strategy: "no change (simulated)", Applies: true, Time: 20_900_000, Change: 0.045}}}
+	rows, _, _ := r.sorted(true, 0)
 	if got := r.names(rows[:2]); got != "captured, no change (simulated)" {
 		t.Error(got)
 	}
-	r.Control.row.Change = 0.001
-	if _, folded, _ := r.sorted(true); r.names(folded) != "bulk, no change (simulated)" {
+	r.Control.rows[0].Change = 0.001
+	if _, folded, _ := r.sorted(true, 0); r.names(folded) != "bulk, no change (simulated)" {
 		t.Error(r.names(folded))
 	}
 	n := 0
@@ -84,7 +84,7 @@ func TestTableFits(t *testing.T) {
 	for width, effort := range map[int]bool{80: false, 100: true} {
 		var out bytes.Buffer
 		r := tableRows()
-		rows, _, _ := r.sorted(true)
+		rows, _, _ := r.sorted(true, 0)
 		(&console.Console{Out: &out, Width: width}).Show(r.table(rows, width))
 		for _, line := range strings.Split(out.String(), "\n") {
 			if n := text.LongestLineLen(line); n > width {
@@ -106,7 +106,7 @@ func TestTableFits(t *testing.T) {
 func TestMarkdownTable(t *testing.T) {
 	r := tableRows()
 	r.Rows[3].Settings = "a|b <i>*x*"
-	rows, _, _ := r.sorted(false)
+	rows, _, _ := r.sorted(false, 0)
 	got := r.table(rows, 0).Markdown()
 	for _, want := range []string{"| strategy | time, ms | change | ± | faster | effort | exposed |", `| fused a&#124;b &lt;i&gt;\*x\* | 19.50 | -2.5 % | 12.0 | 61 % | own kernel | 1.95 |`} {
 		if !strings.Contains(got, want) {

@@ -24,18 +24,29 @@ func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 	if err != nil {
 		return Stopped(ctx, err)
 	}
-	for i := range found {
-		if i < len(r.Rows) && len(found[i]) > 0 {
-			r.Rows[i].WhatIf = &found[i][0]
+	for i := range r.Rows {
+		if row := &r.Rows[i]; len(found[row.At]) > 0 {
+			row.WhatIf = &r.whatIfOf(found[row.At], row)[0]
 		}
 	}
 	return nil
 }
 
+// whatIfOf are changes of the machine of an outcome on a row's phase.
+func (r *Replayed) whatIfOf(list []explain.WhatIf, row *replayRow) (of []explain.WhatIf) {
+	for _, x := range list {
+		if row.phase > 0 && row.phase <= len(x.Phases) {
+			x = x.Phases[row.phase-1]
+		}
+		of = append(of, x)
+	}
+	return of
+}
+
 // there is a row's change against the captured schedule on the machine of --what-if.
 func (r *Replayed) there(row *replayRow) (change float64, ok bool) {
 	for _, base := range r.Rows {
-		if base.given() && base.WhatIf != nil && row.WhatIf != nil {
+		if base.given() && base.phase == row.phase && base.WhatIf != nil && row.WhatIf != nil {
 			return float64(row.WhatIf.Time)/float64(max(1, base.WhatIf.Time)) - 1, true
 		}
 	}
@@ -62,9 +73,9 @@ func (r *Replayed) whatIfText() string {
 		name = row.WhatIf.Name
 		switch change, ok := r.there(row); {
 		case row.given() || !ok:
-			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.named(row), words.Micros(trace.Time(row.WhatIf.Time)), words.Percent(row.WhatIf.Change)))
+			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.phased(row), words.Micros(trace.Time(row.WhatIf.Time)), words.Percent(row.WhatIf.Change)))
 		case math.Abs(change-row.Change) >= leastMoved:
-			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.named(row), words.Percent(change), words.Percent(row.Change)))
+			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.phased(row), words.Percent(change), words.Percent(row.Change)))
 		}
 	}
 	if name == "" {

@@ -1,0 +1,123 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// A PhaseTime is the iterations of one phase: of prefill or decode, or of those that take longer than others of it (rule V34).
+type PhaseTime struct {
+	Phase    string     `json:"phase"` // "prefill", "long prefill", "short"
+	Steps    int        `json:"steps"`
+	Requests int64      `json:"requests,omitempty"` // of a step, median; 0: unknown
+	Tokens   int64      `json:"tokens,omitempty"`   // likewise
+	Time     trace.Time `json:"time_ns"`            // median from the end of the step before to its end
+}
+
+// A phaseKey is what tells steps of one phase from others.
+type phaseKey struct {
+	Phase workload.Phase
+	Class int // workload.Step.Class
+}
+
+func keyOf(s *workload.Step) phaseKey { return phaseKey{s.Batch.Phase, s.Class} }
+
+// key is the phase of an iteration.
+func (c *Steps) key(i int) phaseKey {
+	if i >= len(c.steps) {
+		return phaseKey{}
+	}
+	return keyOf(&c.steps[i])
+}
+
+// keysOf are the phases that steps belong to: prefill, mixed, decode, others; of each the short ones first. They are nil if
+// nothing tells steps apart.
+func keysOf(steps []workload.Step) (keys []phaseKey) {
+	for i := range steps {
+		if k := keyOf(&steps[i]); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	if len(keys) == 1 && keys[0] == (phaseKey{}) {
+		return nil
+	}
+	order := []workload.Phase{workload.Prefill, workload.Mixed, workload.Decode, workload.NoPhase}
+	slices.SortFunc(keys, func(a, b phaseKey) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Phase), slices.Index(order, b.Phase)), cmp.Compare(a.Class, b.Class))
+	})
+	return keys
+}
+
+// phaseName is a phase in words: with its length, where steps of several lengths are of one.
+func phaseName(key phaseKey, keys []phaseKey) string {
+	classes := 0
+	for _, k := range keys {
+		if k.Phase == key.Phase {
+			classes = max(classes, k.Class)
+		}
+	}
+	size := ""
+	switch {
+	case classes == 2:
+		size = []string{"short ", "long "}[key.Class-1]
+	case classes > 2:
+		size = fmt.Sprintf("%d of %d by length ", key.Class, classes)
+	}
+	return strings.TrimSpace(size + key.Phase.String())
+}
+
+// Phases are the phases that the iterations belong to; nil if they are not known, or not all iterations ran.
+func (c *Steps) Phases() (phases []PhaseTime) {
+	if ran, _ := c.Ran(); len(ran) != len(c.each) {
+		return nil
+	}
+	for p, key := range c.keys {
+		var requests, tokens []int64
+		for i := range c.steps[:min(len(c.steps), len(c.each))] {
+			if b := c.steps[i].Batch; c.key(i) == key {
+				requests, tokens = append(requests, b.Requests), append(tokens, b.Tokens)
+			}
+		}
+		phases = append(phases, PhaseTime{
+			phaseName(key, c.keys), len(tokens), overlap.Median(requests), overlap.Median(tokens), c.Of(p + 1).Time(),
+		})
+	}
+	return phases
+}
+
+// Of are the steps whose times are those of a phase, by its place in Phases from 1; 0: of all.
+func (c *Steps) Of(phase int) *Steps {
+	of := *c
+	of.only = phase
+	return &of
+}
+
+// Has reports whether an iteration is of the phase that times are of.
+func (c *Steps) Has(i int) bool {
+	return c.only == 0 || i >= 0 && i < len(c.steps) && c.key(i) == c.keys[c.only-1]
+}
+
+// median is the iteration of the median time of the phase that times are of, from the end of the one before to its end.
+func (c *Steps) median() Interval {
+	var of []Interval
+	ran, _ := c.Ran()
+	for i, x := range ran {
+		if i > 0 {
+			x.Start = ran[i-1].End
+		}
+		if c.Has(i) {
+			of = append(of, x)
+		}
+	}
+	if len(ran) != len(c.each) || len(of) == 0 { // not all ran: nothing says which
+		return Interval{}
+	}
+	slices.SortStableFunc(of, func(a, b Interval) int { return cmp.Compare(a.Length(), b.Length()) })
+	return of[(len(of)-1)/2]
+}
