@@ -83,6 +83,9 @@ func TestHalves(t *testing.T) {
 			t.Errorf("rank %d, %+v: %s, not %s", c.rank, c.Chunk, got, c.want)
 		}
 	}
+	if len(p.pl.Never) != 1 || !strings.Contains(p.pl.Never[0], "take a host 0.1 ms of an iteration") {
+		t.Errorf("the doubts are %q", p.pl.Never)
+	}
 	if s := p.pieces[place{rank: 1, Chunk: Chunk{Part: Weights}}][0].Part; s.Read != rows*256*2 || s.Write != s.Read || s.Alone <= 0 {
 		t.Errorf("a sum of %d x 256 reads %.0f bytes and writes %.0f in %d ns", rows, s.Read, s.Write, s.Alone)
 	}
