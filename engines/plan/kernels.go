@@ -152,7 +152,7 @@ func (pl *Planner) Residents(f program.Footprint) int { return pl.Laws().Residen
 
 // Laws are those of the planner's machine.
 func (pl *Planner) Laws() *cost.Laws {
-	pl.costs.Machine, pl.costs.Workload = &pl.Machine, pl.Workload
+	pl.costs.Machine, pl.costs.Workload, pl.costs.Lookups = &pl.Machine, pl.Workload, &pl.Lookups
 	return &pl.costs
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -203,18 +202,6 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 // AloneAt is the duration alone of a collective with other bytes and that number of channels (0: as
 // captured), ns.
 func (pl *Planner) AloneAt(c *workload.Collective, bytes int64, channels int) trace.Time {
-	alone, _ := pl.alone(c, bytes, channels)
+	alone, _ := pl.Laws().Collective(c, bytes, channels)
 	return alone
-}
-
-// alone is cost.Laws.Collective; the plan depends on the times that the law has.
-func (pl *Planner) alone(c *workload.Collective, bytes int64, channels int) (alone trace.Time, on int) {
-	captured := pl.Channels(c)
-	alone, on = pl.Laws().Collective(c, bytes, channels)
-	if bytes != c.Bytes || on != captured { // else the captured time holds
-		n := len(c.Members)
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: cmp.Or(channels, captured)})
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
-	}
-	return alone, on
 }

@@ -1,6 +1,8 @@
 package cost
 
 import (
+	"cmp"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -28,6 +30,10 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (al
 	}
 	if bytes == c.Bytes && was == is { // whatever the library is known to take
 		return alone, captured
+	}
+	for _, q := range []machine.Question{{Bytes: bytes, Channels: cmp.Or(channels, captured)}, {Bytes: c.Bytes, Channels: captured}} {
+		q.Kind, q.Op, q.Ranks = machine.AboutCollective, c.Op, len(c.Members)
+		l.Lookups.Add(q)
 	}
 	on = min(is, max(1, lib.ChannelsFor(c.Op, bytes)))
 	by := 1.0

@@ -22,6 +22,7 @@ import (
 type Laws struct {
 	Machine  *machine.Machine
 	Workload *workload.Workload
+	Lookups  *machine.Questions // times of collectives that were looked up in the profile; nil: not noted
 
 	clusters Memo[int, float64]
 	factors  Memo[rowsKey, float64]
