@@ -6,8 +6,8 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/decompose"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 )

@@ -17,10 +17,10 @@ import (
 // A WhatIf is a strategy's time on a machine with changed properties: the strategy planned
 // for that machine, from durations that are scaled to it (rule Z7).
 type WhatIf struct {
-	Name   string  `json:"name"` // "links=2"
-	Time   int64   `json:"time_ns"`
-	Change float64 `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
-	Phases []WhatIf `json:"-"` // of each that is answered apart
+	Name   string   `json:"name"` // "links=2"
+	Time   int64    `json:"time_ns"`
+	Change float64  `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
+	Phases []WhatIf `json:"-"`      // of each that is answered apart
 }
 
 // WhatIfs are the changes that --explain tries, one property each.

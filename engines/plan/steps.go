@@ -89,10 +89,10 @@ type Steps struct {
 	ranks int
 	main  []int64 // of a serving engine, by rank: the queue of its passes; others prepare the next batch
 
-	captured  []int               // of the captured run: the rank of each row
-	simulated int                 // iterations that ran: others repeat the last one (trace.Run.Repeats)
+	captured  []int      // of the captured run: the rank of each row
+	simulated int        // iterations that ran: others repeat the last one (trace.Run.Repeats)
 	keys      []phaseKey // phases; nil: nothing tells iterations apart
-	only      int                 // the phase that times are of, from 1; 0: all iterations
+	only      int        // the phase that times are of, from 1; 0: all iterations
 }
 
 // An Interval is a time from Start to End.
