@@ -16,7 +16,6 @@ type Row struct {
 	Ranks       int64   `json:"ranks"`
 	Strategy    string  `json:"strategy"`
 	Settings    string  `json:"settings"`
-	Phase       string  `json:"phase"` // the steps that the row is about, where phases are answered apart
 	Applies     bool    `json:"applies"`
 	Recommended bool    `json:"recommended"` // by the verdict
 	Experiment  bool    `json:"experimental"`
@@ -41,6 +40,7 @@ type Row struct {
 	Reason      string  `json:"confidence_why"`
 	Why         string  `json:"why"` // why it does not apply
 	Effort      string  `json:"effort"`
+	Phase       string  `json:"phase"`           // the steps that the row is about, where phases are answered apart
 	Basis       string  `json:"basis"`           // measured, or estimated for a workload file
 	Seeds       int64   `json:"seeds,omitempty"` // of --seeds, and the times over them
 	SeedFastest int64   `json:"seed_fastest_ns,omitempty"`
@@ -81,8 +81,9 @@ func (r *Replayed) tableRow(row *replayRow) Row {
 		seeds = [4]int64{int64(len(s.Times)), int64(s.Fastest()), int64(s.Median()), int64(s.Slowest())}
 	}
 	return Row{
-		plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Phase, row.Applies, r.recommended(row), row.Experimental, row.Time, row.Fastest, row.Slowest, int64(r.reference.Of(row.phase).Expected),
+		plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings,
+		row.Applies, r.recommended(row), row.Experimental, row.Time, row.Fastest, row.Slowest, int64(r.reference.Of(row.phase).Expected),
 		row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), row.PeakMemory, len(row.MemoryLacks) > 0, row.Bubble, plain.Line(row.Limit), row.PFaster, row.Error, string(row.Confidence.Level),
-		plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
+		plain.Line(row.Confidence.Why), plain.Line(row.Why), string(row.Effort), row.Phase, r.basis(), seeds[0], seeds[1], seeds[2], seeds[3],
 	}
 }
