@@ -228,26 +228,26 @@ func references(checks []Check) []*Check {
 	return list
 }
 
-// A refusal is a reason for which rows have no prediction, and how many.
-type refusal struct {
+// A Refusal is a reason for which rows have no prediction, and how many.
+type Refusal struct {
 	Why string
 	N   int
 }
 
 // Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) (list []refusal) {
+func Refusals(checks []Check) (list []Refusal) {
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(r refusal) bool { return r.Why == c.Why })
+		i := slices.IndexFunc(list, func(r Refusal) bool { return r.Why == c.Why })
 		if i < 0 {
 			i = len(list)
-			list = append(list, refusal{Why: c.Why})
+			list = append(list, Refusal{Why: c.Why})
 		}
 		list[i].N++
 	}
-	slices.SortStableFunc(list, func(a, b refusal) int { return b.N - a.N })
+	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
 	return list
 }
 
