@@ -263,7 +263,7 @@ func (v *assessment) rescaled() {
 	}
 }
 
-// untested: strategies and variants that were not run on hardware for this project.
+// untested: strategies and variants that no row of this project measured.
 func (v *assessment) untested() {
 	switch {
 	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
@@ -272,7 +272,7 @@ func (v *assessment) untested() {
 		v.addCaveat(invalid, "no GPU has the hardware that this needs")
 	}
 	if never := plan.Unmeasured(v.out.Selection, v.out.Changed.Ops); len(never) > 0 && (v.out.Strategy.Exact || !v.out.Strategy.Bound) {
-		v.addCaveat(invalid, "never run on hardware: %s", strings.Join(never, ", "))
+		v.addCaveat(invalid, "not measured on hardware here: %s", strings.Join(never, ", "))
 	}
 	if never := v.out.Changed.Never; len(never) > 0 {
 		v.addCaveat(invalid, "%s", strings.Join(never, "; "))

@@ -3,6 +3,7 @@ package verdict
 import (
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -82,13 +83,13 @@ func TestClimbOnPhases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	simulated := 0
-	ladders, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() { simulated++ })
+	var simulated atomic.Int32
+	ladders, err := Climb(w, m, captured, candidates, plan.Scenario{}, replay.Options{}, nil, func() { simulated.Add(1) })
 	if err != nil || len(ladders) != 2 {
 		t.Fatal(len(ladders), err)
 	}
-	if n := len(candidates[0]); simulated != n {
-		t.Errorf("%d simulations of %d candidates", simulated, n)
+	if n := len(candidates[0]); int(simulated.Load()) != n {
+		t.Errorf("%d simulations of %d candidates", simulated.Load(), n)
 	}
 	if r := ladders[0].Rungs; len(r) != 1 || r[0].Selection.String() != "multistream interleave=2" {
 		t.Errorf("prefill: %d rungs", len(r))
