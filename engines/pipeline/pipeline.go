@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // Schedules are the values of the setting; the first leaves the step as it is.
@@ -442,8 +443,7 @@ func (p *Plan) messageHosts() (hosts []trace.Time) {
 		for _, id := range ids {
 			costs = append(costs, p.hosts[id])
 		}
-		slices.Sort(costs)
-		hosts = append(hosts, costs[len(costs)/2])
+		hosts = append(hosts, overlap.UpperMedian(costs))
 	}
 	return hosts
 }

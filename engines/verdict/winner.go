@@ -67,7 +67,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 			baseName(w), -100*Faster, faster[0].Selection, signed(faster[0].Change), faster[0].Confidence.Why, v.compared(list))
 		return
 	}
+	passed := ""
 	if len(known) > 0 {
+		if unknown := slices.DeleteFunc(faster, func(c Prediction) bool { return c.Evidence.Untested == 0 || c.Expected >= known[0].Expected }); len(unknown) > 0 {
+			passed = "; predicted faster, but passed over: " + passedOver(Prediction{}, unknown)
+		}
 		faster = known
 	}
 	v.Kind = NoClearWinner
@@ -96,8 +100,8 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	if -faster[0].Change > faster[0].Confidence.Chance.Error { // a caveat, not the error, holds it back
 		but = "not likely enough to recommend"
 	}
-	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)%s",
-		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because, v.compared(list))
+	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
+		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because, passed, v.compared(list))
 }
 
 // compared says that few settings were compared and what tries others, unless they were searched.
@@ -179,7 +183,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	v.say("%s", said)
 }
 
-// passedOver names the fastest of the predictions that are faster than the recommended one, and why it is not recommended.
+// passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.
 func passedOver(c Prediction, faster []Prediction) string {
 	o := slices.MinFunc(faster, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
 	why := o.Confidence.Why

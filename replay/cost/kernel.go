@@ -95,9 +95,9 @@ func (l *Laws) guessed(sh workload.Shape, share float64) float64 {
 			}
 			return n
 		}
-		N, K := around(sh.N, sh.Guessed == 'N'), around(sh.K, sh.Guessed == 'K')
-		if from := l.Machine.Preferred(sh.M, N, K).Seconds; from > 0 {
-			sum += l.Machine.Preferred(max(1, int64(float64(sh.M)*share)), N, K).Seconds / from
+		columns, depth := around(sh.N, sh.Guessed == 'N'), around(sh.K, sh.Guessed == 'K')
+		if from := l.Machine.Preferred(sh.M, columns, depth).Seconds; from > 0 {
+			sum += l.Machine.Preferred(max(1, int64(float64(sh.M)*share)), columns, depth).Seconds / from
 		}
 		if n++; sh.Guessed == 0 {
 			break
