@@ -69,7 +69,10 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	}
 	passed := ""
 	if len(known) > 0 {
-		if unknown := slices.DeleteFunc(faster, func(c Prediction) bool { return c.Evidence.Untested == 0 || c.Expected >= known[0].Expected }); len(unknown) > 0 {
+		unknown := slices.DeleteFunc(faster, func(c Prediction) bool {
+			return c.Evidence.Untested == 0 || c.Expected >= known[0].Expected
+		})
+		if len(unknown) > 0 {
 			passed = "; predicted faster, but passed over: " + passedOver(Prediction{}, unknown)
 		}
 		faster = known
@@ -101,7 +104,8 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		but = "not likely enough to recommend"
 	}
 	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
-		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster, because, passed, v.compared(list))
+		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
+		because, passed, v.compared(list))
 }
 
 // compared says that few settings were compared and what tries others, unless they were searched.

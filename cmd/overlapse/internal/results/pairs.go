@@ -107,7 +107,8 @@ func printPairs(con *console.Console, r *Replayed) {
 		if p.Phase != "" && !slices.Contains(t.Columns, "steps") {
 			t.Columns = append(t.Columns, "steps")
 		}
-		row := []any{p.Number, words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22), unless(p.Bytes == 0, names.Bytes(p.Bytes)), p.Count}
+		kernels := words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22)
+		row := []any{p.Number, kernels, unless(p.Bytes == 0, names.Bytes(p.Bytes)), p.Count}
 		for _, s := range p.Strategies {
 			change := ""
 			if s.Why == "" {
