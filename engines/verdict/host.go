@@ -59,7 +59,19 @@ func (v *Verdict) hosts(w *workload.Workload, captured compare.Outcome, outcomes
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch kernels%s, which no overlap changes; %s", 100*v.HostWait, others, launchedLess(w, outcomes))
 	}
 	if paused >= LeastWaiting {
-		v.say("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, as for data: no schedule and no graph shortens them", 100*paused, float64(longest)/1e6)
+		v.paused = fmt.Sprintf("devices wait %.0f %% of the time in pauses of the host of up to %.1f ms, as for data: no schedule and no graph shortens them",
+			100*paused, float64(longest)/1e6)
+	}
+	if paused >= hostBound || v.HostBound { // else behind what to change
+		v.sayPaused()
+	}
+}
+
+// sayPaused says that devices wait for a host that pauses, once.
+func (v *Verdict) sayPaused() {
+	if v.paused != "" {
+		v.say("%s", v.paused)
+		v.paused = ""
 	}
 }
 

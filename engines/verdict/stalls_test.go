@@ -1,10 +1,13 @@
 package verdict
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // Only what no launch takes is a pause, and only while all streams wait.
@@ -30,5 +33,18 @@ func TestStalls(t *testing.T) {
 		if float64(sum) != 1e6*c.sum || float64(longest) != 1e6*c.longest {
 			t.Errorf("%s: %d and %d ns, want %v and %v ms", c.name, sum, longest, c.sum, c.longest)
 		}
+	}
+}
+
+// A pause of a few percent is told behind what to change, and once.
+func TestShortPausesAreNoHeadline(t *testing.T) {
+	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
+	captured := enginetest.Outcome(t, w, m, "captured", nil)
+	v := Judge(w, captured, nil, nil)
+	v.Sentences, v.paused = []string{"what to change"}, "pauses"
+	v.waiting(w)
+	v.waiting(w)
+	if want := []string{"what to change", "pauses"}; !slices.Equal(v.Sentences, want) {
+		t.Errorf("%q, want %q", v.Sentences, want)
 	}
 }

@@ -39,6 +39,7 @@ type Verdict struct {
 	Phase      string            `json:"phase,omitempty"`      // the steps that the verdict is on, where phases are answered apart
 	Phases     []Verdict         `json:"phases,omitempty"`     // of one by phase: on each; only Late and Sentences of it are set
 	tried      []Prediction      // without results, faster ones of which are named
+	paused     string            // sentence on pauses of the host that is still to be said; "": none
 }
 
 // BelowBound is a strategy with less time than ideal, and the work that it saves.
@@ -231,8 +232,10 @@ func (v *Verdict) LookFirst() float64 {
 	return v.Late.Share
 }
 
-// waiting names the rank that the others wait for in the capture, or says that those that wait are not captured.
+// waiting says what devices wait for that no strategy changes: a host that pauses, the rank that the others wait for in the
+// capture, or ranks that are not captured.
 func (v *Verdict) waiting(w *workload.Workload) {
+	v.sayPaused()
 	if v.UnseenWait >= LeastWaiting && !v.HostBound && len(w.Slow) == 0 { // else the first sentence has told of it
 		v.say("devices wait %.0f %% of the time for ranks that were not captured, which no overlap changes: capture all to see why", 100*v.UnseenWait)
 	}
