@@ -43,9 +43,7 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 	if w.Isolation != nil {
 		return w, nil
 	}
-	copied := *w
-	w = &copied
-	w.Ops, w.Collectives = slices.Clone(w.Ops), slices.Clone(w.Collectives)
+	w = w.Copy()
 	for i := range w.Ops {
 		limitTraffic(&w.Ops[i], &m)
 	}

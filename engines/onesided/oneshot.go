@@ -168,8 +168,7 @@ func withNorms(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Sc
 	if v["norm"] != "inside" {
 		return w
 	}
-	fused := *w
-	fused.Ops = slices.Clone(w.Ops)
+	fused := w.Copy()
 	saved := plan.Duration(m.Launch.Graph.Or(0))
 	for i := range w.Collectives {
 		for _, id := range w.Collectives[i].Members {
@@ -179,7 +178,7 @@ func withNorms(w *workload.Workload, m machine.Machine, v plan.Values, _ plan.Sc
 			}
 		}
 	}
-	return &fused
+	return fused
 }
 
 // normBehind is the norm that is next on the stream behind a collective, or -1.

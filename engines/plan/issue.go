@@ -221,8 +221,8 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Graph }) {
 		return w
 	}
-	e, pl := *w, &Planner{Workload: w, Machine: m}
-	e.Ops, e.Hosts, e.Origins = slices.Clone(w.Ops), make([]*workload.Host, len(w.Ranks)), make([]int32, len(w.Ops))
+	e, pl := w.Copy(), &Planner{Workload: w, Machine: m}
+	e.Hosts, e.Origins = make([]*workload.Host, len(w.Ranks)), make([]int32, len(w.Ops))
 	for i := range e.Ops {
 		e.Origins[i] = w.Origin(int32(i))
 	}
@@ -248,7 +248,7 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 		slices.SortStableFunc(h.Order, func(a, b int32) int { return cmp.Compare(e.Ops[ids[a]].Issued, e.Ops[ids[b]].Issued) })
 		e.Hosts[rank] = &h
 	}
-	return &e
+	return e
 }
 
 // RunAhead has the hosts issue all operations in the captured order (IssueAhead).

@@ -70,8 +70,7 @@ const fewRows = 256
 // WithTokens gives the steps of unknown batch the tokens that the user knows, and those of unknown
 // phase the one that so many rows suggest.
 func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
-	known := *w
-	known.Steps = slices.Clone(w.Steps)
+	known := w.Copy()
 	for i := range known.Steps {
 		b := &known.Steps[i].Batch
 		if b.Tokens == 0 || tokens > 0 {
@@ -85,7 +84,7 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 			b.Phase = workload.Decode
 		}
 	}
-	return &known
+	return known
 }
 
 // cutter gives the parts of a workload their times on the machine.

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"math"
-	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -142,12 +141,11 @@ func (pl *Planner) countRereads() {
 	if pl.Machine.GPU.MemoryQueue.Value == 0 || !pl.Machine.GPU.Cache.Known() {
 		return
 	}
-	w := *pl.Workload
-	w.Ops = slices.Clone(w.Ops)
+	w := pl.Workload.Copy()
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Read > 0 {
 			op.Read = max(op.Read, pl.GEMMReads(op, false))
 		}
 	}
-	pl.Workload = &w
+	pl.Workload = w
 }

@@ -52,9 +52,8 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		return refuse("no collective was found")
 	}
 	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place
-		c := *pl.Workload
-		c.Flow = make([][]workload.Edge, len(c.Ops))
-		pl.Workload = &c
+		pl.Workload = pl.Workload.Copy()
+		pl.Workload.Flow = make([][]workload.Edge, len(pl.Workload.Ops))
 	}
 	s := newStep(pl, o)
 	if v["keep_gathered"] == "on" && !s.keepGathered() && !s.keepsGathered() {

@@ -2,7 +2,6 @@
 //
 //	rows.go         measured rows: a trace, a strategy with settings and a time become a Check
 //	settings.go     settings of rows as strategies have them
-//	unroll.go       rows of more iterations than their trace
 //	errors.go       the errors of checks, what choosing by prediction costs, the signs of changes
 //	fit.go          the probability of being faster, which is fitted to the changes of rows
 //	stamps.go       workgroups against time stamps
@@ -29,6 +28,7 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/recut"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -209,7 +209,7 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	lift.GuessSizes(w, &m)
 	if w.World < row.World {
 		w, err = t.grown(row, w, m, given)
-	} else if again := unroll(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
+	} else if again := recut.Repeat(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
 		return w, nil // split into batches first
 	} else {
 		w, err = compare.Isolate(again, m, nil)
@@ -278,7 +278,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	if t := row.Params.Tokens; len(t) == 2 {
 		w = plan.Batched(plan.WithTokens(w, t[0]), m, sc, int(t[1]), int(t[0]), 1)
 	}
-	if w, err = compare.Isolate(unroll(w, row.Params.Iterations), m, nil); err != nil {
+	if w, err = compare.Isolate(recut.Repeat(w, row.Params.Iterations), m, nil); err != nil {
 		return err
 	}
 	out, err := compare.Run(w, m, s, sc, replay.Options{})

@@ -50,11 +50,11 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 	if asCaptured(p.Selection) || addedBy(w, captured) <= muchAdded {
 		return
 	}
-	profiled, times := *w, [2]float64{}
+	profiled, times := w.Copy(), [2]float64{}
 	profiled.Unprofiled = false
 	values, _ := schedule.Captured.Values(nil)
 	for i, s := range []plan.Selection{{Strategy: schedule.Captured, Values: values}, p.Selection} {
-		out, err := compare.Run(&profiled, p.Machine, s, captured.Scenario, replay.Options{Like: true})
+		out, err := compare.Run(profiled, p.Machine, s, captured.Scenario, replay.Options{Like: true})
 		if err != nil || out.Result == nil || out.Expected <= 0 {
 			return
 		}

@@ -41,9 +41,9 @@ type Sync string
 // The ways in which kernels are timed.
 const (
 	SyncStream Sync = ""      // nothing
-	SyncEvent  Sync = "event" // from event to event on a stream, idle before the first: its launch, and the gaps before the others
-	SyncHost   Sync = "host"  // the host's launch of each kernel, when the one before has ended, and its wait for the end
-	SyncClear  Sync = "clear" // as host, with a fill before each kernel whose tiles are in parts along K, as in CUTLASS' operator()
+	syncEvent  Sync = "event" // from event to event on a stream, idle before the first: its launch, and the gaps before the others
+	syncHost   Sync = "host"  // the host's launch of each kernel, when the one before has ended, and its wait for the end
+	syncClear  Sync = "clear" // as host, with a fill before each kernel whose tiles are in parts along K, as in CUTLASS' operator()
 )
 
 // clearing is the seconds by which a fill before it delays a kernel that a host waits for: between 12.58 less

@@ -275,7 +275,7 @@ func (p *reader) times() {
 	}
 	if text, ok := p.take("sync"); ok {
 		switch s := Sync(text); s {
-		case SyncEvent, SyncHost, SyncClear:
+		case syncEvent, syncHost, syncClear:
 			p.file.Sync = s
 		case "stream":
 		default:

@@ -97,10 +97,10 @@ func (b *bench) given() error {
 		}
 		if n < len(b.f.Times) {
 			around := b.f.HostGap(b.m)
-			if b.f.Sync == SyncEvent && n > 0 {
+			if b.f.Sync == syncEvent && n > 0 {
 				around = b.m.Launch.Gap.Value
 			}
-			if b.f.Sync == SyncClear && s.parts > 1 {
+			if b.f.Sync == syncClear && s.parts > 1 {
 				around += clearing
 			}
 			s.seconds, s.why = b.f.Times[n]-around, "time of the file"
@@ -125,7 +125,7 @@ func (f *File) HostGap(m machine.Machine) float64 {
 	switch f.Sync {
 	case SyncStream:
 		return 0
-	case SyncEvent:
+	case syncEvent:
 		return m.Launch.Host.Value
 	}
 	return m.Launch.Host.Value + m.Launch.Sync.Or(0)
@@ -203,7 +203,7 @@ func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 	marks := t.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, Peer: trace.None, Name: "iterations"})
 	var at trace.Time
 	gap := duration(b.m.Launch.Gap.Value)
-	if b.f.Sync == SyncHost || b.f.Sync == SyncClear {
+	if b.f.Sync == syncHost || b.f.Sync == syncClear {
 		gap = duration(b.f.HostGap(b.m))
 	}
 	seqs := map[string]int64{}

@@ -136,9 +136,9 @@ func (r *recut) collectiveFor(p *Pipelined) workload.Collective {
 	return c
 }
 
-// whole writes one rank's collective and GEMM instead of a pipelined one. The GEMMs of
+// inOne writes one rank's collective and GEMM instead of a pipelined one. The GEMMs of
 // shards overlap at their ends, so the shortest of them tells the time.
-func (r *recut) whole(rank int, at place, add func(planned, ...int32)) {
+func (r *recut) inOne(rank int, at place, add func(planned, ...int32)) {
 	p := &r.pipelines[at.chain-len(r.chains)]
 	ids, shards := p.Ops[rank], p.GEMMs[rank]
 	shortest := slices.MinFunc(shards, func(a, b int32) int { return int(r.w.Ops[a].DurAlone() - r.w.Ops[b].DurAlone()) })

@@ -169,7 +169,7 @@ func (r *recut) cutCollectives() {
 		r.colls = append(r.colls, r.collectiveFor(&r.pipelines[i]))
 	}
 	for i := range r.colls {
-		r.colls[i].Members = nil
+		r.colls[i].Members, r.colls[i].Depart = nil, 0
 	}
 }
 
@@ -199,7 +199,7 @@ func (r *recut) list(rank int) {
 		case at.part == 0 && at.index == 0 && at.role != moving:
 			first := int32(len(r.ops))
 			if at.role == fused {
-				r.whole(rank, at, add)
+				r.inOne(rank, at, add)
 			} else {
 				for k := range r.n {
 					r.part(rank, at, k, add)

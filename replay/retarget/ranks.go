@@ -244,9 +244,7 @@ func (z *Resized) Lifted(w, captured *workload.Workload, from, to machine.Machin
 
 // isolatedAs takes the durations alone from the workload of the captured job.
 func isolatedAs(w, captured *workload.Workload) *workload.Workload {
-	copied := *w
-	w = &copied
-	w.Ops, w.Collectives = slices.Clone(w.Ops), slices.Clone(w.Collectives)
+	w = w.Copy()
 	was, now := map[trace.SpanID]int32{}, map[trace.SpanID]int32{}
 	for i := range captured.Ops {
 		was[captured.Ops[i].Span] = int32(i)

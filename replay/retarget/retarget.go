@@ -37,8 +37,7 @@ type scaler struct {
 
 func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	s.kernels, s.parts = map[*workload.Kernel]*workload.Kernel{}, map[cost.Reason]*workload.Rescaled{}
-	scaled := *w
-	scaled.Ops, scaled.Collectives = slices.Clone(w.Ops), slices.Clone(w.Collectives)
+	scaled := w.Copy()
 	if scaled.Scale = slices.Clone(w.Scale); w.Scale == nil {
 		scaled.Scale = slices.Repeat([]float64{1}, len(w.Ops))
 	}
@@ -51,7 +50,7 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 		}
 		by, of := s.Collective(c, was, ranks)
 		for _, id := range c.Members {
-			s.count(&scaled, scaled.Ops[id].Rank, of, c.TransferAlone(), by, cost.Roofed{})
+			s.count(scaled, scaled.Ops[id].Rank, of, c.TransferAlone(), by, cost.Roofed{})
 		}
 		c.Alone, c.Scale = workload.Scaled(c.TransferAlone(), by), cmp.Or(c.Scale, 1)*by
 		c.Channels = s.Channels(c)
@@ -64,7 +63,7 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 			if op.Kind == trace.Compute {
 				op.Read, op.Write = op.Read*share, op.Write*share
 			}
-			s.count(&scaled, op.Rank, of, op.DurAlone(), by, t)
+			s.count(scaled, op.Rank, of, op.DurAlone(), by, t)
 			op.Alone = workload.Scaled(op.DurAlone(), by)
 			scaled.Scale[i] *= by
 		}
@@ -78,12 +77,12 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	if w.Rescaled != nil { // the captured workload and its laws stay
 		r := *w.Rescaled
 		r.To, scaled.Rescaled = s.To.Name, &r
-		return &scaled
+		return scaled
 	}
 	r := workload.Rescaling{From: s.From.Name, To: s.To.Name, Parts: s.sorted(), Of: w, On: *s.From}
 	r.Same = s.From.Profile == s.To.Profile && (s.resized != nil || !slices.ContainsFunc(r.Parts, func(p workload.Rescaled) bool { return p.Is != p.Was }))
 	scaled.Rescaled = &r
-	return &scaled
+	return scaled
 }
 
 // count adds an operation to the sums by what bounds it and by law. Copies of captured ranks do not count.

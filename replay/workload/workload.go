@@ -48,6 +48,13 @@ type SlowCollective struct {
 	Machine    string             `json:"machine"`
 }
 
+// Copy is the workload with operations, collectives and steps of its own, for a caller to change; all else is shared.
+func (w *Workload) Copy() *Workload {
+	c := *w
+	c.Ops, c.Collectives, c.Steps = slices.Clone(w.Ops), slices.Clone(w.Collectives), slices.Clone(w.Steps)
+	return &c
+}
+
 // Origin is the captured op that an op stands for.
 func (w *Workload) Origin(id int32) int32 {
 	if id < 0 || w.Origins == nil {

@@ -144,9 +144,9 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		asCaptured, on = w.Rescaled.Of, w.Rescaled.On
 	}
 	if sc.Clock != plan.CapturedClock || w.Unprofiled || w.Rescaled != nil { // the capture's own clock, host, machine and ranks
-		same, profiled := sc, *asCaptured
+		same, profiled := sc, asCaptured.Copy()
 		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
-		if asMeasured, err = compare.Run(&profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
+		if asMeasured, err = compare.Run(profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
 			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
 	}

@@ -11,18 +11,19 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/recut"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// A loop unrolled from few captured iterations is the loop captured at length.
-func TestUnroll(t *testing.T) {
+// A loop repeated from few captured iterations is the loop captured at length.
+func TestRepeat(t *testing.T) {
 	few, many := plantest.MoeDown, plantest.MoeDown
 	few.Steps, many.Steps = 3, 9
 	m := plantest.H200(t, few.Ranks)
-	w := unroll(few.Build(t), many.Steps)
+	w := recut.Repeat(few.Build(t), many.Steps)
 	if _, n := workload.IterationsOf(w); n != many.Steps {
 		t.Fatalf("%d iterations, want %d", n, many.Steps)
 	}
@@ -36,13 +37,13 @@ func TestUnroll(t *testing.T) {
 		t.Errorf("residual %+v of %d ops", r, len(w.Ops))
 	}
 	same := few.Build(t)
-	if unroll(same, 2) != same {
+	if recut.Repeat(same, 2) != same {
 		t.Error("a workload with enough iterations was rebuilt")
 	}
 }
 
-// TestUnrollFlow: dependencies of data are repeated like those of streams.
-func TestUnrollFlow(t *testing.T) {
+// TestRepeatFlow: dependencies of data are repeated like those of streams.
+func TestRepeatFlow(t *testing.T) {
 	few := plantest.MoeDown
 	few.Steps = 3
 	w := few.Build(t)
@@ -52,7 +53,7 @@ func TestUnrollFlow(t *testing.T) {
 			w.Flow[i] = append(w.Flow[i], workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
 		}
 	}
-	w = unroll(w, 6)
+	w = recut.Repeat(w, 6)
 	for i := range w.Ops {
 		var want []workload.Edge
 		for _, d := range w.Ops[i].After {
@@ -65,7 +66,7 @@ func TestUnrollFlow(t *testing.T) {
 }
 
 // Ranks keep the distances of the last captured iteration, whatever their own distances from the one before.
-func TestUnrollKeepsRanksTogether(t *testing.T) {
+func TestRepeatKeepsRanksTogether(t *testing.T) {
 	few := plantest.MoeDown
 	few.Steps = 3
 	w := few.Build(t)
@@ -75,7 +76,7 @@ func TestUnrollKeepsRanksTogether(t *testing.T) {
 			op.Start, op.End = op.Start+1_000, op.End+1_000
 		}
 	}
-	w = unroll(w, 6)
+	w = recut.Repeat(w, 6)
 	of, n := workload.IterationsOf(w)
 	starts := [2][]trace.Time{make([]trace.Time, n), make([]trace.Time, n)}
 	for rank := range starts {
@@ -92,15 +93,15 @@ func TestUnrollKeepsRanksTogether(t *testing.T) {
 
 // Iterations that are equal are simulated until they repeat, with the times of all of them; iterations of other times are all
 // simulated (rule Z8).
-func TestRepeats(t *testing.T) {
+func TestEqualIterationsRepeat(t *testing.T) {
 	m := plantest.H200(t, 2)
 	few := plantest.LiftSample(t, "ddp-step")
 	few.Unprofiled = true
-	equal, err := compare.Isolate(unroll(few, 5), m, nil)
+	equal, err := compare.Isolate(recut.Repeat(few, 5), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := unroll(few, 4)
+	other := recut.Repeat(few, 4)
 	of, _ := workload.IterationsOf(other)
 	for i := range other.Ops {
 		if op := &other.Ops[i]; of[i] == 3 && op.Collective < 0 {
