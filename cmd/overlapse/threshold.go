@@ -50,7 +50,7 @@ type phaseFrom struct {
 // A batchRange is the batches for which a strategy pays, as multiples of the captured one.
 type batchRange struct {
 	Strategy string      `json:"strategy"`
-	Pays     [][]float64 `json:"pays"` // least and largest batch tried of each range in which it takes at least 1 % less time
+	Pays     [][]float64 `json:"pays"` // least and largest batch tried of each range in which it likely takes at least 1 % less time
 	Tried    []batchTime `json:"tried"`
 	Why      string      `json:"why,omitempty"` // why it does not apply
 	outcome  compare.Outcome
@@ -62,6 +62,8 @@ type batchTime struct {
 	Captured trace.Time `json:"captured_ns"`
 	Time     trace.Time `json:"time_ns"`
 	Change   float64    `json:"change"`
+	Faster   float64    `json:"p_faster"` // probability of at least 1 % less; 0 for a bound and for hardware that nobody has
+	pays     bool       // it is likely, or of a bound predicted
 }
 
 // A batchSearch replays one workload with other batches.
@@ -71,7 +73,8 @@ type batchSearch struct {
 	sc   plan.Scenario
 	opts replay.Options
 	sel  []plan.Selection
-	by   map[int][]compare.Outcome // by eighths: the captured schedule, and every selection; without a strategy: not tried
+	of   map[int]*workload.Workload // by eighths
+	by   map[int][]compare.Outcome  // by eighths: the captured schedule, and every selection; without a strategy: not tried
 }
 
 // threshold prints from which batch on strategies pay.
@@ -87,7 +90,8 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 		return fmt.Errorf("%s: no communication, so no batch from which on to overlap it", o.Path)
 	}
 	w = plan.WithTokens(w, int64(o.tokens))
-	s := &batchSearch{w, m, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel, map[int][]compare.Outcome{}}
+	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel: sel}
+	s.of, s.by = map[int]*workload.Workload{}, map[int][]compare.Outcome{}
 	bar := a.Progress(-1, "replaying batches")
 	found := threshold{Schema: schema.Version}
 	tried := map[int][]int{}
@@ -169,7 +173,7 @@ func (s *batchSearch) replay(batch int, strategies []int) error {
 	if batch != eighths { // else as captured, as replay has it
 		w = plan.Batched(s.w, s.m, s.sc, batch, eighths, 1)
 	}
-	s.by[batch] = make([]compare.Outcome, len(s.sel)+1)
+	s.of[batch], s.by[batch] = w, make([]compare.Outcome, len(s.sel)+1)
 	for _, i := range append([]int{-1}, strategies...) {
 		sel := engines.CapturedSelection()
 		if i >= 0 {
@@ -216,16 +220,19 @@ func (s *batchSearch) phases() []phaseFrom {
 					r.Why = cmp.Or(r.Why, out.Why, base.Why)
 					continue
 				}
+				prediction := verdict.Predict(s.of[batch], base.Of(phase), out.Of(phase))
+				chance := prediction.Confidence.Chance
 				t := batchTime{Batch: float64(batch) / eighths, Captured: base.Of(phase).Expected, Time: out.Of(phase).Expected}
+				t.Faster = chance.PFaster
 				t.Change = float64(t.Time)/float64(max(1, t.Captured)) - 1
-				pays := t.Change <= verdict.Faster
+				t.pays = t.Change <= verdict.Faster && (chance.Error == 0 || chance.PFaster >= verdict.Likely)
 				switch {
-				case pays && !last:
+				case t.pays && !last:
 					r.Pays = append(r.Pays, []float64{t.Batch, t.Batch})
-				case pays:
+				case t.pays:
 					r.Pays[len(r.Pays)-1][1] = t.Batch
 				}
-				if last = pays; pays && r.outcome.Result == nil { // the captured batch is too large for it
+				if last = t.pays; t.pays && r.outcome.Result == nil { // the captured batch is too large for it
 					r.outcome = out
 				}
 				r.Tried = append(r.Tried, t)
@@ -246,7 +253,7 @@ func between(phases []phaseFrom) map[int][]int {
 			for i := 1; i < len(r.Tried); i++ {
 				a, b := r.Tried[i-1], r.Tried[i]
 				middle := int(eighths*math.Sqrt(a.Batch*b.Batch) + 0.5)
-				if (a.Change <= verdict.Faster) != (b.Change <= verdict.Faster) && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths && !slices.Contains(batches[middle], at) {
+				if a.pays != b.pays && float64(middle) > a.Batch*eighths && float64(middle) < b.Batch*eighths && !slices.Contains(batches[middle], at) {
 					batches[middle] = append(batches[middle], at)
 				}
 			}
@@ -326,7 +333,11 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 // answer is the sentence for a strategy.
 func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	first, last := r.Tried[0].Batch, r.Tried[len(r.Tried)-1].Batch
+	best := slices.MinFunc(r.Tried, func(a, b batchTime) int { return cmp.Compare(b.Faster, a.Faster) })
 	switch {
+	case len(r.Pays) == 0 && best.Change <= verdict.Faster:
+		return fmt.Sprintf("%s may pay, best for %s: %s, but at most %s likely",
+			r.Strategy, p.sizeText(best.Batch), words.Percent(best.Change), verdict.PercentOf(best.Faster))
 	case len(r.Pays) == 0 && first == last:
 		return fmt.Sprintf("%s does not pay for %s, the only batch tried: leave it off", r.Strategy, p.sizeText(first))
 	case len(r.Pays) == 0:
@@ -347,13 +358,7 @@ func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 			ranges = append(ranges, "between batches of about "+least+" and "+most)
 		}
 	}
-	text, best := r.Strategy+" pays "+strings.Join(ranges, " and "), 0.0
-	for _, b := range r.Tried {
-		best = min(best, b.Change)
-	}
-	if chance := verdict.EvidenceOf(w, r.outcome).Confidence(best).Chance; chance.Error > 0 && chance.PFaster < verdict.Likely {
-		text += fmt.Sprintf(" (at most %s likely)", verdict.PercentOf(chance.PFaster))
-	}
+	text := r.Strategy + " likely pays " + strings.Join(ranges, " and ")
 	if r.outcome.Experimental() {
 		text += " (experimental)"
 	}
