@@ -1,9 +1,6 @@
 package score
 
 import (
-	"bufio"
-	"encoding/json"
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,9 +18,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
-
-// measuredElsewhere are settings of measured rows that are not in samples: shared/data/real has the rows.
-var measuredElsewhere = map[string]string{"multistream:schedule": "pipelines.jsonl", "multistream:microbatches": "pipelines.jsonl"}
 
 // selected are the selections that a text names, as strategy:setting=value, with alternatives after the first value.
 var (
@@ -60,9 +54,6 @@ func withEvidence(t *testing.T) (measured, shown map[string]bool) {
 				measured[e.Name+":"+p.Name] = true
 			}
 		}
-	}
-	for name := range measuredElsewhere {
-		measured[name] = true
 	}
 	read := func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.Contains(path, "/measurements/") {
@@ -149,31 +140,4 @@ func TestAllTriesWhatWasMeasured(t *testing.T) {
 	}
 	check(all, func(name string) bool { return measured[name] })
 	check(slices.Concat(searched...), func(name string) bool { return measured[name] || shown[name] })
-}
-
-// The rows elsewhere are there.
-func TestMeasuredElsewhere(t *testing.T) {
-	for name, file := range measuredElsewhere {
-		f, err := os.Open(filepath.Join("../../../shared/data/real/h200x2", file))
-		if errors.Is(err, fs.ErrNotExist) {
-			t.Skip(err)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		found := false
-		for lines := bufio.NewScanner(f); lines.Scan(); {
-			var row dataset.Row
-			if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-				t.Fatal(err)
-			}
-			strategy, setting, _ := strings.Cut(name, ":")
-			s, err := selectionOf(&row)
-			found = found || err == nil && row.Strategy == strategy && s.Strategy.String(s.Values) != "" && strings.Contains(s.Strategy.String(s.Values), setting+"=")
-		}
-		if !found {
-			t.Errorf("%s has no row in %s", name, file)
-		}
-	}
 }
