@@ -53,18 +53,20 @@ func TestNothingToChangeInCaptures(t *testing.T) {
 	}
 	for _, path := range captures {
 		name := filepath.Base(path)
-		run, err := format.Open(path, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := lift.Workload(run, lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		nothingChanges(t, name, asCaptured(name), w, true)
-		if strings.Contains(name, "_pipe_") {
-			bubblesAreWaits(t, name, w)
-		}
+		t.Run(name, func(t *testing.T) {
+			run, err := format.Open(path, format.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := lift.Workload(run, lift.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			nothingChanges(t, name, asCaptured(name), w, true)
+			if strings.Contains(name, "_pipe_") {
+				bubblesAreWaits(t, name, w)
+			}
+		})
 	}
 }
 

@@ -153,7 +153,7 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 	if s.findAsync(); o.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))
 	}
-	pl.InPlace = !o.serial && !o.loop && !slices.Contains(s.async, false)
+	pl.InPlace = !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false)
 	return s
 }
 
