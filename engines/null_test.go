@@ -2,8 +2,8 @@ package engines_test
 
 import (
 	"math"
-	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,36 +42,54 @@ func TestNothingToChange(t *testing.T) {
 	}
 }
 
-// The same of captures of programs that others wrote.
+// The same of every capture of programs that others wrote, and of the settings that it was made with.
 func TestNothingToChangeInCaptures(t *testing.T) {
-	const captures = "../../shared/data/real/h200x2/traces/h200x2_"
-	if _, err := os.Stat(filepath.Dir(captures)); err != nil || !longtest.Asked() {
+	captures, err := filepath.Glob("../../shared/data/real/*/traces/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(captures) == 0 || !longtest.Asked() {
 		t.Skip("needs the captures of shared/data")
 	}
-	for _, c := range [][2]string{
-		{"ddp_hf_llama_bucket_mb100_overlapTrue", "multistream,multistream:bucket_mb=100"},
-		{"ddp_tv_resnet50_bucket_mb100_overlapTrue", "multistream,multistream:bucket_mb=100"},
-		{"fsdp2_hf_qwen3_reshardTrue_channels0", "multistream,multistream:prefetch=1"},
-		{"pipe_torch_schedule1f1b_microbatches4", "multistream:schedule=1f1b:microbatches=4"},
-		{"pipe_torch_schedule1f1b_microbatches8", "multistream,multistream:schedule=1f1b:microbatches=8"},
-		{"pipe_torch_schedule1f1b_microbatches16", "multistream:schedule=1f1b:microbatches=16"},
-		{"pipe_torch_schedulegpipe_microbatches8", "multistream:schedule=gpipe:microbatches=8"},
-		{"pipe_torch_scheduleinterleaved_microbatches8", "multistream:schedule=interleaved:microbatches=8"},
-		{"pipe_torch_schedulezb_microbatches8", "multistream:schedule=zb:microbatches=8"},
-	} {
-		run, err := format.Open(captures+c[0], format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := lift.Workload(run, lift.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		nothingChanges(t, c[0], c[1], w, true)
-		if strings.HasPrefix(c[0], "pipe") {
-			bubblesAreWaits(t, c[0], w)
-		}
+	for _, path := range captures {
+		name := filepath.Base(path)
+		t.Run(name, func(t *testing.T) {
+			run, err := format.Open(path, format.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := lift.Workload(run, lift.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			nothingChanges(t, name, asCaptured(name), w, true)
+			if strings.Contains(name, "_pipe_") {
+				bubblesAreWaits(t, name, w)
+			}
+		})
 	}
+}
+
+// asCaptured lists settings that the name of a capture says that it was made with.
+func asCaptured(name string) string {
+	var all []string
+	if pipe := regexp.MustCompile(`_schedule(\w+)_microbatches(\d+)`).FindStringSubmatch(name); pipe != nil {
+		return "multistream:schedule=" + pipe[1] + ":microbatches=" + pipe[2]
+	}
+	if strings.Contains(name, "overlapFalse") {
+		return "bulk"
+	}
+	all = append(all, "multistream")
+	if mb := regexp.MustCompile(`_bucket_mb(\d+)`).FindStringSubmatch(name); mb != nil && strings.Contains(name, "_ddp_") {
+		all = append(all, "multistream:bucket_mb="+mb[1])
+	}
+	switch {
+	case strings.Contains(name, "reshardTrue"):
+		all = append(all, "multistream:keep_gathered=off", "multistream:prefetch=1")
+	case strings.Contains(name, "reshardFalse"):
+		all = append(all, "multistream:keep_gathered=on")
+	}
+	return strings.Join(all, ",")
 }
 
 // bubblesAreWaits checks that a pipeline's bubbles count as waiting for other ranks: its messages, which
@@ -126,11 +144,13 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 	for _, c := range w.Collectives {
 		most = max(most, c.Channels)
 	}
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "bulk,bulk:channels="+strconv.Itoa(most)), plan.Scenario{}, replay.Options{Like: true}, nil)
+	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "bulk,bulk:channels="+strconv.Itoa(most)+",multistream,multistream:channels="+strconv.Itoa(most)), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if change := outs[1].ChangeFrom(outs[0].Expected); outs[1].Why == "" && math.Abs(change) > nothing {
-		t.Errorf("%s: %s takes %+.2f %% of %s", name, outs[1], 100*change, outs[0])
+	for i := 0; i < len(outs); i += 2 {
+		if change := outs[i+1].ChangeFrom(outs[i].Expected); outs[i+1].Why == "" && math.Abs(change) > nothing {
+			t.Errorf("%s: %s takes %+.2f %% of %s", name, outs[i+1], 100*change, outs[i])
+		}
 	}
 }

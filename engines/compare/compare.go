@@ -41,6 +41,7 @@ type Outcome struct {
 	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
 	Phase       int             // the phase that the times are of, from 1; 0: all iterations
 	step        bool            // the plan is a schedule of the whole step
+	inPlace     bool            // of a step whose collectives all keep their places unless settings move them
 	ClockOff    float64         // relative change of the pace in the last round of settleClock if it did not converge
 }
 
@@ -269,6 +270,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
+	o.inPlace = pl.InPlace
 	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
 	if sc.Shared {
 		opts.Iterations = iterations(pl.Workload)
@@ -335,8 +337,7 @@ func (o *Outcome) cannotRun() string {
 	return why
 }
 
-// run simulates what was planned: once for all that plan the captured schedule with every collective in its
-// place, which a strategy is and those with a Base are relative to.
+// run simulates what was planned: once where every collective keeps its place, which others are relative to.
 func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Options) (*replay.Result, error) {
 	if !pl.InPlace || !o.Scenario.Shared || !plan.WasMeasured(w) || o.Strategy.String(o.Values) != "" {
 		return replay.Simulate(o.Machine, pl.Program, opts)

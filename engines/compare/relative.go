@@ -38,7 +38,10 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
 	}
 	base := &schedule.AsScheduled
-	if o.step {
+	switch {
+	case o.inPlace:
+		base = &schedule.Multistream
+	case o.step:
 		base = &schedule.InPlace
 	}
 	type key struct {

@@ -11,7 +11,6 @@ import (
 // beside nothing in the same capture: a measured time, of no model.
 type Slowdown struct {
 	Time        trace.Time // of an iteration, mean over captured ranks; of the whole run without iterations
-	Most        trace.Time // the same against the 10th percentile of the instances alone instead of their median: at most so much
 	Kernels     int        // that ran beside collectives, on all captured ranks and in all iterations
 	Collectives [trace.Barrier + 1]int
 }
@@ -45,7 +44,7 @@ func SlowdownOf(w *workload.Workload) (s Slowdown) {
 			continue
 		}
 		for _, id := range ids {
-			s.Time, s.Most = s.Time+w.Ops[id].Dur()-took[last/2], s.Most+w.Ops[id].Dur()-took[last/10]
+			s.Time += w.Ops[id].Dur() - took[last/2]
 			s.Kernels++
 			met[id] = true
 		}
@@ -55,7 +54,6 @@ func SlowdownOf(w *workload.Workload) (s Slowdown) {
 			s.Collectives[w.Collectives[i].Op]++
 		}
 	}
-	each := trace.Time(max(1, n) * max(1, w.Captured))
-	s.Time, s.Most = s.Time/each, max(0, s.Most/each)
+	s.Time /= trace.Time(max(1, n) * max(1, w.Captured))
 	return s
 }

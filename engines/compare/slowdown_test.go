@@ -24,7 +24,7 @@ func TestSlowdown(t *testing.T) {
 		w.Ops[i].Kernel = &k
 	}
 	s := SlowdownOf(w)
-	if s.Time != 20_000 || s.Most != 20_000 || s.Kernels != 2 || s.Collectives[trace.AllReduce] != 1 {
+	if s.Time != 20_000 || s.Kernels != 2 || s.Collectives[trace.AllReduce] != 1 {
 		t.Errorf("%+v, want 20 us of a kernel on each of 2 ranks beside 1 all-reduce", s)
 	}
 	w.Ops[0].Kernel, w.Ops[w.Ranks[1][0]].Kernel = w.Ops[3].Kernel, w.Ops[3].Kernel // of another kernel

@@ -2,11 +2,13 @@ package schedule
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -151,7 +153,7 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 	if s.findAsync(); o.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))
 	}
-	pl.InPlace = !o.serial && !o.loop && !slices.Contains(s.async, false)
+	pl.InPlace = !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false)
 	return s
 }
 
@@ -175,12 +177,31 @@ func (s *step) findAsync() {
 	}
 }
 
-// knowsData reports whether the dataflow shows on every rank what a collective reads or who
-// reads its result. Otherwise it keeps its place.
+// knowsData reports whether the dataflow shows on every rank who reads a collective's result and, unless it
+// gathers, what makes its input: an all-gather of parameters reads what no operation of the capture wrote.
+// Otherwise nothing says how far it may move, and it keeps its place.
 func (s *step) knowsData(c *workload.Collective) bool {
 	return !slices.ContainsFunc(c.Members, func(id int32) bool {
-		return len(s.readers[id]) == 0 && !slices.ContainsFunc(s.w.Flow[id], binding)
+		return len(s.readers[id]) == 0 || c.Op != trace.AllGather && !s.madeInside(id)
 	})
+}
+
+// madeInside reports whether an operation of the capture other than a copy wrote what a collective reads,
+// directly or through copies.
+func (s *step) madeInside(id int32) bool {
+	seen := []int32{id}
+	for at := 0; at < len(seen); at++ {
+		for _, e := range s.w.Flow[seen[at]] {
+			switch op := &s.w.Ops[e.Op]; {
+			case !reads(e) || slices.Contains(seen, e.Op):
+			case op.Collective < 0 && kernel.Copies(op):
+				seen = append(seen, e.Op)
+			default:
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ranAlongside reports whether a collective has a stream of its own and, on any rank, either
@@ -207,10 +228,18 @@ func (s *step) ranAlongside(c *workload.Collective) bool {
 	return false
 }
 
-// computesOn reports whether compute ran on an operation's stream.
+// computesOn reports whether an operation's stream is one of compute: matrices are multiplied on it, or no other
+// stream of the rank has more kernels. Frameworks cast, divide and copy what collectives carry on streams of these.
 func (s *step) computesOn(op *workload.Op) bool {
 	return s.computes.Of(queueOf{op.Rank, op.Queue}, func() bool {
-		return slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute })
+		count, multiplies := map[int64]int{}, false
+		for _, it := range s.items[op.Rank] {
+			if it.op.Kind == trace.Compute {
+				count[it.op.Queue]++
+				multiplies = multiplies || it.op.Queue == op.Queue && kernel.Multiplies(it.op)
+			}
+		}
+		return multiplies || count[op.Queue] > 0 && count[op.Queue] == slices.Max(slices.Collect(maps.Values(count)))
 	})
 }
 
@@ -361,30 +390,44 @@ func (s *step) needOf(it *item) {
 	it.waits = slices.Compact(it.waits)
 }
 
+// A line is what runs one after another on a rank: the collectives of a communicator, whatever their streams
+// (rule S24), else those of a stream; in a serial schedule all.
+type line struct {
+	rank  int
+	group int32 // row of Run.Groups; -1: not known, or each pair of ranks has a communicator
+	queue int64
+	name  string
+}
+
+func (s *step) lineOf(x *exchange, m *member) line {
+	switch {
+	case s.serial:
+		return line{rank: m.rank, group: -1}
+	case x.coll.Group >= 0 && x.coll.Op != trace.SendRecv && !x.coll.Own:
+		return line{rank: m.rank, group: x.coll.Group}
+	case x.name != "":
+		return line{rank: m.rank, group: -1, name: x.name}
+	}
+	return line{rank: m.rank, group: -1, queue: m.op.Queue}
+}
+
 // sort orders the exchanges by their place on their first rank. On the other ranks those of
-// one stream follow the same order, so that no two ranks wait for each other.
+// one line follow the same order, so that no two ranks wait for each other.
 func (s *step) sort() {
 	slices.SortStableFunc(s.exchanges, func(a, b *exchange) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.members[0].place, b.members[0].place), cmp.Compare(a.carries[0], b.carries[0]))
 	})
-	type key struct {
-		rank  int
-		queue int64
-		name  string
-	}
-	last := map[key]int32{}
+	last := map[line]*exchange{}
 	for i, x := range s.exchanges {
 		x.index = i
 		for k := range x.members {
 			m := &x.members[k]
-			on := key{m.rank, m.op.Queue, x.name}
-			if x.name != "" || s.serial {
-				on.queue = 0
+			on := s.lineOf(x, m)
+			if before := last[on]; before != nil {
+				m.place = max(m.place, before.member(m.rank).place)
+				m.after = append(m.after, before)
 			}
-			if before, ok := last[on]; ok {
-				m.place = max(m.place, before)
-			}
-			last[on] = m.place
+			last[on] = x
 		}
 	}
 }

@@ -264,6 +264,56 @@ func TestCapturedOverlapStays(t *testing.T) {
 	}
 }
 
+// FSDP1 casts what it gathers on the streams of its collectives: they are no streams of compute, and their gathers
+// stay on them.
+func TestStreamsOfCollectivesCast(t *testing.T) {
+	w := plantest.Step(t, 2, `
+9 cast1 20
+9 AG1  200 cast1
+7 F1   900 AG1 waits AG1
+9 cast2 20
+9 AG2  200 cast2
+7 F2   900 AG2 F1 waits AG2
+7 F3   900 F2`)
+	out := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", nil)
+	for _, lane := range out.Result.Run.Lanes {
+		if lane.Name == "collectives" {
+			t.Errorf("an added lane: %+v", lane)
+		}
+	}
+}
+
+// A sum whose input no operation of the capture is known to make, or a gather that none is known to read, keeps its place.
+func TestUnknownDataStay(t *testing.T) {
+	for _, c := range []struct{ text, of string }{
+		{"7 G1 500\n7 copy1 20\n7 AR1 400 copy1\n7 G2 500 AR1", "AR1"},
+		{"7 G1 500\n7 copy1 20\n7 AG1 400 copy1\n7 G2 500", "AG1"},
+	} {
+		w := plantest.Step(t, 2, c.text)
+		at := spans(t, w, enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", nil))
+		if x := at[c.of][0]; x.Start < at["G1"][0].End || at["G2"][0].Start < x.End {
+			t.Errorf("%s %v between G1 %v and G2 %v", c.of, x, at["G1"], at["G2"])
+		}
+	}
+}
+
+// Collectives of one communicator run one after another in the order of their launches, whatever their streams: the
+// slower sum of fewer channels holds the gather behind it.
+func TestCommunicatorsRunInOrder(t *testing.T) {
+	w := plantest.Step(t, 2, `
+7 G1    500
+9 RS1   300 G1 waits G1
+7 G2    900 G1
+8 copy1 350 waits G1
+8 AG1   300 copy1
+7 G3    300 AG1 G2 waits AG1
+7 opt   100 RS1 waits RS1`)
+	at := spans(t, w, enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", enginetest.Settings("channels=4")))
+	if at["AG1"][0].Start < at["RS1"][0].End || at["RS1"][0].End < at["copy1"][0].End {
+		t.Errorf("AG1 %v, RS1 %v of the same communicator, copy1 %v", at["AG1"], at["RS1"], at["copy1"])
+	}
+}
+
 // A schedule that changes nothing takes the captured time, whatever the model misses of the
 // interference in the capture.
 func TestRelativeToCaptured(t *testing.T) {

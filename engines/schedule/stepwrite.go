@@ -86,7 +86,7 @@ func (sw *stepWriter) walk(rank int, visitItem func(*item), visitExchange func(*
 }
 
 // beside estimates what computes alongside each exchange, which decides how it is slowed
-// (rule L5): compute runs back to back, and the exchanges of a stream run one after another,
+// (rule L5): compute runs back to back, and the exchanges of a line run one after another,
 // each from its place on. What waits for an exchange does not run alongside it.
 func (sw *stepWriter) beside() {
 	if sw.loop { // the next iteration
@@ -102,11 +102,7 @@ func (sw *stepWriter) beside() {
 	if sw.serial || sw.loop {
 		return
 	}
-	type stream struct {
-		rank int
-		name string
-	}
-	busy := map[stream]trace.Time{}
+	busy := map[line]trace.Time{}
 	type during struct{ from, to trace.Time }
 	placed := make([]map[int32][]*exchange, len(sw.items)) // by rank and item that the host issues it before
 	for _, x := range sw.exchanges {
@@ -122,7 +118,7 @@ func (sw *stepWriter) beside() {
 		starts, runs, at := make([]trace.Time, len(items)), map[*exchange]during{}, trace.Time(0)
 		for i := range len(items) + 1 {
 			for _, x := range placed[rank][int32(i)] {
-				on := stream{rank, x.name + x.coll.Op.String()}
+				on := sw.lineOf(x, x.member(rank))
 				from := max(at, busy[on])
 				busy[on] = from + sw.pl.AloneAt(x.coll, x.coll.Bytes, sw.channels)
 				runs[x] = during{from, busy[on]}

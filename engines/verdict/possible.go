@@ -39,7 +39,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 		switch most := was.Exposed() + was.Copies + gaps + work; {
 		case gain > most+rounding:
 			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", explain.Micros(gain), explain.Micros(most))
-		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > max(rounding, gaps+compare.SlowdownOf(w).Most):
+		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > max(rounding, gaps+compare.SlowdownOf(w).Time):
 			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here", explain.Micros(is.Exposed()-was.Exposed()))
 		}
 	}

@@ -81,6 +81,39 @@ func TestPossible(t *testing.T) {
 	}
 }
 
+// A schedule that exposes more communication and removes no work gains at most the slowing that the capture shows
+// beside communication: F takes 100 us in the median alone, once 80, and 110 beside an all-reduce.
+func TestGainsByLessSlowing(t *testing.T) {
+	for _, c := range []struct {
+		beside string // us
+		doubt  bool
+	}{{"110", true}, {"190", false}} {
+		w := plantest.Step(t, 2, `
+7 F1  80
+7 F2 100
+7 F3 100
+7 F4 100
+9 AR1 300 F4 waits F4
+7 F5 `+c.beside+`
+7 opt 700 AR1 waits AR1`)
+		for i := range w.Ops {
+			k := *w.Ops[i].Kernel
+			k.Name = strings.TrimRight(k.Name, "12345")
+			w.Ops[i].Kernel = &k
+		}
+		captured := enginetest.Outcome(t, w, plantest.H200(t, 2), "captured", nil)
+		times := explain.TimesOf(w, captured)
+		captured.Times = &times
+		faster := enginetest.Outcome(t, w, plantest.H200(t, 2), "bulk", nil)
+		faster.Expected = captured.Expected - 25_000
+		faster.Time, faster.Best, faster.Worst, faster.Noise = faster.Expected, faster.Expected, faster.Expected, 0
+		p := Predict(w, captured, faster)
+		if got := strings.Contains(p.Why+p.Confidence.Why, "kernels alone show no slowdown"); got != c.doubt {
+			t.Errorf("%s us beside an all-reduce: doubted %v, %q", c.beside, got, p.Why+p.Confidence.Why)
+		}
+	}
+}
+
 // A step of no time has no verdict, and nothing is relative to it.
 func TestWithdrawn(t *testing.T) {
 	w, captured, bulk := overlapping(t)

@@ -150,6 +150,33 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Collectives of one communicator run in the order of their launches, whatever their streams; those of others, and
+// messages, do not.
+func TestOrderOfCommunicators(t *testing.T) {
+	groups := []trace.Group{{Name: "0", Ranks: []int{0}, Size: 1}, {Name: "1", Ranks: []int{0}, Size: 1}}
+	of := func(op trace.CollectiveOp, group int32) part {
+		return part{comm: &trace.Comm{Op: op, Group: group, Peer: trace.None, In: 64, Out: 64, ElemSize: 2}}
+	}
+	for _, c := range []struct {
+		name string
+		d    part
+		want string
+	}{
+		{"one communicator", of(trace.AllGather, 0), "C: A enqueue; gap 0\n D: A enqueue, C communicator; gap 0"},
+		{"another communicator", of(trace.AllGather, 1), "C: A enqueue; gap 0\n D: A enqueue; gap 4"},
+		{"messages", of(trace.SendRecv, 0), "C: A enqueue; gap 0\n D: A enqueue; gap 4"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := lift(t, drawing{text: `
+				0 host |acd        |
+				0 7    | AA        |
+				0 19   |   CCCC    |
+				0 23   |       DDD |`, parts: map[byte]part{'C': of(trace.AllGather, 0), 'D': c.d}, groups: groups}, Options{})
+			sameText(t, "after", after(w, 0), "A: -; gap 1\n "+c.want)
+		})
+	}
+}
+
 // PyTorch's own calls while it enqueues a collective make NCCL's stream wait;
 // only those in a call of their own make the compute stream wait.
 func TestOrderOfFrameworkCalls(t *testing.T) {

@@ -187,6 +187,7 @@ const (
 	Recorded             // it reads what the other wrote, as the trace records
 	Stated               // the file states it
 	Marked               // the same, as ranges of a framework or arguments of compiled kernels show
+	OneCommunicator      // collectives of one communicator run in the order of their launches
 )
 
 func (r Reason) String() string {
@@ -200,6 +201,7 @@ func (r Reason) String() string {
 		"recorded accesses",
 		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
 		"ranges of the framework",
+		"communicator: its collectives run one after another",
 	}[r]
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // An edge is a dependency between ops shown by host calls.
@@ -50,6 +51,7 @@ type hostOrder struct {
 	run      *trace.Run
 	issued   []int32                  // ops in order of launch
 	last     []int32                  // by queue: the last op launched, or -1
+	ordered  map[int32]int32          // by group whose collectives run one after another: the last one launched
 	waited   []int                    // by queue: index up to which a stream has waited for it
 	threads  map[trace.LaneID]*thread // by lane
 	started  []*thread                // in order of their first call
@@ -70,6 +72,7 @@ func (r *Rank) followHost(run *trace.Run) (edges []edge, refuted int) {
 		run:      run,
 		issued:   again(&r.room.issued, len(r.Ops))[:0],
 		last:     make([]int32, r.queues),
+		ordered:  map[int32]int32{},
 		waited:   make([]int, r.queues),
 		threads:  map[trace.LaneID]*thread{},
 		current:  -1,
@@ -173,12 +176,26 @@ func (h *hostOrder) launch(t *thread, id int32) {
 		if current >= 0 && h.last[current] >= 0 {
 			h.depend(id, h.last[current], workload.EnqueuedAfter)
 		}
+		h.follow(id)
 	} else if op.Kind == trace.Compute || queue == current {
 		t.pending = t.pending[:0]
 		t.current, h.current = queue, queue
 	}
 	h.issued = append(h.issued, id)
 	h.last[queue] = id
+}
+
+// follow makes a collective wait for the one that its host launched before with the same communicator, whatever
+// their streams (rule S24). Messages have a communicator for each pair of ranks.
+func (h *hostOrder) follow(id int32) {
+	c := h.run.Comm(h.run.Spans[h.Ops[id].Span])
+	if c == nil || c.Group < 0 || c.Op == trace.SendRecv || names.OfAnotherLibrary(h.run.NameOf(h.run.Spans[h.Ops[id].Span])) {
+		return
+	}
+	if before, ok := h.ordered[c.Group]; ok {
+		h.depend(id, before, workload.OneCommunicator)
+	}
+	h.ordered[c.Group] = id
 }
 
 // waitAll makes an op wait for what a thread's pending calls wait for.

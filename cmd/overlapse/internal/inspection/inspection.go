@@ -165,7 +165,7 @@ func (v *Inspection) printAnswer() {
 		for i := range v.workload.Slow {
 			v.Labelled("slow", verdict.SlowText(&v.workload.Slow[i]))
 		}
-		v.Labelled("bound by", v.boundText())
+		v.printBound()
 		if waits := v.waitingText(); waits != "" {
 			v.Labelled("waiting", waits)
 		}
@@ -225,6 +225,25 @@ type share struct {
 	time trace.Time
 }
 
+// printBound says what an iteration consists of; of a capture of several phases, one of each.
+func (v *Inspection) printBound() {
+	phases := v.steps.Phases()
+	if len(phases) < 2 || v.workload.Untimed() > 0 {
+		v.Labelled("bound by", v.boundText())
+		return
+	}
+	label := "bound by"
+	for i, p := range phases {
+		sum := overlap.MeanOf(v.steps.Of(i+1).Times(v.work, 0))
+		line := cmp.Or(p.Phase, "other") + " steps: " + v.sharesText(sum, []share{{"idle", sum.Idle}})
+		if all := sum.Hidden + sum.Exposed(); all > 0 {
+			line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", 100*float64(sum.Hidden)/float64(all))
+		}
+		v.Labelled(label, line)
+		label = ""
+	}
+}
+
 // boundText says what an iteration consists of, the largest part first.
 func (v *Inspection) boundText() string {
 	sum := overlap.MeanOf(v.times)
@@ -234,27 +253,8 @@ func (v *Inspection) boundText() string {
 	if n := v.workload.Untimed(); n > 0 {
 		return fmt.Sprintf("unknown: none of the %s has a time; the kernels beside them take %s", words.Counted(n, "collective"), words.Micros(sum.Compute))
 	}
-	transfer := "transfer"
-	if v.blind() {
-		transfer = "transfer and waiting"
-	}
 	host := trace.Time(float64(sum.Idle) * v.hostShare())
-	parts := []share{
-		{"compute", sum.Compute},
-		{transfer, sum.Transfer},
-		{"waiting for ranks", sum.Waiting},
-		{"host", host},
-		{"copies", sum.Copies},
-		{"other idle time", sum.Idle - host},
-	}
-	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
-	var list []string
-	for _, p := range parts {
-		if part := 100 * float64(p.time) / float64(sum.Total()); part >= 0.05 {
-			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part)+v.slowdownText(p.of))
-		}
-	}
-	line := strings.Join(list, ", ")
+	line := v.sharesText(sum, []share{{"host", host}, {"other idle time", sum.Idle - host}})
 	whole := overlap.Sum(v.ranks)
 	switch p, ok := whole.OverlapPercent(); {
 	case ok:
@@ -269,12 +269,34 @@ func (v *Inspection) boundText() string {
 	return line
 }
 
+// sharesText are the parts of an iteration in percent, the largest first; idle are those of its idle time.
+func (v *Inspection) sharesText(sum overlap.Times, idle []share) string {
+	transfer := "transfer"
+	if v.blind() {
+		transfer = "transfer and waiting"
+	}
+	parts := append([]share{
+		{"compute", sum.Compute},
+		{transfer, sum.Transfer},
+		{"waiting for ranks", sum.Waiting},
+		{"copies", sum.Copies},
+	}, idle...)
+	slices.SortStableFunc(parts, func(a, b share) int { return cmp.Compare(b.time, a.time) })
+	var list []string
+	for _, p := range parts {
+		if part := 100 * float64(p.time) / float64(max(1, sum.Total())); part >= 0.05 {
+			list = append(list, fmt.Sprintf("%s %.1f %%", p.of, part)+v.slowdownText(p.of))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
 // slowdownText says how much of compute time is what collectives beside it add; "" for other parts, and if it is
 // not worth it.
 func (v *Inspection) slowdownText(part string) string {
 	s := compare.SlowdownOf(v.workload)
 	share := float64(s.Time) / float64(max(1, v.steps.Time()))
-	if part != "compute" || share < leastWaiting {
+	if part != "compute" || share < leastWaiting || len(v.steps.Phases()) > 1 { // of which phase is not known
 		return ""
 	}
 	var by []string

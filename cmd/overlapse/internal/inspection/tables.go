@@ -193,22 +193,35 @@ func (v *Inspection) printPairs() {
 	v.Show(&t)
 }
 
-// printRanks prints what the time of each captured rank goes to.
+// printRanks prints what the time of each captured rank goes to, of an iteration or of one of each phase.
 func (v *Inspection) printRanks() {
-	run := v.workload.Run
-	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
-	copies := 0
-	for _, r := range v.summary.Ranks {
-		if r.CopyOf == nil {
-			names[v.workload.Rows[r.Rank]] = r.Rank
-		} else {
-			copies++
-		}
-	}
-	title, transfer := "ranks: where the time goes", "transfer"
+	title := "ranks: where the time goes"
 	if workload.Iterations(v.workload) > 0 {
 		title = "ranks: where the time of an iteration goes"
 	}
+	if phases := v.steps.Phases(); len(phases) > 1 {
+		for i, p := range phases {
+			v.printRanksOf("ranks: where the time of "+cmp.Or(p.Phase, "other")+" steps goes", v.steps.Of(i+1).Times(v.work, 0), true)
+		}
+	} else {
+		v.printRanksOf(title, v.times, false)
+	}
+	if copies := len(v.summary.Ranks) - len(v.workload.Run.Ranks); copies > 0 {
+		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", words.Counted(copies, "rank"))
+	}
+}
+
+// printRanksOf prints the times of the captured ranks. What is hidden and what idle time waits for are of the whole run,
+// unless the times are of a phase.
+func (v *Inspection) printRanksOf(title string, times []overlap.Times, phase bool) {
+	run := v.workload.Run
+	names := make([]int, len(run.Ranks)) // by row: the trace need not say which rank it is
+	for _, r := range v.summary.Ranks {
+		if r.CopyOf == nil {
+			names[v.workload.Rows[r.Rank]] = r.Rank
+		}
+	}
+	transfer := "transfer"
 	if v.blind() {
 		transfer = "transfer and waiting"
 	}
@@ -217,22 +230,22 @@ func (v *Inspection) printRanks() {
 		columns = append(columns, "clock ±", "file")
 	}
 	rows := console.Table{Title: title, Columns: columns, OneUnit: true, Top: v.Top}
-	for i := range v.ranks {
-		r, hidden, device := &v.ranks[i], "", ""
-		if p, ok := r.OverlapPercent(); ok {
+	for i, t := range times {
+		hidden, device, waits := "", "", idleWait(v.ranks[i].IdleCauses)
+		p, ok := v.ranks[i].OverlapPercent()
+		if all := t.Hidden + t.Exposed(); phase {
+			p, ok, waits = 100*float64(t.Hidden)/float64(max(1, all)), all > 0, ""
+		}
+		if ok {
 			hidden = fmt.Sprintf("%.1f %%", p)
 		}
 		if slices.ContainsFunc(run.Ranks, func(x trace.Rank) bool { return x.Device.Name != run.Ranks[0].Device.Name }) {
 			device = run.Ranks[i].Device.Name
 		}
-		t := v.times[i]
-		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, idleWait(r.IdleCauses),
+		rows.Add(fmt.Sprint(names[i]), device, t.Compute, t.Transfer, t.Waiting, t.Copies, t.Idle, hidden, waits,
 			uncertainty(run.Ranks[i].Uncertainty), run.Ranks[i].Source)
 	}
 	v.Show(&rows)
-	if copies > 0 {
-		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", words.Counted(copies, "rank"))
-	}
 }
 
 // printSteps prints the time of every step.
