@@ -74,3 +74,50 @@ func (d *Damage) crowded(r *Run) {
 		d.say("%d of %d kernels and copies begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order", n, d.Kernels)
 	}
 }
+
+// mostAlone is how many queues of a rank may hold one kernel only: PyTorch makes 32 streams of a priority.
+const mostAlone = 32
+
+// impossible counts the kernels of measured runs that took no time, and those that are alone on their queue on ranks with
+// many such queues: queues order kernels, and of these nothing says which had to wait for which.
+func (d *Damage) impossible(r *Run) {
+	if r.Simulated || r.Estimated != "" {
+		return
+	}
+	type queue struct {
+		row    int
+		device int32
+		id     int64
+	}
+	held, alone := map[queue]int{}, make([]int, len(r.Ranks))
+	instant := 0
+	for _, s := range r.Spans {
+		l := &r.Lanes[s.Lane]
+		if s.Kind != Compute && s.Kind != Collective || l.Kind != Queue {
+			continue
+		}
+		if s.Dur() == 0 {
+			instant++
+		}
+		held[queue{r.RankOf(s), l.Device, l.ID}]++
+	}
+	if instant > 0 {
+		d.Odd += instant
+		d.say("%d of %d kernels and copies take no time: their ends are lost", instant, d.Kernels)
+	}
+	for q, n := range held {
+		if n == 1 {
+			alone[q.row]++
+		}
+	}
+	n := 0
+	for _, k := range alone {
+		if k > mostAlone {
+			n += k
+		}
+	}
+	if n > 0 {
+		d.Odd += n
+		d.say("%d of %d kernels and copies are alone on their queue: which of them had to wait for another is lost", n, d.Kernels)
+	}
+}

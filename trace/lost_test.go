@@ -65,6 +65,25 @@ func TestLosses(t *testing.T) {
 			}
 			return true
 		}, "20 of 200 kernels and copies belong to a collective that has other sizes on other ranks", 0.1},
+		{"every tenth kernel twice", func(b *Builder, _ int32, i Time, s *Span, k *Kernel) bool {
+			if twin := *s; i%10 == 5 {
+				twin.Start, twin.End, twin.Attr = twin.Start+1, twin.End+1, b.AddKernel(*k)
+				b.Add(twin)
+			}
+			return true
+		}, "20 of 220 kernels and copies share a launch of one kernel with another: they are in the input twice, or ranks are mixed", 20. / 220},
+		{"the ends of every tenth kernel", func(_ *Builder, _ int32, i Time, s *Span, _ *Kernel) bool {
+			if i%10 == 5 {
+				s.End = s.Start
+			}
+			return true
+		}, "20 of 200 kernels and copies take no time: their ends are lost", 0.1},
+		{"the queues of rank 1", func(b *Builder, row int32, i Time, s *Span, _ *Kernel) bool {
+			if row == 1 {
+				s.Lane = b.Lane(Lane{Kind: Queue, ID: int64(i) + 1, Rank: row, Peer: None})
+			}
+			return true
+		}, "100 of 200 kernels and copies are alone on their queue: which of them had to wait for another is lost", 0.5},
 		{"rank 1", func(_ *Builder, row int32, _ Time, s *Span, _ *Kernel) bool {
 			s.End -= Time(row)
 			return true
