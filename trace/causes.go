@@ -16,7 +16,7 @@ const (
 //	device     |k1|        |k3|     k2 is lost, or k1 took longer
 //
 // Loading code and growing memory stall few kernels for long, latencies many shortly: they count by number or by time,
-// whichever is less (fewOdd).
+// whichever is less (fewOdd). Nothing stalls a device for an hour: then a time is wrong.
 func (d *Damage) stalls(r *Run) {
 	type state struct {
 		began bool
@@ -24,6 +24,7 @@ func (d *Damage) stalls(r *Run) {
 	}
 	ranks := make([]state, len(r.Ranks))
 	n, late, busy := 0, Time(0), Time(0)
+	far, away := 0, Time(0) // an hour and more behind the work before them
 	for i := range r.Spans {
 		s := &r.Spans[i]
 		if !s.Kind.OnDevice() {
@@ -35,8 +36,15 @@ func (d *Damage) stalls(r *Run) {
 				n, late = n+1, late+wait
 			}
 		}
+		if rank.began && s.Start-rank.end > hour {
+			far, away = far+1, away+s.Start-rank.end
+		}
 		busy += max(0, s.End-max(rank.end, s.Start))
 		rank.began, rank.end = true, max(rank.end, s.End)
+	}
+	if far > 0 {
+		d.Odd, d.oddTime = d.Odd+far, max(d.oddTime, float64(away)/float64(away+busy))
+		d.say("%d of %d kernels and copies begin more than an hour behind all work before them: their times are wrong", far, d.Kernels)
 	}
 	kernels := float64(max(1, d.Kernels))
 	if odd := min(float64(n)/kernels, float64(late)/float64(max(1, busy))); odd > fewOdd {

@@ -18,7 +18,7 @@ type Damage struct {
 	Odd      int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, or the same as on another rank
 	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
-	// Unmatched is the share of the time of sums, gathers and barriers in those that have no part on a rank, or
+	// Unmatched is the share of the time of collectives that need all ranks in those that have no part on a rank, or
 	// that one rank left before another arrived; only a lifted run knows it.
 	Unmatched float64
 
