@@ -119,6 +119,7 @@ type Comm struct {
 	DType    string // data type in the file's spelling
 	ElemSize int32  // bytes per element; 0 if unknown
 	Peer     int32  // SendRecv: rank id of the other rank; Broadcast, Reduce: of the root; else None
+	Even     bool   `json:",omitempty"` // AllToAll: known to have equal parts for all ranks
 
 	Collective int32 `json:"-"` // row of Run.Collectives, or None; set by Builder.Finish
 }

@@ -16,7 +16,7 @@ const (
 //	device     |k1|        |k3|     k2 is lost, or k1 took longer
 //
 // Loading code and growing memory stall few kernels for long, latencies many shortly: they count by number or by time,
-// whichever is less (fewOdd).
+// whichever is less (fewOdd). Nothing stalls a device for an hour: then a time is wrong.
 func (d *Damage) stalls(r *Run) {
 	type state struct {
 		began bool
@@ -24,6 +24,7 @@ func (d *Damage) stalls(r *Run) {
 	}
 	ranks := make([]state, len(r.Ranks))
 	n, late, busy := 0, Time(0), Time(0)
+	far, away := 0, Time(0) // an hour and more behind the work before them
 	for i := range r.Spans {
 		s := &r.Spans[i]
 		if !s.Kind.OnDevice() {
@@ -35,8 +36,15 @@ func (d *Damage) stalls(r *Run) {
 				n, late = n+1, late+wait
 			}
 		}
+		if rank.began && s.Start-rank.end > hour {
+			far, away = far+1, away+s.Start-rank.end
+		}
 		busy += max(0, s.End-max(rank.end, s.Start))
 		rank.began, rank.end = true, max(rank.end, s.End)
+	}
+	if far > 0 {
+		d.Odd, d.oddTime = d.Odd+far, max(d.oddTime, float64(away)/float64(away+busy))
+		d.say("%d of %d kernels and copies begin more than an hour behind all work before them: their times are wrong", far, d.Kernels)
 	}
 	kernels := float64(max(1, d.Kernels))
 	if odd := min(float64(n)/kernels, float64(late)/float64(max(1, busy))); odd > fewOdd {
@@ -72,5 +80,52 @@ func (d *Damage) crowded(r *Run) {
 	if max(float64(n)/float64(max(1, d.Kernels)), byTime) > fewOdd {
 		d.Odd, d.oddTime = d.Odd+n, max(d.oddTime, byTime)
 		d.say("%d of %d kernels and copies begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order", n, d.Kernels)
+	}
+}
+
+// mostAlone is how many queues of a rank may hold one kernel only: PyTorch makes 32 streams of a priority.
+const mostAlone = 32
+
+// impossible counts the kernels of measured runs that took no time, and those that are alone on their queue on ranks with
+// many such queues: queues order kernels, and of these nothing says which had to wait for which.
+func (d *Damage) impossible(r *Run) {
+	if r.Simulated || r.Estimated != "" {
+		return
+	}
+	type queue struct {
+		row    int
+		device int32
+		id     int64
+	}
+	held, alone := map[queue]int{}, make([]int, len(r.Ranks))
+	instant := 0
+	for _, s := range r.Spans {
+		l := &r.Lanes[s.Lane]
+		if s.Kind != Compute && s.Kind != Collective || l.Kind != Queue {
+			continue
+		}
+		if s.Dur() == 0 {
+			instant++
+		}
+		held[queue{r.RankOf(s), l.Device, l.ID}]++
+	}
+	if instant > 0 {
+		d.Odd += instant
+		d.say("%d of %d kernels and copies take no time: their ends are lost", instant, d.Kernels)
+	}
+	for q, n := range held {
+		if n == 1 {
+			alone[q.row]++
+		}
+	}
+	n := 0
+	for _, k := range alone {
+		if k > mostAlone {
+			n += k
+		}
+	}
+	if n > 0 {
+		d.Odd += n
+		d.say("%d of %d kernels and copies are alone on their queue: which of them had to wait for another is lost", n, d.Kernels)
 	}
 }

@@ -15,10 +15,10 @@ type Damage struct {
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
 	Missing  int // launched, but not in the input; of ranks without kernels as many as the median of the other ranks has
-	Odd      int // longer than an hour, beside others on one queue, before their launch, late without a cause, of other bytes than on other ranks, or the same as on another rank
+	Odd      int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, or the same as on another rank
 	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
-	// Unmatched is the share of the time of sums, gathers and barriers in those that have no part on a rank, or
+	// Unmatched is the share of the time of collectives that need all ranks in those that have no part on a rank, or
 	// that one rank left before another arrived; only a lifted run knows it.
 	Unmatched float64
 
@@ -111,6 +111,7 @@ func (r *Run) Damage() Damage {
 	d.launches(r)
 	d.stalls(r)
 	d.crowded(r)
+	d.impossible(r)
 	d.sizes(r)
 	d.copies(r)
 	d.iterations(r)

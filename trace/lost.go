@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// launches counts the launches of which the run has no kernel, and the kernels that begin before their
-// launch. Of a rank whose recording relates no kernel to its launch nothing is known.
+// launches counts the launches of which the run has no kernel, the kernels that begin before their
+// launch, and those that share it with another one, as it launches a single kernel. Of a rank whose recording relates no
+// kernel to its launch nothing is known.
 //
 //	host    |l1|l2|l3|  |sync...|l4|        l2 is lost: a later launch has its kernel
-//	device     |k1|  |k3|                   l4 is not: it may run after the recording
+//	device     |k1|  |k3|k3|                l4 is not: it may run after the recording; k3 is there twice
 func (d *Damage) launches(r *Run) {
 	if len(r.Calls) == 0 {
 		return
@@ -19,12 +20,16 @@ func (d *Damage) launches(r *Run) {
 		number int64
 	}
 	launched := map[call]bool{}             // with a kernel or copy
+	kernels := map[call]int{}               // number of kernels
 	until := make([]Time, len(r.Ranks))     // what is launched before has run in the recording
 	names := make([]callName, len(r.Names)) // by NameID
 	for i, n := range r.Names {
 		names[i] = callNameOf(n)
 	}
 	for _, s := range r.Spans {
+		if k := r.Kernel(s); k != nil && k.Correlation != 0 {
+			kernels[call{r.RankOf(s), k.Correlation}]++
+		}
 		if s.Kind == Launch && s.Attr != None {
 			row := r.RankOf(s)
 			launched[call{row, r.Calls[s.Attr].Correlation}] = true
@@ -37,7 +42,7 @@ func (d *Damage) launches(r *Run) {
 		}
 	}
 	capturing := map[LaneID]bool{} // threads that record a graph: its kernels run when the graph does
-	lost, all, early := 0, 0, 0
+	lost, all, early, again := 0, 0, 0, 0
 	for _, s := range r.Spans {
 		if l := r.launchAt(&s); l != nil && *l != None && r.Lanes[s.Lane].Kind == Queue && s.Start < r.Spans[*l].Start { // copy engines have clocks of their own
 			early++
@@ -48,11 +53,16 @@ func (d *Damage) launches(r *Run) {
 		case endsCapture:
 			delete(capturing, s.Lane)
 		case launchesKernel:
-			row := r.RankOf(s)
-			if s.Attr == None || s.Kind != HostCall && s.Kind != Launch || r.Calls[s.Attr].Correlation == 0 || s.Start > until[row] || capturing[s.Lane] {
+			if s.Attr == None || s.Kind != HostCall && s.Kind != Launch || r.Calls[s.Attr].Correlation == 0 {
 				continue
 			}
-			if all++; !launched[call{row, r.Calls[s.Attr].Correlation}] {
+			c := call{r.RankOf(s), r.Calls[s.Attr].Correlation}
+			again += max(1, kernels[c]) - 1
+			delete(kernels, c)
+			if s.Start > until[c.row] || capturing[s.Lane] {
+				continue
+			}
+			if all++; !launched[c] {
 				lost++
 			}
 		}
@@ -60,6 +70,10 @@ func (d *Damage) launches(r *Run) {
 	if lost > d.Skipped {
 		d.Missing += lost - d.Skipped
 		d.say("%d of %d launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", lost, all)
+	}
+	if again > 0 {
+		d.Odd += again
+		d.say("%d of %d kernels and copies share a launch of one kernel with another: they are in the input twice, or ranks are mixed", again, d.Kernels)
 	}
 	if early > 0 {
 		d.Odd += early
@@ -121,8 +135,9 @@ func (d *Damage) sizes(r *Run) {
 	}
 }
 
-// fewestCopied is how many kernels say that ranks are copies: a few may take equal times.
-const fewestCopied = 16
+// fewestCopied is how many kernels say that ranks are copies: a few may take equal times. Times and distances vary by tens
+// of the clock's steps, so that eight of both are equal by chance less than once in 10^16 ranks.
+const fewestCopied = 8
 
 // copies counts the kernels of measured ranks whose kernels all have the names, times and distances in
 // time of another rank's: a file under two names. Clocks of nanoseconds never give that twice.

@@ -156,7 +156,7 @@ func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 const besides = 0.05
 
 // Ran lists the iterations that ran, over all ranks. It reports whether they run beside each
-// other on a rank, or whether they are of several phases: no iteration stands for the others then.
+// other on a rank, end in another order, or are of several phases: no iteration stands for the others then.
 func (c *Steps) Ran() (all []Interval, overlap bool) {
 	both := make([]trace.Time, c.ranks)
 	for i, ranks := range c.each {
@@ -172,10 +172,16 @@ func (c *Steps) Ran() (all []Interval, overlap bool) {
 			all = append(all, x)
 		}
 	}
-	if n := len(all); n > 1 {
-		overlap = overlap || float64(slices.Max(both)) > besides*float64(all[n-1].End-all[0].Start)
+	if len(all) > 1 {
+		overlap = overlap || float64(slices.Max(both)) > besides*float64(lastEnd(all)-all[0].Start) ||
+			!slices.IsSortedFunc(all, func(a, b Interval) int { return cmp.Compare(a.End, b.End) })
 	}
 	return all, overlap
+}
+
+// lastEnd is when all iterations have ended: of those that overlap not always the end of the last.
+func lastEnd(ran []Interval) trace.Time {
+	return slices.MaxFunc(ran, func(a, b Interval) int { return cmp.Compare(a.End, b.End) }).End
 }
 
 // Whole is from the first start to the last end of all ranks; empty if nothing ran.
@@ -198,7 +204,7 @@ func (c *Steps) Time() trace.Time {
 	case n == 1:
 		return ran[0].End - ran[0].Start
 	case overlap:
-		return (c.filled(ran) + ran[n-1].End - ran[0].End) / trace.Time(n)
+		return (c.filled(ran) + lastEnd(ran) - ran[0].End) / trace.Time(n)
 	}
 	return c.typical(ran).Length()
 }
@@ -301,7 +307,7 @@ func (c *Steps) Mean() trace.Time {
 	if len(ran) == 0 {
 		return max(0, c.whole.End-c.whole.Start)
 	}
-	return (ran[len(ran)-1].End - ran[0].Start) / trace.Time(len(ran))
+	return (lastEnd(ran) - ran[0].Start) / trace.Time(len(ran))
 }
 
 // filled is the duration of the first of overlapping iterations on the rank that waited
@@ -333,9 +339,18 @@ func (c *Steps) Iteration(work overlap.Work, time trace.Time) *overlap.Iteration
 	return of
 }
 
-// WaitedFor is the rank that others wait for in all iterations, or nil.
+// WaitedFor is the rank that others wait for in iterations that nothing disturbed, or nil.
 func (c *Steps) WaitedFor(work overlap.Work) *overlap.LateRank {
-	return work.WaitedFor(c.rounds(), c.Time())
+	rounds := c.rounds()
+	if _, _, out := c.Disturbed(); out > 0 {
+		ran, _ := c.Ran()
+		kept := make([][]Interval, 0, len(rounds))
+		for _, i := range c.undisturbed(ran) {
+			kept = append(kept, rounds[i])
+		}
+		rounds = kept
+	}
+	return work.WaitedFor(rounds)
 }
 
 // rounds are all iterations by rank row, each from the end of the one before; one without iterations.
@@ -460,7 +475,7 @@ func (c *Steps) Typical() (is Interval, rounds int) {
 	case n == 1:
 		return ran[0], 1
 	case overlap:
-		return Interval{Start: ran[0].End - c.filled(ran), End: ran[n-1].End}, n
+		return Interval{Start: ran[0].End - c.filled(ran), End: lastEnd(ran)}, n
 	}
 	return c.typical(ran), 1
 }

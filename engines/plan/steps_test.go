@@ -37,6 +37,7 @@ func TestStepTime(t *testing.T) {
 		{"a pause in front of each", [][3]trace.Time{{0, 0, 10}, {1, 60, 70}, {2, 120, 130}}, 60, 0},
 		{"iterations of different work: the median", [][3]trace.Time{{0, 0, 10}, {1, 10, 30}, {1, 30, 50}, {2, 50, 90}}, 40, 0},
 		{"a microsecond of overlap is none", [][3]trace.Time{{0, 0, 900}, {1, 899, 1400}, {2, 1400, 1900}}, 500, 0},
+		{"an iteration that ends after the next one: they overlap", [][3]trace.Time{{0, 0, 100}, {0, 100, 900}, {1, 860, 880}}, 450, 0},
 		{"a pipeline of iterations: the mean", [][3]trace.Time{{0, 0, 100}, {1, 60, 160}, {2, 120, 220}}, 73, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

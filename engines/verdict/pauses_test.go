@@ -14,16 +14,16 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// paused is the events of a rank whose host pauses before the launch in the middle of its launches: that and all later
+// paused is the events of a rank whose host pauses before the launch behind a part of its launches: that and all later
 // calls, and what they launch, are later.
-func paused(all []event, by float64) (out []event) {
+func paused(all []event, part, by float64) (out []event) {
 	var calls []float64
 	for _, e := range all {
 		if e["name"] == "cudaLaunchKernel" {
 			calls = append(calls, number(e, "ts"))
 		}
 	}
-	at := calls[len(calls)/2] - 1
+	at := calls[int(part*float64(len(calls)))] - 1
 	later := map[any]bool{}
 	for _, e := range all {
 		if (e["cat"] == "cuda_runtime" || e["cat"] == "cuda_driver") && number(e, "ts") >= at {
@@ -50,17 +50,22 @@ func correlation(e event) any {
 	return args["correlation"]
 }
 
-// Every schedule keeps a pause of the host between two iterations, all of it and no more but for the time of a launch. Iterations themselves may take other times
-// behind it, as it lets all ranks start together.
+// Every schedule keeps a pause of the host between two iterations, all of it and no more but for the time of a launch, and one
+// inside an iteration but for the work that was queued or may run in it; neither is the host's time to launch kernels. Behind a
+// pause iterations may take other times, as it lets all ranks start together.
 func TestPausesStay(t *testing.T) {
 	const pause, launch = trace.Time(20e6), trace.Time(10e3) // ns
 	files, list := events(t, "llama70b-prefill")
-	with := make([][]event, len(list))
-	for i := range list {
-		with[i] = paused(list[i], float64(pause)/1e3)
+	with := func(part float64) [][]event {
+		out := make([][]event, len(list))
+		for i := range list {
+			out[i] = paused(list[i], part, float64(pause)/1e3)
+		}
+		return out
 	}
-	sel := enginetest.MustParse(t, "captured,bulk,multistream,fused")
-	between := func(list [][]event, unprofiled bool) (gaps []trace.Time) {
+	sel := enginetest.MustParse(t, "captured,bulk,multistream,fused,decompose")
+	type times struct{ gap, first, second trace.Time } // between two iterations, and of each
+	replayed := func(list [][]event, unprofiled bool) (all []times) {
 		run, err := format.Open(write(t, files, list), format.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -77,15 +82,21 @@ func TestPausesStay(t *testing.T) {
 		}
 		for _, o := range outcomes {
 			ran, _ := plan.StepsOf(w, o.Result.Run).Ran()
-			gaps = append(gaps, ran[1].Start-ran[0].End)
+			all = append(all, times{ran[1].Start - ran[0].End, ran[0].Length(), ran[1].Length()})
 		}
-		return gaps
+		if host, _, _, _ := waits(w, outcomes[0]); host > hostBound {
+			t.Errorf("without the profiler %t: the host's launches take %.0f %% of the time", unprofiled, 100*host)
+		}
+		return all
 	}
 	for _, unprofiled := range []bool{false, true} {
-		without, with := between(list, unprofiled), between(with, unprofiled)
+		without, between, inside := replayed(list, unprofiled), replayed(with(0.5), unprofiled), replayed(with(0.75), unprofiled)
 		for i := range sel {
-			if longer := with[i] - without[i]; compare.Abs(longer-pause) > launch {
+			if longer := between[i].gap - without[i].gap; compare.Abs(longer-pause) > launch {
 				t.Errorf("%s, without the profiler %t: %d ns between the iterations for a pause of %d ns", sel[i], unprofiled, longer, pause)
+			}
+			if longer := inside[i].second - without[i].second; longer > pause+pause/100 || longer < pause-without[i].second/2 {
+				t.Errorf("%s, without the profiler %t: the iteration takes %d ns longer for a pause of %d ns inside", sel[i], unprofiled, longer, pause)
 			}
 		}
 	}

@@ -287,9 +287,7 @@ func (m *matcher) noteUnmatched(whole []workload.Collective) {
 	var took, unmatched trace.Time
 	for i := range whole {
 		c := &whole[i]
-		switch c.Op {
-		case trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.Barrier:
-		default: // messages, and roots that leave early; an all-to-all of uneven parts has ranks that wait for none
+		if !m.needsAll(c) {
 			continue
 		}
 		var time, apart trace.Time
@@ -314,8 +312,23 @@ func (m *matcher) noteUnmatched(whole []workload.Collective) {
 	}
 	if n > 0 {
 		m.Damage.Unmatched = float64(unmatched) / float64(max(1, took))
-		m.Damage.Sentences = append(m.Damage.Sentences, fmt.Sprintf("%d of %s, %.0f %% of their time, never had all ranks in at a time: kernels are missing, or times are wrong", n, counted(all, "sum, gather or barrier", "sums, gathers and barriers"), 100*m.Damage.Unmatched))
+		m.Damage.Sentences = append(m.Damage.Sentences, fmt.Sprintf("%d of %s, %.0f %% of their time, never had all ranks in at a time: kernels are missing, or times are wrong", n, counted(all, "collective that needs all ranks", "collectives that need all ranks"), 100*m.Damage.Unmatched))
 	}
+}
+
+// needsAll reports whether every rank needs data of all others: not of messages, and of roots that leave early. An
+// all-to-all of uneven parts may have ranks that wait for none.
+func (m *matcher) needsAll(c *workload.Collective) bool {
+	switch c.Op {
+	case trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.Barrier:
+		return true
+	case trace.AllToAll:
+		return !slices.ContainsFunc(c.Members, func(id int32) bool {
+			comm := m.Run.Comm(m.Run.Spans[m.Ops[id].Span])
+			return comm == nil || !comm.Even
+		})
+	}
+	return false
 }
 
 // sender is Collective.Sender: of a message that one rank only sends and the other only receives,

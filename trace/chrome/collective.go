@@ -30,6 +30,7 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	case "recv":
 		c.In = 0
 	}
+	c.Even = c.Op == trace.AllToAll && string(lex.Unquote(a.inSplit)) == "[]" && string(lex.Unquote(a.outSplit)) == "[]"
 	seq = trace.None
 	if n, ok := lex.Integer(a.seq); ok && n >= 0 {
 		seq = n

@@ -48,9 +48,9 @@ type args struct {
 	bytes, size, kind                               []byte // of copies, and of the calls that issue them
 	dims, types, concrete, record, index            []byte // of operators
 
-	collective, inElems, outElems, groupSize, dtype []byte
-	group, groupDesc, groupRanks                    []byte
-	src, dst, seq                                   []byte
+	collective, inElems, outElems, groupSize, dtype, inSplit, outSplit []byte
+	group, groupDesc, groupRanks                                       []byte
+	src, dst, seq                                                      []byte
 
 	waitOn, waitRecord    []byte // of cuda_sync
 	allocated, deviceType []byte // of [memory]
@@ -220,6 +220,10 @@ func (a *args) field(key []byte) *[]byte {
 		return &a.inElems
 	case `"Out msg nelems"`:
 		return &a.outElems
+	case `"In split size"`:
+		return &a.inSplit
+	case `"Out split size"`:
+		return &a.outSplit
 	case `"Group size"`:
 		return &a.groupSize
 	case `"dtype"`:

@@ -177,7 +177,7 @@ func TestWaitedFor(t *testing.T) {
 		Rank: 2, Cost: cost, Share: float64(cost) / float64(9*column), Least: cost, Most: cost, Last: 1, Iterations: 1,
 		Cause: LateKernels, Longer: []Longer{{"A", 3 * column, 1}},
 	}
-	if diff := cmp.Diff(want, Collect(run).WaitedFor(each, 9*column)); diff != "" {
+	if diff := cmp.Diff(want, Collect(run).WaitedFor(each)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for i := range run.Spans {
@@ -186,11 +186,11 @@ func TestWaitedFor(t *testing.T) {
 			k.Setup = 1
 		}
 	}
-	if late := Collect(run).WaitedFor(each, 9*column); late == nil || late.Cause != LateWork || late.Other != 3*column {
+	if late := Collect(run).WaitedFor(each); late == nil || late.Cause != LateWork || late.Other != 3*column {
 		t.Errorf("another grid: %+v", late)
 	}
 	run.Ranks[1].Uncertainty = trace.None
-	if late := Collect(run).WaitedFor(each, 9*column); late != nil {
+	if late := Collect(run).WaitedFor(each); late != nil {
 		t.Errorf("clocks cannot be compared: %+v", late)
 	}
 	if got := Measure(run).Ranks[0].Waiting; got != 0 {

@@ -57,12 +57,12 @@ func Unaligned(run *trace.Run) (ranks []int) {
 // chance that it is the last.
 const beyondNoise = 2
 
-// WaitedFor finds the rank that others wait for in iterations of a given time, by iteration and rank row the intervals
-// in which they ran; the first of several counts from the end of its first collective. It is nil if nobody waits, if the
+// WaitedFor finds the rank that others wait for in iterations, by iteration and rank row the intervals in which they ran;
+// the first of several counts from the end of its first collective. It is nil if nobody waits, if the
 // clocks of ranks that communicate cannot be compared, or if others wait for other ranks about as long: ranks then take
 // turns in being last.
-func (w Work) WaitedFor(each [][]Interval, time trace.Time) *LateRank {
-	if len(each) == 0 || len(each[0]) < 2 || time <= 0 {
+func (w Work) WaitedFor(each [][]Interval) *LateRank {
+	if len(each) == 0 || len(each[0]) < 2 {
 		return nil
 	}
 	run, work, ranks := w.run, w.ranks, len(each[0])
@@ -99,7 +99,7 @@ func (w Work) WaitedFor(each [][]Interval, time trace.Time) *LateRank {
 	}
 	others, per := trace.Time(ranks-1), trace.Time(len(each))
 	late := &LateRank{Rank: run.RankID(int32(row)), Cost: sum[row] / others / per, Least: trace.Infinity, Iterations: len(each)}
-	late.Share = float64(late.Cost) / float64(time)
+	late.Share = float64(sum[row]) / float64(max(1, others*lengths(each)))
 	for _, c := range cost {
 		late.Least, late.Most = min(late.Least, c[row]/others), max(late.Most, c[row]/others)
 		if c[row] > 0 && c[row] == slices.Max(c) {
@@ -124,6 +124,18 @@ func sinceMet(run *trace.Run, in []Interval) []Interval {
 	return since
 }
 
+// lengths is the sum over iterations of the time of each, on the mean of its ranks.
+func lengths(each [][]Interval) (all trace.Time) {
+	for _, in := range each {
+		var sum trace.Time
+		for _, x := range in {
+			sum += x.Length()
+		}
+		all += sum / trace.Time(len(in))
+	}
+	return all
+}
+
 func without(values []trace.Time, row int) []trace.Time {
 	return slices.Delete(slices.Clone(values), row, row+1)
 }
@@ -139,11 +151,16 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 	ranks, per := len(each[0]), trace.Time(len(each))
 	idle, launches := make([]trace.Time, ranks), map[alike][]launched{}
 	for r := range idle {
-		x := Interval{each[0][r].Start, each[len(each)-1][r].End}
-		idle[r] = x.Length() - work[r].busy().within(x.Start, x.End).length()
+		busy := work[r].busy()
+		for _, in := range each {
+			idle[r] += in[r].Length() - busy.within(in[r].Start, in[r].End).length()
+		}
 		for _, id := range work[r].ops {
 			s := run.Spans[id]
-			took := min(s.End, x.End) - max(s.Start, x.Start)
+			var took trace.Time
+			for _, in := range each {
+				took += max(0, min(s.End, in[r].End)-max(s.Start, in[r].Start))
+			}
 			if run.Class(s) != trace.ClassCompute || took <= 0 {
 				continue
 			}
