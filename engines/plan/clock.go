@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -144,7 +145,7 @@ func streaming(op *workload.Op, m *machine.Machine) float64 {
 // StepTime.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	of, n := workload.IterationsOf(w)
-	var tilings Memo[[3]int64, machine.Tiling]
+	var tilings cost.Memo[[3]int64, machine.Tiling]
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Shape.Kind != workload.GEMM || op.Shape.Guessed != 0 || n > 1 && of[i] < 1 {
