@@ -170,9 +170,8 @@ func (q *lowLatency) counterpart(k *caller, other int) bool {
 func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	factor := protocols[q.proto]
-	each := q.pl.Machine.GPU.StreamAt(len(k.ranks)*q.per) / float64(len(k.ranks)*q.per)
 	move := func(read, write float64) program.Phase {
-		return program.Phase{Op: program.Work, Time: plan.Duration((read + write) / each), Read: read, Write: write}
+		return program.Phase{Op: program.Work, Time: q.pl.Laws().Stream(read+write, len(k.ranks)*q.per), Read: read, Write: write}
 	}
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		from, wg := i/q.per, i%q.per

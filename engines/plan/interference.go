@@ -19,17 +19,7 @@ func (pl *Planner) coRunner(op *workload.Op, parts int) machine.CoRunner {
 	case op.Matrix():
 		return machine.CoRunner{Kind: machine.CoRunTiles}
 	}
-	return machine.CoRunner{Kind: machine.CoRunMemory, Load: pl.MemoryLoad(op)}
-}
-
-// MemoryLoad is the share of the memory's rate that an operation uses alone; 0 if its
-// traffic is unknown.
-func (pl *Planner) MemoryLoad(op *workload.Op) float64 {
-	took, rate := Seconds(op.DurAlone()), pl.Machine.GPU.Memory.Value
-	if took <= 0 || rate <= 0 {
-		return 0
-	}
-	return (op.Read + op.Write) / took / rate
+	return machine.CoRunner{Kind: machine.CoRunMemory, Load: pl.Laws().MemoryLoad(op)}
 }
 
 // slow sets the co-run slowdown of a piece alongside a compute operation.

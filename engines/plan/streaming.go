@@ -66,7 +66,7 @@ func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 	kernel := pl.KernelOf(op, g)
 	slowed := 0.0
 	if op.Read > 0 { // writes wait for nobody
-		slowed = machine.MemoryDelay(pl.MemoryLoad(op))
+		slowed = machine.MemoryDelay(pl.Laws().MemoryLoad(op))
 		kernel.Channels = slowed > 1
 	}
 	read, write := op.Read/float64(cus), op.Write/float64(cus)
@@ -101,14 +101,11 @@ func (pl *Planner) Sweepers(read, write float64) int {
 
 // SweepOn is a Sweep with the given number of workgroups and minimum seconds.
 func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *program.Kernel {
-	time := max(pl.Machine.Launch.Graph.Value, least)
-	if rate := pl.Machine.GPU.StreamAt(wgs); rate > 0 {
-		time = max(time, (read+write)/rate)
-	}
 	n := float64(wgs)
+	time := max(Duration(max(pl.Machine.Launch.Graph.Value, least)), pl.Laws().Stream((read+write)/n, wgs))
 	return &program.Kernel{
 		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint, Pipe: 1 / float64(max(1, CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
-		Each:  []program.Phase{{Op: program.Work, Time: Duration(time), Read: read / n, Write: write / n}},
+		Each:  []program.Phase{{Op: program.Work, Time: time, Read: read / n, Write: write / n}},
 		Attr:  trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
 		Setup: trace.Setup{Block: [3]int32{512, 1, 1}},
 	}

@@ -40,7 +40,7 @@ func (t *tracker) queueShare(entries int) float64 {
 func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	bypassed := *op
 	bypassed.Read *= bypass(pl, op)
-	return pl.MemoryLoad(&bypassed)
+	return pl.Laws().MemoryLoad(&bypassed)
 }
 
 // threshold is one of T3's four thresholds, smaller for GEMMs that use more of the

@@ -134,11 +134,22 @@ func (l *Laws) Product(op *workload.Op) float64 { return l.tiled(op).Seconds }
 // Rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
 // longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).
 func (l *Laws) Rounds(op *workload.Op) float64 {
-	cus, per, wgs := int(l.Machine.GPU.CUs.Value), l.Residents(op.Footprint), max(1, op.Tiling.WGs)
-	pipe := l.LonePipe(op)
-	together := func(n int) float64 { return max(1, float64(n)*pipe) }
-	full := (wgs - 1) / (cus * per)
-	return float64(full)*together(per) + together(machine.CeilDiv(wgs-full*cus*per, cus))
+	full, last, _ := l.Waves(max(1, op.Tiling.WGs), l.Residents(op.Footprint), l.LonePipe(op))
+	return full + last
+}
+
+// Waves is how long equal workgroups take, n of which may share a CU, in times of one alone, which uses a share of its CU's
+// pipes: in the full waves, and in the last, in which a CU has up to so many.
+func (l *Laws) Waves(wgs, n int, pipe float64) (full, last float64, on int) {
+	cus := int(l.Machine.GPU.CUs.Value)
+	before := (wgs - 1) / (n * cus)
+	on = machine.CeilDiv(wgs-before*n*cus, cus)
+	return float64(before) * max(1, float64(n)*pipe), max(1, float64(on)*pipe), on
+}
+
+// Pipe is machine.Machine.Pipe of a tile that takes so long alone on its CU.
+func (l *Laws) Pipe(flops float64, alone trace.Time) float64 {
+	return l.Machine.Pipe(flops, seconds(max(1, alone)))
 }
 
 // LonePipe is machine.Machine.LonePipe of a compiled GEMM.
@@ -184,10 +195,7 @@ func (l *Laws) shared(seen, asked *workload.Op, share float64) trace.Time {
 // rate is the bytes a second that workgroups of a memory-bound kernel reach together.
 func (l *Laws) rate(op *workload.Op, wgs float64) float64 {
 	n := math.Ceil(wgs)
-	if op.Shape.Kind == workload.Embedding && l.Machine.GPU.Gather.Known() {
-		return l.Machine.GPU.GatherAt(int(n), false) * wgs / n
-	}
-	return l.Machine.GPU.StreamAt(int(n)) * wgs / n
+	return l.Rate(op, int(n), false) * wgs / n
 }
 
 // lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
