@@ -137,15 +137,15 @@ const unsizedRate = 0.75
 // StepTime.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	of, n := workload.IterationsOf(w)
-	var tilings cost.Memo[[3]int64, machine.Tiling]
+	laws := cost.Laws{Machine: m, Workload: w}
+	var tilings cost.Memo[*workload.Kernel, machine.Tiling]
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Shape.Kind != workload.GEMM || op.Shape.Guessed != 0 || n > 1 && of[i] < 1 {
 			continue
 		}
 		all += Seconds(op.DurAlone())
-		sh := op.Shape
-		if t := tilings.Of([3]int64{sh.M, sh.N, sh.K}, func() machine.Tiling { return m.Tiling(sh.M, sh.N, sh.K) }); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
+		if t := tilings.Of(op.Kernel, func() machine.Tiling { return laws.Tiling(op) }); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}

@@ -44,14 +44,13 @@ type Planner struct {
 	gangs       cost.Memo[gangKey, []Gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
-	slowdowns   cost.Memo[slowdownKey, slowdown]
-	Never       []string // NeverRun
-	Notes       []string // Note
-	Memory      Memory   // against the captured schedule
-	Measured    bool     // kernels last their measured times and hold no slots
-	Ahead       bool     // hosts run ahead of the devices as in a loop (runAhead)
-	once        bool     // IssueAhead: there is one iteration
-	anchored    bool     // AtCapturedStarts
+	Never       []string                        // NeverRun
+	Notes       []string                        // Note
+	Memory      Memory                          // against the captured schedule
+	Measured    bool                            // kernels last their measured times and hold no slots
+	Ahead       bool                            // hosts run ahead of the devices as in a loop (runAhead)
+	once        bool                            // IssueAhead: there is one iteration
+	anchored    bool                            // AtCapturedStarts
 
 	before          []program.Stream // of the rank written last
 	WriteRank       func(r *Rank)    // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole

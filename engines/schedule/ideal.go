@@ -57,7 +57,7 @@ func alone(pl *plan.Planner, op *workload.Op) program.Command {
 func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
-	reduce, rest := r.Planner.Halves(p.Coll)
+	reduce, rest := r.Planner.Laws().Halves(p.Coll)
 	if nmc {
 		reduce -= lastSum(r.Planner, p.Coll, reduce)
 	}

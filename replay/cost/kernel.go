@@ -55,7 +55,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 // tile and says nothing about other tiles (rule G12). Fewer rows take no longer, since the same kernel could compute them.
 func (l *Laws) library(seen *workload.Op, took, share float64) float64 {
 	sh := seen.Shape
-	was, is := l.tiled(seen), l.Machine.Grouped(sh.Groups, max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
+	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
 	by, another := is.Seconds/was.Seconds, is.Rows != was.Rows || is.Columns != was.Columns
 	if another && math.Abs(took/was.Seconds-1) < l.Machine.Matmul.RunSpread.Value {
 		by = is.Seconds / took
@@ -113,9 +113,9 @@ func compiled(op *workload.Op) bool {
 	return t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name)
 }
 
-// tiled is the law's tiling of a product as it was captured: of the tile and the parts along K of its
+// Tiling is the law's tiling of a product as it was captured: of the tile and the parts along K of its
 // kernel, or those that the library would take.
-func (l *Laws) tiled(op *workload.Op) machine.Tiling {
+func (l *Laws) Tiling(op *workload.Op) machine.Tiling {
 	sh, t := op.Shape, op.Tiling
 	rows, columns := t.TileN, t.TileM // the library sees the transpose
 	switch {
@@ -127,9 +127,6 @@ func (l *Laws) tiled(op *workload.Op) machine.Tiling {
 	tiles := machine.CeilDiv(sh.N, int64(rows)) * machine.CeilDiv(sh.M, int64(columns))
 	return l.Machine.WithSplits(sh.M, sh.N, sh.K, machine.Tiling{Rows: rows, Columns: columns, Splits: max(1, int(int64(t.WGs)/tiles))})
 }
-
-// Product is the law's time of a product as it was captured, in seconds.
-func (l *Laws) Product(op *workload.Op) float64 { return l.tiled(op).Seconds }
 
 // Rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
 // longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -37,6 +38,14 @@ func (l *Laws) TileOn(op *workload.Op, n, seen int, toPeers bool) float64 {
 	return 1
 }
 
+// Sum is the least seconds in which PyTorch adds n partial results to so many bytes; 0 if unknown (rule M4).
+func (l *Laws) Sum(written float64, n int) float64 {
+	if rate := l.Machine.GPU.SumAt(n); rate > 0 {
+		return written / rate
+	}
+	return 0
+}
+
 // MemoryLoad is the share of the memory's rate that an operation uses alone; 0 if its traffic is unknown.
 func (l *Laws) MemoryLoad(op *workload.Op) float64 {
 	took, rate := seconds(op.DurAlone()), l.Machine.GPU.Memory.Value
@@ -54,4 +63,26 @@ func (l *Laws) Moving(op *workload.Op) float64 {
 		return took * min(1, load)
 	}
 	return took
+}
+
+// GEMMReads is the bytes that a GEMM reads from memory: its inputs, and for each wave of tiles
+// again the panels of both that the wave shares, unless the last-level cache still has them.
+// The cache holds what passes through it: the inputs and, unless that bypasses it, the output
+// (rule M12). 0 if the operation is no GEMM of known tiles.
+func (l *Laws) GEMMReads(op *workload.Op, bypass bool) float64 {
+	s, t := op.Shape, op.Tiling
+	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 {
+		return 0
+	}
+	rows, cols := machine.CeilDiv(int(s.M), t.TileM), machine.CeilDiv(int(s.N), t.TileN)
+	wave := min(rows*cols, int(l.Machine.GPU.CUs.Value)*l.Residents(op.Footprint))
+	panels := int64(min(rows, machine.CeilDiv(wave, cols))*t.TileM + min(cols, wave)*t.TileN) // of one wave, in rows of K
+	e := float64(s.ElemSize)
+	inputs := float64((s.M+s.N)*s.K) * e
+	again := max(0, float64(int64(machine.CeilDiv(rows*cols, wave))*panels*s.K)*e-inputs)
+	through := inputs
+	if !bypass {
+		through += float64(s.M*s.N) * e
+	}
+	return inputs + again*(1-l.Machine.GPU.HitShare(through))
 }
