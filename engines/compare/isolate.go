@@ -213,7 +213,7 @@ func gemmLaw(op *workload.Op, laws *cost.Laws) trace.Time {
 	if op.Shape.Kind != workload.GEMM || op.Shape.ElemSize != 2 {
 		return 0
 	}
-	return plan.Duration(max(0, laws.Product(op)))
+	return plan.Duration(max(0, laws.Tiling(op).Seconds))
 }
 
 // collectiveLaw is the profile's time of a collective's transfer alone, ns.

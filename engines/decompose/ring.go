@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -20,7 +21,7 @@ import (
 //	                            copies      |3→1|2→1|1→1|
 type ringDecomposition struct {
 	pl     *plan.Planner
-	states plan.Memo[int, *ringState] // by index of pair
+	states cost.Memo[int, *ringState] // by index of pair
 }
 
 // A ringState is the data that the ranks of one pair share. Flags are by position in the

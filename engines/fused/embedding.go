@@ -260,17 +260,14 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 }
 
 // vectorTime is the time of a resident workgroup for one vector: the time in the captured
-// kernel, corrected for the number of resident workgroups. Without a measurement of the
-// kernel, it follows from the machine's memory rate.
+// kernel, corrected for the build and the number of resident workgroups; of a kernel that nobody measured
+// it follows from the machine's memory rate.
 func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
 	done := plan.Duration(pl.Machine.GPU.Post.Value + pl.Machine.GPU.Poll.Value) // set its bit and read the bits of the slice (rule U12)
-	threads := op.Footprint.Threads
-	rate := pl.Machine.GPU.LookupAt(wgs, threads, true)
-	if pl.Workload.Run.Estimated != "" {
-		bytes := (op.Read + op.Write) / float64(op.Tiling.Tiles)
-		return plan.Duration(bytes*float64(wgs)/rate) + done
+	if pl.Workload.Run.Estimated != "" {                                         // of the kernel with waves
+		return plan.Duration((op.Read+op.Write)/float64(op.Tiling.Tiles)*float64(wgs)/pl.Laws().Rate(op, wgs, true)) + done
 	}
 	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
 	one := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.Tiles)
-	return trace.Time(one*float64(wgs)/float64(slots)*pl.Machine.GPU.LookupAt(slots, threads, false)/rate+0.5) + done
+	return trace.Time(one*pl.Laws().TileOn(op, wgs, slots, true)+0.5) + done
 }

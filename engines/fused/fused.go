@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -79,7 +80,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			cuts[i] = d
 		}
 	}
-	sums := plan.Memo[int, *reduction]{} // by index of pair
+	sums := cost.Memo[int, *reduction]{} // by index of pair
 	return func(r *plan.Rank, p *plan.Pair) {
 		if d := cuts[p.Index]; d != nil {
 			fuseSlices(r, p, d)

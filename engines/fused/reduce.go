@@ -185,10 +185,9 @@ func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []prog
 	bytes := float64(tiles[me]) * d.bytes
 	if tiles[me] > 0 {
 		read := bytes * float64(n)
-		each := pl.Machine.GPU.StreamAt(d.wgs) / float64(d.wgs)
 		buf = append(buf,
 			program.Phase{Op: program.WaitFor, Flag: d.flag(d.landed, me, wg), Count: int64(n - 1)},
-			program.Phase{Op: program.Work, Time: plan.Duration((read + bytes) / each), Read: read, Write: bytes, Mark: "sum"})
+			program.Phase{Op: program.Work, Time: pl.Laws().Stream(read+bytes, d.wgs), Read: read, Write: bytes, Mark: "sum"})
 	}
 	if !d.all {
 		return buf

@@ -131,7 +131,7 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 	most := max(1, int(m.GPU.CUs.Value)/4)
 	left := float64(c.Per-1)*shard/m.Engines.Rate.Or(m.Fabric.Egress.Value) - shard/m.Network.Egress.Value
 	for n := 1; n < most; n++ {
-		if left > 0 && shard*float64(c.Per+1)/m.GPU.StreamAt(n) <= left {
+		if added := t.pl.Laws().Stream(shard*float64(c.Per+1)/float64(n), n); left > 0 && plan.Seconds(added) <= left {
 			return n
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -20,8 +21,8 @@ type lowLatency struct {
 	pl    *plan.Planner
 	proto string
 	per   int // workgroups for every rank
-	calls plan.Memo[*workload.Collective, [][]program.Flag]
-	slow  plan.Memo[*workload.Collective, string] // tooSlow
+	calls cost.Memo[*workload.Collective, [][]program.Flag]
+	slow  cost.Memo[*workload.Collective, string] // tooSlow
 }
 
 // protocols is bytes on the wire per byte of data, by protocol. LL stores 4
@@ -31,7 +32,7 @@ type lowLatency struct {
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: plan.Memo[*workload.Collective, [][]program.Flag]{}, slow: plan.Memo[*workload.Collective, string]{}}
+	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: cost.Memo[*workload.Collective, [][]program.Flag]{}, slow: cost.Memo[*workload.Collective, string]{}}
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
@@ -169,9 +170,8 @@ func (q *lowLatency) counterpart(k *caller, other int) bool {
 func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	factor := protocols[q.proto]
-	each := q.pl.Machine.GPU.StreamAt(len(k.ranks)*q.per) / float64(len(k.ranks)*q.per)
 	move := func(read, write float64) program.Phase {
-		return program.Phase{Op: program.Work, Time: plan.Duration((read + write) / each), Read: read, Write: write}
+		return program.Phase{Op: program.Work, Time: q.pl.Laws().Stream(read+write, len(k.ranks)*q.per), Read: read, Write: write}
 	}
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		from, wg := i/q.per, i%q.per

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -41,7 +42,7 @@ type allReduce struct {
 	shares bool // two-shot: every rank adds a share and stores it to the others
 	inside bool // multimem: the switch adds and replicates
 	any    bool // of any size: a program calls PyTorch's operators itself
-	flags  plan.Memo[*workload.Collective, []program.Flag]
+	flags  cost.Memo[*workload.Collective, []program.Flag]
 }
 
 // largest is the most bytes that serving engines give such a kernel; larger all-reduces they leave to the
@@ -73,7 +74,7 @@ func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "norm=inside: no norm is right behind an all-reduce"}
 	}
-	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", any: lift.EngineOf(pl.Workload.Run) == lift.NoEngine, flags: plan.Memo[*workload.Collective, []program.Flag]{}}
+	t := &allReduce{pl: pl, impl: names.Shots(v["impl"]), shares: v["impl"] != "oneshot", inside: v["impl"] == "multimem", any: lift.EngineOf(pl.Workload.Run) == lift.NoEngine, flags: cost.Memo[*workload.Collective, []program.Flag]{}}
 	if t.shares && !t.inside {
 		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
 			c := &pl.Workload.Collectives[op.Collective]

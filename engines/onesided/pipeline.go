@@ -151,8 +151,8 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	n := len(p.Coll.Members)
 	name := fmt.Sprintf("sum of %d partial results", n)
 	read, write, least := float64(p.Coll.Bytes), float64(p.Coll.Bytes)/float64(n), 0.0
-	if rate := t.pl.Machine.GPU.SumAt(n); t.inChunks(p) && rate > 0 {
-		least = write / rate
+	if t.inChunks(p) {
+		least = t.pl.Laws().Sum(write, n)
 	}
 	t.issue(r, s, name)
 	s.Launch(plan.Duration(t.pl.Machine.Launch.Hop.Value), plan.Standing(comm, t.pl.SweepOn(name, t.pl.Sweepers(read, write), read, write, least)))

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -19,14 +20,14 @@ type operator struct {
 	ordered bool                   // the user gave the swizzle
 	gemm    string                 // as given by the user; see inChunks
 	blocks  int                    // workgroups of the communication kernel, as given by the user; see blocksOf
-	relays  plan.Memo[int, *relay] // by index of pair
-	states  plan.Memo[int, *state] // by index of pair
+	relays  cost.Memo[int, *relay] // by index of pair
+	states  cost.Memo[int, *state] // by index of pair
 }
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], gemm: v["gemm"], ordered: v["swizzle"] != "auto",
-		blocks: v.Int("blocks"), relays: plan.Memo[int, *relay]{}, states: plan.Memo[int, *state]{},
+		blocks: v.Int("blocks"), relays: cost.Memo[int, *relay]{}, states: cost.Memo[int, *state]{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"

@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -24,6 +25,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 		return c
 	}
 	c.demand = machine.Demand{Time: Seconds(step)}
+	laws := &cost.Laws{Machine: m, Workload: w}
 	of, n := workload.IterationsOf(w)
 	loaded, polled := 0.0, 0.0 // seconds on all ranks: of compute up to the middle of the iterations; of waits for ranks that nobody captured
 	for i := range w.Ops {
@@ -33,7 +35,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 		}
 		if n == 0 || of[i] >= 0 {
 			if n < 2 || of[i] > 0 { // in the first of several, ranks wait for each other, as StepTime knows
-				c.add(w, m, op)
+				c.add(laws, op)
 				if op.Collective >= 0 {
 					polled += Seconds(w.Collectives[op.Collective].Late)
 				}
@@ -111,7 +113,8 @@ func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) f
 const burst = 0.1
 
 // add adds one operation to the demand.
-func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
+func (c *Clock) add(laws *cost.Laws, op *workload.Op) {
+	w, m := laws.Workload, laws.Machine
 	switch {
 	case op.Collective >= 0:
 		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
@@ -120,7 +123,7 @@ func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	case op.Matrix() && w.BatchOf(op).Phase != workload.Decode: // there it waits for weights, or for keys and values
 		c.demand.Matrix += unsizedRate * Seconds(op.DurAlone())
 	default:
-		c.demand.Memory += streaming(op, m)
+		c.demand.Memory += laws.Moving(op)
 	}
 }
 
@@ -128,31 +131,21 @@ func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 // of FlashAttention-3 forward on an H100, 740 of 989 TFLOP/s (its section 4.1; rule P8).
 const unsizedRate = 0.75
 
-// streaming is the memory time of an operation's traffic in seconds; its whole duration if
-// the traffic is unknown.
-func streaming(op *workload.Op, m *machine.Machine) float64 {
-	took := Seconds(op.DurAlone())
-	if bytes := op.Read + op.Write; bytes > 0 && m.GPU.Memory.Value > 0 {
-		return min(took, bytes/m.GPU.Memory.Value)
-	}
-	return took
-}
-
 // LibraryGEMMs returns, in seconds: the profile's time at full clock of the matrix
 // library's GEMMs (those measured alone, or with law all of them), their captured time,
 // and the captured time of all GEMMs. The first of several iterations does not count, as in
 // StepTime.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	of, n := workload.IterationsOf(w)
-	var tilings Memo[[3]int64, machine.Tiling]
+	laws := cost.Laws{Machine: m, Workload: w}
+	var tilings cost.Memo[*workload.Kernel, machine.Tiling]
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Shape.Kind != workload.GEMM || op.Shape.Guessed != 0 || n > 1 && of[i] < 1 {
 			continue
 		}
 		all += Seconds(op.DurAlone())
-		sh := op.Shape
-		if t := tilings.Of([3]int64{sh.M, sh.N, sh.K}, func() machine.Tiling { return m.Tiling(sh.M, sh.N, sh.K) }); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
+		if t := tilings.Of(op.Kernel, func() machine.Tiling { return laws.Tiling(op) }); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}
@@ -199,7 +192,7 @@ func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 	case op.Matrix():
 		return slow
 	case op.Read+op.Write > 0:
-		if floor := trace.Time(1e9 * streaming(op, &pl.Machine)); float64(dur) > boundByMemory*float64(floor) {
+		if floor := trace.Time(1e9 * pl.Laws().Moving(op)); float64(dur) > boundByMemory*float64(floor) {
 			return max(slow, floor)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -149,7 +150,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	p.DurAlone, p.Channels = pl.Laws().Collective(c, bytes, channels)
 	p.Slowdown = 1
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.libraryFor(c).Relative(c.Op, bytes, len(c.Members), p.Channels, w))
+		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.Laws().Relative(c, bytes, p.Channels, w))
 	}
 	if coRunner != nil {
 		pl.slow(&p, coRunner)
@@ -163,21 +164,13 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
-	schedules := pl.channelSchedules(op, p)
-	alpha := Duration(pl.Laws().Time(c, c.Op, 0, 0))
-	if c.Own { // it waits for its peers' flags, and ends with an exchange of flags
-		alpha = Duration(pl.Machine.Launch.Barrier.Value + 2*pl.Machine.Fabric.Latency.Value)
-	}
-	alpha = min(p.DurAlone, alpha)
-	algoProto := pl.algoProtoOf(c)
-	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
-	clusters := 0 // of NCCL's kernels only: a kernel of another library may take all CUs
-	if !c.Own {
-		clusters = pl.Laws().StartsTogether(pl.Machine.Library.Clusters(p.Channels))
-	}
+	carried := pl.Laws().Carried(c, p.share(c.Bytes), p.Channels, pl.algoProtoOf(c))
+	schedules := pl.channelSchedules(op, p, carried)
+	alpha := min(p.DurAlone, pl.Laws().Latency(c))
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * carried.Times
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
-		Cluster: clusters,
+		Cluster: pl.Laws().ChannelsTogether(c, p.Channels),
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &schedules[ch]
 			buf = append(meet(buf, op, c, l.Arrive, l.members, 0), p.latency(alpha, int32(op.Rank)))
@@ -254,27 +247,23 @@ func (pl *Planner) groupOf(c *workload.Collective) *group {
 // Invariant: callers share them and do not change them.
 func (pl *Planner) RanksOf(c *workload.Collective) []int32 { return pl.groupOf(c).ranks }
 
-// libraryFor is the library for the collective's ranks, as they are on nodes.
-func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library { return pl.Laws().LibraryOf(c) }
-
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's
 // all-to-all serves one pair of ranks, or a rank's copy to itself, and leaves when that is
 // done: while one of four ranks is late, 8 of 32 workgroups stay resident on the others;
 // of two ranks, 16 (samples/measurements/2026-11-22-h200x4-models). If the number of ranks
 // does not divide the channels, all wait for all (rule C3).
-func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule {
+func (pl *Planner) channelSchedules(op *workload.Op, p Piece, carried cost.Carried) []channelSchedule {
 	c, n, me := p.Coll, len(p.Coll.Members), int32(op.Rank)
 	schedules := make([]channelSchedule, p.Channels)
 	pairwise := c.Op == trace.AllToAll && n > 1 && p.Channels%n == 0
 	share := float64(n) / float64(n-1) // all bytes, including the rank's own, relative to those on the wire
-	between, inside := pl.libraryFor(c).WireShares(c.Op, p.share(c.Bytes), n, p.Channels, pl.algoProtoOf(c))
 	for ch := range schedules {
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			schedules[ch] = channelSchedule{Gang: pl.Gangs(p, p.Channels, Everyone)[ch], members: int64(n), peers: peers, share: inside}
+			schedules[ch] = channelSchedule{Gang: pl.Gangs(p, p.Channels, Everyone)[ch], members: int64(n), peers: peers, share: carried.Inside}
 			if pl.Machine.Node(int(peers[0])) != pl.Machine.Node(op.Rank) {
-				schedules[ch].share = between
+				schedules[ch].share = carried.Between
 			}
 		case peer == 0:
 			schedules[ch] = channelSchedule{pl.Gangs(p, p.Channels/n, rankPair{me, me})[ch/n], 1, []int32{me}, share, true}
@@ -364,26 +353,6 @@ func GatherOf(c *workload.Collective) *workload.Collective {
 	g := *c
 	g.Op = trace.AllGather
 	return &g
-}
-
-// Halves returns the duration of the reduce-scatter and of the all-gather of a captured
-// collective. An all-reduce's time is divided in the ratio of the library's times for the
-// two; a reduce-scatter has no gather.
-func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
-	if c.Op != trace.AllReduce {
-		return c.TransferAlone(), 0
-	}
-	n, channels := len(c.Members), pl.Channels(c)
-	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
-	}
-	laws := pl.Laws()
-	a, b := laws.Time(c, trace.ReduceScatter, c.Bytes, channels), laws.Time(c, trace.AllGather, c.Bytes, channels)
-	if a+b <= 0 {
-		a, b = 1, 1
-	}
-	gather = trace.Time(float64(c.TransferAlone()) * b / (a + b))
-	return c.TransferAlone() - gather, gather
 }
 
 // A Cluster is ranks on several nodes: local rank l of node q has index q·Per + l.

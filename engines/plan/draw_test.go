@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -25,7 +26,7 @@ func TestMatrixKernelsDrawByFlops(t *testing.T) {
 		{"a GEMM", workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 4096, N: 4096, K: 8192}}, 0.3316},
 	} {
 		var clock Clock
-		clock.add(&workload.Workload{}, &m, &workload.Op{Kernel: &c.k, Kind: trace.Compute, End: 1_000_000, Collective: -1, Step: -1})
+		clock.add(&cost.Laws{Machine: &m, Workload: &workload.Workload{}}, &workload.Op{Kernel: &c.k, Kind: trace.Compute, End: 1_000_000, Collective: -1, Step: -1})
 		if got := clock.demand.Matrix / 1e-3; math.Abs(got-c.share) > 0.001 || clock.demand.Memory > 0 {
 			t.Errorf("%s draws for %.4f of its time, want %.4f", c.what, got, c.share)
 		}

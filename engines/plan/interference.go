@@ -1,36 +1,9 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
-
-// coRunner is a compute operation alongside a collective if that compute is cut into parts:
-// a GEMM of the matrix library, another kernel of matrix instructions, or a memory-bound
-// kernel, which includes GEMMs of few rows (rule I1).
-func (pl *Planner) coRunner(op *workload.Op, parts int) machine.CoRunner {
-	sh := op.Shape
-	switch {
-	case sh.Kind == workload.GEMM && parts > 1 && pl.Machine.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
-		return machine.CoRunner{Kind: machine.CoRunMemory, Load: 1}
-	case sh.Kind == workload.GEMM && op.Tiling.Persistent:
-		return machine.CoRunner{Kind: machine.CoRunLibrary}
-	case op.Matrix():
-		return machine.CoRunner{Kind: machine.CoRunTiles}
-	}
-	return machine.CoRunner{Kind: machine.CoRunMemory, Load: pl.MemoryLoad(op)}
-}
-
-// MemoryLoad is the share of the memory's rate that an operation uses alone; 0 if its
-// traffic is unknown.
-func (pl *Planner) MemoryLoad(op *workload.Op) float64 {
-	took, rate := Seconds(op.DurAlone()), pl.Machine.GPU.Memory.Value
-	if took <= 0 || rate <= 0 {
-		return 0
-	}
-	return (op.Read + op.Write) / took / rate
-}
 
 // slow sets the co-run slowdown of a piece alongside a compute operation.
 func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
@@ -38,15 +11,8 @@ func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
 	if p.Shares == 0 { // chunks of a collective run alongside chunks of the GEMM
 		parts = p.Of
 	}
-	with := pl.coRunner(coRunner, parts)
-	bytes, ranks := p.share(p.Coll.Bytes), len(p.Coll.Members)
-	by := pl.slowdowns.Of(slowdownKey{p.Coll.Op, bytes, ranks, p.Channels, with}, func() (s slowdown) {
-		var latency float64
-		s.factor, s.onset, latency = pl.Machine.Library.CoRun(p.Coll.Op, bytes, ranks, p.Channels, with)
-		s.late = Duration(latency)
-		return s
-	})
-	p.Slowdown, p.onset, p.late = by.factor, by.onset, by.late
+	by := pl.Laws().Beside(p.Coll, p.share(p.Coll.Bytes), p.Channels, coRunner, parts)
+	p.Slowdown, p.onset, p.late = by.Factor, by.Onset, by.Late
 }
 
 // slowAsCaptured sets the co-run slowdown of a captured collective that keeps its place:
@@ -63,19 +29,6 @@ func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
 		pl.coRuns[key] = mean
 	}
 	p.Slowdown, p.onset, p.late = mean.Slowdown, mean.onset, mean.late
-}
-
-// A slowdown is what machine.Library.CoRun says of a slowdownKey.
-type slowdown struct {
-	factor, onset float64
-	late          trace.Time
-}
-
-type slowdownKey struct {
-	op              trace.CollectiveOp
-	bytes           int64
-	ranks, channels int
-	with            machine.CoRunner
 }
 
 // A coRunKey is a captured collective on a number of channels.

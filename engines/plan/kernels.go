@@ -85,7 +85,10 @@ type Grid struct {
 }
 
 // GridOf derives the workgroups of an operation that lasts dur alone.
-func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
+func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid { return pl.gridOf(op, dur, false) }
+
+// gridOf is GridOf or, with apart, ApartGrid.
+func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 	t := op.Tiling
 	dur = pl.Paced(op, dur)
 	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.Laws().StartsTogether(t.Cluster)}
@@ -102,7 +105,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		slots := int(pl.Laws().Clustered(g.cluster)) * perCU
 		waves := CeilDiv(t.WGs, slots)
 		g.WGs, g.rounds = t.WGs, waves
-		if waves > MaxWaves {
+		if waves > MaxWaves && !apart {
 			waves = MaxWaves
 			g.WGs = waves * cus
 			g.Footprint.Threads *= perCU
@@ -122,12 +125,16 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
 	}
 	g.Pipe = 1 / together
-	if op.Shape.Kind == workload.GEMM && (g.rounds == 1 || g.rounds > 1 && pl.Machine.Matmul.Lone.Known()) && together > 1 && !g.Merged {
+	if op.Shape.Kind == workload.GEMM && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
 		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
 		// wave, of which each CU has its share (rules D5 and G10).
-		g.Pipe = max(pl.Laws().LonePipe(op), g.Pipe)
-		g.Time = trace.Time(float64(dur) / pl.Laws().Rounds(op))
+		switch lone := max(pl.Laws().LonePipe(op), g.Pipe); {
+		case g.rounds == 1 || g.rounds > 1 && (apart || pl.Machine.Matmul.Lone.Known()):
+			g.Time, g.Pipe = trace.Time(float64(dur)/pl.Laws().Rounds(op)), lone
+		case apart: // persistent
+			g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/lone), lone
+		}
 	}
 	n := float64(max(g.Tiles, g.WGs))
 	if rate := (op.Read + op.Write) / n * float64(g.WGs) / Seconds(max(1, g.Time)); g.Tiles > 0 && rate > pl.Machine.GPU.Memory.Value {
@@ -245,15 +252,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	if programs == 0 || programs == g.WGs {
 		return g
 	}
-	factor := 1.0
-	switch op.Shape.Kind {
-	case workload.GEMM:
-		factor = pl.Machine.TileTimeFactor(programs) / pl.Machine.TileTimeFactor(g.WGs)
-	case workload.Embedding:
-		perTile := func(n int) float64 { return float64(n) / pl.Machine.GPU.GatherAt(n, true) }
-		factor = perTile(programs) / perTile(g.WGs)
-	}
-	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
+	g.Time = trace.Time(float64(g.Time)*pl.Laws().TileOn(op, programs, g.WGs, false) + 0.5)
 	g.WGs = programs
 	g.Pipe = 1 / float64(min(pl.Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
 	return g
@@ -319,27 +318,10 @@ func (c Cover) At(i int) (row, col int) {
 // ApartGrid has one workgroup per tile, or the captured number of persistent ones, none
 // merged. The kernel alone takes its measured time.
 func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
-	cus, perCU := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
-	g := pl.GridOf(op, op.DurAlone())
-	merged := g.Merged
-	if merged { // GridOf merges short workgroups
-		g.WGs, g.Footprint, g.Merged = op.Tiling.WGs, op.Footprint, false
-		g.Time = g.Time * MaxWaves / trace.Time(CeilDiv(g.WGs, cus*perCU))
-	}
-	n := float64(tiles)
+	g, n := pl.gridOf(op, op.DurAlone(), true), float64(tiles)
 	g.Read, g.Write = op.Read/n, op.Write/n
-	together := min(perCU, CeilDiv(g.WGs, cus)) // resident workgroups per CU in the measurement
-	if merged {
-		g.Pipe = 1 / float64(max(1, together))
+	if min(pl.Residents(op.Footprint), CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 { // one on a CU in the measurement
+		g.Pipe = max(0.01, pl.Laws().Pipe(op.Shape.Flops()/n, g.Time))
 	}
-	if together == 1 {
-		g.Pipe = max(0.01, pl.Machine.Pipe(op.Shape.Flops()/n, float64(max(1, g.Time))/1e9))
-		return g
-	}
-	alone := 1 / float64(together)
-	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
-		alone = max(alone, pl.Laws().LonePipe(op))
-	}
-	g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/alone), alone
 	return g
 }

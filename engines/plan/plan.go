@@ -36,22 +36,21 @@ type Planner struct {
 	ranks       []*Rank
 	Pairs       []Pair // pairs that the strategy serves
 	First       map[int32]int
-	Replaced    map[int32]bool       // ops of those pairs
-	Only        map[int]bool         // rows of Workload.Pairs that a strategy may serve; nil: all
-	blocked     Memo[int, *Blocked]  // by rank
-	groups      Memo[*int32, *group] // by the first of the members
-	costs       cost.Laws            // by Laws
-	gangs       Memo[gangKey, []Gang]
+	Replaced    map[int32]bool            // ops of those pairs
+	Only        map[int]bool              // rows of Workload.Pairs that a strategy may serve; nil: all
+	blocked     cost.Memo[int, *Blocked]  // by rank
+	groups      cost.Memo[*int32, *group] // by the first of the members
+	costs       cost.Laws                 // by Laws
+	gangs       cost.Memo[gangKey, []Gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
-	slowdowns   Memo[slowdownKey, slowdown]
-	Never       []string // NeverRun
-	Notes       []string // Note
-	Memory      Memory   // against the captured schedule
-	Measured    bool     // kernels last their measured times and hold no slots
-	Ahead       bool     // hosts run ahead of the devices as in a loop (runAhead)
-	once        bool     // IssueAhead: there is one iteration
-	anchored    bool     // AtCapturedStarts
+	Never       []string                        // NeverRun
+	Notes       []string                        // Note
+	Memory      Memory                          // against the captured schedule
+	Measured    bool                            // kernels last their measured times and hold no slots
+	Ahead       bool                            // hosts run ahead of the devices as in a loop (runAhead)
+	once        bool                            // IssueAhead: there is one iteration
+	anchored    bool                            // AtCapturedStarts
 
 	before          []program.Stream // of the rank written last
 	WriteRank       func(r *Rank)    // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole

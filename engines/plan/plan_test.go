@@ -91,7 +91,7 @@ func TestClustersOfProducts(t *testing.T) {
 func TestNeighbourOfFewRows(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2)}
 	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
-	if few, many := pl.coRunner(op, 16), pl.coRunner(op, 4); few.Kind != machine.CoRunMemory || many.Kind != machine.CoRunLibrary {
+	if few, many := pl.Laws().CoRunner(op, 16), pl.Laws().CoRunner(op, 4); few.Kind != machine.CoRunMemory || many.Kind != machine.CoRunLibrary {
 		t.Errorf("chunks of 128 rows are %v, of 512 rows %v", few, many)
 	}
 }
@@ -116,7 +116,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 			}
 			return all
 		}
-		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.coRunner(compute, 1))
+		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.Laws().CoRunner(compute, 1))
 		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
 			t.Errorf("%s takes %.0f ns alongside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}

@@ -107,7 +107,7 @@ func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) 
 // disturbs reports whether an operation slows a collective alongside it (rule I1). Lookups
 // that read less than half of the memory's rate do not: they wait for single reads.
 func (pl *Planner) disturbs(op *workload.Op) bool {
-	return op.Shape.Kind != workload.Embedding || 2*streaming(op, &pl.Machine) > Seconds(op.DurAlone())
+	return op.Shape.Kind != workload.Embedding || 2*pl.Laws().Moving(op) > Seconds(op.DurAlone())
 }
 
 // mostOps bounds the operations of a workload in other parts.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -88,10 +87,6 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 	}
 	return ""
 }
-
-// A Memo holds what is made once: what the ranks of a pair share by its index, those of a collective
-// by the collective.
-type Memo[K comparable, T any] = cost.Memo[K, T]
 
 // Place is the place of a rank among the ranks of a pair.
 func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int32(rank))) }

@@ -65,7 +65,7 @@ func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
 	kernel := pl.KernelOf(op, g)
 	slowed := 0.0
 	if op.Read > 0 { // writes wait for nobody
-		slowed = machine.MemoryDelay(pl.MemoryLoad(op))
+		slowed = machine.MemoryDelay(pl.Laws().MemoryLoad(op))
 		kernel.Channels = slowed > 1
 	}
 	read, write := op.Read/float64(cus), op.Write/float64(cus)
@@ -100,39 +100,14 @@ func (pl *Planner) Sweepers(read, write float64) int {
 
 // SweepOn is a Sweep with the given number of workgroups and minimum seconds.
 func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *program.Kernel {
-	time := max(pl.Machine.Launch.Graph.Value, least)
-	if rate := pl.Machine.GPU.StreamAt(wgs); rate > 0 {
-		time = max(time, (read+write)/rate)
-	}
 	n := float64(wgs)
+	time := max(Duration(max(pl.Machine.Launch.Graph.Value, least)), pl.Laws().Stream((read+write)/n, wgs))
 	return &program.Kernel{
 		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint, Pipe: 1 / float64(max(1, CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
-		Each:  []program.Phase{{Op: program.Work, Time: Duration(time), Read: read / n, Write: write / n}},
+		Each:  []program.Phase{{Op: program.Work, Time: time, Read: read / n, Write: write / n}},
 		Attr:  trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
 		Setup: trace.Setup{Block: [3]int32{512, 1, 1}},
 	}
-}
-
-// GEMMReads is the bytes that a GEMM reads from memory: its inputs, and for each wave of tiles
-// again the panels of both that the wave shares, unless the last-level cache still has them.
-// The cache holds what passes through it: the inputs and, unless that bypasses it, the output
-// (rule M12). 0 if the operation is no GEMM of known tiles.
-func (pl *Planner) GEMMReads(op *workload.Op, bypass bool) float64 {
-	s, t := op.Shape, op.Tiling
-	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 {
-		return 0
-	}
-	rows, cols := CeilDiv(int(s.M), t.TileM), CeilDiv(int(s.N), t.TileN)
-	wave := min(rows*cols, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
-	panels := int64(min(rows, CeilDiv(wave, cols))*t.TileM + min(cols, wave)*t.TileN) // of one wave, in rows of K
-	e := float64(s.ElemSize)
-	inputs := float64((s.M+s.N)*s.K) * e
-	again := max(0, float64(int64(CeilDiv(rows*cols, wave))*panels*s.K)*e-inputs)
-	through := inputs
-	if !bypass {
-		through += float64(s.M*s.N) * e
-	}
-	return inputs + again*(1-pl.Machine.GPU.HitShare(through))
 }
 
 // countRereads adds to what GEMMs read from memory what they read again, on machines whose
@@ -144,7 +119,7 @@ func (pl *Planner) countRereads() {
 	w := pl.Workload.Copy()
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Read > 0 {
-			op.Read = max(op.Read, pl.GEMMReads(op, false))
+			op.Read = max(op.Read, pl.Laws().GEMMReads(op, false))
 		}
 	}
 	pl.Workload = w

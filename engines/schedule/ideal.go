@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -25,7 +26,7 @@ var Ideal = plan.Strategy{
 		err := pl.Serve("ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)", func(p *workload.Pair) (bool, string) {
 			return p.Collective >= 0 && reduced(pl.Workload, p), ""
 		})
-		gathers := plan.Memo[int, *workload.Collective]{} // by index of pair
+		gathers := cost.Memo[int, *workload.Collective]{} // by index of pair
 		return func(r *plan.Rank, p *plan.Pair) {
 			gather := gathers.Of(p.Index, func() *workload.Collective { return plan.GatherOf(p.Coll) })
 			reductionOverlap(r, p, gather, variant == "rs-nmc")
@@ -56,7 +57,7 @@ func alone(pl *plan.Planner, op *workload.Op) program.Command {
 func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
-	reduce, rest := r.Planner.Halves(p.Coll)
+	reduce, rest := r.Planner.Laws().Halves(p.Coll)
 	if nmc {
 		reduce -= lastSum(r.Planner, p.Coll, reduce)
 	}

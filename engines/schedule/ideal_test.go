@@ -52,7 +52,7 @@ func TestNearMemorySums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		half, _ := pl.Halves(&w.Collectives[0])
+		half, _ := pl.Laws().Halves(&w.Collectives[0])
 		return float64(schedule.LastSum(pl, &w.Collectives[0], half)) / float64(half)
 	}
 	at8, at16 := saved(8), saved(16)

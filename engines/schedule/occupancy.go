@@ -107,22 +107,9 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 		return pl.WithPrograms(op, g, min(blocks, g.WGs))
 	}
 	slots := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
-	together := func(n int) float64 { return float64(n) / reach(pl, op, n) }
-	g.Time = trace.Time(float64(g.Time)*together(min(blocks, slots))/together(slots) + 0.5)
+	g.Time = trace.Time(float64(g.Time)*pl.Laws().TileOn(op, min(blocks, slots), slots, false) + 0.5)
 	g.Tiles, g.WGs, g.Owned = g.WGs, blocks, -1
 	return g
-}
-
-// reach is the relative throughput of n workgroups of an operation: proportional, or the
-// profile's curve if memory-bound.
-func reach(pl *plan.Planner, op *workload.Op, n int) float64 {
-	switch {
-	case op.Shape.Kind == workload.Embedding && pl.Machine.GPU.Gather.Known():
-		return pl.Machine.GPU.GatherAt(n, false)
-	case op.Shape.Kind == workload.Elementwise && pl.Machine.GPU.Stream.Known():
-		return pl.Machine.GPU.StreamAt(n)
-	}
-	return float64(n)
 }
 
 // carved keeps a grid off so many CUs: what is resident on one of the others

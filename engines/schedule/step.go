@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -44,7 +45,7 @@ type step struct {
 	ahead     int64           // bytes of parameters gathered ahead
 	moved     map[int32]int32 // by copy in preps: its row
 	dropped   map[int32]bool  // ops that the schedule leaves out
-	computes  plan.Memo[queueOf, bool]
+	computes  cost.Memo[queueOf, bool]
 }
 
 // A queueOf is a captured queue of a rank.

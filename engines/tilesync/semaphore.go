@@ -231,7 +231,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
-	exposed := machine.Exposed(pl.MemoryLoad(op)) // of later loads and of waits (rule T10)
+	exposed := machine.Exposed(pl.Laws().MemoryLoad(op)) // of later loads and of waits (rule T10)
 	if in != nil && v["policy"] != "row" && !ownColumns(in.from.Shape, op.Shape) {
 		g.Time += trace.Time(float64(g.Time) * pl.Machine.GPU.LoopWait.Or(0) * exposed)
 	}
@@ -301,10 +301,10 @@ func inParts(pl *plan.Planner, op *workload.Op, list string, i int) *workload.Op
 	}
 	pipe := pl.ApartGrid(op, op.Tiling.WGs).Pipe
 	took := func(parts int) float64 {
-		whole, end, _ := inWaves(pl, c.Tiles()*parts, pl.Residents(op.Footprint), pipe)
+		whole, end, _ := pl.Laws().Waves(c.Tiles()*parts, pl.Residents(op.Footprint), pipe)
 		return (whole + end) / float64(parts)
 	}
-	longer, load := took(n)/took(c.Splits), pl.MemoryLoad(op)
+	longer, load := took(n)/took(c.Splits), pl.Laws().MemoryLoad(op)
 	if longer > 1 {
 		longer = 1 + (longer-1)*machine.Exposed(load)
 	}
@@ -332,7 +332,7 @@ const endApart = 0.11
 // alone takes as long as if they ended together: in all waves but the last, half of them take longer;
 // in the last, the younger ones go on alone.
 func lagging(pl *plan.Planner, g plan.Grid, n int) trace.Time {
-	whole, end, last := inWaves(pl, g.WGs, n, g.Pipe)
+	whole, end, last := pl.Laws().Waves(g.WGs, n, g.Pipe)
 	apart := end
 	if last > 1 {
 		apart += endApart
@@ -340,23 +340,14 @@ func lagging(pl *plan.Planner, g plan.Grid, n int) trace.Time {
 	return trace.Time(float64(g.Time) * (whole + end) / (whole*(1+endApart/2) + apart))
 }
 
-// inWaves is how long equal workgroups take, n of which may share a CU, in times of one alone: in the full
-// waves, and in the last, in which a CU has up to last.
-func inWaves(pl *plan.Planner, wgs, n int, pipe float64) (whole, end float64, last int) {
-	cus := int(pl.Machine.GPU.CUs.Value)
-	before := (wgs - 1) / (n * cus)
-	last = plan.CeilDiv(wgs-before*n*cus, cus)
-	return float64(before) * max(1, float64(n)*pipe), max(1, float64(last)*pipe), last
-}
-
 // firstWeights loads the weights into half of a workgroup's buffers, if loads are reordered. They do not
 // depend on the producer (rule T5).
 func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid, v plan.Values) program.Phase {
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
-	rate := pl.Machine.GPU.StreamAt(g.WGs) / float64(min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)))
-	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM || rate <= 0 {
+	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM {
 		return program.Phase{}
 	}
-	return program.Phase{Op: program.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}
+	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	return program.Phase{Op: program.Work, Time: min(g.Time, pl.Laws().Stream(bytes, resident)), Read: bytes}
 }

@@ -74,7 +74,7 @@ func splitAlongK(pl *plan.Planner, op *workload.Op, kept bool) []*program.Kernel
 // least time with the sums behind them. More parts of a short loop cost more sums than they save.
 func along(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) int {
 	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
-	sum := streaming(pl, partial, rest) + poll(pl, 1, nil).Time
+	sum := pl.Laws().Stream(partial, rest) + poll(pl, 1, nil).Time
 	best, least := slots, math.Inf(1)
 	for parts := 1; parts <= plan.CeilDiv(slots, rest); parts++ {
 		n := min(slots, parts*rest)
@@ -100,7 +100,7 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 	h := g
 	h.WGs, h.Tiles = slots, 0
 	k := pl.KernelOf(op, h)
-	written, added := streaming(pl, partial, slots), streaming(pl, partial, rest)
+	written, added := pl.Laws().Stream(partial, slots), pl.Laws().Stream(partial, rest)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		t := i * rest / slots
 		first, end := plan.CeilDiv(t*slots, rest), plan.CeilDiv((t+1)*slots, rest) // the tile's slots
@@ -117,9 +117,4 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 		return append(buf, program.Phase{Op: program.Work, Write: g.Write})
 	}
 	return k
-}
-
-// streaming is the time in which one of n workgroups moves bytes from or to memory.
-func streaming(pl *plan.Planner, bytes float64, n int) trace.Time {
-	return plan.Duration(bytes * float64(n) / pl.Machine.GPU.StreamAt(n))
 }

@@ -40,7 +40,7 @@ func (t *tracker) queueShare(entries int) float64 {
 func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	bypassed := *op
 	bypassed.Read *= bypass(pl, op)
-	return pl.MemoryLoad(&bypassed)
+	return pl.Laws().MemoryLoad(&bypassed)
 }
 
 // threshold is one of T3's four thresholds, smaller for GEMMs that use more of the
@@ -60,8 +60,8 @@ func threshold(intensity float64) int {
 // bypass is the ratio of a GEMM's memory reads when its output bypasses the last-level
 // cache to those when it does not (rule K7).
 func bypass(pl *plan.Planner, op *workload.Op) float64 {
-	if cached := pl.GEMMReads(op, false); cached > 0 {
-		return pl.GEMMReads(op, true) / cached
+	if cached := pl.Laws().GEMMReads(op, false); cached > 0 {
+		return pl.Laws().GEMMReads(op, true) / cached
 	}
 	return 1
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -49,7 +50,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: plan.Memo[int, *ring]{}}
+	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), names.Short(op.Name))}
@@ -98,7 +99,7 @@ type tracker struct {
 	nmc    bool
 	auto   bool                  // the threshold of transfers follows from the GEMM's intensity
 	bursts bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
-	rings  plan.Memo[int, *ring] // by index of pair
+	rings  cost.Memo[int, *ring] // by index of pair
 }
 
 // A ring is what the ranks of one pair share. Stages count from 0: in stage s
@@ -225,6 +226,6 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 
 // secondHalf is the all-gather that completes an all-reduce.
 func (t *tracker) secondHalf(p *plan.Pair, g *ring) plan.Piece {
-	_, gather := t.pl.Halves(p.Coll)
+	_, gather := t.pl.Laws().Halves(p.Coll)
 	return plan.Piece{Coll: g.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Channels(p.Coll), DurAlone: gather, Slowdown: 1}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -185,10 +186,10 @@ func (v *assessment) slowCollectives() {
 // alone, whose size counts for more than their latency. 0: not known.
 func overLaw(w *workload.Workload, m *machine.Machine, large bool) float64 {
 	var took, law float64
+	laws := cost.Laws{Machine: m, Workload: w}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		t := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels)
-		if c.Bytes > 0 && !c.Guessed && t > 0 && (!large || t > 2*m.Library.Time(c.Op, 1, len(c.Members), c.Channels)) {
+		if t := laws.Captured(c); t > 0 && (!large || t > 2*laws.Time(c, c.Op, 1, c.Channels)) {
 			took, law = took+plan.Seconds(c.TransferAlone()), law+t
 		}
 	}
@@ -335,7 +336,7 @@ func (v *assessment) build() {
 				continue
 			case kernel.OfLibrary(op.Name):
 				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", names.Short(op.Name))
-			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
+			case op.Shape.Kind == workload.Embedding && v.saturated(op):
 				v.addCaveat(poor, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
 				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", names.Short(op.Name))
@@ -351,13 +352,14 @@ func (v *assessment) build() {
 // bandwidth.
 const saturates = 0.95
 
-// saturated reports whether n workgroups of a gather use all memory bandwidth.
-func (v *assessment) saturated(wgs int) bool {
+// saturated reports whether the workgroups of a gather use all memory bandwidth.
+func (v *assessment) saturated(op *workload.Op) bool {
 	best := 0.0
 	for _, r := range v.m.GPU.Gather.Rows {
 		best = max(best, r[1])
 	}
-	return best == 0 || v.m.GPU.GatherAt(wgs, false) >= saturates*best
+	laws := cost.Laws{Machine: v.m, Workload: v.w}
+	return best == 0 || laws.Rate(op, v.wgs(op), false) >= saturates*best
 }
 
 // programs: another number of persistent workgroups than was captured.

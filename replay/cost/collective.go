@@ -2,10 +2,12 @@ package cost
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Collective is the time alone of a captured collective with other bytes, on at most so many channels (0: as
@@ -50,22 +52,103 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (al
 // (0: any number). A limit of as many channels as the library takes for the bytes is none: the profile's times are by limit.
 func (l *Laws) Time(c *workload.Collective, op trace.CollectiveOp, bytes int64, limit int) float64 {
 	lib, n := l.LibraryOf(c), len(c.Members)
-	return l.times.Of(timeKey{lib.Nodes, op, bytes, n, limit}, func() float64 { return timeOf(lib, op, bytes, n, limit) })
+	return l.times.Of(timeKey{lib.Nodes, op, bytes, n, limit}, func() float64 { return timeOf(l.Machine, lib, op, bytes, n, limit) })
 }
 
-func timeOf(lib *machine.Library, op trace.CollectiveOp, bytes int64, n, limit int) float64 {
+// Captured is the law's time, in seconds, of a collective as it was captured; 0 if the law is of none like it: the
+// library's kernel does not move all of a known number of its bytes.
+func (l *Laws) Captured(c *workload.Collective) float64 {
+	if c.Bytes <= 0 || c.Guessed || c.Own || c.Engines || c.Part || c.Op == trace.SendRecv {
+		return 0
+	}
+	return l.Time(c, c.Op, c.Bytes, c.Channels)
+}
+
+func timeOf(m *machine.Machine, lib *machine.Library, op trace.CollectiveOp, bytes int64, n, limit int) float64 {
 	if limit >= lib.ChannelsFor(op, bytes) {
 		limit = 0
 	}
-	return lib.Time(op, bytes, n, limit)
+	return max(lib.Time(op, bytes, n, limit), onLinks(m, op, bytes, n))
 }
 
-// BytesIn is the size that the library moves in a time on the ranks and channels of a collective; 0 if that is less
-// than the time of no bytes.
+// onLinks is the least seconds in which the links of one GPU carry what a rank sends: on a mesh of fewer GPUs than the
+// library's law is for, only those between the ranks do. Where the switch adds, less is sent.
+func onLinks(m *machine.Machine, op trace.CollectiveOp, bytes int64, n int) float64 {
+	if rate := m.LinkRate(n); rate > 0 && (op != trace.AllReduce || m.Library.Switch.Value == 0) {
+		return float64(op.WireBytes(bytes, n)) / rate
+	}
+	return 0
+}
+
+// Relative is the factor on the time of a collective with so many bytes and channels if the library is set to an algorithm
+// and protocol.
+func (l *Laws) Relative(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) float64 {
+	return l.LibraryOf(c).Relative(c.Op, bytes, len(c.Members), channels, set)
+}
+
+// Carried is what the links carry of the bytes of a collective with an algorithm and protocol: all of them times a factor,
+// of which links between nodes and those inside of one have shares.
+type Carried struct{ Times, Between, Inside float64 }
+
+// Carried is what the links carry of so many bytes of a collective on channels.
+func (l *Laws) Carried(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) (x Carried) {
+	lib := l.LibraryOf(c)
+	x.Times = lib.Carried(set)
+	x.Between, x.Inside = lib.WireShares(c.Op, bytes, len(c.Members), channels, set)
+	return x
+}
+
+// ChannelsTogether is the number of channels of a collective that start together, of the library's only: a kernel of
+// another one may take all CUs (rule C6).
+func (l *Laws) ChannelsTogether(c *workload.Collective, channels int) int {
+	if c.Own {
+		return 0
+	}
+	return l.StartsTogether(l.Machine.Library.Clusters(channels))
+}
+
+// Latency is the time of a collective before its bytes move. A kernel that is none of the library's waits for its peers'
+// flags, and ends with an exchange of flags.
+func (l *Laws) Latency(c *workload.Collective) trace.Time {
+	if c.Own {
+		return trace.Time((l.Machine.Launch.Barrier.Value+2*l.Machine.Fabric.Latency.Value)*1e9 + 0.5)
+	}
+	return trace.Time(l.Time(c, c.Op, 0, 0)*1e9 + 0.5)
+}
+
+// Halves is the time of the reduce-scatter and of the all-gather of a captured collective: that of an all-reduce in the
+// ratio of the law's times of the two. A reduce-scatter has no gather.
+func (l *Laws) Halves(c *workload.Collective) (reduce, gather trace.Time) {
+	if c.Op != trace.AllReduce {
+		return c.TransferAlone(), 0
+	}
+	var law [2]float64
+	for i, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
+		l.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: len(c.Members), Channels: l.Channels(c)})
+		law[i] = max(math.SmallestNonzeroFloat64, l.Time(c, op, c.Bytes, l.Channels(c)))
+	}
+	gather = trace.Time(float64(c.TransferAlone()) * law[1] / (law[0] + law[1]))
+	return c.TransferAlone() - gather, gather
+}
+
+// BytesIn is the size that the law moves in a time on the ranks and channels of a collective; 0 if that is less
+// than the time of no bytes. An all-reduce in shots, which is no kernel of the library's, has what its kernel moves in
+// its time behind its barrier and the way of its last flags, at the library's rate: a rank reads the whole of every peer
+// in one shot, a share of every peer's and every peer's sums in two, as in a ring; a switch takes the whole and hands a
+// share out.
 func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 	const most = 1 << 44
 	lib, n := l.LibraryOf(c), len(c.Members)
-	takes := func(bytes int64) bool { return timeOf(lib, c.Op, bytes, n, c.Channels) >= seconds(took) }
+	within := seconds(took)
+	if shots := names.ShotsOf(l.Workload.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
+		ring := 2 * float64(n-1) / float64(n)
+		each := map[names.Shots]float64{names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring}[shots]
+		if within -= l.Machine.Launch.Barrier.Value + 2*l.Machine.Fabric.Latency.Value; within <= 0 {
+			return 0
+		}
+		within = l.Time(c, c.Op, 1, c.Channels) + within/each
+	}
+	takes := func(bytes int64) bool { return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within }
 	if takes(1) {
 		return 0
 	}

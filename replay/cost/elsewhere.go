@@ -252,36 +252,22 @@ func (e *Elsewhere) Collective(c *workload.Collective, was, ranks []int) (by flo
 	case c.Bytes <= 0 && c.Op != trace.Barrier:
 		return 1, bySize
 	}
-	a, nodesA := placed(e.From, was)
-	b, nodesB := placed(e.To, ranks)
-	alike := (nodesA > 1) == (nodesB > 1) && a.Of(c.Op).Times.Known() == b.Of(c.Op).Times.Known()
+	a, b := e.From.LibraryFor(was), e.To.LibraryFor(ranks)
+	alike := (a.Nodes > 1) == (b.Nodes > 1) && a.Of(c.Op).Times.Known() == b.Of(c.Op).Times.Known()
 	timeOf := func(m *machine.Machine, l *machine.Library, n, channels int) float64 {
 		if alike {
-			return max(l.Time(c.Op, c.Bytes, n, channels), onLinks(m, c, n))
+			return timeOf(m, l, c.Op, c.Bytes, n, channels)
 		}
 		if channels == 0 {
 			channels = l.ChannelsFor(c.Op, c.Bytes)
 		}
-		return max(l.Expected(c.Op, l.Spread(n), float64(l.Runs(c.Op, channels)), float64(max(0, c.Bytes))), onLinks(m, c, n))
+		return max(l.Expected(c.Op, l.Spread(n), float64(l.Runs(c.Op, channels)), float64(max(0, c.Bytes))), onLinks(m, c.Op, c.Bytes, n))
 	}
 	by = timeOf(e.To, b, len(ranks), e.Channels(c)) / timeOf(e.From, a, len(was), c.Channels)
 	if !(by > 0) || math.IsInf(by, 0) {
 		return 1, bySize
 	}
 	return by, byLibrary
-}
-
-// onLinks is the least seconds in which the links of one GPU carry what a rank sends: where
-// GPUs are joined in pairs, only the links between the ranks of the group do.
-func onLinks(m *machine.Machine, c *workload.Collective, n int) float64 {
-	rate := m.Fabric.Egress.Value
-	if pair := m.Fabric.Pair.Value; m.Fabric.Topology == machine.Mesh && pair > 0 {
-		rate = min(rate, pair*float64(min(n, m.PerNode())-1))
-	}
-	if rate <= 0 {
-		return 0
-	}
-	return float64(c.Op.WireBytes(c.Bytes, n)) / rate
 }
 
 // Channels is the number of channels of a captured collective on the other machine: as
@@ -296,25 +282,4 @@ func (e *Elsewhere) Channels(c *workload.Collective) int {
 		return own
 	}
 	return min(c.Channels, own)
-}
-
-// placed is the library of a machine for a group of ranks, and the number of nodes that it
-// is on. Library.Time fills nodes one after another; a group with fewer ranks on each node
-// than that, whose neighbours communicate at the same time, has its share of the NICs.
-func placed(m *machine.Machine, ranks []int) (l *machine.Library, nodes int) {
-	on, per := map[int]int{}, 0
-	for _, r := range ranks {
-		on[m.Node(r)]++
-		per = max(per, on[m.Node(r)])
-	}
-	l = &m.Library
-	if len(on) < 2 || per == min(m.PerNode(), len(ranks)) {
-		return l, len(on)
-	}
-	own := *l
-	share := float64(per) / float64(m.PerNode())
-	own.Network.Node.Value = float64(per)
-	own.Network.NICs.Value *= share
-	own.Network.Pair.Value *= share
-	return &own, len(on)
 }

@@ -55,7 +55,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 // tile and says nothing about other tiles (rule G12). Fewer rows take no longer, since the same kernel could compute them.
 func (l *Laws) library(seen *workload.Op, took, share float64) float64 {
 	sh := seen.Shape
-	was, is := l.tiled(seen), l.Machine.Grouped(sh.Groups, max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
+	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
 	by, another := is.Seconds/was.Seconds, is.Rows != was.Rows || is.Columns != was.Columns
 	if another && math.Abs(took/was.Seconds-1) < l.Machine.Matmul.RunSpread.Value {
 		by = is.Seconds / took
@@ -113,9 +113,9 @@ func compiled(op *workload.Op) bool {
 	return t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !kernel.OfLibrary(op.Name)
 }
 
-// tiled is the law's tiling of a product as it was captured: of the tile and the parts along K of its
+// Tiling is the law's tiling of a product as it was captured: of the tile and the parts along K of its
 // kernel, or those that the library would take.
-func (l *Laws) tiled(op *workload.Op) machine.Tiling {
+func (l *Laws) Tiling(op *workload.Op) machine.Tiling {
 	sh, t := op.Shape, op.Tiling
 	rows, columns := t.TileN, t.TileM // the library sees the transpose
 	switch {
@@ -128,17 +128,25 @@ func (l *Laws) tiled(op *workload.Op) machine.Tiling {
 	return l.Machine.WithSplits(sh.M, sh.N, sh.K, machine.Tiling{Rows: rows, Columns: columns, Splits: max(1, int(int64(t.WGs)/tiles))})
 }
 
-// Product is the law's time of a product as it was captured, in seconds.
-func (l *Laws) Product(op *workload.Op) float64 { return l.tiled(op).Seconds }
-
 // Rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
 // longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).
 func (l *Laws) Rounds(op *workload.Op) float64 {
-	cus, per, wgs := int(l.Machine.GPU.CUs.Value), l.Residents(op.Footprint), max(1, op.Tiling.WGs)
-	pipe := l.LonePipe(op)
-	together := func(n int) float64 { return max(1, float64(n)*pipe) }
-	full := (wgs - 1) / (cus * per)
-	return float64(full)*together(per) + together(machine.CeilDiv(wgs-full*cus*per, cus))
+	full, last, _ := l.Waves(max(1, op.Tiling.WGs), l.Residents(op.Footprint), l.LonePipe(op))
+	return full + last
+}
+
+// Waves is how long equal workgroups take, n of which may share a CU, in times of one alone, which uses a share of its CU's
+// pipes: in the full waves, and in the last, in which a CU has up to so many.
+func (l *Laws) Waves(wgs, n int, pipe float64) (full, last float64, on int) {
+	cus := int(l.Machine.GPU.CUs.Value)
+	before := (wgs - 1) / (n * cus)
+	on = machine.CeilDiv(wgs-before*n*cus, cus)
+	return float64(before) * max(1, float64(n)*pipe), max(1, float64(on)*pipe), on
+}
+
+// Pipe is machine.Machine.Pipe of a tile that takes so long alone on its CU.
+func (l *Laws) Pipe(flops float64, alone trace.Time) float64 {
+	return l.Machine.Pipe(flops, seconds(max(1, alone)))
 }
 
 // LonePipe is machine.Machine.LonePipe of a compiled GEMM.
@@ -184,10 +192,7 @@ func (l *Laws) shared(seen, asked *workload.Op, share float64) trace.Time {
 // rate is the bytes a second that workgroups of a memory-bound kernel reach together.
 func (l *Laws) rate(op *workload.Op, wgs float64) float64 {
 	n := math.Ceil(wgs)
-	if op.Shape.Kind == workload.Embedding && l.Machine.GPU.Gather.Known() {
-		return l.Machine.GPU.GatherAt(int(n), false) * wgs / n
-	}
-	return l.Machine.GPU.StreamAt(int(n)) * wgs / n
+	return l.Rate(op, int(n), false) * wgs / n
 }
 
 // lastVectors is the time at the end of a lookup in which workgroups run out of vectors,

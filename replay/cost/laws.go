@@ -29,6 +29,8 @@ type Laws struct {
 	parts    Memo[partKey, *workload.Kernel]
 	times    Memo[timeKey, float64]
 
+	slowdowns Memo[slowdownKey, Slowdown]
+
 	libraries Memo[*int32, *machine.Library] // by the first of the members
 }
 

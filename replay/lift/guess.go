@@ -47,9 +47,7 @@ func (l *lifter) noteUnknownCommunication() {
 	l.noteCount(count, "kernel", "kernels", "with names as of communication that are not known: "+strings.Join(names, ", ")+"; counted as compute")
 }
 
-// GuessSizes gives every collective of unknown size the bytes that the library moves in
-// its captured time: the inverse of Library.Time, and no more than the links carry in it. Engines' own all-reduces
-// have what their kernels move. One that would not fit into the GPU's memory waited, and keeps no size; nor has one
+// GuessSizes gives every collective of unknown size the bytes that the law moves in its captured time. One that would not fit into the GPU's memory waited, and keeps no size; nor has one
 // that no iteration of a loop repeats.
 // If ranks are missing, a collective's time includes waits for them, and the size is an upper bound. It returns
 // what to tell the user, "" if every size is known. The workload is changed (rule V10).
@@ -80,10 +78,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		if twins[i] > 0 {
 			took = shortest[twins[i]]
 		}
-		bytes := min(laws.BytesIn(c, took), linksCarry(m, c, took))
-		if shots := names.ShotsOf(w.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
-			bytes = laws.BytesIn(c, asRing(laws, c, shots, took))
-		}
+		bytes := laws.BytesIn(c, took)
 		if bytes == 0 || holds > 0 && bytes > holds { // it waited
 			continue
 		}
@@ -102,33 +97,6 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Range(least, most))
-}
-
-// linksCarry is the largest size whose bytes the machine's links carry between the members
-// in a time: on a mesh of fewer GPUs than the library's law is for, it is less.
-func linksCarry(m *machine.Machine, c *workload.Collective, took trace.Time) int64 {
-	n := len(c.Members)
-	const unit = 1 << 20
-	each := float64(c.Op.WireBytes(unit*int64(n), n)) / float64(unit*n) // sent per byte of the size
-	rate := m.LinkRate(n)
-	if each <= 0 || rate == 0 {
-		return math.MaxInt64
-	}
-	return int64(float64(took) / 1e9 * rate / each)
-}
-
-// asRing is the time in which the library moves what an all-reduce kernel that is none of its own moves in its time
-// behind its barrier and the way of its last flags, at the same rate: a rank reads the whole of every peer in one shot, a
-// share of every peer's and every peer's sums in two, as in a ring; a switch takes the whole and hands a share out.
-func asRing(laws *cost.Laws, c *workload.Collective, shots names.Shots, took trace.Time) trace.Time {
-	m, n := laws.Machine, len(c.Members)
-	ring := 2 * float64(n-1) / float64(n)
-	each := map[names.Shots]float64{names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring}[shots]
-	moves := float64(took)/1e9 - m.Launch.Barrier.Value - 2*m.Fabric.Latency.Value
-	if moves <= 0 {
-		return 0
-	}
-	return trace.Time((laws.Time(c, trace.AllReduce, 1, c.Channels) + moves/each) * 1e9)
 }
 
 func counted(n int, one, many string) string {

@@ -28,8 +28,9 @@ func SlowCollectives(w *workload.Workload, m *machine.Machine) (slow []workload.
 		return nil
 	}
 	var rows []int32
+	laws := cost.Laws{Machine: m, Workload: w}
 	for i := range w.Collectives {
-		if hasLaw(&w.Collectives[i]) {
+		if laws.Captured(&w.Collectives[i]) > 0 {
 			rows = append(rows, int32(i))
 		}
 	}
@@ -39,12 +40,11 @@ func SlowCollectives(w *workload.Workload, m *machine.Machine) (slow []workload.
 	}
 	type sum struct{ took, law, bytes float64 } // seconds, bytes that a rank sends
 	sums := map[trace.CollectiveOp][]sum{}      // by iteration
-	laws := cost.Laws{Machine: m, Workload: w}
 	for k, alone := range ranAlone(w, rows) {
 		c := &w.Collectives[rows[k]]
-		law := laws.Time(c, c.Op, c.Bytes, c.Channels)
+		law := laws.Captured(c)
 		at := of[c.Members[0]]
-		if law <= 0 || at < 0 {
+		if at < 0 {
 			continue
 		}
 		if sums[c.Op] == nil {

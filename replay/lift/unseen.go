@@ -88,22 +88,17 @@ func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.C
 	laws := cost.Laws{Machine: m, Workload: w}
 	var rows []int32
 	for i := range w.Collectives {
-		if c := &w.Collectives[i]; hasLaw(c) && w.HasUnseen(c) {
+		if c := &w.Collectives[i]; laws.Captured(c) > 0 && w.HasUnseen(c) {
 			rows = append(rows, int32(i))
 		}
 	}
 	for k, alone := range ranAlone(w, rows) {
 		c := &w.Collectives[rows[k]]
-		law := laws.Time(c, c.Op, c.Bytes, c.Channels) * (1 + SizeSpread)
-		if more := alone - trace.Time(law*1e9) - c.Late; law > 0 && more > 0 {
+		law := laws.Captured(c) * (1 + SizeSpread)
+		if more := alone - trace.Time(law*1e9) - c.Late; more > 0 {
 			emit(c, more, alone == w.Ops[c.Members[0]].Dur())
 		}
 	}
-}
-
-// hasLaw reports whether the library's law is of a collective: the library's kernel moves a known number of bytes.
-func hasLaw(c *workload.Collective) bool {
-	return c.Bytes > 0 && !c.Guessed && !c.Own && !c.Engines && !c.Part && c.Op != trace.SendRecv
 }
 
 // ranAlone is, by collective, the time in which nothing else ran on a member's rank, of the member with the least.

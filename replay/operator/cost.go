@@ -44,30 +44,26 @@ func (b *bench) restOn(key, value string, mark machine.Mark, source string) {
 	}
 }
 
-// A roof is a lower bound of a kernel's time, with its reason.
-type roof struct {
-	seconds float64
-	why     string
+// laws are those of the machine.
+func (b *bench) laws() *cost.Laws {
+	return &cost.Laws{Machine: &b.m, Workload: &workload.Workload{}}
 }
 
-// under is the highest roof, the first of equal ones.
-func under(roofs ...roof) roof {
-	best := roofs[0]
-	for _, r := range roofs[1:] {
-		if r.seconds > best.seconds {
-			best = r
-		}
+// take sets the time of a step by the law: that of a kernel of a shape and tiles that moves bytes. why is how it is
+// computed, where memory does not bound it.
+func (b *bench) take(s *step, sh workload.Shape, t workload.Tiling, bytes float64, why string) {
+	t.WGs = s.kernel.WGs()
+	x := b.laws().Unseen(&workload.Op{Read: bytes, Step: -1, Kernel: &workload.Kernel{
+		Name: s.name, Shape: sh, Tiling: t,
+		Footprint: program.Footprint{Threads: s.kernel.Threads(), Registers: int(s.kernel.Registers), Shared: int(s.kernel.Shared)},
+	}})
+	s.seconds, s.why = x.Seconds, why
+	switch {
+	case x.ByMemory:
+		s.why = fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, bytes/x.Seconds/1e9)
+	case x.Burst > 0:
+		s.why = fmt.Sprintf("%s, and %.3g µs of writes", why, x.Burst*1e6)
 	}
-	return best
-}
-
-// memory is the time to move bytes through memory at the rate that the given number
-// of workgroups reaches.
-func (b *bench) memory(bytes float64, wgs int) roof {
-	g := &b.m.GPU
-	b.rest("gpu.memory", g.Memory)
-	rate := min(g.Memory.Value, g.StreamAt(wgs))
-	return roof{bytes / rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)}
 }
 
 // GEMM is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles given by the
@@ -119,30 +115,28 @@ type product struct{ m, n, k, groups int64 }
 func (b *bench) multiply(name string, p product, elements int64, o trace.Operator) {
 	bytes := float64(elements) * float64(b.f.elements().bytes)
 	s := step{name: name, kind: trace.Compute, operator: o, out: p.m * p.n * b.f.elements().bytes}
-	var r roof
+	sh := workload.Shape{Kind: workload.GEMM, M: p.m, N: p.n, K: p.k, Groups: p.groups, ElemSize: int(b.f.elements().bytes)}
+	var t workload.Tiling
+	var why string
 	if tile := cmp.Or(b.tile, at(b.f.Kernel.Tiles, b.gemms)); tile.M > 0 {
 		split := int64(max(1, cmp.Or(b.split, at(b.f.Kernel.Splits, b.gemms))))
-		r, s.parts = b.tiles(&s, tile, split, p), split
+		t, why = b.tiles(&s, tile, split, p)
 		// Part after part adds to the output: each but the last writes it, and the next reads it.
 		bytes += float64(2*(split-1)*p.m*p.n) * float64(b.f.elements().bytes)
 	} else {
-		r = b.library(&s, p)
+		why = b.library(&s, sh)
 	}
 	b.gemms++
-	if b.m.GPU.MemoryQueue.Known() { // a wave writes its output in a burst, behind its products (rule K11)
-		burst := float64(p.m*p.n*b.f.elements().bytes) / b.m.GPU.Memory.Value
-		r.seconds, r.why = r.seconds+burst, fmt.Sprintf("%s, and %.3g µs of writes", r.why, burst*1e6)
-	}
-	r = under(r, b.memory(bytes, s.kernel.WGs()))
-	s.seconds, s.why = r.seconds, r.why
+	b.rest("gpu.memory", b.m.GPU.Memory)
+	b.take(&s, sh, t, bytes, why)
 	b.steps = append(b.steps, s)
 }
 
 // library is a GEMM of the machine's matrix library: persistent workgroups, one per CU, or one per
 // tile (machine.Matmul).
-func (b *bench) library(s *step, p product) roof {
+func (b *bench) library(s *step, sh workload.Shape) (why string) {
 	mm := &b.m.Matmul
-	t := b.m.Grouped(p.groups, p.m, p.n, p.k)
+	t := b.laws().Tiling(&workload.Op{Kernel: &workload.Kernel{Shape: sh}})
 	if mm.Rate.Known() {
 		b.rest("matmul.rate", mm.Rate)
 	} else {
@@ -156,27 +150,27 @@ func (b *bench) library(s *step, p product) roof {
 		wgs = min(wgs, cus)
 	}
 	s.kernel = b.block(wgs, 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
-	if p.groups == 1 && b.m.Dynamic(t) { // a fill clears the tile counter of the dynamic schedule
+	if sh.Groups == 1 && b.m.Dynamic(t) { // a fill clears the tile counter of the dynamic schedule
 		fill := step{name: "fill", kind: trace.Copy, why: "the launch gap that such a fill adds"}
 		fill.seconds = max(0, b.m.Launch.MemsetGap.Value-b.m.Launch.Gap.Value)
 		b.steps = append(b.steps, fill)
 	}
-	why := fmt.Sprintf("%d tiles of %d×%d in %d waves of %d CUs", t.Tiles, t.Columns, t.Rows, t.Waves, cus)
+	why = fmt.Sprintf("%d tiles of %d×%d in %d waves of %d CUs", t.Tiles, t.Columns, t.Rows, t.Waves, cus)
 	if t.Measured {
 		why += "; the profile has the time of this very shape"
 	}
-	return roof{t.Seconds, why}
+	return why
 }
 
 // tiles is a GEMM by a compiled kernel, one workgroup per tile and part along K. Tiles on
 // the same CU share its pipes; a single tile does not saturate them (rules D11 and G10).
-func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
+func (b *bench) tiles(s *step, t Tile, split int64, p product) (tiling workload.Tiling, why string) {
 	tm, tn := int64(t.M), int64(t.N)
-	count := p.groups * machine.CeilDiv(machine.CeilDiv(p.m, p.groups), tm) * machine.CeilDiv(p.n, tn) * split
-	rate, key := b.m.Matmul.Compiled, "matmul.compiled"
-	if !rate.Known() {
-		b.rest(key, rate)
-		rate, key = b.m.GPU.Flops, "gpu.flops"
+	tiles := p.groups * machine.CeilDiv(machine.CeilDiv(p.m, p.groups), tm) * machine.CeilDiv(p.n, tn)
+	count := tiles * split
+	rate, key := cost.CompiledRate(&b.m)
+	if !b.m.Matmul.Compiled.Known() {
+		b.rest("matmul.compiled", b.m.Matmul.Compiled)
 	}
 	b.rest(key, rate)
 	s.name += fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
@@ -185,25 +179,20 @@ func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
 	}
 	s.kernel = b.block(int(count), 256, 128, t.shared(b.f.elements().bytes))
 	slots := int64(b.m.GPU.CUs.Value) * int64(b.residents(&s.kernel))
-	tile := 2 * float64(tm*tn) * float64(p.k) / float64(split) * b.m.GPU.CUs.Value / rate.Value // with a CU's pipes to itself
-	laws, op := cost.Laws{Machine: &b.m}, workload.Op{Kernel: &workload.Kernel{
-		Tiling:    workload.Tiling{TileM: t.M, TileN: t.N, Depth: t.Depth, WGs: int(count)},
-		Footprint: program.Footprint{Threads: s.kernel.Threads(), Registers: int(s.kernel.Registers), Shared: int(s.kernel.Shared)},
-	}}
-	seconds := tile / laws.LonePipe(&op) * laws.Rounds(&op)
 	parts := ""
 	if split > 1 {
 		parts = fmt.Sprintf(", %d parts of each tile along K", split)
 	}
-	return roof{seconds, fmt.Sprintf("%d workgroups of %d×%d%s on %d slots, %.2f waves, at %.0f TFLOP/s", count, tm, tn, parts, slots, float64(count)/float64(slots), rate.Value/1e12)}
+	s.parts = split
+	return workload.Tiling{TileM: t.M, TileN: t.N, Depth: t.Depth, Tiles: int(tiles)}, fmt.Sprintf("%d workgroups of %d×%d%s on %d slots, %.2f waves, at %.0f TFLOP/s",
+		count, tm, tn, parts, slots, float64(count)/float64(slots), rate.Value/1e12)
 }
 
 // vectorRows is the rows of a matrix that one workgroup multiplies by a vector, as
 // the measured matrix-vector kernels do (rule G14).
 const vectorRows = 32
 
-// matvec is y[m] = A[m,k]·x[k]: every weight is read once. Where the profile has no memory
-// rate by number of workgroups, those of the last wave get no more than those of a full one.
+// matvec is y[m] = A[m,k]·x[k]: every weight is read once.
 func (b *bench) matvec(m, k int64) {
 	e := b.f.elements()
 	rows := int64(vectorRows)
@@ -216,19 +205,12 @@ func (b *bench) matvec(m, k int64) {
 		operator: trace.Operator{Name: "aten::mv", Dims: [][]int64{{m, k}, {k}}, Types: []string{e.torch, e.torch}},
 		out:      m * e.bytes,
 	}
-	g := &b.m.GPU
-	b.rest("gpu.read", g.Read)
-	bytes := float64((m*k + k + m) * e.bytes)
-	rate := g.Read.Value * min(1, g.StreamAt(s.kernel.WGs())/g.Memory.Value)
-	if wgs, slots := int64(s.kernel.WGs()), int64(g.CUs.Value)*int64(b.residents(&s.kernel)); wgs > slots && !g.Stream.Known() {
-		rate *= float64(wgs) / float64(machine.CeilDiv(wgs, slots)*slots)
-	}
-	s.seconds, s.why = bytes/rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)
+	b.rest("gpu.read", b.m.GPU.Read)
+	b.take(&s, workload.Shape{Kind: workload.GEMV}, workload.Tiling{}, float64((m*k+k+m)*e.bytes), "")
 	b.steps = append(b.steps, s)
 }
 
 // lookup is batch·tables sums of pooling rows of dim elements, one workgroup per sum.
-// Workgroups run in waves. The last wave may not reach the memory rate of a full wave.
 func (b *bench) lookup(batch, tables, dim, pooling int64) {
 	e := b.f.elements()
 	sums, launches := batch*tables, max(1, int64(b.f.Kernel.Launches))
@@ -244,15 +226,12 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 		b.rest("gpu.memory", g.Memory)
 		b.restTable("gpu.crowding", g.Crowding)
 	}
-	bytes := float64((pooling + 1) * dim * e.bytes) // of one sum
-	slots := int64(g.CUs.Value) * int64(b.residents(&s.kernel))
-	wave := func(wgs int64) float64 { return float64(wgs) * bytes / g.LookupAt(int(wgs), s.kernel.Threads(), false) }
-	each := machine.CeilDiv(sums, launches)
-	s.seconds = float64(each/slots) * wave(slots)
-	if left := each % slots; left > 0 {
-		s.seconds += wave(left)
-	}
-	s.why = fmt.Sprintf("%d sums on %d slots, %.2f waves, bound by memory", sums, slots, float64(each)/float64(slots))
+	each, slots := machine.CeilDiv(sums, launches), int64(g.CUs.Value)*int64(b.residents(&s.kernel))
+	one := s
+	one.kernel.Grid[0] = int32(min(each, math.MaxInt32))
+	b.take(&one, workload.Shape{Kind: workload.Embedding}, workload.Tiling{}, float64(each*(pooling+1)*dim*e.bytes),
+		fmt.Sprintf("%d sums on %d slots, %.2f waves, bound by memory", sums, slots, float64(each)/float64(slots)))
+	s.seconds, s.why = one.seconds, one.why
 	if launches > 1 {
 		s.why = fmt.Sprintf("%d kernels of %d sums one after another, shown as one", launches, each) + s.why[strings.IndexByte(s.why, ','):]
 		s.seconds = float64(launches)*s.seconds + float64(launches-1)*b.m.Launch.Gap.Value
@@ -292,7 +271,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	}
 	channels := b.f.Channels
 	if channels == 0 {
-		channels = lib.ChannelsFor(op, bytes)
+		channels = b.laws().Channels(&workload.Collective{Op: op, Bytes: bytes})
 	}
 	of := lib.Of(op)
 	b.rest("library."+op.String()+".link", of.Link)
@@ -300,7 +279,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	if ranks > b.m.PerNode() {
 		b.rest("network.egress", b.m.Network.Egress)
 	}
-	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: lib.Time(op, bytes, ranks, channels)}
+	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: b.laws().Among(ranks, op, bytes, channels)}
 	s.out = c.Out
 	s.kernel = b.plain(channels, int(lib.Threads.Value), int(lib.Registers.Value), int(lib.Shared.Value))
 	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, ranks, channels)

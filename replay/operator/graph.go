@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -205,8 +206,8 @@ func (b *bench) update(sums, dim, pooling int64) {
 
 // move appends a kernel that takes as long as memory for its bytes.
 func (b *bench) move(s step, bytes float64) {
-	r := b.memory(bytes, s.kernel.WGs())
-	s.seconds, s.why = r.seconds, r.why
+	b.rest("gpu.memory", b.m.GPU.Memory)
+	b.take(&s, workload.Shape{}, workload.Tiling{}, bytes, "")
 	b.steps = append(b.steps, s)
 }
 
