@@ -45,9 +45,10 @@ var Multistream = plan.Strategy{
 		},
 		{
 			Name: "schedule", Default: pipeline.Schedules[0], Choices: pipeline.Schedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc:   "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b; dualpipe has two directions",
-			Costs: "gpipe: activations of all micro-batches; interleaved: more messages; dualpipe: twice the parameters",
-			Work:  "a schedule that splits backward: gradients of weights as a call of their own", Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
+			Doc:      "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b; dualpipe has two directions",
+			Costs:    "gpipe: activations of all micro-batches; interleaved: more messages; dualpipe: twice the parameters",
+			Work:     "a schedule that splits backward: gradients of weights as a call of their own",
+			Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
 			Ways: []plan.Way{
 				{With: "schedule=gpipe", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.ScheduleGPipe(stage, n_microbatches, loss_fn)"},
 				{With: "schedule=1f1b", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Line: "schedule = torch.distributed.pipelining.Schedule1F1B(stage, n_microbatches, loss_fn)", Note: "Megatron's default"},
@@ -60,8 +61,9 @@ var Multistream = plan.Strategy{
 		},
 		{
 			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipeline.Schedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
-			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations", Measured: []string{plan.AnyNumber},
-			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Note: "n_microbatches=%microbatches of the schedule"}},
+			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations",
+			Measured: []string{plan.AnyNumber},
+			Ways:     []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Note: "n_microbatches=%microbatches of the schedule"}},
 		},
 		{
 			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},
