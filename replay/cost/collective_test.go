@@ -23,7 +23,7 @@ func TestPartOfSmallCollective(t *testing.T) {
 }
 
 // A setting with which the library runs on the captured channels changes nothing: NCCL rounds channels of all-to-alls
-// up to a power of two, and the kernel has one workgroup more.
+// up to a power of two.
 func TestChannelsOfTheCapture(t *testing.T) {
 	l := lawsOf(plantest.H200(t, 2))
 	l.Workload.Ops = make([]workload.Op, 2)
