@@ -1,10 +1,10 @@
 package engines_test
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -144,7 +144,8 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 	for _, c := range w.Collectives {
 		most = max(most, c.Channels)
 	}
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "bulk,bulk:channels="+strconv.Itoa(most)+",multistream,multistream:channels="+strconv.Itoa(most)), plan.Scenario{}, replay.Options{Like: true}, nil)
+	settings = fmt.Sprintf("bulk,bulk:channels=%[1]d,multistream,multistream:channels=%[1]d", most)
+	outs, err := compare.Compare(w, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,7 @@ type Outcome struct {
 	Times       *overlap.Times  // explain.TimesOf of an outcome that is brief
 	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
 	Phase       int             // the phase that the times are of, from 1; 0: all iterations
-	step        bool            // the plan is a schedule of the whole step
-	inPlace     bool            // of a step whose collectives all keep their places unless settings move them
+	base        *plan.Strategy  // that the times are relative to
 	ClockOff    float64         // relative change of the pace in the last round of settleClock if it did not converge
 }
 
@@ -269,8 +268,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		o.Why, o.Result, o.TooLarge = why, nil, true
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
-	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WholeStep
-	o.inPlace = pl.InPlace
+	o.Scenario, o.Races, o.Lookups, o.base = sc, pl.Races(), pl.Lookups.List(), baseOf(pl)
 	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
 	if sc.Shared {
 		opts.Iterations = iterations(pl.Workload)

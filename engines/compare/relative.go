@@ -32,17 +32,22 @@ func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay
 	return out, err
 }
 
+// baseOf is the captured schedule as the writer of a plan writes it: of pairs, or of a step whose collectives stay in
+// place, with or without settings that may move them.
+func baseOf(pl *plan.Planner) *plan.Strategy {
+	switch {
+	case pl.InPlace:
+		return &schedule.Multistream
+	case pl.WholeStep:
+		return &schedule.InPlace
+	}
+	return &schedule.AsScheduled
+}
+
 // relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
-	}
-	base := &schedule.AsScheduled
-	switch {
-	case o.inPlace:
-		base = &schedule.Multistream
-	case o.step:
-		base = &schedule.InPlace
 	}
 	type key struct {
 		plan.Scenario
@@ -50,9 +55,9 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 		unprofiled bool
 	}
 	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
-	found, err := w.Isolation.Memo.Get(key{sc, base.Name, w.Unprofiled}, func() (any, error) {
+	found, err := w.Isolation.Memo.Get(key{sc, o.base.Name, w.Unprofiled}, func() (any, error) {
 		var times [2][]*stepTime
-		for i, s := range []plan.Strategy{schedule.Captured, *base} {
+		for i, s := range []plan.Strategy{schedule.Captured, *o.base} {
 			v, _ := s.Values(nil)
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
 			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop}); err != nil {

@@ -11,16 +11,16 @@ import (
 )
 
 // Collective is the time alone of a captured collective with other bytes, on at most so many channels (0: as
-// captured), and the number of channels that it takes. It is the captured time, times the law's time of what is
-// asked over the law's time of what was captured (rule C11). Fewer bytes take no longer, since the library could send
-// them as it sends the whole.
+// captured, as is a number with which the library runs on those of the capture), and the number of channels that it
+// takes. It is the captured time, times the law's time of what is asked over the law's time of what was captured
+// (rule C11). Fewer bytes take no longer, since the library could send them as it sends the whole.
 func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (alone trace.Time, on int) {
 	lib, captured := l.LibraryOf(c), l.Channels(c)
 	alone = c.TransferAlone()
 	if channels > 0 {
 		channels = lib.Runs(c.Op, channels)
 	}
-	if c.Own || channels > captured && l.boundByBytes(c) {
+	if c.Own || channels == lib.Runs(c.Op, captured) || channels > captured && l.boundByBytes(c) {
 		channels = 0
 	}
 	was, is := captured, channels // limits

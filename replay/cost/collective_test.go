@@ -22,6 +22,22 @@ func TestPartOfSmallCollective(t *testing.T) {
 	}
 }
 
+// A setting with which the library runs on the captured channels changes nothing: NCCL rounds channels of all-to-alls
+// up to a power of two.
+func TestChannelsOfTheCapture(t *testing.T) {
+	l := lawsOf(plantest.H200(t, 2))
+	l.Workload.Ops = make([]workload.Op, 2)
+	c := &workload.Collective{Op: trace.AllToAll, Bytes: 128 << 20, Channels: 17, Depart: 700_000, Members: []int32{0, 1}}
+	for _, n := range []int{17, 24} {
+		if alone, on := l.Collective(c, c.Bytes, n); alone != c.Transfer() || on != c.Channels {
+			t.Errorf("%d channels: %d ns on %d, captured %d on %d", n, alone, on, c.Transfer(), c.Channels)
+		}
+	}
+	if alone, _ := l.Collective(c, c.Bytes, 4); alone <= c.Transfer() {
+		t.Errorf("4 channels: %d ns, captured %d", alone, c.Transfer())
+	}
+}
+
 // A collective as captured takes the captured time. A part takes no longer than the whole, on no more channels, and
 // parts together no less than the whole but for the latency of each.
 func TestBoundsOfCollectives(t *testing.T) {

@@ -162,7 +162,7 @@ func TestOrderOfCommunicators(t *testing.T) {
 		d    part
 		want string
 	}{
-		{"one communicator", of(trace.AllGather, 0), "C: A enqueue; gap 0\n D: A enqueue, C communicator; gap 0"},
+		{"one communicator", of(trace.AllGather, 0), "C: A enqueue; gap 0\n D: A enqueue, C enqueue; gap 0"},
 		{"another communicator", of(trace.AllGather, 1), "C: A enqueue; gap 0\n D: A enqueue; gap 4"},
 		{"messages", of(trace.SendRecv, 0), "C: A enqueue; gap 0\n D: A enqueue; gap 4"},
 	} {

@@ -216,7 +216,7 @@ func letters(w *workload.Workload, ids []int32) string {
 
 // after draws the dependencies of a rank: "C: A stream, B enqueue; gap 2".
 func after(w *workload.Workload, rank int) string {
-	why := map[workload.Reason]string{workload.StreamOrder: "stream", workload.EnqueuedAfter: "enqueue", workload.HostWait: "wait", workload.Timing: "time", workload.Stated: "event", workload.OneCommunicator: "communicator"}
+	why := map[workload.Reason]string{workload.StreamOrder: "stream", workload.EnqueuedAfter: "enqueue", workload.HostWait: "wait", workload.Timing: "time", workload.Stated: "event"}
 	var lines []string
 	for _, id := range w.Ranks[rank] {
 		op := &w.Ops[id]

@@ -180,14 +180,13 @@ type Reason uint8
 // The reasons.
 const (
 	StreamOrder   Reason = iota + 1
-	EnqueuedAfter        // a collective's stream waits for the stream that launched it
+	EnqueuedAfter        // a collective's stream waits for the stream that launched it, and for the one before of its communicator
 	HostWait             // the host made the stream wait
 	Timing               // inferred from times
 	Planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
 	Stated               // the file states it
 	Marked               // the same, as ranges of a framework or arguments of compiled kernels show
-	OneCommunicator      // collectives of one communicator run in the order of their launches
 )
 
 func (r Reason) String() string {
@@ -201,7 +200,6 @@ func (r Reason) String() string {
 		"recorded accesses",
 		"stated dependency: between nodes of a captured graph, by a recorded event or by Chakra",
 		"ranges of the framework",
-		"communicator: its collectives run one after another",
 	}[r]
 }
 

@@ -193,7 +193,7 @@ func (h *hostOrder) follow(id int32) {
 		return
 	}
 	if before, ok := h.ordered[c.Group]; ok {
-		h.depend(id, before, workload.OneCommunicator)
+		h.depend(id, before, workload.EnqueuedAfter)
 	}
 	h.ordered[c.Group] = id
 }
