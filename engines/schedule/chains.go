@@ -20,6 +20,9 @@ func (s *step) interleave(n int) string {
 	}
 	asCaptured := !slices.Contains(s.async, false) // all ran alongside compute and keep their places
 	chains, captured := s.chains(), s.items[0]
+	if len(captured) == 0 {
+		return "nothing is known of what runs on the first rank"
+	}
 	for rank := range s.items {
 		var order []*item
 		for from := 0; from < len(s.items[rank]); {

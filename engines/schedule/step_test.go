@@ -220,6 +220,11 @@ func TestChainsAlternate(t *testing.T) {
 	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("interleave=3")); !strings.Contains(out.Why, "2 independent chains") {
 		t.Errorf("three chains of two: %q", out.Why)
 	}
+	lost := w.Ranks[0]
+	w.Ranks[0] = nil // its recording has no kernels
+	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("interleave=2")); out.Result != nil {
+		t.Errorf("chains of a rank with %d operations, of which none is known", len(lost))
+	}
 }
 
 // Serial schedules with other settings keep compute away from collectives.

@@ -162,6 +162,12 @@ func TestLateRank(t *testing.T) {
 			}
 			return 0
 		}}, overlap.LateHost, 4, 300.0 * 3 / all, "last in 4 of 10 (0.0 µs to 300.4 µs)"},
+		{"one rank's host pauses once, in an iteration that is left out", cause{alike, func(r, i int) float64 {
+			if r == 3 && i == 6 {
+				return 50_000
+			}
+			return 0
+		}}, "", 0, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, err := lift.Workload(made(t, c.cause), lift.Options{Unprofiled: true})

@@ -299,11 +299,16 @@ func TestUnmatched(t *testing.T) {
 		{"together", "0 7 | CC DD |\n1 7 | CC DD |", trace.AllReduce, "[]"},
 		{"apart", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.AllReduce, "[1 of 2 collectives that need all ranks, 60 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
 		{"a broadcast", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.Broadcast, "[]"},
+		{"even parts", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.AllToAll, "[1 of 2 collectives that need all ranks, 60 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
 		{"uneven parts", "0 7 | CC DDD     |\n1 7 | CC     DDD |", trace.AllToAll, "[]"},
 		{"on one rank", "0 7 | CC DD A |\n1 7 | CC    A |", trace.AllGather, "[1 of 2 collectives that need all ranks, 33 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]"},
 		{"at the end", "0 7 | CC DD |\n1 7 | CC    |", trace.AllGather, "[]"},
 	} {
-		w := lift(t, drawing{text: c.text, groups: pair, parts: map[byte]part{'C': comm(c.op, 0, 0, 64), 'D': comm(c.op, 0, 1, 64)}}, Options{})
+		parts := map[byte]part{'C': comm(c.op, 0, 0, 64), 'D': comm(c.op, 0, 1, 64)}
+		for _, p := range parts {
+			p.comm.Even = c.name == "even parts"
+		}
+		w := lift(t, drawing{text: c.text, groups: pair, parts: parts}, Options{})
 		if got := fmt.Sprint(w.Damage.Sentences); got != c.want {
 			t.Errorf("%s: %s", c.name, got)
 		}

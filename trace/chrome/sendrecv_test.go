@@ -36,6 +36,20 @@ func TestRangesNameSendRecv(t *testing.T) {
 	}
 }
 
+// An all-to-all without sizes of its parts has equal ones.
+func TestEvenParts(t *testing.T) {
+	for sizes, want := range map[string]bool{`"In split size":"[]","Out split size":"[]",`: true, `"In split size":"[0, 64]","Out split size":"[0, 64]",`: false, "": false} {
+		run, err := Read(strings.NewReader(`{"traceEvents":[{"ph":"X","cat":"kernel","name":"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)","pid":0,"tid":21,"ts":20,"dur":90,
+"args":{`+sizes+`"Collective name":"all_to_allv","In msg nelems":64,"Out msg nelems":64,"dtype":"BFloat16","Group size":2,"device":0,"stream":21}}]}`), Options{File: "nccl.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := run.Comms[0]; got.Op != trace.AllToAll || got.Even != want {
+			t.Errorf("%s: %+v", sizes, got)
+		}
+	}
+}
+
 // A kernel launched in a coalesced range carries what its thread recorded since the range before.
 func TestCoalescedMessages(t *testing.T) {
 	record := func(at int, name, peer string) string {

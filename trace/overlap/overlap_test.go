@@ -180,6 +180,11 @@ func TestWaitedFor(t *testing.T) {
 	if diff := cmp.Diff(want, Collect(run).WaitedFor(each)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	each[0][2].Start = 6 * column // the late rank's own iteration is shorter
+	if late := Collect(run).WaitedFor(each); late.Share != want.Share {
+		t.Errorf("share %v, want %v: others wait in their own iterations", late.Share, want.Share)
+	}
+	each[0][2].Start = 0
 	for i := range run.Spans {
 		if k := run.Kernel(run.Spans[i]); k != nil && run.RankOf(run.Spans[i]) == 2 {
 			run.Setups = []trace.Setup{{Grid: [3]int32{2, 1, 1}}}

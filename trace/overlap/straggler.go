@@ -11,7 +11,7 @@ import (
 type LateRank struct {
 	Rank       int        `json:"rank"`             // as in trace.Rank.ID
 	Cost       trace.Time `json:"cost_ns"`          // exposed waiting for it in an iteration, mean over the other ranks
-	Share      float64    `json:"share"`            // of the iteration's time
+	Share      float64    `json:"share"`            // of the iteration's time on the other ranks
 	Least      trace.Time `json:"least_ns"`         // the cost of the iteration with the least
 	Most       trace.Time `json:"most_ns"`          // the cost of the iteration with the most
 	Last       int        `json:"last"`             // iterations in which others wait for it longer than for any other rank
@@ -99,7 +99,7 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 	}
 	others, per := trace.Time(ranks-1), trace.Time(len(each))
 	late := &LateRank{Rank: run.RankID(int32(row)), Cost: sum[row] / others / per, Least: trace.Infinity, Iterations: len(each)}
-	late.Share = float64(sum[row]) / float64(max(1, others*lengths(each)))
+	late.Share = float64(sum[row]) / float64(max(1, lengths(each, row)))
 	for _, c := range cost {
 		late.Least, late.Most = min(late.Least, c[row]/others), max(late.Most, c[row]/others)
 		if c[row] > 0 && c[row] == slices.Max(c) {
@@ -124,14 +124,14 @@ func sinceMet(run *trace.Run, in []Interval) []Interval {
 	return since
 }
 
-// lengths is the sum over iterations of the time of each, on the mean of its ranks.
-func lengths(each [][]Interval) (all trace.Time) {
+// lengths is the time of all iterations on all ranks but one.
+func lengths(each [][]Interval, but int) (all trace.Time) {
 	for _, in := range each {
-		var sum trace.Time
-		for _, x := range in {
-			sum += x.Length()
+		for row, x := range in {
+			if row != but {
+				all += x.Length()
+			}
 		}
-		all += sum / trace.Time(len(in))
 	}
 	return all
 }

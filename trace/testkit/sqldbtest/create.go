@@ -4,6 +4,7 @@ package sqldbtest
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"zombiezen.com/go/sqlite"
@@ -58,8 +59,20 @@ func Damage(t *testing.T, script string, check func(t *testing.T, data []byte, d
 	if len(all) < fewest {
 		t.Fatalf("only %d ways to damage the database", len(all))
 	}
+	whole := inMemory(t, script)
+	defer whole.Close()
+	intact, err := whole.Serialize("main")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, did := range all {
-		conn := inMemory(t, script+";"+did+";")
+		conn := inMemory(t, "")
+		if err := conn.Deserialize("main", slices.Clone(intact)); err != nil {
+			t.Fatal(err)
+		}
+		if err := sqlitex.ExecuteScript(conn, did, nil); err != nil {
+			t.Fatal(err)
+		}
 		data, err := conn.Serialize("main")
 		if err != nil {
 			t.Fatal(err)

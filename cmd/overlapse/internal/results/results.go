@@ -217,6 +217,9 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 	var c Control
 	for _, phase := range captured.Each() {
 		of, times := out.Of(phase), explain.TimesOf(w, out.Of(phase))
+		if of.Time <= 0 { // no iteration of the phase is left
+			continue
+		}
 		row := replayRow{
 			Strategy: Unchanged, Parameters: out.Values, Applies: true,
 			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time),
