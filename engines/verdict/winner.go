@@ -192,7 +192,7 @@ func passedOver(c Prediction, faster []Prediction) string {
 	o := slices.MinFunc(faster, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
 	why := o.Confidence.Why
 	if o.likely() {
-		p := fitted.Chance(o.ChangeFrom(c.Expected), o.Evidence.And(c.Evidence)).PFaster
+		p := fitted.Chance(o.ChangeFrom(c.Expected), o.Evidence.and(c.Evidence)).PFaster
 		why = fmt.Sprintf("%s likely to gain another %.0f %%", PercentOf(p), -100*Faster)
 	}
 	said := fmt.Sprintf("%s, %s (%s)", o.Selection, signed(o.Change), why)
@@ -207,7 +207,7 @@ func tied(a, b Prediction) bool {
 	if b.Expected < a.Expected {
 		a, b = b, a
 	}
-	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.And(b.Evidence)).PFaster < Likely
+	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.and(b.Evidence)).PFaster < Likely
 }
 
 // slowerPhase names the other phases that a strategy recommended for one makes slower, if it does.
@@ -236,8 +236,8 @@ func atLeast(m plan.Memory) string {
 	return ""
 }
 
-// And is the evidence of a comparison of two predictions.
-func (e Evidence) And(other Evidence) Evidence {
+// and is the evidence of a comparison of two predictions.
+func (e Evidence) and(other Evidence) Evidence {
 	e.OtherKernels, e.Copied = e.OtherKernels || other.OtherKernels, e.Copied || other.Copied
 	e.Spread = math.Hypot(e.Spread, other.Spread)
 	e.Poor, e.Unproven, e.Untested = max(e.Poor, other.Poor), max(e.Unproven, other.Unproven), max(e.Untested, other.Untested)

@@ -22,9 +22,9 @@ import (
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// DefaultLimit is the maximum number of bytes of JSON, so that a small archive cannot
+// defaultLimit is the maximum number of bytes of JSON, so that a small archive cannot
 // fill the memory.
-const DefaultLimit = 8 << 30
+const defaultLimit = 8 << 30
 
 // ErrNoEvents is the cause of an error about JSON that is not a trace.
 var ErrNoEvents = errors.New("no traceEvents")
@@ -32,7 +32,7 @@ var ErrNoEvents = errors.New("no traceEvents")
 // Options of Read. The zero value is ready to use.
 type Options struct {
 	File  string // name of the input in errors and the ledger; the rank may be read from it
-	Limit int64  // maximum bytes of JSON; 0: DefaultLimit
+	Limit int64  // maximum bytes of JSON; 0: defaultLimit
 
 	Unmatched bool // see trace.Options.Unmatched
 
@@ -60,7 +60,7 @@ type Timing struct {
 // wraps the error of r.
 func Read(r io.Reader, o Options) (*trace.Run, error) {
 	if o.Limit == 0 {
-		o.Limit = DefaultLimit
+		o.Limit = defaultLimit
 	}
 	d := newReader(o)
 	d.Builder.Read = o.Part

@@ -17,7 +17,7 @@ func TestReadExecution(t *testing.T) {
 {"id":9,"name":"later","inputs":{"values":[NaN],"shapes":[[[2,3]],[[1],[4]],[]],"types":["GenericList[Tensor(float)]","GenericList[Tensor(long),Tensor(int)]","Int"]},"attrs":[{"name":"tid","type":"uint64","value":1},{"name":"rf_id","type":"uint64","value":77}]},
 {"id":3,"name":"sooner\u0021","input_shapes":[[5]],"input_types":["Tensor(c10::Half)"],"rf_id":6},
 {"id":4,"name":"odd","inputs":7,"attrs":{"rf_id":1}}],"finish_ts":1}`
-	x, err := ReadExecution(strings.NewReader(text), "d/pytorch_et_3.json", DefaultLimit)
+	x, err := ReadExecution(strings.NewReader(text), "d/pytorch_et_3.json", defaultLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,8 +105,8 @@ type Column struct {
 //go:embed page
 var page embed.FS
 
-// EChartsVersion is that of the charts' library.
-const EChartsVersion = "5.6.0"
+// echartsVersion is that of the charts' library.
+const echartsVersion = "5.6.0"
 
 // library is ECharts, compressed.
 //
@@ -132,7 +132,7 @@ type view struct {
 	Policy                string
 	Style                 template.CSS
 	Data, ECharts, Script template.JS
-	EChartsVersion        string
+	echartsVersion        string
 	Bars                  *cells
 	Chart                 *Chart // nil: none
 	Lanes, Workgroups     bool   // there are timelines of that kind
@@ -146,7 +146,7 @@ func Write(w io.Writer, rep Report) error {
 		Report:         rep,
 		Style:          template.CSS(pageFile("page.css")),
 		Script:         template.JS(script()),
-		EChartsVersion: EChartsVersion,
+		echartsVersion: echartsVersion,
 		ECharts:        template.JS(base64.StdEncoding.EncodeToString(library)),
 		Chart:          rep.chart(),
 		Use:            rep.useGraphs(),

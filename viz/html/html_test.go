@@ -243,8 +243,8 @@ func TestPins(t *testing.T) {
 	if bytes.Contains(lock, []byte(`"resolved"`)) {
 		t.Error("package-lock.json names a host")
 	}
-	if !bytes.Contains(lock, []byte(`"echarts": "`+EChartsVersion+`"`)) {
-		t.Errorf("package-lock.json does not pin ECharts %s", EChartsVersion)
+	if !bytes.Contains(lock, []byte(`"echarts": "`+echartsVersion+`"`)) {
+		t.Errorf("package-lock.json does not pin ECharts %s", echartsVersion)
 	}
 	sum := sha512.Sum384([]byte(unpack(library)))
 	if got := base64.StdEncoding.EncodeToString(sum[:]); got != asset {
