@@ -106,8 +106,8 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 			}
 			return all
 		}
-		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, machine.CoRunner{Kind: machine.CoRunTiles})
-		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
+		factor, _, latency := pl.Laws().Beside(&w.Collectives[0], s.Bytes, alone.Channels, compute, 1)
+		if got, want := took(beside), factor*took(alone)+float64(latency); !plantest.Near(got, want) {
 			t.Errorf("%s takes %.0f ns alongside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}
 	}

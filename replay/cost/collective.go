@@ -68,13 +68,16 @@ func timeOf(m *machine.Machine, lib *machine.Library, op trace.CollectiveOp, byt
 	if limit >= lib.ChannelsFor(op, bytes) {
 		limit = 0
 	}
+	if m.Fabric.Topology != machine.Mesh {
+		return lib.Time(op, bytes, n, limit)
+	}
 	return max(lib.Time(op, bytes, n, limit), onLinks(m, op, bytes, n))
 }
 
 // onLinks is the least seconds in which the links of one GPU carry what a rank sends: on a mesh of fewer GPUs than the
 // library's law is for, only those between the ranks do.
 func onLinks(m *machine.Machine, op trace.CollectiveOp, bytes int64, n int) float64 {
-	if rate := m.LinkRate(n); rate > 0 && m.Fabric.Topology == machine.Mesh {
+	if rate := m.LinkRate(n); rate > 0 {
 		return float64(op.WireBytes(bytes, n)) / rate
 	}
 	return 0
@@ -138,7 +141,9 @@ func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 		}
 		within = l.Time(c, c.Op, 1, c.Channels) + within/each
 	}
-	takes := func(bytes int64) bool { return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within }
+	takes := func(bytes int64) bool {
+		return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within || !c.Own && onLinks(l.Machine, c.Op, bytes, n) >= within
+	}
 	if takes(1) {
 		return 0
 	}
