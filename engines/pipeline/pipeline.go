@@ -465,7 +465,7 @@ func (p *Plan) message() {
 		}
 	}
 	c := &p.w.Collectives[row]
-	held := float64(p.pl.Channels(c)) / p.pl.Machine.GPU.CUs.Value
+	held := float64(p.pl.Laws().Channels(c)) / p.pl.Machine.GPU.CUs.Value
 	var forward trace.Time // of a group of layers of the first stage
 	for g := range p.shape.groups {
 		for _, x := range p.pieces[place{0, p.ranks[0][0], Chunk{Part: Forward, Group: g}}] {
@@ -476,7 +476,8 @@ func (p *Plan) message() {
 	if size := p.Bytes * int64(p.micros) / int64(p.shape.micros); size != p.Bytes {
 		message := *c
 		message.Alone, message.Bytes = p.Alone, p.Bytes
-		p.Alone, p.Bytes = p.pl.AloneAt(&message, size, 0), size
+		p.Alone, _ = p.pl.Laws().Collective(&message, size, 0)
+		p.Bytes = size
 	}
 }
 

@@ -80,17 +80,12 @@ func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 	case engines && c.Engines:
 		return pl.engineKernel(op, c, whole)
 	case engines:
-		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.engineTime(c)/pl.unitTime(c, 0)))
+		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.engineTime(c)/pl.Laws().Time(c, c.Op, c.Bytes, 0)))
 	}
 	if took := pl.engineTime(c); c.Engines && took > 0 {
-		p.DurAlone = trace.Time(float64(whole) * pl.unitTime(c, p.Channels) / took)
+		p.DurAlone = trace.Time(float64(whole) * pl.Laws().Time(c, c.Op, c.Bytes, p.Channels) / took)
 	}
 	return pl.Collective(op, p)
-}
-
-// unitTime is the library's time of a collective on compute units, seconds.
-func (pl *Planner) unitTime(c *workload.Collective, channels int) float64 {
-	return pl.Laws().Time(c, c.Op, c.Bytes, channels)
 }
 
 // engineTime is the time of a collective by copy engines, seconds; 0 where the profile has

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -133,10 +132,6 @@ func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
 	k.Comm = &comm
 }
 
-// Channels is the number of workgroups that the library used in the capture or, if
-// unknown, would use.
-func (pl *Planner) Channels(c *workload.Collective) int { return pl.Laws().Channels(c) }
-
 // Chunks cuts a captured collective into equal parts and sets their duration alone: the
 // captured one, scaled by the library's times for the chunk's size and number of channels
 // (rule C11). coRunner is the compute that may run alongside; nil: none.
@@ -150,7 +145,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	p.DurAlone, p.Channels = pl.Laws().Collective(c, bytes, channels)
 	p.Slowdown = 1
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.Laws().Relative(c, bytes, p.Channels, w))
+		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.Laws().Channel(c, bytes, p.Channels, w).Time)
 	}
 	if coRunner != nil {
 		pl.slow(&p, coRunner)
@@ -164,13 +159,13 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
-	carried := pl.Laws().Carried(c, p.share(c.Bytes), p.Channels, pl.algoProtoOf(c))
-	schedules := pl.channelSchedules(op, p, carried)
-	alpha := min(p.DurAlone, pl.Laws().Latency(c))
-	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * carried.Times
+	x := pl.Laws().Channel(c, p.share(c.Bytes), p.Channels, pl.algoProtoOf(c))
+	schedules := pl.channelSchedules(op, p, x.Between, x.Inside)
+	alpha := min(p.DurAlone, x.Latency)
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * x.Carried
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
-		Cluster: pl.Laws().ChannelsTogether(c, p.Channels),
+		Cluster: x.Together,
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &schedules[ch]
 			buf = append(meet(buf, op, c, l.Arrive, l.members, 0), p.latency(alpha, int32(op.Rank)))
@@ -252,7 +247,7 @@ func (pl *Planner) RanksOf(c *workload.Collective) []int32 { return pl.groupOf(c
 // done: while one of four ranks is late, 8 of 32 workgroups stay resident on the others;
 // of two ranks, 16 (samples/measurements/2026-11-22-h200x4-models). If the number of ranks
 // does not divide the channels, all wait for all (rule C3).
-func (pl *Planner) channelSchedules(op *workload.Op, p Piece, carried cost.Carried) []channelSchedule {
+func (pl *Planner) channelSchedules(op *workload.Op, p Piece, between, inside float64) []channelSchedule {
 	c, n, me := p.Coll, len(p.Coll.Members), int32(op.Rank)
 	schedules := make([]channelSchedule, p.Channels)
 	pairwise := c.Op == trace.AllToAll && n > 1 && p.Channels%n == 0
@@ -261,9 +256,9 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece, carried cost.Carri
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			schedules[ch] = channelSchedule{Gang: pl.Gangs(p, p.Channels, Everyone)[ch], members: int64(n), peers: peers, share: carried.Inside}
+			schedules[ch] = channelSchedule{Gang: pl.Gangs(p, p.Channels, Everyone)[ch], members: int64(n), peers: peers, share: inside}
 			if pl.Machine.Node(int(peers[0])) != pl.Machine.Node(op.Rank) {
-				schedules[ch].share = carried.Between
+				schedules[ch].share = between
 			}
 		case peer == 0:
 			schedules[ch] = channelSchedule{pl.Gangs(p, p.Channels/n, rankPair{me, me})[ch/n], 1, []int32{me}, share, true}

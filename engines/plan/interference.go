@@ -11,8 +11,7 @@ func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
 	if p.Shares == 0 { // chunks of a collective run alongside chunks of the GEMM
 		parts = p.Of
 	}
-	by := pl.Laws().Beside(p.Coll, p.share(p.Coll.Bytes), p.Channels, coRunner, parts)
-	p.Slowdown, p.onset, p.late = by.Factor, by.Onset, by.Late
+	p.Slowdown, p.onset, p.late = pl.Laws().Beside(p.Coll, p.share(p.Coll.Bytes), p.Channels, coRunner, parts)
 }
 
 // slowAsCaptured sets the co-run slowdown of a captured collective that keeps its place:

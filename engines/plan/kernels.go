@@ -129,9 +129,10 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
 		// tiles that share a CU, so CUs with fewer tiles come free earlier, and so does the last
 		// wave, of which each CU has its share (rules D5 and G10).
-		switch lone := max(pl.Laws().LonePipe(op), g.Pipe); {
+		rounds, lone := pl.Laws().Rounds(op)
+		switch lone = max(lone, g.Pipe); {
 		case g.rounds == 1 || g.rounds > 1 && (apart || pl.Machine.Matmul.Lone.Known()):
-			g.Time, g.Pipe = trace.Time(float64(dur)/pl.Laws().Rounds(op)), lone
+			g.Time, g.Pipe = trace.Time(float64(dur)/rounds), lone
 		case apart: // persistent
 			g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/lone), lone
 		}

@@ -86,16 +86,6 @@ func TestClustersOfProducts(t *testing.T) {
 	}
 }
 
-// Beside chunks whose operands the memory takes longer to read than their tiles
-// compute, a collective is slowed as alongside any kernel that saturates the memory.
-func TestNeighbourOfFewRows(t *testing.T) {
-	pl := &Planner{Machine: plantest.H200(t, 2)}
-	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
-	if few, many := pl.Laws().CoRunner(op, 16), pl.Laws().CoRunner(op, 4); few.Kind != machine.CoRunMemory || many.Kind != machine.CoRunLibrary {
-		t.Errorf("chunks of 128 rows are %v, of 512 rows %v", few, many)
-	}
-}
-
 // A library's collective that runs alongside compute on all CUs that it leaves takes
 // as much longer as was calibrated, its latency included.
 func TestSlowdownAsCalibrated(t *testing.T) {
@@ -116,8 +106,8 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 			}
 			return all
 		}
-		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.Laws().CoRunner(compute, 1))
-		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
+		factor, _, latency := pl.Laws().Beside(&w.Collectives[0], s.Bytes, alone.Channels, compute, 1)
+		if got, want := took(beside), factor*took(alone)+float64(latency); !plantest.Near(got, want) {
 			t.Errorf("%s takes %.0f ns alongside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}
 	}

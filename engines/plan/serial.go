@@ -198,10 +198,3 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 	}
 	return pl.Carried(op, p)
 }
-
-// AloneAt is the duration alone of a collective with other bytes and that number of channels (0: as
-// captured), ns.
-func (pl *Planner) AloneAt(c *workload.Collective, bytes int64, channels int) trace.Time {
-	alone, _ := pl.Laws().Collective(c, bytes, channels)
-	return alone
-}

@@ -136,7 +136,7 @@ func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 		return want
 	}
 	if want == 0 {
-		want = pl.Channels(&pl.Workload.Collectives[comm.Collective])
+		want = pl.Laws().Channels(&pl.Workload.Collectives[comm.Collective])
 	}
 	return min(want, o.carve*pl.Residents(pl.ChannelFootprint(comm)))
 }

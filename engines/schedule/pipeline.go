@@ -177,7 +177,7 @@ func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item
 	if y == nil {
 		c := pw.w.Collectives[row]
 		if n, by := int64(x.Of), int64(x.By); n*by > 1 {
-			c.Alone = pw.pl.AloneAt(&c, c.Bytes*by/n, 0)
+			c.Alone, _ = pw.pl.Laws().Collective(&c, c.Bytes*by/n, 0)
 			c.Bytes, c.In, c.Out = c.Bytes*by/n, c.In*by/n, c.Out*by/n
 		}
 		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}

@@ -120,7 +120,8 @@ func (sw *stepWriter) beside() {
 			for _, x := range placed[rank][int32(i)] {
 				on := sw.lineOf(x, x.member(rank))
 				from := max(at, busy[on])
-				busy[on] = from + sw.pl.AloneAt(x.coll, x.coll.Bytes, sw.channels)
+				alone, _ := sw.pl.Laws().Collective(x.coll, x.coll.Bytes, sw.channels)
+				busy[on] = from + alone
 				runs[x] = during{from, busy[on]}
 			}
 			if i < len(items) {

@@ -196,9 +196,9 @@ func (c *Check) against(base *Check) (predicted, measured float64) {
 	return c.Predicted/base.Predicted - 1, c.Row.Us/base.Row.Us - 1
 }
 
-// Signs are the changes of over 2 % that are predicted with the right sign, in words; "" if
+// signs are the changes of over 2 % that are predicted with the right sign, in words; "" if
 // there are none.
-func (s ChangeScore) Signs() string {
+func (s ChangeScore) signs() string {
 	if s.Over == 0 {
 		return ""
 	}

@@ -19,7 +19,7 @@ func AccuracyPage(command string, results []SetResult) string {
 	w.printf(`
 Errors are |predicted / measured − 1| of the time of an iteration: the median and the 90th percentile (p90) over the
 predicted rows. Regret is the measured time of the setting that the prediction chooses over that of the best, less one,
-in the mean over workloads. Signs: of the changes over %.0f %% against the reference, how many are predicted with the right
+in the mean over workloads. signs: of the changes over %.0f %% against the reference, how many are predicted with the right
 sign; rows without a prediction count as wrong, rows whose trace is not included do not count. The reference is bulk, of steps
 the captured variant. Measured twice: how far the same rows are apart in other processes. Rows marked noisy (two measurements
 differ by more than 5 %%) are not scored.
@@ -100,7 +100,7 @@ func (w *page) summary(r SetResult) {
 	}
 	all, again := scoreOf(r.Checks, everything), score("", apart)
 	w.row(r.Set.Name, string(r.Set.Split), fmt.Sprint(len(r.Checks)), fmt.Sprint(all.N), percent(all.Median), percent(all.P90),
-		regret, ChangesOf(r.Checks, everything).Signs(), percent(again.Median), percent(again.P90))
+		regret, ChangesOf(r.Checks, everything).signs(), percent(again.Median), percent(again.P90))
 }
 
 // calibration writes the section on probabilities.
@@ -156,7 +156,7 @@ func (w *page) set(r SetResult) {
 		}
 		if rows > 0 {
 			x := scoreOf(r.Checks, name)
-			w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(x.Median), percent(x.P90), ChangesOf(r.Checks, name).Signs())
+			w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(x.Median), percent(x.P90), ChangesOf(r.Checks, name).signs())
 		}
 	}
 	if _, of := Choices(r.Checks); of.Workloads > 0 {

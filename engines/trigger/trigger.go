@@ -227,5 +227,5 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 // secondHalf is the all-gather that completes an all-reduce.
 func (t *tracker) secondHalf(p *plan.Pair, g *ring) plan.Piece {
 	_, gather := t.pl.Laws().Halves(p.Coll)
-	return plan.Piece{Coll: g.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Channels(p.Coll), DurAlone: gather, Slowdown: 1}
+	return plan.Piece{Coll: g.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: gather, Slowdown: 1}
 }

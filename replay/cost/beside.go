@@ -6,22 +6,21 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Slowdown is how compute alongside slows a collective: a factor on its time while compute uses all CUs that the
-// collective leaves, the share of the added time that the first workgroup causes, and latency that is added once.
-type Slowdown struct {
-	Factor, Onset float64
-	Late          trace.Time
+// Beside is how a compute operation that is cut into parts slows a collective with so many bytes and channels: a factor on
+// its time while compute uses all CUs that the collective leaves, the share of the added time that the first workgroup
+// causes, and latency that is added once (rule I1).
+func (l *Laws) Beside(c *workload.Collective, bytes int64, channels int, op *workload.Op, parts int) (
+	factor, onset float64, late trace.Time,
+) {
+	lib, with := l.libraryOf(c), l.coRunner(op, parts)
+	s := l.slowdowns.Of(slowdownKey{lib.Nodes, c.Op, bytes, len(c.Members), channels, with}, func() (s slowdown) {
+		s.factor, s.onset, s.late = lib.CoRun(c.Op, bytes, len(c.Members), channels, with)
+		return s
+	})
+	return s.factor, s.onset, trace.Time(s.late*1e9 + 0.5)
 }
 
-// Beside is the slowdown of a collective with so many bytes and channels alongside a compute operation that is cut into
-// parts (rule I1).
-func (l *Laws) Beside(c *workload.Collective, bytes int64, channels int, op *workload.Op, parts int) Slowdown {
-	lib, with := l.LibraryOf(c), l.CoRunner(op, parts)
-	return l.slowdowns.Of(slowdownKey{lib.Nodes, c.Op, bytes, len(c.Members), channels, with}, func() Slowdown {
-		factor, onset, latency := lib.CoRun(c.Op, bytes, len(c.Members), channels, with)
-		return Slowdown{factor, onset, trace.Time(latency*1e9 + 0.5)}
-	})
-}
+type slowdown struct{ factor, onset, late float64 }
 
 type slowdownKey struct {
 	nodes           int
@@ -31,9 +30,9 @@ type slowdownKey struct {
 	with            machine.CoRunner
 }
 
-// CoRunner is a compute operation alongside a collective if that compute is cut into parts: a GEMM of the matrix library,
+// coRunner is a compute operation alongside a collective if that compute is cut into parts: a GEMM of the matrix library,
 // another kernel of matrix instructions, or a memory-bound kernel, which includes GEMMs of few rows (rule I1).
-func (l *Laws) CoRunner(op *workload.Op, parts int) machine.CoRunner {
+func (l *Laws) coRunner(op *workload.Op, parts int) machine.CoRunner {
 	switch {
 	case op.Shape.Kind == workload.GEMM && parts > 1 && l.partInMemory(op, parts):
 		return machine.CoRunner{Kind: machine.CoRunMemory, Load: 1}
@@ -46,6 +45,7 @@ func (l *Laws) CoRunner(op *workload.Op, parts int) machine.CoRunner {
 }
 
 func (l *Laws) partInMemory(op *workload.Op, parts int) bool {
-	part := workload.Op{Kernel: l.parts.Of(partKey{op.Kernel, 1, 0, parts, op.Step}, func() *workload.Kernel { return l.partOf([]*workload.Op{op}, 0, parts) })}
+	part := *op
+	part.Kernel = l.partKernel([]*workload.Op{op}, 0, parts)
 	return l.Tiling(&part).InMemory
 }

@@ -15,7 +15,7 @@ import (
 // takes. It is the captured time, times the law's time of what is asked over the law's time of what was captured
 // (rule C11). Fewer bytes take no longer, since the library could send them as it sends the whole.
 func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (alone trace.Time, on int) {
-	lib, captured := l.LibraryOf(c), l.Channels(c)
+	lib, captured := l.libraryOf(c), l.Channels(c)
 	alone = c.TransferAlone()
 	if channels > 0 {
 		channels = lib.Runs(c.Op, channels)
@@ -51,7 +51,7 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (al
 // Time is the library's time, in seconds, of an operation on the ranks of a collective, on at most so many channels
 // (0: any number). A limit of as many channels as the library takes for the bytes is none: the profile's times are by limit.
 func (l *Laws) Time(c *workload.Collective, op trace.CollectiveOp, bytes int64, limit int) float64 {
-	lib, n := l.LibraryOf(c), len(c.Members)
+	lib, n := l.libraryOf(c), len(c.Members)
 	return l.times.Of(timeKey{lib.Nodes, op, bytes, n, limit}, func() float64 { return timeOf(l.Machine, lib, op, bytes, n, limit) })
 }
 
@@ -68,52 +68,42 @@ func timeOf(m *machine.Machine, lib *machine.Library, op trace.CollectiveOp, byt
 	if limit >= lib.ChannelsFor(op, bytes) {
 		limit = 0
 	}
+	if m.Fabric.Topology != machine.Mesh {
+		return lib.Time(op, bytes, n, limit)
+	}
 	return max(lib.Time(op, bytes, n, limit), onLinks(m, op, bytes, n))
 }
 
 // onLinks is the least seconds in which the links of one GPU carry what a rank sends: on a mesh of fewer GPUs than the
-// library's law is for, only those between the ranks do. Where the switch adds, less is sent.
+// library's law is for, only those between the ranks do.
 func onLinks(m *machine.Machine, op trace.CollectiveOp, bytes int64, n int) float64 {
-	if rate := m.LinkRate(n); rate > 0 && (op != trace.AllReduce || m.Library.Switch.Value == 0) {
+	if rate := m.LinkRate(n); rate > 0 {
 		return float64(op.WireBytes(bytes, n)) / rate
 	}
 	return 0
 }
 
-// Relative is the factor on the time of a collective with so many bytes and channels if the library is set to an algorithm
-// and protocol.
-func (l *Laws) Relative(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) float64 {
-	return l.LibraryOf(c).Relative(c.Op, bytes, len(c.Members), channels, set)
+// A Channel is how the kernel of a collective moves its bytes with an algorithm and protocol of the library.
+type Channel struct {
+	Time            float64    // relative to the library's own choice
+	Carried         float64    // bytes on links for each byte
+	Between, Inside float64    // shares of them on links between nodes, and on those inside of one
+	Together        int        // channels that start together (rule C6)
+	Latency         trace.Time // before bytes move
 }
 
-// Carried is what the links carry of the bytes of a collective with an algorithm and protocol: all of them times a factor,
-// of which links between nodes and those inside of one have shares.
-type Carried struct{ Times, Between, Inside float64 }
-
-// Carried is what the links carry of so many bytes of a collective on channels.
-func (l *Laws) Carried(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) (x Carried) {
-	lib := l.LibraryOf(c)
-	x.Times = lib.Carried(set)
-	x.Between, x.Inside = lib.WireShares(c.Op, bytes, len(c.Members), channels, set)
+// Channel is how channels move so many bytes of a collective. A kernel that is none of the library's may take all CUs;
+// it waits for its peers' flags, and ends with an exchange of flags.
+func (l *Laws) Channel(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) (x Channel) {
+	lib, n := l.libraryOf(c), len(c.Members)
+	x.Time, x.Carried = lib.Relative(c.Op, bytes, n, channels, set), lib.Carried(set)
+	x.Between, x.Inside = lib.WireShares(c.Op, bytes, n, channels, set)
+	latency := l.Machine.Launch.Barrier.Value + 2*l.Machine.Fabric.Latency.Value
+	if !c.Own {
+		x.Together, latency = l.StartsTogether(lib.Clusters(channels)), l.Time(c, c.Op, 0, 0)
+	}
+	x.Latency = trace.Time(latency*1e9 + 0.5)
 	return x
-}
-
-// ChannelsTogether is the number of channels of a collective that start together, of the library's only: a kernel of
-// another one may take all CUs (rule C6).
-func (l *Laws) ChannelsTogether(c *workload.Collective, channels int) int {
-	if c.Own {
-		return 0
-	}
-	return l.StartsTogether(l.Machine.Library.Clusters(channels))
-}
-
-// Latency is the time of a collective before its bytes move. A kernel that is none of the library's waits for its peers'
-// flags, and ends with an exchange of flags.
-func (l *Laws) Latency(c *workload.Collective) trace.Time {
-	if c.Own {
-		return trace.Time((l.Machine.Launch.Barrier.Value+2*l.Machine.Fabric.Latency.Value)*1e9 + 0.5)
-	}
-	return trace.Time(l.Time(c, c.Op, 0, 0)*1e9 + 0.5)
 }
 
 // Halves is the time of the reduce-scatter and of the all-gather of a captured collective: that of an all-reduce in the
@@ -124,8 +114,9 @@ func (l *Laws) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	}
 	var law [2]float64
 	for i, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
-		l.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: len(c.Members), Channels: l.Channels(c)})
-		law[i] = max(math.SmallestNonzeroFloat64, l.Time(c, op, c.Bytes, l.Channels(c)))
+		q := machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: len(c.Members), Channels: l.Channels(c)}
+		l.Lookups.Add(q)
+		law[i] = max(math.SmallestNonzeroFloat64, l.Time(c, op, c.Bytes, q.Channels))
 	}
 	gather = trace.Time(float64(c.TransferAlone()) * law[1] / (law[0] + law[1]))
 	return c.TransferAlone() - gather, gather
@@ -138,17 +129,21 @@ func (l *Laws) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 // share out.
 func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 	const most = 1 << 44
-	lib, n := l.LibraryOf(c), len(c.Members)
+	lib, n := l.libraryOf(c), len(c.Members)
 	within := seconds(took)
 	if shots := names.ShotsOf(l.Workload.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
 		ring := 2 * float64(n-1) / float64(n)
-		each := map[names.Shots]float64{names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring}[shots]
+		each := map[names.Shots]float64{
+			names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring,
+		}[shots]
 		if within -= l.Machine.Launch.Barrier.Value + 2*l.Machine.Fabric.Latency.Value; within <= 0 {
 			return 0
 		}
 		within = l.Time(c, c.Op, 1, c.Channels) + within/each
 	}
-	takes := func(bytes int64) bool { return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within }
+	takes := func(bytes int64) bool {
+		return timeOf(l.Machine, lib, c.Op, bytes, n, c.Channels) >= within || !c.Own && onLinks(l.Machine, c.Op, bytes, n) >= within
+	}
 	if takes(1) {
 		return 0
 	}
@@ -173,8 +168,8 @@ type timeKey struct {
 	n, limit int
 }
 
-// LibraryOf is the library for the collective's ranks, as they are on nodes.
-func (l *Laws) LibraryOf(c *workload.Collective) *machine.Library {
+// libraryOf is the library for the collective's ranks, as they are on nodes.
+func (l *Laws) libraryOf(c *workload.Collective) *machine.Library {
 	if len(c.Members) == 0 {
 		return &l.Machine.Library
 	}
@@ -194,12 +189,12 @@ func (l *Laws) Channels(c *workload.Collective) int {
 // of those that the library takes for them. NCCL takes one for 4 KiB times the ranks (512 threads of 8 bytes,
 // src/enqueue.cc), and the profile's grain is that of four ranks.
 func (l *Laws) limited(c *workload.Collective) bool {
-	return 2*l.Channels(c) < l.LibraryOf(c).ChannelsFor(c.Op, c.Bytes)
+	return 2*l.Channels(c) < l.libraryOf(c).ChannelsFor(c.Op, c.Bytes)
 }
 
 // boundByBytes reports whether a captured collective has as many channels as its bytes allow: no setting raises them
 // (rule C4).
 func (l *Laws) boundByBytes(c *workload.Collective) bool {
-	lib := l.LibraryOf(c)
+	lib := l.libraryOf(c)
 	return !l.limited(c) && lib.ChannelsFor(c.Op, c.Bytes) < int(lib.Of(c.Op).Channels.Value)
 }

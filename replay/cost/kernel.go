@@ -29,7 +29,9 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	gemm := (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) && min(sh.M, sh.N, sh.K) > 0
 	switch {
 	case sh.Kind == workload.GEMM && compiled(seen):
-		return l.Rounds(asked) / l.Rounds(seen)
+		was, _ := l.Rounds(seen)
+		is, _ := l.Rounds(asked)
+		return is / was
 	case gemm && sh.Guessed == 0:
 		return l.library(seen, seconds(asked.Alone), share)
 	case !gemm && (sh.Kind != workload.NoShape || !l.byRows(seen)):
@@ -129,10 +131,12 @@ func (l *Laws) Tiling(op *workload.Op) machine.Tiling {
 }
 
 // Rounds is the time of a compiled GEMM in times of one tile alone on its CU: tiles that share a CU take
-// longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10).
-func (l *Laws) Rounds(op *workload.Op) float64 {
-	full, last, _ := l.Waves(max(1, op.Tiling.WGs), l.Residents(op.Footprint), l.LonePipe(op))
-	return full + last
+// longer than one by their shares of its pipes, and of the last round each CU has its part (rules D5 and G10). pipe is the
+// share of one alone.
+func (l *Laws) Rounds(op *workload.Op) (rounds, pipe float64) {
+	pipe = l.Machine.LonePipe(op.Tiling.TileM, op.Tiling.TileN, op.Tiling.Depth)
+	full, last, _ := l.Waves(max(1, op.Tiling.WGs), l.Residents(op.Footprint), pipe)
+	return full + last, pipe
 }
 
 // Waves is how long equal workgroups take, n of which may share a CU, in times of one alone, which uses a share of its CU's
@@ -147,11 +151,6 @@ func (l *Laws) Waves(wgs, n int, pipe float64) (full, last float64, on int) {
 // Pipe is machine.Machine.Pipe of a tile that takes so long alone on its CU.
 func (l *Laws) Pipe(flops float64, alone trace.Time) float64 {
 	return l.Machine.Pipe(flops, seconds(max(1, alone)))
-}
-
-// LonePipe is machine.Machine.LonePipe of a compiled GEMM.
-func (l *Laws) LonePipe(op *workload.Op) float64 {
-	return l.Machine.LonePipe(op.Tiling.TileM, op.Tiling.TileN, op.Tiling.Depth)
 }
 
 // shared is the time alone of a share of a kernel that is no product. It has three parts (rule G20): what every

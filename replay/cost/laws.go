@@ -5,7 +5,10 @@
 //	laws.go        the laws of a machine; how kernels lie on it
 //	part.go        a part of an operation, as an operation
 //	kernel.go      the time of a kernel: products by their tiles, others by launch, memory and the rest
-//	collective.go  the time of a collective
+//	unseen.go      the time of a kernel that nobody has seen
+//	memory.go      how fast workgroups move bytes; what memory takes of a kernel
+//	collective.go  the time of a collective, what its channels move, and its inverse: the bytes of a time
+//	beside.go      a collective alongside compute
 //	elsewhere.go   kernels and collectives on another machine
 package cost
 
@@ -29,7 +32,7 @@ type Laws struct {
 	parts    Memo[partKey, *workload.Kernel]
 	times    Memo[timeKey, float64]
 
-	slowdowns Memo[slowdownKey, Slowdown]
+	slowdowns Memo[slowdownKey, slowdown]
 
 	libraries Memo[*int32, *machine.Library] // by the first of the members
 }

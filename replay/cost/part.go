@@ -22,7 +22,7 @@ func (l *Laws) Part(captured []*workload.Op, k, n int) workload.Op {
 		alone += c.DurAlone()
 	}
 	op.Alone = alone / trace.Time(len(captured))
-	op.Kernel = l.parts.Of(partKey{op.Kernel, len(captured), k, n, op.Step}, func() *workload.Kernel { return l.partOf(captured, k, n) })
+	op.Kernel = l.partKernel(captured, k, n)
 	reads, writes := share, share
 	if read, write := seen.Shape.Traffic(); read*write > 0 && (seen.Shape.Kind == workload.GEMM || seen.Shape.Kind == workload.GEMV) {
 		r, w := op.Shape.Traffic()
@@ -58,6 +58,11 @@ type partKey struct {
 	kernel         *workload.Kernel
 	captured, k, n int
 	step           int32
+}
+
+func (l *Laws) partKernel(captured []*workload.Op, k, n int) *workload.Kernel {
+	key := partKey{captured[0].Kernel, len(captured), k, n, captured[0].Step}
+	return l.parts.Of(key, func() *workload.Kernel { return l.partOf(captured, k, n) })
 }
 
 // partOf is the kernel of Part. A library takes the tile for the part's sizes, a compiled kernel keeps its own.

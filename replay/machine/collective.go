@@ -85,7 +85,7 @@ func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
 // (samples/measurements/2026-11-22-h200-products; rule C5).
 func (l *Library) Runs(op trace.CollectiveOp, channels int) int {
 	most := int(l.Of(op).Channels.Value)
-	if !Pairwise(op) || channels < 1 || channels >= most {
+	if !pairwise(op) || channels < 1 || channels >= most {
 		return channels
 	}
 	return min(most, 1<<bits.Len(uint(channels-1)))

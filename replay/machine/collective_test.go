@@ -60,7 +60,7 @@ func TestTimeIsMonotone(t *testing.T) {
 							t.Errorf("%s %v: law falls at %d bytes, %d channels", name, op, bytes, channels)
 						}
 						slack := 1.02
-						if machine.Pairwise(op) {
+						if op == trace.AllToAll {
 							slack = 1.04
 						}
 						if fewer := m.Library.Time(op, bytes, ranks, channels-1); channels > 1 && now > fewer*slack {

@@ -143,7 +143,7 @@ func (at Placement) far(op trace.CollectiveOp, steps, channels float64) float64 
 		return 0
 	case op == trace.AllReduce || op == trace.Reduce:
 		return min(steps, 2*at.nodes)
-	case Pairwise(op):
+	case pairwise(op):
 		return math.Ceil((at.ranks - at.per) / channels)
 	}
 	return min(steps, at.nodes-1)
@@ -151,14 +151,14 @@ func (at Placement) far(op trace.CollectiveOp, steps, channels float64) float64 
 
 // near is the number of steps inside nodes in sequence.
 func (at Placement) near(op trace.CollectiveOp, steps, far float64) float64 {
-	if Pairwise(op) {
+	if pairwise(op) {
 		return min(steps, at.per-1)
 	}
 	return steps - far
 }
 
-// Pairwise reports whether every rank sends to every other one, not only to the next.
-func Pairwise(op trace.CollectiveOp) bool {
+// pairwise reports whether every rank sends to every other one, not only to the next.
+func pairwise(op trace.CollectiveOp) bool {
 	switch op {
 	case trace.AllToAll, trace.SendRecv, trace.Gather, trace.Scatter:
 		return true

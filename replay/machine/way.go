@@ -28,7 +28,7 @@ func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) stri
 	case w.Protocol != "" && len(l.protocols()) == 1:
 		return fmt.Sprintf("of %s no protocols are known", l.Name)
 	case w.Algorithm == "":
-	case Pairwise(op) != (w.Algorithm == "pairwise"):
+	case pairwise(op) != (w.Algorithm == "pairwise"):
 		return fmt.Sprintf("algorithm=%s is not one of %s", w.Algorithm, op)
 	case w.Algorithm == "tree" && op != trace.AllReduce && op != trace.Reduce:
 		return fmt.Sprintf("algorithm=tree is for all-reduces, not for %s", op)
@@ -61,7 +61,7 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 // part once (rule C26).
 func (l *Library) WireShares(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) (between, inside float64) {
 	at := l.Spread(ranks)
-	if Pairwise(op) || at.nodes == 1 && !l.switches(op, at) {
+	if pairwise(op) || at.nodes == 1 && !l.switches(op, at) {
 		return 1, 1
 	}
 	_, algorithm := l.best(op, at, float64(channels), float64(bytes), w)
@@ -121,11 +121,11 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
 	wire := c.Link.Value
 	if at.nodes > 1 {
-		rate := l.Network.rankRate(Pairwise(op) || algorithm == "direct", at)
+		rate := l.Network.rankRate(pairwise(op) || algorithm == "direct", at)
 		switch {
 		case algorithm == "tree":
 			rate *= 2 / at.crossing()
-		case algorithm == "ring" && !Pairwise(op): // at every channel another GPU of the node sends through its NIC instead
+		case algorithm == "ring" && !pairwise(op): // at every channel another GPU of the node sends through its NIC instead
 			wire *= at.per / max(1, at.per-1)
 		}
 		wire = least(wire, rate)
@@ -163,7 +163,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 		}
 	}
 	hop := p.far
-	if at.per == 1 && !Pairwise(op) { // nothing inside a node hides the network's latency
+	if at.per == 1 && !pairwise(op) { // nothing inside a node hides the network's latency
 		hop = p.treeFar
 	}
 	latency := c.Alpha.Value + p.Base - ll.Base + near*(c.Hop.Or(0)+p.Hop-ll.Hop) + far*max(hop, l.Network.Latency.Value)

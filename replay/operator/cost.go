@@ -44,25 +44,29 @@ func (b *bench) restOn(key, value string, mark machine.Mark, source string) {
 	}
 }
 
-// laws are those of the machine.
+// laws are those of the machine for operations of all ranks, by rank.
 func (b *bench) laws() *cost.Laws {
-	return &cost.Laws{Machine: &b.m, Workload: &workload.Workload{}}
+	w := &workload.Workload{Ops: make([]workload.Op, b.ranks)}
+	for i := range w.Ops {
+		w.Ops[i].Rank = i
+	}
+	return &cost.Laws{Machine: &b.m, Workload: w}
 }
 
 // take sets the time of a step by the law: that of a kernel of a shape and tiles that moves bytes. why is how it is
 // computed, where memory does not bound it.
 func (b *bench) take(s *step, sh workload.Shape, t workload.Tiling, bytes float64, why string) {
 	t.WGs = s.kernel.WGs()
-	x := b.laws().Unseen(&workload.Op{Read: bytes, Step: -1, Kernel: &workload.Kernel{
+	seconds, burst, byMemory := b.laws().Unseen(&workload.Op{Read: bytes, Step: -1, Kernel: &workload.Kernel{
 		Name: s.name, Shape: sh, Tiling: t,
 		Footprint: program.Footprint{Threads: s.kernel.Threads(), Registers: int(s.kernel.Registers), Shared: int(s.kernel.Shared)},
 	}})
-	s.seconds, s.why = x.Seconds, why
+	s.seconds, s.why = seconds, why
 	switch {
-	case x.ByMemory:
-		s.why = fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, bytes/x.Seconds/1e9)
-	case x.Burst > 0:
-		s.why = fmt.Sprintf("%s, and %.3g µs of writes", why, x.Burst*1e6)
+	case byMemory:
+		s.why = fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, bytes/seconds/1e9)
+	case burst > 0:
+		s.why = fmt.Sprintf("%s, and %.3g µs of writes", why, burst*1e6)
 	}
 }
 
@@ -168,9 +172,10 @@ func (b *bench) tiles(s *step, t Tile, split int64, p product) (tiling workload.
 	tm, tn := int64(t.M), int64(t.N)
 	tiles := p.groups * machine.CeilDiv(machine.CeilDiv(p.m, p.groups), tm) * machine.CeilDiv(p.n, tn)
 	count := tiles * split
-	rate, key := cost.CompiledRate(&b.m)
-	if !b.m.Matmul.Compiled.Known() {
-		b.rest("matmul.compiled", b.m.Matmul.Compiled)
+	rate, key := b.m.Matmul.Compiled, "matmul.compiled"
+	if !rate.Known() {
+		b.rest(key, rate)
+		rate, key = b.m.GPU.Flops, "gpu.flops"
 	}
 	b.rest(key, rate)
 	s.name += fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
@@ -184,8 +189,9 @@ func (b *bench) tiles(s *step, t Tile, split int64, p product) (tiling workload.
 		parts = fmt.Sprintf(", %d parts of each tile along K", split)
 	}
 	s.parts = split
-	return workload.Tiling{TileM: t.M, TileN: t.N, Depth: t.Depth, Tiles: int(tiles)}, fmt.Sprintf("%d workgroups of %d×%d%s on %d slots, %.2f waves, at %.0f TFLOP/s",
+	why = fmt.Sprintf("%d workgroups of %d×%d%s on %d slots, %.2f waves, at %.0f TFLOP/s",
 		count, tm, tn, parts, slots, float64(count)/float64(slots), rate.Value/1e12)
+	return workload.Tiling{TileM: t.M, TileN: t.N, Depth: t.Depth, Tiles: int(tiles)}, why
 }
 
 // vectorRows is the rows of a matrix that one workgroup multiplies by a vector, as
@@ -269,9 +275,13 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	case trace.ReduceScatter:
 		c.Out = bytes / int64(ranks)
 	}
+	laws, among := b.laws(), &workload.Collective{Op: op, Bytes: bytes}
+	for i := range ranks {
+		among.Members = append(among.Members, int32(i))
+	}
 	channels := b.f.Channels
 	if channels == 0 {
-		channels = b.laws().Channels(&workload.Collective{Op: op, Bytes: bytes})
+		channels = laws.Channels(among)
 	}
 	of := lib.Of(op)
 	b.rest("library."+op.String()+".link", of.Link)
@@ -279,7 +289,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	if ranks > b.m.PerNode() {
 		b.rest("network.egress", b.m.Network.Egress)
 	}
-	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: b.laws().Among(ranks, op, bytes, channels)}
+	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: laws.Time(among, op, bytes, channels)}
 	s.out = c.Out
 	s.kernel = b.plain(channels, int(lib.Threads.Value), int(lib.Registers.Value), int(lib.Shared.Value))
 	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, ranks, channels)

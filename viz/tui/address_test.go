@@ -15,7 +15,7 @@ func TestAddressLeadsBack(t *testing.T) {
 	keys := []string{"w", "s", "a", "d", "j", "k", "Enter", ".", ",", "Tab", "x", "v", "p", "G", "Space", "n", "f", "0"}
 	rapidtest.Check(t, func(t *rapid.T) {
 		views := rapid.SampledFrom(lists).Draw(t, "views")
-		m := NewModel(views, Options{Strategy: "bulk,fused"})
+		m := newModel(views, Options{Strategy: "bulk,fused"})
 		for range rapid.IntRange(0, 20).Draw(t, "keys") {
 			press(m, rapid.SampledFrom(keys).Draw(t, "key"))
 		}
@@ -27,7 +27,7 @@ func TestAddressLeadsBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		other := NewModel(views, Options{Strategy: "bulk,fused", At: parsed})
+		other := newModel(views, Options{Strategy: "bulk,fused", At: parsed})
 		if got := other.address(); got != want {
 			t.Fatalf("%s leads to %s", want, got)
 		}

@@ -67,7 +67,7 @@ func TestRowsAreFiltered(t *testing.T) {
 		{"", "& s o f t Enter & Enter", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
 		{"", "& r a n k Space 1 Enter & s o f t Enter", "▾ rank 1 · H200; stream 7; ; "},
 	} {
-		m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
+		m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 		press(m, c.keys)
 		if c.filter != "" {
 			filterBy(m, c.filter)
@@ -80,7 +80,7 @@ func TestRowsAreFiltered(t *testing.T) {
 
 // A class that the filter leaves out takes no time on rows with another one.
 func TestFilterOfClassesEmptiesCells(t *testing.T) {
-	m := NewModel([]layout.View{{Run: fused(8)}}, Options{ASCII: true, Figure: &layout.Figure{}})
+	m := newModel([]layout.View{{Run: fused(8)}}, Options{ASCII: true, Figure: &layout.Figure{}})
 	before := strings.Join(simulated(t, m, 80, 20), "\n")
 	filterBy(m, "class wait")
 	after := strings.Join(simulated(t, m, 80, 20), "\n")
@@ -95,7 +95,7 @@ func TestFilterOfClassesEmptiesCells(t *testing.T) {
 
 // When zoomed in, a line shows the whole axis and where the window is; a click on it goes there.
 func TestOverview(t *testing.T) {
-	m := NewModel(both(), Options{Colors: 256})
+	m := newModel(both(), Options{Colors: 256})
 	if line := simulated(t, m, 100, 30)[1]; strings.Contains(line, "[") {
 		t.Errorf("an overview of all: %q", line)
 	}
@@ -135,7 +135,7 @@ func TestCommandsAreComplete(t *testing.T) {
 // The help has every command on every size.
 func TestHelpHasAll(t *testing.T) {
 	for _, size := range [][2]int{{200, 60}, {80, 24}, {40, 10}} {
-		m := NewModel(both(), Options{Colors: 256})
+		m := newModel(both(), Options{Colors: 256})
 		press(m, "?")
 		seen := ""
 		for range 20 {

@@ -36,7 +36,7 @@ func BenchmarkDraw(b *testing.B) {
 		b.Skip("makes two runs of ten million spans")
 	}
 	for _, streams := range []int{50, 1000} {
-		m := NewModel([]layout.View{{Run: tenMillion(streams)}}, Options{Colors: 256})
+		m := newModel([]layout.View{{Run: tenMillion(streams)}}, Options{Colors: 256})
 		var cells tcell.CellBuffer
 		cells.Resize(200, 60)
 		m.Draw(&cells)

@@ -32,7 +32,7 @@ func TestHeaderKeepsTheRange(t *testing.T) {
 		times = append(times, Time{"6.481 ms", "-2.1 %"})
 	}
 	for _, size := range [][2]int{{200, 60}, {120, 40}, {80, 24}, {40, 10}} {
-		m := NewModel(views, Options{Colors: 256, Times: times})
+		m := newModel(views, Options{Colors: 256, Times: times})
 		m.width, m.height = size[0], size[1]
 		m.show(3)
 		header := drawnAt(m, size[0], size[1])[0]
@@ -73,7 +73,7 @@ func TestMarksOnAllRowsOrNone(t *testing.T) {
 			b.Add(trace.Span{Kind: trace.PhasePut, Lane: lane, Start: at, End: at, Name: b.Intern("put"), Parent: s.Parent, Attr: attr})
 		}
 	}
-	m := NewModel([]layout.View{{Run: b.Finish(trace.Options{KeepZero: true})}}, Options{Colors: 256})
+	m := newModel([]layout.View{{Run: b.Finish(trace.Options{KeepZero: true})}}, Options{Colors: 256})
 	screen := strings.Join(drawnAt(m, 100, 20), "\n")
 	if !strings.Contains(screen, "put issued: digits count them") || strings.Count(screen, "▲") != 1 || strings.Count(screen, "1→1") != 3 || !strings.Contains(screen, "11111 1") {
 		t.Errorf("crowded marks:\n%s", screen)
@@ -87,7 +87,7 @@ func TestMarksOnAllRowsOrNone(t *testing.T) {
 
 // Defect 15: in eight colours cells are glyphs in colours that tell classes apart.
 func TestEightColours(t *testing.T) {
-	m := NewModel([]layout.View{{Run: fused(8)}}, Options{Colors: 8, Figure: &layout.Figure{Rows: 8}})
+	m := newModel([]layout.View{{Run: fused(8)}}, Options{Colors: 8, Figure: &layout.Figure{Rows: 8}})
 	var cells tcell.CellBuffer
 	cells.Resize(100, 20)
 	m.Draw(&cells)
@@ -149,7 +149,7 @@ func pressed(m *Model, keys string) {
 // Defect 2: workgroups of one kernel are compared on one clock under every strategy.
 func TestPartsOnOneClock(t *testing.T) {
 	views := []layout.View{{Run: pairOf("bulk", 5000, 1000)}, {Run: pairOf("fused", 100, 800)}}
-	m := NewModel(views, Options{Colors: 256})
+	m := newModel(views, Options{Colors: 256})
 	pressed(m, "v")
 	one := strings.Join(drawnAt(m, 100, 20), "\n")
 	if !strings.Contains(one, "gemm, operation 3") || !strings.Contains(one, "bulk  1.000 µs") || !strings.Contains(one, "WG 1") {
@@ -173,7 +173,7 @@ func TestPartsOnOneClock(t *testing.T) {
 
 // [ goes from a wait to the put that ended it, and ] back.
 func TestFollowPuts(t *testing.T) {
-	m := NewModel([]layout.View{{Run: pairOf("fused", 0, 1000)}}, Options{Colors: 256})
+	m := newModel([]layout.View{{Run: pairOf("fused", 0, 1000)}}, Options{Colors: 256})
 	p := m.page()
 	run := p.t.Views[0].Run
 	for id, s := range run.Spans {
@@ -193,7 +193,7 @@ func TestFollowPuts(t *testing.T) {
 
 // t shows statistics of what is in view, or from the mark to the selection.
 func TestStatistics(t *testing.T) {
-	m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
+	m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 	pressed(m, "t")
 	screen := strings.Join(drawnAt(m, 110, 30), "\n")
 	for _, want := range []string{"rank 0 · H200 from 0 ns to 480 µs", "transfer", "all_reduce", "GB/s", "median", "idle: "} {

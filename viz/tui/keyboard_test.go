@@ -164,7 +164,7 @@ func TestBrokenLoad(t *testing.T) {
 
 // A panic while rows are drawn is one of the goroutine that draws.
 func TestBrokenRow(t *testing.T) {
-	m := NewModel(both(), Options{})
+	m := newModel(both(), Options{})
 	defer func() {
 		if recover() == nil {
 			t.Error("a row that is not there was merged")

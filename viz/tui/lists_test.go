@@ -11,7 +11,7 @@ import (
 
 // The critical path is a line through the spans on it; [ and ] go along it.
 func TestCriticalPathOverlay(t *testing.T) {
-	m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
+	m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 	plain := strings.Join(simulated(t, m, 100, 30), "\n")
 	press(m, "C")
 	if want := "critical path: "; !strings.HasPrefix(m.message, want) {
@@ -59,7 +59,7 @@ func TestCriticalPathOverlay(t *testing.T) {
 
 // The hits of a search are listed, the selected one among them.
 func TestHitList(t *testing.T) {
-	m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
+	m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 	press(m, "/ ^ s o f t | ^ a d d $ Enter L n")
 	screen := strings.Join(simulated(t, m, 100, 30), "\n")
 	for _, want := range []string{"4 hits", "1  205.0 µs", "rank 0 · H200/stream 7  add", "rank 1 · H200/stream 7  softmax", "4  420.0 µs"} {
@@ -78,7 +78,7 @@ func TestFullNames(t *testing.T) {
 	name := "void " + strings.Repeat("abcdefghi ", 20) + "end_of_the_name"
 	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{}), Peer: trace.None})
 	b.Add(trace.Span{Kind: trace.Compute, End: 100, Name: b.Intern(name), Lane: lane, Parent: trace.None, Attr: trace.None})
-	m := NewModel([]layout.View{{Run: b.Finish(trace.Options{})}}, Options{Colors: 256})
+	m := newModel([]layout.View{{Run: b.Finish(trace.Options{})}}, Options{Colors: 256})
 	press(m, "j Enter")
 	if strings.Contains(strings.Join(simulated(t, m, 80, 24), ""), "end_of_the_name") {
 		t.Error("the name fits without asking for it")
@@ -97,7 +97,7 @@ func TestSmallTerminals(t *testing.T) {
 		views = append(views, layout.View{Run: capture(name, 1000), Name: name})
 	}
 	for _, size := range [][2]int{{80, 24}, {40, 10}} {
-		m := NewModel(views, Options{Colors: 256})
+		m := newModel(views, Options{Colors: 256})
 		for _, c := range []struct{ keys, want string }{
 			{"", "rank 0"},
 			{"6", "fused"},

@@ -45,7 +45,7 @@ func (l *loaded) model(screen tcell.Screen) *Model {
 		l.o.Colors = has
 	}
 	l.o.ASCII = l.o.ASCII || !isUTF8(screen.CharacterSet())
-	return NewModel(l.views, l.o)
+	return newModel(l.views, l.o)
 }
 
 // A frame is what the screen shows: a waiting, then a Model.

@@ -60,8 +60,8 @@ type Model struct {
 	bars []bar // of the rows on the screen; kept for their memory
 }
 
-// NewModel starts on the first run, at its work. Views must not be empty.
-func NewModel(views []layout.View, o Options) *Model {
+// newModel starts on the first run, at its work. Views must not be empty.
+func newModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: layout.Indexed(views), theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,

@@ -80,7 +80,7 @@ func TestScreen(t *testing.T) {
 		{"hostile", []layout.View{{Run: hostile()}}, Options{Colors: 256}, 100, 30, "j j"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := NewModel(c.views, c.o)
+			m := newModel(c.views, c.o)
 			m.Update(tcell.NewEventResize(c.width, c.height))
 			press(m, c.keys)
 			cells := drawn(m, c.width, c.height)
@@ -95,7 +95,7 @@ func TestScreen(t *testing.T) {
 
 // The help of every command is shown in full from 50 columns on.
 func TestHelpIsNotCut(t *testing.T) {
-	m := NewModel(both(), Options{})
+	m := newModel(both(), Options{})
 	m.help = true
 	for _, width := range []int{helpWidth, 80, 100, 120, 160, 200} {
 		if got := screen(m, width, 200); strings.Contains(got, "…") {
@@ -118,7 +118,7 @@ func TestOpening(t *testing.T) {
 			lane := b.Lane(trace.Lane{Kind: kind, Rank: rank, Peer: trace.None})
 			b.Add(trace.Span{Kind: trace.Compute, Lane: lane, Start: start, End: start + 10_000, Parent: trace.None, Attr: trace.None, Name: b.Intern("x")})
 		}
-		m := NewModel([]layout.View{{Run: b.Finish(trace.Options{})}}, Options{})
+		m := newModel([]layout.View{{Run: b.Finish(trace.Options{})}}, Options{})
 		if got := state(m); !strings.HasSuffix(got, want) {
 			t.Errorf("work from %d ns on: %s, want %s", late, got, want)
 		}
@@ -177,7 +177,7 @@ func TestKeys(t *testing.T) {
 		{"j x", "captured | - | 0 ns to 480 µs"},
 		{"x G Enter G", "host threads (1) | - | 0 ns to 480 µs"},
 	} {
-		m := NewModel(both(), Options{})
+		m := newModel(both(), Options{})
 		m.Update(tcell.NewEventResize(100, 30))
 		press(m, c.keys)
 		if got := state(m); got != c.want {
@@ -217,7 +217,7 @@ func TestMessages(t *testing.T) {
 		{"/ ^ s o f t Enter y", "find=%5Esoft&row=rank+0+%C2%B7+H200/stream+7&at=420us"},
 		{"x y", "show=all&row=captured"},
 	} {
-		m := NewModel(both(), Options{})
+		m := newModel(both(), Options{})
 		press(m, strings.ReplaceAll(c.keys, "5 k", "5 Space k"))
 		if m.message != c.want {
 			t.Errorf("%q: message %q, want %q", c.keys, m.message, c.want)
@@ -226,7 +226,7 @@ func TestMessages(t *testing.T) {
 }
 
 func TestEffects(t *testing.T) {
-	m := NewModel(both(), Options{})
+	m := newModel(both(), Options{})
 	for _, k := range []string{"q", "Ctrl-C", "/ Ctrl-C", "? q q"} {
 		if !press(m, k).Quit {
 			t.Errorf("%s does not quit", k)
@@ -249,7 +249,7 @@ func TestEffects(t *testing.T) {
 }
 
 func TestMouse(t *testing.T) {
-	m := NewModel(both(), Options{})
+	m := newModel(both(), Options{})
 	screen(m, 100, 30)
 	r := m.regions()
 	at := func(x, y int, b tcell.ButtonMask) { m.Update(tcell.NewEventMouse(x, y, b, 0)) }
@@ -305,7 +305,7 @@ func TestAnyInput(t *testing.T) {
 	keys = append(keys, "1", "2", "9", "Backspace", "Ü", "F5")
 	rapidtest.Check(t, func(t *rapid.T) {
 		o := Options{Colors: rapid.SampledFrom([]int{0, 8, 256, 1 << 24}).Draw(t, "colors"), ASCII: rapid.Bool().Draw(t, "ascii")}
-		m := NewModel(rapid.SampledFrom(views).Draw(t, "views"), o)
+		m := newModel(rapid.SampledFrom(views).Draw(t, "views"), o)
 		w, h := 80, 24
 		for range rapid.IntRange(1, 40).Draw(t, "events") {
 			switch rapid.IntRange(0, 4).Draw(t, "event") {

@@ -27,7 +27,7 @@ func Print(w io.Writer, views []layout.View, width int, o Options) error {
 		return out.Flush()
 	}
 	if o.At != (layout.Address{}) {
-		o.print(out, NewModel(views, o).page(), width)
+		o.print(out, newModel(views, o).page(), width)
 		return out.Flush()
 	}
 	t := o.First

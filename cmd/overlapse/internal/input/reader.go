@@ -56,7 +56,7 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	defer r.Waiting(func() string { return ReadingLine(p, "joining ranks") }, func() float64 {
 		return float64(p.Read.Load()) / float64(max(1, p.Total.Load()))
 	})()
-	run, err := r.OpenAll(path, o)
+	run, err := r.openAll(path, o)
 	var missing *fs.PathError
 	if errors.As(err, &missing) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
@@ -70,9 +70,9 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	return run, nil
 }
 
-// OpenAll opens the paths that Input gave a name, or one. A pipe that is the only path, as of
+// openAll opens the paths that Input gave a name, or one. A pipe that is the only path, as of
 // <(zcat FILE), is read as standard input is; among others it is refused.
-func (r *Reader) OpenAll(path string, o format.Options) (*trace.Run, error) {
+func (r *Reader) openAll(path string, o format.Options) (*trace.Run, error) {
 	if paths := r.Inputs[path]; paths != nil {
 		return format.OpenAll(paths, path, o)
 	}
