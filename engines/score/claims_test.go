@@ -131,7 +131,7 @@ func TestTunedAndLoop(t *testing.T) {
 			e.Strategy = strategy
 		}
 		e.Loop = loop
-		return Point{As: Speedup, Experiment: e}
+		return Point{As: speedup, Experiment: e}
 	}
 	results, err := Claims(workloads.Files, []Claim{{Points: []Point{
 		point(on, "ideal", ""), point(on, "bulk|ideal", ""), point(on, "ideal|bulk", ""), point(gemms, "", ""), point(gemms, "", gemms.Strategy),
@@ -173,19 +173,19 @@ func TestRules(t *testing.T) {
 		published, here float64
 		within, sign    bool
 	}{
-		{Reduction, 0.1, 0.124, true, true},
-		{Reduction, 0.1, 0.126, false, true},
-		{Reduction, 0.4, 0.31, true, true},
-		{Reduction, 0.03, 0.011, true, true}, // 2 points
-		{Reduction, 0.03, -0.005, false, false},
-		{Reduction, 0.02, -0.01, false, true}, // too small an effect to have a sign
-		{Gain, 0.2, 0.31, false, true},
-		{Gain, -0.05, -0.031, true, true},
-		{Gain, -0.05, 0, false, false}, // nothing happens
-		{Speedup, 1.308, 1.38, true, true},
-		{Speedup, 1.308, 1.4, false, true}, // 7 % of the ratio, 30 % of the effect
-		{Speedup, 1.05, 0.99, false, false},
-		{Speedup, 0.94, 1, false, false},
+		{reduction, 0.1, 0.124, true, true},
+		{reduction, 0.1, 0.126, false, true},
+		{reduction, 0.4, 0.31, true, true},
+		{reduction, 0.03, 0.011, true, true}, // 2 points
+		{reduction, 0.03, -0.005, false, false},
+		{reduction, 0.02, -0.01, false, true}, // too small an effect to have a sign
+		{gain, 0.2, 0.31, false, true},
+		{gain, -0.05, -0.031, true, true},
+		{gain, -0.05, 0, false, false}, // nothing happens
+		{speedup, 1.308, 1.38, true, true},
+		{speedup, 1.308, 1.4, false, true}, // 7 % of the ratio, 30 % of the effect
+		{speedup, 1.05, 0.99, false, false},
+		{speedup, 0.94, 1, false, false},
 		{Share, 0.4, 0.49, true, true},
 		{Count, 1.2, 1.24, true, true},
 		{Count, 4, 3, false, true},
@@ -250,7 +250,7 @@ func TestSummaries(t *testing.T) {
 // is within a quarter of two.
 func TestScore(t *testing.T) {
 	point := func(published, here float64) Point {
-		return Point{As: Gain, Published: published, Here: here, Within: Gain.within(published, here), SameSign: Gain.sameSign(published, here)}
+		return Point{As: gain, Published: published, Here: here, Within: gain.within(published, here), SameSign: gain.sameSign(published, here)}
 	}
 	apart := point(0.5, 0.5)
 	apart.Apart = "an identity"

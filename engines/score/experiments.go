@@ -268,7 +268,7 @@ func (b *bench) number(p *Point) (float64, error) {
 		}
 		list = append(list, x)
 	}
-	if p.As == Gain && p.Of == "geomean" { // of the ratios
+	if p.As == gain && p.Of == "geomean" { // of the ratios
 		for i := range list {
 			list[i]++
 		}
@@ -290,7 +290,7 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 	switch p.As {
 	case Share, Time, Count, Bandwidth:
 		return here, nil
-	case Reduction, Speedup, Gain:
+	case reduction, speedup, gain:
 	default:
 		return 0, fmt.Errorf("unknown quantity %q", p.As)
 	}
@@ -300,9 +300,9 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 		return 0, err
 	case here == 0 || base == 0:
 		return 0, fmt.Errorf("%s needs a strategy and a baseline with %s above 0", p.As, cmp.Or(p.Measure, "time"))
-	case p.As == Reduction:
+	case p.As == reduction:
 		return 1 - here/base, nil
-	case p.As == Gain:
+	case p.As == gain:
 		return base/here - 1, nil
 	}
 	return base / here, nil

@@ -13,9 +13,9 @@ type Quantity string
 
 // The quantities. a is the measure of the strategy, b of the baseline.
 const (
-	Reduction Quantity = "reduction" // 1 - a/b
-	Speedup   Quantity = "speedup"   // b/a, published as a ratio
-	Gain      Quantity = "gain"      // b/a - 1, published in percent
+	reduction Quantity = "reduction" // 1 - a/b
+	speedup   Quantity = "speedup"   // b/a, published as a ratio
+	gain      Quantity = "gain"      // b/a - 1, published in percent
 	Share     Quantity = "share"     // a, a fraction of 1
 	Time      Quantity = "time"      // a, seconds
 	Count     Quantity = "count"     // a, as many digits as published
@@ -40,9 +40,9 @@ const (
 // quantities that are no effect.
 func (q Quantity) effect(x float64) (e float64, ok bool) {
 	switch q {
-	case Reduction, Gain:
+	case reduction, gain:
 		return x, true
-	case Speedup:
+	case speedup:
 		return x - 1, true
 	}
 	return 0, false
@@ -178,13 +178,13 @@ func (t *Tally) add(p *Point, constant float64) {
 	t.Effects++
 	t.Error, t.NothingError, t.ConstantError = t.Error+math.Abs(here-e), t.NothingError+math.Abs(e), t.ConstantError+math.Abs(constant-e)
 	count(&t.EffectsWithin, p.Within)
-	count(&t.NothingWithin, Gain.within(e, 0))
+	count(&t.NothingWithin, gain.within(e, 0))
 	if !p.As.Signed(p.Published) {
 		return
 	}
 	t.Signed++
 	count(&t.SignedWithin, p.Within)
-	count(&t.ConstantWithin, Gain.within(e, constant))
+	count(&t.ConstantWithin, gain.within(e, constant))
 	count(&t.SameSign, p.SameSign)
 	count(&t.Gains, e > 0)
 }
@@ -192,9 +192,9 @@ func (t *Tally) add(p *Point, constant float64) {
 // Format writes a number of this quantity.
 func (q Quantity) Format(x float64) string {
 	switch q {
-	case Reduction, Gain, Share:
+	case reduction, gain, Share:
 		return fmt.Sprintf("%.1f %%", 100*x)
-	case Speedup:
+	case speedup:
 		return fmt.Sprintf("%.3f", x)
 	case Time:
 		return fmt.Sprintf("%.4g µs", 1e6*x)
