@@ -26,9 +26,6 @@ func (d *Damage) launches(r *Run) {
 		names[i] = callNameOf(n)
 	}
 	for _, s := range r.Spans {
-		if k := r.Kernel(s); k != nil && k.Correlation != 0 {
-			launched[call{r.RankOf(s), k.Correlation}] += 2
-		}
 		if s.Kind == Launch && s.Attr != None {
 			row := r.RankOf(s)
 			launched[call{row, r.Calls[s.Attr].Correlation}] |= 1
@@ -36,6 +33,11 @@ func (d *Damage) launches(r *Run) {
 		}
 	}
 	for _, s := range r.Spans {
+		if k := r.Kernel(s); k != nil && k.Correlation != 0 {
+			if c := (call{r.RankOf(s), k.Correlation}); launched[c] > 0 {
+				launched[c] += 2
+			}
+		}
 		if row := r.RankOf(s); until[row] > 0 && names[s.Name] == waitsForDevice {
 			until[row] = max(until[row], s.Start)
 		}
