@@ -98,7 +98,7 @@ func (d *Damage) impossible(r *Run) {
 		id     int64
 	}
 	held, alone := map[queue]int{}, make([]int, len(r.Ranks))
-	instant := 0
+	instant, fine := 0, false // recorded to less than a microsecond, to which others round
 	for _, s := range r.Spans {
 		l := &r.Lanes[s.Lane]
 		if s.Kind != Compute && s.Kind != Collective || l.Kind != Queue {
@@ -107,9 +107,10 @@ func (d *Damage) impossible(r *Run) {
 		if s.Dur() == 0 {
 			instant++
 		}
+		fine = fine || s.Dur()%1000 != 0
 		held[queue{r.RankOf(s), l.Device, l.ID}]++
 	}
-	if instant > 0 {
+	if instant > 0 && fine {
 		d.Odd += instant
 		d.say("%d of %d kernels and copies take no time: their ends are lost", instant, d.Kernels)
 	}

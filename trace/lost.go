@@ -19,24 +19,25 @@ func (d *Damage) launches(r *Run) {
 		row    int
 		number int64
 	}
-	launched := map[call]bool{}             // with a kernel or copy
-	kernels := map[call]int{}               // number of kernels
+	launched := map[call]int32{}            // twice the number of kernels, and 1 if it has a kernel or copy
 	until := make([]Time, len(r.Ranks))     // what is launched before has run in the recording
 	names := make([]callName, len(r.Names)) // by NameID
 	for i, n := range r.Names {
 		names[i] = callNameOf(n)
 	}
 	for _, s := range r.Spans {
-		if k := r.Kernel(s); k != nil && k.Correlation != 0 {
-			kernels[call{r.RankOf(s), k.Correlation}]++
-		}
 		if s.Kind == Launch && s.Attr != None {
 			row := r.RankOf(s)
-			launched[call{row, r.Calls[s.Attr].Correlation}] = true
+			launched[call{row, r.Calls[s.Attr].Correlation}] |= 1
 			until[row] = max(until[row], s.Start)
 		}
 	}
 	for _, s := range r.Spans {
+		if k := r.Kernel(s); k != nil && k.Correlation != 0 {
+			if c := (call{r.RankOf(s), k.Correlation}); launched[c] > 0 {
+				launched[c] += 2
+			}
+		}
 		if row := r.RankOf(s); until[row] > 0 && names[s.Name] == waitsForDevice {
 			until[row] = max(until[row], s.Start)
 		}
@@ -57,12 +58,15 @@ func (d *Damage) launches(r *Run) {
 				continue
 			}
 			c := call{r.RankOf(s), r.Calls[s.Attr].Correlation}
-			again += max(1, kernels[c]) - 1
-			delete(kernels, c)
+			n := launched[c]
+			if n > 3 {
+				again += int(n/2) - 1
+				launched[c] = n & 1
+			}
 			if s.Start > until[c.row] || capturing[s.Lane] {
 				continue
 			}
-			if all++; !launched[c] {
+			if all++; n&1 == 0 {
 				lost++
 			}
 		}
