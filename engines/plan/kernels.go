@@ -253,7 +253,9 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	if programs == 0 || programs == g.WGs {
 		return g
 	}
-	g.Time = trace.Time(float64(g.Time)*pl.Laws().TileOn(op, programs, g.WGs, false) + 0.5)
+	laws := pl.Laws() // persistent workgroups are of the build whose results may go to peers, whether they do or not
+	factor := laws.TileOn(op, programs, g.WGs, true) / laws.TileOn(op, g.WGs, g.WGs, true)
+	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
 	g.WGs = programs
 	g.Pipe = 1 / float64(min(pl.Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
 	return g

@@ -19,7 +19,7 @@ func AccuracyPage(command string, results []SetResult) string {
 	w.printf(`
 Errors are |predicted / measured − 1| of the time of an iteration: the median and the 90th percentile (p90) over the
 predicted rows. Regret is the measured time of the setting that the prediction chooses over that of the best, less one,
-in the mean over workloads. signs: of the changes over %.0f %% against the reference, how many are predicted with the right
+in the mean over workloads. Signs: of the changes over %.0f %% against the reference, how many are predicted with the right
 sign; rows without a prediction count as wrong, rows whose trace is not included do not count. The reference is bulk, of steps
 the captured variant. Measured twice: how far the same rows are apart in other processes. Rows marked noisy (two measurements
 differ by more than 5 %%) are not scored.
