@@ -256,7 +256,7 @@ func (e *Elsewhere) Collective(c *workload.Collective, was, ranks []int) (by flo
 	alike := (a.Nodes > 1) == (b.Nodes > 1) && a.Of(c.Op).Times.Known() == b.Of(c.Op).Times.Known()
 	timeOf := func(m *machine.Machine, l *machine.Library, n, channels int) float64 {
 		if alike {
-			return timeOf(m, l, c.Op, c.Bytes, n, channels)
+			return max(l.Time(c.Op, c.Bytes, n, channels), onLinks(m, c.Op, c.Bytes, n))
 		}
 		if channels == 0 {
 			channels = l.ChannelsFor(c.Op, c.Bytes)
