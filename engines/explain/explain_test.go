@@ -51,6 +51,28 @@ func TestLimitOfPartOfAMachine(t *testing.T) {
 	}
 }
 
+// What an iteration is expected to take less than the simulated one, ranks wait less for each other, then for kernels and
+// bytes: no part is negative, and they add up.
+func TestTimesOfAnEarlierRace(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, plantest.MoeDown.Ranks)
+	sel, err := engines.ParseSelection("bulk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Expected = out.Time
+	was := TimesOf(w, out)
+	less := was.Waiting + was.Idle + 1000
+	out.Expected -= less
+	is := TimesOf(w, out)
+	if is.Compute != was.Compute || is.Waiting != 0 || is.Idle != 0 || is.Transfer != was.Transfer-1000 {
+		t.Errorf("%d less: %+v, was %+v", less, is, was)
+	}
+}
+
 // The lines of a critical path and what the time went to both add up to the
 // iteration that the table shows.
 func TestExplanationsAddUp(t *testing.T) {

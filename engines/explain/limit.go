@@ -23,8 +23,11 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 	}
 	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Of(out.Phase).Times(overlap.Collect(out.Result.Run), out.Time))
 	t.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
-	if t.Waiting < 0 {
-		t.Idle, t.Waiting = t.Idle+t.Waiting, 0
+	for _, part := range []*trace.Time{&t.Idle, &t.Transfer} { // they wait less, for kernels or for bytes
+		if t.Waiting < 0 {
+			less := min(-t.Waiting, max(0, *part))
+			*part, t.Waiting = *part-less, t.Waiting+less
+		}
 	}
 	if w.Unseen() {
 		d := min(t.Idle, trace.Time(skewed(w, out)*float64(t.Total())))
