@@ -26,7 +26,7 @@ func TestWholeTokens(t *testing.T) {
 
 // A captured schedule that does not fit on the machine is an error.
 func TestThresholdThatCannotRun(t *testing.T) {
-	s := &batchSearch{w: plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1"), m: plantest.H200(t, 2), by: map[int][]compare.Outcome{}}
+	s := &batchSearch{w: plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1"), m: plantest.H200(t, 2), of: map[int]*workload.Workload{}, by: map[int][]compare.Outcome{}}
 	s.m.GPU.Shared.Value = 1
 	captured := *s.w
 	s.w.Rescaled = &workload.Rescaling{From: s.m.Name, To: s.m.Name, Same: true, Of: &captured, On: s.m} // durations are the model's
@@ -40,20 +40,21 @@ func TestThresholdThatCannotRun(t *testing.T) {
 	}
 }
 
-// The answer names a batch that was the only one, and how likely the best change is.
+// The answer names a batch that was the only one, and what is predicted but not likely, with its probability.
 func TestThresholdAnswer(t *testing.T) {
 	w, m := plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1\n7 G2 500 AR1"), plantest.H200(t, 2)
 	out := enginetest.Outcome(t, w, m, "multistream", nil)
-	one, two := batchTime{Batch: 1, Change: -0.02}, batchTime{Batch: 2, Change: -0.011}
+	slower, faster, more := batchTime{Batch: 1, Change: 0.02}, batchTime{Batch: 1, Change: -0.02, Faster: 0.6}, batchTime{Batch: 2, Change: 0.011}
 	for _, c := range []struct {
 		tried []batchTime
 		pays  [][]float64
 		want  string
 	}{
-		{[]batchTime{one}, nil, "does not pay for 4 tokens, the only batch tried: leave it off"},
-		{[]batchTime{one, two}, nil, "does not pay for any batch from 4 tokens to 8 tokens: leave it off"},
-		{[]batchTime{one}, [][]float64{{1, 1}}, "pays for 4 tokens, the only batch tried"},
-		{[]batchTime{two}, [][]float64{{2, 2}}, "pays for 8 tokens, the only batch tried (at most "},
+		{[]batchTime{slower}, nil, "does not pay for 4 tokens, the only batch tried: leave it off"},
+		{[]batchTime{slower, more}, nil, "does not pay for any batch from 4 tokens to 8 tokens: leave it off"},
+		{[]batchTime{faster, more}, nil, "may pay, best for 4 tokens: -2.0 %, but at most 60 % likely"},
+		{[]batchTime{faster}, [][]float64{{1, 1}}, "likely pays for 4 tokens, the only batch tried"},
+		{[]batchTime{faster, more}, [][]float64{{1, 1}}, "likely pays up to a batch of about 4 tokens"},
 	} {
 		p := phaseFrom{Tokens: 4}
 		if got := p.answer(w, &batchRange{Strategy: "multistream", Tried: c.tried, Pays: c.pays, outcome: out}); !strings.HasPrefix(got, "multistream "+c.want) {

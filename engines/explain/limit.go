@@ -22,7 +22,7 @@ func TimesOf(w *workload.Workload, out compare.Outcome) overlap.Times {
 		return *out.Times
 	}
 	t := overlap.MeanOf(plan.StepsOf(w, out.Result.Run).Of(out.Phase).Times(overlap.Collect(out.Result.Run), out.Time))
-	t.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
+	t.Waiting += out.Expected - out.Time                       // ranks whose dispatch order differs wait for each other (rule X5)
 	for _, part := range []*trace.Time{&t.Idle, &t.Transfer} { // they wait less, for kernels or for bytes
 		if t.Waiting < 0 {
 			less := min(-t.Waiting, max(0, *part))

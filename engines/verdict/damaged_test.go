@@ -147,7 +147,7 @@ func (x wrong) make(t *testing.T) string {
 
 // word is what is said about the wrong contents of a workload; "": nothing.
 func word(t *testing.T, w *workload.Workload) string {
-	if what := damageOf(w); what != "" {
+	if what := DamageOf(w); what != "" {
 		return what
 	}
 	m := plantest.H200(t, w.World)

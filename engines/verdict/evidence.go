@@ -151,7 +151,7 @@ const mostLost = 0.01
 
 // damage: device work that the trace does not have as it was recorded.
 func (v *assessment) damage() {
-	if what := damageOf(v.w); what != "" {
+	if what := DamageOf(v.w); what != "" {
 		v.addCaveat(invalid, "the trace is damaged: %s", what)
 	}
 }
@@ -199,8 +199,8 @@ func overLaw(w *workload.Workload, m *machine.Machine, large bool) float64 {
 	return took / law
 }
 
-// damageOf says what is damaged of a captured run, if it is more than mostLost; else "".
-func damageOf(w *workload.Workload) string {
+// DamageOf says what is damaged of a captured run, if it is more than mostLost; else "".
+func DamageOf(w *workload.Workload) string {
 	if w.Damage.Share() <= mostLost {
 		return ""
 	}

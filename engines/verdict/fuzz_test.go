@@ -235,8 +235,8 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 				t.Errorf("%s: change %v, chance %+v, evidence %+v", name, p.Change, c, p.Evidence)
 			}
 		}
-		if c.PFaster >= Likely && damageOf(w) != "" {
-			t.Errorf("%s is likely (%.2f) although the trace is damaged: %s", name, c.PFaster, damageOf(w))
+		if c.PFaster >= Likely && DamageOf(w) != "" {
+			t.Errorf("%s is likely (%.2f) although the trace is damaged: %s", name, c.PFaster, DamageOf(w))
 		}
 	}
 	var memory runtime.MemStats

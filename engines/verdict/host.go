@@ -85,7 +85,7 @@ func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 	for _, o := range outcomes {
 		if c := o.Confidence; o.Strategy.Exact && o.Values["graph"] == "on" && o.Result != nil && o.Change < Faster && !o.likely() {
 			why := c.Why
-			if damageOf(w) != "" { // of what kind, a sentence of its own says
+			if DamageOf(w) != "" { // of what kind, a sentence of its own says
 				why = "the trace is damaged"
 			}
 			return fmt.Sprintf("a captured graph (%s) is predicted to take %.1f %% less, %s likely: %s; %s help too",

@@ -77,7 +77,7 @@ func TestLossesAreDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			intact := c.intact || c.name == "the bytes of rank 1" && sample == "moe-ep4" // parts of an all-to-all may differ
-			if what := damageOf(w); (what == "") != intact {
+			if what := DamageOf(w); (what == "") != intact {
 				t.Errorf("%s, %s: share %.3f: %q", sample, c.name, w.Damage.Share(), what)
 			}
 		}

@@ -87,7 +87,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	v.slow(w, &captured.Machine)
 	v.profiler(w, captured)
 	v.hosts(w, captured, outcomes)
-	if what := damageOf(w); what != "" {
+	if what := DamageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
 	v.boundBy(outcomes)

@@ -61,7 +61,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		return
 	}
 	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })
-	if len(known) == 0 && damageOf(w) == "" { // no headline of what may be worth nothing
+	if len(known) == 0 && DamageOf(w) == "" { // no headline of what may be worth nothing
 		v.Kind, v.Candidates = NoClearWinner, selections(faster)
 		v.say("keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)%s",
 			baseName(w), -100*Faster, faster[0].Selection, signed(faster[0].Change), faster[0].Confidence.Why, v.compared(list))

@@ -23,7 +23,7 @@ type Point struct {
 // The counters. Bandwidth is bytes over durations: of collectives those that each rank
 // sends over links, of copies their size.
 const (
-	RunningKernels = "compute kernels"
+	runningKernels = "compute kernels"
 	RunningComm    = "communication"
 	RunningCopies  = "copies"
 	Workgroups     = "resident workgroups" // of ranks whose workgroups were recorded
@@ -33,7 +33,7 @@ const (
 // Counters returns the counters of a run by rank, each of at most most points: of more,
 // the mean over equal parts of the run.
 func Counters(run *trace.Run, most int) []Counter {
-	names := []string{RunningKernels, RunningComm, RunningCopies, Workgroups, Bandwidth}
+	names := []string{runningKernels, RunningComm, RunningCopies, Workgroups, Bandwidth}
 	changes := make([][]Point, len(run.Ranks)*len(names))
 	for _, s := range run.Spans {
 		if s.Dur() == 0 {

@@ -71,7 +71,7 @@ func TestCounters(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{KeepZero: true})
 	want := []Counter{
-		{0, RunningKernels, []Point{{0, 1}, {5, 2}, {15, 1}, {20, 0}}},
+		{0, runningKernels, []Point{{0, 1}, {5, 2}, {15, 1}, {20, 0}}},
 		{0, RunningComm, []Point{{15, 1}, {25, 0}}},
 		{0, Bandwidth, []Point{{15, 100}, {25, 0}}},
 	}

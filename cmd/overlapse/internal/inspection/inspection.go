@@ -157,6 +157,9 @@ func (v *Inspection) printAnswer() {
 		title += " · " + took
 	}
 	v.Say(title)
+	if what := verdict.DamageOf(v.workload); what != "" {
+		v.Labelled("damaged", what)
+	}
 	if lost := v.workload.Damage.Skipped; len(v.workload.Ops) == 0 && lost > 0 {
 		v.Labelled("bound by", fmt.Sprintf("unknown: none of the %d kernels and copies of the trace could be read", lost))
 	} else if len(v.workload.Ops) == 0 {

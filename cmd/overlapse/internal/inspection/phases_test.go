@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -30,5 +31,17 @@ func TestPhasesApart(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "of an iteration") {
 		t.Errorf("a mean of phases in\n%s", out.String())
+	}
+}
+
+// Damage of more than one percent stands before what is measured of the rest.
+func TestDamageStandsFirst(t *testing.T) {
+	w := plantest.Step(t, 2, "7 G1 500\n9 AR1 400 G1")
+	w.Damage = trace.Damage{Kernels: 10, Odd: 5, Sentences: []string{"5 of 10 kernels are twice in the input"}}
+	var out bytes.Buffer
+	m := plantest.H200(t, 2)
+	Of(w, &m).Print(&console.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 120})
+	if text := out.String(); !strings.Contains(text, "\ndamaged   5 of 10 kernels are twice in the input\nbound by") {
+		t.Error(text)
 	}
 }
