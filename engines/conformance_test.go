@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -285,7 +286,7 @@ func TestTooFewGPUs(t *testing.T) {
 	for _, e := range engines.All() {
 		v, _ := e.Values(nil)
 		var na *plan.NotApplicable
-		if _, err := e.Program(w, plantest.H200(t, 2), v, plan.Scenario{}); err == nil || errors.As(err, &na) {
+		if _, err := schedule.Planned(e, w, plantest.H200(t, 2), v, plan.Scenario{}); err == nil || errors.As(err, &na) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -59,7 +60,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 	var programs strings.Builder
 	for _, x := range samples {
 		for _, s := range all {
-			pl, err := s.Strategy.Planned(x.w, x.m, s.Values, plan.Scenario{})
+			pl, err := schedule.Planned(s.Strategy, x.w, x.m, s.Values, plan.Scenario{})
 			if err != nil {
 				continue
 			}
@@ -100,7 +101,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 // were written.
 func sharedAsWhole(t *testing.T, name string, w *workload.Workload, m machine.Machine, s plan.Selection, whole *replay.Result) int {
 	t.Helper()
-	pl, err := s.Strategy.Planned(w, m, s.Values, plan.Scenario{Shared: true})
+	pl, err := schedule.Planned(s.Strategy, w, m, s.Values, plan.Scenario{Shared: true})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -245,7 +246,7 @@ func TestCopiesFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pl, err := all[0].Strategy.Planned(w, m, all[0].Values, plan.Scenario{})
+	pl, err := schedule.Planned(all[0].Strategy, w, m, all[0].Values, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func TestTooManyWorkgroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pl, err := all[0].Strategy.Planned(w, m, all[0].Values, plan.Scenario{})
+	pl, err := schedule.Planned(all[0].Strategy, w, m, all[0].Values, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +314,7 @@ func TestPlansGrowWithRanks(t *testing.T) {
 		for i, j := range jobs {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			if _, err := s.Strategy.Planned(j.w, j.m, s.Values, plan.Scenario{}); err != nil {
+			if _, err := schedule.Planned(s.Strategy, j.w, j.m, s.Values, plan.Scenario{}); err != nil {
 				t.Fatal(err)
 			}
 			runtime.ReadMemStats(&after)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -24,7 +25,7 @@ func TestSlowCollectivesKeepTheirKernels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = sel[0].Strategy.Planned(&w, plantest.H200(t, 4), sel[0].Values, plan.Scenario{})
+		_, err = schedule.Planned(sel[0].Strategy, &w, plantest.H200(t, 4), sel[0].Values, plan.Scenario{})
 		var na *plan.NotApplicable
 		if got := errors.As(err, &na) && strings.HasPrefix(na.Why, "no prediction: all_reduce takes 5 times the law of h200:4"); got != refused {
 			t.Errorf("%s: %v, want refused: %v", selection, err, refused)

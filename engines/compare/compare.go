@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -254,7 +255,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 // simulate plans the selection for a scenario, simulates it and sets its time.
 func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	sc.Shared = opts.Like && opts.Level == replay.Kernels && !opts.Causes && !opts.Limits && !opts.Usage
-	pl, err := o.Strategy.Planned(w, o.Machine, o.Values, sc)
+	pl, err := schedule.Planned(o.Strategy, w, o.Machine, o.Values, sc)
 	var na *plan.NotApplicable
 	if errors.As(err, &na) {
 		o.Why, o.Result = na.Why, nil

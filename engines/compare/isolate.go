@@ -287,7 +287,7 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 		return nil, err
 	}
 	pl.AtCapturedStarts(s.beside)
-	p := pl.Write(nil)
+	p := pl.Write()
 	result, err := replay.Simulate(s.m, p, replay.Options{Name: "captured with interference", Stop: stop})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
@@ -131,11 +132,11 @@ func TestSettingsOfOnePair(t *testing.T) {
 			mine[id] = true
 		}
 		planAll := func(s plan.Selection, rows ...int) (own, others []string) {
-			p, err := compare.On(s.Strategy, rows).Program(w, m, s.Values, plan.Scenario{})
+			p, err := schedule.Planned(compare.On(s.Strategy, rows), w, m, s.Values, plan.Scenario{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, g := range p.GPUs {
+			for _, g := range p.Program.GPUs {
 				for _, st := range g.Streams {
 					hosts := 0
 					for _, c := range st.Commands {
@@ -181,7 +182,7 @@ func TestSettingsOfParts(t *testing.T) {
 		{PairSummary: kinds[0], Outcomes: []compare.Outcome{taking(sel[0], 1, "")}},
 		{PairSummary: kinds[2], Outcomes: []compare.Outcome{taking(sel[1], 2, "")}},
 	}
-	p, err := compare.MixedOf(choices).Program(w, m, plan.Values{}, plan.Scenario{})
+	p, err := schedule.Planned(compare.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestSettingsOfParts(t *testing.T) {
 			}
 		}
 		launches := 0
-		for _, g := range p.GPUs {
+		for _, g := range p.Program.GPUs {
 			for _, st := range g.Streams {
 				host := false
 				for _, c := range st.Commands {
@@ -228,7 +229,7 @@ func TestMixOfNothing(t *testing.T) {
 		t.Fatal("a gain of 0.3 % or of a strategy that does not apply was chosen")
 	}
 	var na *plan.NotApplicable
-	if _, err := compare.MixedOf(choices).Program(w, m, plan.Values{}, plan.Scenario{}); !errors.As(err, &na) {
+	if _, err := schedule.Planned(compare.MixedOf(choices), w, m, plan.Values{}, plan.Scenario{}); !errors.As(err, &na) {
 		t.Errorf("planned %v", err)
 	}
 }

@@ -17,10 +17,10 @@ import (
 // schedule's time over that (rule L6, a control variate): a strategy that changes nothing takes
 // the captured time.
 
-// Control is the captured schedule as strategies of pairs simulate it, with nothing changed and not scaled: its distance
+// Control is the captured schedule as strategies simulate it, with nothing changed and not scaled: its distance
 // from the captured time is the error of the simulation.
 func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay.Options) (Outcome, error) {
-	out := Outcome{Selection: plan.Selection{Strategy: schedule.AsScheduled, Values: plan.Values{}}, Machine: m}
+	out := Outcome{Selection: plan.Selection{Strategy: schedule.InPlace, Values: plan.Values{}}, Machine: m}
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return out, err
@@ -32,16 +32,13 @@ func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay
 	return out, err
 }
 
-// baseOf is the captured schedule as the writer of a plan writes it: of pairs, or of a step whose collectives stay in
-// place, with or without settings that may move them.
+// baseOf is the captured schedule as a plan has it written: of a step whose collectives stay in place, with or without
+// settings that may move them.
 func baseOf(pl *plan.Planner) *plan.Strategy {
-	switch {
-	case pl.InPlace:
+	if pl.InPlace {
 		return &schedule.Multistream
-	case pl.WholeStep:
-		return &schedule.InPlace
 	}
-	return &schedule.AsScheduled
+	return &schedule.InPlace
 }
 
 // relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own.

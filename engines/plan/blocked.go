@@ -128,9 +128,9 @@ func (pl *Planner) HostWasLate(op, before *workload.Op) bool {
 	return (before == nil || before.End < ready) && !waitedFor(w, op, ready-1)
 }
 
-// waitedFor reports whether something that an operation depends on ended after a time.
+// waitedFor reports whether something that an operation depends on ended after a time and before the operation started.
 func waitedFor(w *workload.Workload, op *workload.Op, after trace.Time) bool {
-	return slices.ContainsFunc(op.After, func(d workload.Dep) bool { return w.Ops[d.Op].End > after })
+	return slices.ContainsFunc(op.After, func(d workload.Dep) bool { end := w.Ops[d.Op].End; return after < end && end <= op.Start })
 }
 
 // waitingCollectives are, by op of a rank, the other queues that held a collective which the host had

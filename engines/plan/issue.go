@@ -65,8 +65,8 @@ func (r *Rank) writeHost() {
 			r.Host.Delay(late, program.HostIssue, "later than other ranks")
 		}
 	}
-	if r.Planner.WriteRank != nil { // whatever it leaves out
-		for _, id := range r.order {
+	for _, id := range r.order {
+		if r.Planner.where[id].On == nil { // the schedule leaves it out: it is issued all the same
 			r.callOf(&w.Ops[id])
 		}
 	}
@@ -251,17 +251,6 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 	return e
 }
 
-// RunAhead has the hosts issue all operations in the captured order (IssueAhead).
-func (pl *Planner) RunAhead() {
-	order := make([][]int32, pl.Workload.World)
-	for rank := range min(len(order), len(pl.Workload.Hosts)) {
-		for _, i := range pl.Workload.Hosts[rank].Order {
-			order[rank] = append(order[rank], pl.Workload.Ranks[rank][i])
-		}
-	}
-	pl.IssueAhead(order)
-}
-
 // IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of
 // IssueCosts, and lets them run ahead of the devices as in a loop of many iterations: the
 // devices begin when their host has issued the first iteration. They begin at once if the
@@ -279,7 +268,7 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 		r.takeOrder(order[r.ID], own)
 	}
 	of, n := pl.iterations()
-	pl.once = n < 2
+	pl.once, pl.oneGraph = n < 2, pl.Graph
 	if pl.once || pl.Graph || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
 		return
 	}

@@ -37,16 +37,3 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("a plan of 800,000 operations of an empty trace: %v", err)
 	}
 }
-
-// Nor do flags for each pair of ranks.
-func TestTooManyFlags(t *testing.T) {
-	w := &workload.Workload{World: 64, Run: &trace.Run{}, Ranks: make([][]int32, 64)}
-	e := Strategy{Name: "s", Plan: func(pl *Planner, _ Values) (Emitter, error) {
-		pl.Program.NewFlags(4*mostFlags, "of a pair")
-		return nil, nil
-	}}
-	_, err := e.Planned(w, machine.Machine{GPUs: 64}, nil, Scenario{})
-	if want := "s: does not apply: 67108929 flags between 64 ranks take too much memory to simulate (a job of at most 31 ranks)"; err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-}

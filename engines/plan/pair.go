@@ -108,7 +108,7 @@ next:
 				continue next
 			}
 		}
-		if r.Planner.where[d.Op] == s {
+		if r.Planner.where[d.Op].On == s {
 			continue
 		}
 		s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
@@ -160,7 +160,7 @@ func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
 func (r *Rank) Written(s *Stream, op *workload.Op) {
 	s.Post(r.Planner.Done[op.ID], 1)
 	s.End, s.last = max(s.End, op.End), op
-	r.Planner.where[op.ID] = s
+	r.Planner.where[op.ID] = Point{s, len(s.Commands)}
 }
 
 // WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its

@@ -50,17 +50,17 @@ type Planner struct {
 	Measured    bool                            // kernels last their measured times and hold no slots
 	Ahead       bool                            // hosts run ahead of the devices as in a loop (runAhead)
 	once        bool                            // IssueAhead: there is one iteration
+	oneGraph    bool                            // IssueAhead: a captured graph launches all, not only some pairs
 	anchored    bool                            // AtCapturedStarts
 
 	before          []program.Stream // of the rank written last
-	WriteRank       func(r *Rank)    // writes all operations of a rank; nil: the emitter writes pairs, and the others are written whole
-	WholeStep       bool             // WriteRank wrote all
+	WriteRank       func(r *Rank)    // writes all operations of a rank
 	InPlace         bool             // unless settings say otherwise: as captured, with every collective in its place
 	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
 	hostPeriod      trace.Time       // result of HostPeriod
 	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
-	where           []*Stream        // by op: stream that it was written to
+	where           []Point          // by op: behind its post
 	endedBefore     []int32          // result of timeOrder, once it is asked for
 	busy            []bool
 	withoutProfiler float64        // of hostsWithout; 0: not known yet
@@ -112,6 +112,15 @@ type Stream struct {
 	held bool         // its first command waits until its first op started in the capture
 }
 
+// A Point is behind the first so many commands of a stream; the zero value is nowhere.
+type Point struct {
+	On *Stream
+	At int
+}
+
+// Where is behind an operation that was written.
+func (pl *Planner) Where(op *workload.Op) Point { return pl.where[op.ID] }
+
 // A Pair is a workload pair and the operations around its two operations.
 type Pair struct {
 	*workload.Pair
@@ -156,7 +165,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, where: make([]*Stream, len(w.Ops)),
+		First: map[int32]int{}, Replaced: map[int32]bool{}, coRuns: map[coRunKey]Piece{}, where: make([]Point, len(w.Ops)),
 	}
 	pl.countRereads()
 	pl.Done = make([]program.Flag, len(w.Ops))
@@ -279,25 +288,20 @@ func (pl *Planner) OnlyPairs() bool {
 	})
 }
 
-// Write writes all ranks and returns the program. Afterwards the planner does not hold what only
+// Write writes all ranks (WriteRank) and returns the program. Afterwards the planner does not hold what only
 // writing needs: kernels refer to it for as long as the program is simulated.
-func (pl *Planner) Write(emit Emitter) *program.Program {
+func (pl *Planner) Write() *program.Program {
 	if pl.Graph {
 		pl.notOneGraph()
 	}
-	if pl.WriteRank == nil && (pl.Workload.Unprofiled || pl.Graph) && pl.hostOrder == nil && !pl.OnlyPairs() {
-		pl.RunAhead()
-	}
 	pl.Program.GPUs = make([]program.GPU, max(pl.Machine.GPUs, len(pl.ranks)))
-	write := func(rank int) { pl.writeRank(rank, emit) }
 	if pl.Scenario.Shared {
-		replay.Share(&pl.Machine, pl.Program, len(pl.ranks), pl.alike, write)
+		replay.Share(&pl.Machine, pl.Program, len(pl.ranks), pl.alike, pl.writeRank)
 	} else {
 		for rank := range pl.ranks {
-			write(rank)
+			pl.writeRank(rank)
 		}
 	}
-	pl.WholeStep = pl.WriteRank != nil && len(pl.Pairs) == 0
 	pl.ranks, pl.hostOrder, pl.WriteRank, pl.Done, pl.endedBefore = nil, nil, nil, nil, nil
 	pl.gangs, pl.kernels, pl.coRuns, pl.place, pl.called, pl.where, pl.before = nil, nil, nil, nil, nil, nil, nil
 	pl.costs = cost.Laws{}
@@ -306,10 +310,10 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 }
 
 // writeRank writes a rank's streams.
-func (pl *Planner) writeRank(rank int, emit Emitter) {
+func (pl *Planner) writeRank(rank int) {
 	r := pl.ranks[rank]
 	pl.Program.Writing = ofRank(rank)
-	r.write(emit)
+	pl.WriteRank(r)
 	if pl.hostOrder != nil {
 		if pl.before != nil {
 			r.Host.Commands = slices.Grow(r.Host.Commands, len(pl.before[0].Commands))
@@ -375,27 +379,20 @@ func (pl *Planner) alike(to []int32) bool {
 	return true
 }
 
-// write writes a rank's operations.
-func (r *Rank) write(emit Emitter) {
+// WritePair has a strategy write a pair that it serves under the pair's settings. It returns the operations that the
+// pair replaces on the rank.
+func (r *Rank) WritePair(p *Pair, emit Emitter) (replaced []*workload.Op) {
 	pl := r.Planner
-	if pl.WriteRank != nil {
-		pl.WriteRank(r)
-		return
+	around := pl.Settings
+	if p.Settings != nil {
+		pl.Settings = *p.Settings
 	}
-	for _, id := range pl.Workload.Ranks[r.ID] {
-		if i, ok := pl.First[id]; ok {
-			around := pl.Settings
-			if own := pl.Pairs[i].Settings; own != nil {
-				pl.Settings = *own
-			}
-			emit(r, &pl.Pairs[i])
-			pl.Settings = around
-			continue
-		}
-		if !pl.Replaced[id] {
-			r.writeWhole(&pl.Workload.Ops[id])
-		}
+	emit(r, p)
+	pl.Settings = around
+	for _, link := range p.Links() {
+		replaced = append(replaced, r.ReplacedOps(link)...)
 	}
+	return replaced
 }
 
 // nameOrigins lets commands stand for captured operations if the workload was changed
@@ -411,24 +408,14 @@ func (pl *Planner) nameOrigins() {
 }
 
 // Stream returns the rank's stream for a captured queue.
-func (r *Rank) Stream(queue int64) *Stream { return r.free(queue, trace.Infinity) }
+func (r *Rank) Stream(queue int64) *Stream { return r.Lane(queue, 0) }
 
-// free returns a stream of the queue that is idle at the captured time. Operations that
-// overlap on one queue (AMD) need several streams.
-func (r *Rank) free(queue int64, at trace.Time) *Stream {
-	for _, s := range r.byQueue[queue] {
-		if s.End <= at {
-			return s
-		}
+// Lane returns the n-th stream of a captured queue, or adds it behind those that there are. Operations that overlap on one queue
+// (AMD) need several.
+func (r *Rank) Lane(queue int64, n int) *Stream {
+	if on := r.byQueue[queue]; n < len(on) {
+		return on[n]
 	}
-	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
-}
-
-// OnQueue lists the streams of a captured queue, in the order in which they were added.
-func (r *Rank) OnQueue(queue int64) []*Stream { return r.byQueue[queue] }
-
-// NewStream adds another stream of a captured queue, for operations that overlap on it.
-func (r *Rank) NewStream(queue int64) *Stream {
 	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
 }
 
@@ -460,45 +447,6 @@ func (r *Rank) newStream(name string, queue int64) *Stream {
 	return s
 }
 
-// writeWhole writes an operation that no strategy replaces on its captured stream, behind what the
-// host and the schedule have it wait for, after its gap:
-//
-//	schedule    waits for                                   gap
-//	captured    what it waited for                          as captured
-//	run ahead   the same                                    as captured; where the host was late, the device's
-func (r *Rank) writeWhole(op *workload.Op) {
-	pl, s := r.Planner, r.free(op.Queue, op.Start)
-	from := max(s.End, r.WaitIssued(s, op))
-	event := false
-	for _, d := range op.After {
-		dep, on := &pl.Workload.Ops[d.Op], pl.where[d.Op]
-		if on == s || dep.End > op.Start { // ran alongside it in the capture
-			continue
-		}
-		s.Wait(pl.Done[d.Op], 1, dep.Name)
-		event = event || dep.End > from
-		from = max(from, dep.End)
-	}
-	gap := pl.gapHere(max(0, op.Start-from))
-	replaced := func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) }
-	late := pl.hostOrder != nil && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
-	switch {
-	case late || pl.Graph && len(pl.Pairs) == 0:
-		gap = pl.deviceGap(op, event)
-	case op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)):
-		gap = min(gap, pl.graphGap())
-	}
-	if op.Collective >= 0 {
-		r.AwaitUnseen(s, op, &pl.Workload.Collectives[op.Collective])
-	}
-	if !event {
-		gap = max(0, gap+pl.GapChange(op))
-	}
-	s.Launch(gap, pl.CommandOf(op))
-	r.writeTail(s, op)
-	r.Written(s, op)
-}
-
 // gapHere is a captured gap on the machine of the plan. Of a gap, at most launch.gap of the
 // machine of the capture is the device's launch, and follows that of the plan's machine
 // (rule S2).
@@ -525,6 +473,27 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, pl.Workload.Lasts(op))))
 	}
 	return LaunchOf(op, pl.kernel(op))
+}
+
+// Queued is where an operation ran in the capture.
+type Queued struct {
+	Before *workload.Op // the one before it on its stream; nil: none
+	Lane   int          // which of its queue's streams: operations of one queue may overlap (AMD)
+}
+
+// FindQueued sets, by op, where operations of one rank ran in the capture: in the first stream of their queue that was idle.
+func FindQueued(w *workload.Workload, ids []int32, ran []Queued) {
+	last := map[int64][]*workload.Op{} // by queue and lane
+	for _, id := range ids {
+		op := &w.Ops[id]
+		lanes := last[op.Queue]
+		n := slices.IndexFunc(lanes, func(before *workload.Op) bool { return before.End <= op.Start })
+		if n < 0 {
+			n, lanes = len(lanes), append(lanes, nil)
+		}
+		ran[id] = Queued{lanes[n], n}
+		lanes[n], last[op.Queue] = op, lanes
+	}
 }
 
 // LaunchOf launches a kernel that stands for an operation.
@@ -570,16 +539,18 @@ func (s *Stream) Delay(d trace.Time, why program.Cause, name string) {
 // AtCapturedStarts has the planner write some operations, each at its captured time regardless of all
 // others.
 func (pl *Planner) AtCapturedStarts(some []bool) {
+	ran := make([]Queued, len(pl.Workload.Ops))
 	pl.anchored, pl.WriteRank = true, func(r *Rank) {
-		for _, id := range pl.Workload.Ranks[r.ID] {
-			if op := &pl.Workload.Ops[id]; some[id] {
-				s := r.free(op.Queue, op.Start)
-				r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)
-				r.clock = max(r.clock, op.Start)
-				s.Wait(r.HostIssued, r.postIssued(), "captured start")
-				s.Launch(0, pl.CommandOf(op))
-				r.Written(s, op)
-			}
+		ids := slices.DeleteFunc(slices.Clone(pl.Workload.Ranks[r.ID]), func(id int32) bool { return !some[id] })
+		FindQueued(pl.Workload, ids, ran)
+		for _, id := range ids {
+			op := &pl.Workload.Ops[id]
+			s := r.Lane(op.Queue, ran[id].Lane)
+			r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)
+			r.clock = max(r.clock, op.Start)
+			s.Wait(r.HostIssued, r.postIssued(), "captured start")
+			s.Launch(0, pl.CommandOf(op))
+			r.Written(s, op)
 		}
 	}
 }

@@ -135,13 +135,11 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
 // dependencies, to its start. It is at most the time of an event (rule S2), except for pauses
-// of the rank that the trace does not explain (rule S14); the device's where the captured host was late.
-func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
-	if pl.Graph {
-		return pl.graphLaunch(op)
-	}
-	if pl.hostOrder != nil && pl.HostWasLate(op, before) {
-		return pl.deviceGap(op, false)
+// of the rank that the trace does not explain (rule S14) and where captured times are replayed; the device's
+// where the captured host was late. event: it waits for one on another stream.
+func (pl *Planner) GapOf(op, before *workload.Op, event bool) trace.Time {
+	if pl.Graph || pl.hostOrder != nil && pl.HostWasLate(op, before) {
+		return pl.deviceGap(op, event)
 	}
 	from := trace.Time(0)
 	if before != nil {
@@ -155,10 +153,19 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 			from = max(from, end)
 		}
 	}
-	if idle := pl.HostIdle(op); idle > 0 {
-		return min(idle, max(0, op.Start-from))
+	gap := max(0, op.Start-from)
+	if pl.Measured {
+		return gap
 	}
-	return min(pl.gapHere(max(0, op.Start-from)), Duration(pl.Machine.Launch.Event.Value))
+	if idle := pl.HostIdle(op); idle > 0 {
+		return min(idle, gap)
+	}
+	gap = min(pl.gapHere(gap), Duration(pl.Machine.Launch.Event.Value))
+	replaced := func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) }
+	if op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)) {
+		gap = min(gap, pl.graphGap())
+	}
+	return gap
 }
 
 // HostIdle is how long nothing ran on the rank before an operation, for no cause that the

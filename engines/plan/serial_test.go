@@ -38,7 +38,7 @@ func BenchmarkStreams(b *testing.B) {
 			for b.Loop() {
 				r := &Rank{Planner: &Planner{}, byQueue: map[int64][]*Stream{}}
 				for i := range n {
-					r.free(int64(i), 0)
+					r.Lane(int64(i), 0)
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/kernel")

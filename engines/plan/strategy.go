@@ -30,7 +30,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -73,22 +72,12 @@ type Strategy struct {
 // An Emitter writes the operations of a pair on one rank.
 type Emitter func(r *Rank, p *Pair)
 
-// Program plans the workload. It returns a NotApplicable error if the strategy does not
-// apply.
-func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*program.Program, error) {
-	pl, err := e.Planned(w, m, v, sc)
-	if err != nil {
-		return nil, err
-	}
-	return pl.Program, nil
-}
-
-// Planned returns the planner after it has written the program. It also holds the races of
-// the program and the profile lookups.
-func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
+// Begin returns the planner of a workload with the pairs that the strategy serves, and what writes them; nil: it serves
+// none. It returns a NotApplicable error if the strategy does not apply. Package schedule has the planner write.
+func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, Emitter, error) {
 	if len(w.Slow) > 0 && e.replaces(v) {
 		s := &w.Slow[0]
-		return nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells whether another kernel would too",
+		return nil, nil, &NotApplicable{e.Name, fmt.Sprintf("no prediction: %s takes %.0f times the law of %s here, and nothing tells whether another kernel would too",
 			s.Op, float64(s.Took)/float64(s.Law), s.Machine)}
 	}
 	if e.Rebuild != nil {
@@ -96,19 +85,24 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 	}
 	pl, err := NewPlanner(w, m, sc)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	emit, err := e.Plan(pl, v)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pl.pool()
-	pl.Write(emit)
-	if n := pl.Program.Flags.Len(); n > mostFlags {
-		ranks := max(1, int(float64(w.World)*math.Sqrt(mostFlags/float64(n))))
-		return nil, &NotApplicable{e.Name, fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, w.World, ranks)}
+	return pl, emit, nil
+}
+
+// TooManyFlags returns a NotApplicable error if the program that was written has more flags than can be simulated.
+func (pl *Planner) TooManyFlags(strategy string) error {
+	n, world := pl.Program.Flags.Len(), pl.Workload.World
+	if n <= mostFlags {
+		return nil
 	}
-	return pl, nil
+	ranks := max(1, int(float64(world)*math.Sqrt(mostFlags/float64(n))))
+	return &NotApplicable{strategy, fmt.Sprintf("%d flags between %d ranks take too much memory to simulate (a job of at most %d ranks)", n, world, ranks)}
 }
 
 // replaces reports whether another kernel than the captured one moves the bytes of collectives.

@@ -37,7 +37,7 @@ func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 		}
 	}
 	s.Launch(gap, c)
-	r.writeTail(s, op)
+	r.WriteTail(s, op)
 	r.Written(s, op)
 }
 
@@ -59,8 +59,8 @@ func (pl *Planner) replaces(op *workload.Op) bool {
 	return op.Collective >= 0 && !pl.Measured && pl.CollectiveKernel != nil && pl.CollectiveKernel(op) != nil
 }
 
-// writeTail writes the kernel that a strategy puts behind a collective, if any.
-func (r *Rank) writeTail(s *Stream, op *workload.Op) {
+// WriteTail writes the kernel that a strategy puts behind a collective, if any.
+func (r *Rank) WriteTail(s *Stream, op *workload.Op) {
 	pl := r.Planner
 	if op.Collective < 0 || pl.Measured || pl.CollectiveTail == nil {
 		return
@@ -139,7 +139,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 			n = r.Issue(cost.Value, op.Name)
 		}
 		s.Wait(r.HostIssued, n, "host")
-	} else if r.Planner.hostOrder != nil && r.Planner.called[op.ID] == 0 {
+	} else if r.Planner.oneGraph && r.Planner.called[op.ID] == 0 { // its host pauses
 		if n := r.callOf(op); n > 0 {
 			s.Wait(r.HostIssued, n, "host")
 		}

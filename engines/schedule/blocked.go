@@ -67,7 +67,7 @@ func (sw *stepWriter) regroups(c *workload.Collective) bool {
 // collectives that waited on other streams when it was captured, and with those that wait now: that the host has issued, or
 // that come later if the hosts run ahead.
 func (rw *rankWriter) delay(op *workload.Op) trace.Time {
-	before := rw.queued(op).before
+	before := rw.queued(op).Before
 	late := rw.pl.HostWasLate(op, before)
 	switch {
 	case rw.keep:

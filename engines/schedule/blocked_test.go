@@ -37,10 +37,10 @@ func delaysOf(w *workload.Workload, o stepOptions) *rankWriter {
 	var m machine.Machine
 	m.Launch.Gap.Value, m.Launch.Blocked.Value, m.Launch.Event.Value = 1.3e-6, 1.1e-6, 5.5e-6
 	rw := &rankWriter{
-		stepWriter: &stepWriter{step: &step{stepOptions: o, w: w, pl: &plan.Planner{Workload: w, Machine: m}, items: make([][]*item, 1), at: make([]int32, len(w.Ops))}, ran: make([]queued, len(w.Ops))},
+		stepWriter: &stepWriter{step: &step{stepOptions: o, w: w, pl: &plan.Planner{Workload: w, Machine: m}, items: make([][]*item, 1), at: make([]int32, len(w.Ops))}, ran: make([]plan.Queued, len(w.Ops))},
 		Rank:       &plan.Rank{ID: 0},
 	}
-	rw.captured(w.Ranks[0])
+	plan.FindQueued(w, w.Ranks[0], rw.ran)
 	rw.findDelays()
 	return rw
 }

@@ -39,7 +39,6 @@ var Captured = plan.Strategy{
 			l := &pl.Machine.Launch
 			pl.Note("the least: a launch costs the host %.1f us, of a collective %.1f (launch.host and launch.host_collective of %s), and what the program does between launches is not in the trace",
 				1e6*l.Host.Or(0), 1e6*l.HostCollective.Or(0), pl.Machine.Profile)
-			pl.RunAhead()
 		}
 		return nil, nil
 	},
@@ -57,18 +56,9 @@ func graphParam() plan.Param {
 	return p
 }
 
-// AsScheduled replays the captured schedule with interference: kernels start from
-// their durations alone, hold what they need and slow each other.
-var AsScheduled = plan.Strategy{
+// InPlace is the captured schedule with interference, every operation in its place: kernels start from their durations
+// alone, hold what they need and slow each other.
+var InPlace = plan.Strategy{
 	Name: "captured with interference",
 	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
-}
-
-// InPlace is the captured schedule as bulk and multistream of a step simulate it, with every collective
-// in its place.
-var InPlace = plan.Strategy{
-	Name: "captured, in place",
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true})
-	},
 }

@@ -242,18 +242,17 @@ func (pw *pipelineWriter) member(x *exchange, rank int, op *workload.Op, at int3
 	x.members = append(x.members, m)
 }
 
-// issuePiece has the host issue a part of an operation that it has issued before, and returns the gap
-// on the device: pauses of the captured pipeline are none of the planned one.
-func (rw *rankWriter) issuePiece(s *plan.Stream, it *item, gap trace.Time) trace.Time {
-	if !rw.pl.Graph && !it.op.Graph {
-		if it.again {
-			rw.IssueOne(s, rw.pl.Machine.Launch.Host.Value, it.op.Name)
-		}
-		if it.piece.Host > 0 {
-			rw.IssueOne(s, plan.Seconds(it.piece.Host)/rw.HostPace, "halves of backward")
-		}
+// issuePiece has the host issue a part of an operation that it has issued before.
+func (rw *rankWriter) issuePiece(s *plan.Stream, it *item) {
+	if rw.pl.Graph || it.op.Graph {
+		return
 	}
-	return min(gap, rw.pl.EventGap(it.op))
+	if it.again {
+		rw.IssueOne(s, rw.pl.Machine.Launch.Host.Value, it.op.Name)
+	}
+	if it.piece.Host > 0 {
+		rw.IssueOne(s, plan.Seconds(it.piece.Host)/rw.HostPace, "halves of backward")
+	}
 }
 
 // commandOfItem is the kernel or copy of an item.
@@ -283,5 +282,5 @@ func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None
 	s.Launch(rw.pl.EventGap(m.op), plan.LaunchOf(m.op, k))
 	s.Post(m.done, 1)
-	m.written = written{s, len(s.Commands)}
+	m.end = plan.Point{On: s, At: len(s.Commands)}
 }

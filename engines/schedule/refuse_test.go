@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -41,7 +45,7 @@ func TestSettingsThatCannotApply(t *testing.T) {
 	} {
 		w := plantest.LiftSample(t, c.sample)
 		s := enginetest.MustParse(t, c.selection)[0]
-		_, err := s.Strategy.Program(w, plantest.H200(t, w.World), s.Values, plan.Scenario{})
+		_, err := schedule.Planned(s.Strategy, w, plantest.H200(t, w.World), s.Values, plan.Scenario{})
 		var na *plan.NotApplicable
 		switch {
 		case c.why == "" && err != nil:
@@ -49,5 +53,18 @@ func TestSettingsThatCannotApply(t *testing.T) {
 		case c.why != "" && (!errors.As(err, &na) || !strings.Contains(na.Why, c.why)):
 			t.Errorf("%s %s: %v, want %q", c.sample, c.selection, err, c.why)
 		}
+	}
+}
+
+// A program with flags for each pair of ranks of a large job is refused.
+func TestTooManyFlags(t *testing.T) {
+	w := &workload.Workload{World: 64, Run: &trace.Run{}, Ranks: make([][]int32, 64)}
+	e := plan.Strategy{Name: "s", Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+		pl.Program.NewFlags(1<<26, "of a pair")
+		return nil, nil
+	}}
+	_, err := schedule.Planned(e, w, machine.Machine{GPUs: 64}, nil, plan.Scenario{})
+	if want := "s: does not apply: 67108929 flags between 64 ranks take too much memory to simulate (a job of at most 31 ranks)"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
 	}
 }

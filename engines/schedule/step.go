@@ -60,18 +60,12 @@ type item struct {
 	again bool // written a second time, for parameters that are gathered again
 	waits []*exchange
 	done  program.Flag // of a second time; else the planner's
-	written
+	end   plan.Point   // behind it, once it is written
 
 	// Of a pipeline's micro-batch: what it waits for instead of its captured dependencies.
 	deps   []*item
 	piece  *pipeline.Piece
 	origin int32 // of a layer of another rank: the op that it counts as
-}
-
-// What was written is the first so many commands of a stream; nothing yet if it has none.
-type written struct {
-	on *plan.Stream
-	at int
 }
 
 // An exchange is one collective of the schedule: a captured one, or one with the bytes of
@@ -100,7 +94,7 @@ type member struct {
 	after   []*exchange
 	runners []workload.CoRun // compute that runs alongside
 	done    program.Flag
-	written
+	end     plan.Point // behind it, once it is written
 }
 
 // A prep is a copy that prepares a collective's input, or the k-th of several parts of it.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -39,6 +40,23 @@ type stepOptions struct {
 	loop   bool // iterations do not depend on each other
 	paced  bool // the host issues at the profile's pace, as pairs are (rules H1 and H2)
 	pipe   *pipeline.Plan
+	pairs  plan.Emitter // writes the pairs that a strategy serves; nil: it serves none
+}
+
+// Planned plans a strategy and returns the planner after it has written the program. It also holds the races of the
+// program and the profile lookups. It returns a NotApplicable error if the strategy does not apply.
+func Planned(e plan.Strategy, w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) (*plan.Planner, error) {
+	pl, pairs, err := e.Begin(w, m, v, sc)
+	if err != nil {
+		return nil, err
+	}
+	if pl.WriteRank == nil { // what no pair replaces keeps its place
+		if err := planStep(pl, e.Name, stepOptions{keep: true, paced: pl.OnlyPairs(), pairs: pairs}); err != nil {
+			return nil, err
+		}
+	}
+	pl.Write()
+	return pl, pl.TooManyFlags(e.Name)
 }
 
 // inPlace reports whether collectives stay where they were captured, on their streams too.
@@ -48,7 +66,7 @@ func (o *stepOptions) inPlace() bool { return o.keep && o.pipe == nil }
 func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	v := o.values
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
-	if len(pl.Workload.Collectives) == 0 && !o.serial {
+	if len(pl.Workload.Collectives) == 0 && !o.serial && !o.keep {
 		return refuse("no collective was found")
 	}
 	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place

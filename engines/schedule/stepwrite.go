@@ -13,17 +13,20 @@ import (
 // A stepWriter writes a step's program.
 type stepWriter struct {
 	*step
-	channels int       // of each collective; 0: as captured
-	priority bool      // of the collectives' streams
-	leaves   occupancy // of compute that it fits; the others stay as captured
-	ran      []queued  // by op of the ranks that are written
+	channels int           // of each collective; 0: as captured
+	priority bool          // of the collectives' streams
+	leaves   occupancy     // of compute that it fits; the others stay as captured
+	ran      []plan.Queued // by op of the ranks that are written
 }
 
 // write has the planner write the step instead of the captured schedule.
 func (sw *stepWriter) write() {
 	for _, x := range sw.exchanges {
 		for k := range x.members {
-			x.members[k].done = sw.pl.FlagOf(x.members[k].rank, x.coll.Op.String()+" done")
+			m := &x.members[k]
+			if m.done = sw.pl.Done[m.op.ID]; !sw.inPlace() {
+				m.done = sw.pl.FlagOf(m.rank, x.coll.Op.String()+" done")
+			}
 		}
 	}
 	sw.beside()
@@ -35,13 +38,13 @@ func (sw *stepWriter) write() {
 			}
 		}
 	}
-	sw.ran = make([]queued, len(sw.w.Ops))
+	sw.ran = make([]plan.Queued, len(sw.w.Ops))
 	own := sw.pl.Settings // also where the strategy is limited to some pairs
 	sw.pl.WriteRank = func(r *plan.Rank) {
 		sw.pl.Settings = own
 		sw.rank(r)
 	}
-	if sw.paced {
+	if sw.paced || sw.pl.Measured && !sw.w.Unprofiled && !sw.pl.Graph && sw.w.Origins == nil { // at the captured pace
 		return
 	}
 	order, issued := make([][]int32, len(sw.w.Ranks)), make([]bool, len(sw.w.Ops))
@@ -99,7 +102,7 @@ func (sw *stepWriter) beside() {
 			}
 		}
 	}
-	if sw.serial || sw.loop {
+	if sw.serial || sw.loop || sw.pl.Measured {
 		return
 	}
 	busy := map[line]trace.Time{}
@@ -160,15 +163,9 @@ type rankWriter struct {
 	delays map[streamOf]*delay
 }
 
-// queued is where an operation ran when captured.
-type queued struct {
-	before *workload.Op // on its queue; nil: none
-	lane   int          // which of the queue's streams: operations of one queue may overlap (AMD)
-}
-
 func (sw *stepWriter) rank(r *plan.Rank) {
 	rw := &rankWriter{stepWriter: sw, Rank: r, heard: map[[2]*plan.Stream]int{}}
-	rw.captured(sw.w.Ranks[r.ID])
+	plan.FindQueued(sw.w, sw.w.Ranks[r.ID], sw.ran)
 	rw.findDelays()
 	sw.walk(r.ID, rw.item, rw.exchange)
 }
@@ -181,76 +178,83 @@ func (x *exchange) member(rank int) *member {
 	return &x.members[at]
 }
 
-// captured finds where every operation ran.
-func (rw *rankWriter) captured(ids []int32) {
-	ends := map[int64][]trace.Time{}
-	last := map[int64]*workload.Op{}
-	for _, id := range ids {
-		op := &rw.w.Ops[id]
-		lane := slices.IndexFunc(ends[op.Queue], func(end trace.Time) bool { return end <= op.Start })
-		if lane < 0 {
-			lane = len(ends[op.Queue])
-			ends[op.Queue] = append(ends[op.Queue], 0)
-		}
-		ends[op.Queue][lane] = op.End
-		rw.ran[id] = queued{last[op.Queue], lane}
-		last[op.Queue] = op
-	}
-}
-
 // queued is where an operation ran; the zero value if that was on another rank.
-func (rw *rankWriter) queued(op *workload.Op) queued {
+func (rw *rankWriter) queued(op *workload.Op) plan.Queued {
 	if op.Rank != rw.ID {
-		return queued{}
+		return plan.Queued{}
 	}
 	return rw.ran[op.ID]
 }
 
-// stream is the stream of an item: the captured one.
+// stream is the stream of an operation: the captured one.
 func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
-	n := rw.queued(op).lane
-	if on := rw.OnQueue(op.Queue); n < len(on) {
-		return on[n]
-	}
-	return rw.NewStream(op.Queue)
+	return rw.Lane(op.Queue, rw.queued(op).Lane)
 }
 
 // issue makes a stream wait until the host has issued an operation. It returns the gap on the
-// device before it, if it waits for no other stream.
-func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) trace.Time {
-	if rw.paced {
-		return rw.IssueAtPace(s, op)
+// device before it. event: it waits for another stream. What keeps its place waited for that in the capture, too.
+func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.Time {
+	gap := trace.Time(0)
+	switch before := rw.queued(op).Before; {
+	case rw.paced:
+		gap = rw.IssueAtPace(s, op)
+	case event && rw.inPlace():
+		rw.WaitIssued(s, op)
+		return rw.pl.GapOf(op, before, true)
+	default:
+		rw.WaitIssued(s, op)
+		gap = max(0, rw.pl.GapOf(op, before, false)+rw.delay(op))
 	}
-	rw.WaitIssued(s, op)
-	return max(0, rw.pl.GapOf(op, rw.queued(op).before)+rw.delay(op))
+	if event {
+		gap = max(gap, rw.pl.EventGap(op))
+	}
+	return gap
+}
+
+// ranBeside reports whether an operation that keeps its place started in the capture before one ended that it depends on:
+// it does not wait for that one as a whole.
+func (rw *rankWriter) ranBeside(op, dep *workload.Op) bool { return rw.inPlace() && dep.End > op.Start }
+
+// pair writes the pair that begins with an operation. It reports whether the operation belongs to a pair that is written as one.
+func (rw *rankWriter) pair(op *workload.Op) bool {
+	if rw.pairs == nil {
+		return false
+	}
+	i, begins := rw.pl.First[op.ID]
+	if !begins {
+		return rw.pl.Replaced[op.ID]
+	}
+	for _, op := range rw.WritePair(&rw.pl.Pairs[i], rw.pairs) {
+		if op.Collective < 0 {
+			rw.items[rw.ID][rw.at[op.ID]].end = rw.pl.Where(op)
+		} else {
+			rw.carriers[op.Collective][0].member(rw.ID).end = rw.pl.Where(op)
+		}
+	}
+	return true
 }
 
 // item writes a kernel or copy of compute.
 func (rw *rankWriter) item(it *item) {
 	op := it.op
-	s := rw.stream(op)
-	gap, event := rw.issue(s, op), false
-	if it.piece != nil {
-		gap = rw.issuePiece(s, it, gap)
-		for _, d := range it.deps {
-			event = rw.waitForItem(s, d) || event
-		}
-	} else if !it.again {
-		for _, d := range op.After {
-			if at := rw.at[d.Op]; at >= 0 {
-				event = rw.waitForItem(s, rw.items[op.Rank][at]) && rw.paced || event
-			}
-		}
+	if rw.pair(op) {
+		return
 	}
+	s := rw.stream(op)
+	event := rw.waitForDeps(s, it)
 	for _, x := range it.waits {
-		event = rw.waitFor(s, x) || event
+		if m := x.member(rw.ID); m != nil && !rw.ranBeside(op, m.op) {
+			event = rw.waitFor(s, x) || event
+		}
 	}
 	event = rw.separate(s, op) || event
 	if it.piece == nil {
 		rw.afterIdle(s, op)
 	}
-	if event {
-		gap = max(gap, rw.pl.EventGap(op))
+	gap := rw.issue(s, op, event)
+	if it.piece != nil {
+		rw.issuePiece(s, it)
+		gap = min(gap, rw.pl.EventGap(op)) // pauses of the captured pipeline are none of the planned one
 	}
 	command := rw.commandOfItem(it)
 	if n := rw.values.Int("programs"); n > 0 && op.Tiling.Persistent {
@@ -263,10 +267,27 @@ func (rw *rankWriter) item(it *item) {
 	rw.wrote(s, it)
 }
 
+// waitForDeps makes a stream wait for the compute and copies that an item depends on. It reports whether another stream's
+// counts as an event: captured gaps have those of captured dependencies.
+func (rw *rankWriter) waitForDeps(s *plan.Stream, it *item) (event bool) {
+	for _, d := range it.deps {
+		event = rw.waitForItem(s, d) || event
+	}
+	if it.piece != nil || it.again {
+		return event
+	}
+	for _, d := range it.op.After {
+		if at := rw.at[d.Op]; at >= 0 && !rw.ranBeside(it.op, &rw.w.Ops[d.Op]) {
+			event = rw.waitForItem(s, rw.items[it.op.Rank][at]) && (rw.paced || rw.inPlace()) || event
+		}
+	}
+	return event
+}
+
 // afterIdle makes a stream wait for what ended last before a pause of a host that the trace
 // does not show: the pause begins there (rule S14).
 func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
-	if rw.paced || op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
+	if rw.paced || rw.pl.Measured || op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
 		return
 	}
 	before, _ := rw.pl.Before(op)
@@ -286,12 +307,12 @@ func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
 	} else {
 		rw.Written(s, it.op)
 	}
-	it.written = written{s, len(s.Commands)}
+	it.end = plan.Point{On: s, At: len(s.Commands)}
 	switch {
 	case rw.pl.Communicates(it.op):
 		rw.last, rw.copy = nil, it
 	case it.op.Kind == trace.Compute:
-		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return x.on == s }), it)
+		rw.last = append(slices.DeleteFunc(rw.last, func(x *item) bool { return x.end.On == s }), it)
 	}
 }
 
@@ -316,21 +337,21 @@ func (rw *rankWriter) separate(s *plan.Stream, op *workload.Op) (event bool) {
 
 // waitForItem makes a stream wait for compute or a copy on another one; false if it needs not.
 func (rw *rankWriter) waitForItem(s *plan.Stream, it *item) bool {
-	return rw.wait(s, it.written, it.done, it.op.Name)
+	return rw.wait(s, it.end, it.done, it.op.Name)
 }
 
 // waitFor makes a stream wait for an exchange; false if it needs not.
 func (rw *rankWriter) waitFor(s *plan.Stream, x *exchange) bool {
 	m := x.member(rw.ID)
-	return m != nil && rw.wait(s, m.written, m.done, m.op.Name)
+	return m != nil && rw.wait(s, m.end, m.done, m.op.Name)
 }
 
 // wait makes a stream wait for what was written to another one; false if it already has waited for that or for something later of it.
-func (rw *rankWriter) wait(s *plan.Stream, w written, done program.Flag, name string) bool {
-	if w.on == nil || w.on == s || rw.heard[[2]*plan.Stream{s, w.on}] >= w.at {
+func (rw *rankWriter) wait(s *plan.Stream, p plan.Point, done program.Flag, name string) bool {
+	if p.On == nil || p.On == s || rw.heard[[2]*plan.Stream{s, p.On}] >= p.At {
 		return false
 	}
-	rw.heard[[2]*plan.Stream{s, w.on}] = w.at
+	rw.heard[[2]*plan.Stream{s, p.On}] = p.At
 	s.Wait(done, 1, name)
 	return true
 }
@@ -338,7 +359,13 @@ func (rw *rankWriter) wait(s *plan.Stream, w written, done program.Flag, name st
 // exchange writes one rank's part of a collective.
 func (rw *rankWriter) exchange(x *exchange) {
 	m := x.member(rw.ID)
+	if rw.pair(m.op) {
+		return
+	}
 	s := rw.Stream(m.op.Queue)
+	if rw.inPlace() {
+		s = rw.stream(m.op)
+	}
 	if x.name != "" {
 		s = rw.Added(x.name)
 	}
@@ -349,15 +376,21 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if len(m.preps) > 0 && !rw.serial {
 		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
 	}
-	rw.ArriveLate(first, x.index)
-	gap := rw.waitForAll(first, m)
+	if !rw.pl.Measured {
+		rw.ArriveLate(first, x.index)
+	}
+	event := rw.waitForAll(first, m)
 	if x.message {
 		rw.exchangeMessage(s, x, m)
 		return
 	}
 	rw.afterIdle(s, m.op)
+	gap := rw.pl.EventGap(m.op)
+	if !rw.paced {
+		gap = max(gap, rw.pl.HostIdle(m.op))
+	}
 	for _, p := range m.preps {
-		rw.issue(first, p.op)
+		rw.issue(first, p.op, false)
 		first.Launch(gap, rw.commandOf(p))
 		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
 		first.Post(rw.pl.Done[p.op.ID], 1) // a host may wait for it
@@ -368,17 +401,25 @@ func (rw *rankWriter) exchange(x *exchange) {
 		s.Wait(copied, 1, "copies for "+m.op.Name)
 		gap = rw.pl.EventGap(m.op)
 	}
-	if own := rw.issue(s, m.op); gap < 0 || m.op.Graph && !rw.pl.Graph { // it stays in its graph
+	inPlace := rw.inPlace() || rw.serial && !event && len(m.preps) == 0 || m.op.Graph && !rw.pl.Graph // it stays in its graph
+	if own := rw.issue(s, m.op, event && rw.inPlace()); inPlace {
 		gap = own
 	}
 	rw.AwaitUnseen(s, m.op, x.coll)
-	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels), m.runners)))
+	command := rw.pl.CommandOf(m.op)
+	if !rw.pl.Measured {
+		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels), m.runners))
+	}
+	s.Launch(gap, command)
+	rw.WriteTail(s, m.op)
 	if m.back > 0 {
 		s.Launch(plan.Duration(rw.pl.Machine.Launch.Gap.Value), plan.LaunchOf(m.op, rw.pl.Sweep("copy of gradients out of a bucket", float64(m.back), float64(m.back))))
 	}
-	s.Post(m.done, 1)
-	s.Post(rw.pl.Done[m.op.ID], 1)
-	m.written = written{s, len(s.Commands)}
+	if m.done != rw.pl.Done[m.op.ID] {
+		s.Post(m.done, 1)
+	}
+	rw.Written(s, m.op)
+	m.end = rw.pl.Where(m.op)
 	rw.comm, rw.last = x, nil
 }
 
@@ -393,21 +434,18 @@ func (rw *rankWriter) commandOf(p prep) program.Command {
 	return rw.pl.CommandOf(p.op)
 }
 
-// waitForAll makes a stream wait for what a collective depends on. It returns the gap behind that;
-// -1 in a serial schedule if nothing ran on another stream.
-func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) trace.Time {
-	event := rw.separate(s, m.op)
+// waitForAll makes a stream wait for what a collective depends on. It reports whether anything of that is on another stream.
+func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) (event bool) {
+	event = rw.separate(s, m.op)
 	for _, it := range m.deps {
-		event = rw.waitForItem(s, it) || event
+		if !rw.ranBeside(m.op, it.op) {
+			event = rw.waitForItem(s, it) || event
+		}
 	}
 	for _, y := range m.after {
-		event = rw.waitFor(s, y) || event
+		if on := y.member(rw.ID); on != nil && !rw.ranBeside(m.op, on.op) {
+			event = rw.waitFor(s, y) || event
+		}
 	}
-	if (rw.serial || rw.inPlace()) && !event && len(m.preps) == 0 {
-		return -1
-	}
-	if rw.paced {
-		return rw.pl.EventGap(m.op)
-	}
-	return max(rw.pl.EventGap(m.op), rw.pl.HostIdle(m.op))
+	return event
 }

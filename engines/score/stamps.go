@@ -115,7 +115,7 @@ const compiling = trace.Time(100_000_000)
 // replayStamped is the simulated run. A persistent kernel is a loop over what is a grid in the trace. late is how many
 // workgroups a consumer has that began long after its producer had ended; 0: none did.
 func replayStamped(of dataset.Stamps, row *dataset.Row, captured *trace.Run, m machine.Machine, late, physical int) (*trace.Run, error) {
-	s := plan.Selection{Strategy: schedule.AsScheduled}
+	s := plan.Selection{Strategy: schedule.InPlace}
 	told := lift.Options{Unprofiled: true}
 	if row != nil {
 		var err error
@@ -139,12 +139,12 @@ func replayStamped(of dataset.Stamps, row *dataset.Row, captured *trace.Run, m m
 	if w, err = compare.Isolate(w, m, nil); err != nil {
 		return nil, err
 	}
-	p, err := s.Strategy.Program(w, m, s.Values, plan.Scenario{Pace: 1})
+	pl, err := schedule.Planned(s.Strategy, w, m, s.Values, plan.Scenario{Pace: 1})
 	if err != nil {
 		return nil, err
 	}
-	delay(p, late)
-	out, err := replay.Simulate(m, p, replay.Options{Level: replay.Workgroups})
+	delay(pl.Program, late)
+	out, err := replay.Simulate(m, pl.Program, replay.Options{Level: replay.Workgroups})
 	if err != nil {
 		return nil, err
 	}

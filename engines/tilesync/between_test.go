@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -125,7 +126,7 @@ func TestTilesyncSteps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = tilesync.Strategy.Program(w, plantest.H200(t, 2), v, plan.Scenario{})
+		_, err = schedule.Planned(tilesync.Strategy, w, plantest.H200(t, 2), v, plan.Scenario{})
 		switch {
 		case err == nil:
 			applies++
