@@ -14,11 +14,9 @@ import (
 	"github.com/overlapse/overlapse/trace/names"
 )
 
-// A Planner writes one program. It walks every rank's operations in order and writes them
-// on the streams they were captured on. At the first operation of a pair a strategy takes
-// over and writes both operations. Operations outside of pairs stay as captured: their
-// order, their dependencies, the host's time to issue them, and the gaps that have no
-// other cause.
+// A Planner is what one program is written with. Package schedule walks every rank's operations
+// in the order of issue (WriteRank). At the first operation of a pair a strategy takes
+// over and writes both operations.
 //
 //	host    |issue G|issue C|...          a Delay and a Post an operation
 //	queue 7 |wait host|wait events|gap|G  Post done

@@ -2,11 +2,11 @@
 //
 // A Strategy turns a workload into a program of work, transfers and flags; it does not run
 // the program. Its Plan function selects the pairs of operations that it serves
-// (Planner.Take) and returns the function that writes one pair on one rank. The Planner
+// (Planner.Take) and returns the function that writes one pair on one rank. Package schedule
 // writes all other operations as captured: kernels, collectives and copies on their
 // streams, after their dependencies and the host's launches.
 //
-//	plan.go         Planner, Rank, Stream: walks the operations of every rank
+//	plan.go         Planner, Rank, Stream: what the ranks of a program are written with
 //	serve.go        which pairs a strategy serves, what their ranks share, stores and kernels between them
 //	write.go        writes one operation, or a pair in sequence
 //	collective.go   kernels of collectives, by channel

@@ -1,6 +1,3 @@
-// Package schedule holds the strategies that leave operations whole and choose
-// the stream, the order and the resources they run with: captured, bulk, ideal
-// and multistream.
 package schedule
 
 import (

@@ -1,3 +1,14 @@
+// Package schedule is the writer of programs, and the strategies that leave operations whole and choose the stream, the
+// order and the resources they run with: captured, bulk, ideal and multistream. A strategy of pairs writes its pairs, and
+// this package all other operations, in their places:
+//
+//	stepplan.go   Planned: plans any strategy; what a schedule of a step may change
+//	step.go       the operations of all ranks in the order of issue, and what waits for what
+//	buckets.go    gradients in other buckets; gathers.go: parameters gathered earlier, once or again; preps.go: their copies
+//	chains.go     micro-batches that alternate; pipeline.go: schedules of pipelines; occupancy.go: compute of other grids
+//	stepwrite.go  writes a rank: host, streams, waits, gaps, kernels and pairs
+//	blocked.go    gaps beside streams that wait
+//	captured.go, bulk.go, multistream.go, ideal.go, lanes.go: the strategies and the bound
 package schedule
 
 import (
