@@ -20,7 +20,9 @@ func compared(results []SetResult) (rows []*Check) {
 }
 
 // logs are the logarithms of the ratios of times, as predicted and as measured.
-func (c *Check) logs() (predicted, measured float64) { return math.Log1p(c.Change), math.Log1p(c.Measured) }
+func (c *Check) logs() (predicted, measured float64) {
+	return math.Log1p(c.Change), math.Log1p(c.Measured)
+}
 
 // fit is the model under which measured changes are likeliest (rule E8).
 func fit(rows []*Check) verdict.Model {

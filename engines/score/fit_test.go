@@ -39,7 +39,7 @@ func recorded(t *testing.T) []*Check {
 		}
 		changes = append(changes, &Check{
 			Set: cell("set"), Change: number("change"), Measured: number("change_measured"),
-			Evidence: verdict.Evidence{OtherKernels: cell("other_kernels") == "true", Rest: number("rest"), Spread: number("spread"), Poor: int(number("poor")), Untested: int(number("untested"))},
+			Evidence:   verdict.Evidence{OtherKernels: cell("other_kernels") == "true", Rest: number("rest"), Spread: number("spread"), Poor: int(number("poor")), Untested: int(number("untested"))},
 			Confidence: verdict.Confidence{Chance: verdict.Chance{PFaster: number("p_faster")}},
 		})
 	}

@@ -6,19 +6,20 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A Fit is one number of a profile as calibration found it.
 type Fit struct {
-	Key      string  // "fabric.egress"
-	Value    string  // as the profile writes it; "19 rows" for a table
-	Rule     string  // how it is read off the rows
-	Rows     []Row   // that it was read off
-	Residual float64 // median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
-	Kept     string  // why the base's value stays although there are rows
-	Missing  string  // the rows that would settle it, where there were none
+	Key      string        // "fabric.egress"
+	Value    string        // as the profile writes it; "19 rows" for a table
+	Rule     string        // how it is read off the rows
+	Rows     []dataset.Row // that it was read off
+	Residual float64       // median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
+	Kept     string        // why the base's value stays although there are rows
+	Missing  string        // the rows that would settle it, where there were none
 }
 
 // A Result is a calibrated profile.
@@ -31,8 +32,8 @@ type Result struct {
 
 // A calibration is under way: steps read c.rows, and from c.m what earlier ones found.
 type calibration struct {
-	rows []Row // without those that are left out for a trial
-	all  []Row
+	rows []dataset.Row // without those that are left out for a trial
+	all  []dataset.Row
 	m    machine.Machine
 
 	cool  map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
@@ -54,11 +55,13 @@ type step interface {
 // read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
-func Calibrate(rows []Row, base machine.Machine) (Result, error) { return fitted(rows, base, false) }
+func Calibrate(rows []dataset.Row, base machine.Machine) (Result, error) {
+	return fitted(rows, base, false)
+}
 
 // fitted is Calibrate. With refit every parameter that rows settle is replaced, even where the base
 // predicts left-out rows better: for rows that the base itself was read off.
-func fitted(rows []Row, base machine.Machine, refit bool) (Result, error) {
+func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error) {
 	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
 	c.all, c.cool, c.scale.Value = c.rows, coolest(c.rows), 1
 	var res Result

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -16,11 +17,11 @@ type law struct {
 	name    string   // "library.all_reduce, few channels"
 	keys    []string // of its parameters
 	need    string   // the rows that would settle it, if there are none
-	rows    func(c *calibration) []Row
-	predict func(c *calibration, r *Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
-	weight  func(measured float64) float64                             // of a row's error, from its seconds; nil: all alike
-	settle  func(c *calibration)                                       // what belongs to the rows and not to the machine, for the base; may be nil
-	ways    []way                                                      // each with more freedom than those before
+	rows    func(c *calibration) []dataset.Row
+	predict func(c *calibration, r *dataset.Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
+	weight  func(measured float64) float64                                     // of a row's error, from its seconds; nil: all alike
+	settle  func(c *calibration)                                               // what belongs to the rows and not to the machine, for the base; may be nil
+	ways    []way                                                              // each with more freedom than those before
 }
 
 // A way of reading a law off rows.
@@ -44,7 +45,7 @@ type Choice struct {
 const mostError = 1
 
 // error is the mean error of c.m over rows: |log(predicted/measured)|.
-func (l *law) error(c *calibration, rows []Row) float64 {
+func (l *law) error(c *calibration, rows []dataset.Row) float64 {
 	var sum, weights float64
 	for i := range rows {
 		e, w := float64(mostError), 1.0
@@ -104,7 +105,7 @@ func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
 
 // fits rounds what was read and says of each parameter where it comes from. What a fit left
 // as before it, for want of rows, stays the base's.
-func (l *law) fits(c *calibration, before *machine.Machine, rows []Row, chosen *way, choice Choice) []Fit {
+func (l *law) fits(c *calibration, before *machine.Machine, rows []dataset.Row, chosen *way, choice Choice) []Fit {
 	var list []Fit
 	for _, key := range l.keys {
 		e, fit := find(&c.m, key), Fit{Key: key}
@@ -128,7 +129,7 @@ func (l *law) fits(c *calibration, before *machine.Machine, rows []Row, chosen *
 
 // leaveOut is the mean error of each way over rows that it was not fitted to: the
 // configurations are divided into parts, and each part is predicted by a fit to the others.
-func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
+func (l *law) leaveOut(c *calibration, rows []dataset.Row) []float64 {
 	parts := partsOf(rows)
 	most := 0
 	for _, p := range parts {
@@ -136,14 +137,14 @@ func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
 	}
 	errs := make([]float64, len(l.ways))
 	for part := range most {
-		var out []Row
+		var out []dataset.Row
 		for i := range rows {
 			if parts[configuration(&rows[i])] == part {
 				out = append(out, rows[i])
 			}
 		}
 		train := c.copy()
-		train.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool {
+		train.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r dataset.Row) bool {
 			p, ok := parts[configuration(&r)]
 			return ok && p == part
 		})
@@ -164,7 +165,7 @@ const fewConfigurations = 12
 
 // partsOf divides the configurations of rows into parts. The order of the rows does not
 // matter.
-func partsOf(rows []Row) map[string]int {
+func partsOf(rows []dataset.Row) map[string]int {
 	var all []string
 	for i := range rows {
 		all = append(all, configuration(&rows[i]))
