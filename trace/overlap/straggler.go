@@ -86,8 +86,9 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 			}
 			at, _ := slices.BinarySearchFunc(each, m.Start, func(in []Interval, t trace.Time) int { return upTo(in[m.Row].End, t) })
 			for ; at < len(each) && each[at][m.Row].Start < c.Arrive; at++ {
-				wait := set{{m.Start, min(c.Arrive, m.End)}}.within(each[at][m.Row].Start, each[at][m.Row].End)
-				exposed := wait.length() - wait.shared(work[m.Row].sets[trace.ClassCompute])
+				in := each[at][m.Row]
+				wait := Interval{max(m.Start, in.Start), min(c.Arrive, m.End, in.End)}
+				exposed := wait.Length() - work[m.Row].sets[trace.ClassCompute].within(wait.Start, wait.End).length()
 				cost[at][late] += exposed
 				sum[late] += exposed
 			}
@@ -151,9 +152,8 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 	ranks, per := len(each[0]), trace.Time(len(each))
 	idle, launches := make([]trace.Time, ranks), map[alike][]launched{}
 	for r := range idle {
-		busy := work[r].busy()
 		for _, in := range each {
-			idle[r] += in[r].Length() - busy.within(in[r].Start, in[r].End).length()
+			idle[r] += breakDown(work[r].parts().within(in[r]), in[r].Length(), nil).Idle
 		}
 		for _, id := range work[r].ops {
 			s := run.Spans[id]
