@@ -392,7 +392,12 @@ func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string
 			matrices, at = append(matrices, id), append(at, i)
 		}
 	}
-	from, period, layers := rd.repeats(matrices)
+	all := make([]int, len(matrices)/2)
+	for i := range all {
+		all[i] = i + 1
+	}
+	from, to, period := workload.Repeated(len(matrices), all, func(i, j int) bool { return rd.w.Alike(matrices[i], matrices[j]) })
+	layers := (to - from) / max(1, period)
 	if layers < n || layers%n != 0 {
 		return nil, fmt.Sprintf("%d groups of layers: rank %d has %d layers a stage that its kernels show to be equal", n, rd.w.Ops[ids[0]].Rank, layers)
 	}
@@ -406,22 +411,4 @@ func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string
 		cut = to - before
 	}
 	return append(parts, ids[cut:]), ""
-}
-
-// repeats finds the longest part of some operations that repeats a sequence, of those of equal length
-// the shortest sequence.
-func (rd *reading) repeats(ids []int32) (from, period, times int) {
-	longest := 0
-	for p := 1; p <= len(ids)/2; p++ {
-		for start, i := 0, 0; i+p < len(ids); i++ {
-			if !rd.w.Alike(ids[i], ids[i+p]) {
-				start = i + 1
-				continue
-			}
-			if n := (i - start + 1 + p) / p; n > 1 && n*p > longest {
-				from, period, times, longest = start, p, n, n*p
-			}
-		}
-	}
-	return from, period, times
 }
