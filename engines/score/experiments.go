@@ -227,7 +227,7 @@ func (b *bench) answer(p *Point) error {
 		return nil
 	}
 	p.Here = math.Round(here*1e6) / 1e6
-	if p.As == Bandwidth {
+	if p.As == bandwidth {
 		p.Links = b.job(p, p.Strategy, keys(p.With)).links
 	}
 	p.Within, p.SameSign = p.As.within(p.Published, p.Here), p.As.sameSign(p.Published, p.Here)
@@ -236,7 +236,7 @@ func (b *bench) answer(p *Point) error {
 
 // number is what the replays of a point give; the error may be a noNumber.
 func (b *bench) number(p *Point) (float64, error) {
-	if p.As == Order {
+	if p.As == order {
 		if p.More == nil || p.Less == nil {
 			return 0, errors.New("an order needs more and less")
 		}
@@ -245,7 +245,7 @@ func (b *bench) number(p *Point) (float64, error) {
 			return 0, err
 		}
 		less, err := b.number(p.Less)
-		if p.More.As == Time && less > 0 {
+		if p.More.As == time && less > 0 {
 			return more/less - 1, err
 		}
 		return more - less, err
@@ -278,7 +278,7 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 		here = min(here, x)
 	}
 	switch p.As {
-	case Share, Time, Count, Bandwidth:
+	case share, time, count, bandwidth:
 		return here, nil
 	case reduction, speedup, gain:
 	default:

@@ -174,7 +174,7 @@ func (w *page) set(r SetResult) {
 	w.stamped(r.Stamped)
 }
 
-func (w *page) stamped(list []Stamped) {
+func (w *page) stamped(list []stamped) {
 	if len(list) == 0 {
 		return
 	}

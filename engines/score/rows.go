@@ -129,7 +129,7 @@ func compareRows(checks []Check) {
 type SetResult struct {
 	Set     *dataset.Set
 	Checks  []Check // none for a set of benchmarks, of which nothing is predicted
-	Stamped []Stamped
+	Stamped []stamped
 }
 
 // errAbsent says why a row of a dataset has no prediction.

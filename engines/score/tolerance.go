@@ -8,19 +8,19 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Quantity is what a published number counts. It decides the formula and the tolerance.
-type Quantity string
+// A quantity is what a published number counts. It decides the formula and the tolerance.
+type quantity string
 
 // The quantities. a is the measure of the strategy, b of the baseline.
 const (
-	reduction Quantity = "reduction" // 1 - a/b
-	speedup   Quantity = "speedup"   // b/a, published as a ratio
-	gain      Quantity = "gain"      // b/a - 1, published in percent
-	Share     Quantity = "share"     // a, a fraction of 1
-	Time      Quantity = "time"      // a, seconds
-	Count     Quantity = "count"     // a, as many digits as published
-	Bandwidth Quantity = "bandwidth" // a, bytes per second
-	Order     Quantity = "order"     // the sign of the difference between two points
+	reduction quantity = "reduction" // 1 - a/b
+	speedup   quantity = "speedup"   // b/a, published as a ratio
+	gain      quantity = "gain"      // b/a - 1, published in percent
+	share     quantity = "share"     // a, a fraction of 1
+	time      quantity = "time"      // a, seconds
+	count     quantity = "count"     // a, as many digits as published
+	bandwidth quantity = "bandwidth" // a, bytes per second
+	order     quantity = "order"     // the sign of the difference between two points
 )
 
 // The tolerances are the same for all claims. That of an effect is a quarter of what was
@@ -38,7 +38,7 @@ const (
 
 // effect is what a number says that a strategy gains, as a fraction; ok is false for
 // quantities that are no effect.
-func (q Quantity) effect(x float64) (e float64, ok bool) {
+func (q quantity) effect(x float64) (e float64, ok bool) {
 	switch q {
 	case reduction, gain:
 		return x, true
@@ -49,18 +49,18 @@ func (q Quantity) effect(x float64) (e float64, ok bool) {
 }
 
 // within reports whether a number of a replay is within tolerance of the published one.
-func (q Quantity) within(published, here float64) bool {
+func (q quantity) within(published, here float64) bool {
 	off := math.Abs(here - published)
 	switch e, isEffect := q.effect(published); {
 	case isEffect:
 		return off <= max(leastPoints, effectOf*math.Abs(e))
-	case q == Share:
+	case q == share:
 		return off <= max(leastPoints, effectOf*published)
-	case q == Time:
+	case q == time:
 		return off <= timeOf*published
-	case q == Bandwidth:
+	case q == bandwidth:
 		return off <= bandwidthOf*published
-	case q == Count:
+	case q == count:
 		return off <= countOff
 	}
 	least := leastEffect // of an order
@@ -71,13 +71,13 @@ func (q Quantity) within(published, here float64) bool {
 }
 
 // Signed reports whether a published number has a sign to miss: an effect above the least one.
-func (q Quantity) Signed(published float64) bool {
+func (q quantity) Signed(published float64) bool {
 	e, ok := q.effect(published)
 	return ok && math.Abs(e) > leastEffect
 }
 
 // sameSign reports whether a published effect goes the same way here.
-func (q Quantity) sameSign(published, here float64) bool {
+func (q quantity) sameSign(published, here float64) bool {
 	e, _ := q.effect(published)
 	h, _ := q.effect(here)
 	return !q.Signed(published) || e*h > 0
@@ -117,7 +117,7 @@ func judge(points []Point) Status {
 func BandwidthErrors(claims []Claim) (here, links []float64) {
 	for _, c := range claims {
 		for _, p := range c.Points {
-			if p.As == Bandwidth && p.Apart == "" {
+			if p.As == bandwidth && p.Apart == "" {
 				here, links = append(here, math.Abs(p.Here/p.Published-1)), append(links, math.Abs(p.Links/p.Published-1))
 			}
 		}
@@ -190,17 +190,17 @@ func (t *Tally) add(p *Point, constant float64) {
 }
 
 // Format writes a number of this quantity.
-func (q Quantity) Format(x float64) string {
+func (q quantity) Format(x float64) string {
 	switch q {
-	case reduction, gain, Share:
+	case reduction, gain, share:
 		return fmt.Sprintf("%.1f %%", 100*x)
 	case speedup:
 		return fmt.Sprintf("%.3f", x)
-	case Time:
+	case time:
 		return fmt.Sprintf("%.4g µs", 1e6*x)
-	case Bandwidth:
+	case bandwidth:
 		return fmt.Sprintf("%.1f GB/s", x/1e9)
-	case Order:
+	case order:
 		return map[bool]string{true: "more", false: "less"}[x > 0]
 	}
 	return fmt.Sprintf("%.4g", x)
