@@ -26,7 +26,7 @@ type Fit struct {
 type Result struct {
 	Machine machine.Machine
 	Fits    []Fit    // of every parameter that calibration can read, in the order of reading
-	Choices []Choice // how each law was read
+	Choices []choice // how each law was read
 	Rows    int      // that anything was read off
 }
 
@@ -46,7 +46,7 @@ type calibration struct {
 
 // A step reads one number or table, or a law.
 type step interface {
-	run(c *calibration, refit bool) ([]Fit, Choice)
+	run(c *calibration, refit bool) ([]Fit, choice)
 }
 
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles

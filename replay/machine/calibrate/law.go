@@ -31,8 +31,8 @@ type way struct {
 	fit  func(c *calibration) bool
 }
 
-// A Choice is how a law was read.
-type Choice struct {
+// A choice is how a law was read.
+type choice struct {
 	Law  string
 	Rows int     // that it was tried on
 	Base float64 // mean error of the base profile over those rows
@@ -66,9 +66,9 @@ func (l *law) error(c *calibration, rows []dataset.Row) float64 {
 
 // run reads the law into c.m. With refit the way with most freedom that the rows settle is
 // taken, whatever the left-out rows say.
-func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
+func (l law) run(c *calibration, refit bool) ([]Fit, choice) {
 	rows := l.rows(c)
-	choice := Choice{Law: l.name, Rows: len(rows)}
+	choice := choice{Law: l.name, Rows: len(rows)}
 	var chosen *way
 	before := c.m
 	if fresh(rows) {
@@ -105,7 +105,7 @@ func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
 
 // fits rounds what was read and says of each parameter where it comes from. What a fit left
 // as before it, for want of rows, stays the base's.
-func (l *law) fits(c *calibration, before *machine.Machine, rows []dataset.Row, chosen *way, choice Choice) []Fit {
+func (l *law) fits(c *calibration, before *machine.Machine, rows []dataset.Row, chosen *way, choice choice) []Fit {
 	var list []Fit
 	for _, key := range l.keys {
 		e, fit := find(&c.m, key), Fit{Key: key}

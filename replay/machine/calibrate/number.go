@@ -136,7 +136,7 @@ func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope fl
 }
 
 // run reads the number or table into c.m. Where the rows contradict each other the base's value stays.
-func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
+func (d direct) run(c *calibration, _ bool) ([]Fit, choice) {
 	f := d.read(c)
 	if d.check != nil {
 		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) { return d.check(c, r, f.value) })
@@ -165,7 +165,7 @@ func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
 		fit.write(e)
 	}
 	fit.Value = e.String()
-	return []Fit{fit}, Choice{}
+	return []Fit{fit}, choice{}
 }
 
 // write rounds a parameter that was read, and says what it was read off.
