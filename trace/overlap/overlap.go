@@ -77,7 +77,7 @@ func breakDown(work parts, total trace.Time, idle func(gap Interval)) Breakdown 
 // Metrics is all that is measured of a run.
 type Metrics struct {
 	Ranks        []Rank       `json:"ranks"`       // one a row of Run.Ranks
-	Collectives  []Collective `json:"collectives"` // by arrival of the first member
+	Collectives  []collective `json:"collectives"` // by arrival of the first member
 	CriticalPath Path         `json:"critical_path"`
 }
 
@@ -86,7 +86,7 @@ type Rank struct {
 	Rank int `json:"rank"` // as in trace.Rank.ID
 	Breakdown
 	IdleCauses Causes    `json:"idle_causes"`
-	Straggling Straggler `json:"straggling"`
+	Straggling straggler `json:"straggling"`
 }
 
 // Sum adds up the breakdowns of ranks.
