@@ -16,13 +16,17 @@ const hostBound = 60e-6
 
 // timed is the rows of an operation that measure its kernel.
 func (c *calibration) timed(op trace.CollectiveOp, more string) []dataset.Row {
-	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *dataset.Row) bool { return r.Params.Queued || r.Us*1e-6 >= hostBound })
+	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *dataset.Row) bool {
+		return r.Params.Queued || r.Us*1e-6 >= hostBound
+	})
 }
 
 // collectives are an operation's laws of one channel, of its latency and of all channels together, and its times.
 func collectives(op trace.CollectiveOp) []step {
 	name := "library." + op.String()
-	law := func(what, rows string, predict func(l *machine.Library, c *machine.Collective, r *dataset.Row) float64, keys ...string) law {
+	type library = machine.Library
+	type collective = machine.Collective
+	law := func(what, rows string, predict func(l *library, c *collective, r *dataset.Row) float64, keys ...string) law {
 		for i := range keys {
 			keys[i] = name + "." + keys[i]
 		}
@@ -34,21 +38,21 @@ func collectives(op trace.CollectiveOp) []step {
 			},
 		}
 	}
-	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *machine.Library, c *machine.Collective, r *dataset.Row) float64 {
+	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *library, c *collective, r *dataset.Row) float64 {
 		return c.InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
 	}, "send", "receive") // two numbers of ranks tell them apart
 	channel.ways = []way{
 		channel.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", channel.keys...),
 		channel.solved("time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"),
 	}
-	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *machine.Library, c *machine.Collective, r *dataset.Row) float64 {
+	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *library, c *collective, r *dataset.Row) float64 {
 		return c.Alpha.Value + c.Hop.Or(0)*machine.Sends(op, number(r, "world"))
 	}, "hop", "alpha")
 	latency.ways = []way{
 		latency.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", latency.keys...),
 		latency.solved("time of queued collectives of 64 KiB and less over sending steps"),
 	}
-	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *machine.Library, c *machine.Collective, r *dataset.Row) float64 {
+	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *library, c *collective, r *dataset.Row) float64 {
 		return c.Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
 	}, "link", "smooth")
 	limit := func(c *calibration, rows []dataset.Row) (loss float64) {

@@ -20,7 +20,7 @@ type law struct {
 	rows    func(c *calibration) []dataset.Row
 	predict func(c *calibration, r *dataset.Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
 	weight  func(measured float64) float64                                     // of a row's error, from its seconds; nil: all alike
-	settle  func(c *calibration)                                               // what belongs to the rows and not to the machine, for the base; may be nil
+	settle  func(c *calibration)                                               // of the rows, not of the machine: for the base; may be nil
 	ways    []way                                                              // each with more freedom than those before
 }
 

@@ -139,7 +139,9 @@ func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope fl
 func (d direct) run(c *calibration, _ bool) ([]Fit, choice) {
 	f := d.read(c)
 	if d.check != nil {
-		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) { return d.check(c, r, f.value) })
+		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+			return d.check(c, r, f.value)
+		})
 	} else if len(f.single) > 0 {
 		f.rows = f.single
 	}

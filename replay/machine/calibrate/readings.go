@@ -36,7 +36,9 @@ func profiled(of, how, loops, events string, less perRow) direct {
 	return special(added.key, how, added.rows, func(c *calibration) reading {
 		f := added.read(c)
 		f.value = max(f.value, leastAdded)
-		_, calls := c.values(all+", with call_us", func(c *calibration, r *dataset.Row) float64 { return number(r, "call_us")*1e-6 + 0*c.plainLoop(r) })
+		_, calls := c.values(all+", with call_us", func(c *calibration, r *dataset.Row) float64 {
+			return number(r, "call_us")*1e-6 + 0*c.plainLoop(r)
+		})
 		if c.m.Launch.Call.Value > 0 && len(calls) > 0 {
 			f.value *= c.m.Launch.Call.Value / median(calls)
 		}
@@ -135,18 +137,19 @@ func (c *calibration) oneFlag() float64 {
 // readCopyLatency is what a copy between kernels takes at no bytes. Copies that nothing waits
 // for start sooner: the engine's queue hides most of it.
 func readCopyLatency(c *calibration) reading {
-	between := one("engines.latency", "", "kind gap, what copy, with copy_bytes, with copy_us", func(c *calibration, r *dataset.Row) float64 {
+	start := func(c *calibration, r *dataset.Row) float64 {
 		return (r.Us+r.Params.CopyUs)*1e-6 - number(r, "copy_bytes")/c.m.Engines.Rate.Value - c.m.Launch.Hop.Value
-	}, middle).read(c)
+	}
+	between := one("engines.latency", "", "kind gap, what copy, with copy_bytes, with copy_us", start, middle).read(c)
 	if len(between.rows) > 0 {
 		return between
 	}
 	rows := c.where(copied)
-	start, _, ok := c.line(rows, in(1, "bytes"), kernel)
+	atNone, _, ok := c.line(rows, in(1, "bytes"), kernel)
 	if !ok {
 		return reading{}
 	}
-	return reading{value: start, rows: rows}
+	return reading{value: atNone, rows: rows}
 }
 
 // storedByOne is the time of one workgroup's stores: of tiles, where there are such rows.

@@ -147,7 +147,8 @@ func recorded(m *machine.Machine, rows []dataset.Row) (out []dataset.Row) {
 		}
 	}
 	for _, s := range m.Matmul.Shapes.Rows {
-		add(1, dataset.Workload{Kind: "gemm", M: int64(s[0]), N: int64(s[1]), K: int64(s[2])}, dataset.Params{State: dataset.State{Cool: true}}, s[3])
+		w := dataset.Workload{Kind: "gemm", M: int64(s[0]), N: int64(s[1]), K: int64(s[2])}
+		add(1, w, dataset.Params{State: dataset.State{Cool: true}}, s[3])
 	}
 	for _, op := range profile.RecordedOps {
 		c := m.Library.Of(op)
@@ -188,7 +189,9 @@ func fresh(rows []dataset.Row) bool {
 // configuration is what a row measures: rows that are alike in it repeat each other.
 func configuration(r *dataset.Row) string {
 	p := r.Params
-	setting := dataset.Params{Settings: dataset.Settings{Channels: p.Channels, Programs: p.Programs}, Benchmark: dataset.Benchmark{HeldCUs: p.HeldCUs, HoldUs: p.HoldUs, GapUs: p.GapUs, Fill: p.Fill}, Alongside: dataset.Alongside{GEMM: p.GEMM}}
+	var setting dataset.Params
+	setting.Channels, setting.Programs, setting.GEMM = p.Channels, p.Programs, p.GEMM
+	setting.HeldCUs, setting.HoldUs, setting.GapUs, setting.Fill = p.HeldCUs, p.HoldUs, p.GapUs, p.Fill
 	s, err := json.Marshal([]any{r.World, r.Strategy, r.Workload, setting})
 	if err != nil {
 		panic(err) // of strings and finite numbers

@@ -90,7 +90,9 @@ func memory() []step {
 		return kernel(c, r)
 	}
 	return []step{
-		one("gpu.memory", "bytes read and written by a large copy", "kind hbm_copy", func(c *calibration, r *dataset.Row) float64 { return 2 * rate(c, r) }, last),
+		one("gpu.memory", "bytes read and written by a large copy", "kind hbm_copy", func(c *calibration, r *dataset.Row) float64 {
+			return 2 * rate(c, r)
+		}, last),
 		special("gpu.groups", "CUs that clusters of workgroups share, by the size of their group", "kind cu_groups", readGroups),
 		slope("gpu.read", "slope over bytes of GEMVs of 64 MiB and more", "kind gemv; of 64 MiB and more, two sizes", operand, large),
 		table("gpu.stream", "bytes a second of a triad by workgroups", "kind triad; with programs", rate, "programs"),
