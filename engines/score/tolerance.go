@@ -23,17 +23,17 @@ const (
 	order     quantity = "order"     // the sign of the difference between two points
 )
 
-// The tolerances are the same for all claims. That of an effect is a quarter of what was
-// published, so that a model that predicts nothing, or the same for everything, is outside.
+// tolerances are by how much a number may be off, the same for all claims: by so much, or by a share of what was
+// published. That of an effect is a quarter of it, so that a model that predicts nothing, or the same for everything, is outside.
+var tolerances = map[quantity]struct{ least, of float64 }{
+	reduction: {0.02, 0.25}, speedup: {0.02, 0.25}, gain: {0.02, 0.25}, share: {0.02, 0.25},
+	time: {0, 0.25}, bandwidth: {0, 0.15}, count: {0.051, 0}, // counts are published to one digit behind the point
+}
+
 const (
-	leastPoints  = 0.02  // effects and shares may be off by 2 points,
-	effectOf     = 0.25  // or by a quarter of the published effect or share
-	timeOf       = 0.25  // absolute times: 25 %
-	bandwidthOf  = 0.15  // bandwidths: 15 %
-	countOff     = 0.051 // counts are published to one digit behind the point
-	leastEffect  = 0.02  // a published effect above 2 % needs the same sign; an order needs a difference of 2 %,
-	orderOf      = 0.5   // or of half of the published difference
-	pointsWithin = 0.80  // share of a claim's points within tolerance that counts as reproduced
+	leastEffect  = 0.02 // a published effect above 2 % needs the same sign; an order needs a difference of 2 %,
+	orderOf      = 0.5  // or of half of the published difference
+	pointsWithin = 0.80 // share of a claim's points within tolerance that counts as reproduced
 )
 
 // effect is what a number says that a strategy gains, as a fraction; ok is false for
@@ -50,24 +50,18 @@ func (q quantity) effect(x float64) (e float64, ok bool) {
 
 // within reports whether a number of a replay is within tolerance of the published one.
 func (q quantity) within(published, here float64) bool {
-	off := math.Abs(here - published)
-	switch e, isEffect := q.effect(published); {
-	case isEffect:
-		return off <= max(leastPoints, effectOf*math.Abs(e))
-	case q == share:
-		return off <= max(leastPoints, effectOf*published)
-	case q == time:
-		return off <= timeOf*published
-	case q == bandwidth:
-		return off <= bandwidthOf*published
-	case q == count:
-		return off <= countOff
+	if q == order {
+		least := leastEffect
+		if math.Abs(published) < 1 {
+			least = max(least, orderOf*math.Abs(published))
+		}
+		return published*here > 0 && math.Abs(here) >= least
 	}
-	least := leastEffect // of an order
-	if math.Abs(published) < 1 {
-		least = max(least, orderOf*math.Abs(published))
+	size, isEffect := q.effect(published)
+	if !isEffect {
+		size = published
 	}
-	return published*here > 0 && math.Abs(here) >= least
+	return math.Abs(here-published) <= max(tolerances[q].least, tolerances[q].of*math.Abs(size))
 }
 
 // Signed reports whether a published number has a sign to miss: an effect above the least one.
@@ -100,7 +94,7 @@ const (
 func judge(points []Point) Status {
 	claim := []Claim{{Points: points}}
 	if here, _ := BandwidthErrors(claim); len(here) > 0 {
-		return map[bool]Status{true: Reproduced, false: NotReproduced}[overlap.UpperMedian(here) <= bandwidthOf]
+		return map[bool]Status{true: Reproduced, false: NotReproduced}[overlap.UpperMedian(here) <= tolerances[bandwidth].of]
 	}
 	missed := slices.ContainsFunc(points, func(p Point) bool { return p.Apart == "" && (p.Why != "" || !p.SameSign) })
 	switch t := TallyOf(claim); {

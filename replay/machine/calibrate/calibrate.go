@@ -32,9 +32,11 @@ type Result struct {
 
 // A calibration is under way: steps read c.rows, and from c.m what earlier ones found.
 type calibration struct {
-	rows []dataset.Row // without those that are left out for a trial
-	all  []dataset.Row
-	m    machine.Machine
+	rows  []dataset.Row // without those that are left out for a trial
+	all   []dataset.Row
+	m     machine.Machine
+	refit bool   // every parameter that rows settle is replaced, even where the base predicts left-out rows better
+	found Result // so far
 
 	cool  map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
 	scale machine.Quantity // times all slowdowns alongside compute
@@ -44,10 +46,8 @@ type calibration struct {
 	wait [len(machine.CoRunNames)][3]machine.Quantity
 }
 
-// A step reads one number or table, or a law.
-type step interface {
-	run(c *calibration, refit bool) ([]Fit, choice)
-}
+// A step reads one number or table, or a law, into c.m and c.found.
+type step interface{ run(c *calibration) }
 
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
@@ -59,20 +59,14 @@ func Calibrate(rows []dataset.Row, base machine.Machine) (Result, error) {
 	return fitted(rows, base, false)
 }
 
-// fitted is Calibrate. With refit every parameter that rows settle is replaced, even where the base
-// predicts left-out rows better: for rows that the base itself was read off.
+// fitted is Calibrate; refit is for rows that the base itself was read off.
 func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error) {
-	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
+	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base), refit: refit}
 	c.all, c.cool, c.scale.Value = c.rows, coolest(c.rows), 1
-	var res Result
-	read := map[string]bool{}
 	for _, s := range steps() {
-		fits, choice := s.run(c, refit)
-		res.Fits = append(res.Fits, fits...)
-		if choice.Rows > 0 {
-			res.Choices = append(res.Choices, choice)
-		}
+		s.run(c)
 	}
+	res, read := c.found, map[string]bool{}
 	for _, key := range profile.DropIncomplete(&c.m) {
 		i := slices.IndexFunc(res.Fits, func(f Fit) bool { return f.Key == key })
 		if i >= 0 {

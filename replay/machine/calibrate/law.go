@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/dataset"
-	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // A law is parameters that are read together. Its ways of reading them are tried on rows
@@ -64,67 +63,59 @@ func (l *law) error(c *calibration, rows []dataset.Row) float64 {
 	return sum / weights
 }
 
-// run reads the law into c.m. With refit the way with most freedom that the rows settle is
-// taken, whatever the left-out rows say.
-func (l law) run(c *calibration, refit bool) ([]Fit, choice) {
-	rows := l.rows(c)
-	choice := choice{Law: l.name, Rows: len(rows)}
+// run reads the law. With refit the way with most freedom that the rows settle is taken, whatever the
+// left-out rows say.
+func (l law) run(c *calibration) {
+	rows, before := l.rows(c), c.m
+	read := choice{Law: l.name, Rows: len(rows)}
 	var chosen *way
-	before := c.m
 	if fresh(rows) {
 		if l.settle != nil {
 			l.settle(c)
 		}
-		choice.Base = l.error(c, rows)
-		choice.Err = choice.Base
+		read.Base = l.error(c, rows)
+		read.Err = read.Base
 		var errs []float64
-		if !refit {
+		if !c.refit {
 			errs = l.leaveOut(c, rows)
 		}
 		best := c
 		for i := range l.ways {
 			trial := c.copy()
-			if !refit && errs[i] >= choice.Err || !l.ways[i].fit(trial) {
+			if !c.refit && errs[i] >= read.Err || !l.ways[i].fit(trial) {
 				continue
 			}
 			chosen, best = &l.ways[i], trial
-			if !refit {
-				choice.Err = errs[i]
+			if !c.refit {
+				read.Err = errs[i]
 			}
 		}
 		c.m, c.wait = best.m, best.wait
 		if chosen != nil {
-			choice.How = chosen.how
+			read.How = chosen.how
 		}
-		if refit {
-			choice.Err = l.error(c, rows)
+		if c.refit {
+			read.Err = l.error(c, rows)
 		}
 	}
-	return l.fits(c, &before, rows, chosen, choice), choice
-}
-
-// fits rounds what was read and says of each parameter where it comes from. What a fit left
-// as before it, for want of rows, stays the base's.
-func (l *law) fits(c *calibration, before *machine.Machine, rows []dataset.Row, chosen *way, choice choice) []Fit {
-	var list []Fit
+	if len(rows) > 0 {
+		c.found.Choices = append(c.found.Choices, read)
+	}
 	for _, key := range l.keys {
-		e, fit := find(&c.m, key), Fit{Key: key}
+		e, f := find(&c.m, key), reading{rows: rows, residual: read.Err}
 		switch {
 		case !fresh(rows):
-			fit.Missing = l.need
 		case chosen == nil || !slices.Contains(chosen.keys, key):
-			fit.Rows = rows
-			fit.Kept = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*choice.Base)
-		case e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
-			fit.Kept, *e.Quantity = "none of the rows is of it", *find(before, key).Quantity
+			f.why = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*read.Base)
+		case e.Table != nil:
+			f.table = e.Table.Rows
+		case e.Quantity.Value == find(&before, key).Quantity.Value: // what a fit left as it was stays the base's
+			f.rows, f.why, *e.Quantity = nil, "none of the rows is of it", *find(&before, key).Quantity
 		default:
-			fit.Rule, fit.Rows, fit.Residual = chosen.how, rows, choice.Err
-			fit.write(e)
+			f.value = e.Quantity.Value
 		}
-		fit.Value = e.String()
-		list = append(list, fit)
+		c.settle(key, read.How, l.need, f)
 	}
-	return list
 }
 
 // leaveOut is the mean error of each way over rows that it was not fitted to: the

@@ -135,8 +135,8 @@ func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope fl
 	return v[0], v[1], true
 }
 
-// run reads the number or table into c.m. Where the rows contradict each other the base's value stays.
-func (d direct) run(c *calibration, _ bool) ([]Fit, choice) {
+// run reads the number or table.
+func (d direct) run(c *calibration) {
 	f := d.read(c)
 	if d.check != nil {
 		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
@@ -145,42 +145,36 @@ func (d direct) run(c *calibration, _ bool) ([]Fit, choice) {
 	} else if len(f.single) > 0 {
 		f.rows = f.single
 	}
-	fit := Fit{Key: d.key, Rule: d.how, Rows: f.rows, Residual: f.residual}
-	e := find(&c.m, d.key)
+	c.settle(d.key, d.how, d.rows, f)
+}
+
+// settle rounds what was read of a parameter into c.m and notes it with its source. Where there are no rows, as need
+// says, or they contradict each other, the base's value stays.
+func (c *calibration) settle(key, how, need string, f reading) {
+	fit, e := Fit{Key: key, Rule: how, Rows: f.rows}, find(&c.m, key)
+	source := how + ": " + idList(f.rows)
+	if f.residual > 0 {
+		source += fmt.Sprintf(", residual %.1f %%", 100*f.residual)
+	}
 	switch {
-	case !fresh(f.rows):
-		fit.Rows, fit.Residual, fit.Missing = nil, 0, d.rows
 	case f.why != "":
-		fit.Residual, fit.Kept = 0, f.why
+		fit.Kept = f.why
+	case !fresh(f.rows):
+		fit.Rows, fit.Missing = nil, need
 	case e.Table != nil && len(f.table) == 0:
 		e.Omit()
 	case e.Table != nil:
-		e.Table.Rows = f.table
-		fit.write(e)
+		*e.Table, fit.Residual = machine.Table{Rows: tidy(f.table, e.Dims), Source: source}, f.residual
 	case !(f.value > 0) || e.Dims[0].Check(f.value) != nil:
-		fit.Residual, fit.Kept = 0, "the rows contradict each other: "+d.how+" gives no number that a machine can have"
+		fit.Kept = "the rows contradict each other: " + how + " gives no number that a machine can have"
 		if !math.IsNaN(f.value) && !math.IsInf(f.value, 0) {
-			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", d.how, newQuantity(f.value, e, ""))
+			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", how, newQuantity(f.value, e, ""))
 		}
 	default:
-		e.Quantity.Value = f.value
-		fit.write(e)
+		*e.Quantity, fit.Residual = newQuantity(f.value, e, source), f.residual
 	}
 	fit.Value = e.String()
-	return []Fit{fit}, choice{}
-}
-
-// write rounds a parameter that was read, and says what it was read off.
-func (f *Fit) write(e profile.Entry) {
-	source := f.Rule + ": " + idList(f.Rows)
-	if f.Residual > 0 {
-		source += fmt.Sprintf(", residual %.1f %%", 100*f.Residual)
-	}
-	if e.Table != nil {
-		*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
-	} else {
-		*e.Quantity = newQuantity(e.Quantity.Value, e, source)
-	}
+	c.found.Fits = append(c.found.Fits, fit)
 }
 
 // newQuantity rounds to four digits in the unit that the profile uses already.
