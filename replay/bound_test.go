@@ -20,7 +20,7 @@ func TestNotFasterThanPhysics(t *testing.T) {
 		n := newNaive(m, p)
 		bytes := map[string]float64{} // by resource: GPUs may share a NIC
 		for _, x := range r.Traffic {
-			if x.Resource != DMA {
+			if x.Resource != dma {
 				bytes[n.poolOf(x.GPU, x.Resource)] += x.Bytes
 			}
 		}

@@ -41,7 +41,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 		}
 		want := make([]float64, len(s.flows.capacities))
 		for _, x := range s.ledger.traffics() {
-			if x.Resource != DMA {
+			if x.Resource != dma {
 				want[s.flows.resource(x.GPU, x.Resource)] += x.Bytes
 			}
 		}

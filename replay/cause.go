@@ -20,13 +20,13 @@ import (
 // The chain of predecessors of the last end is the critical path. It covers time 0 to the
 // makespan without gaps.
 
-// A Step is the kind of activity between two events of a critical path.
-type Step uint8
+// A step is the kind of activity between two events of a critical path.
+type step uint8
 
 // The steps. Woken, Placed and Served take no time: they name the event that allowed the
 // next step to begin.
 const (
-	Working   Step = iota // Work of a workgroup
+	Working   step = iota // Work of a workgroup
 	Storing               // Store of a workgroup
 	Sleeping              // Sleep of a workgroup
 	Flying                // latency of a post
@@ -46,33 +46,33 @@ var stepNames = [numSteps]string{
 	"work", "store", "latency", "flag on its way", "put in line", "put", "launch", "delay", "copy start", "copy", "flag", "slot", "engine",
 }
 
-func (s Step) String() string {
+func (s step) String() string {
 	if s < numSteps {
 		return stepNames[s]
 	}
 	return "unknown"
 }
 
-// A Bound is the resource that makes a phase take longer than alone.
-type Bound uint8
+// A bound is the resource that makes a phase take longer than alone.
+type bound uint8
 
 // The bounds.
 const (
-	Unbound   Bound = iota
-	ByMemory        // memory bandwidth of this GPU or of the peer
-	ByEgress        // bandwidth out of a GPU
-	ByIngress       // bandwidth into a GPU
-	ByLink          // a link between GPUs or between nodes
-	ByNIC           // a NIC, in or out
-	ByCache         // the last-level cache
-	ByPipes         // other workgroups on the same CU
-	ByLoad          // co-run slowdown (Phase.Slowdown)
+	Unbound   bound = iota
+	byMemory        // memory bandwidth of this GPU or of the peer
+	byEgress        // bandwidth out of a GPU
+	byIngress       // bandwidth into a GPU
+	byLink          // a link between GPUs or between nodes
+	byNIC           // a NIC, in or out
+	byCache         // the last-level cache
+	byPipes         // other workgroups on the same CU
+	byLoad          // co-run slowdown (Phase.Slowdown)
 	numBounds
 )
 
 var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "cache", "shared CUs", "work alongside it"}
 
-func (b Bound) String() string {
+func (b bound) String() string {
 	if b < numBounds {
 		return boundNames[b]
 	}
@@ -83,7 +83,7 @@ func (b Bound) String() string {
 // segment starts where the previous one ends.
 type Segment struct {
 	Start, End program.Time
-	Step       Step
+	Step       step
 	Rank       int
 	Stream     int
 	Command    int // index in the stream
@@ -91,7 +91,7 @@ type Segment struct {
 	Name       string        // of the kernel, copy or command
 	Peer       int           // Storing, Sending, Starting, Copying: destination GPU; else -1
 	Alone      program.Time  // Working, Storing: duration without contention
-	Bound      Bound         // the limit that caused the rest of the duration
+	Bound      bound         // the limit that caused the rest of the duration
 	Flag       program.Flag  // Woken, Flying: the flag
 	Waited     program.Time  // Woken, Placed: length of the wait that ended
 	Cause      program.Cause // Delaying: cause given by the command
@@ -102,10 +102,10 @@ type commandKind uint8
 
 // The kinds.
 const (
-	OfStream commandKind = iota
-	OfCompute
+	ofStream commandKind = iota
+	ofCompute
 	OfCollective
-	OfCopy
+	ofCopy
 )
 
 // A causeEvent is the end of an activity.
@@ -115,8 +115,8 @@ type causeEvent struct {
 	before  int32        // predecessor event, or none: the program's start
 	command int32
 	arg     int32 // peer, flag or cause
-	step    Step
-	bound   Bound
+	step    step
+	bound   bound
 }
 
 // A commandRef identifies a command of a stream.
@@ -191,7 +191,7 @@ func (c *causes) commandRef(stream int32, st *stream) int32 {
 }
 
 // boundOf is what limited the workgroup's phase until this instant.
-func (s *sim) boundOf(w *workgroup) Bound {
+func (s *sim) boundOf(w *workgroup) bound {
 	if w.Class == none {
 		return Unbound
 	}
@@ -201,27 +201,27 @@ func (s *sim) boundOf(w *workgroup) Bound {
 		}
 	}
 	if w.cu != none && s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow > 1 {
-		return ByPipes
+		return byPipes
 	}
 	if !w.lone && w.coRun > 1 {
-		return ByLoad
+		return byLoad
 	}
-	return ByPipes
+	return byPipes
 }
 
 // boundBy is the bound of a resource.
-func (f *fabric) boundBy(resource int32) Bound {
+func (f *fabric) boundBy(resource int32) bound {
 	switch cards := f.homes[0].card; {
 	case int(resource) < resourcesPerGPU*len(f.homes):
-		return [...]Bound{Memory: ByMemory, Egress: ByEgress, Ingress: ByIngress}[resource%resourcesPerGPU]
+		return [...]bound{Memory: byMemory, Egress: byEgress, ingress: byIngress}[resource%resourcesPerGPU]
 	case f.nics > 0 && resource >= cards && resource < cards+int32(resourcesPerNIC*f.nics):
-		return ByNIC
+		return byNIC
 	case f.sides != none && resource >= f.sides:
-		return ByMemory
+		return byMemory
 	case f.caches != none && resource >= f.caches:
-		return ByCache
+		return byCache
 	}
-	return ByLink
+	return byLink
 }
 
 // launched adds the event of a launch and returns it.
@@ -239,7 +239,7 @@ func (c *causes) launched(l *launch, st *stream) int32 {
 
 // arrived adds the end of a post's or put's transfer, unless it took no time within the
 // same command.
-func (c *causes) arrived(now program.Time, before, party, arg int32, step Step) {
+func (c *causes) arrived(now program.Time, before, party, arg int32, step step) {
 	if c == nil {
 		return
 	}
@@ -305,11 +305,11 @@ func (s *sim) segment(m *causeEvent) Segment {
 func kind(c *program.Command) commandKind {
 	switch {
 	case c.Copy != nil:
-		return OfCopy
+		return ofCopy
 	case c.Kernel == nil:
-		return OfStream
+		return ofStream
 	case c.Kernel.Kind == trace.Collective:
 		return OfCollective
 	}
-	return OfCompute
+	return ofCompute
 }

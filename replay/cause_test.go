@@ -231,7 +231,7 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 				return i.Rank == g.Rank && i.Stream == g.Stream && i.Cause == program.LaunchGap && i.Start <= g.Start && i.End >= g.End
 			})
 		}
-		kinds := map[Step]trace.Kind{Working: trace.PhaseCompute, Storing: trace.PhaseStore, Sleeping: trace.PhaseWait}
+		kinds := map[step]trace.Kind{Working: trace.PhaseCompute, Storing: trace.PhaseStore, Sleeping: trace.PhaseWait}
 		var at, sum program.Time
 		for i, g := range r.Path {
 			if g.Start != at || g.End < g.Start {
@@ -384,8 +384,8 @@ func TestBounds(t *testing.T) {
 	p := prog(make([][]program.Stream, 8)...)
 	p.Arbiter = program.Arbiter{Policy: program.ComputeFirst, Share: .5}
 	f := newFabric(&m, p)
-	want := map[float64]Bound{1: ByMemory, 2: ByCache, 3: ByEgress, 4: ByIngress, 5: ByLink, 6: ByNIC, 7: ByNIC, 8: ByLink}
-	seen := map[Bound]bool{}
+	want := map[float64]bound{1: byMemory, 2: byCache, 3: byEgress, 4: byIngress, 5: byLink, 6: byNIC, 7: byNIC, 8: byLink}
+	seen := map[bound]bool{}
 	for i := range f.capacities {
 		b := f.boundBy(int32(i))
 		if b != want[f.capacities[i]] {

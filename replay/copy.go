@@ -67,7 +67,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 			s.passed(id, st, Starting, c.Peer)
 			row := s.ledger.row(c.Name)
 			s.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
-			s.ledger.add(row, st.gpu, DMA, c.Bytes)
+			s.ledger.add(row, st.gpu, dma, c.Bytes)
 			s.entry = append(s.entry, actor{dueStream, id})
 			return false
 		}

@@ -182,11 +182,11 @@ func nanoseconds(seconds float64) program.Time { return program.Time(math.Round(
 // resource returns the resource of a GPU, or of its NIC; none if it is not modelled.
 func (f *fabric) resource(gpu int, r Resource) int32 {
 	switch {
-	case r <= Ingress:
+	case r <= ingress:
 		return int32(resourcesPerGPU*gpu + int(r))
 	case r == Cache && f.caches != none:
 		return f.caches + int32(gpu)
-	case (r == NICEgress || r == NICIngress) && f.homes[gpu].nic != none:
+	case (r == NICEgress || r == nicIngress) && f.homes[gpu].nic != none:
 		return f.homes[gpu].card + int32(r-NICEgress)
 	}
 	return none
@@ -241,11 +241,11 @@ func (f *fabric) route(k pathKey) []crossing {
 	if a.node != b.node {
 		s = f.cross(s, f.resource(from, NICEgress), 1)
 		s = f.links(s, &f.outer, 0, a.node, b.node)
-		s = f.cross(s, f.resource(to, NICIngress), 1)
+		s = f.cross(s, f.resource(to, nicIngress), 1)
 	} else {
 		s = f.cross(s, f.resource(from, Egress), 1)
 		s = f.links(s, &f.inner, a.node, a.at, b.at)
-		s = f.cross(s, f.resource(to, Ingress), 1)
+		s = f.cross(s, f.resource(to, ingress), 1)
 	}
 	f.way = f.memory(s, to, k.side, k.write)
 	return f.way
@@ -258,7 +258,7 @@ func (f *fabric) replicated(s []crossing, k pathKey) []crossing {
 	s = f.cross(s, f.resource(from, Egress), 1)
 	for to := range f.homes {
 		if to != from && !f.apart(k.from, int32(to)) {
-			s = f.cross(s, f.resource(to, Ingress), 1)
+			s = f.cross(s, f.resource(to, ingress), 1)
 			s = f.memory(s, to, k.side, k.write)
 		}
 	}

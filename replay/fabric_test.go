@@ -115,7 +115,7 @@ func TestTrafficBetweenNodes(t *testing.T) {
 	m := nodes(2, 1)
 	p := prog([]program.Stream{{Commands: []program.Command{kernel("k", 1, []program.Phase{{Op: program.Store, Peer: 1, Bytes: 100}})}}}, nil)
 	r := mustSimulate(t, m, p, Options{Usage: true})
-	want := []Traffic{{0, NICEgress, "k", 100, 0}, {1, Memory, "k", 100, 100}, {1, NICIngress, "k", 100, 0}}
+	want := []traffic{{0, NICEgress, "k", 100, 0}, {1, Memory, "k", 100, 100}, {1, nicIngress, "k", 100, 0}}
 	if !slices.Equal(r.Traffic, want) {
 		t.Errorf("got %v, want %v", r.Traffic, want)
 	}
@@ -153,7 +153,7 @@ func TestStoreToEveryone(t *testing.T) {
 			switch x.Resource {
 			case Egress:
 				out += x.Bytes
-			case Ingress:
+			case ingress:
 				in += x.Bytes
 			}
 		}

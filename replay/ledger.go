@@ -58,7 +58,7 @@ func (s *sim) move(row, from, to int32, bytes, read float64) {
 		t.add(row, from, Egress, bytes)
 		for to := range int32(len(s.gpus)) {
 			if to != from && !s.flows.apart(from, to) {
-				t.add(row, to, Ingress, bytes)
+				t.add(row, to, ingress, bytes)
 				t.write(row, to, bytes)
 			}
 		}
@@ -69,10 +69,10 @@ func (s *sim) move(row, from, to int32, bytes, read float64) {
 	case from == to:
 	case s.flows.apart(from, to):
 		t.add(row, from, NICEgress, bytes)
-		t.add(row, to, NICIngress, bytes)
+		t.add(row, to, nicIngress, bytes)
 	default:
 		t.add(row, from, Egress, bytes)
-		t.add(row, to, Ingress, bytes)
+		t.add(row, to, ingress, bytes)
 	}
 }
 
@@ -109,7 +109,7 @@ func (s *sim) charge(l *launch, p *program.Phase) {
 		}
 		s.move(l.row, l.gpu, p.Peer, p.Bytes, read)
 		if p.DMA {
-			s.ledger.add(l.row, l.gpu, DMA, p.Bytes)
+			s.ledger.add(l.row, l.gpu, dma, p.Bytes)
 		}
 	}
 }
@@ -133,22 +133,22 @@ func (s *sim) enterStores(l *launch) {
 }
 
 // traffics lists the counts by GPU, resource and name.
-func (t *ledger) traffics() []Traffic {
-	var all []Traffic
+func (t *ledger) traffics() []traffic {
+	var all []traffic
 	for row, bytes := range t.bytes {
 		for i, b := range bytes {
 			gpu, r := i/int(numColumns), Resource(i%int(numColumns))
 			if b == 0 || r == written {
 				continue
 			}
-			x := Traffic{GPU: gpu, Resource: r, Name: t.names[row], Bytes: b}
+			x := traffic{GPU: gpu, Resource: r, Name: t.names[row], Bytes: b}
 			if r == Memory {
 				x.Written = bytes[i-int(Memory)+int(written)]
 			}
 			all = append(all, x)
 		}
 	}
-	slices.SortFunc(all, func(a, b Traffic) int {
+	slices.SortFunc(all, func(a, b traffic) int {
 		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
 	})
 	return all

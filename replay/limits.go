@@ -24,8 +24,8 @@ import (
 // maxParts is the maximum number of parts of a run; even.
 const maxParts = 512
 
-// A Limit is the main limit of a GPU in an interval.
-type Limit struct {
+// A limit is the main limit of a GPU in an interval.
+type limit struct {
 	GPU        int
 	Start, End program.Time
 	By         string // "memory", "egress", "compute", "launch", ...
@@ -93,9 +93,9 @@ const (
 )
 
 // limitsOf lists the limits by GPU and start.
-func (s *sim) limitsOf(idle []Idle, width program.Time) []Limit {
+func (s *sim) limitsOf(idle []Idle, width program.Time) []limit {
 	full, busy := s.fullByGPU(), s.busyByGPU()
-	var all []Limit
+	var all []limit
 	for g := range s.gpus {
 		sums := full[g]
 		sums = append(sums, busy[g][:]...)
@@ -118,7 +118,7 @@ func (s *sim) limitsOf(idle []Idle, width program.Time) []Limit {
 				all[n].End = end
 				continue
 			}
-			all = append(all, Limit{g, start, end, by})
+			all = append(all, limit{g, start, end, by})
 		}
 	}
 	return all
@@ -159,7 +159,7 @@ func (s *sim) fullByGPU() [][]named {
 	}
 	f := &s.flows.fabric
 	for g := range s.gpus {
-		for _, r := range [...]Resource{Egress, Ingress, NICEgress, NICIngress, Cache} {
+		for _, r := range [...]Resource{Egress, ingress, NICEgress, nicIngress, Cache} {
 			if id := f.resource(g, r); id != none {
 				add(g, id, r.String())
 			}
@@ -211,7 +211,7 @@ func (s *sim) ran() iter.Seq[*trace.Span] {
 }
 
 // recordLimits adds a lane with the limits of each GPU, from its first kernel or copy on.
-func (s *sim) recordLimits(all []Limit) {
+func (s *sim) recordLimits(all []limit) {
 	first := s.makespan
 	for x := range s.ran() {
 		first = x.Start

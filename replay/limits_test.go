@@ -21,7 +21,7 @@ func TestLimits(t *testing.T) {
 		kernel("A", 1, []program.Phase{{Op: program.Work, Time: 100}, {Op: program.Store, Peer: 1, Bytes: 20_000}}), b,
 	}}}, nil)
 	r := mustSimulate(t, small(2, 1), p, Options{Limits: true})
-	want := []Limit{
+	want := []limit{
 		{0, 0, 100, "compute"},
 		{0, 100, 300, "egress"},
 		{0, 300, 350, "launch"},

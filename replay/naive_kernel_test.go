@@ -316,7 +316,7 @@ func (n *naive) enter(w *nactor, p *program.Phase) bool {
 		ch.from = append(ch.from, w.kernel.k)
 		n.charge(w.kernel.k.Name, w.gpu, int(p.Peer), p.Bytes, p.Bytes*readByPut(p))
 		if p.DMA {
-			n.ledger.add(w.gpu, DMA, w.kernel.k.Name, p.Bytes)
+			n.ledger.add(w.gpu, dma, w.kernel.k.Name, p.Bytes)
 		}
 		if len(ch.puts) == 1 {
 			n.putNext(ch)

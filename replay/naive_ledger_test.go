@@ -12,24 +12,24 @@ import (
 // An nledger is what a naive simulation adds up: bytes by cause, the time of
 // workgroups, and how much of resources and CUs was in use.
 type nledger struct {
-	bytes   map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
+	bytes   map[traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
 	moved   map[string]float64  // by resource
 	working map[int]float64     // by GPU: CUs times nanoseconds
 }
 
 func newNledger() nledger {
 	return nledger{
-		map[Traffic]float64{}, map[string]float64{}, map[int]float64{},
+		map[traffic]float64{}, map[string]float64{}, map[int]float64{},
 	}
 }
 
 func (l *nledger) add(gpu int, r Resource, name string, bytes float64) {
-	l.bytes[Traffic{GPU: gpu, Resource: r, Name: name}] += bytes
+	l.bytes[traffic{GPU: gpu, Resource: r, Name: name}] += bytes
 }
 
 func (l *nledger) write(gpu int, name string, bytes float64) {
 	l.add(gpu, Memory, name, bytes)
-	l.bytes[Traffic{GPU: gpu, Resource: Memory, Name: name, Written: 1}] += bytes
+	l.bytes[traffic{GPU: gpu, Resource: Memory, Name: name, Written: 1}] += bytes
 }
 
 // charge counts bytes that go from one memory to another, or to those of all others of the node.
@@ -41,7 +41,7 @@ func (n *naive) charge(name string, from, to int, bytes, read float64) {
 		l.add(from, Egress, name, bytes)
 		for g := range n.gpus {
 			if g != from && n.node(g) == n.node(from) {
-				l.add(g, Ingress, name, bytes)
+				l.add(g, ingress, name, bytes)
 				l.write(g, name, bytes)
 			}
 		}
@@ -49,10 +49,10 @@ func (n *naive) charge(name string, from, to int, bytes, read float64) {
 	case from == to:
 	case n.node(from) != n.node(to):
 		l.add(from, NICEgress, name, bytes)
-		l.add(to, NICIngress, name, bytes)
+		l.add(to, nicIngress, name, bytes)
 	default:
 		l.add(from, Egress, name, bytes)
-		l.add(to, Ingress, name, bytes)
+		l.add(to, ingress, name, bytes)
 	}
 	l.write(to, name, bytes)
 }
@@ -99,8 +99,8 @@ func (n *naive) pass(dt program.Time) {
 // poolOf names a GPU's resource of a resource.
 func (n *naive) poolOf(gpu int, r Resource) string {
 	return map[Resource]string{
-		Memory: fmt.Sprint("m", gpu), Egress: fmt.Sprint("e[", gpu, "]"), Ingress: fmt.Sprint("i[", gpu, "]"),
-		Cache: fmt.Sprint("c", gpu), NICEgress: "o" + n.nic(gpu), NICIngress: "j" + n.nic(gpu),
+		Memory: fmt.Sprint("m", gpu), Egress: fmt.Sprint("e[", gpu, "]"), ingress: fmt.Sprint("i[", gpu, "]"),
+		Cache: fmt.Sprint("c", gpu), NICEgress: "o" + n.nic(gpu), nicIngress: "j" + n.nic(gpu),
 	}[r]
 }
 
@@ -109,7 +109,7 @@ func (n *naive) differs(r *Result) string {
 	like := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(a)) }
 	bytes := maps.Clone(n.ledger.bytes)
 	for _, x := range r.Traffic {
-		key := Traffic{GPU: x.GPU, Resource: x.Resource, Name: x.Name}
+		key := traffic{GPU: x.GPU, Resource: x.Resource, Name: x.Name}
 		all := bytes[key]
 		delete(bytes, key)
 		key.Written = 1
@@ -125,7 +125,7 @@ func (n *naive) differs(r *Result) string {
 	}
 	makespan := max(1, float64(n.end))
 	for key, use := range used(r) {
-		if key.of == MemoryOfComputation || key.of == MemoryOfCommunication {
+		if key.of == MemoryOfComputation || key.of == memoryOfCommunication {
 			continue
 		}
 		want := n.ledger.working[key.gpu] / float64(len(n.gpus[key.gpu].cus))

@@ -77,7 +77,7 @@ func (n *naive) copy(a *nactor, c *program.Command, step int) bool {
 		fallthrough
 	case step == 2:
 		if !cp.Free && cp.Bytes > 0 {
-			n.ledger.add(a.gpu, DMA, cp.Name, cp.Bytes)
+			n.ledger.add(a.gpu, dma, cp.Name, cp.Bytes)
 			n.charge(cp.Name, int(cp.From), int(cp.Peer), cp.Bytes, cp.Bytes)
 			limit := limitOf(cp.Bytes, float64(max(0, cp.Time-latency)))
 			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {

@@ -35,7 +35,7 @@ func (st *stream) recordWait(start, end program.Time, why Idle, by posted) {
 }
 
 // paused is emitted when a delay or gap of the stream has passed.
-func (s *sim) paused(id int32, st *stream, why program.Cause, step Step) {
+func (s *sim) paused(id int32, st *stream, why program.Cause, step step) {
 	st.recordIdle(st.since, s.now, Idle{Cause: why})
 	arg := int32(0)
 	if step == Delaying {
@@ -56,7 +56,7 @@ func (s *sim) reached(id int32, st *stream, f program.Flag) {
 }
 
 // waited is emitted when another actor lets the stream continue.
-func (s *sim) waited(id int32, st *stream, why Idle, step Step) {
+func (s *sim) waited(id int32, st *stream, why Idle, step step) {
 	st.recordIdle(st.since, s.now, why)
 	s.resumed(id, st, step)
 }
@@ -103,7 +103,7 @@ func (s *sim) postedBy(p poster) string {
 }
 
 // passed adds the end of the stream's activity since its last event.
-func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
+func (s *sim) passed(id int32, st *stream, step step, arg int32) {
 	if s.causes == nil || s.causes.at(st.causeEvent) == s.now {
 		return
 	}
@@ -112,7 +112,7 @@ func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
 }
 
 // resumed adds that another actor's event let the stream continue.
-func (s *sim) resumed(id int32, st *stream, step Step) {
+func (s *sim) resumed(id int32, st *stream, step step) {
 	if s.causes == nil || step == Served && st.since == s.now {
 		return
 	}

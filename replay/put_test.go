@@ -42,7 +42,7 @@ func TestPutsTakeEngines(t *testing.T) {
 		}
 		moved := 0.0
 		for _, x := range r.Traffic {
-			if x.Resource == DMA && x.Name == "K" {
+			if x.Resource == dma && x.Name == "K" {
 				moved += x.Bytes
 			}
 		}

@@ -176,16 +176,16 @@ func TestTrafficByCause(t *testing.T) {
 		{},
 	}
 	r := mustSimulate(t, small(2, 1), p, Options{})
-	want := []Traffic{
+	want := []traffic{
 		{0, Memory, "A", 2 * (10 + 5 + 7 + 1 + 30), 2 * (5 + 1)},
 		{0, Memory, "C", 1000, 1000},
 		{0, Egress, "A", 2 * (100 + 30), 0},
-		{0, Ingress, "C", 1000, 0},
-		{0, DMA, "C", 1000, 0},
+		{0, ingress, "C", 1000, 0},
+		{0, dma, "C", 1000, 0},
 		{1, Memory, "A", 2 * (100 + 30), 2 * (100 + 30)},
 		{1, Memory, "C", 1000, 0},
 		{1, Egress, "C", 1000, 0},
-		{1, Ingress, "A", 2 * (100 + 30), 0},
+		{1, ingress, "A", 2 * (100 + 30), 0},
 	}
 	if diff := cmp.Diff(want, r.Traffic); diff != "" {
 		t.Error(diff)

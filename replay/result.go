@@ -57,14 +57,14 @@ type Result struct {
 	Makespan program.Time
 	Level    Level     // recorded
 	Coarse   bool      // recorded below Options.Level because of Options.Most
-	Traffic  []Traffic // by GPU, resource, kernel name
-	Usage    []Usage   // by GPU, resource, if Options.Usage: at most 512 parts each
+	Traffic  []traffic // by GPU, resource, kernel name
+	Usage    []usage   // by GPU, resource, if Options.Usage: at most 512 parts each
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
 	Folded   Folded
 	idle     idleTimes
 	// Approximation is the exactness of rates in large components.
 	Approximation Approximation
-	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
+	Limits        []limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
 }
 
 // Folded says how many GPUs were simulated for all. The zero value means each for itself.
@@ -94,10 +94,10 @@ type Resource uint8
 const (
 	Memory Resource = iota
 	Egress
-	Ingress
-	DMA
+	ingress
+	dma
 	NICEgress
-	NICIngress
+	nicIngress
 	Cache // the last level
 	numResources
 )
@@ -106,8 +106,8 @@ func (r Resource) String() string {
 	return [...]string{"memory", "egress", "ingress", "dma", "nic egress", "nic ingress", "cache"}[r]
 }
 
-// Traffic is the bytes that kernels or copies of one name moved through a resource of one GPU.
-type Traffic struct {
+// traffic is the bytes that kernels or copies of one name moved through a resource of one GPU.
+type traffic struct {
 	GPU      int
 	Resource Resource
 	Name     string

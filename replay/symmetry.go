@@ -163,7 +163,7 @@ func (y *symmetry) ofMachine() bool {
 	y.resources = newBijection(len(y.s.flows.capacities))
 	f := &y.s.flows.fabric
 	for g, to := range y.gpus { // NICs and links are paired by the routes that cross them
-		for _, r := range [...]Resource{Memory, Egress, Ingress, Cache} {
+		for _, r := range [...]Resource{Memory, Egress, ingress, Cache} {
 			if id := f.resource(g, r); id != none && !y.resources.pair(id, f.resource(int(to), r)) {
 				return false
 			}

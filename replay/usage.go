@@ -2,8 +2,8 @@ package replay
 
 import "github.com/overlapse/overlapse/replay/program"
 
-// A Usage is the share of one of a GPU's resources that was in use over time.
-type Usage struct {
+// A usage is the share of one of a GPU's resources that was in use over time.
+type usage struct {
 	GPU    int
 	Of     string       // "compute units", "memory", "egress", ...
 	Width  program.Time // of one part, ns; the parts begin at 0
@@ -14,7 +14,7 @@ type Usage struct {
 const (
 	ComputeUnits          = "compute units"
 	MemoryOfComputation   = "memory by computation"
-	MemoryOfCommunication = "memory by communication"
+	memoryOfCommunication = "memory by communication"
 )
 
 // A meter records what is in use over time, for Usage and Limits.
@@ -61,10 +61,10 @@ func (m *meter) close(s *sim) (width program.Time) {
 }
 
 // usages lists what was in use, by GPU and resource; resources without capacity have none.
-func (s *sim) usages(width program.Time) []Usage {
-	var all []Usage
+func (s *sim) usages(width program.Time) []usage {
+	var all []usage
 	add := func(gpu int, of string, p *parts, capacity float64) {
-		u := Usage{GPU: gpu, Of: of, Width: width}
+		u := usage{GPU: gpu, Of: of, Width: width}
 		for at := program.Time(0); at < s.makespan; at += width {
 			u.Shares = append(u.Shares, p.amount(int(at/width), width)/(capacity*float64(min(width, s.makespan-at))))
 		}
@@ -80,7 +80,7 @@ func (s *sim) usages(width program.Time) []Usage {
 		if s.flows.sides == none {
 			continue
 		}
-		for side, of := range []string{MemoryOfComputation, MemoryOfCommunication} { // shares of the whole memory, whatever the arbiter leaves each
+		for side, of := range []string{MemoryOfComputation, memoryOfCommunication} { // shares of the whole memory, whatever the arbiter leaves each
 			id := s.flows.sides + int32(numSides*g+side)
 			add(g, of, &s.meter.moved[id], s.flows.capacities[s.flows.resource(g, Memory)])
 		}

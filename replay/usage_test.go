@@ -55,7 +55,7 @@ func TestUsageAddsUp(t *testing.T) {
 		p, m, r, with := drawTwice(t, Options{Usage: true})
 		share := used(with)
 		for g := range p.GPUs {
-			sides := share[useKey{g, MemoryOfComputation}] + share[useKey{g, MemoryOfCommunication}]
+			sides := share[useKey{g, MemoryOfComputation}] + share[useKey{g, memoryOfCommunication}]
 			if whole := share[useKey{g, "memory"}]; p.Arbiter.Policy != program.Fair && m.GPU.Memory.Value > 0 && r.Makespan > 0 && math.Abs(sides-whole) > 1e-6 {
 				t.Errorf("GPU %d: %v of the memory by both sides, %v by all", g, sides, whole)
 			}

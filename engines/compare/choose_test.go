@@ -35,12 +35,12 @@ func TestModes(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		times []trace.Time
-		want  []Mode
+		want  []mode
 	}{
-		{"one time", []trace.Time{100}, []Mode{{1, 100}}},
-		{"alike", []trace.Time{1000, 1001, 1002, 1010}, []Mode{{4, 1001}}},
-		{"two groups", []trace.Time{1250, 1260, 1494, 1500, 1507}, []Mode{{2, 1250}, {3, 1500}}},
-		{"evenly spread", []trace.Time{1000, 1100, 1200, 1300}, []Mode{{4, 1100}}},
+		{"one time", []trace.Time{100}, []mode{{1, 100}}},
+		{"alike", []trace.Time{1000, 1001, 1002, 1010}, []mode{{4, 1001}}},
+		{"two groups", []trace.Time{1250, 1260, 1494, 1500, 1507}, []mode{{2, 1250}, {3, 1500}}},
+		{"evenly spread", []trace.Time{1000, 1100, 1200, 1300}, []mode{{4, 1100}}},
 	} {
 		if d := cmp.Diff(c.want, modes(c.times)); d != "" {
 			t.Errorf("%s: %s", c.name, d)

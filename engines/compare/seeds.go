@@ -13,7 +13,7 @@ import (
 // A Spread is the times of one strategy over several seeds (plan.Scenario.Seed).
 type Spread struct {
 	Times []trace.Time `json:"times_ns"` // by seed, from 1
-	Modes []Mode       `json:"modes"`    // two if the times form two groups, else one
+	Modes []mode       `json:"modes"`    // two if the times form two groups, else one
 }
 
 // spreadOf is the spread of times by seed; none if the strategy failed under a seed.
@@ -22,27 +22,27 @@ func spreadOf(times []trace.Time) Spread {
 		return Spread{}
 	}
 	s := Spread{Times: times}
-	s.Modes = modes(s.Sorted())
+	s.Modes = modes(s.sorted())
 	return s
 }
 
-// A Mode is a group of times.
-type Mode struct {
+// A mode is a group of times.
+type mode struct {
 	Seeds  int        `json:"seeds"`
 	Median trace.Time `json:"median_ns"` // lower median
 }
 
-// Sorted returns the times, fastest first.
-func (s Spread) Sorted() []trace.Time { return slices.Sorted(slices.Values(s.Times)) }
+// sorted returns the times, fastest first.
+func (s Spread) sorted() []trace.Time { return slices.Sorted(slices.Values(s.Times)) }
 
 // Fastest is the smallest time.
-func (s Spread) Fastest() trace.Time { return s.Sorted()[0] }
+func (s Spread) Fastest() trace.Time { return s.sorted()[0] }
 
 // Median is the lower median.
-func (s Spread) Median() trace.Time { return lowerMedian(s.Sorted()) }
+func (s Spread) Median() trace.Time { return lowerMedian(s.sorted()) }
 
 // Slowest is the largest time.
-func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
+func (s Spread) Slowest() trace.Time { return s.sorted()[len(s.Times)-1] }
 
 // Spreads simulates every selection with seeds 1 to n in parallel, and returns by selection the spread of all iterations,
 // then those of each phase (Outcome.Phases). A strategy that does not apply has no times. done is called as each simulation
@@ -86,7 +86,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 
 // modes splits sorted times at their widest gap if it is at least as wide as the spread on
 // either side and wider than RunsDiffer.
-func modes(sorted []trace.Time) []Mode {
+func modes(sorted []trace.Time) []mode {
 	at, widest := 0, trace.Time(0)
 	for i := 1; i < len(sorted); i++ {
 		if gap := sorted[i] - sorted[i-1]; gap > widest {
@@ -95,9 +95,9 @@ func modes(sorted []trace.Time) []Mode {
 	}
 	below, above := sorted[:at], sorted[at:]
 	if at == 0 || float64(widest) < RunsDiffer*float64(sorted[0]) || widest < below[len(below)-1]-below[0] || widest < above[len(above)-1]-above[0] {
-		return []Mode{{len(sorted), lowerMedian(sorted)}}
+		return []mode{{len(sorted), lowerMedian(sorted)}}
 	}
-	return []Mode{{len(below), lowerMedian(below)}, {len(above), lowerMedian(above)}}
+	return []mode{{len(below), lowerMedian(below)}, {len(above), lowerMedian(above)}}
 }
 
 func lowerMedian(sorted []trace.Time) trace.Time { return sorted[(len(sorted)-1)/2] }

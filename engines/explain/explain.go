@@ -26,7 +26,7 @@ type Explanation struct {
 	Path   []Link     `json:"critical_path"`
 	Parts  []Part     `json:"parts"` // sum is Time; longest first
 	Names  []Part     `json:"names"` // the same by name of kernel and copy
-	Versus *Versus    `json:"against,omitempty"`
+	Versus *versus    `json:"against,omitempty"`
 	WhatIf []WhatIf   `json:"what_if,omitempty"`
 	Limits []limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
 	Idle   []IdleSum  `json:"idle,omitempty"`   // idle time of streams by cause, longest first

@@ -200,20 +200,20 @@ func TestBulkIsExplained(t *testing.T) {
 
 func TestSentence(t *testing.T) {
 	for _, c := range []struct {
-		v    Versus
+		v    versus
 		want string
 	}{
 		{
-			Versus{"bulk", -30_000, []Part{{"communication", -50_000}, {"computation", 20_000}}, []Part{{"nccl", -50_000}, {"gemm<half>(float*)", 20_000}}, 0},
+			versus{"bulk", -30_000, []Part{{"communication", -50_000}, {"computation", 20_000}}, []Part{{"nccl", -50_000}, {"gemm<half>(float*)", 20_000}}, 0},
 			"wins 30.0 µs (3.0 %) against bulk: saves 50.0 µs of communication, but pays 20.0 µs of computation (above all gemm, 20.0 µs longer)",
 		},
 		{
-			Versus{"bulk", 70_000, []Part{{"copies", -100}, {"the host", 30_000}, {"computation", 40_100}}, nil, 0},
+			versus{"bulk", 70_000, []Part{{"copies", -100}, {"the host", 30_000}, {"computation", 40_100}}, nil, 0},
 			"loses 70.0 µs (7.0 %) against bulk: pays 40.1 µs of computation and 30.0 µs of the host",
 		},
-		{Versus{"bulk", 100, nil, nil, 0}, "takes as long as bulk"},
+		{versus{"bulk", 100, nil, nil, 0}, "takes as long as bulk"},
 		{
-			Versus{"bulk", 5_000, []Part{{"computation", 5_000}}, []Part{{"gemm", 5_000}}, 2_500},
+			versus{"bulk", 5_000, []Part{{"computation", 5_000}}, []Part{{"gemm", 5_000}}, 2_500},
 			"loses 5.0 µs (0.5 %) against bulk: pays 5.0 µs of computation (above all gemm, 5.0 µs longer: its workgroups found slots up to 2.5 µs late)",
 		},
 	} {

@@ -11,8 +11,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Versus is the difference between two strategies on the critical path of one iteration.
-type Versus struct {
+// A versus is the difference between two strategies on the critical path of one iteration.
+type versus struct {
 	Strategy string     `json:"strategy"`
 	Change   trace.Time `json:"change_ns"`         // sum of the differences
 	Parts    []Part     `json:"parts"`             // differences, the largest gain first
@@ -42,7 +42,7 @@ func difference(of, base []Part) []Part {
 
 // Against compares the explained strategy with another for one iteration.
 func (e *Explanation) Against(strategy string, base Explanation) {
-	e.Versus = &Versus{
+	e.Versus = &versus{
 		Strategy: strategy, Change: e.Time/trace.Time(e.Rounds) - base.Time/trace.Time(base.Rounds),
 		Parts: difference(signedParts(e.Parts, e.Rounds), signedParts(base.Parts, base.Rounds)),
 		Names: difference(signedParts(e.Names, e.Rounds), signedParts(base.Names, base.Rounds)),
@@ -58,7 +58,7 @@ func (e *Explanation) Against(strategy string, base Explanation) {
 
 // Sentence describes a Versus: the total change, and what was gained and lost on the
 // critical path; nothing below a twentieth of the largest part.
-func (v *Versus) Sentence(base trace.Time) string {
+func (v *versus) Sentence(base trace.Time) string {
 	var gains, pays []string
 	most := trace.Time(0)
 	for _, p := range v.Parts {

@@ -42,7 +42,7 @@ func (p *Plan) callHalves() {
 			continue
 		}
 		times := inputsHost
-		if at.Part == Weights {
+		if at.Part == weights {
 			list = p.addUp(list)
 			p.pieces[at] = list
 			times = weightsHost

@@ -75,9 +75,9 @@ func TestHalves(t *testing.T) {
 		want string
 	}{
 		{0, Chunk{Part: Backward, Split: true}, ""},
-		{0, Chunk{Part: Weights}, "X W r g n X r n X"},
+		{0, Chunk{Part: weights}, "X W r g n X r n X"},
 		{1, Chunk{Part: Backward, Split: true}, "X+52.8 X X"},
-		{1, Chunk{Part: Weights}, "128 x 256+65.6 W r g n 128 x 256 r n"},
+		{1, Chunk{Part: weights}, "128 x 256+65.6 W r g n 128 x 256 r n"},
 	} {
 		if got := text(c.rank, c.Chunk); got != c.want {
 			t.Errorf("rank %d, %+v: %s, not %s", c.rank, c.Chunk, got, c.want)
@@ -86,7 +86,7 @@ func TestHalves(t *testing.T) {
 	if len(p.pl.Never) != 1 || !strings.Contains(p.pl.Never[0], "take a host 0.1 ms of an iteration") {
 		t.Errorf("the doubts are %q", p.pl.Never)
 	}
-	if s := p.pieces[place{rank: 1, Chunk: Chunk{Part: Weights}}][0].Part; s.Read != rows*256*2 || s.Write != s.Read || s.Alone <= 0 {
+	if s := p.pieces[place{rank: 1, Chunk: Chunk{Part: weights}}][0].Part; s.Read != rows*256*2 || s.Write != s.Read || s.Alone <= 0 {
 		t.Errorf("a sum of %d x 256 reads %.0f bytes and writes %.0f in %d ns", rows, s.Read, s.Write, s.Alone)
 	}
 }
@@ -98,8 +98,8 @@ func TestWholeBackwardOfHalves(t *testing.T) {
 		w.Ops = append(w.Ops, workload.Op{ID: int32(i), Kind: trace.Compute, Issued: trace.Time(10*i + 1), Collective: -1, Backward: i%2 == 0 && i < 4, Gradient: i == 3, Kernel: &workload.Kernel{}})
 	}
 	rd, x := &reading{w: w}, work{chunks: map[Chunk][]int32{}, sums: map[int32]bool{}}
-	rd.marked(&x, []int32{0, 1, 2, 3, 4}, []mark{{from: 0, to: 5, Chunk: Chunk{Part: Backward, Split: true}}, {from: 6, to: 50, Chunk: Chunk{Part: Weights}}})
-	if got := fmt.Sprint(x.of(Backward, 0, 0), x.chunks[Chunk{Part: Weights}]); got != "[0 2 3] [1 2 3 4]" {
+	rd.marked(&x, []int32{0, 1, 2, 3, 4}, []mark{{from: 0, to: 5, Chunk: Chunk{Part: Backward, Split: true}}, {from: 6, to: 50, Chunk: Chunk{Part: weights}}})
+	if got := fmt.Sprint(x.of(Backward, 0, 0), x.chunks[Chunk{Part: weights}]); got != "[0 2 3] [1 2 3 4]" {
 		t.Errorf("the whole backward and its second half are %s", got)
 	}
 }

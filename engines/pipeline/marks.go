@@ -31,7 +31,7 @@ func markOf(name string) (m mark, ok bool) {
 	case 'I':
 		m.Part, m.Split = Backward, true
 	case 'W':
-		m.Part = Weights
+		m.Part = weights
 	}
 	stage, err := strconv.ParseUint(text[:at], 10, 16)
 	micro, bad := strconv.ParseUint(text[at+1:], 10, 16)
@@ -85,7 +85,7 @@ func (rd *reading) marked(x *work, ids []int32, marks []mark) {
 		switch {
 		case inside:
 			x.take(marks[at].Chunk, id)
-			if marks[at].Part == Weights && !op.Backward && !op.Gradient && op.Kind == trace.Compute {
+			if marks[at].Part == weights && !op.Backward && !op.Gradient && op.Kind == trace.Compute {
 				x.sums[id] = true
 			}
 		case at < 0:

@@ -38,7 +38,7 @@ func TestMarked(t *testing.T) {
 	rd, x := &reading{w: w}, work{chunks: map[Chunk][]int32{}}
 	rd.marked(&x, []int32{0, 1, 2, 3, 4, 5}, []mark{
 		within(10, 15, Chunk{Part: Forward}), within(20, 25, Chunk{Part: Forward, Group: 1}),
-		within(30, 35, Chunk{Part: Backward, Group: 1, Split: true}), within(40, 50, Chunk{Part: Weights, Group: 1}),
+		within(30, 35, Chunk{Part: Backward, Group: 1, Split: true}), within(40, 50, Chunk{Part: weights, Group: 1}),
 	})
 	got := fmt.Sprint(x.head, x.Order, x.of(Forward, 0, 0, 1), x.of(Backward, 0, 1), x.tail, x.count)
 	want := "[0] [[{0 0 0 0 false}] [{0 0 1 0 false}] [{1 0 1 0 true}] [{2 0 1 0 false}]] [1 2 3] [4] [5] [2 1]"

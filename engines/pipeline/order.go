@@ -5,19 +5,19 @@ import "fmt"
 // The orders of a pipeline's schedules, for p stages and n micro-batches. Stage numbers begin at
 // the stage that reads the input.
 
-// A Part is what a stage computes for a micro-batch.
-type Part uint8
+// A part is what a stage computes for a micro-batch.
+type part uint8
 
 // The parts.
 const (
-	Forward Part = iota
+	Forward part = iota
 	Backward
-	Weights // gradients of weights, where backward makes only those of inputs
+	weights // gradients of weights, where backward makes only those of inputs
 )
 
 // A Chunk is one part of one micro-batch on one rank.
 type Chunk struct {
-	Part  Part
+	Part  part
 	Micro int
 	Group int  // interleaved: which of the rank's groups of layers, from the input on
 	Way   int  // dualpipe: 1 for micro-batches that begin at the last rank
@@ -49,7 +49,7 @@ func (s *shape) halves(ahead, late int) (o Order) {
 	if v < 2 {
 		set, v = s.micros, 1
 	}
-	chunk := func(k Part, i int) Chunk {
+	chunk := func(k part, i int) Chunk {
 		c := Chunk{Part: k, Micro: i/(set*v)*set + i%set, Group: i % (set * v) / set}
 		if k != Forward {
 			c.Group = v - 1 - c.Group
@@ -67,7 +67,7 @@ func (s *shape) halves(ahead, late int) (o Order) {
 			o.add(c)
 		}
 		if k := i - ahead - late; k >= 0 && late >= 0 {
-			o.add(chunk(Weights, k))
+			o.add(chunk(weights, k))
 		}
 	}
 	return o
@@ -81,7 +81,7 @@ func (s *shape) dualPipe(rank int) (o Order) {
 	outer := half - fromEnd - 1 // ranks between this one and the middle
 	next := map[Chunk]int{}     // by part and way: the next micro-batch
 	var late []Chunk            // gradients of weights that are left for later
-	take := func(k Part, way int) Chunk {
+	take := func(k part, way int) Chunk {
 		c := Chunk{Part: k, Way: way}
 		if rank >= half { // its own direction 0 is the one that begins nearer to it
 			c.Way = 1 - way
@@ -94,7 +94,7 @@ func (s *shape) dualPipe(rank int) (o Order) {
 	back := func(way int, split bool) {
 		b := take(Backward, way)
 		if b.Split = split; split {
-			late = append(late, Chunk{Part: Weights, Micro: b.Micro, Way: b.Way})
+			late = append(late, Chunk{Part: weights, Micro: b.Micro, Way: b.Way})
 		}
 		o.add(b)
 	}
@@ -185,7 +185,7 @@ func (o Order) InFlight() (most int) {
 			switch {
 			case c.Part == Forward:
 				n++
-			case c.Part == Weights || !c.Split:
+			case c.Part == weights || !c.Split:
 				done++
 			}
 		}

@@ -12,7 +12,7 @@ func run(t *testing.T, s *shape, times [3]trace.Time, orders []Order) (end []tra
 	t.Helper()
 	p, v := s.stages, max(1, s.groups)
 	type key struct {
-		part              Part
+		part              part
 		micro, layer, way int // Group: global stage
 	}
 	ended := map[key]trace.Time{}
@@ -41,7 +41,7 @@ func run(t *testing.T, s *shape, times [3]trace.Time, orders []Order) (end []tra
 						need = append(need, key{Backward, c.Micro, g + 1, c.Way})
 					case c.Part == Backward:
 						need = append(need, key{Forward, c.Micro, g, c.Way})
-					case c.Part == Weights:
+					case c.Part == weights:
 						need = append(need, key{Backward, c.Micro, g, c.Way})
 					}
 					for _, k := range need {
@@ -52,7 +52,7 @@ func run(t *testing.T, s *shape, times [3]trace.Time, orders []Order) (end []tra
 					made = append(made, key{c.Part, c.Micro, g, c.Way})
 					x := times[c.Part]
 					if c.Part == Backward && !c.Split {
-						x += times[Weights]
+						x += times[weights]
 					}
 					took += x / trace.Time(v)
 				}
@@ -81,7 +81,7 @@ func run(t *testing.T, s *shape, times [3]trace.Time, orders []Order) (end []tra
 	}
 	n := 0
 	for k := range ended {
-		if k.part != Weights {
+		if k.part != weights {
 			n++
 		}
 	}

@@ -145,7 +145,7 @@ func Settings(w *workload.Workload) (list, more []string) {
 
 // cut makes the pieces of all chunks. It returns the reason why it cannot, or "".
 func (p *Plan) cut(splits bool) string {
-	parts := []Part{Forward, Backward}
+	parts := []part{Forward, Backward}
 	if p.forwardOnly {
 		parts = parts[:1]
 	}
@@ -173,7 +173,7 @@ func (p *Plan) cut(splits bool) string {
 
 // cutChunk divides a part of a captured micro-batch into the planned groups of layers and, of
 // backward, into gradients of inputs and of weights.
-func (p *Plan) cutChunk(round, rank, micro int, k Part, splits bool) string {
+func (p *Plan) cutChunk(round, rank, micro int, k part, splits bool) string {
 	x := &p.rounds[round][rank]
 	order := p.groupsOf(k)
 	var groups, ahead [][]int32 // in the order in which data pass
@@ -197,7 +197,7 @@ func (p *Plan) cutChunk(round, rank, micro int, k Part, splits bool) string {
 		if k != Backward || !splits {
 			continue
 		}
-		inputs, grads := x.chunks[c], x.chunks[Chunk{Part: Weights, Micro: micro, Group: c.Group}]
+		inputs, grads := x.chunks[c], x.chunks[Chunk{Part: weights, Micro: micro, Group: c.Group}]
 		if !p.splits || p.groups != p.shape.groups {
 			var why string
 			if inputs, grads, why = p.split(ids, ahead[i]); why != "" {
@@ -209,7 +209,7 @@ func (p *Plan) cutChunk(round, rank, micro int, k Part, splits bool) string {
 		}
 		c.Split = true
 		p.ids[place{round, rank, c}] = inputs
-		p.ids[place{round, rank, Chunk{Part: Weights, Micro: micro, Group: c.Group}}] = grads
+		p.ids[place{round, rank, Chunk{Part: weights, Micro: micro, Group: c.Group}}] = grads
 	}
 	return ""
 }
@@ -378,7 +378,7 @@ func (p *Plan) Beside(rank int, c Chunk, by int) (int, Chunk, bool) {
 		by = -by
 	}
 	at := c.Group*stages + turned(p.stage[rank]) + by
-	if c.Part == Weights || at < 0 || at >= stages*p.shape.groups {
+	if c.Part == weights || at < 0 || at >= stages*p.shape.groups {
 		return 0, c, false
 	}
 	c.Group, c.Split = at/stages, false

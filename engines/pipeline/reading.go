@@ -45,7 +45,7 @@ func (x *work) take(c Chunk, ids ...int32) {
 	key := Chunk{Part: c.Part, Micro: c.Micro, Group: c.Group}
 	if _, ok := x.chunks[key]; !ok {
 		x.add(c)
-		if c.Part != Weights {
+		if c.Part != weights {
 			x.count[c.Part]++
 		}
 	}
@@ -54,18 +54,18 @@ func (x *work) take(c Chunk, ids ...int32) {
 
 // of are the operations of a part of a micro-batch in some groups of layers, in the order in which
 // data pass. Those of backward include the gradients of weights, but not what only making them apart takes.
-func (x *work) of(k Part, micro int, groups ...int) (ids []int32) {
+func (x *work) of(k part, micro int, groups ...int) (ids []int32) {
 	for _, g := range groups {
 		ids = append(ids, x.chunks[Chunk{Part: k, Micro: micro, Group: g}]...)
 		if k == Backward {
-			ids = append(ids, x.chunks[Chunk{Part: Weights, Micro: micro, Group: g}]...)
+			ids = append(ids, x.chunks[Chunk{Part: weights, Micro: micro, Group: g}]...)
 		}
 	}
 	return slices.DeleteFunc(ids, func(id int32) bool { return x.sums[id] })
 }
 
 // groupsOf are the captured groups of layers in the order in which a part of a micro-batch passes them.
-func (rd *reading) groupsOf(k Part) (list []int) {
+func (rd *reading) groupsOf(k part) (list []int) {
 	for g := range rd.groups {
 		list = append(list, g)
 	}
@@ -189,7 +189,7 @@ func (rd *reading) findChunks() string {
 func (rd *reading) shapeOf(x *work) {
 	rd.groups, rd.forwardOnly = 1, x.count[Backward] == 0
 	for c := range x.chunks {
-		rd.groups, rd.splits = max(rd.groups, c.Group+1), rd.splits || c.Part == Weights
+		rd.groups, rd.splits = max(rd.groups, c.Group+1), rd.splits || c.Part == weights
 	}
 	rd.micros = x.count[Forward] / rd.groups
 }
@@ -392,7 +392,12 @@ func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string
 			matrices, at = append(matrices, id), append(at, i)
 		}
 	}
-	from, period, layers := rd.repeats(matrices)
+	all := make([]int, len(matrices)/2)
+	for i := range all {
+		all[i] = i + 1
+	}
+	from, to, period := workload.Repeated(len(matrices), all, func(i, j int) bool { return rd.w.Alike(matrices[i], matrices[j]) })
+	layers := (to - from) / max(1, period)
 	if layers < n || layers%n != 0 {
 		return nil, fmt.Sprintf("%d groups of layers: rank %d has %d layers a stage that its kernels show to be equal", n, rd.w.Ops[ids[0]].Rank, layers)
 	}
@@ -406,22 +411,4 @@ func (rd *reading) divideLayers(ids []int32, n int) (parts [][]int32, why string
 		cut = to - before
 	}
 	return append(parts, ids[cut:]), ""
-}
-
-// repeats finds the longest part of some operations that repeats a sequence, of those of equal length
-// the shortest sequence.
-func (rd *reading) repeats(ids []int32) (from, period, times int) {
-	longest := 0
-	for p := 1; p <= len(ids)/2; p++ {
-		for start, i := 0, 0; i+p < len(ids); i++ {
-			if !rd.w.Alike(ids[i], ids[i+p]) {
-				start = i + 1
-				continue
-			}
-			if n := (i - start + 1 + p) / p; n > 1 && n*p > longest {
-				from, period, times, longest = start, p, n, n*p
-			}
-		}
-	}
-	return from, period, times
 }

@@ -82,8 +82,8 @@ func (b *Blocked) Captured(op *workload.Op) (by trace.Time) {
 	return by
 }
 
-// Ahead is what they add where the host has issued everything: those that came later wait already, ns.
-func (b *Blocked) Ahead(op *workload.Op) (by trace.Time) {
+// ahead is what they add where the host has issued everything: those that came later wait already, ns.
+func (b *Blocked) ahead(op *workload.Op) (by trace.Time) {
 	for q, last := range b.last {
 		if q != op.Queue && last > op.Start {
 			by = max(by, b.By[q])
@@ -101,9 +101,9 @@ func (pl *Planner) GapChange(op *workload.Op) trace.Time {
 	b := pl.Blocked(op.Rank)
 	switch before := b.before[op.ID]; {
 	case pl.LaunchedAhead(op, before):
-		return b.Ahead(op) - b.Captured(op)
+		return b.ahead(op) - b.Captured(op)
 	case pl.HostWasLate(op, before):
-		return b.Ahead(op)
+		return b.ahead(op)
 	}
 	return 0
 }

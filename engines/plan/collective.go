@@ -98,7 +98,7 @@ func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.T
 			return append(meet(buf, op, c, g.Arrive, int64(len(c.Members)), 0), program.Phase{Op: program.Sleep, Time: rest})
 		},
 	}
-	pl.Describe(k, op, Piece{Coll: c, Of: 1})
+	pl.describe(k, op, Piece{Coll: c, Of: 1})
 	return k
 }
 
@@ -117,8 +117,8 @@ func meet(buf []program.Phase, op *workload.Op, c *workload.Collective, at progr
 	return append(buf, program.Phase{Op: program.WaitFor, Flag: at, Count: 1})
 }
 
-// Describe sets the attributes of a collective kernel that the simulated run shows.
-func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
+// describe sets the attributes of a collective kernel that the simulated run shows.
+func (pl *Planner) describe(k *program.Kernel, op *workload.Op, p Piece) {
 	c := p.Coll
 	span := pl.Workload.Run.Spans[op.Span]
 	if a := pl.Workload.Run.Kernel(span); a != nil {
@@ -190,7 +190,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 			return meet(buf, op, c, l.depart, l.members, 1) // the flag's way is part of DurAlone
 		},
 	}
-	pl.Describe(k, op, p)
+	pl.describe(k, op, p)
 	k.Setup.Grid = [3]int32{int32(p.Channels), 1, 1}
 	return k
 }

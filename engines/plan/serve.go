@@ -126,7 +126,7 @@ func (pl *Planner) CommKernel(
 	op *workload.Op, p Piece, name string, wgs int, f program.Footprint, recipe func(wg int, buf []program.Phase) []program.Phase,
 ) *program.Kernel {
 	k := &program.Kernel{Name: name, Kind: trace.Collective, WGs: wgs, Footprint: f, Recipe: recipe}
-	pl.Describe(k, op, p)
+	pl.describe(k, op, p)
 	k.Setup.Grid = [3]int32{int32(wgs), 1, 1}
 	return k
 }

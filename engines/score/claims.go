@@ -37,14 +37,14 @@ type Claim struct {
 	Points []Point `json:"points,omitempty" yaml:"points"`
 
 	Experiment `json:"-" yaml:",inline"` // of points that do not set it
-	As         Quantity                  `json:"-" yaml:"as"`
+	As         quantity                  `json:"-" yaml:"as"`
 }
 
 // A Point is one published number, and that of a replay. Over and Of make it a summary of several
 // experiments; More and Less, for an order, name the point with the larger and with the smaller number.
 type Point struct {
 	Label      string   `json:"label,omitempty" yaml:"label"`
-	As         Quantity `json:"as" yaml:"as"`
+	As         quantity `json:"as" yaml:"as"`
 	Published  float64  `json:"published" yaml:"published"` // of an order its sign, or the difference if that is published
 	Here       float64  `json:"here" yaml:"-"`
 	Links      float64  `json:"links,omitempty" yaml:"-"` // of a bandwidth: the rate of the slowest link between the ranks
@@ -102,7 +102,7 @@ func PaperNames() []string {
 }
 
 // inherit fills in what a point does not set. Without a label it has what it varies.
-func (p *Point) inherit(e Experiment, as Quantity) {
+func (p *Point) inherit(e Experiment, as quantity) {
 	p.Workload, p.Strategy, p.Against = cmp.Or(p.Workload, e.Workload), cmp.Or(p.Strategy, e.Strategy), cmp.Or(p.Against, e.Against)
 	p.Loop, p.Measure, p.As = cmp.Or(p.Loop, e.Loop), cmp.Or(p.Measure, e.Measure), cmp.Or(p.As, as)
 	with := map[string]any{}
@@ -113,7 +113,7 @@ func (p *Point) inherit(e Experiment, as Quantity) {
 	if p.Label == "" {
 		p.Label = p.varies()
 	}
-	if as = p.As; as == Order {
+	if as = p.As; as == order {
 		as = ""
 	}
 	for _, side := range []*Point{p.More, p.Less} {

@@ -101,7 +101,7 @@ func TestMissingMark(t *testing.T) {
 // A measure that a workload has nothing of is no number: neither a bandwidth without collectives nor waves without two GEMMs.
 func TestMeasureOfNothing(t *testing.T) {
 	point := func(workload, measure string) Point {
-		return Point{As: Count, Experiment: Experiment{Workload: workload, Strategy: "bulk", Measure: measure, With: map[string]any{"iterations": 1}}}
+		return Point{As: count, Experiment: Experiment{Workload: workload, Strategy: "bulk", Measure: measure, With: map[string]any{"iterations": 1}}}
 	}
 	claims, err := Claims(workloads.Files, []Claim{{Points: []Point{
 		point("cusync-gpt3-mlp.yaml", "bus"), point("all-reduce.yaml", "waves.first"), point("all-reduce.yaml", "bus"),
@@ -169,7 +169,7 @@ func under(papers []Paper, id, strategy string) Claim {
 
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
-		q               Quantity
+		q               quantity
 		published, here float64
 		within, sign    bool
 	}{
@@ -186,17 +186,17 @@ func TestRules(t *testing.T) {
 		{speedup, 1.308, 1.4, false, true}, // 7 % of the ratio, 30 % of the effect
 		{speedup, 1.05, 0.99, false, false},
 		{speedup, 0.94, 1, false, false},
-		{Share, 0.4, 0.49, true, true},
-		{Count, 1.2, 1.24, true, true},
-		{Count, 4, 3, false, true},
-		{Time, 100e-6, 124e-6, true, true},
-		{Order, 1, 0.021, true, true},
-		{Order, 1, 0.001, false, true},  // no difference to act on
-		{Order, 0.1, 0.04, false, true}, // less than half of what was published
-		{Order, 1, 0, false, true},
-		{Order, -1, 0.2, false, true},
-		{Bandwidth, 100e9, 114e9, true, true},
-		{Bandwidth, 100e9, 116e9, false, true},
+		{share, 0.4, 0.49, true, true},
+		{count, 1.2, 1.24, true, true},
+		{count, 4, 3, false, true},
+		{time, 100e-6, 124e-6, true, true},
+		{order, 1, 0.021, true, true},
+		{order, 1, 0.001, false, true},  // no difference to act on
+		{order, 0.1, 0.04, false, true}, // less than half of what was published
+		{order, 1, 0, false, true},
+		{order, -1, 0.2, false, true},
+		{bandwidth, 100e9, 114e9, true, true},
+		{bandwidth, 100e9, 116e9, false, true},
 	} {
 		if within, sign := c.q.within(c.published, c.here), c.q.sameSign(c.published, c.here); within != c.within || sign != c.sign {
 			t.Errorf("%s %v against %v: within %v, same sign %v", c.q, c.here, c.published, within, sign)
@@ -205,7 +205,7 @@ func TestRules(t *testing.T) {
 	ok, off, other := Point{Within: true, SameSign: true}, Point{SameSign: true}, Point{Within: true}
 	rates := func(here ...float64) (points []Point) {
 		for _, x := range here {
-			points = append(points, Point{As: Bandwidth, Published: 1, Here: x, Within: Bandwidth.within(1, x), SameSign: true})
+			points = append(points, Point{As: bandwidth, Published: 1, Here: x, Within: bandwidth.within(1, x), SameSign: true})
 		}
 		return points
 	}

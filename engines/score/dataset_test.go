@@ -104,7 +104,7 @@ func golden(t *testing.T, file, got string) {
 // rows are not scored, signs count against the reference.
 func TestAccuracyPage(t *testing.T) {
 	row := func(id, strategy string, us float64, chunks int) dataset.Row {
-		return dataset.Row{ID: id, World: 2, Strategy: strategy, Us: us, Workload: dataset.Workload{Kind: "gemm+collective", Name: "x"}, Params: dataset.Params{Chunks: chunks}, AgainUs: us * 1.01}
+		return dataset.Row{ID: id, World: 2, Strategy: strategy, Us: us, Workload: dataset.Workload{Kind: "gemm+collective", Name: "x"}, Params: dataset.Params{Settings: dataset.Settings{Chunks: chunks}}, AgainUs: us * 1.01}
 	}
 	noisy := row("d", "decompose", 10, 16)
 	noisy.Noisy = true

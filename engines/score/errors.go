@@ -152,11 +152,11 @@ func workloadKey(row dataset.Row) string {
 
 // A ChangeScore is how well changes against the reference are predicted.
 type ChangeScore struct {
-	N      int     `json:"n"`      // rows that are predicted, and so is their reference
-	Median float64 `json:"median"` // of |predicted change - measured change|, as shares of the reference's time
-	P90    float64 `json:"p90"`
-	Right  int     `json:"signs_right"` // changes over 2 % that are predicted with the right sign
-	Over   int     `json:"signs"`       // changes over 2 %
+	// Of |predicted change - measured change|, as shares of the reference's time, over rows that are predicted, and
+	// so is their reference.
+	Score
+	Right int `json:"signs_right"` // changes over 2 % that are predicted with the right sign
+	Over  int `json:"signs"`       // changes over 2 %
 }
 
 // ChangesOf compares the rows of a strategy, or of everything, with their references. Of
@@ -184,9 +184,8 @@ func ChangesOf(checks []Check, strategy string) (s ChangeScore) {
 			s.Right++
 		}
 	}
-	if s.N = len(off); s.N > 0 {
-		of := score("", off)
-		s.Median, s.P90 = of.Median, of.P90
+	if len(off) > 0 {
+		s.Score = score(strategy, off)
 	}
 	return s
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
 )
 
@@ -26,16 +27,23 @@ import (
 // papers, with as many GPUs as they have; nil: none. started gets the number of experiments, done is
 // called as they finish; nil: not.
 func Claims(files fs.FS, claims []Claim, on *machine.Machine, stop func() bool, started func(experiments int), done func()) ([]Claim, error) {
-	b := bench{index: map[string]int{}}
+	b := bench{index: map[string]*job{}}
 	claims = slices.Clone(claims)
 	for i := range claims {
-		c := &claims[i]
-		c.Points = slices.Clone(c.Points)
-		for k := range c.Points {
-			if err := b.need(&c.Points[k]); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", c.ID, c.Points[k].Label, err)
+		claims[i].Points = slices.Clone(claims[i].Points)
+	}
+	each := func(f func(p *Point) error) error {
+		for _, c := range claims {
+			for k := range c.Points {
+				if err := f(&c.Points[k]); err != nil {
+					return fmt.Errorf("%s: %s: %w", c.ID, c.Points[k].Label, err)
+				}
 			}
 		}
+		return nil
+	}
+	if err := each(func(p *Point) error { _, err := b.number(p); return err }); err != nil {
+		return nil, err
 	}
 	if started != nil {
 		started(len(b.jobs))
@@ -48,13 +56,11 @@ func Claims(files fs.FS, claims []Claim, on *machine.Machine, stop func() bool, 
 	}); err != nil {
 		return nil, err
 	}
+	if err := each(b.answer); err != nil {
+		return nil, err
+	}
 	for i := range claims {
 		c := &claims[i]
-		for k := range c.Points {
-			if err := b.answer(&c.Points[k]); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", c.ID, c.Points[k].Label, err)
-			}
-		}
 		if c.Status == "" {
 			c.Status = judge(c.Points)
 		}
@@ -82,40 +88,21 @@ type number struct {
 	err   error
 }
 
-// A bench holds the experiments of all points. Those that several points share run once.
+// A bench holds the experiments of all points. Those that several points share run once: the numbers of
+// points are asked for twice, and what the first time needs runs before the second.
 type bench struct {
-	jobs  []job
-	index map[string]int // by key
+	jobs  []*job
+	index map[string]*job
 }
 
-func key(p *Point, strategy string, set map[string]string) string {
-	return fmt.Sprint(p.Workload, "|", strategy, "|", withMarks(p.Measure), "|", set) // maps print in order of keys
-}
-
-// need adds the experiments of a point.
-func (b *bench) need(p *Point) error {
-	if p.As == Order {
-		if p.More == nil || p.Less == nil {
-			return errors.New("an order needs more and less")
-		}
-		return errors.Join(b.need(p.More), b.need(p.Less))
-	}
-	for _, set := range p.sets() {
-		for _, s := range append(strings.Split(p.Strategy, "|"), p.Against) {
-			if s == "" {
-				continue
-			}
-			k := key(p, s, set)
-			i, ok := b.index[k]
-			if !ok {
-				i = len(b.jobs)
-				b.index[k] = i
-				b.jobs = append(b.jobs, job{workload: p.Workload, strategy: s, set: set, measures: map[string]number{}})
-			}
-			b.jobs[i].measures[p.Measure] = number{}
-		}
-	}
-	return nil
+// job is that of a strategy on a point's workload.
+func (b *bench) job(p *Point, strategy string, set map[string]string) *job {
+	key := fmt.Sprint(p.Workload, "|", strategy, "|", withMarks(p.Measure), "|", set) // maps print in order of keys
+	return trace.Memo(b.index, key, func() *job {
+		j := &job{workload: p.Workload, strategy: strategy, set: set, measures: map[string]number{}}
+		b.jobs = append(b.jobs, j)
+		return j
+	})
 }
 
 // sets are the keys of each experiment of a point.
@@ -240,8 +227,8 @@ func (b *bench) answer(p *Point) error {
 		return nil
 	}
 	p.Here = math.Round(here*1e6) / 1e6
-	if p.As == Bandwidth {
-		p.Links = b.jobs[b.index[key(p, p.Strategy, keys(p.With))]].links
+	if p.As == bandwidth {
+		p.Links = b.job(p, p.Strategy, keys(p.With)).links
 	}
 	p.Within, p.SameSign = p.As.within(p.Published, p.Here), p.As.sameSign(p.Published, p.Here)
 	return err
@@ -249,13 +236,16 @@ func (b *bench) answer(p *Point) error {
 
 // number is what the replays of a point give; the error may be a noNumber.
 func (b *bench) number(p *Point) (float64, error) {
-	if p.As == Order {
+	if p.As == order {
+		if p.More == nil || p.Less == nil {
+			return 0, errors.New("an order needs more and less")
+		}
 		more, err := b.number(p.More)
 		if err != nil {
 			return 0, err
 		}
 		less, err := b.number(p.Less)
-		if p.More.As == Time && less > 0 {
+		if p.More.As == time && less > 0 {
 			return more/less - 1, err
 		}
 		return more - less, err
@@ -288,7 +278,7 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 		here = min(here, x)
 	}
 	switch p.As {
-	case Share, Time, Count, Bandwidth:
+	case share, time, count, bandwidth:
 		return here, nil
 	case reduction, speedup, gain:
 	default:
@@ -308,13 +298,13 @@ func (b *bench) one(p *Point, set map[string]string) (float64, error) {
 	return base / here, nil
 }
 
-// found is the measure of a point under one strategy; 0 without one.
+// found is the measure of a point under one strategy; 0 without one, 1 before it has run.
 func (b *bench) found(p *Point, strategy string, set map[string]string) (float64, error) {
 	if strategy == "" {
 		return 0, nil
 	}
-	j := &b.jobs[b.index[key(p, strategy, set)]]
-	x := j.measures[p.Measure]
+	j := b.job(p, strategy, set)
+	x := trace.Memo(j.measures, p.Measure, func() number { return number{value: 1} })
 	if why := noNumber(""); errors.As(x.err, &why) {
 		return 0, noNumber(strategy + ": " + string(why))
 	}

@@ -7,31 +7,25 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 )
 
-// A rowChange is what one row changed against its reference, as measured and as predicted:
-// logarithms of the ratio of times.
-type rowChange struct {
-	Set                 string
-	Predicted, Measured float64
-	Evidence            verdict.Evidence
-	PFaster             float64 // from the other sets
-}
-
-// rowChanges are those of all rows that can be compared.
-func rowChanges(results []SetResult) []rowChange {
-	var all []rowChange
+// compared are the rows that were compared with their references.
+func compared(results []SetResult) (rows []*Check) {
 	for _, r := range results {
-		for _, c := range r.Checks {
-			if c.Compared {
-				predicted, measured := math.Log1p(c.Change), math.Log1p(c.Measured)
-				all = append(all, rowChange{r.Set.Name, predicted, measured, c.Evidence, c.Confidence.Chance.PFaster})
+		for i := range r.Checks {
+			if r.Checks[i].Compared {
+				rows = append(rows, &r.Checks[i])
 			}
 		}
 	}
-	return all
+	return rows
+}
+
+// logs are the logarithms of the ratios of times, as predicted and as measured.
+func (c *Check) logs() (predicted, measured float64) {
+	return math.Log1p(c.Change), math.Log1p(c.Measured)
 }
 
 // fit is the model under which measured changes are likeliest (rule E8).
-func fit(changes []rowChange) verdict.Model {
+func fit(rows []*Check) verdict.Model {
 	model := func(p []float64) verdict.Model {
 		return verdict.Model{
 			Order: math.Exp(p[0]), Kernels: math.Exp(p[1]), Change: math.Exp(p[2]), Spread: math.Exp(p[3]),
@@ -40,8 +34,9 @@ func fit(changes []rowChange) verdict.Model {
 	}
 	return model(ascend([]float64{-4, -4, -2, -2, 0.5, 0, -2}, func(p []float64) float64 {
 		m, sum := model(p), 0.0
-		for _, c := range changes {
-			sum += math.Log(m.Density(c.Measured, c.Predicted, c.Evidence)) + math.Log(m.Anything(c.Measured))
+		for _, c := range rows {
+			predicted, measured := c.logs()
+			sum += math.Log(m.Density(measured, predicted, c.Evidence)) + math.Log(m.Anything(measured))
 		}
 		return sum
 	}))
@@ -89,15 +84,15 @@ type bin struct {
 }
 
 // heldOut are the models of each set, fitted to the other sets; to all if there is one.
-func heldOut(changes []rowChange) map[string]verdict.Model {
+func heldOut(rows []*Check) map[string]verdict.Model {
 	models := map[string]verdict.Model{}
-	for _, x := range changes {
+	for _, x := range rows {
 		if _, ok := models[x.Set]; ok {
 			continue
 		}
-		others := slices.DeleteFunc(slices.Clone(changes), func(y rowChange) bool { return y.Set == x.Set })
+		others := slices.DeleteFunc(slices.Clone(rows), func(y *Check) bool { return y.Set == x.Set })
 		if len(others) == 0 {
-			others = changes
+			others = rows
 		}
 		models[x.Set] = fit(others)
 	}
@@ -105,34 +100,36 @@ func heldOut(changes []rowChange) map[string]verdict.Model {
 }
 
 // calibrationOf compares probabilities with what happened.
-func calibrationOf(changes []rowChange) calibration {
-	c, sigma, rate := calibration{N: len(changes)}, 0.0, 0.0
+func calibrationOf(rows []*Check) calibration {
+	c, sigma, rate := calibration{N: len(rows)}, 0.0, 0.0
 	for _, from := range []float64{0, 0.05, 0.2, 0.5, verdict.Likely, 0.95} {
 		c.Bins = append(c.Bins, bin{From: from})
 	}
-	n, less := float64(len(changes)), math.Log1p(verdict.Faster)
-	for _, x := range changes {
-		sigma += (x.Measured - x.Predicted) * (x.Measured - x.Predicted) / n
-		if x.Measured < less {
+	n, less := float64(len(rows)), math.Log1p(verdict.Faster)
+	for _, x := range rows {
+		predicted, measured := x.logs()
+		sigma += (measured - predicted) * (measured - predicted) / n
+		if measured < less {
 			rate += 1 / n
 		}
 	}
-	for _, x := range changes {
-		happened := 0.0
-		if x.Measured < less {
+	for _, x := range rows {
+		happened, p := 0.0, x.Confidence.Chance.PFaster
+		predicted, measured := x.logs()
+		if measured < less {
 			happened = 1
 		}
 		square := func(p float64) float64 { return (p - happened) * (p - happened) / n }
-		c.Brier += square(x.PFaster)
-		c.Normal += square(0.5 * math.Erfc((x.Predicted-less)/math.Sqrt(2*sigma)))
+		c.Brier += square(p)
+		c.Normal += square(0.5 * math.Erfc((predicted-less)/math.Sqrt(2*sigma)))
 		c.Nothing += square(rate)
 		b := len(c.Bins) - 1
-		for x.PFaster < c.Bins[b].From {
+		for p < c.Bins[b].From {
 			b--
 		}
 		c.Bins[b].N++
 		c.Bins[b].Faster += int(happened)
-		c.Bins[b].Mean += x.PFaster
+		c.Bins[b].Mean += p
 	}
 	for i := range c.Bins {
 		c.Bins[i].Mean /= float64(max(1, c.Bins[i].N))

@@ -13,7 +13,7 @@ import (
 )
 
 // recorded are the changes of samples/measurements, as `overlapse validate` wrote them.
-func recorded(t *testing.T) []rowChange {
+func recorded(t *testing.T) []*Check {
 	t.Helper()
 	f, err := os.Open(samples + "/measurements/errors.csv")
 	if err != nil {
@@ -24,7 +24,7 @@ func recorded(t *testing.T) []rowChange {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var changes []rowChange
+	var changes []*Check
 	for _, row := range rows[1:] {
 		cell := func(name string) string { return row[slices.Index(rows[0], name)] }
 		number := func(name string) float64 {
@@ -37,10 +37,10 @@ func recorded(t *testing.T) []rowChange {
 		if cell("p_faster") == "" {
 			continue
 		}
-		changes = append(changes, rowChange{
-			cell("set"), math.Log1p(number("change")), math.Log1p(number("change_measured")),
-			verdict.Evidence{OtherKernels: cell("other_kernels") == "true", Rest: number("rest"), Spread: number("spread"), Poor: int(number("poor")), Untested: int(number("untested"))},
-			number("p_faster"),
+		changes = append(changes, &Check{
+			Set: cell("set"), Change: number("change"), Measured: number("change_measured"),
+			Evidence:   verdict.Evidence{OtherKernels: cell("other_kernels") == "true", Rest: number("rest"), Spread: number("spread"), Poor: int(number("poor")), Untested: int(number("untested"))},
+			Confidence: verdict.Confidence{Chance: verdict.Chance{PFaster: number("p_faster")}},
 		})
 	}
 	return changes
@@ -65,7 +65,7 @@ func TestCalibration(t *testing.T) {
 	changes := recorded(t)
 	models := heldOut(changes)
 	for _, x := range changes {
-		if p := models[x.Set].Below(math.Log1p(verdict.Faster), x.Predicted, x.Evidence); math.Abs(p-x.PFaster) > 0.01 {
+		if p := models[x.Set].Below(math.Log1p(verdict.Faster), math.Log1p(x.Change), x.Evidence); math.Abs(p-x.Confidence.Chance.PFaster) > 0.01 {
 			t.Errorf("%s: %+v has probability %.3f from the other sets", x.Set, x, p)
 		}
 	}
@@ -85,12 +85,12 @@ func TestCalibration(t *testing.T) {
 // Changes drawn from a model give that model back.
 func TestFitInverts(t *testing.T) {
 	want := verdict.Model{Order: 0.01, Kernels: 0.04, Change: 0.2, Spread: 0.5, Poor: 2.5, Loss: 0.02, Unknown: 0.15}
-	var changes []rowChange
+	var changes []*Check
 	for _, x := range []float64{-0.4, -0.2, -0.1, -0.05, 0, 0.05, 0.1, 0.3} {
 		for i := range 16 {
 			e := verdict.Evidence{OtherKernels: i&1 != 0, Rest: 0.9 * float64(i>>3), Spread: 0.1 * float64(i>>1&1), Poor: i >> 2 & 1}
 			for k := range 40 {
-				changes = append(changes, rowChange{"a", x, quantileOf(want, (float64(k)+0.5)/40, x, e), e, 0})
+				changes = append(changes, &Check{Set: "a", Change: math.Expm1(x), Measured: math.Expm1(quantileOf(want, (float64(k)+0.5)/40, x, e)), Evidence: e})
 			}
 		}
 	}

@@ -46,7 +46,7 @@ strategies; only the probability of being faster is, below (rule E8).
 	for _, r := range predicted {
 		w.summary(r)
 	}
-	w.calibration(rowChanges(results))
+	w.calibration(compared(results))
 	w.gains(results)
 	for _, r := range predicted {
 		w.set(r)
@@ -104,11 +104,11 @@ func (w *page) summary(r SetResult) {
 }
 
 // calibration writes the section on probabilities.
-func (w *page) calibration(changes []rowChange) {
-	if len(changes) == 0 {
+func (w *page) calibration(rows []*Check) {
+	if len(rows) == 0 {
 		return
 	}
-	c := calibrationOf(changes)
+	c := calibrationOf(rows)
 	w.printf(`
 ## Probability of being faster
 
@@ -174,7 +174,7 @@ func (w *page) set(r SetResult) {
 	w.stamped(r.Stamped)
 }
 
-func (w *page) stamped(list []Stamped) {
+func (w *page) stamped(list []stamped) {
 	if len(list) == 0 {
 		return
 	}

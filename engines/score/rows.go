@@ -37,6 +37,7 @@ import (
 
 // A Check is one measured row alongside the prediction for it.
 type Check struct {
+	Set        string // of a dataset; else ""
 	Row        dataset.Row
 	Predicted  float64          // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Clock      plan.ClockRegime // that the protocol of the row has the iteration at
@@ -128,7 +129,7 @@ func compareRows(checks []Check) {
 type SetResult struct {
 	Set     *dataset.Set
 	Checks  []Check // none for a set of benchmarks, of which nothing is predicted
-	Stamped []Stamped
+	Stamped []stamped
 }
 
 // errAbsent says why a row of a dataset has no prediction.
@@ -152,6 +153,9 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 			if r.Checks, err = Rows(s.Rows, in); err != nil {
 				return nil, err
 			}
+			for i := range r.Checks {
+				r.Checks[i].Set = s.Name
+			}
 			open := func(name string) (*trace.Run, error) { return read(d.Path(s, name)) }
 			for _, of := range s.Stamps {
 				r.Stamped = append(r.Stamped, stampsOf(s, of, open, in.Machine))
@@ -159,13 +163,10 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 		}
 		results = append(results, r)
 	}
-	models := heldOut(rowChanges(results))
-	for _, r := range results {
-		for i := range r.Checks {
-			if c := &r.Checks[i]; c.Compared {
-				c.Confidence = models[r.Set.Name].Confidence(c.Change, c.Evidence)
-			}
-		}
+	rows := compared(results)
+	models := heldOut(rows)
+	for _, c := range rows {
+		c.Confidence = models[c.Set].Confidence(c.Change, c.Evidence)
 	}
 	return results, nil
 }

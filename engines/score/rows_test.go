@@ -60,9 +60,9 @@ func TestMeasuredIn(t *testing.T) {
 	}{
 		{"some milliseconds", dataset.Params{}, 0, plan.FullClock},
 		{"of a warm GPU", dataset.Params{}, 0.4, plan.SettledClock},
-		{"of one that had a pause", dataset.Params{Cool: true}, 0.4, plan.FullClock},
-		{"seconds", dataset.Params{Iterations: 1000}, 0, plan.SettledClock},
-		{"said to be sustained", dataset.Params{Sustained: true}, 0, plan.SettledClock},
+		{"of one that had a pause", dataset.Params{State: dataset.State{Cool: true}}, 0.4, plan.FullClock},
+		{"seconds", dataset.Params{Settings: dataset.Settings{Iterations: 1000}}, 0, plan.SettledClock},
+		{"said to be sustained", dataset.Params{State: dataset.State{Sustained: true}}, 0, plan.SettledClock},
 	} {
 		check := Check{Row: dataset.Row{Params: c.set}, warm: c.warm}
 		if got := check.measuredIn(w, &m, out); got != c.want {

@@ -74,7 +74,7 @@ func TestRowsOfAnyStrategy(t *testing.T) {
 		Params: []plan.Param{plan.ChannelsParam, {Name: "order", Default: "up", Choices: []string{"up", "down"}}, {Name: "speed", Default: "low", Choices: []string{"low", "high"}}},
 		Rows:   map[string]string{"impl=torch_toy": "speed=high", "comm_priority": ""},
 	}
-	row := dataset.Row{Strategy: "toy", Params: dataset.Params{Channels: 4, Order: "down", Impl: "torch_toy", CommPriority: true, Programs: 9}}
+	row := dataset.Row{Strategy: "toy", Params: dataset.Params{Settings: dataset.Settings{Channels: 4, Order: "down", Impl: "torch_toy", CommPriority: true, Programs: 9}}}
 	s, err := selectFrom(toy, &row)
 	if got := s.String(); err != nil || got != "toy channels=4 order=down speed=high" {
 		t.Errorf("%q, %v", got, err)
@@ -90,7 +90,7 @@ func TestRowsOfAnyStrategy(t *testing.T) {
 
 // Rows of pipelines name the schedule and the number of micro-batches as the settings do.
 func TestRowsOfPipelines(t *testing.T) {
-	row := dataset.Row{Strategy: "multistream", Params: dataset.Params{Schedule: "1f1b", Microbatches: 16}}
+	row := dataset.Row{Strategy: "multistream", Params: dataset.Params{Settings: dataset.Settings{Schedule: "1f1b", Microbatches: 16}}}
 	s, err := selectionOf(&row)
 	if err != nil || s.String() != "multistream schedule=1f1b microbatches=16" || RowName(row) != "multistream 1f1b microbatches=16" {
 		t.Errorf("%s is %s, %v", RowName(row), s, err)

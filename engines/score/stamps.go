@@ -17,10 +17,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Stamped is one measured set of workgroup stamps, a kernel on all ranks,
+// A stamped is one measured set of workgroup stamps, a kernel on all ranks,
 // alongside the prediction for it. Distances are fractions of the measured
 // kernel's duration, means over ranks; both kernels begin at 0.
-type Stamped struct {
+type stamped struct {
 	Name       string
 	Strategy   string // and under what
 	Workgroups int    // of one rank: tiles, where workgroups are persistent
@@ -35,8 +35,8 @@ type Stamped struct {
 
 // stampsOf opens stamps of a set and the trace that their prediction starts from. The machine of stamps
 // without a row is that of the set.
-func stampsOf(s *dataset.Set, of dataset.Stamps, open func(name string) (*trace.Run, error), machines func(dataset.Row) (machine.Machine, error)) Stamped {
-	c := Stamped{Name: of.Name, Strategy: "captured, side by side"}
+func stampsOf(s *dataset.Set, of dataset.Stamps, open func(name string) (*trace.Run, error), machines func(dataset.Row) (machine.Machine, error)) stamped {
+	c := stamped{Name: of.Name, Strategy: "captured, side by side"}
 	row, like, from := s.Row(of.Row), s.Rows[0], of.Trace
 	if row != nil {
 		c.Strategy, like, from = RowName(*row), *row, row.Trace
@@ -62,7 +62,7 @@ func stampsOf(s *dataset.Set, of dataset.Stamps, open func(name string) (*trace.
 // compares the kernel that was stamped. Without a row (nil), kernels ran on two
 // streams as captured; each takes as long as the shortest of its kind, which ran
 // alone, or nearly so.
-func (c *Stamped) compare(of dataset.Stamps, stamps *trace.Run, row *dataset.Row, captured *trace.Run, m machine.Machine) error {
+func (c *stamped) compare(of dataset.Stamps, stamps *trace.Run, row *dataset.Row, captured *trace.Run, m machine.Machine) error {
 	measured := stampedKernels(stamps)
 	if len(measured) == 0 {
 		return fmt.Errorf("no workgroup in the stamps")

@@ -272,7 +272,7 @@ func TestKernelsThatDoNotWaitAreApart(t *testing.T) {
 			case p.Workload == "cusync-attention.yaml":
 				rows, _ = strconv.Atoi(tile[0])
 				without = rows > 4 // the most rows of a workgroup (SoftmaxRowTile)
-			case p.Workload == "cusync-conv.yaml" && p.As != Count:
+			case p.Workload == "cusync-conv.yaml" && p.As != count:
 				width, _ = strconv.Atoi(tile[1])
 				parts, _ = strconv.Atoi(fmt.Sprint(p.With["kernel.split"]))
 				if _, own, ok := strings.Cut(p.Strategy, ":parts="); ok {

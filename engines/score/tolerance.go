@@ -8,37 +8,37 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Quantity is what a published number counts. It decides the formula and the tolerance.
-type Quantity string
+// A quantity is what a published number counts. It decides the formula and the tolerance.
+type quantity string
 
 // The quantities. a is the measure of the strategy, b of the baseline.
 const (
-	reduction Quantity = "reduction" // 1 - a/b
-	speedup   Quantity = "speedup"   // b/a, published as a ratio
-	gain      Quantity = "gain"      // b/a - 1, published in percent
-	Share     Quantity = "share"     // a, a fraction of 1
-	Time      Quantity = "time"      // a, seconds
-	Count     Quantity = "count"     // a, as many digits as published
-	Bandwidth Quantity = "bandwidth" // a, bytes per second
-	Order     Quantity = "order"     // the sign of the difference between two points
+	reduction quantity = "reduction" // 1 - a/b
+	speedup   quantity = "speedup"   // b/a, published as a ratio
+	gain      quantity = "gain"      // b/a - 1, published in percent
+	share     quantity = "share"     // a, a fraction of 1
+	time      quantity = "time"      // a, seconds
+	count     quantity = "count"     // a, as many digits as published
+	bandwidth quantity = "bandwidth" // a, bytes per second
+	order     quantity = "order"     // the sign of the difference between two points
 )
 
-// The tolerances are the same for all claims. That of an effect is a quarter of what was
-// published, so that a model that predicts nothing, or the same for everything, is outside.
+// tolerances are by how much a number may be off, the same for all claims: by so much, or by a share of what was
+// published. That of an effect is a quarter of it, so that a model that predicts nothing, or the same for everything, is outside.
+var tolerances = map[quantity]struct{ least, of float64 }{
+	reduction: {0.02, 0.25}, speedup: {0.02, 0.25}, gain: {0.02, 0.25}, share: {0.02, 0.25},
+	time: {0, 0.25}, bandwidth: {0, 0.15}, count: {0.051, 0}, // counts are published to one digit behind the point
+}
+
 const (
-	leastPoints  = 0.02  // effects and shares may be off by 2 points,
-	effectOf     = 0.25  // or by a quarter of the published effect or share
-	timeOf       = 0.25  // absolute times: 25 %
-	bandwidthOf  = 0.15  // bandwidths: 15 %
-	countOff     = 0.051 // counts are published to one digit behind the point
-	leastEffect  = 0.02  // a published effect above 2 % needs the same sign; an order needs a difference of 2 %,
-	orderOf      = 0.5   // or of half of the published difference
-	pointsWithin = 0.80  // share of a claim's points within tolerance that counts as reproduced
+	leastEffect  = 0.02 // a published effect above 2 % needs the same sign; an order needs a difference of 2 %,
+	orderOf      = 0.5  // or of half of the published difference
+	pointsWithin = 0.80 // share of a claim's points within tolerance that counts as reproduced
 )
 
 // effect is what a number says that a strategy gains, as a fraction; ok is false for
 // quantities that are no effect.
-func (q Quantity) effect(x float64) (e float64, ok bool) {
+func (q quantity) effect(x float64) (e float64, ok bool) {
 	switch q {
 	case reduction, gain:
 		return x, true
@@ -49,35 +49,29 @@ func (q Quantity) effect(x float64) (e float64, ok bool) {
 }
 
 // within reports whether a number of a replay is within tolerance of the published one.
-func (q Quantity) within(published, here float64) bool {
-	off := math.Abs(here - published)
-	switch e, isEffect := q.effect(published); {
-	case isEffect:
-		return off <= max(leastPoints, effectOf*math.Abs(e))
-	case q == Share:
-		return off <= max(leastPoints, effectOf*published)
-	case q == Time:
-		return off <= timeOf*published
-	case q == Bandwidth:
-		return off <= bandwidthOf*published
-	case q == Count:
-		return off <= countOff
+func (q quantity) within(published, here float64) bool {
+	if q == order {
+		least := leastEffect
+		if math.Abs(published) < 1 {
+			least = max(least, orderOf*math.Abs(published))
+		}
+		return published*here > 0 && math.Abs(here) >= least
 	}
-	least := leastEffect // of an order
-	if math.Abs(published) < 1 {
-		least = max(least, orderOf*math.Abs(published))
+	size, isEffect := q.effect(published)
+	if !isEffect {
+		size = published
 	}
-	return published*here > 0 && math.Abs(here) >= least
+	return math.Abs(here-published) <= max(tolerances[q].least, tolerances[q].of*math.Abs(size))
 }
 
 // Signed reports whether a published number has a sign to miss: an effect above the least one.
-func (q Quantity) Signed(published float64) bool {
+func (q quantity) Signed(published float64) bool {
 	e, ok := q.effect(published)
 	return ok && math.Abs(e) > leastEffect
 }
 
 // sameSign reports whether a published effect goes the same way here.
-func (q Quantity) sameSign(published, here float64) bool {
+func (q quantity) sameSign(published, here float64) bool {
 	e, _ := q.effect(published)
 	h, _ := q.effect(here)
 	return !q.Signed(published) || e*h > 0
@@ -100,7 +94,7 @@ const (
 func judge(points []Point) Status {
 	claim := []Claim{{Points: points}}
 	if here, _ := BandwidthErrors(claim); len(here) > 0 {
-		return map[bool]Status{true: Reproduced, false: NotReproduced}[overlap.UpperMedian(here) <= bandwidthOf]
+		return map[bool]Status{true: Reproduced, false: NotReproduced}[overlap.UpperMedian(here) <= tolerances[bandwidth].of]
 	}
 	missed := slices.ContainsFunc(points, func(p Point) bool { return p.Apart == "" && (p.Why != "" || !p.SameSign) })
 	switch t := TallyOf(claim); {
@@ -117,7 +111,7 @@ func judge(points []Point) Status {
 func BandwidthErrors(claims []Claim) (here, links []float64) {
 	for _, c := range claims {
 		for _, p := range c.Points {
-			if p.As == Bandwidth && p.Apart == "" {
+			if p.As == bandwidth && p.Apart == "" {
 				here, links = append(here, math.Abs(p.Here/p.Published-1)), append(links, math.Abs(p.Links/p.Published-1))
 			}
 		}
@@ -190,17 +184,17 @@ func (t *Tally) add(p *Point, constant float64) {
 }
 
 // Format writes a number of this quantity.
-func (q Quantity) Format(x float64) string {
+func (q quantity) Format(x float64) string {
 	switch q {
-	case reduction, gain, Share:
+	case reduction, gain, share:
 		return fmt.Sprintf("%.1f %%", 100*x)
 	case speedup:
 		return fmt.Sprintf("%.3f", x)
-	case Time:
+	case time:
 		return fmt.Sprintf("%.4g µs", 1e6*x)
-	case Bandwidth:
+	case bandwidth:
 		return fmt.Sprintf("%.1f GB/s", x/1e9)
-	case Order:
+	case order:
 		return map[bool]string{true: "more", false: "less"}[x > 0]
 	}
 	return fmt.Sprintf("%.4g", x)

@@ -117,9 +117,9 @@ func (m Model) Density(y, x float64, e Evidence) float64 {
 // Anything is the density of measured changes at y, whatever was predicted.
 func (m Model) Anything(y float64) float64 { return density(y/m.Unknown) / m.Unknown }
 
-// Chance is that of a predicted change, relative to the captured schedule's time: -0.1 is
+// chance is that of a predicted change, relative to the captured schedule's time: -0.1 is
 // 10 % less. It is above -1.
-func (m Model) Chance(change float64, e Evidence) Chance {
+func (m Model) chance(change float64, e Evidence) Chance {
 	x := math.Log1p(change)
 	return Chance{
 		PFaster:  m.Below(math.Log1p(Faster), x, e),

@@ -139,8 +139,8 @@ func TestChance(t *testing.T) {
 	for x := -0.5; x < 0.5; x += 0.003 {
 		for _, kernels := range []bool{false, true} {
 			own := Evidence{OtherKernels: kernels}
-			p := fitted.Chance(x, own)
-			if next := fitted.Chance(x+0.003, own); next.PFaster > p.PFaster {
+			p := fitted.chance(x, own)
+			if next := fitted.chance(x+0.003, own); next.PFaster > p.PFaster {
 				t.Errorf("%.3f: probability %.3f, a smaller gain %.3f", x, p.PFaster, next.PFaster)
 			}
 			for _, less := range []Evidence{
@@ -149,7 +149,7 @@ func TestChance(t *testing.T) {
 				{OtherKernels: kernels, Poor: 3},
 				{OtherKernels: kernels, Untested: 1},
 			} {
-				q := fitted.Chance(x, less)
+				q := fitted.chance(x, less)
 				if math.Abs(q.PFaster-0.5) > math.Abs(p.PFaster-0.5)+1e-9 || (q.PFaster-0.5)*(p.PFaster-0.5) < -1e-9 || q.Error < p.Error {
 					t.Errorf("%.3f: %+v, with less evidence %+v %+v", x, p, less, q)
 				}
@@ -159,13 +159,13 @@ func TestChance(t *testing.T) {
 			}
 		}
 	}
-	for p, want := range map[float64]Level{0: High, 0.05: High, 0.06: Medium, 0.2: Medium, 0.3: Low, 0.79: Low, 0.8: Medium, 0.94: Medium, 0.95: High, 1: High} {
+	for p, want := range map[float64]level{0: High, 0.05: High, 0.06: medium, 0.2: medium, 0.3: Low, 0.79: Low, 0.8: medium, 0.94: medium, 0.95: High, 1: High} {
 		if got := levelOf(p); got != want {
 			t.Errorf("probability %v: %s, want %s", p, got, want)
 		}
 	}
 	// Four of five measured changes lie within the error: of the t distribution, 1.638 scales.
-	if e := fitted.Chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*math.Hypot(noise, fitted.Kernels))-1) > 0.01 {
+	if e := fitted.chance(0, Evidence{OtherKernels: true}).Error; math.Abs(e/(1.638*math.Hypot(noise, fitted.Kernels))-1) > 0.01 {
 		t.Errorf("error %v of scale %v", e, fitted.Kernels)
 	}
 }

@@ -75,7 +75,7 @@ func TestPossible(t *testing.T) {
 		}
 	}
 	for _, change := range []float64{-0.999, -0.5, 3} {
-		if c := fitted.Chance(change, Evidence{}); math.IsNaN(c.PFaster + c.Error) {
+		if c := fitted.chance(change, Evidence{}); math.IsNaN(c.PFaster + c.Error) {
 			t.Errorf("%v: %+v", change, c)
 		}
 	}

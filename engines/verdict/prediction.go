@@ -6,32 +6,32 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A Level is the word for a probability (levelOf).
-type Level string
+// A level is the word for a probability (levelOf).
+type level string
 
 // The levels, best first.
 const (
-	High   Level = "high"
-	Medium Level = "medium"
-	Low    Level = "low"
+	High   level = "high"
+	medium level = "medium"
+	Low    level = "low"
 )
 
 // A Confidence is how certain it is whether an outcome is faster than the captured schedule,
 // and the main reason: the strongest caveat or, without one, what the prediction is made from.
 type Confidence struct {
-	Level  Level  `json:"level,omitempty"` // follows from Chance.PFaster; "" for a bound or hardware that nobody has
+	Level  level  `json:"level,omitempty"` // follows from Chance.PFaster; "" for a bound or hardware that nobody has
 	Why    string `json:"why"`
 	Chance Chance `json:"-"`
 }
 
 // levelOf is the word for a probability: high where it leaves at most 5 % for the opposite,
 // medium where it leaves at most 20 %.
-func levelOf(p float64) Level {
+func levelOf(p float64) level {
 	switch far := max(p, 1-p); {
 	case far >= 0.95:
 		return High
 	case far >= Likely:
-		return Medium
+		return medium
 	}
 	return Low
 }
@@ -91,6 +91,6 @@ func (m Model) Confidence(change float64, e Evidence) Confidence {
 	if e.none {
 		return Confidence{Why: e.Why}
 	}
-	c := m.Chance(change, e)
+	c := m.chance(change, e)
 	return Confidence{levelOf(c.PFaster), e.Why, c}
 }

@@ -192,7 +192,7 @@ func passedOver(c Prediction, faster []Prediction) string {
 	o := slices.MinFunc(faster, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
 	why := o.Confidence.Why
 	if o.likely() {
-		p := fitted.Chance(o.ChangeFrom(c.Expected), o.Evidence.and(c.Evidence)).PFaster
+		p := fitted.chance(o.ChangeFrom(c.Expected), o.Evidence.and(c.Evidence)).PFaster
 		why = fmt.Sprintf("%s likely to gain another %.0f %%", PercentOf(p), -100*Faster)
 	}
 	said := fmt.Sprintf("%s, %s (%s)", o.Selection, signed(o.Change), why)
@@ -207,7 +207,7 @@ func tied(a, b Prediction) bool {
 	if b.Expected < a.Expected {
 		a, b = b, a
 	}
-	return fitted.Chance(a.ChangeFrom(b.Expected), a.Evidence.and(b.Evidence)).PFaster < Likely
+	return fitted.chance(a.ChangeFrom(b.Expected), a.Evidence.and(b.Evidence)).PFaster < Likely
 }
 
 // slowerPhase names the other phases that a strategy recommended for one makes slower, if it does.

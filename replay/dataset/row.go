@@ -67,14 +67,8 @@ type Workload struct {
 	Tile       []int  `json:"tile,omitempty"`  // of a compiled kernel: rows, columns, depth
 	Tiles      int    `json:"tiles,omitempty"`
 	TileBytes  int64  `json:"tile_bytes,omitempty"`
-	Batch      int64  `json:"batch,omitempty"`
-	Tables     int64  `json:"tables,omitempty"`
-	Dim        int64  `json:"dim,omitempty"`
-	Pool       int64  `json:"pool,omitempty"`
-	LogicalWGs int64  `json:"logical_wgs,omitempty"`
-	Hidden     int64  `json:"hidden,omitempty"`
-	FFN        int64  `json:"ffn,omitempty"`
-	Grids      []int  `json:"grids,omitempty"` // workgroups of producer and consumer
+	Embedding
+	Layers
 	Pairs      string `json:"pairs,omitempty"`
 	Pattern    string `json:"pattern,omitempty"` // peer stores: "ring", "spread", "incast", "local"
 	What       string `json:"what,omitempty"`
@@ -83,14 +77,38 @@ type Workload struct {
 	BackToBack bool   `json:"back_to_back,omitempty"`
 }
 
+// An Embedding is a batch of pooled lookups. Layers have a batch as well.
+type Embedding struct {
+	Batch      int64 `json:"batch,omitempty"`
+	Tables     int64 `json:"tables,omitempty"`
+	Dim        int64 `json:"dim,omitempty"`
+	Pool       int64 `json:"pool,omitempty"`
+	LogicalWGs int64 `json:"logical_wgs,omitempty"`
+}
+
+// Layers are two GEMMs, of which the second reads what the first writes.
+type Layers struct {
+	Hidden int64 `json:"hidden,omitempty"`
+	FFN    int64 `json:"ffn,omitempty"`
+	Grids  []int `json:"grids,omitempty"` // workgroups of producer and consumer
+}
+
 // Op is the collective operation, or UnknownOp.
 func (w Workload) Op() trace.CollectiveOp {
 	op, _ := trace.ParseCollectiveOp(w.Collective)
 	return op
 }
 
-// Params are the settings of the run. Fields that the strategy does not use are zero.
+// Params are how a run was made. Fields that it does not use are zero.
 type Params struct {
+	Settings
+	State
+	Benchmark
+	Alongside
+}
+
+// Settings are those of a strategy and of its loop.
+type Settings struct {
 	Channels     int     `json:"channels,omitempty"` // 0: the library's choice
 	Chunks       int     `json:"chunks,omitempty"`
 	Iterations   int     `json:"iterations,omitempty"`
@@ -107,8 +125,10 @@ type Params struct {
 	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
 	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step
 	Tokens       []int64 `json:"tokens,omitempty"`        // of steps: those of the captured batch, and of the measured one
+}
 
-	// The state of the GPUs and the host.
+// A State is that of the GPUs and the host, and what observed them.
+type State struct {
 	Cool      bool    `json:"cool,omitempty"`            // after a pause: at full clock
 	Sustained bool    `json:"sustained,omitempty"`       // measured after the clock has settled
 	RestUs    float64 `json:"rest_us,omitempty"`         // idle time of GPUs between iterations
@@ -117,25 +137,31 @@ type Params struct {
 	Shapes    bool    `json:"shapes,omitempty"`          // a profiler recorded shapes
 	Observer  bool    `json:"execution_trace,omitempty"` // an execution trace was recorded too
 	Kernel    bool    `json:"kernel,omitempty"`          // Us is the kernel's duration by a profiler
+}
 
-	// Settings and results of single benchmarks.
-	KernelName    string    `json:"kernel_name,omitempty"`      // the library's
-	Kernels       int       `json:"kernels,omitempty"`          // consecutive kernels
-	Groups        [][]int   `json:"groups,omitempty"`           // groups of CUs that clusters share
-	FillOrder     []int     `json:"fill_order,omitempty"`       // CUs in the order in which a plain grid fills them
-	CallUs        float64   `json:"call_us,omitempty"`          // time of the driver's launch calls, by the profiler
-	Operators     float64   `json:"operators,omitempty"`        // operators that the profiler recorded per iteration
-	Calls         float64   `json:"calls,omitempty"`            // runtime and driver calls, likewise
-	Launches      float64   `json:"launches,omitempty"`         // of them: kernels, copies and fills
-	GapsUs        []float64 `json:"gaps_us,omitempty"`          // gaps between kernels
-	Flags         int       `json:"flags,omitempty"`            // flags that a workgroup posts after its data; 0: 1
-	Posts         int       `json:"posts,omitempty"`            // posts of a semaphore
-	Waits         int       `json:"waits,omitempty"`            // waits for semaphores that are already posted
-	HeldCUs       int       `json:"held_cus,omitempty"`         // CUs held by a kernel that only waits
-	HoldUs        float64   `json:"hold_us,omitempty"`          // time for which they are held, from the start
-	GapUs         float64   `json:"gap_us,omitempty"`           // pause in a duty cycle
-	Fill          string    `json:"fill,omitempty"`             // kernel that runs in the pauses
-	FilledUs      float64   `json:"filled_us,omitempty"`        // its time per pause
+// A Benchmark has the settings and results of single benchmarks.
+type Benchmark struct {
+	KernelName string    `json:"kernel_name,omitempty"` // the library's
+	Kernels    int       `json:"kernels,omitempty"`     // consecutive kernels
+	Groups     [][]int   `json:"groups,omitempty"`      // groups of CUs that clusters share
+	FillOrder  []int     `json:"fill_order,omitempty"`  // CUs in the order in which a plain grid fills them
+	CallUs     float64   `json:"call_us,omitempty"`     // time of the driver's launch calls, by the profiler
+	Operators  float64   `json:"operators,omitempty"`   // operators that the profiler recorded per iteration
+	Calls      float64   `json:"calls,omitempty"`       // runtime and driver calls, likewise
+	Launches   float64   `json:"launches,omitempty"`    // of them: kernels, copies and fills
+	GapsUs     []float64 `json:"gaps_us,omitempty"`     // gaps between kernels
+	Flags      int       `json:"flags,omitempty"`       // flags that a workgroup posts after its data; 0: 1
+	Posts      int       `json:"posts,omitempty"`       // posts of a semaphore
+	Waits      int       `json:"waits,omitempty"`       // waits for semaphores that are already posted
+	HeldCUs    int       `json:"held_cus,omitempty"`    // CUs held by a kernel that only waits
+	HoldUs     float64   `json:"hold_us,omitempty"`     // time for which they are held, from the start
+	GapUs      float64   `json:"gap_us,omitempty"`      // pause in a duty cycle
+	Fill       string    `json:"fill,omitempty"`        // kernel that runs in the pauses
+	FilledUs   float64   `json:"filled_us,omitempty"`   // its time per pause
+}
+
+// Alongside has times of several kernels, and what ran at the same time as the measured one.
+type Alongside struct {
 	EveryUs       []float64 `json:"every_us,omitempty"`         // times of all iterations
 	Every10Us     []float64 `json:"every10_us,omitempty"`       // times of every tenth iteration of a duty cycle, beginning with the first
 	DurUs         []float64 `json:"dur_us,omitempty"`           // durations of a collective's kernel
@@ -204,9 +230,10 @@ func plausible(key string, v reflect.Value) (err error) {
 			err = cmp.Or(err, plausible(key, v.Index(i)))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-			err = cmp.Or(err, plausible(strings.TrimPrefix(key+"."+name, "."), v.Field(i)))
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); !f.Anonymous {
+				err = cmp.Or(err, plausible(strings.TrimPrefix(key+"."+name, "."), v.FieldByIndex(f.Index)))
+			}
 		}
 	}
 	if !(x >= 0 && x <= most) {

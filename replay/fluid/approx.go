@@ -171,7 +171,7 @@ func (s *System) noteStarved(p *path, now int64) {
 // solveBy sets a deadline for the next solve of the stale paths.
 func (s *System) solveBy(now int64, within float64) {
 	c := &s.approx
-	if due := now + 1 + int64(min(within, float64(Last))); c.alarm == none || due < c.alarm {
+	if due := now + 1 + int64(min(within, float64(last))); c.alarm == none || due < c.alarm {
 		s.schedule(&c.alarm, due, recompute)
 	}
 }
@@ -317,6 +317,6 @@ func (s *System) endSolve() {
 		c.paths, c.component = 0, c.component[:0]
 	}
 	if c.due, c.found = false, false; len(c.stale) == 0 {
-		c.staleSince = Last
+		c.staleSince = last
 	}
 }

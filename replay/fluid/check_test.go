@@ -13,7 +13,7 @@ func (s *System) Check(now int64) error {
 	carries := make([]float64, len(s.resources))
 	for id := range s.paths {
 		p, sends := &s.paths[id], 0.0
-		if due := p.dueAt(now); due < Last && p.alarm != due {
+		if due := p.dueAt(now); due < last && p.alarm != due {
 			return fmt.Errorf("%d: path %d is done at %d; its alarm is %d", now, id, due, p.alarm)
 		}
 		for _, x := range p.table.rows {

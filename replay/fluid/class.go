@@ -228,7 +228,7 @@ func (s *System) scheduleClass(id int32, c *class, now int64) {
 
 // dueAt is the end of an interval that begins at at, rounded up, and not before now.
 func dueAt(at int64, while float64, now int64) int64 {
-	return max(now, at+int64(min(math.Ceil(while-Slack), float64(Last))))
+	return max(now, at+int64(min(math.Ceil(while-Slack), float64(last))))
 }
 
 // A slab hands out slices with room for one value: most paths have one class, and most

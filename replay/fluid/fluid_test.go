@@ -103,7 +103,7 @@ func (b *bench) begin(id int64) {
 // run runs all flows to their end, and calls each between every two instants.
 func (b *bench) run(each func()) {
 	for {
-		next := Last
+		next := last
 		for _, x := range b.timers {
 			next = min(next, x.at)
 		}
@@ -115,7 +115,7 @@ func (b *bench) run(each func()) {
 				next = min(next, f.end)
 			}
 		}
-		if next == Last {
+		if next == last {
 			return
 		}
 		b.now = next

@@ -200,7 +200,7 @@ func (s *System) schedulePath(id int32, now int64) {
 // is none or the path's level is 0.
 func (p *path) dueAt(now int64) int64 {
 	if len(p.queue) == 0 || p.level == 0 {
-		return Last
+		return last
 	}
 	return dueAt(p.at, (p.queue[0].due-p.clock)/p.level, now)
 }

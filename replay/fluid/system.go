@@ -5,8 +5,8 @@ const None = -1
 
 const none = None
 
-// Last bounds times. Sums of two times below it do not overflow.
-const Last int64 = 1 << 60
+// last bounds times. Sums of two times below it do not overflow.
+const last int64 = 1 << 60
 
 // ExactPaths is the largest number of paths of a component that is solved exactly
 // at every change.
@@ -15,8 +15,8 @@ const ExactPaths = 256
 // Boundless is the rate of a flow without a limit.
 const Boundless = 1e15
 
-// An Owner owns the flows among which a System shares resources.
-type Owner interface {
+// An owner owns the flows among which a System shares resources.
+type owner interface {
 	// Schedule requests a call of Complete with the timer at a time. A timer for
 	// which Pending returns false at that time is outdated.
 	Schedule(at int64, t Timer)
@@ -54,7 +54,7 @@ type System struct {
 	// which it was full do not.
 	Meter func(resource int32, amount float64, full bool, from, to int64)
 
-	owner     Owner
+	owner     owner
 	resources []resource
 	residuals []residual // by resource, of a solve
 	paths     []path
@@ -91,10 +91,10 @@ type System struct {
 }
 
 // New returns a system without resources.
-func New(owner Owner) *System {
+func New(owner owner) *System {
 	return &System{
 		ExactPaths: ExactPaths, owner: owner, search: 2, commits: 1,
-		approx: approx{alarm: none, staleSince: Last},
+		approx: approx{alarm: none, staleSince: last},
 	}
 }
 

@@ -184,18 +184,18 @@ func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64
 		return 1
 	}
 	nearest := c.nearestRanks(ranks)
-	var columns []Point // channels, ratio at the wanted bytes
+	var columns []point // channels, ratio at the wanted bytes
 	for rows := c.Times.Rows; len(rows) > 0; {
 		same := 1
 		for same < len(rows) && rows[same][0] == rows[0][0] && rows[same][1] == rows[0][1] {
 			same++
 		}
 		if rows[0][0] == nearest {
-			column := make([]Point, same)
+			column := make([]point, same)
 			for i, r := range rows[:same] {
-				column[i] = Point{r[2], r[3] / c.Law(op, r[0], r[1], r[2])}
+				column[i] = point{r[2], r[3] / c.Law(op, r[0], r[1], r[2])}
 			}
-			columns = append(columns, Point{rows[0][1], at(column, bytes)})
+			columns = append(columns, point{rows[0][1], at(column, bytes)})
 		}
 		rows = rows[same:]
 	}

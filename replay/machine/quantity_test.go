@@ -42,8 +42,8 @@ func TestUnitsBelongToOneDimension(t *testing.T) {
 }
 
 func TestTableInterpolation(t *testing.T) {
-	points := []Point{{1, 10}, {4, 40}, {16, 10}}
-	for _, c := range []Point{{0.5, 10}, {1, 10}, {2, 20}, {4, 40}, {8, 20}, {16, 10}, {99, 10}} {
+	points := []point{{1, 10}, {4, 40}, {16, 10}}
+	for _, c := range []point{{0.5, 10}, {1, 10}, {2, 20}, {4, 40}, {8, 20}, {16, 10}, {99, 10}} {
 		if y := at(points, c.X); off(y, c.Y) > 1e-12 {
 			t.Errorf("at %v: %v, want %v", c.X, y, c.Y)
 		}

@@ -28,14 +28,14 @@ func (t Table) Copy() Table {
 	return t
 }
 
-// A Point is a point of a curve.
-type Point struct{ X, Y float64 }
+// A point is a point of a curve.
+type point struct{ X, Y float64 }
 
 // curve returns two columns of a table.
-func (t Table) curve(x, y int) []Point {
-	points := make([]Point, len(t.Rows))
+func (t Table) curve(x, y int) []point {
+	points := make([]point, len(t.Rows))
 	for i, r := range t.Rows {
-		points[i] = Point{r[x], r[y]}
+		points[i] = point{r[x], r[y]}
 	}
 	return points
 }
@@ -43,8 +43,8 @@ func (t Table) curve(x, y int) []Point {
 // at interpolates y at x, linearly in the logarithms of both. Beyond the ends it is the
 // value of the end. The points are positive and in ascending order of x; there is at least
 // one.
-func at(points []Point, x float64) float64 {
-	i, found := slices.BinarySearchFunc(points, x, func(p Point, x float64) int { return cmp.Compare(p.X, x) })
+func at(points []point, x float64) float64 {
+	i, found := slices.BinarySearchFunc(points, x, func(p point, x float64) int { return cmp.Compare(p.X, x) })
 	switch {
 	case found:
 		return points[i].Y

@@ -168,7 +168,7 @@ func (b *bench) library(s *step, sh workload.Shape) (why string) {
 
 // tiles is a GEMM by a compiled kernel, one workgroup per tile and part along K. Tiles on
 // the same CU share its pipes; a single tile does not saturate them (rules D11 and G10).
-func (b *bench) tiles(s *step, t Tile, split int64, p product) (tiling workload.Tiling, why string) {
+func (b *bench) tiles(s *step, t tile, split int64, p product) (tiling workload.Tiling, why string) {
 	tm, tn := int64(t.M), int64(t.N)
 	tiles := p.groups * machine.CeilDiv(machine.CeilDiv(p.m, p.groups), tm) * machine.CeilDiv(p.n, tn)
 	count := tiles * split

@@ -35,7 +35,7 @@ type node struct {
 	Op     string
 	Sizes  map[string]int64
 	Group  string // of a collective; "": all ranks
-	Tile   Tile   // of a GEMM by a compiled kernel; zero: as the file says
+	Tile   tile   // of a GEMM by a compiled kernel; zero: as the file says
 	Split  int    // parts along K of its tiles; 0: as the file says
 	Name   string
 	After  []string // names of operators; nil: the one before
@@ -113,7 +113,7 @@ func (g graph) run(b *bench) {
 			b.node(n)
 		}
 	}
-	b.group, b.tile, b.split = "", Tile{}, 0
+	b.group, b.tile, b.split = "", tile{}, 0
 }
 
 // node appends the steps of one operator.

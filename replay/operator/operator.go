@@ -22,10 +22,10 @@ type File struct {
 	Ranks      int    // 0: one per GPU of the machine
 	Iterations int    // independent ones, each marked as a step
 	Type       string // "bf16", "f16", "f32"
-	Kernel     Kernel
+	Kernel     kernel
 	Channels   int       // workgroups of a collective; 0: as the library chooses
 	Times      []float64 // seconds of each compute kernel, in order, from elsewhere; nil: rooflines
-	Sync       Sync      // what Times include
+	Sync       sync      // what Times include
 
 	shape  map[string]int64
 	graph  graph          // instead of an operator
@@ -35,26 +35,26 @@ type File struct {
 	dataflow bool // it is a graph, which says what operators read
 }
 
-// A Sync is what the times of a file include beside the kernels (rule H9).
-type Sync string
+// A sync is what the times of a file include beside the kernels (rule H9).
+type sync string
 
 // The ways in which kernels are timed.
 const (
-	SyncStream Sync = ""      // nothing
-	syncEvent  Sync = "event" // from event to event on a stream, idle before the first: its launch, and the gaps before the others
-	syncHost   Sync = "host"  // the host's launch of each kernel, when the one before has ended, and its wait for the end
-	syncClear  Sync = "clear" // as host, with a fill before each kernel whose tiles are in parts along K, as in CUTLASS' operator()
+	SyncStream sync = ""      // nothing
+	syncEvent  sync = "event" // from event to event on a stream, idle before the first: its launch, and the gaps before the others
+	syncHost   sync = "host"  // the host's launch of each kernel, when the one before has ended, and its wait for the end
+	syncClear  sync = "clear" // as host, with a fill before each kernel whose tiles are in parts along K, as in CUTLASS' operator()
 )
 
 // clearing is the seconds by which a fill before it delays a kernel that a host waits for: between 12.58 less
 // 10.70 us on one H100 and 10.32 less 9.05 us on one H200 (engines/score/testdata/h*00-tiles.jsonl, rows host).
 const clearing = 1.6e-6
 
-// A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix
+// A kernel describes the workgroups of a file's GEMMs that do not run in the matrix
 // library. Zero fields are taken from the machine's profile. Lists have an entry per GEMM,
 // in order; the last one stands for the GEMMs behind it.
-type Kernel struct {
-	Tiles     []Tile
+type kernel struct {
+	Tiles     []tile
 	Splits    []int // parts along K of each tile, each a workgroup; nil: one
 	Threads   int
 	Registers int   // per thread
@@ -62,13 +62,13 @@ type Kernel struct {
 	Launches  int   // number of sequential kernels that a lookup is split into; 0: one
 }
 
-// A Tile is the output elements of one workgroup, and the elements along K of the parts of
+// A tile is the output elements of one workgroup, and the elements along K of the parts of
 // both inputs that it holds in shared memory at once; 0: not given.
-type Tile struct{ M, N, Depth int }
+type tile struct{ M, N, Depth int }
 
 // shared is the bytes of shared memory that a tile of known depth takes: the parts that it
 // multiplies and the next ones, which are loaded meanwhile (rule G14). Else 0.
-func (t Tile) shared(elemSize int64) int { return 2 * (t.M + t.N) * t.Depth * int(elemSize) }
+func (t tile) shared(elemSize int64) int { return 2 * (t.M + t.N) * t.Depth * int(elemSize) }
 
 // at is the entry of a list for the i-th GEMM; zero if the list is empty.
 func at[T any](list []T, i int) (x T) {

@@ -224,7 +224,7 @@ func (p *reader) kernel(op operation) {
 }
 
 // tileOf reads rows x columns, or rows x columns x depth.
-func tileOf(word string) (t Tile, ok bool) {
+func tileOf(word string) (t tile, ok bool) {
 	sides := strings.Split(word, "x")
 	if len(sides) < 2 || len(sides) > 3 {
 		return t, false
@@ -232,7 +232,7 @@ func tileOf(word string) (t Tile, ok bool) {
 	for i, side := range []*int{&t.M, &t.N, &t.Depth}[:len(sides)] {
 		n, err := strconv.Atoi(sides[i])
 		if err != nil || n < 1 || n > maxTile {
-			return Tile{}, false
+			return tile{}, false
 		}
 		*side = n
 	}
@@ -274,7 +274,7 @@ func (p *reader) times() {
 		}
 	}
 	if text, ok := p.take("sync"); ok {
-		switch s := Sync(text); s {
+		switch s := sync(text); s {
 		case syncEvent, syncHost, syncClear:
 			p.file.Sync = s
 		case "stream":

@@ -37,7 +37,7 @@ type bench struct {
 	steps []step
 	gemms int            // number of GEMMs so far
 	group string         // of the collectives that follow; "": all ranks
-	tile  Tile           // of the GEMMs that follow, by a compiled kernel; zero: as the file says
+	tile  tile           // of the GEMMs that follow, by a compiled kernel; zero: as the file says
 	split int            // parts along K; 0: as the file says
 	named map[string]int // step of an operator of a graph, by name
 	rests []string       // unmeasured numbers of the profile that durations depend on

@@ -129,32 +129,42 @@ func repeats(w *Workload, of []int32) int {
 	return rounds
 }
 
-// repetitions is how often the shortest sequence that makes up all ops of a queue comes.
+// repetitions is how often the shortest sequence that makes up all ops of a queue comes. It takes the failure function of
+// Knuth, Morris and Pratt: border[i] is the length of the longest proper prefix of the first i+1 ops that also ends them.
 func (w *Workload) repetitions(ids []int32) int {
 	n := len(ids)
-	if period := Period(n, func(i, j int) bool { return w.Alike(ids[i], ids[j]) }); n%period == 0 {
+	border := make([]int, n)
+	for i := 1; i < n; i++ {
+		k := border[i-1]
+		for k > 0 && !w.Alike(ids[i], ids[k]) {
+			k = border[k-1]
+		}
+		if w.Alike(ids[i], ids[k]) {
+			k++
+		}
+		border[i] = k
+	}
+	if period := n - border[n-1]; n%period == 0 {
 		return n / period
 	}
 	return 1
 }
 
-// Period is the length of the shortest sequence of which n > 0 things are repetitions, the last
-// perhaps cut short; alike compares things i and j. It is 0 for nothing.
-func Period(n int, alike func(i, j int) bool) int {
-	// The failure function of Knuth, Morris and Pratt: border[i] is the length of the longest
-	// proper prefix of the first i+1 things that also ends them.
-	border := make([]int, n+1)
-	for i := 1; i < n; i++ {
-		k := border[i-1]
-		for k > 0 && !alike(i, k) {
-			k = border[k-1]
+// Repeated finds the longest stretch of n things that repeats a sequence of one of some lengths at least
+// twice, the last time perhaps cut short, and that length: of several stretches the first. alike compares things i and j.
+func Repeated(n int, lengths []int, alike func(i, j int) bool) (from, to, period int) {
+	for _, p := range lengths {
+		for start, i := 0, p; i <= n; i++ {
+			if i < n && alike(i, i-p) {
+				continue
+			}
+			if of := i - start; of >= 2*p && of > to-from {
+				from, to, period = start, i, p
+			}
+			start = i - p + 1
 		}
-		if alike(i, k) {
-			k++
-		}
-		border[i] = k
 	}
-	return n - border[max(0, n-1)]
+	return from, to, period
 }
 
 // Alike reports whether two ops are the same kernel, or collectives of the same operation,

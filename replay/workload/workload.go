@@ -183,7 +183,7 @@ const (
 	EnqueuedAfter        // a collective's stream waits for the stream that launched it, and for the one before of its communicator
 	HostWait             // the host made the stream wait
 	Timing               // inferred from times
-	Planned              // from a strategy's schedule instead of the capture
+	planned              // from a strategy's schedule instead of the capture
 	Recorded             // it reads what the other wrote, as the trace records
 	Stated               // the file states it
 	Marked               // the same, as ranges of a framework or arguments of compiled kernels show

@@ -22,7 +22,7 @@ func NewScanner(r io.Reader, file string, limit int64) *Scanner {
 }
 
 // ScanText returns a scanner of a text in memory.
-func ScanText(text string) *Scanner { return &Scanner{w: Of(text)} }
+func ScanText(text string) *Scanner { return &Scanner{w: of(text)} }
 
 // fail keeps the first error.
 func (s *Scanner) fail(err error) {

@@ -8,18 +8,18 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Collective is a trace.MatchedCollective with its names.
-type Collective struct {
+// A collective is a trace.MatchedCollective with its names.
+type collective struct {
 	OpName string `json:"op"`
 	Group  string `json:"group"` // name of the group; "" where the file has none
 	trace.MatchedCollective
 }
 
 // collectives returns those of the run, in its order.
-func collectives(run *trace.Run) []Collective {
-	all := make([]Collective, len(run.Collectives))
+func collectives(run *trace.Run) []collective {
+	all := make([]collective, len(run.Collectives))
 	for i, c := range run.Collectives {
-		all[i] = Collective{OpName: c.Op.String(), MatchedCollective: c}
+		all[i] = collective{OpName: c.Op.String(), MatchedCollective: c}
 		if c.Group != trace.None {
 			all[i].Group = run.Groups[c.Group].Name
 		}
@@ -27,17 +27,17 @@ func collectives(run *trace.Run) []Collective {
 	return all
 }
 
-// A Straggler sums up how long a rank made others wait, and waited, in
+// A straggler sums up how long a rank made others wait, and waited, in
 // collectives with at least two captured members.
-type Straggler struct {
+type straggler struct {
 	Late    int        `json:"late"`       // collectives in which it arrived last
 	Delayed trace.Time `json:"delayed_ns"` // by how much it then came after the last but one
 	Waited  trace.Time `json:"waited_ns"`  // for others, inside collectives
 }
 
 // stragglers sums up by rank row. Among members that arrive last together, none is late.
-func stragglers(run *trace.Run) []Straggler {
-	sum := make([]Straggler, len(run.Ranks))
+func stragglers(run *trace.Run) []straggler {
+	sum := make([]straggler, len(run.Ranks))
 	for i := range run.Collectives {
 		c := &run.Collectives[i]
 		if len(c.Members) < 2 {

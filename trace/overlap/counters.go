@@ -11,11 +11,11 @@ import (
 type Counter struct {
 	Rank   int32 // row of Run.Ranks
 	Name   string
-	Points []Point // by time; each value holds until the next
+	Points []point // by time; each value holds until the next
 }
 
-// A Point is a value from a time on.
-type Point struct {
+// A point is a value from a time on.
+type point struct {
 	At    trace.Time
 	Value float64
 }
@@ -26,22 +26,22 @@ const (
 	runningKernels = "compute kernels"
 	RunningComm    = "communication"
 	RunningCopies  = "copies"
-	Workgroups     = "resident workgroups" // of ranks whose workgroups were recorded
+	workgroups     = "resident workgroups" // of ranks whose workgroups were recorded
 	Bandwidth      = "communication, GB/s"
 )
 
 // Counters returns the counters of a run by rank, each of at most most points: of more,
 // the mean over equal parts of the run.
 func Counters(run *trace.Run, most int) []Counter {
-	names := []string{runningKernels, RunningComm, RunningCopies, Workgroups, Bandwidth}
-	changes := make([][]Point, len(run.Ranks)*len(names))
+	names := []string{runningKernels, RunningComm, RunningCopies, workgroups, Bandwidth}
+	changes := make([][]point, len(run.Ranks)*len(names))
 	for _, s := range run.Spans {
 		if s.Dur() == 0 {
 			continue
 		}
 		add := func(counter int, value float64) {
 			at := run.RankOf(s)*len(names) + counter
-			changes[at] = append(changes[at], Point{s.Start, value}, Point{s.End, -value})
+			changes[at] = append(changes[at], point{s.Start, value}, point{s.End, -value})
 		}
 		switch class := run.Class(s); {
 		case s.Kind == trace.Workgroup:
@@ -85,9 +85,9 @@ func Sent(run *trace.Run, s trace.Span) int64 {
 }
 
 // levels adds up changes.
-func levels(changes []Point, end trace.Time, most int) []Point {
-	slices.SortStableFunc(changes, func(a, b Point) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Value, b.Value)) })
-	var points []Point
+func levels(changes []point, end trace.Time, most int) []point {
+	slices.SortStableFunc(changes, func(a, b point) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Value, b.Value)) })
+	var points []point
 	sum, open := 0.0, 0
 	for i, c := range changes {
 		sum += c.Value
@@ -99,7 +99,7 @@ func levels(changes []Point, end trace.Time, most int) []Point {
 		}
 		if i+1 == len(changes) || changes[i+1].At > c.At {
 			if n := len(points); n == 0 || points[n-1].Value != sum {
-				points = append(points, Point{c.At, sum})
+				points = append(points, point{c.At, sum})
 			}
 		}
 	}
@@ -110,7 +110,7 @@ func levels(changes []Point, end trace.Time, most int) []Point {
 }
 
 // means divides the time up to an end into equal parts.
-func means(points []Point, end trace.Time, parts int) []Point {
+func means(points []point, end trace.Time, parts int) []point {
 	width := (end + trace.Time(parts) - 1) / trace.Time(parts)
 	sums := make([]float64, parts)
 	for i, p := range points {
@@ -125,10 +125,10 @@ func means(points []Point, end trace.Time, parts int) []Point {
 			at = until
 		}
 	}
-	var out []Point
+	var out []point
 	for i, s := range sums {
 		if v := s / float64(width); len(out) == 0 || out[len(out)-1].Value != v {
-			out = append(out, Point{trace.Time(i) * width, v})
+			out = append(out, point{trace.Time(i) * width, v})
 		}
 	}
 	return out

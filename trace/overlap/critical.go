@@ -25,28 +25,28 @@ type Path struct {
 	Copy       trace.Time `json:"copy_ns"`
 	Flag       trace.Time `json:"flag_ns,omitempty"` // from the post of a flag to the end of the wait for it
 	Gaps       Causes     `json:"gaps"`
-	Steps      []Step     `json:"steps"` // in time, each from where the one before ends
+	Steps      []step     `json:"steps"` // in time, each from where the one before ends
 }
 
-// A StepKind is the kind of a part of the critical path.
-type StepKind string
+// A stepKind is the kind of a part of the critical path.
+type stepKind string
 
 // The kinds. The last six are gaps; the last five are named after Causes.
 const (
-	stepCompute    StepKind = "compute"
-	stepCollective StepKind = "collective"
-	stepCopy       StepKind = "copy"
-	stepFlag       StepKind = "flag"
-	stepHost       StepKind = "host"
-	stepSync       StepKind = "sync"
-	stepLaunch     StepKind = "launch"
-	stepQueued     StepKind = "queued"
-	stepUnknown    StepKind = "unknown gap"
+	stepCompute    stepKind = "compute"
+	stepCollective stepKind = "collective"
+	stepCopy       stepKind = "copy"
+	stepFlag       stepKind = "flag"
+	stepHost       stepKind = "host"
+	stepSync       stepKind = "sync"
+	stepLaunch     stepKind = "launch"
+	stepQueued     stepKind = "queued"
+	stepUnknown    stepKind = "unknown gap"
 )
 
-// A Step is one part of the critical path.
-type Step struct {
-	Kind  StepKind     `json:"kind"`
+// A step is one part of the critical path.
+type step struct {
+	Kind  stepKind     `json:"kind"`
 	Rank  int          `json:"rank"`
 	Name  string       `json:"name"` // of the work, or of the work that a gap precedes
 	Start trace.Time   `json:"start_ns"`
@@ -56,12 +56,12 @@ type Step struct {
 }
 
 // Gap reports whether no work of the path ran during the step: its span is the next work.
-func (s Step) Gap() bool {
+func (s step) Gap() bool {
 	return s.Kind != stepCompute && s.Kind != stepCollective && s.Kind != stepCopy
 }
 
 // Label is the kind of the step, or the recorded cause of a gap.
-func (s Step) Label() string { return cmp.Or(s.Cause, string(s.Kind)) }
+func (s step) Label() string { return cmp.Or(s.Cause, string(s.Kind)) }
 
 // A walker follows the critical path back in time.
 type walker struct {
@@ -70,7 +70,7 @@ type walker struct {
 	byEnd  [][]trace.SpanID // by rank row; filled as ranks are entered
 	orders []*orders        // by rank row, filled as ranks are entered; nil where the file has no waits
 	flags  *flags           // nil: of no use
-	steps  []Step           // last first
+	steps  []step           // last first
 }
 
 // CriticalPath finds the critical path of a run from the first to the last end of device
@@ -114,7 +114,7 @@ func (w *walker) from(op trace.SpanID) trace.Time {
 
 func (w *walker) path() Path {
 	slices.Reverse(w.steps)
-	p, sum := Path{Steps: w.steps}, map[StepKind]trace.Time{}
+	p, sum := Path{Steps: w.steps}, map[stepKind]trace.Time{}
 	for _, s := range p.Steps {
 		sum[s.Kind] += s.End - s.Start
 		p.Total += s.End - s.Start
@@ -178,8 +178,8 @@ type place struct {
 	until trace.Time
 }
 
-func (w *walker) kindOf(op trace.SpanID) StepKind {
-	return [...]StepKind{trace.ClassCompute: stepCompute, trace.ClassCommunication: stepCollective, trace.ClassCopy: stepCopy}[w.run.Class(w.run.Spans[op])]
+func (w *walker) kindOf(op trace.SpanID) stepKind {
+	return [...]stepKind{trace.ClassCompute: stepCompute, trace.ClassCommunication: stepCollective, trace.ClassCopy: stepCopy}[w.run.Class(w.run.Spans[op])]
 }
 
 // throughCollective adds the operation to the path. If it is a collective that
@@ -256,7 +256,7 @@ func (w *walker) gap(row int32, op trace.SpanID, gap Interval) {
 	c.add(r, gap, call)
 	end := gap.End
 	for _, part := range []struct {
-		kind   StepKind
+		kind   stepKind
 		length trace.Time
 	}{{stepUnknown, c.Unknown}, {stepQueued, c.Queued}, {stepLaunch, c.Launch}, {stepSync, c.Sync}, {stepHost, c.Host}} {
 		w.add(part.kind, op, end-part.length, end)
@@ -286,12 +286,12 @@ func (w *walker) recorded(op trace.SpanID, gap Interval) bool {
 }
 
 // add puts a step before those added so far; one without length is no step.
-func (w *walker) add(kind StepKind, op trace.SpanID, start, end trace.Time) {
+func (w *walker) add(kind stepKind, op trace.SpanID, start, end trace.Time) {
 	if start == end {
 		return
 	}
 	s := w.run.Spans[op]
-	w.steps = append(w.steps, Step{
+	w.steps = append(w.steps, step{
 		Kind: kind, Rank: w.run.Ranks[w.run.RankOf(s)].ID, Name: w.run.NameOf(s), Start: start, End: end, Span: op,
 	})
 }

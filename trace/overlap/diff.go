@@ -21,7 +21,7 @@ const (
 	ByState  = "state"          // adds up to the time of a rank
 	ByCause  = "cause of idle"  // adds up to idle
 	ByRank   = "rank"           // compute, exposed communication and idle time of each rank
-	ByClass  = "kernel class"   // durations, overlapping or not
+	byClass  = "kernel class"   // durations, overlapping or not
 	ByKernel = "kernel or copy" // likewise
 )
 
@@ -63,7 +63,7 @@ func Items(run *trace.Run, reasons []Reason, of *Iteration) []Item {
 	})
 	for _, s := range run.Spans {
 		if x := in(run.Lanes[s.Lane].Rank); s.Kind.OnDevice() && s.Start >= x.Start && s.Start < x.End {
-			t.add(ByClass, s.Kind.String(), s.Dur(), 1, ranks*n)
+			t.add(byClass, s.Kind.String(), s.Dur(), 1, ranks*n)
 			t.add(ByKernel, run.NameOf(s), s.Dur(), 1, ranks*n)
 		}
 	}
@@ -84,7 +84,7 @@ func Items(run *trace.Run, reasons []Reason, of *Iteration) []Item {
 }
 
 func groupOrder(group string) int {
-	return slices.Index([]string{ByState, ByCause, ByRank, ByClass, ByKernel}, group)
+	return slices.Index([]string{ByState, ByCause, ByRank, byClass, ByKernel}, group)
 }
 
 type tally struct {

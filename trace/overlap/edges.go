@@ -14,20 +14,20 @@ import (
 type Edge struct {
 	From, To     trace.SpanID
 	Left, Landed trace.Time // when From let go of it, and when To was allowed to go on
-	Kind         EdgeKind
+	Kind         edgeKind
 }
 
-// An EdgeKind is what an edge stands for.
-type EdgeKind uint8
+// An edgeKind is what an edge stands for.
+type edgeKind uint8
 
 // The kinds of edges.
 const (
-	Launched EdgeKind = iota // a host call, and the kernel or copy that it launched
-	Posted                   // a kernel, copy or put, and the kernel whose stream waited for its flag
-	Released                 // the same, and the wait of a workgroup
+	Launched edgeKind = iota // a host call, and the kernel or copy that it launched
+	posted                   // a kernel, copy or put, and the kernel whose stream waited for its flag
+	released                 // the same, and the wait of a workgroup
 )
 
-func (k EdgeKind) String() string { return [...]string{"launch", "flag", "put"}[k] }
+func (k edgeKind) String() string { return [...]string{"launch", "flag", "put"}[k] }
 
 // Edges finds the edges of a run in order of To, at most most of each kind. Of a simulated
 // run the waits say who posted the flag: the span is the last of that stream or kernel
@@ -50,7 +50,7 @@ func Edges(run *trace.Run, reasons []Reason, most int) []Edge {
 			continue
 		}
 		if who, ok := e.whoPosted(r.Note, r.Rank); ok {
-			e.land(who, e.nextOn(r), r.End, Posted)
+			e.land(who, e.nextOn(r), r.End, posted)
 		}
 	}
 	if run.Simulated {
@@ -59,7 +59,7 @@ func Edges(run *trace.Run, reasons []Reason, most int) []Edge {
 				continue
 			}
 			if who, ok := e.whoPosted(run.Names[s.Name], run.Lanes[s.Lane].Rank); ok {
-				e.land(who, trace.SpanID(i), s.End, Released)
+				e.land(who, trace.SpanID(i), s.End, released)
 			}
 		}
 	}
@@ -83,7 +83,7 @@ type posts struct {
 type edges struct {
 	run     *trace.Run
 	most    int
-	counts  [Released + 1]int
+	counts  [released + 1]int
 	posters map[poster]*posts
 	queues  map[[2]int64][]trace.SpanID // by rank and queue
 	parsed  map[string]poster
@@ -163,7 +163,7 @@ func (e *edges) nextOn(r Reason) trace.SpanID {
 }
 
 // land adds the edge from what the poster did last by a time.
-func (e *edges) land(who poster, to trace.SpanID, by trace.Time, kind EdgeKind) {
+func (e *edges) land(who poster, to trace.SpanID, by trace.Time, kind edgeKind) {
 	x := e.posters[who]
 	if x == nil || to == trace.None {
 		return

@@ -71,14 +71,14 @@ func TestCounters(t *testing.T) {
 	}
 	run := b.Finish(trace.Options{KeepZero: true})
 	want := []Counter{
-		{0, runningKernels, []Point{{0, 1}, {5, 2}, {15, 1}, {20, 0}}},
-		{0, RunningComm, []Point{{15, 1}, {25, 0}}},
-		{0, Bandwidth, []Point{{15, 100}, {25, 0}}},
+		{0, runningKernels, []point{{0, 1}, {5, 2}, {15, 1}, {20, 0}}},
+		{0, RunningComm, []point{{15, 1}, {25, 0}}},
+		{0, Bandwidth, []point{{15, 100}, {25, 0}}},
 	}
 	if diff := cmp.Diff(want, Counters(run, 10)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if got, want := Counters(run, 3)[0].Points, []Point{{0, 13.0 / 9}, {9, 15.0 / 9}, {18, 2.0 / 9}}; cmp.Diff(want, got) != "" {
+	if got, want := Counters(run, 3)[0].Points, []point{{0, 13.0 / 9}, {9, 15.0 / 9}, {18, 2.0 / 9}}; cmp.Diff(want, got) != "" {
 		t.Errorf("means are %v, want %v", got, want)
 	}
 }

@@ -30,9 +30,9 @@ func newFlags(run *trace.Run, reasons []Reason) *flags {
 	ends := map[trace.SpanID]trace.Time{}
 	for _, e := range Edges(run, reasons, mostFlags) {
 		switch e.Kind {
-		case Posted:
+		case posted:
 			f.streams = append(f.streams, e)
-		case Released:
+		case released:
 			if s := run.Spans[e.To]; s.Start < s.End {
 				key := laneOf{f.operation(e.To), s.Lane}
 				f.waits[key] = append(f.waits[key], e)

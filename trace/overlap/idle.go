@@ -9,7 +9,8 @@ import (
 )
 
 // Causes splits the idle time of a rank by the reason for which the next device
-// work did not start. Their sum is Breakdown.Idle.
+// work did not start. Their sum is Breakdown.Idle. The cause of a gap is that of the work that ends it; of
+// several that start together, the first issued.
 type Causes struct {
 	// Host: the host issued the next work only after the device had run dry.
 	Host trace.Time `json:"host_ns"`
@@ -39,23 +40,6 @@ func (c *Causes) list() []Part {
 // Parts lists the causes that have time.
 func (c Causes) Parts() []Part {
 	return slices.DeleteFunc(c.list(), func(p Part) bool { return p.Time == 0 })
-}
-
-// busy is the time in which the rank worked.
-func (w *rankWork) busy() set {
-	return w.sets[trace.ClassCompute].union(w.sets[trace.ClassCommunication]).union(w.sets[trace.ClassCopy])
-}
-
-// idle finds the causes of the gaps between the work of a rank. The cause of a
-// gap is that of the work that ends it; of several that start together, the
-// first issued.
-func idle(run *trace.Run, w *rankWork) Causes {
-	var c Causes
-	next := 0
-	for _, gap := range w.busy().gaps() {
-		c.add(w, gap, w.issued(run, gap, &next))
-	}
-	return c
 }
 
 // issued returns the call that issued the work that ends a gap, or nil. next is the first

@@ -46,31 +46,38 @@ func (b *Breakdown) add(c Breakdown) {
 	b.OverlappedCopy += c.OverlappedCopy
 }
 
-// breakDown measures the sets of one rank that was at work from first to last; transfers is
-// the part of its communication that did not wait for other ranks.
-func breakDown(sets *[trace.NumClasses]set, transfers set, first, last trace.Time) Breakdown {
-	comp, comm, cop := sets[trace.ClassCompute], sets[trace.ClassCommunication], sets[trace.ClassCopy]
-	b := Breakdown{
-		Total:         last - first,
-		Communication: comm.length(),
-		Overlapped:    comp.shared(comm),
-		Copy:          cop.length(),
-	}
-	busy := comp.union(comm)
-	b.Compute, b.Hidden = comp.length(), comp.shared(transfers)
-	b.Transfer = transfers.length() - b.Hidden
+// breakDown measures the work of a rank, or a part of it, in so much time. idle, which may be nil, is called for each gap.
+func breakDown(work parts, total trace.Time, idle func(gap Interval)) Breakdown {
+	b := Breakdown{Total: total}
+	work.each(func(x Interval, c cover) {
+		d := x.Length()
+		if is := c.state(); is != Idle {
+			b.count(is, d)
+		} else if idle != nil {
+			idle(x)
+		}
+		if c[partCommunication] {
+			b.Communication += d
+			if c[partCompute] {
+				b.Overlapped += d
+			}
+		}
+		if c[partCopies] {
+			b.Copy += d
+			if c[partCompute] && !c[partCommunication] {
+				b.OverlappedCopy += d
+			}
+		}
+	})
 	b.Exposed = b.Communication - b.Overlapped
-	b.Waiting = b.Exposed - b.Transfer
-	b.Copies = b.Copy - cop.shared(busy)
-	b.OverlappedCopy = b.Copy - b.Copies - cop.shared(comm)
-	b.Idle = b.Total - busy.length() - b.Copies
+	b.Idle = total - b.Compute - b.Exposed - b.Copies
 	return b
 }
 
 // Metrics is all that is measured of a run.
 type Metrics struct {
 	Ranks        []Rank       `json:"ranks"`       // one a row of Run.Ranks
-	Collectives  []Collective `json:"collectives"` // by arrival of the first member
+	Collectives  []collective `json:"collectives"` // by arrival of the first member
 	CriticalPath Path         `json:"critical_path"`
 }
 
@@ -79,7 +86,7 @@ type Rank struct {
 	Rank int `json:"rank"` // as in trace.Rank.ID
 	Breakdown
 	IdleCauses Causes    `json:"idle_causes"`
-	Straggling Straggler `json:"straggling"`
+	Straggling straggler `json:"straggling"`
 }
 
 // Sum adds up the breakdowns of ranks.
@@ -107,13 +114,10 @@ func (w Work) Metrics() Metrics {
 func (w Work) Ranks() []Rank {
 	ranks, straggling := make([]Rank, len(w.ranks)), stragglers(w.run)
 	for row := range ranks {
-		r := &w.ranks[row]
-		ranks[row] = Rank{
-			Rank:       w.run.Ranks[row].ID,
-			Breakdown:  breakDown(&r.sets, r.transfers, r.first, r.last),
-			IdleCauses: idle(w.run, r),
-			Straggling: straggling[row],
-		}
+		r, next := &w.ranks[row], 0
+		ranks[row] = Rank{Rank: w.run.Ranks[row].ID, Straggling: straggling[row]}
+		causes := &ranks[row].IdleCauses
+		ranks[row].Breakdown = breakDown(r.parts(), r.last-r.first, func(gap Interval) { causes.add(r, gap, r.issued(w.run, gap, &next)) })
 	}
 	return ranks
 }

@@ -148,7 +148,7 @@ func TestCollectives(t *testing.T) {
 	if second.Transfer != 0 || second.Late != 2 { // rank 2 arrives after the others have left
 		t.Errorf("second: %+v", second)
 	}
-	want := []Straggler{
+	want := []straggler{
 		{Waited: 3*column + 2*column},
 		{Waited: 1 * column, Late: 1, Delayed: 2 * column},
 		{Waited: 2 * column, Late: 1, Delayed: 3 * column},
@@ -175,7 +175,7 @@ func TestWaitedFor(t *testing.T) {
 	const cost = 4 * column / 2
 	want := &LateRank{
 		Rank: 2, Cost: cost, Share: float64(cost) / float64(9*column), Least: cost, Most: cost, Last: 1, Iterations: 1,
-		Cause: LateKernels, Longer: []Longer{{"A", 3 * column, 1}},
+		Cause: LateKernels, Longer: []longer{{"A", 3 * column, 1}},
 	}
 	if diff := cmp.Diff(want, Collect(run).WaitedFor(each)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -38,15 +38,9 @@ func unionOf(all []Interval) set {
 	return u
 }
 
-// after is the number of intervals that end at a time or before.
-func (s set) after(t trace.Time) int {
-	n, _ := slices.BinarySearchFunc(s, t+1, func(i Interval, t trace.Time) int { return cmp.Compare(i.End, t) })
-	return n
-}
-
 // within returns the part of s from one time to another.
 func (s set) within(from, to trace.Time) set {
-	first := s.after(from)
+	first, _ := slices.BinarySearchFunc(s, from+1, func(i Interval, t trace.Time) int { return cmp.Compare(i.End, t) })
 	after, _ := slices.BinarySearchFunc(s, to, func(i Interval, t trace.Time) int { return cmp.Compare(i.Start, t) })
 	if from >= to || first >= after {
 		return nil
@@ -63,49 +57,6 @@ func (s set) length() trace.Time {
 		sum += i.Length()
 	}
 	return sum
-}
-
-// union returns s ∪ t.
-func (s set) union(t set) set {
-	u := make(set, 0, len(s)+len(t))
-	for len(s) > 0 || len(t) > 0 {
-		if len(t) == 0 || len(s) > 0 && s[0].Start <= t[0].Start {
-			u.add(s[0].Start, s[0].End)
-			s = s[1:]
-		} else {
-			u.add(t[0].Start, t[0].End)
-			t = t[1:]
-		}
-	}
-	return u
-}
-
-// shared is |s ∩ t|.
-func (s set) shared(t set) (sum trace.Time) {
-	if len(s) > 0 { // the sets of a whole run are long
-		t = t[t.after(s[0].Start):]
-	}
-	for len(s) > 0 && len(t) > 0 {
-		sum += Interval{max(s[0].Start, t[0].Start), min(s[0].End, t[0].End)}.Length()
-		if s[0].End < t[0].End {
-			s = s[1:]
-		} else {
-			t = t[1:]
-		}
-	}
-	return sum
-}
-
-// gaps returns the intervals between those of s, without what is before the first and after the last.
-func (s set) gaps() set {
-	if len(s) < 2 {
-		return nil
-	}
-	between := make(set, 0, len(s)-1)
-	for i := range s[1:] {
-		between = append(between, Interval{s[i].End, s[i+1].Start})
-	}
-	return between
 }
 
 // Covered is the length of the union of intervals.

@@ -57,12 +57,15 @@ func States(run *trace.Run, reasons []Reason, emit func(State)) {
 		w.divide(run)
 		sets = w.sets
 		s := states{rank: int32(rank), emit: emit}
-		s.cut([4]set{w.sets[trace.ClassCompute], w.transfers, w.sets[trace.ClassCommunication], w.sets[trace.ClassCopy]}, func(gap Interval) {
-			if reasons != nil {
-				s.because(queues[rank], gap)
-				return
+		w.parts().each(func(x Interval, c cover) {
+			switch is := c.state(); {
+			case is != Idle:
+				s.add(is, x.Start, x.End, "")
+			case reasons != nil:
+				s.because(queues[rank], x)
+			default:
+				s.issued(run, w, x)
 			}
-			s.issued(run, w, gap)
 		})
 		s.flush()
 		*w = rankWork{} // frees it
@@ -96,14 +99,55 @@ func (s *states) flush() {
 	}
 }
 
-// cut goes through the boundaries of the sets, compute, transfers, communication and
-// copies, and adds a state for each interval between them; it calls idle where none covers.
-func (s *states) cut(sets [4]set, idle func(gap Interval)) {
+// parts are the sets of a rank's work, and cover says which of them have an interval.
+type (
+	parts [4]set
+	cover [4]bool
+)
+
+// The places of sets in parts.
+const (
+	partCompute = iota
+	partTransfers
+	partCommunication // transfers and waiting
+	partCopies
+)
+
+func (w *rankWork) parts() parts {
+	return parts{w.sets[trace.ClassCompute], w.transfers, w.sets[trace.ClassCommunication], w.sets[trace.ClassCopy]}
+}
+
+// within is what lies in an interval.
+func (p parts) within(x Interval) parts {
+	for k := range p {
+		p[k] = p[k].within(x.Start, x.End)
+	}
+	return p
+}
+
+func (c cover) state() Is {
+	switch {
+	case c[partCompute] && c[partTransfers]:
+		return Overlapping
+	case c[partCompute]:
+		return Computing
+	case c[partTransfers]:
+		return Transferring
+	case c[partCommunication]:
+		return Waiting
+	case c[partCopies]:
+		return Copying
+	}
+	return Idle
+}
+
+// each calls f for each interval between two boundaries of the sets, from the first to the last.
+func (p parts) each(f func(x Interval, c cover)) {
 	at := -trace.Infinity
 	for {
-		next, covered := trace.Infinity, [4]bool{}
-		for k := range sets {
-			x := &sets[k]
+		next, covered := trace.Infinity, cover{}
+		for k := range p {
+			x := &p[k]
 			for len(*x) > 0 && (*x)[0].End <= at {
 				*x = (*x)[1:]
 			}
@@ -116,28 +160,17 @@ func (s *states) cut(sets [4]set, idle func(gap Interval)) {
 				next = min(next, (*x)[0].Start)
 			}
 		}
-		switch {
-		case next == trace.Infinity:
+		if next == trace.Infinity {
 			return
-		case at == -trace.Infinity:
-		case covered[0] && covered[1]:
-			s.add(Overlapping, at, next, "")
-		case covered[0]:
-			s.add(Computing, at, next, "")
-		case covered[1]:
-			s.add(Transferring, at, next, "")
-		case covered[2]:
-			s.add(Waiting, at, next, "")
-		case covered[3]:
-			s.add(Copying, at, next, "")
-		default:
-			idle(Interval{at, next})
+		}
+		if at != -trace.Infinity {
+			f(Interval{at, next}, covered)
 		}
 		at = next
 	}
 }
 
-// issued finds the causes of a gap from the calls of the host, as idle does.
+// issued finds the causes of a gap from the calls of the host.
 func (s *states) issued(run *trace.Run, w *rankWork, gap Interval) {
 	var c Causes
 	c.add(w, gap, w.issued(run, gap, &s.next))

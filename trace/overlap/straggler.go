@@ -17,7 +17,7 @@ type LateRank struct {
 	Last       int        `json:"last"`             // iterations in which others wait for it longer than for any other rank
 	Iterations int        `json:"iterations"`       // of so many
 	Cause      LateCause  `json:"cause,omitempty"`  // what takes the most of its time beyond the others'; "": nothing does
-	Longer     []Longer   `json:"longer,omitempty"` // up to five kernels that take longer there than on the median of the others, most first
+	Longer     []longer   `json:"longer,omitempty"` // up to five kernels that take longer there than on the median of the others, most first
 	Slower     float64    `json:"slower,omitempty"` // of LateClock: by how much all kernels take longer, 0.08 is 8 %
 	Other      trace.Time `json:"other_ns"`         // of an iteration, in kernels, or grids of them, that no other rank launches as often; more than the others' in such ones
 	Idle       trace.Time `json:"idle_ns"`          // of an iteration, more than on the median of the others: its host, or its data
@@ -35,8 +35,8 @@ const (
 	LateWork    LateCause = "work"    // it launches other kernels, or larger ones
 )
 
-// A Longer is a kernel's time in an iteration, less that on the median of the other ranks.
-type Longer struct {
+// A longer is a kernel's time in an iteration, less that on the median of the other ranks.
+type longer struct {
 	Name string     `json:"name"`
 	Time trace.Time `json:"time_ns"`
 	By   float64    `json:"by"` // relative to its time there: 0.08 is 8 % longer
@@ -86,8 +86,9 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 			}
 			at, _ := slices.BinarySearchFunc(each, m.Start, func(in []Interval, t trace.Time) int { return upTo(in[m.Row].End, t) })
 			for ; at < len(each) && each[at][m.Row].Start < c.Arrive; at++ {
-				wait := set{{m.Start, min(c.Arrive, m.End)}}.within(each[at][m.Row].Start, each[at][m.Row].End)
-				exposed := wait.length() - wait.shared(work[m.Row].sets[trace.ClassCompute])
+				in := each[at][m.Row]
+				wait := Interval{max(m.Start, in.Start), min(c.Arrive, m.End, in.End)}
+				exposed := wait.Length() - work[m.Row].sets[trace.ClassCompute].within(wait.Start, wait.End).length()
 				cost[at][late] += exposed
 				sum[late] += exposed
 			}
@@ -151,9 +152,8 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 	ranks, per := len(each[0]), trace.Time(len(each))
 	idle, launches := make([]trace.Time, ranks), map[alike][]launched{}
 	for r := range idle {
-		busy := work[r].busy()
 		for _, in := range each {
-			idle[r] += in[r].Length() - busy.within(in[r].Start, in[r].End).length()
+			idle[r] += breakDown(work[r].parts().within(in[r]), in[r].Length(), nil).Idle
 		}
 		for _, id := range work[r].ops {
 			s := run.Spans[id]
@@ -200,7 +200,7 @@ func (l *LateRank) compare(run *trace.Run, work []rankWork, each [][]Interval, r
 	})
 	for _, k := range same[:min(5, len(same))] {
 		if k.more/per > 0 {
-			l.Longer = append(l.Longer, Longer{run.Names[k.name], k.more / per, k.by()})
+			l.Longer = append(l.Longer, longer{run.Names[k.name], k.more / per, k.by()})
 		}
 	}
 	l.Other = max(0, (own[row]-Median(without(own, row)))/per)

@@ -24,6 +24,14 @@ func (t Times) byState() [Idle + 1]trace.Time {
 	return [...]trace.Time{Computing: t.Compute - t.Hidden, Overlapping: t.Hidden, Transferring: t.Transfer, Waiting: t.Waiting, Copying: t.Copies, Idle: t.Idle}
 }
 
+// count adds time in a state.
+func (t *Times) count(is Is, d trace.Time) {
+	if is == Overlapping {
+		t.Hidden += d
+	}
+	*[...]*trace.Time{&t.Compute, &t.Compute, &t.Transfer, &t.Waiting, &t.Copies, &t.Idle}[is] += d
+}
+
 func (t Times) plus(u Times) Times {
 	return Times{t.Compute + u.Compute, t.Transfer + u.Transfer, t.Waiting + u.Waiting, t.Copies + u.Copies, t.Idle + u.Idle, t.Hidden + u.Hidden}
 }
@@ -50,12 +58,7 @@ func (t Times) over(n trace.Time) Times {
 func (w Work) PerIteration(in []Interval, n int, time trace.Time) []Times {
 	all := make([]Times, len(in))
 	for row, x := range in {
-		work := &w.ranks[row]
-		var sets [trace.NumClasses]set
-		for k := range sets {
-			sets[k] = work.sets[k].within(x.Start, x.End)
-		}
-		t := breakDown(&sets, work.transfers.within(x.Start, x.End), 0, x.Length()).over(trace.Time(max(1, n)))
+		t := breakDown(w.ranks[row].parts().within(x), x.Length(), nil).over(trace.Time(max(1, n)))
 		t.Idle = time - t.Compute - t.Exposed() - t.Copies
 		hidden := t.Transfer
 		for _, part := range []*trace.Time{&t.Waiting, &t.Transfer, &t.Copies, &t.Compute} {

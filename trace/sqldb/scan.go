@@ -12,7 +12,7 @@ type Scan struct {
 // Each calls f for every row of a table; see DB.Each.
 func (s *Scan) Each(table string, columns []string, f func(Row)) {
 	if s.Err == nil {
-		s.Err = s.DB.Each(table, columns, f)
+		s.Err = s.DB.each(table, columns, f)
 	}
 }
 
@@ -30,7 +30,7 @@ func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end tr
 
 func (s *Scan) timed(table string, columns []string, note func(a trace.Action, file, reason, unit string, pos int64), f func(r Row, start, end trace.Time)) {
 	s.Each(table, columns, func(r Row) {
-		start, end, ok, bad := r.Time(0, 1)
+		start, end, ok, bad := r.time(0, 1)
 		if !ok {
 			note(trace.Skipped, s.DB.File, table+": start or end is not a time", "row", r.Number)
 			return

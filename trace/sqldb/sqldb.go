@@ -114,10 +114,10 @@ func (db *DB) Tables() []string { return db.names }
 // Columns lists the columns of a table in lower case; nil if there is no such table.
 func (db *DB) Columns(table string) []string { return db.tables[table] }
 
-// Each calls f for every row of a table, with the values of the columns, given
+// each calls f for every row of a table, with the values of the columns, given
 // in lower case, that it has; the others are NULL. A table that does not exist
 // has no rows. Rows come in the order in which they were written.
-func (db *DB) Each(table string, columns []string, f func(Row)) error {
+func (db *DB) each(table string, columns []string, f func(Row)) error {
 	has, ok := db.tables[table]
 	if !ok {
 		return nil
@@ -175,9 +175,9 @@ func (r Row) Text(column int) string { return r.stmt.ColumnText(column) }
 // Null reports whether a column has no value.
 func (r Row) Null(column int) bool { return r.stmt.ColumnIsNull(column) }
 
-// Time reads a start and an end in two columns. ok is false if one of them is
+// time reads a start and an end in two columns. ok is false if one of them is
 // no time; bad is true if the end had to be put at the start.
-func (r Row) Time(start, end int) (from, to trace.Time, ok, bad bool) {
+func (r Row) time(start, end int) (from, to trace.Time, ok, bad bool) {
 	a, b := r.Int(start), r.Int(end)
 	if r.Null(start) || r.Null(end) || a < 0 || b < 0 || !trace.ValidTime(a) || !trace.ValidTime(b) {
 		return 0, 0, false, false

@@ -43,11 +43,11 @@ func TestEach(t *testing.T) {
 		var names []string
 		var times []trace.Time
 		skipped, repaired := 0, 0
-		err := db.Each(`odd "name`, []string{"name", "no such", "start", "end"}, func(r Row) {
+		err := db.each(`odd "name`, []string{"name", "no such", "start", "end"}, func(r Row) {
 			if !r.Null(1) || r.Int(1) != 0 || r.Text(1) != "" {
 				t.Error("a column that does not exist has a value")
 			}
-			from, to, ok, bad := r.Time(2, 3)
+			from, to, ok, bad := r.time(2, 3)
 			switch {
 			case !ok:
 				skipped++
@@ -60,7 +60,7 @@ func TestEach(t *testing.T) {
 		if err != nil || skipped != 2 || repaired != 1 || len(names) != 2 || names[1] != "b" || times[3] != 7 {
 			t.Errorf("%v: names %q, times %v, %d skipped, %d repaired", err, names, times, skipped, repaired)
 		}
-		if err := db.Each("endless", []string{"i"}, func(Row) { t.Fatal("a view was read") }); err != nil {
+		if err := db.each("endless", []string{"i"}, func(Row) { t.Fatal("a view was read") }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestBroken(t *testing.T) {
 	for name, broken := range map[string][]byte{"cut short": data[:5000], "no database": bytes.Repeat([]byte("x"), 4096)} {
 		db, err := Load(bytes.NewReader(broken), name)
 		if err == nil {
-			err = db.Each(`odd "name`, []string{"name"}, func(Row) {})
+			err = db.each(`odd "name`, []string{"name"}, func(Row) {})
 			db.Close()
 		}
 		var syntax *trace.SyntaxError
@@ -100,7 +100,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		defer db.Close()
 		for _, table := range db.Tables() {
-			_ = db.Each(table, db.Columns(table), func(r Row) { _, _ = r.Int(0), r.Text(0) })
+			_ = db.each(table, db.Columns(table), func(r Row) { _, _ = r.Int(0), r.Text(0) })
 		}
 	})
 }

@@ -16,11 +16,11 @@ type Axis struct {
 	Base  trace.Time
 	Label string // of the base: "12.345 s +", "" if Base is 0
 	Step  trace.Time
-	Ticks []Tick // ascending, inside the window
+	Ticks []tick // ascending, inside the window
 }
 
-// A Tick is a place on the axis.
-type Tick struct {
+// A tick is a place on the axis.
+type tick struct {
 	At    trace.Time
 	Label string
 }
@@ -63,7 +63,7 @@ func Ticks(w Window, most int) Axis {
 	}
 	for at := first; at < w.To && len(a.Ticks) < most; at += step {
 		label := strconv.FormatFloat(float64(at-a.Base)/float64(u.ns), 'f', decimals, 64)
-		a.Ticks = append(a.Ticks, Tick{at, label + " " + u.name})
+		a.Ticks = append(a.Ticks, tick{at, label + " " + u.name})
 	}
 	return a
 }

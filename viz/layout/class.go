@@ -16,14 +16,14 @@ const (
 	Remote               // compute whose result goes to a peer
 	Comm                 // a communication kernel, or bytes under way on a link
 	Copy                 // a copy or fill by an engine
-	Store                // storing a result, here or at a peer
+	store                // storing a result, here or at a peer
 	Put                  // issuing a non-blocking put
 	Wait                 // holding a slot for a flag
-	Host                 // a call on a host thread
-	Marker               // a range that a program named
+	host                 // a call on a host thread
+	marker               // a range that a program named
 	Overlap              // compute, and communication or a copy at once; on a strip
 	Memory               // limited by memory
-	Vacant               // nothing ran, for a known reason: a slot without workgroup, a rank without work
+	vacant               // nothing ran, for a known reason: a slot without workgroup, a rank without work
 	numClasses
 )
 
@@ -45,15 +45,15 @@ var inks = [numClasses]Ink{
 	Remote: {Name: "compute for a peer", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'R', Shade: '▓'},
 	Comm:   {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Basic: 5, Letter: 'X', Shade: '▚'},
 	Copy:   {Name: "copy", RGB: 0x0072B2, Ansi: 25, Basic: 4, Letter: 'D', Shade: '▤', Dark: true},
-	Store:  {Name: "store", RGB: 0xF0E442, Ansi: 221, Basic: 7, Letter: 'S', Shade: '▒'},
+	store:  {Name: "store", RGB: 0xF0E442, Ansi: 221, Basic: 7, Letter: 'S', Shade: '▒'},
 	Put:    {Name: "put", RGB: 0xD55E00, Ansi: 166, Basic: 1, Letter: 'P', Shade: '▞', Dark: true},
 	Wait:   {Name: "wait", RGB: 0x999999, Ansi: 246, Basic: 7, Letter: '.', Shade: '░'},
-	Host:   {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
-	Marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
+	host:   {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
+	marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
 
 	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦', Dark: true},
 	Memory:  {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
-	Vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·'},
+	vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·'},
 }
 
 // A ClassSet is some classes; the zero value stands for all.
@@ -62,12 +62,12 @@ type ClassSet uint16
 // With is the set and a class.
 func (s ClassSet) With(c Class) ClassSet { return s | 1<<c }
 
-// Has reports whether a class is in the set.
-func (s ClassSet) Has(c Class) bool { return s == 0 || s&(1<<c) != 0 }
+// has reports whether a class is in the set.
+func (s ClassSet) has(c Class) bool { return s == 0 || s&(1<<c) != 0 }
 
 // Classes lists every class but Idle, in the order of a legend.
 func Classes() []Class {
-	return []Class{Local, Remote, Store, Put, Wait, Overlap, Comm, Copy, Host, Memory, Marker, Vacant}
+	return []Class{Local, Remote, store, Put, Wait, Overlap, Comm, Copy, host, Memory, marker, vacant}
 }
 
 // Ink returns how to draw the class.
@@ -87,11 +87,11 @@ func (c Class) CSS() string { return fmt.Sprintf("#%06x", c.Ink().RGB) }
 // tells classes apart without colour.
 func (c Class) Height() float64 {
 	switch c {
-	case Wait, Vacant:
+	case Wait, vacant:
 		return 0.4
-	case Store, Copy:
+	case store, Copy:
 		return 0.75
-	case Marker:
+	case marker:
 		return 0.6
 	}
 	return 1
@@ -127,21 +127,21 @@ func classOf(r *trace.Run, s trace.Span) Class {
 	case trace.Copy:
 		return Copy
 	case trace.PhaseStore:
-		return Store
+		return store
 	case trace.PhasePut:
 		return Put
 	case trace.PhaseWait:
 		if s.Vacant() {
-			return Vacant
+			return vacant
 		}
 		return Wait
 	case trace.HostCall, trace.Launch:
-		return Host
+		return host
 	}
 	if l := &r.Lanes[s.Lane]; l.Kind == trace.Annotation && r.Simulated && l.Name == limitName {
 		return stateOf(r.Names[s.Name])
 	}
-	return Marker
+	return marker
 }
 
 // limitName is the name of the lane on which a simulation records what limited a rank.
@@ -163,7 +163,7 @@ func stateOf(name string) Class {
 	case "memory", "cache":
 		return Memory
 	}
-	return Vacant
+	return vacant
 }
 
 // destination is Remote for work whose result goes to another rank than its own.

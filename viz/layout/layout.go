@@ -86,7 +86,7 @@ type Row struct {
 	Detail bool         // hidden by default
 
 	// Largest are the largest intervals without computation, of the heading of a run in Compared.
-	Largest []Interval
+	Largest []interval
 
 	// Spans by start, each after the span it nests in. On a lane they nest or
 	// are disjoint; on a heading they overlap.
@@ -103,15 +103,15 @@ type Row struct {
 // Leaf reports whether the row has no rows below it.
 func (t *Timeline) Leaf(row int) bool { return t.Rows[row].After == row+1 }
 
-// An Interval is a stretch of a rank's time in one state, in the run's time.
-type Interval struct {
+// An interval is a stretch of a rank's time in one state, in the run's time.
+type interval struct {
 	From, To trace.Time
 	Class    Class
 	Name     string // "transfer", "idle: flag"
 }
 
 // String is the interval with its length: "idle: flag 21.00 µs".
-func (i Interval) String() string { return i.Name + " " + Short(i.To-i.From) }
+func (i interval) String() string { return i.Name + " " + Short(i.To-i.From) }
 
 // A RowKind is the kind of a row.
 type RowKind uint8
@@ -122,7 +122,7 @@ const (
 	RankHeading
 	GroupHeading // workgroups, slots, host threads of a rank; a cluster of Figure 11
 	LaneRow
-	LevelRow // a deeper level of the lane row above it
+	levelRow // a deeper level of the lane row above it
 )
 
 // A Mark is an instant on a workgroup's row.
@@ -181,7 +181,7 @@ func (t *Timeline) Class(row int, id trace.SpanID) Class {
 
 // HasClass reports whether spans of some of the classes are on a row.
 func (t *Timeline) HasClass(row int, set ClassSet) bool {
-	return slices.ContainsFunc(t.Rows[row].index.classes, set.Has)
+	return slices.ContainsFunc(t.Rows[row].index.classes, set.has)
 }
 
 // Present lists the classes and the marks that occur on the rows, in the order of a legend.

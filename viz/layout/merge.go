@@ -67,7 +67,7 @@ func (c *cursor) cell(left *edge, lanes int) Cell {
 	var best Class
 	var most, busy trace.Time
 	for k, class := range c.present {
-		if !c.only.Has(class) {
+		if !c.only.has(class) {
 			continue
 		}
 		d := c.spent[k] - left.spent[k]

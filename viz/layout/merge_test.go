@@ -54,7 +54,7 @@ func naiveCell(tl *Timeline, row int, a, b trace.Time, of ClassSet) Cell {
 	}
 	var busy trace.Time
 	for k, d := range at {
-		if !of.Has(Class(k)) {
+		if !of.has(Class(k)) {
 			continue
 		}
 		busy += d

@@ -164,7 +164,7 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 	t.setIndex(top)
 	for i, level := range levels[1:] {
 		below := at
-		below.Kind, below.Label, below.Depth, below.Parent = LevelRow, fmt.Sprintf("level %d", i+1), at.Depth+1, top
+		below.Kind, below.Label, below.Depth, below.Parent = levelRow, fmt.Sprintf("level %d", i+1), at.Depth+1, top
 		below.Spans, below.Detail = level, true
 		t.add(below)
 	}

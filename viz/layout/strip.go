@@ -74,16 +74,16 @@ func (s *strip) of(rank int32) []trace.SpanID {
 
 // largestGaps are the n largest intervals of a rank in [from, to) without computation,
 // largest first.
-func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []Interval {
-	var found []Interval
+func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []interval {
+	var found []interval
 	for _, id := range s.of(rank) {
 		name := s.name(id)
-		gap := Interval{max(s.start(id), from), min(s.start(id+1), to), s.classes[name], s.run.Names[name]}
+		gap := interval{max(s.start(id), from), min(s.start(id+1), to), s.classes[name], s.run.Names[name]}
 		if gap.From < gap.To && gap.Class != Local && gap.Class != Overlap {
 			found = append(found, gap)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b Interval) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	slices.SortStableFunc(found, func(a, b interval) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
 	return found[:min(n, len(found))]
 }
 

@@ -60,7 +60,7 @@ func TestStrip(t *testing.T) {
 	}
 	var causes []string
 	for _, id := range tl.Rows[0].Spans {
-		if tl.Class(0, id) == Vacant {
+		if tl.Class(0, id) == vacant {
 			causes = append(causes, tl.Run(0).NameOf(tl.Span(0, id)))
 		}
 	}
@@ -108,7 +108,7 @@ func TestInksDiffer(t *testing.T) {
 	if len(Classes()) != int(numClasses)-1 {
 		t.Errorf("the legend has %d of %d classes", len(Classes()), numClasses-1)
 	}
-	if Store.Ink().Basic == Remote.Ink().Basic || Vacant.Ink().RGB == 0 {
+	if store.Ink().Basic == Remote.Ink().Basic || vacant.Ink().RGB == 0 {
 		t.Error("store and compute for a peer have one colour, or vacant time is black")
 	}
 }

@@ -70,7 +70,7 @@ type Part uint8
 // The parts.
 const (
 	Whole     Part = iota // all of it, or the name does not say
-	OfElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
+	ofElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
 	OfRow                 // its row: norms, softmax, quantisation by row
 )
 
@@ -83,10 +83,10 @@ func PartOf(op *workload.Op) Part {
 		part  Part
 		words []string
 	}{
-		{OfElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
+		{ofElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
 		{Whole, []string{"batch_norm", "batchnorm", "bn_", "group_norm", "groupnorm", "gammabeta", "copy", "transpose", "permute", "cat", "clone", "embedding", "index", "scatter", "gather"}},
 		{OfRow, []string{"layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "quant"}},
-		{OfElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
+		{ofElement, []string{"elementwise_kernel", "triton_poi_", "gelu", "silu", "relu", "swiglu", "act_and_mul", "activation", "bias", "residual", "dropout"}},
 	} {
 		if NameHas(op.Name, p.words...) {
 			return p.part

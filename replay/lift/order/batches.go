@@ -151,18 +151,7 @@ func repeated(names []named) (from, to, period int) {
 		}
 		last[k.name] = i
 	}
-	for _, p := range slices.Sorted(maps.Keys(periods)) {
-		for start, i := 0, p; i <= len(names); i++ {
-			if i < len(names) && names[i].name == names[i-p].name {
-				continue
-			}
-			if n := i - start; n >= 2*p && n > to-from {
-				from, to, period = start, i, p
-			}
-			start = i - p + 1
-		}
-	}
-	return from, to, period
+	return workload.Repeated(len(names), slices.Sorted(maps.Keys(periods)), func(i, j int) bool { return names[i].name == names[j].name })
 }
 
 // A named kernel is a kernel of the busiest queue.

@@ -6,34 +6,37 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A Fit is one number of a profile as calibration found it.
 type Fit struct {
-	Key      string  // "fabric.egress"
-	Value    string  // as the profile writes it; "19 rows" for a table
-	Rule     string  // how it is read off the rows
-	Rows     []Row   // that it was read off
-	Residual float64 // median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
-	Kept     string  // why the base's value stays although there are rows
-	Missing  string  // the rows that would settle it, where there were none
+	Key      string        // "fabric.egress"
+	Value    string        // as the profile writes it; "19 rows" for a table
+	Rule     string        // how it is read off the rows
+	Rows     []dataset.Row // that it was read off
+	Residual float64       // median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
+	Kept     string        // why the base's value stays although there are rows
+	Missing  string        // the rows that would settle it, where there were none
 }
 
 // A Result is a calibrated profile.
 type Result struct {
 	Machine machine.Machine
 	Fits    []Fit    // of every parameter that calibration can read, in the order of reading
-	Choices []Choice // how each law was read
+	Choices []choice // how each law was read
 	Rows    int      // that anything was read off
 }
 
 // A calibration is under way: steps read c.rows, and from c.m what earlier ones found.
 type calibration struct {
-	rows []Row // without those that are left out for a trial
-	all  []Row
-	m    machine.Machine
+	rows  []dataset.Row // without those that are left out for a trial
+	all   []dataset.Row
+	m     machine.Machine
+	refit bool   // every parameter that rows settle is replaced, even where the base predicts left-out rows better
+	found Result // so far
 
 	cool  map[gemm]float64 // what GEMMs of duty cycles take at full clock, in seconds
 	scale machine.Quantity // times all slowdowns alongside compute
@@ -43,10 +46,8 @@ type calibration struct {
 	wait [len(machine.CoRunNames)][3]machine.Quantity
 }
 
-// A step reads one number or table, or a law.
-type step interface {
-	run(c *calibration, refit bool) ([]Fit, Choice)
-}
+// A step reads one number or table, or a law, into c.m and c.found.
+type step interface{ run(c *calibration) }
 
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
@@ -54,22 +55,18 @@ type step interface {
 // read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
-func Calibrate(rows []Row, base machine.Machine) (Result, error) { return fitted(rows, base, false) }
+func Calibrate(rows []dataset.Row, base machine.Machine) (Result, error) {
+	return fitted(rows, base, false)
+}
 
-// fitted is Calibrate. With refit every parameter that rows settle is replaced, even where the base
-// predicts left-out rows better: for rows that the base itself was read off.
-func fitted(rows []Row, base machine.Machine, refit bool) (Result, error) {
-	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
+// fitted is Calibrate; refit is for rows that the base itself was read off.
+func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error) {
+	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base), refit: refit}
 	c.all, c.cool, c.scale.Value = c.rows, coolest(c.rows), 1
-	var res Result
-	read := map[string]bool{}
 	for _, s := range steps() {
-		fits, choice := s.run(c, refit)
-		res.Fits = append(res.Fits, fits...)
-		if choice.Rows > 0 {
-			res.Choices = append(res.Choices, choice)
-		}
+		s.run(c)
 	}
+	res, read := c.found, map[string]bool{}
 	for _, key := range profile.DropIncomplete(&c.m) {
 		i := slices.IndexFunc(res.Fits, func(f Fit) bool { return f.Key == key })
 		if i >= 0 {

@@ -21,9 +21,9 @@ import (
 )
 
 // measured are the rows that the shipped h200 profile is read off.
-func measured(t *testing.T) []Row {
+func measured(t *testing.T) []dataset.Row {
 	t.Helper()
-	var all []Row
+	var all []dataset.Row
 	for _, set := range []string{"h200x4-benchmarks", "h200x4-collectives", "h200-gemms", "h200x2-beside", "h200x2-host"} {
 		all = append(all, setOf(t, set)...)
 	}
@@ -33,7 +33,7 @@ func measured(t *testing.T) []Row {
 var repository = sync.OnceValues(func() (*dataset.Dataset, error) { return dataset.Open("../../../samples/measurements") })
 
 // setOf are the rows of a set of the repository's dataset.
-func setOf(t *testing.T, name string) []Row {
+func setOf(t *testing.T, name string) []dataset.Row {
 	t.Helper()
 	d, err := repository()
 	if err != nil {
@@ -77,7 +77,7 @@ func TestShippedH100IsCalibrated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), func(r Row) bool {
+	rows := slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), func(r dataset.Row) bool {
 		return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop"
 	})
 	res, err := fitted(rows, shipped, true)
@@ -111,13 +111,13 @@ func TestCalibrateNothing(t *testing.T) {
 // Rows of strategies are for validation: adding them changes nothing, nor does the order of rows.
 func TestCalibrateIgnoresStrategiesAndOrder(t *testing.T) {
 	base := machinetest.Load(t, "h200")
-	var rows []Row
+	var rows []dataset.Row
 	for i, strategy := range []string{"bulk", "decompose", "multistream", "fused", "onesided", "tilesync"} {
 		for _, kind := range []string{"gemm+collective", "embedding+collective", "gemv+collective", "gemm+gemm", "model", "collective"} {
-			rows = append(rows, Row{
+			rows = append(rows, dataset.Row{
 				ID: fmt.Sprint(strategy, kind), World: 4, Strategy: strategy, Us: float64(100 + i), Line: i,
-				Workload: Workload{Kind: kind, M: 8192, N: 8192, K: 2048, Collective: "all_reduce", Bytes: 128 << 20, Part: "compute", DType: "f32", Batch: 512, Tables: 64, Pool: 64, Dim: 256, Tile: []int{128, 128, 64}, Tiles: 1024, Grids: []int{192, 192}, Hidden: 1024, FFN: 1024},
-				Params:   Params{Channels: 2, Programs: 132, Cool: true, Queued: true, AloneUs: 90},
+				Workload: dataset.Workload{Kind: kind, M: 8192, N: 8192, K: 2048, Collective: "all_reduce", Bytes: 128 << 20, Part: "compute", DType: "f32", Embedding: dataset.Embedding{Batch: 512, Tables: 64, Pool: 64, Dim: 256}, Tile: []int{128, 128, 64}, Tiles: 1024, Layers: dataset.Layers{Grids: []int{192, 192}, Hidden: 1024, FFN: 1024}},
+				Params:   dataset.Params{Settings: dataset.Settings{Channels: 2, Programs: 132}, State: dataset.State{Cool: true, Queued: true}, Alongside: dataset.Alongside{AloneUs: 90}},
 			})
 		}
 	}
@@ -159,15 +159,15 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 		*base.Library.Of(op) = *other.Library.Of(op)
 		base.Library.Of(op).Channels = truth.Library.Of(op).Channels
 	}
-	var rows []Row
+	var rows []dataset.Row
 	for _, op := range profile.RecordedOps {
 		for _, world := range []int{2, 4} {
 			for _, channels := range []int{0, 1, 2, 8, 12, 16, 32} {
 				for bytes := int64(4 << 10); bytes <= 512<<20; bytes *= 2 {
 					us := (truth.Library.Time(op, bytes, world, channels) + truth.Launch.Timing.Value) * 1e6
-					rows = append(rows, Row{
+					rows = append(rows, dataset.Row{
 						ID: fmt.Sprint(op, world, channels, bytes), World: world, Strategy: "isolated", Us: us, Line: len(rows) + 1,
-						Workload: Workload{Kind: "collective", Collective: op.String(), Bytes: bytes}, Params: Params{Channels: channels, Queued: true},
+						Workload: dataset.Workload{Kind: "collective", Collective: op.String(), Bytes: bytes}, Params: dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Queued: true}},
 					})
 				}
 			}
@@ -207,13 +207,13 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 func TestCalibrateOneWorld(t *testing.T) {
 	base := machinetest.Load(t, "a100")
 	was := base.Library.AllGather
-	var rows []Row
+	var rows []dataset.Row
 	for i, channels := range []int{1, 2, 1, 2} {
 		bytes := int64(1 << (30 - i/2))
 		us := 2e6*was.InChannels(trace.AllGather, 4, float64(channels), float64(bytes)) + base.Launch.Timing.Value*1e6
-		rows = append(rows, Row{
+		rows = append(rows, dataset.Row{
 			ID: fmt.Sprint("r", i), World: 4, Strategy: "isolated", Us: us, Line: i,
-			Workload: Workload{Kind: "collective", Collective: "all_gather", Bytes: bytes}, Params: Params{Channels: channels, Queued: true},
+			Workload: dataset.Workload{Kind: "collective", Collective: "all_gather", Bytes: bytes}, Params: dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Queued: true}},
 		})
 	}
 	res, err := Calibrate(rows, base)
@@ -227,11 +227,11 @@ func TestCalibrateOneWorld(t *testing.T) {
 
 // Where rows contradict each other, the base's value stays, and the result says so.
 func TestCalibrateContradiction(t *testing.T) {
-	copied := func(id string, mib int64, us float64) Row {
-		return Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
+	copied := func(id string, mib int64, us float64) dataset.Row {
+		return dataset.Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: dataset.Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
 	}
 	base := machinetest.Load(t, "h200")
-	res, err := Calibrate([]Row{copied("a", 16, 900), copied("b", 256, 700)}, base)
+	res, err := Calibrate([]dataset.Row{copied("a", 16, 900), copied("b", 256, 700)}, base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,10 +247,10 @@ func TestCalibrateContradiction(t *testing.T) {
 func TestCalibrateNarrows(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	law := base.WithTile(3000, 8192, 7168, 256, 128)
-	row := func(machine string) []Row {
-		return []Row{
-			{ID: "p", Machine: machine, World: 1, Strategy: "isolated", Us: law.Seconds*1e6 + 7, Workload: Workload{Kind: "gemm", M: 3000, N: 8192, K: 7168}, Params: Params{Cool: true}},
-			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: Params{Channels: 6, Queued: true}},
+	row := func(machine string) []dataset.Row {
+		return []dataset.Row{
+			{ID: "p", Machine: machine, World: 1, Strategy: "isolated", Us: law.Seconds*1e6 + 7, Workload: dataset.Workload{Kind: "gemm", M: 3000, N: 8192, K: 7168}, Params: dataset.Params{State: dataset.State{Cool: true}}},
+			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: dataset.Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: dataset.Params{Settings: dataset.Settings{Channels: 6}, State: dataset.State{Queued: true}}},
 		}
 	}
 	res, err := Calibrate(row("h200x4"), base)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -13,7 +14,7 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 	base := machinetest.Load(t, "h200")
 	truth := base
 	truth.Clock = machinetest.Clock()
-	var rows []Row
+	var rows []dataset.Row
 	cycle := func(gap float64, fill string) {
 		cool := 1200e-6
 		d := machine.Demand{Matrix: 2 * 8192 * 8192 * 7168 / base.GPU.Flops.Value, Time: cool + gap, At: 1}
@@ -26,9 +27,9 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		d.Time += d.Matrix - cool // the law's GEMMs take all of their time at the full rate
 		cool = d.Matrix
 		slow := cool / truth.Clock.Settled(d)
-		r := Row{
+		r := dataset.Row{
 			ID: fmt.Sprint("d", len(rows)), Machine: "h200x4", World: 4, Strategy: "duty_cycle", Us: slow * 1e6, Line: len(rows) + 1,
-			Workload: Workload{Kind: "gemm", M: 8192, N: 8192, K: 7168}, Params: Params{GapUs: gap * 1e6, Fill: fill, FilledUs: gap * 1e6},
+			Workload: dataset.Workload{Kind: "gemm", M: 8192, N: 8192, K: 7168}, Params: dataset.Params{Benchmark: dataset.Benchmark{GapUs: gap * 1e6, Fill: fill, FilledUs: gap * 1e6}},
 		}
 		until := truth.Clock.Lasts(0, truth.Clock.Draw(d, 1))
 		for i := range 12 {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
@@ -14,43 +15,47 @@ import (
 const hostBound = 60e-6
 
 // timed is the rows of an operation that measure its kernel.
-func (c *calibration) timed(op trace.CollectiveOp, more string) []Row {
-	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *Row) bool { return r.Params.Queued || r.Us*1e-6 >= hostBound })
+func (c *calibration) timed(op trace.CollectiveOp, more string) []dataset.Row {
+	return c.where("kind collective, world from 2, collective "+op.String()+more, func(r *dataset.Row) bool {
+		return r.Params.Queued || r.Us*1e-6 >= hostBound
+	})
 }
 
 // collectives are an operation's laws of one channel, of its latency and of all channels together, and its times.
 func collectives(op trace.CollectiveOp) []step {
 	name := "library." + op.String()
-	law := func(what, rows string, predict func(l *machine.Library, c *machine.Collective, r *Row) float64, keys ...string) law {
+	type library = machine.Library
+	type collective = machine.Collective
+	law := func(what, rows string, predict func(l *library, c *collective, r *dataset.Row) float64, keys ...string) law {
 		for i := range keys {
 			keys[i] = name + "." + keys[i]
 		}
 		return law{
 			name: name + ", " + what, keys: keys, need: "kind collective, collective " + op.String() + rows,
-			rows: func(c *calibration) []Row { return c.timed(op, rows) },
-			predict: func(c *calibration, r *Row) (predicted, measured float64) {
+			rows: func(c *calibration) []dataset.Row { return c.timed(op, rows) },
+			predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
 				return predict(&c.m.Library, c.m.Library.Of(op), r), kernel(c, r)
 			},
 		}
 	}
-	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *machine.Library, c *machine.Collective, r *Row) float64 {
+	channel := law("one channel", ", channels from 1, channels to 2, bytes from 128 MiB", func(_ *library, c *collective, r *dataset.Row) float64 {
 		return c.InChannels(op, number(r, "world"), number(r, "channels"), number(r, "bytes"))
 	}, "send", "receive") // two numbers of ranks tell them apart
 	channel.ways = []way{
 		channel.scaled("time of large buffers through 1 and 2 channels, the base's times one factor", channel.keys...),
 		channel.solved("time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"),
 	}
-	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *machine.Library, c *machine.Collective, r *Row) float64 {
+	latency := law("latency", ", with queued, without channels, bytes to 64 KiB", func(_ *library, c *collective, r *dataset.Row) float64 {
 		return c.Alpha.Value + c.Hop.Or(0)*machine.Sends(op, number(r, "world"))
 	}, "hop", "alpha")
 	latency.ways = []way{
 		latency.scaled("time of queued collectives of 64 KiB and less, the base's times one factor", latency.keys...),
 		latency.solved("time of queued collectives of 64 KiB and less over sending steps"),
 	}
-	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *machine.Library, c *machine.Collective, r *Row) float64 {
+	link := law("link", ", channels 0 or from 8, bytes from 64 MiB", func(l *library, c *collective, r *dataset.Row) float64 {
 		return c.Law(op, number(r, "world"), channelsOf(l, r), number(r, "bytes"))
 	}, "link", "smooth")
-	limit := func(c *calibration, rows []Row) (loss float64) {
+	limit := func(c *calibration, rows []dataset.Row) (loss float64) {
 		at := func(logRate float64) float64 {
 			c.m.Library.Of(op).Link.Value = math.Exp(logRate)
 			return link.error(c, rows)
@@ -104,15 +109,15 @@ func coRunLaw(n machine.CoRunKind) law {
 	}
 	l := law{
 		name: "collectives alongside " + coRuns[n].name, keys: slowdowns, need: "kind collective, strategy " + machine.CoRunNames[n] + " with kernel",
-		rows: func(c *calibration) []Row { return c.alongside(n) },
-		predict: func(c *calibration, r *Row) (predicted, measured float64) {
+		rows: func(c *calibration) []dataset.Row { return c.alongside(n) },
+		predict: func(c *calibration, r *dataset.Row) (predicted, measured float64) {
 			alone, of := c.alone(r), c.m.Library.Of(r.Workload.Op())
 			slow := c.scale.Value * of.CoRunSlowdown(n).Or(0) * c.channelShare(n, r)
 			return alone*(1+slow) + of.CoRunLatency.Or(0) + c.waitOf(n, r).Value, kernel(c, r)
 		},
 	}
 	// fit settles the waits and what terms has of a row.
-	fit := func(c *calibration, terms func(r *Row, of *machine.Collective) []variable) bool {
+	fit := func(c *calibration, terms func(r *dataset.Row, of *machine.Collective) []variable) bool {
 		var free []variable
 		for _, r := range l.rows(c) {
 			for _, v := range append(terms(&r, c.m.Library.Of(r.Workload.Op())), variable{Quantity: c.waitOf(n, &r), least: 1e-12}) {
@@ -123,13 +128,13 @@ func coRunLaw(n machine.CoRunKind) law {
 		}
 		return l.linear(c, free)
 	}
-	slowdown := func(_ *Row, of *machine.Collective) []variable {
+	slowdown := func(_ *dataset.Row, of *machine.Collective) []variable {
 		return []variable{{Quantity: of.CoRunSlowdown(n), least: leastSlowdown}}
 	}
-	l.settle = func(c *calibration) { fit(c, func(*Row, *machine.Collective) []variable { return nil }) }
+	l.settle = func(c *calibration) { fit(c, func(*dataset.Row, *machine.Collective) []variable { return nil }) }
 	l.ways = []way{
 		{how: how + ", the base's times one factor", keys: slowdowns, fit: func(c *calibration) bool {
-			ok := fit(c, func(*Row, *machine.Collective) []variable {
+			ok := fit(c, func(*dataset.Row, *machine.Collective) []variable {
 				return []variable{{Quantity: &c.scale, least: leastSlowdown}}
 			})
 			for _, v := range c.of(slowdowns...) {
@@ -143,7 +148,7 @@ func coRunLaw(n machine.CoRunKind) law {
 	if n == machine.CoRunLibrary {
 		l.keys = slices.Concat(slowdowns, latencies)
 		l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: l.keys, fit: func(c *calibration) bool {
-			return fit(c, func(r *Row, of *machine.Collective) []variable {
+			return fit(c, func(r *dataset.Row, of *machine.Collective) []variable {
 				list := slowdown(r, of)
 				if r.Workload.Bytes <= smallBytes { // a latency shows
 					list = append(list, variable{Quantity: &of.CoRunLatency, least: 1e-9})
@@ -158,8 +163,8 @@ func coRunLaw(n machine.CoRunKind) law {
 // alongside is the rows of collectives alongside a kind of compute. Alongside GEMMs whose
 // last wave leaves CUs idle, the channels of a small collective start one after the other,
 // which is dispatch and no slowdown: those rows do not count.
-func (c *calibration) alongside(n machine.CoRunKind) []Row {
-	return c.where("kind collective, with alone_us, strategy "+machine.CoRunNames[n], func(r *Row) bool {
+func (c *calibration) alongside(n machine.CoRunKind) []dataset.Row {
+	return c.where("kind collective, with alone_us, strategy "+machine.CoRunNames[n], func(r *dataset.Row) bool {
 		if g := r.Params.GEMM; n == machine.CoRunLibrary && len(g) == 3 && r.Workload.Bytes <= smallBytes {
 			return c.m.Tiling(g[0], g[1], g[2]).Tiles%int(c.m.GPU.CUs.Value) == 0
 		}
@@ -175,17 +180,17 @@ const smallBytes = 32 << 20
 const leastSlowdown = 1e-4
 
 // alone is what the collective of a row alongside compute takes alone, in seconds.
-func (c *calibration) alone(r *Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
+func (c *calibration) alone(r *dataset.Row) float64 { return number(r, "alone_us")*1e-6 - c.timing(r) }
 
 // channelShare is x^q of Library.Slowdown.
-func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
+func (c *calibration) channelShare(n machine.CoRunKind, r *dataset.Row) float64 {
 	op := r.Workload.Op()
 	x := c.m.Library.Of(op).InChannels(op, number(r, "world"), channelsOf(&c.m.Library, r), number(r, "bytes")) / c.alone(r)
 	return math.Pow(min(1, x), n.Exponent())
 }
 
 // waitOf is the wait for compute units that a row counts, in seconds; without a row, none.
-func (c *calibration) waitOf(n machine.CoRunKind, r *Row) *machine.Quantity {
+func (c *calibration) waitOf(n machine.CoRunKind, r *dataset.Row) *machine.Quantity {
 	switch {
 	case r != nil && !r.Params.Kernel:
 		return &c.wait[n][0]

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -199,7 +200,7 @@ func median(v []float64) float64 {
 func off(predicted, measured float64) float64 { return math.Abs(predicted/measured - 1) }
 
 // residual is the median of what predictions are off by.
-func residual(c *calibration, rows []Row, of func(c *calibration, r *Row) (predicted, measured float64)) float64 {
+func residual(c *calibration, rows []dataset.Row, of func(c *calibration, r *dataset.Row) (predicted, measured float64)) float64 {
 	var all []float64
 	for i := range rows {
 		all = append(all, off(of(c, &rows[i])))

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/dataset"
 )
 
 // A law is parameters that are read together. Its ways of reading them are tried on rows
@@ -16,11 +16,11 @@ type law struct {
 	name    string   // "library.all_reduce, few channels"
 	keys    []string // of its parameters
 	need    string   // the rows that would settle it, if there are none
-	rows    func(c *calibration) []Row
-	predict func(c *calibration, r *Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
-	weight  func(measured float64) float64                             // of a row's error, from its seconds; nil: all alike
-	settle  func(c *calibration)                                       // what belongs to the rows and not to the machine, for the base; may be nil
-	ways    []way                                                      // each with more freedom than those before
+	rows    func(c *calibration) []dataset.Row
+	predict func(c *calibration, r *dataset.Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
+	weight  func(measured float64) float64                                     // of a row's error, from its seconds; nil: all alike
+	settle  func(c *calibration)                                               // of the rows, not of the machine: for the base; may be nil
+	ways    []way                                                              // each with more freedom than those before
 }
 
 // A way of reading a law off rows.
@@ -30,8 +30,8 @@ type way struct {
 	fit  func(c *calibration) bool
 }
 
-// A Choice is how a law was read.
-type Choice struct {
+// A choice is how a law was read.
+type choice struct {
 	Law  string
 	Rows int     // that it was tried on
 	Base float64 // mean error of the base profile over those rows
@@ -44,7 +44,7 @@ type Choice struct {
 const mostError = 1
 
 // error is the mean error of c.m over rows: |log(predicted/measured)|.
-func (l *law) error(c *calibration, rows []Row) float64 {
+func (l *law) error(c *calibration, rows []dataset.Row) float64 {
 	var sum, weights float64
 	for i := range rows {
 		e, w := float64(mostError), 1.0
@@ -63,72 +63,64 @@ func (l *law) error(c *calibration, rows []Row) float64 {
 	return sum / weights
 }
 
-// run reads the law into c.m. With refit the way with most freedom that the rows settle is
-// taken, whatever the left-out rows say.
-func (l law) run(c *calibration, refit bool) ([]Fit, Choice) {
-	rows := l.rows(c)
-	choice := Choice{Law: l.name, Rows: len(rows)}
+// run reads the law. With refit the way with most freedom that the rows settle is taken, whatever the
+// left-out rows say.
+func (l law) run(c *calibration) {
+	rows, before := l.rows(c), c.m
+	read := choice{Law: l.name, Rows: len(rows)}
 	var chosen *way
-	before := c.m
 	if fresh(rows) {
 		if l.settle != nil {
 			l.settle(c)
 		}
-		choice.Base = l.error(c, rows)
-		choice.Err = choice.Base
+		read.Base = l.error(c, rows)
+		read.Err = read.Base
 		var errs []float64
-		if !refit {
+		if !c.refit {
 			errs = l.leaveOut(c, rows)
 		}
 		best := c
 		for i := range l.ways {
 			trial := c.copy()
-			if !refit && errs[i] >= choice.Err || !l.ways[i].fit(trial) {
+			if !c.refit && errs[i] >= read.Err || !l.ways[i].fit(trial) {
 				continue
 			}
 			chosen, best = &l.ways[i], trial
-			if !refit {
-				choice.Err = errs[i]
+			if !c.refit {
+				read.Err = errs[i]
 			}
 		}
 		c.m, c.wait = best.m, best.wait
 		if chosen != nil {
-			choice.How = chosen.how
+			read.How = chosen.how
 		}
-		if refit {
-			choice.Err = l.error(c, rows)
+		if c.refit {
+			read.Err = l.error(c, rows)
 		}
 	}
-	return l.fits(c, &before, rows, chosen, choice), choice
-}
-
-// fits rounds what was read and says of each parameter where it comes from. What a fit left
-// as before it, for want of rows, stays the base's.
-func (l *law) fits(c *calibration, before *machine.Machine, rows []Row, chosen *way, choice Choice) []Fit {
-	var list []Fit
+	if len(rows) > 0 {
+		c.found.Choices = append(c.found.Choices, read)
+	}
 	for _, key := range l.keys {
-		e, fit := find(&c.m, key), Fit{Key: key}
+		e, f := find(&c.m, key), reading{rows: rows, residual: read.Err}
 		switch {
 		case !fresh(rows):
-			fit.Missing = l.need
 		case chosen == nil || !slices.Contains(chosen.keys, key):
-			fit.Rows = rows
-			fit.Kept = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*choice.Base)
-		case e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
-			fit.Kept, *e.Quantity = "none of the rows is of it", *find(before, key).Quantity
+			f.why = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*read.Base)
+		case e.Table != nil:
+			f.table = e.Table.Rows
+		case e.Quantity.Value == find(&before, key).Quantity.Value: // what a fit left as it was stays the base's
+			f.rows, f.why, *e.Quantity = nil, "none of the rows is of it", *find(&before, key).Quantity
 		default:
-			fit.Rule, fit.Rows, fit.Residual = chosen.how, rows, choice.Err
-			fit.write(e)
+			f.value = e.Quantity.Value
 		}
-		fit.Value = e.String()
-		list = append(list, fit)
+		c.settle(key, read.How, l.need, f)
 	}
-	return list
 }
 
 // leaveOut is the mean error of each way over rows that it was not fitted to: the
 // configurations are divided into parts, and each part is predicted by a fit to the others.
-func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
+func (l *law) leaveOut(c *calibration, rows []dataset.Row) []float64 {
 	parts := partsOf(rows)
 	most := 0
 	for _, p := range parts {
@@ -136,14 +128,14 @@ func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
 	}
 	errs := make([]float64, len(l.ways))
 	for part := range most {
-		var out []Row
+		var out []dataset.Row
 		for i := range rows {
 			if parts[configuration(&rows[i])] == part {
 				out = append(out, rows[i])
 			}
 		}
 		train := c.copy()
-		train.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool {
+		train.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r dataset.Row) bool {
 			p, ok := parts[configuration(&r)]
 			return ok && p == part
 		})
@@ -164,7 +156,7 @@ const fewConfigurations = 12
 
 // partsOf divides the configurations of rows into parts. The order of the rows does not
 // matter.
-func partsOf(rows []Row) map[string]int {
+func partsOf(rows []dataset.Row) map[string]int {
 	var all []string
 	for i := range rows {
 		all = append(all, configuration(&rows[i]))

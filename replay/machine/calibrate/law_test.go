@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
@@ -15,7 +16,7 @@ import (
 
 // besideRows are rows of collectives alongside compute as the machine's law has them. wait
 // is what they count of the wait for compute units, in seconds; noise is relative.
-func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []Row) {
+func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []dataset.Row) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for kind, strategy := range machine.CoRunNames {
 		for _, op := range profile.RecordedOps {
@@ -23,11 +24,11 @@ func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []Ro
 				for _, bytes := range []int64{32 << 20, 128 << 20} {
 					alone := m.Library.Time(op, bytes, 4, channels)
 					slow := m.Library.Slowdown(op, bytes, 4, channels, machine.CoRunner{Kind: machine.CoRunKind(kind), Load: 1})
-					r := Row{
+					r := dataset.Row{
 						ID: fmt.Sprint(strategy, op, channels, bytes), World: 4, Strategy: strategy, Line: len(rows) + 1,
 						Us:       (alone*slow + wait) * (1 + noise*rng.NormFloat64()) * 1e6,
-						Workload: Workload{Kind: "collective", Collective: op.String(), Bytes: bytes},
-						Params:   Params{Channels: channels, Kernel: kernel, AloneUs: alone * 1e6},
+						Workload: dataset.Workload{Kind: "collective", Collective: op.String(), Bytes: bytes},
+						Params:   dataset.Params{Settings: dataset.Settings{Channels: channels}, State: dataset.State{Kernel: kernel}, Alongside: dataset.Alongside{AloneUs: alone * 1e6}},
 					}
 					if !kernel {
 						r.Us, r.Params.AloneUs = r.Us+m.Launch.Timing.Value*1e6, r.Params.AloneUs+m.Launch.Timing.Value*1e6
@@ -137,7 +138,7 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 	for _, name := range []string{"h100", "a100", "mi300x"} {
 		for seed := range uint64(3) {
 			rng := rand.New(rand.NewPCG(seed, 0))
-			some := slices.DeleteFunc(slices.Clone(rows), func(Row) bool { return rng.IntN(10) < 3 })
+			some := slices.DeleteFunc(slices.Clone(rows), func(dataset.Row) bool { return rng.IntN(10) < 3 })
 			res, err := fitted(some, machinetest.Load(t, name), seed == 0)
 			if err != nil {
 				t.Fatal(err)

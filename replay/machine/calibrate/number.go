@@ -5,15 +5,16 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A perRow is something of each row, in SI units; NaN where the row does not have it.
-type perRow func(c *calibration, r *Row) float64
+type perRow func(c *calibration, r *dataset.Row) float64
 
 // A check is what a number that was found says of a row.
-type check func(c *calibration, r *Row, found float64) (predicted, measured float64)
+type check func(c *calibration, r *dataset.Row, found float64) (predicted, measured float64)
 
 // A direct number or table is read off rows without a trial.
 type direct struct {
@@ -31,7 +32,9 @@ func (d direct) checkedBy(of check) direct {
 
 // itself is the check of a number that is found in each row: by as much as the rows differ.
 func itself(value perRow) check {
-	return func(c *calibration, r *Row, found float64) (predicted, measured float64) { return found, value(c, r) }
+	return func(c *calibration, r *dataset.Row, found float64) (predicted, measured float64) {
+		return found, value(c, r)
+	}
 }
 
 func special(key, how, rows string, read func(c *calibration) reading) direct {
@@ -64,7 +67,7 @@ func slope(key, how, rows string, over, value perRow) direct {
 			f.value = 1 / slope
 		}
 		if len(values) > 2 {
-			f.residual = residual(c, points, func(c *calibration, r *Row) (predicted, measured float64) {
+			f.residual = residual(c, points, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
 				return intercept + slope*over(c, r), value(c, r)
 			})
 		}
@@ -77,7 +80,7 @@ func table(key, how, rows string, value perRow, by ...string) direct {
 	return special(key, how, rows, func(c *calibration) (f reading) {
 		var values []float64
 		f.rows, values = c.values(rows, value)
-		columns := func(r *Row) (at [3]float64) {
+		columns := func(r *dataset.Row) (at [3]float64) {
 			for i, name := range by {
 				at[i] = number(r, name)
 			}
@@ -91,7 +94,7 @@ func table(key, how, rows string, value perRow, by ...string) direct {
 		for at, v := range repeats {
 			f.table = append(f.table, append(at[:len(by):len(by)], median(v)))
 		}
-		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) {
+		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
 			return median(repeats[columns(r)]), value(c, r)
 		})
 		return f
@@ -99,7 +102,7 @@ func table(key, how, rows string, value perRow, by ...string) direct {
 }
 
 // values are those of the rows that have one.
-func (c *calibration) values(rows string, value perRow) (of []Row, values []float64) {
+func (c *calibration) values(rows string, value perRow) (of []dataset.Row, values []float64) {
 	for _, r := range c.where(rows) {
 		if v := value(c, &r); !math.IsNaN(v) {
 			of, values = append(of, r), append(values, v)
@@ -112,14 +115,14 @@ func (c *calibration) values(rows string, value perRow) (of []Row, values []floa
 type reading struct {
 	value    float64     // SI units, or
 	table    [][]float64 // unsorted
-	rows     []Row
-	single   []Row // of them, where value is that of one row
+	rows     []dataset.Row
+	single   []dataset.Row // of them, where value is that of one row
 	residual float64
 	why      string // the rows cannot be of the base's machine
 }
 
 // line is the straight line of least relative error of y over x.
-func (c *calibration) line(rows []Row, x, y perRow) (intercept, slope float64, ok bool) {
+func (c *calibration) line(rows []dataset.Row, x, y perRow) (intercept, slope float64, ok bool) {
 	var a [][]float64
 	var values []float64
 	for i := range rows {
@@ -132,50 +135,46 @@ func (c *calibration) line(rows []Row, x, y perRow) (intercept, slope float64, o
 	return v[0], v[1], true
 }
 
-// run reads the number or table into c.m. Where the rows contradict each other the base's value stays.
-func (d direct) run(c *calibration, _ bool) ([]Fit, Choice) {
+// run reads the number or table.
+func (d direct) run(c *calibration) {
 	f := d.read(c)
 	if d.check != nil {
-		f.residual = residual(c, f.rows, func(c *calibration, r *Row) (predicted, measured float64) { return d.check(c, r, f.value) })
+		f.residual = residual(c, f.rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
+			return d.check(c, r, f.value)
+		})
 	} else if len(f.single) > 0 {
 		f.rows = f.single
 	}
-	fit := Fit{Key: d.key, Rule: d.how, Rows: f.rows, Residual: f.residual}
-	e := find(&c.m, d.key)
+	c.settle(d.key, d.how, d.rows, f)
+}
+
+// settle rounds what was read of a parameter into c.m and notes it with its source. Where there are no rows, as need
+// says, or they contradict each other, the base's value stays.
+func (c *calibration) settle(key, how, need string, f reading) {
+	fit, e := Fit{Key: key, Rule: how, Rows: f.rows}, find(&c.m, key)
+	source := how + ": " + idList(f.rows)
+	if f.residual > 0 {
+		source += fmt.Sprintf(", residual %.1f %%", 100*f.residual)
+	}
 	switch {
-	case !fresh(f.rows):
-		fit.Rows, fit.Residual, fit.Missing = nil, 0, d.rows
 	case f.why != "":
-		fit.Residual, fit.Kept = 0, f.why
+		fit.Kept = f.why
+	case !fresh(f.rows):
+		fit.Rows, fit.Missing = nil, need
 	case e.Table != nil && len(f.table) == 0:
 		e.Omit()
 	case e.Table != nil:
-		e.Table.Rows = f.table
-		fit.write(e)
+		*e.Table, fit.Residual = machine.Table{Rows: tidy(f.table, e.Dims), Source: source}, f.residual
 	case !(f.value > 0) || e.Dims[0].Check(f.value) != nil:
-		fit.Residual, fit.Kept = 0, "the rows contradict each other: "+d.how+" gives no number that a machine can have"
+		fit.Kept = "the rows contradict each other: " + how + " gives no number that a machine can have"
 		if !math.IsNaN(f.value) && !math.IsInf(f.value, 0) {
-			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", d.how, newQuantity(f.value, e, ""))
+			fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", how, newQuantity(f.value, e, ""))
 		}
 	default:
-		e.Quantity.Value = f.value
-		fit.write(e)
+		*e.Quantity, fit.Residual = newQuantity(f.value, e, source), f.residual
 	}
 	fit.Value = e.String()
-	return []Fit{fit}, Choice{}
-}
-
-// write rounds a parameter that was read, and says what it was read off.
-func (f *Fit) write(e profile.Entry) {
-	source := f.Rule + ": " + idList(f.Rows)
-	if f.Residual > 0 {
-		source += fmt.Sprintf(", residual %.1f %%", 100*f.Residual)
-	}
-	if e.Table != nil {
-		*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
-	} else {
-		*e.Quantity = newQuantity(e.Quantity.Value, e, source)
-	}
+	c.found.Fits = append(c.found.Fits, fit)
 }
 
 // newQuantity rounds to four digits in the unit that the profile uses already.

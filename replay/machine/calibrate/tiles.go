@@ -4,13 +4,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // A tileFit is a fit of Rate, TileStart, Exposed, Reduce and the tiles under way, on a machine without recorded times.
 type tileFit struct {
 	*calibration
-	rows []Row
+	rows []dataset.Row
 }
 
 // fitTiles settles the law of tiles and, with choices, what differs between tiles and which
@@ -38,7 +39,7 @@ func (c *calibration) fitTiles(choices bool) bool {
 			t.slowness()
 			t.reduce()
 		}
-		left := residual(c, rows, func(c *calibration, r *Row) (predicted, measured float64) {
+		left := residual(c, rows, func(c *calibration, r *dataset.Row) (predicted, measured float64) {
 			return c.timing(r) + c.tiling(r).Seconds, seconds(c, r)
 		})
 		if turn >= 20 && left < least {
@@ -78,7 +79,7 @@ func (c *calibration) index(rows, columns int) int {
 }
 
 // tiling is how a row was computed: as its kernel's name says, else as the law has it.
-func (c *calibration) tiling(r *Row) machine.Tiling {
+func (c *calibration) tiling(r *dataset.Row) machine.Tiling {
 	w := r.Workload
 	n, _, ok := tileOf(r)
 	if !ok {
@@ -98,7 +99,7 @@ func (t *tileFit) loop(rows, columns, k float64) float64 {
 
 // whole calls f for each row of a candidate that the memory does not limit and that is not
 // split, with the candidate's index, the time of its loop and the memory's time.
-func (t *tileFit) whole(f func(r *Row, g machine.Tiling, i int, loop, moving float64)) {
+func (t *tileFit) whole(f func(r *dataset.Row, g machine.Tiling, i int, loop, moving float64)) {
 	for i := range t.rows {
 		r := &t.rows[i]
 		g, w := t.tiling(r), r.Workload
@@ -113,7 +114,7 @@ func (t *tileFit) line() bool {
 	var a [][]float64
 	var y []float64
 	mm := &t.m.Matmul
-	t.whole(func(r *Row, g machine.Tiling, _ int, loop, moving float64) {
+	t.whole(func(r *dataset.Row, g machine.Tiling, _ int, loop, moving float64) {
 		waves := float64(g.Waves)
 		a = append(a, []float64{waves, waves * loop * mm.Slowness(g.Rows, g.Columns), moving})
 		y = append(y, kernel(t.calibration, r))
@@ -134,7 +135,7 @@ const leastExposed = 1e-4
 func (t *tileFit) slowness() {
 	mm := &t.m.Matmul
 	left := make([][]float64, len(mm.Tiles.Rows))
-	t.whole(func(r *Row, g machine.Tiling, i int, loop, moving float64) {
+	t.whole(func(r *dataset.Row, g machine.Tiling, i int, loop, moving float64) {
 		exposed := mm.Exposed.Value * moving
 		left[i] = append(left[i], ((kernel(t.calibration, r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
 	})

@@ -9,11 +9,11 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A Property is what limits some numbers of a machine. A factor on it multiplies rates and
+// A property is what limits some numbers of a machine. A factor on it multiplies rates and
 // divides times: scale: of a machine file describes another GPU in that way, a WhatIf changes
 // the machine as it is. Both go by the keys here, where * is any collective of the library and
 // @N the column of a table.
-type Property struct {
+type property struct {
 	Name  string
 	Least float64 // smallest factor of a WhatIf
 	rates string  // keys of what is in proportion to it
@@ -24,7 +24,7 @@ type Property struct {
 // Properties are those that a WhatIf can change. Of one factor over 1 (below 1 for latency) no
 // law of the machine gets slower. What one channel, and one compute unit, sends is limited by
 // its loads in flight and its clock, not by the links.
-var Properties = []Property{
+var Properties = []property{
 	{
 		Name: "links", Least: 0.01, // rate of the links and peer copies inside a node
 		rates: "fabric.egress fabric.ingress fabric.pair fabric.store_ring fabric.store_spread fabric.store_incast engines.rate library.*.link",
@@ -59,7 +59,7 @@ var Properties = []Property{
 
 // flops is the rate of all matrix units, which a factor on the compute units or on the clock
 // changes too. Data sheets state it: scale: may give it instead.
-var flops = Property{Name: "flops", rates: "gpu.flops matmul.rate matmul.compiled matmul.lone", times: "matmul.shapes@3"}
+var flops = property{Name: "flops", rates: "gpu.flops matmul.rate matmul.compiled matmul.lone", times: "matmul.shapes@3"}
 
 // PropertyNames lists the names of the properties.
 func PropertyNames() (names []string) {
@@ -70,11 +70,11 @@ func PropertyNames() (names []string) {
 }
 
 // matrix reports whether the rate of matrix work follows the property.
-func (p *Property) matrix() bool { return p.Name == "cus" || p.Name == "clock" }
+func (p *property) matrix() bool { return p.Name == "cus" || p.Name == "clock" }
 
 // of is how the property applies to an entry: the column of a table, and the power of the
 // factor, 0 if it does not.
-func (p *Property) of(key string) (column, power int) {
+func (p *property) of(key string) (column, power int) {
 	for _, list := range []struct {
 		keys  string
 		power int

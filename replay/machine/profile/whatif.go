@@ -39,7 +39,7 @@ func ParseWhatIf(s string) (x WhatIf, err error) {
 	}
 	for part := range strings.SplitSeq(s, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		i := slices.IndexFunc(Properties, func(p Property) bool { return p.Name == name })
+		i := slices.IndexFunc(Properties, func(p property) bool { return p.Name == name })
 		switch {
 		case slices.ContainsFunc(x, func(f Factor) bool { return f.Name == name }):
 			return nil, fmt.Errorf("%q: %s is given twice", s, name)
@@ -107,7 +107,7 @@ func (x WhatIf) Of(m machine.Machine) machine.Machine {
 // change multiplies the property. A rate of 0 stays "not modelled". Of tables it changes rates:
 // n workgroups stream or gather as fast as before on more compute units, since the loads that
 // they have in flight limit that.
-func (p *Property) change(m *machine.Machine, by float64) {
+func (p *property) change(m *machine.Machine, by float64) {
 	switch p.Name {
 	case "cus":
 		if by = changeCUs(m, by); by == 1 {

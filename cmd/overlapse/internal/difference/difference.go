@@ -40,9 +40,9 @@ type Difference struct {
 	// of results.
 	Explanation string           `json:"explanation"`
 	Notes       []string         `json:"notes,omitempty"` // why the times may not compare
-	Causes      []Cause          `json:"causes"`
+	Causes      []cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
-	Checks      []Check          `json:"checks,omitempty"`
+	Checks      []check          `json:"checks,omitempty"`
 
 	under string  // of results: the strategy whose times are compared
 	above float64 // of Checks: what they allow
@@ -124,7 +124,7 @@ func (d *Difference) table(group []overlap.Change, top int, counts bool) (*conso
 func Of(a, b Side) Difference {
 	d := Difference{
 		Schema: schema.Version, A: a, B: b, PerStep: a.steps > 0 && b.steps > 0,
-		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []Cause{},
+		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []cause{},
 	}
 	if a.run == nil && b.run == nil && len(a.items) > 0 && a.items[0].Group == byStrategy {
 		d.under = a.items[0].Name
@@ -141,7 +141,7 @@ func Of(a, b Side) Difference {
 
 // sortCauses puts the largest causes first.
 func (d *Difference) sortCauses() {
-	slices.SortStableFunc(d.Causes, func(a, b Cause) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
+	slices.SortStableFunc(d.Causes, func(a, b cause) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
 }
 
 // unit is what times are of.

@@ -71,7 +71,7 @@ func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m mach
 	for _, mix := range r.mixes() {
 		mix.Settings = mixed.Strategy.Summary
 	}
-	r.Judge()
+	r.judge()
 	return nil
 }
 

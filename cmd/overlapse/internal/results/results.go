@@ -188,7 +188,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		r.add(x)
 	}
 	r.late = verdict.LateRank(w, base)
-	r.Judge()
+	r.judge()
 	return r, nil
 }
 
@@ -282,7 +282,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 			r.add(x)
 		}
 	}
-	r.Judge()
+	r.judge()
 	return nil
 }
 
@@ -318,8 +318,8 @@ func (r *Replayed) Under(ctx context.Context, m machine.Machine, seed int64, sel
 	return ctx.Err()
 }
 
-// Judge forms the verdict on all rows.
-func (r *Replayed) Judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
+// judge forms the verdict on all rows.
+func (r *Replayed) judge() { r.Verdict = verdict.Judge(r.workload, r.reference, r.predicted, r.late) }
 
 // Stopped is the context's error if it ended the replay, else the error itself.
 func Stopped(ctx context.Context, err error) error {

@@ -70,14 +70,14 @@ func Parse(r io.Reader, path string) (*Plan, error) {
 	}
 	p := reader{Errors: errs, plan: &Plan{}}
 	p.read(body)
-	if p.Len() == 0 && p.plan.Count() > maxCells {
+	if p.Len() == 0 && p.plan.count() > maxCells {
 		p.Fail(nil, "run several plans", "more than %d cells", maxCells)
 	}
 	return p.plan, p.Err()
 }
 
-// Count is the number of cells; above maxCells it is maxCells+1.
-func (p *Plan) Count() int {
+// count is the number of cells; above maxCells it is maxCells+1.
+func (p *Plan) count() int {
 	n := len(p.Strategies)
 	for _, values := range p.Values {
 		n = min(n*len(values), maxCells+1)

@@ -19,7 +19,7 @@ func parse(t testing.TB, text string) *Plan {
 
 func TestParse(t *testing.T) {
 	p := parse(t, "inputs: [a, b]\nmachines: [default, 'h100:4']\nstrategies:\n  - bulk\n  - decompose:chunks=2|4:priority=on|off\nseeds: 7\n")
-	if p.Count() != 2*2*5 || !slices.Equal(p.Values[Machines], []string{"", "h100:4"}) || !slices.Equal(p.Values[seeds], []string{"7"}) {
+	if p.count() != 2*2*5 || !slices.Equal(p.Values[Machines], []string{"", "h100:4"}) || !slices.Equal(p.Values[seeds], []string{"7"}) {
 		t.Errorf("%+v", p)
 	}
 	var names []string
@@ -71,7 +71,7 @@ func list(n int) string {
 func FuzzParse(f *testing.F) {
 	f.Add("inputs: [a]\nstrategies: ['decompose:chunks=2|4']\nseeds: [0, 1]\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, err := Parse(strings.NewReader(text), "plan.yaml"); err == nil && p.Count() == 0 {
+		if p, err := Parse(strings.NewReader(text), "plan.yaml"); err == nil && p.count() == 0 {
 			t.Errorf("a plan without cells: %+v", p)
 		}
 	})
@@ -147,8 +147,8 @@ func TestShard(t *testing.T) {
 				t.Fatalf("shard %d of %d: %d cells, said to be %d", i, n, counted, cells)
 			}
 		}
-		if len(seen) != p.Count() {
-			t.Fatalf("%d shards have %d of %d cells", n, len(seen), p.Count())
+		if len(seen) != p.count() {
+			t.Fatalf("%d shards have %d of %d cells", n, len(seen), p.count())
 		}
 	}
 }
