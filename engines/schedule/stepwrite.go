@@ -350,7 +350,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
 	}
 	rw.ArriveLate(first, x.index)
-	gap := rw.waitForAll(first, m)
+	gap := rw.waitForAll(first, s, m)
 	if x.message {
 		rw.exchangeMessage(s, x, m)
 		return
@@ -366,6 +366,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
 		first.Post(copied, 1)
 		s.Wait(copied, 1, "copies for "+m.op.Name)
+		rw.waitForLine(s, m)
 		gap = rw.pl.EventGap(m.op)
 	}
 	if own := rw.issue(s, m.op); gap < 0 || m.op.Graph && !rw.pl.Graph { // it stays in its graph
@@ -393,15 +394,23 @@ func (rw *rankWriter) commandOf(p prep) program.Command {
 	return rw.pl.CommandOf(p.op)
 }
 
-// waitForAll makes a stream wait for what a collective depends on. It returns the gap behind that;
-// -1 in a serial schedule if nothing ran on another stream.
-func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) trace.Time {
+// waitForLine makes the stream of a collective wait for the one before it in its line; false if it needs not.
+func (rw *rankWriter) waitForLine(s *plan.Stream, m *member) bool {
+	return m.behind != nil && rw.waitFor(s, m.behind)
+}
+
+// waitForAll makes the first stream of a collective, that of its copies or its own, wait for what its data depend on. It
+// returns the gap behind that; -1 in a serial schedule if nothing ran on another stream.
+func (rw *rankWriter) waitForAll(s, own *plan.Stream, m *member) trace.Time {
 	event := rw.separate(s, m.op)
 	for _, it := range m.deps {
 		event = rw.waitForItem(s, it) || event
 	}
 	for _, y := range m.after {
 		event = rw.waitFor(s, y) || event
+	}
+	if s == own {
+		event = rw.waitForLine(s, m) || event
 	}
 	if (rw.serial || rw.inPlace()) && !event && len(m.preps) == 0 {
 		return -1
