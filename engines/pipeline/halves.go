@@ -32,7 +32,7 @@ const (
 func (p *Plan) callHalves() {
 	sum := func(ids []int32) (total trace.Time) {
 		for _, id := range ids {
-			total += p.hosts[id]
+			total += p.Issues[id]
 		}
 		return total
 	}
@@ -69,6 +69,45 @@ func (p *Plan) callHalves() {
 		p.pl.NeverRun(why)
 		p.pl.Note("%s", why)
 	}
+}
+
+// callWhole shortens the host's time for captured halves that are planned as whole backwards: what PyTorch's calls for
+// them take is gone, as callHalves has it.
+func (p *Plan) callWhole() {
+	shares := make([]float64, len(p.Issues))
+	for i := range shares {
+		shares[i] = 1
+	}
+	for round := range p.rounds {
+		for rank := range p.rounds[round] {
+			x := &p.rounds[round][rank]
+			for c, second := range x.chunks {
+				if c.Part != weights || p.stage[rank]+c.Group == 0 {
+					continue
+				}
+				inputs := x.chunks[Chunk{Part: Backward, Micro: c.Micro, Group: c.Group}]
+				halves, whole, times := trace.Time(0), slices.Concat(inputs, second), inputsHost+weightsHost
+				for _, id := range whole {
+					halves += p.Issues[id]
+					if x.sums[id] {
+						times += groupHost
+					}
+				}
+				whole = slices.DeleteFunc(whole, func(id int32) bool { return x.sums[id] })
+				issued := trace.Time(0)
+				for _, id := range whole {
+					issued += p.Issues[id]
+				}
+				for _, id := range whole {
+					shares[id] = min(1, float64(halves)/times/float64(max(1, issued)))
+				}
+			}
+		}
+	}
+	for id := range p.Issues {
+		p.Issues[id] = trace.Time(shares[id] * float64(p.Issues[id]))
+	}
+	p.pl.IssueShares = shares
 }
 
 // addUp puts the sums of the gradients that it reads in front of each group of parameters: of rows x M for weights of

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestHalves(t *testing.T) {
 				}
 				w.Ops, w.Ranks[rank] = append(w.Ops, op), append(w.Ranks[rank], op.ID)
 				x.take(part.Chunk, op.ID)
-				p.hosts = append(p.hosts, 10_000)
+				p.Issues = append(p.Issues, 10_000)
 			}
 		}
 	}
@@ -104,9 +105,32 @@ func TestWholeBackwardOfHalves(t *testing.T) {
 	}
 }
 
+// The host takes for the whole backward what it took for the halves over inputsHost, weightsHost and groupHost for each of
+// two sums: 100 of 230 us and more, on the 9 of 11 kernels that stay. The first stage's backward was whole.
+func TestHostOfWholeBackward(t *testing.T) {
+	x := &work{chunks: map[Chunk][]int32{}, sums: map[int32]bool{5: true, 8: true}}
+	first := &work{chunks: map[Chunk][]int32{{Part: weights}: {11}}}
+	p := &Plan{reading: &reading{stage: []int{1, 0}, rounds: [][]work{{*x, *first}}}, pl: &plan.Planner{}}
+	for id := range int32(12) {
+		p.Issues = append(p.Issues, 20_000)
+		if c := (Chunk{Part: Backward}); id < 5 {
+			x.chunks[c] = append(x.chunks[c], id)
+		} else if c.Part = weights; id < 11 {
+			x.chunks[c] = append(x.chunks[c], id)
+		}
+	}
+	p.callWhole()
+	if total := 220_000 / (inputsHost + weightsHost + 2*groupHost); math.Abs(float64(9*p.Issues[0])-total) > 9 || p.Issues[11] != 20_000 {
+		t.Errorf("%d ns for each kernel of the whole, not %.0f for all, and %d for the first stage's", p.Issues[0], total, p.Issues[11])
+	}
+	if share := p.pl.IssueShares[10]; math.Abs(share*20_000-float64(p.Issues[10])) > 1 {
+		t.Errorf("a share of %.3f of what the host took is %d ns of 20000", share, p.Issues[10])
+	}
+}
+
 // A planned message costs a host what a captured one does, in the middle of them.
 func TestMessageHost(t *testing.T) {
-	p := &Plan{reading: &reading{messages: [][]int32{{0, 2, 3}}}, hosts: []trace.Time{100, 7, 300, 200}}
+	p := &Plan{reading: &reading{messages: [][]int32{{0, 2, 3}}}, Issues: []trace.Time{100, 7, 300, 200}}
 	if got := p.messageHosts(); got[0] != 200 {
 		t.Errorf("%d ns, not 200", got[0])
 	}

@@ -27,12 +27,12 @@ type Plan struct {
 	Bytes   int64     // of a message
 	Alone   trace.Time
 	Hosts   []trace.Time // by rank, to issue a message: the median captured one's; 0: unknown
+	Issues  []trace.Time // by op: the host's time to issue it as captured, each time that it is issued; 0: unknown
 	Same    bool         // the captured schedule: nothing changes
 	inTurns bool         // see Posts
 	halves  bool         // PyTorch makes gradients of weights by calls of their own (halves.go)
 	shape   shape
 	pl      *plan.Planner
-	hosts   []trace.Time      // by op: the host's time to issue it
 	ids     map[place][]int32 // of captured micro-batches
 	pieces  map[place][]Piece
 }
@@ -75,14 +75,17 @@ func New(pl *plan.Planner, schedule string, micros, groups int) (p *Plan, why st
 		groups = 1
 	}
 	p = &Plan{
-		reading: rd, pl: pl, ids: map[place][]int32{}, pieces: map[place][]Piece{}, hosts: make([]trace.Time, len(rd.w.Ops)),
+		reading: rd, pl: pl, ids: map[place][]int32{}, pieces: map[place][]Piece{}, Issues: make([]trace.Time, len(rd.w.Ops)),
 		shape:  shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly},
 		halves: schedule == "zb" && (!rd.splits || rd.groups != groups),
 	}
 	for rank, ids := range rd.w.Ranks {
 		for i, cost := range pl.IssueCosts(rank) {
-			p.hosts[ids[i]] = cost
+			p.Issues[ids[i]] = cost
 		}
+	}
+	if rd.splits && (schedule != "zb" || p.halves) {
+		p.callWhole()
 	}
 	if why := p.cut(schedule == "zb" || schedule == "dualpipe"); why != "" {
 		return nil, why
@@ -441,7 +444,7 @@ func (p *Plan) messageHosts() (hosts []trace.Time) {
 	for _, ids := range p.messages {
 		costs := make([]trace.Time, 0, len(ids))
 		for _, id := range ids {
-			costs = append(costs, p.hosts[id])
+			costs = append(costs, p.Issues[id])
 		}
 		hosts = append(hosts, overlap.UpperMedian(costs))
 	}

@@ -258,6 +258,29 @@ func TestStepsHaveThePublishedBubbles(t *testing.T) {
 	}
 }
 
+// A host that takes longer than the device issues every part of a captured operation in the time that it took for the
+// whole: twice as many micro-batches take twice as long.
+func TestHostsOfMoreMicroBatches(t *testing.T) {
+	const each = 100_000 // ns an operation
+	w := made{stages: 2, micros: 4, layers: 2, us: 10}.build(t)
+	w.Unprofiled = true
+	for _, ids := range w.Ranks {
+		h := &workload.Host{}
+		for i, id := range ids {
+			w.Ops[id].Issued = trace.Time(i)
+			h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, workload.Issue{Work: each})
+		}
+		w.Hosts = append(w.Hosts, h)
+	}
+	few, many := outcome(t, w, "schedule=1f1b:microbatches=4"), outcome(t, w, "schedule=1f1b:microbatches=8")
+	if few.Why != "" || many.Why != "" {
+		t.Fatal(few.Why, many.Why)
+	}
+	if times := float64(many.Time) / float64(few.Time); times < 1.8 || times > 2.2 {
+		t.Errorf("8 micro-batches take %.2f times as long as 4: %d and %d ns", times, many.Time, few.Time)
+	}
+}
+
 // Two ranks of every stage add up what each layer of forward makes: pipelines beside each other,
 // with collectives in every chunk, which are as many as captured and run beside the other chunk in
 // DualPipe.

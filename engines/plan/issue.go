@@ -307,7 +307,9 @@ func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 		return
 	}
 	for i, id := range w.Ranks[r.ID] {
-		own[id] = costs[i]
+		if own[id] = costs[i]; r.Planner.IssueShares != nil {
+			own[id] = trace.Time(r.Planner.IssueShares[id] * float64(costs[i]))
+		}
 	}
 	r.latency, r.costs = w.Hosts[r.ID].Latency, []trace.Time{}
 	for _, id := range order {

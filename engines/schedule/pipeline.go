@@ -247,12 +247,20 @@ func (rw *rankWriter) issuePiece(s *plan.Stream, it *item) {
 	if rw.pl.Graph || it.op.Graph {
 		return
 	}
-	if it.again {
-		rw.IssueOne(s, rw.pl.Machine.Launch.Host.Value, it.op.Name)
+	if it.again && !it.piece.Added { // what adding takes is in the Host of its half
+		rw.IssueOne(s, rw.secondsOr(rw.pipe.Issues[it.piece.Op.ID], rw.pl.Machine.Launch.Host.Value), it.op.Name)
 	}
 	if it.piece.Host > 0 {
 		rw.IssueOne(s, plan.Seconds(it.piece.Host)/rw.HostPace, "halves of backward")
 	}
+}
+
+// secondsOr is the captured time of an issue, on the profile's host; if it is not known, the profile's.
+func (rw *rankWriter) secondsOr(captured trace.Time, profile float64) float64 {
+	if captured > 0 {
+		return plan.Seconds(captured) / rw.HostPace
+	}
+	return profile
 }
 
 // commandOfItem is the kernel or copy of an item.
@@ -272,11 +280,7 @@ func (rw *rankWriter) commandOfItem(it *item) program.Command {
 // one that it stands for may be another's.
 func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 	if !rw.pl.Graph {
-		cost := rw.pl.Machine.Launch.HostCollective.Value
-		if captured := rw.pipe.Hosts[rw.ID]; captured > 0 {
-			cost = plan.Seconds(captured) / rw.HostPace
-		}
-		rw.IssueOne(s, cost, m.op.Name)
+		rw.IssueOne(s, rw.secondsOr(rw.pipe.Hosts[rw.ID], rw.pl.Machine.Launch.HostCollective.Value), m.op.Name)
 	}
 	k := rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)
 	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None

@@ -92,6 +92,7 @@ type member struct {
 	place   int32   // index of the item after which the host issues it; -1: before the first
 	deps    []*item // what it waits for on other streams
 	after   []*exchange
+	behind  *exchange        // the one before it in its line, for which it waits but its preps do not; nil: none
 	runners []workload.CoRun // compute that runs alongside
 	done    program.Flag
 	end     plan.Point // behind it, once it is written
@@ -420,7 +421,7 @@ func (s *step) sort() {
 			on := s.lineOf(x, m)
 			if before := last[on]; before != nil {
 				m.place = max(m.place, before.member(m.rank).place)
-				m.after = append(m.after, before)
+				m.behind = before
 			}
 			last[on] = x
 		}

@@ -319,6 +319,23 @@ func TestCommunicatorsRunInOrder(t *testing.T) {
 	}
 }
 
+// Copies that prepare a collective are the program's: they do not wait for the collective in front of it in its
+// communicator, only the collective does.
+func TestCopiesDoNotWaitForTheCommunicator(t *testing.T) {
+	w := plantest.Step(t, 2, `
+7 G1    500
+7 RS1   300 G1
+7 copy1 100 G1
+7 AG1   300 copy1
+7 G2    900 G1
+7 G3    300 AG1 G2
+7 opt   100 RS1`)
+	at := spans(t, w, enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", enginetest.Settings("channels=4")))
+	if at["copy1"][0].End > at["RS1"][0].End || at["AG1"][0].Start < at["RS1"][0].End {
+		t.Errorf("copy1 %v in front of AG1 %v, behind RS1 %v of the same communicator", at["copy1"], at["AG1"], at["RS1"])
+	}
+}
+
 // A schedule that changes nothing takes the captured time, whatever the model misses of the
 // interference in the capture.
 func TestRelativeToCaptured(t *testing.T) {

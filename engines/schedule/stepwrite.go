@@ -379,7 +379,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if !rw.pl.Measured {
 		rw.ArriveLate(first, x.index)
 	}
-	event := rw.waitForAll(first, m)
+	event := rw.waitForAll(first, s, m)
 	if x.message {
 		rw.exchangeMessage(s, x, m)
 		return
@@ -399,6 +399,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
 		first.Post(copied, 1)
 		s.Wait(copied, 1, "copies for "+m.op.Name)
+		rw.waitForLine(s, m)
 		gap = rw.pl.EventGap(m.op)
 	}
 	inPlace := rw.inPlace() || rw.serial && !event && len(m.preps) == 0 || m.op.Graph && !rw.pl.Graph // it stays in its graph
@@ -434,8 +435,14 @@ func (rw *rankWriter) commandOf(p prep) program.Command {
 	return rw.pl.CommandOf(p.op)
 }
 
-// waitForAll makes a stream wait for what a collective depends on. It reports whether anything of that is on another stream.
-func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) (event bool) {
+// waitForLine makes the stream of a collective wait for the one before it in its line; false if it needs not.
+func (rw *rankWriter) waitForLine(s *plan.Stream, m *member) bool {
+	return m.behind != nil && !rw.ranBeside(m.op, m.behind.member(rw.ID).op) && rw.waitFor(s, m.behind)
+}
+
+// waitForAll makes the first stream of a collective, that of its copies or its own, wait for what its data depend on. It
+// reports whether anything of that is on another stream.
+func (rw *rankWriter) waitForAll(s, own *plan.Stream, m *member) (event bool) {
 	event = rw.separate(s, m.op)
 	for _, it := range m.deps {
 		if !rw.ranBeside(m.op, it.op) {
@@ -446,6 +453,9 @@ func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) (event bool) {
 		if on := y.member(rw.ID); on != nil && !rw.ranBeside(m.op, on.op) {
 			event = rw.waitFor(s, y) || event
 		}
+	}
+	if s == own {
+		event = rw.waitForLine(s, m) || event
 	}
 	return event
 }

@@ -13,7 +13,7 @@ func (l *Laws) Beside(c *workload.Collective, bytes int64, channels int, op *wor
 	factor, onset float64, late trace.Time,
 ) {
 	lib, with := l.libraryOf(c), l.coRunner(op, parts)
-	s := l.slowdowns.Of(slowdownKey{lib.Nodes, c.Op, bytes, len(c.Members), channels, with}, func() (s slowdown) {
+	s := l.slowdowns.Of(slowdownKey{lib.Nodes, l.inPlace(c), c.Op, bytes, len(c.Members), channels, with}, func() (s slowdown) {
 		s.factor, s.onset, s.late = lib.CoRun(c.Op, bytes, len(c.Members), channels, with)
 		return s
 	})
@@ -24,6 +24,7 @@ type slowdown struct{ factor, onset, late float64 }
 
 type slowdownKey struct {
 	nodes           int
+	inPlace         bool
 	op              trace.CollectiveOp
 	bytes           int64
 	ranks, channels int

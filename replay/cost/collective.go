@@ -52,7 +52,8 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (al
 // (0: any number). A limit of as many channels as the library takes for the bytes is none: the profile's times are by limit.
 func (l *Laws) Time(c *workload.Collective, op trace.CollectiveOp, bytes int64, limit int) float64 {
 	lib, n := l.libraryOf(c), len(c.Members)
-	return l.times.Of(timeKey{lib.Nodes, op, bytes, n, limit}, func() float64 { return timeOf(l.Machine, lib, op, bytes, n, limit) })
+	key := timeKey{lib.Nodes, l.inPlace(c), op, bytes, n, limit}
+	return l.times.Of(key, func() float64 { return timeOf(l.Machine, lib, op, bytes, n, limit) })
 }
 
 // Captured is the law's time, in seconds, of a collective as it was captured; 0 if the law is of none like it: the
@@ -163,6 +164,7 @@ func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 
 type timeKey struct {
 	nodes    int
+	inPlace  bool
 	op       trace.CollectiveOp
 	bytes    int64
 	n, limit int
@@ -173,7 +175,26 @@ func (l *Laws) libraryOf(c *workload.Collective) *machine.Library {
 	if len(c.Members) == 0 {
 		return &l.Machine.Library
 	}
-	return l.libraries.Of(&c.Members[0], func() *machine.Library { return l.Machine.LibraryFor(l.Workload.RanksOf(c)) })
+	return l.libraries.Of(&c.Members[0], func() *machine.Library {
+		lib := l.Machine.LibraryFor(l.Workload.RanksOf(c))
+		if l.inPlace(c) {
+			lib = withoutCopy(lib)
+		}
+		return lib
+	})
+}
+
+// withoutCopy is the library for all-gathers whose input lies in their output. The first step of others also writes a copy
+// of what it sends; these send it only, at the rate of the reduce-scatter's steps (rule C30).
+func withoutCopy(l *machine.Library) *machine.Library {
+	of := *l
+	of.AllGather.First = machine.Quantity{Value: max(l.AllGather.Send.Or(0), l.ReduceScatter.Send.Or(0))}
+	return &of
+}
+
+// inPlace reports whether a collective's input lies in its output.
+func (l *Laws) inPlace(c *workload.Collective) bool {
+	return len(c.Members) > 0 && l.Workload.Ops[c.Members[0]].InPlace
 }
 
 // Channels is the number of workgroups that the library used in the capture or, if

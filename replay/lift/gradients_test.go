@@ -301,3 +301,31 @@ func TestKeptParameters(t *testing.T) {
 		}
 	}
 }
+
+// fully_shard gathers into a buffer that has the rank's own shard in its place; other gathers, and sums, do not lie in their
+// output (rule C30).
+func TestGathersOfFullyShardAreInPlace(t *testing.T) {
+	k := capture{}
+	communicate := func(name string) func() {
+		return func() {
+			k.kernel("in")
+			k.launch("ncclDevKernel_"+name, 9, 8, map[string]any{"Collective name": "_allgather_base", "In msg nelems": 512, "Out msg nelems": 1024, "Group size": 2, "dtype": "BFloat16"})
+		}
+	}
+	k.in("FSDP::all_gather (blocks.0)", communicate("AllGather_RING_LL"))
+	k.in("FSDP::post_backward_reduce (blocks.0)", communicate("ReduceScatter_RING_LL"))
+	communicate("AllGather_RING_LL")()
+	var in []bool
+	w := k.lift(t)
+	for _, id := range w.Ranks[0] {
+		op := &w.Ops[id]
+		if op.Kind == trace.Collective {
+			in = append(in, op.InPlace)
+		} else if op.InPlace {
+			t.Errorf("%s is no gather", op.Name)
+		}
+	}
+	if !slices.Equal(in, []bool{true, false, false}) {
+		t.Errorf("in place: %v", in)
+	}
+}

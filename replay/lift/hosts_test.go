@@ -54,6 +54,10 @@ func TestHosts(t *testing.T) {
 	if !w.Profiled() {
 		t.Error("the profiler is not seen")
 	}
+	const launch = `"cudaLaunchKernel", "pid": 1, "tid": 1, "ts": 75`
+	if h = ofFile(t, strings.Replace(run, launch, strings.Replace(launch, `"tid": 1`, `"tid": 2`, 1), 1)).Hosts[0]; h.Issues[0].Handed || !h.Issues[1].Handed {
+		t.Errorf("%+v: want thread 2 woken for k2", h)
+	}
 }
 
 // ofFile is the workload of a trace.

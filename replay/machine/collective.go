@@ -39,6 +39,7 @@ type Collective struct {
 	Alpha        Quantity // seconds at zero bytes and zero steps
 	Hop          Quantity // seconds of a sending step at zero bytes
 	Send         Quantity // bytes per second of one channel in a sending step
+	First        Quantity // the same in the first sending step; no value: as Send
 	Receive      Quantity // bytes per second of one channel in the step that does not send
 	Link         Quantity // maximum bytes per second of all sending channels together
 	Smooth       Quantity // exponent of the soft minimum between the channels' rate and the link's
@@ -169,9 +170,17 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 // Law is the formula of Library.Time (rule C8).
 func (c *Collective) Law(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	n := min(channels, math.Ceil(bytes/c.Grain.Or(1)))
-	s := Sends(op, ranks)
-	step := soft(1/c.Send.Value, n/c.Link.Value, c.Smooth.Value)
-	return c.Alpha.Value + c.Hop.Or(0)*s + bytes/(ranks*n)*(s*step+1/c.Receive.Value)
+	return c.Alpha.Value + c.Hop.Or(0)*Sends(op, ranks) + bytes/(ranks*n)*(c.sending(op, ranks, n)+1/c.Receive.Value)
+}
+
+// sending is the seconds a byte of a channel's sending steps, of which n channels share the link.
+func (c *Collective) sending(op trace.CollectiveOp, ranks, n float64) float64 {
+	step := func(rate float64) float64 { return soft(1/rate, n/c.Link.Value, c.Smooth.Value) }
+	s := Sends(op, ranks) * step(c.Send.Value)
+	if c.First.Value > 0 {
+		s += step(c.First.Value) - step(c.Send.Value)
+	}
+	return s
 }
 
 // soft is a smooth maximum: close to the larger argument if they differ much.
@@ -183,6 +192,8 @@ func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64
 	if !c.Times.Known() {
 		return 1
 	}
+	recorded := *c
+	recorded.First = Quantity{} // from another buffer
 	nearest := c.nearestRanks(ranks)
 	var columns []point // channels, ratio at the wanted bytes
 	for rows := c.Times.Rows; len(rows) > 0; {
@@ -193,7 +204,7 @@ func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64
 		if rows[0][0] == nearest {
 			column := make([]point, same)
 			for i, r := range rows[:same] {
-				column[i] = point{r[2], r[3] / c.Law(op, r[0], r[1], r[2])}
+				column[i] = point{r[2], r[3] / recorded.Law(op, r[0], r[1], r[2])}
 			}
 			columns = append(columns, point{rows[0][1], at(column, bytes)})
 		}

@@ -114,7 +114,7 @@ func Exposed(load float64) float64 { return max(0, min(1, (1-load)/(1-saturation
 
 // InChannels is the law without latency and without the link's limit.
 func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
-	return bytes / (ranks * channels) * (Sends(op, ranks)/c.Send.Value + 1/c.Receive.Value)
+	return bytes / (ranks * channels) * (c.sending(op, ranks, 0) + 1/c.Receive.Value)
 }
 
 // CoRunNames are the strategies of dataset rows that measure each kind.

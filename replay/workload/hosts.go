@@ -29,6 +29,7 @@ type Issue struct {
 	Operators int32      // framework operators and ranges that the profiler recorded in it
 	Calls     int32      // runtime and driver calls that it recorded, without launches
 	Launches  int32      // calls that enqueued kernels, copies or fills, likewise
+	Handed    bool       // another thread issued the previous op, and woke the one that issues this
 }
 
 // A HostSync is a call in which the host waited for the device.

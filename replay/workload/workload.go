@@ -105,6 +105,7 @@ type Op struct {
 	Backward   bool       // launched by autograd, in the backward pass
 	Optimizer  bool       // launched in an optimizer's step
 	Gradient   bool       // launched where autograd adds to a parameter's gradient: as large as the parameter, whatever the batch
+	InPlace    bool       // an all-gather whose input lies in its output
 	Batch      uint8      // of the batches into which a strategy split its iteration (recut.Batch)
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown

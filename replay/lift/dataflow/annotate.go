@@ -19,7 +19,7 @@ type rangeKind uint8
 // torch/optim.
 const (
 	noRange    rangeKind = iota
-	gatherIn             // FSDP copies shards into a buffer and gathers it
+	gatherIn             // FSDP2 copies shards into their part of a buffer and gathers it in place (rule C30)
 	gatherOut            // FSDP copies what was gathered into parameters
 	reduceOut            // FSDP copies gradients into a buffer, scatters sums, and adds them to gradients
 	accumulate           // autograd adds to a parameter's gradient; DDP's hook reduces a bucket that is full
@@ -102,6 +102,7 @@ func around(run *trace.Run, r *order.Rank, ranges []Range) []trace.SpanID {
 			if within[i] == trace.None && r.kind != noRange && r.kind != useAgain {
 				within[i] = id
 				op.Gradient = r.kind == accumulate && op.Kind != trace.Collective
+				op.InPlace = r.kind == gatherIn && op.Kind == trace.Collective
 			}
 			if !op.Backward && !op.Optimizer {
 				op.Backward, op.Optimizer = r.backward, r.kind == optimize && !r.backward

@@ -50,6 +50,7 @@ func (r *Rank) Host(run *trace.Run) Recorder {
 	for n, i := range h.Order {
 		if h.lanes[n] = run.Spans[r.Facts[i].Launch].Lane; n > 0 {
 			h.Issues[i].Work = r.Ops[i].Issued - r.Ops[h.Order[n-1]].Issued
+			h.Issues[i].Handed = h.lanes[n] != h.lanes[n-1]
 		}
 		if r.Ops[i].Graph {
 			if n == 0 || h.Issues[i].Work > 0 {
