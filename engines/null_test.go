@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -39,6 +40,23 @@ func TestNothingToChange(t *testing.T) {
 		{"moe-down-triton", "bulk"},
 	} {
 		nothingChanges(t, c.sample, c.same, plantest.LiftSample(t, c.sample), false, true)
+	}
+}
+
+// What changes nothing is the captured program, and has no probability of another time; what moves or slows a kernel is not.
+func TestSameProgram(t *testing.T) {
+	t.Parallel()
+	w := plantest.LiftSample(t, "moe-ep4")
+	m := plantest.H200(t, w.World)
+	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk,decompose:chunks=1,decompose:chunks=2,fused"), plan.Scenario{}, replay.Options{Like: true}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{true, true, true, false, false} {
+		p := verdict.Predict(w, outs[0], outs[i])
+		if got := p.Confidence.Chance == (verdict.Chance{}); got != want || i > 0 && p.Same() != want {
+			t.Errorf("%s: the same program: %v, want %v; %+.4f, %+v", outs[i], p.Same(), want, p.Change, p.Confidence)
+		}
 	}
 }
 

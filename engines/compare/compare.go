@@ -28,6 +28,8 @@ type Outcome struct {
 
 	Races    plan.Races         // races in the plan
 	Changed  plan.Changes       // what the plan changes
+	// Unchanged is that the program is the captured one as the same writer writes it: every operation runs when it does there.
+	Unchanged bool
 	Memory   plan.Memory        // against the captured schedule
 	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
