@@ -190,7 +190,7 @@ func (v *Inspection) improvements() []improvement {
 		sizes = ofGraphs
 	}
 	add(work(sizeless), "sizes of collectives", "%s of the work are collectives of unknown size: their bandwidth is not known, and in chunks they are estimated", sizes)
-	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Issued != trace.Infinity }) {
+	if v.leftOut() == 0 && !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Issued != trace.Infinity }) {
 		do := s.profiler("activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", "", `, "activities": ["CPU", "GPU"]`)
 		if s.rocm && !s.kineto {
 			do = "rocprofv3 --hip-trace, which also records what streams wait for"

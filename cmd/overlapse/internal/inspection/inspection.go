@@ -275,6 +275,9 @@ func (v *Inspection) boundText(p *part) string {
 	if len(v.each) == 1 {
 		host := trace.Time(float64(sum.Idle) * v.hostShare())
 		idle = []share{{"host", host}, {"other idle time", sum.Idle - host}}
+		if lost := v.leftOut(); lost > 0 {
+			idle = []share{{fmt.Sprintf("idle or one of %d kernels and copies that are missing", lost), sum.Idle}}
+		}
 		whole := overlap.Sum(v.ranks)
 		hidden, communicates = whole.OverlapPercent()
 	}
@@ -329,6 +332,15 @@ func (v *Inspection) slowdownText(part string) string {
 		}
 	}
 	return fmt.Sprintf(" (%.1f %% of the time is slowdown of %s beside %s, against instances alone)", 100*share, words.Counted(s.Kernels, "kernel"), strings.Join(by, ", "))
+}
+
+// leftOut is how many kernels and copies are launched or numbered and could not be read, where damage is worth a word: devices may
+// run them while they seem idle.
+func (v *Inspection) leftOut() int {
+	if verdict.DamageOf(v.workload) == "" {
+		return 0
+	}
+	return v.workload.Damage.Skipped + v.workload.Damage.Missing
 }
 
 // hostShare is the part of idle time in which the device had nothing to do, as the host had

@@ -59,3 +59,25 @@ func TestDamageStandsFirst(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// Where kernels are missing, no time is called idle: devices may have run them then.
+func TestMissingKernelsMayBeIdle(t *testing.T) {
+	w := plantest.Step(t, 1, "7 G1 500\n9 G2 100 G1\n7 G3 100 G2")
+	for i := range w.Ops {
+		if w.Ops[i].Start > 0 {
+			w.Ops[i].Start, w.Ops[i].End = w.Ops[i].Start+1_000_000, w.Ops[i].End+1_000_000
+		}
+	}
+	w.Damage = trace.Damage{Kernels: 3, Skipped: 97, Sentences: []string{"97 kernels and copies cannot be read and are left out"}}
+	m := plantest.H200(t, 2)
+	v := Of(w, &m)
+	v.each[0].of.Mean.Idle = 1_000_000
+	if text := v.boundText(&v.each[0]); !strings.Contains(text, "idle or one of 97 kernels and copies that are missing 62.5 %") || strings.Contains(text, "host") {
+		t.Error(text)
+	}
+	for _, x := range v.improvements() {
+		if strings.Contains(x.Worth, "devices are idle") {
+			t.Errorf("%+v", x)
+		}
+	}
+}
