@@ -182,7 +182,7 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if err != nil || out.Result == nil {
 		return out, err
 	}
-	if err := out.relativeTo(w, sc, o.Stop); err != nil {
+	if err := out.relativeTo(w, p, sc, o.Stop); err != nil {
 		return out, err
 	}
 	if err := out.expect(w, sc, o.Stop); err != nil || out.Result == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -48,6 +49,19 @@ func baseOf(pl *plan.Planner) *plan.Strategy {
 type simulatedBase struct {
 	ratios []float64 // of the captured time over the simulated one: of all iterations, then of those of each phase
 	ran    []ran     // by operation
+	urgent int       // urgentStreams
+}
+
+// urgentStreams counts the streams of a program with a priority, which may change nothing in one simulation.
+func urgentStreams(p *program.Program) (n int) {
+	for i := range p.GPUs {
+		for j := range p.GPUs[i].Streams {
+			if p.GPUs[i].Streams[j].Priority > 0 {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // A ran is when the kernels of an operation run in a simulation, and how many they are.
@@ -92,7 +106,7 @@ func sameProgram(w *workload.Workload, base []ran, run *trace.Run) bool {
 
 // relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own, and notes whether the plan changes
 // nothing.
-func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
+func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.Scenario, stop func() bool) error {
 	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
 	}
@@ -108,12 +122,14 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 		for i, s := range []plan.Strategy{schedule.Captured, *o.base} {
 			v, _ := s.Values(nil)
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
-			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop}); err != nil {
+			written, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop})
+			if err != nil {
 				return nil, err
 			}
 			times[i] = out.eachTime()
 			if out.Result != nil {
 				is.ran, _ = ranOf(w, out.Result.Run)
+				is.urgent = urgentStreams(written)
 			}
 		}
 		for i, was := range times[0] {
@@ -130,7 +146,7 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	}
 	is := found.(simulatedBase)
 	ratios := is.ratios
-	o.Unchanged = sameProgram(w, is.ran, o.Result.Run)
+	o.Unchanged = urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run)
 	for i, t := range o.eachTime() {
 		if i < len(ratios) {
 			t.Time, t.Noise = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1)
