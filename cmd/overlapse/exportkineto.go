@@ -197,7 +197,7 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 		var of aloneSums // of no phase: kernels between the steps
 		sum := &of
 		for i, steps := range sums.steps {
-			if steps.Holds(op) {
+			if steps.Has(int(op.Step)) {
 				sum = &sums.sums[i]
 			}
 		}
@@ -287,7 +287,12 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 	}
 	var sums []string
 	for i, sum := range s.sums {
-		sums = append(sums, fmt.Sprintf("%sin sum computation %s, collectives %s", s.steps[i].Title(), change(sum.compute, sum.computeAlone), change(sum.transfer, sum.transfersAlone)))
+		of := ""
+		if phase := s.steps[i].Phase(); phase.Steps > 0 {
+			of = phase.Phase + " steps: "
+		}
+		compute, transfer := change(sum.compute, sum.computeAlone), change(sum.transfer, sum.transfersAlone)
+		sums = append(sums, fmt.Sprintf("%sin sum computation %s, collectives %s", of, compute, transfer))
 	}
 	a.Labelled("wrote", fmt.Sprintf("the profile of %s into %s: %d of %d kernels have another duration; %s",
 		words.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, strings.Join(sums, "; ")))
@@ -331,10 +336,11 @@ func overlapPays(r *results.Replayed) (literal, why string) {
 			title = captured.Phases[phase-1].Steps.Phase + " steps: "
 		}
 		change := func(out compare.Outcome) float64 { of := out.Of(phase); return of.ChangeFrom(base) }
-		if min(change(captured), change(moved)) > verdict.Faster {
+		was, early := change(captured), change(moved)
+		if min(was, early) > verdict.Faster {
 			literal = "False"
 		}
-		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, words.Percent(change(captured)), words.Percent(change(moved))))
+		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, words.Percent(was), words.Percent(early)))
 	}
 	return literal, "against collectives in the order of the program: " + strings.Join(reasons, "; ")
 }

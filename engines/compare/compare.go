@@ -28,8 +28,6 @@ type Outcome struct {
 
 	Races    plan.Races         // races in the plan
 	Changed  plan.Changes       // what the plan changes
-	// Unchanged is that the program is the captured one as the same writer writes it: every operation runs when it does there.
-	Unchanged bool
 	Memory   plan.Memory        // against the captured schedule
 	TooLarge bool               // Why is that it does not fit into Scenario.MemoryLimit
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
@@ -53,6 +51,7 @@ type stepTime struct {
 	// if there are no races.
 	Expected, Best, Worst trace.Time
 	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
+	Unchanged             bool       // the program is the captured one as the same writer writes it
 	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
 }
 

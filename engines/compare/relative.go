@@ -145,11 +145,10 @@ func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.S
 		return err
 	}
 	is := found.(simulatedBase)
-	ratios := is.ratios
-	o.Unchanged = urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run)
+	ratios, unchanged := is.ratios, urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run)
 	for i, t := range o.eachTime() {
 		if i < len(ratios) {
-			t.Time, t.Noise = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1)
+			t.Time, t.Noise, t.Unchanged = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1), unchanged
 		}
 	}
 	return nil

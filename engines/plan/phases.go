@@ -119,17 +119,6 @@ func (c *Steps) Phase() PhaseTime {
 	return c.Phases()[c.only-1]
 }
 
-// Title begins a sentence about the phase that times are of; "" for all iterations.
-func (c *Steps) Title() string {
-	if c.only == 0 {
-		return ""
-	}
-	return cmp.Or(c.Phase().Phase, "other") + " steps: "
-}
-
-// Holds reports whether an operation is of the phase that times are of.
-func (c *Steps) Holds(op *workload.Op) bool { return c.only == 0 || c.Has(int(c.of[op.ID])) }
-
 // Has reports whether an iteration is of the phase that times are of.
 func (c *Steps) Has(i int) bool {
 	return c.only == 0 || i >= 0 && i < len(c.steps) && c.key(i) == c.keys[c.only-1]

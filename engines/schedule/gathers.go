@@ -16,8 +16,8 @@ import (
 // limitPrefetch makes moved all-gathers wait until the parameters gathered some places before
 // them are in use (rule W11). With ahead 0, fully_shard's own limits hold: in forward the
 // host issues a gather in front of the compute that uses it, and two are in flight; in
-// backward it issues the next one behind the copy of this one. A captured gather that is issued in front of its use, behind the reduction of
-// the block before (FSDP1 without backward_prefetch: its hooks prefetch only on request), is issued where ahead says. It reports
+// backward it issues the next one behind the copy of this one. A captured gather that is issued in front of its use, behind the
+// reduction of the block before (FSDP1 without backward_prefetch: its hooks prefetch only on request), is issued where ahead says. It reports
 // whether it limits any gather.
 func (s *step) limitPrefetch(ahead int) (limited bool) {
 	type key struct {
@@ -75,8 +75,8 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) 
 		}
 		m, in := x.member(rank), s.items[rank][used[x]].op
 		if s.async[x.carries[0]] && !x.repeats && i >= ahead && m.place >= used[gathers[i-ahead]] { // captured so, or later
-			at := used[gathers[i-ahead]]
-			if m.place == used[x]-1 && s.sameStep(rank, at, used[x]) && s.issuesBetween(rank, at, m.place, x) { // not ahead, as hooks of FSDP1 issue it
+			at, notAhead := used[gathers[i-ahead]], m.place == used[x]-1 // as hooks of FSDP1 issue it
+			if notAhead && s.sameStep(rank, at, used[x]) && s.issuesBetween(rank, at, m.place, x) {
 				m.place = at
 			}
 			limited = true

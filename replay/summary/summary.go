@@ -61,14 +61,6 @@ type KernelSummary struct {
 	Bytes      int64        `json:"bytes,omitempty"` // of all these copies; 0: not known of each
 }
 
-// In is the part of TotalNs in the intervals that Of was given at a place.
-func (k *KernelSummary) In(at int) trace.Time {
-	if len(k.PhasesNs) == 0 {
-		return k.InNs
-	}
-	return k.PhasesNs[at]
-}
-
 // A CollectiveSummary is the collectives of one operation, group, number of channels and size
 // class: sizes between two powers of two.
 type CollectiveSummary struct {

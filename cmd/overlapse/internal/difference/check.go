@@ -16,8 +16,8 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Check is a quantity of an iteration that must not grow.
-type Check struct {
+// A check is a quantity of an iteration that must not grow.
+type check struct {
 	Name   string     `json:"name"`
 	A      trace.Time `json:"a_ns"`
 	B      trace.Time `json:"b_ns"`
@@ -80,7 +80,7 @@ func squaredError(list []sample, of int) float64 {
 }
 
 // quantitiesOf are those of a side.
-func (d *Difference) quantitiesOf(s *Side) (q [len(quantities)]trace.Time) {
+func (d *Difference) quantitiesOf(s *side) (q [len(quantities)]trace.Time) {
 	if s.run != nil {
 		t := s.times()
 		return [...]trace.Time{s.Time, t.Transfer + t.Waiting, t.Waiting}
@@ -106,7 +106,7 @@ func (d *Difference) Check(above float64) {
 	a, b := d.quantitiesOf(&d.A), d.quantitiesOf(&d.B)
 	whole := float64(max(1, d.A.Time))
 	for i, name := range quantities {
-		c := Check{Name: name, A: a[i], B: b[i], Growth: float64(b[i]-a[i]) / whole}
+		c := check{Name: name, A: a[i], B: b[i], Growth: float64(b[i]-a[i]) / whole}
 		if len(d.A.samples) > 0 && len(d.B.samples) > 0 {
 			c.Noise = 2 * math.Sqrt(squaredError(d.A.samples, i)+squaredError(d.B.samples, i)) / whole
 		}
@@ -132,7 +132,7 @@ func (d *Difference) Failed() string {
 	return strings.Join(failed, "; ") + ". " + d.Explanation
 }
 
-func (d *Difference) sentence(c *Check) string {
+func (d *Difference) sentence(c *check) string {
 	noise := "its noise is not known, with fewer than three steps"
 	switch {
 	case c.Noise > 0 && c.Growth > d.above && !c.Failed:
@@ -143,7 +143,7 @@ func (d *Difference) sentence(c *Check) string {
 	return fmt.Sprintf("%s %s of A's step (%s, then %s), allowed %s; %s", c.Name, words.Percent(c.Growth), words.Micros(c.A), words.Micros(c.B), words.Percent(d.above), noise)
 }
 
-func (c *Check) verdict() string {
+func (c *check) verdict() string {
 	if c.Failed {
 		return "FAILED"
 	}

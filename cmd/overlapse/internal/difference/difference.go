@@ -32,17 +32,17 @@ import (
 // A Difference is two runs, or two results.
 type Difference struct {
 	Schema  int     `json:"schema"`
-	A       Side    `json:"a"`
-	B       Side    `json:"b"`
+	A       side    `json:"a"`
+	B       side    `json:"b"`
 	Change  float64 `json:"change"` // of the time: 0.1 is 10 % more
 	PerStep bool    `json:"per_step"`
 	// Explanation says what makes the difference; Causes are its parts, the largest first, none
 	// of results.
 	Explanation string           `json:"explanation"`
 	Notes       []string         `json:"notes,omitempty"` // why the times may not compare
-	Causes      []Cause          `json:"causes"`
+	Causes      []cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
-	Checks      []Check          `json:"checks,omitempty"`
+	Checks      []check          `json:"checks,omitempty"`
 	// Phase is the steps that the times are of, where both have steps of several phases (rule V34); Phases are the differences of
 	// each then, and the times, the causes and the rows of both together are 0 and empty.
 	Phase  string       `json:"phase,omitempty"`
@@ -55,8 +55,8 @@ type Difference struct {
 // byStrategy is the group of the times of results.
 const byStrategy = "strategy"
 
-// A Side is one of the two.
-type Side struct {
+// A side is one of the two.
+type side struct {
 	Name  string     `json:"name"`
 	Time  trace.Time `json:"time_ns"`
 	phase string     // that the time is of; "": all steps
@@ -103,12 +103,16 @@ func (d *Difference) Each() (each []*Difference) {
 	return each
 }
 
-// Apart is the difference of two runs that were compared phase by phase, or as a whole.
-func Apart(each []Difference) Difference {
+// apart is the difference of two runs that were compared phase by phase, or as a whole.
+func apart(each []Difference) Difference {
 	if len(each) == 1 {
 		return each[0]
 	}
-	d := Difference{Schema: schema.Version, A: Side{Name: each[0].A.Name}, B: Side{Name: each[0].B.Name}, PerStep: each[0].PerStep, Causes: []Cause{}, Rows: []overlap.Change{}, Phases: each}
+	first := &each[0]
+	d := Difference{
+		Schema: schema.Version, A: side{Name: first.A.Name}, B: side{Name: first.B.Name}, PerStep: first.PerStep,
+		Causes: []cause{}, Rows: []overlap.Change{}, Phases: each,
+	}
 	var says []string
 	for i := range each {
 		says = append(says, each[i].Explanation)
@@ -166,11 +170,11 @@ func (d *Difference) table(group []overlap.Change, top int, counts bool) (*conso
 	return t, u
 }
 
-// Of compares two sides.
-func Of(a, b Side) Difference {
+// differenceOf compares two sides.
+func differenceOf(a, b side) Difference {
 	d := Difference{
 		Schema: schema.Version, A: a, B: b, Phase: a.phase, PerStep: a.steps > 0 && b.steps > 0,
-		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []Cause{},
+		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []cause{},
 	}
 	if a.run == nil && b.run == nil && len(a.items) > 0 && a.items[0].Group == byStrategy {
 		d.under = a.items[0].Name
@@ -187,7 +191,7 @@ func Of(a, b Side) Difference {
 
 // sortCauses puts the largest causes first.
 func (d *Difference) sortCauses() {
-	slices.SortStableFunc(d.Causes, func(a, b Cause) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
+	slices.SortStableFunc(d.Causes, func(a, b cause) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
 }
 
 // unit is what times are of.
@@ -216,14 +220,14 @@ func (d *Difference) groups() iter.Seq[[]overlap.Change] {
 
 // Measured compares two traces: per step if both have iterations, of each phase that both have, else as whole runs.
 func Measured(r *input.Reader, a, b string) (Difference, error) {
-	var sides [2]Side
+	var sides [2]side
 	var lifted [2]*workload.Workload
 	for i, path := range []string{a, b} {
 		run, err := r.One(path, "")
 		if err != nil {
 			return Difference{}, err
 		}
-		sides[i] = Side{Name: path, Time: run.End, run: run}
+		sides[i] = side{Name: path, Time: run.End, run: run}
 		if lifted[i], err = r.Workload(run, path, lift.Options{}); err == nil {
 			sides[i].steps = workload.Iterations(lifted[i])
 		}
@@ -253,9 +257,9 @@ func Measured(r *input.Reader, a, b string) (Difference, error) {
 		for i, w := range lifted {
 			of[i].measure(r, w, pair[i])
 		}
-		each = append(each, Of(of[0], of[1]))
+		each = append(each, differenceOf(of[0], of[1]))
 	}
-	d := Apart(each)
+	d := apart(each)
 	inBoth := func(row overlap.Change) bool { return row.Group == overlap.ByKernel && row.A > 0 && row.B > 0 }
 	if !slices.ContainsFunc(d.Each(), func(p *Difference) bool { return slices.ContainsFunc(p.Rows, inBoth) }) {
 		notes = append(notes, "A and B have no kernel in common: they may be two programs, and the times say nothing about a change of one.")
@@ -295,7 +299,7 @@ func phasesOf(of [2]*plan.Steps, perStep bool) (pairs [][2]*plan.Steps, note str
 }
 
 // wholeRuns makes times of both sides those of whole runs if only one side has iterations, and says so; else "".
-func wholeRuns(x, y *Side) string {
+func wholeRuns(x, y *side) string {
 	if (x.steps > 0) == (y.steps > 0) {
 		return ""
 	}
@@ -309,7 +313,7 @@ func wholeRuns(x, y *Side) string {
 }
 
 // measure fills in the times of a captured run, of one of its steps; w may be nil.
-func (s *Side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps) {
+func (s *side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps) {
 	if w == nil {
 		s.items = overlap.Items(s.run, nil, nil)
 		return
@@ -322,14 +326,14 @@ func (s *Side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps)
 	}
 	s.items = overlap.Items(s.run, nil, of)
 	s.items = append(s.items, pairItems(w, func(op int32) (start, end trace.Time, ok bool) {
-		return w.Ops[op].Start, w.Ops[op].End, steps.Holds(&w.Ops[op])
+		return w.Ops[op].Start, w.Ops[op].End, steps.Has(int(w.Ops[op].Step))
 	})...)
 	s.tellUnseen(w, of)
 }
 
 // tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
 // of transfer.
-func (s *Side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
+func (s *side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
 	move := func(group, prefix string, late trace.Time) {
 		for is, d := range map[overlap.Is]trace.Time{overlap.Transferring: -late, overlap.Waiting: late} {
 			name := prefix + is.String()
@@ -357,21 +361,21 @@ func (s *Side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
 func Replayed(r *results.Replayed, w *workload.Workload, a, b *compare.Outcome) Difference {
 	var each []Difference
 	for _, phase := range a.Each() {
-		each = append(each, Of(replayedSide(r, w, a.Of(phase)), replayedSide(r, w, b.Of(phase))))
+		each = append(each, differenceOf(replayedSide(r, w, a.Of(phase)), replayedSide(r, w, b.Of(phase))))
 	}
-	return Apart(each)
+	return apart(each)
 }
 
 // replayedSide is a strategy on the phase that its outcome is of.
-func replayedSide(r *results.Replayed, w *workload.Workload, out compare.Outcome) Side {
+func replayedSide(r *results.Replayed, w *workload.Workload, out compare.Outcome) side {
 	run := out.Result.Run
 	steps := plan.StepsOf(w, run).Of(out.Phase)
-	s := Side{Name: r.Named(run.Name), Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
+	s := side{Name: r.Named(run.Name), Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
 	of := steps.Iteration(overlap.Collect(run), out.Time)
 	of.Mean = explain.TimesOf(w, out)
 	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), of), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
-		return starts[op], ends[op], starts[op] <= ends[op] && steps.Holds(&w.Ops[op])
+		return starts[op], ends[op], starts[op] <= ends[op] && steps.Has(int(w.Ops[op].Step))
 	})...)
 	return s
 }
@@ -387,19 +391,19 @@ func Recorded(path string, a, b *trace.Run) (Difference, error) {
 	for _, x := range result.rows(a.Name) {
 		for _, y := range result.rows(b.Name) {
 			if x.Phase != "" && x.Phase == y.Phase {
-				each = append(each, Of(x.side(a.Name), y.side(b.Name)))
+				each = append(each, differenceOf(x.side(a.Name), y.side(b.Name)))
 			}
 		}
 	}
 	if each == nil {
-		return Of(recordedSide(a), recordedSide(b)), nil
+		return differenceOf(recordedSide(a), recordedSide(b)), nil
 	}
-	return Apart(each), nil
+	return apart(each), nil
 }
 
 // recordedSide is a whole run of such a folder.
-func recordedSide(run *trace.Run) Side {
-	s := Side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
+func recordedSide(run *trace.Run) side {
+	s := side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
 	for _, item := range s.items {
 		if item.Group == overlap.ByState {
 			s.Time += item.Time
@@ -471,7 +475,7 @@ func Results(a, b string) (Difference, error) {
 	}
 	var each []Difference
 	for _, x := range xs {
-		at := slices.IndexFunc(ys, func(y Side) bool { return y.phase == x.phase })
+		at := slices.IndexFunc(ys, func(y side) bool { return y.phase == x.phase })
 		if at < 0 {
 			continue
 		}
@@ -485,14 +489,14 @@ func Results(a, b string) (Difference, error) {
 	if each == nil {
 		return Difference{}, fmt.Errorf("%s and %s have no strategy in common", a, b)
 	}
-	return Apart(each), nil
+	return apart(each), nil
 }
 
 // ofResults compares two sides that have the same strategies.
-func ofResults(x, y Side) Difference {
+func ofResults(x, y side) Difference {
 	times := [2]int{max(1, x.steps), max(1, y.steps)}
 	note := wholeRuns(&x, &y)
-	for k, s := range []*Side{&x, &y} {
+	for k, s := range []*side{&x, &y} {
 		for i := range s.items {
 			if note != "" {
 				s.items[i].Time *= trace.Time(times[k])
@@ -500,7 +504,7 @@ func ofResults(x, y Side) Difference {
 		}
 		s.Time = s.items[slices.IndexFunc(s.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })].Time
 	}
-	d := Of(x, y)
+	d := differenceOf(x, y)
 	if note != "" {
 		d.Notes = append(d.Notes, note)
 	}
@@ -536,9 +540,9 @@ func (r *result) rows(run string) []resultRow {
 }
 
 // side is the row's time by state.
-func (r *resultRow) side(name string) Side {
+func (r *resultRow) side(name string) side {
 	of := &overlap.Iteration{Mean: r.Times}
-	return Side{Name: name, Time: r.Time, phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
+	return side{Name: name, Time: r.Time, phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
 }
 
 func readResult(path string) (*result, error) {
@@ -559,19 +563,19 @@ func readResult(path string) (*result, error) {
 }
 
 // resultSides are the strategies of a result, of each phase where phases are answered apart.
-func resultSides(path string) ([]Side, error) {
+func resultSides(path string) ([]side, error) {
 	r, err := readResult(path)
 	if err != nil {
 		return nil, err
 	}
-	sides, at := []Side{}, map[string]int32{}
+	sides, at := []side{}, map[string]int32{}
 	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
 		seen := map[[2]string]bool{}
 		for _, row := range r.Rows {
 			if !row.Applies {
 				continue
 			}
-			s := &sides[trace.Memo(at, row.Phase, func() int32 { return trace.Push(&sides, Side{Name: path, phase: row.Phase, steps: r.Iterations}) })]
+			s := &sides[trace.Memo(at, row.Phase, func() int32 { return trace.Push(&sides, side{Name: path, phase: row.Phase, steps: r.Iterations}) })]
 			name := row.Strategy
 			if seen[[2]string{name, row.Phase}] { // with other parameters
 				name += " " + strings.Join(strings.Fields(string(row.Parameters)), "")

@@ -13,9 +13,9 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Cause is a part of the difference of two times. The causes add up to the difference of
+// A cause is a part of the difference of two times. The causes add up to the difference of
 // the states of the ranks.
-type Cause struct {
+type cause struct {
 	Name string     `json:"name"`
 	Diff trace.Time `json:"difference_ns"`
 }
@@ -93,8 +93,8 @@ func joinFused(rows []overlap.Change, operations map[string]string) (joined []ov
 // causesOf divides the difference of two runs: compute by kernel, idle time by cause, the rest
 // by state. rows and moved are those of joinFused. A kernel that only A has and one that only
 // B has, both run as often, are one cause: one replaces the other.
-func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Kind) []Cause {
-	var causes []Cause
+func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Kind) []cause {
+	var causes []cause
 	var compute trace.Time          // by state
 	kernels := -moved               // compute by kernel
 	var lost, more []overlap.Change // kernels that only A, only B has
@@ -109,30 +109,30 @@ func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Ki
 				theirs := min(max(r.Diff, moved), 0) + max(min(r.Diff, moved), 0)
 				r.Diff, moved = r.Diff-theirs, moved-theirs
 			}
-			causes = append(causes, Cause{r.Name, r.Diff})
+			causes = append(causes, cause{r.Name, r.Diff})
 		case r.Group == overlap.ByCause:
-			causes = append(causes, Cause{"idle for " + r.Name, r.Diff})
+			causes = append(causes, cause{"idle for " + r.Name, r.Diff})
 		case r.Group != overlap.ByKernel || single && kind != trace.Compute:
 		case single && r.CountB == 0:
 			lost, kernels = append(lost, r), kernels+r.Diff
 		case single && r.CountA == 0:
 			more, kernels = append(more, r), kernels+r.Diff
 		default:
-			causes, kernels = append(causes, Cause{name(r), r.Diff}), kernels+r.Diff
+			causes, kernels = append(causes, cause{name(r), r.Diff}), kernels+r.Diff
 		}
 	}
 	for _, a := range lost {
 		if i := slices.IndexFunc(more, func(b overlap.Change) bool { return b.CountB == a.CountA }); i >= 0 {
-			causes = append(causes, Cause{name(more[i]) + " in place of " + name(a), a.Diff + more[i].Diff})
+			causes = append(causes, cause{name(more[i]) + " in place of " + name(a), a.Diff + more[i].Diff})
 			more = slices.Delete(more, i, i+1)
 			continue
 		}
-		causes = append(causes, Cause{name(a) + " (only in A)", a.Diff})
+		causes = append(causes, cause{name(a) + " (only in A)", a.Diff})
 	}
 	for _, b := range more {
-		causes = append(causes, Cause{name(b) + " (only in B)", b.Diff})
+		causes = append(causes, cause{name(b) + " (only in B)", b.Diff})
 	}
-	return append(causes, Cause{"kernels side by side", compute - kernels})
+	return append(causes, cause{"kernels side by side", compute - kernels})
 }
 
 // What explain names: at most mostCauses that are faster and as many that are slower, none

@@ -25,7 +25,7 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 	}
 	numbers := console.Table{Columns: append([]string{"run", "time", "against A"}, console.StateNames...), OneUnit: true}
 	for at, p := range d.Each() {
-		for i, s := range []Side{p.A, p.B} {
+		for i, s := range []side{p.A, p.B} {
 			name := p.title() + string(rune('A'+i)) + ": " + s.Name
 			rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Time: s.Time, Times: s.times()})
 			numbers.Add(append([]any{name, s.Time, words.Percent(float64(s.Time)/float64(max(1, p.A.Time)) - 1)}, console.States(s.times())...)...)
@@ -46,7 +46,7 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 }
 
 // times are the states of a side.
-func (s *Side) times() overlap.Times {
+func (s *side) times() overlap.Times {
 	in := func(is overlap.Is) trace.Time {
 		i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == overlap.ByState && x.Name == is.String() })
 		if i < 0 {

@@ -220,7 +220,7 @@ func (v *Inspection) improvements() []improvement {
 func (v *Inspection) most(of func(overlap.Times) trace.Time) (share float64, time string) {
 	for _, p := range v.each {
 		if x := float64(of(p.of.Mean)) / float64(max(1, p.of.Mean.Total())); x >= share {
-			share, time = x, strings.TrimSuffix("the time of "+strings.TrimSuffix(p.Title(), ": "), " of ")
+			share, time = x, strings.TrimSuffix("the time of "+strings.TrimSuffix(p.title(), ": "), " of ")
 		}
 	}
 	return share, time

@@ -54,6 +54,15 @@ type part struct {
 	late *overlap.LateRank // the rank that others wait for; nil: none
 }
 
+// title begins what is said of a phase; "" of all iterations.
+func (p *part) title() string {
+	phase := p.Phase()
+	if phase.Steps == 0 {
+		return ""
+	}
+	return cmp.Or(phase.Phase, "other") + " steps: "
+}
+
 // Of inspects a workload on a machine; nil: unknown.
 func Of(w *workload.Workload, on *machine.Machine) *Inspection {
 	steps, work := plan.MeasuredSteps(w), overlap.Collect(w.Run)
@@ -254,7 +263,7 @@ type share struct {
 func (v *Inspection) printEach(label string, text func(*part) string) {
 	for i := range v.each {
 		if line := text(&v.each[i]); line != "" {
-			v.Labelled(label, v.each[i].Title()+line)
+			v.Labelled(label, v.each[i].title()+line)
 			label = ""
 		}
 	}
@@ -385,7 +394,7 @@ func (v *Inspection) waitingText(p *part) string {
 func (v *Inspection) unseenText(p *part) string {
 	w := v.workload
 	of, n := workload.IterationsOf(w)
-	counts := func(op *workload.Op) bool { return (n == 0 || of[op.ID] >= 0) && p.Holds(op) }
+	counts := func(op *workload.Op) bool { return (n == 0 || of[op.ID] >= 0) && p.Has(int(of[op.ID])) }
 	if len(v.each) > 1 {
 		n = p.Phase().Steps
 	}

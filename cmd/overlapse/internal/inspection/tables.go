@@ -90,7 +90,7 @@ func (v *Inspection) printKernels() {
 	}
 	columns, wholes := []string{"kernel", "count", "total"}, make([]trace.Time, len(v.each))
 	for i, p := range v.each {
-		columns = append(columns, "of "+cmp.Or(strings.TrimSuffix(p.Title(), " steps: "), "time"))
+		columns = append(columns, "of "+cmp.Or(strings.TrimSuffix(p.title(), " steps: "), "time"))
 		for _, in := range p.of.In {
 			wholes[i] += in.Length()
 		}
@@ -114,7 +114,11 @@ func (v *Inspection) printKernels() {
 		}
 		cells := []any{short[i], k.Count, k.TotalNs}
 		for of, whole := range wholes {
-			cells = append(cells, words.ShareOf(k.In(of), whole))
+			in := k.InNs
+			if len(k.PhasesNs) > 0 {
+				in = k.PhasesNs[of]
+			}
+			cells = append(cells, words.ShareOf(in, whole))
 		}
 		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)...)
 	}
@@ -129,7 +133,8 @@ func merged(ks []summary.KernelSummary) (joined []summary.KernelSummary) {
 		i, ok := at[key]
 		if !ok {
 			i = len(joined)
-			at[key], joined = i, append(joined, summary.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes, PhasesNs: make([]trace.Time, len(k.PhasesNs))})
+			first := summary.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes, PhasesNs: make([]trace.Time, len(k.PhasesNs))}
+			at[key], joined = i, append(joined, first)
 		} else if joined[i].Bytes *= min(1, k.Bytes); joined[i].Bytes > 0 { // else not known of each
 			joined[i].Bytes += k.Bytes
 		}
@@ -211,7 +216,7 @@ func (v *Inspection) printRanks() {
 		title = "ranks: where the time of an iteration goes"
 	}
 	for _, p := range v.each {
-		if of := p.Title(); of != "" {
+		if of := p.title(); of != "" {
 			title = "ranks: where the time of " + strings.TrimSuffix(of, ": ") + " goes"
 		}
 		v.printRanksOf(title, p.of.Each, len(v.each) > 1)
