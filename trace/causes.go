@@ -66,7 +66,7 @@ func (d *Damage) crowded(r *Run) {
 	for i := range r.Spans {
 		s := &r.Spans[i]
 		l := &r.Lanes[s.Lane]
-		if s.Kind != Compute && s.Kind != Collective || l.Kind != Queue {
+		if s.Kind != Compute && s.Kind != Collective || l.Kind != Queue || s.Dur() == 0 { // without a time it is beside nothing
 			continue
 		}
 		e := Memo(queues, queue{l.Rank, l.Device, l.ID}, func() *ends { return &ends{last: -MaxTime, older: -MaxTime} })

@@ -144,7 +144,8 @@ func (d *Damage) sizes(r *Run) {
 const fewestCopied = 8
 
 // copies counts the kernels of measured ranks whose kernels all have the names, times and distances in
-// time of another rank's: a file under two names. Clocks of nanoseconds never give that twice.
+// time of another rank's: a file under two names. Clocks of nanoseconds never give that twice; ranks without start times (Placed)
+// have equal ones where their durations are.
 func (d *Damage) copies(r *Run) {
 	if r.Simulated || r.Estimated != "" {
 		return
@@ -169,7 +170,7 @@ func (d *Damage) copies(r *Run) {
 	n := 0
 	for row := range ranks {
 		for of := range row {
-			if r.Ranks[row].Source != r.Ranks[of].Source && len(ranks[row]) >= fewestCopied && slices.Equal(ranks[row], ranks[of]) {
+			if r.Ranks[row].Source != r.Ranks[of].Source && !r.Ranks[row].Placed && len(ranks[row]) >= fewestCopied && slices.Equal(ranks[row], ranks[of]) {
 				names = append(names, r.rankName(row)+" of "+r.rankName(of))
 				n += len(ranks[row])
 				break

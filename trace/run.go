@@ -155,6 +155,9 @@ type Rank struct {
 
 	NodeGPUs int `json:",omitempty"` // GPUs of its node, as the file lists them; 0 if unknown
 
+	// Placed is that the file has no start times: the reader placed the events by their durations and dependencies.
+	Placed bool `json:",omitempty"`
+
 	// Process is the operating system's process id; 0 if unknown. If several rows share
 	// a process, each with a GPU, the first has its host threads.
 	Process int64 `json:",omitempty"`

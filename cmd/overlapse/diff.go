@@ -80,14 +80,13 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.format == "junit" && o.above < 0 {
 		return cli.Errorf("--format junit needs --fail-above, such as 3%% (see overlapse diff --help)")
 	}
-	var x, y difference.Side
 	var d difference.Difference
 	var err error
 	switch {
 	case len(args) == 1 && difference.IsResult(args[0]):
-		x, y, err = a.diffRuns(args[0], o.Strategy)
+		d, err = a.diffRuns(args[0], o.Strategy)
 	case len(args) == 1:
-		x, y, err = a.diffStrategies(ctx, o, args[0])
+		d, err = a.diffStrategies(ctx, o, args[0])
 	case difference.IsResult(args[0]) && difference.IsResult(args[1]):
 		d, err = difference.Results(args[0], args[1])
 	default:
@@ -95,9 +94,6 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	}
 	if err != nil {
 		return err
-	}
-	if len(args) == 1 {
-		d = difference.Of(x, y)
 	}
 	a.shown = &d
 	if o.above >= 0 {
@@ -115,48 +111,42 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 }
 
 // diffStrategies replays a trace under two strategies.
-func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x, y difference.Side, err error) {
+func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d difference.Difference, err error) {
 	o.Path = path
 	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
-		return x, y, err
+		return d, err
 	}
 	if len(sel) != 2 {
-		return x, y, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
+		return d, cli.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
 	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: input.StopFunc(ctx)}, true)
 	if err != nil {
-		return x, y, err
+		return d, err
 	}
 	if err := o.FailedError(r.Outcomes); err != nil {
-		return x, y, err
+		return d, err
 	}
-	sides := [2]difference.Side{}
-	for i, out := range r.Outcomes {
+	for _, out := range r.Outcomes {
 		if out.Result == nil {
-			return x, y, cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
+			return d, cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 		}
-		sides[i] = difference.Replayed(r, w, &out)
 	}
-	return sides[0], sides[1], nil
+	return difference.Replayed(r, w, &r.Outcomes[0], &r.Outcomes[1]), nil
 }
 
 // diffRuns compares two runs of a folder written by replay -o.
-func (a *app) diffRuns(path, strategies string) (x, y difference.Side, err error) {
+func (a *app) diffRuns(path, strategies string) (d difference.Difference, err error) {
 	run, err := a.Open(filepath.Join(path, "timeline.json.gz"), "")
 	if err != nil {
-		return x, y, err
+		return d, err
 	}
 	views, err := viewsOf(merge.Split(run), viewOptions{Flags: input.Flags{Path: path, Strategy: strategies}})
 	if err == nil && len(views) != 2 {
 		err = cli.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
 	}
 	if err != nil {
-		return x, y, err
+		return d, err
 	}
-	sides := [2]difference.Side{}
-	for i, v := range views {
-		sides[i] = difference.Recorded(v.Run)
-	}
-	return sides[0], sides[1], nil
+	return difference.Recorded(path, views[0].Run, views[1].Run)
 }

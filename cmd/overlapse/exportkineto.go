@@ -122,7 +122,13 @@ type kernelKey struct {
 
 // isolated are the sums of a profile's kernels, before and after.
 type isolated struct {
-	kernels, changed         int
+	kernels, changed int
+	steps            []*plan.Steps // of all iterations, or of each phase
+	sums             []aloneSums   // of these
+}
+
+// aloneSums are times of kernels as captured and alone.
+type aloneSums struct {
 	compute, computeAlone    trace.Time
 	transfer, transfersAlone trace.Time
 }
@@ -158,7 +164,8 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 	if err := os.MkdirAll(o.output, 0o777); err != nil {
 		return err
 	}
-	var sums isolated
+	sums := isolated{steps: plan.MeasuredSteps(w).Each()}
+	sums.sums = make([]aloneSums, len(sums.steps))
 	err = a.files.Together(func() error {
 		for i, c := range list {
 			err := a.files.Write(c.to, func(out io.Writer) error { return a.isolate(plain.JSON(out), w, int32(i), c.from, &sums) })
@@ -187,12 +194,19 @@ func (a *app) isolate(out io.Writer, w *workload.Workload, row int32, source str
 			continue
 		}
 		key := kernelKey{op.Name, k.Correlation, op.Dur()}
+		var of aloneSums // of no phase: kernels between the steps
+		sum := &of
+		for i, steps := range sums.steps {
+			if steps.Has(int(op.Step)) {
+				sum = &sums.sums[i]
+			}
+		}
 		took := op.DurAlone()
 		if op.Collective >= 0 && !w.Collectives[op.Collective].Part {
 			took = min(op.Dur(), w.Collectives[op.Collective].TransferAlone())
-			sums.transfer, sums.transfersAlone = sums.transfer+op.Dur(), sums.transfersAlone+took
+			sum.transfer, sum.transfersAlone = sum.transfer+op.Dur(), sum.transfersAlone+took
 		} else {
-			sums.compute, sums.computeAlone = sums.compute+op.Dur(), sums.computeAlone+took
+			sum.compute, sum.computeAlone = sum.compute+op.Dur(), sum.computeAlone+took
 		}
 		alone[key] = append(alone[key], took)
 	}
@@ -271,8 +285,17 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 	change := func(before, after trace.Time) string {
 		return words.Percent(float64(after)/float64(max(1, before)) - 1)
 	}
-	a.Labelled("wrote", fmt.Sprintf("the profile of %s into %s: %d of %d kernels have another duration; in sum computation %s, collectives %s",
-		words.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, change(s.compute, s.computeAlone), change(s.transfer, s.transfersAlone)))
+	var sums []string
+	for i, sum := range s.sums {
+		of := ""
+		if phase := s.steps[i].Phase(); phase.Steps > 0 {
+			of = phase.Phase + " steps: "
+		}
+		compute, transfer := change(sum.compute, sum.computeAlone), change(sum.transfer, sum.transfersAlone)
+		sums = append(sums, fmt.Sprintf("%sin sum computation %s, collectives %s", of, compute, transfer))
+	}
+	a.Labelled("wrote", fmt.Sprintf("the profile of %s into %s: %d of %d kernels have another duration; %s",
+		words.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, strings.Join(sums, "; ")))
 	if r.Captured < r.Ranks {
 		a.Labelled("note", fmt.Sprintf("waits for the %d ranks that were not captured stay in the durations of collectives that are the shortest of their size", r.Ranks-r.Captured))
 	}
@@ -292,23 +315,32 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 }
 
 // overlapPays says whether a schedule that overlaps, captured or with collectives as early as
-// their data allow, is predicted to take at least 1 % less than one that runs all in order, as
-// Python's literal, and why.
+// their data allow, is predicted to take at least 1 % less time than one that runs all in order, as
+// Python's literal, and why. There is one setting for all phases: it is True only if it pays for each.
 func overlapPays(r *results.Replayed) (literal, why string) {
-	times := map[string]int64{}
-	for _, out := range r.Outcomes { // one setting for all phases
+	ran := map[string]compare.Outcome{}
+	for _, out := range r.Outcomes {
 		if out.Result != nil {
-			times[out.Strategy.Name] = int64(out.Expected)
+			ran[out.Strategy.Name] = out
 		}
 	}
-	bulk, captured, moved := times[schedule.Bulk.Name], times[schedule.Captured.Name], times[schedule.Multistream.Name]
-	if bulk == 0 || moved == 0 {
+	captured, bulk, moved := ran[schedule.Captured.Name], ran[schedule.Bulk.Name], ran[schedule.Multistream.Name]
+	if bulk.Result == nil || moved.Result == nil {
 		return "False", "no collective of this trace can be moved"
 	}
-	less := func(t int64) float64 { return float64(t)/float64(bulk) - 1 }
-	why = fmt.Sprintf("against collectives in the order of the program: captured %s, as early as their data allow %s", words.Percent(less(captured)), words.Percent(less(moved)))
-	if min(less(captured), less(moved)) <= verdict.Faster {
-		return "True", why
+	literal = "True"
+	var reasons []string
+	for _, phase := range captured.Each() {
+		base, title := bulk.Of(phase).Expected, ""
+		if phase > 0 {
+			title = captured.Phases[phase-1].Steps.Phase + " steps: "
+		}
+		change := func(out compare.Outcome) float64 { of := out.Of(phase); return of.ChangeFrom(base) }
+		was, early := change(captured), change(moved)
+		if min(was, early) > verdict.Faster {
+			literal = "False"
+		}
+		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, words.Percent(was), words.Percent(early)))
 	}
-	return "False", why
+	return literal, "against collectives in the order of the program: " + strings.Join(reasons, "; ")
 }

@@ -15,6 +15,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // A kinetoFile is what PyTorch's readers take from a file of its profiler: profile-guided estimation
@@ -254,4 +262,25 @@ func TestHTA(t *testing.T) {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	t.Logf("%s", text)
+}
+
+// Whether overlap pays is said of each phase of a capture. There is one setting for all: it is on only if it pays for each.
+func TestOverlapPaysByPhase(t *testing.T) {
+	prefill, decode := workload.Batch{Phase: workload.Prefill, Tokens: 8192}, workload.Batch{Phase: workload.Decode, Tokens: 32}
+	overlapped := "7 D20 500 F10\n9 AR20=64 400 D20\n7 E20 500 D20\n7 F20 500 AR20 E20"
+	w := plantest.Iterations(t, 2, plantest.Iteration{Text: plantest.Layers(1, 1), Batch: decode}, plantest.Iteration{Text: overlapped, Batch: prefill})
+	sel, err := engines.ParseSelection("captured,bulk,multistream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	con := &console.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}
+	r, err := results.Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, why := overlapPays(r)
+	pays := regexp.MustCompile(`^against collectives in the order of the program: prefill steps: captured \+[\d.]+ %, as early as their data allow \+[\d.]+ %; decode steps: captured -[\d.]+ %, as early as their data allow -[\d.]+ %$`)
+	if got != "False" || !pays.MatchString(why) {
+		t.Errorf("%s, %s", got, why)
+	}
 }

@@ -304,16 +304,18 @@ func (a *app) addresses(strategies string) (list []string) {
 			add(rank, layout.Address{Row: rank})
 		}
 	case *difference.Difference:
-		for _, c := range r.Rows {
-			at := layout.Address{Strategy: strategies}
-			if strategies != "" {
-				at.Show = r.B.Name
-				if c.CountB == 0 {
-					at.Show = r.A.Name
+		for _, p := range r.Each() {
+			for _, c := range p.Rows {
+				at := layout.Address{Strategy: strategies}
+				if strategies != "" {
+					at.Show = r.B.Name
+					if c.CountB == 0 {
+						at.Show = r.A.Name
+					}
 				}
-			}
-			if c.Group == overlap.ByKernel {
-				kernel(c.Name, at)
+				if c.Group == overlap.ByKernel {
+					kernel(c.Name, at)
+				}
 			}
 		}
 	}

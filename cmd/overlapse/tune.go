@@ -409,7 +409,11 @@ func (a *app) printTried(found tuning, phase string, top int) {
 		if r.Experiment {
 			settings += " (experimental)"
 		}
-		t.Add(r.Strategy, settings, trace.Time(r.Time), words.Percent(r.Change), verdict.PercentOf(r.PFaster), results.MemoryText(r.PeakMemory, r.Lacks))
+		likely := verdict.PercentOf(r.PFaster)
+		if r.Error == 0 { // nothing is changed
+			likely = ""
+		}
+		t.Add(r.Strategy, settings, trace.Time(r.Time), words.Percent(r.Change), likely, results.MemoryText(r.PeakMemory, r.Lacks))
 	}
 	a.Show(&t)
 }

@@ -52,6 +52,7 @@ type stepTime struct {
 	// if there are no races.
 	Expected, Best, Worst trace.Time
 	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
+	Unchanged             bool       // the program is the captured one as the same writer writes it
 	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
 }
 
@@ -181,7 +182,7 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if err != nil || out.Result == nil {
 		return out, err
 	}
-	if err := out.relativeTo(w, sc, o.Stop); err != nil {
+	if err := out.relativeTo(w, p, sc, o.Stop); err != nil {
 		return out, err
 	}
 	if err := out.expect(w, sc, o.Stop); err != nil || out.Result == nil {

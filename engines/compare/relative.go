@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -41,8 +42,68 @@ func baseOf(pl *plan.Planner) *plan.Strategy {
 	return &schedule.InPlace
 }
 
-// relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own.
-func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
+// A simulatedBase is the captured schedule as a writer writes it.
+type simulatedBase struct {
+	ratios []float64 // of the captured time over the simulated one: of all iterations, then of those of each phase
+	ran    []ran     // by operation
+	urgent int       // urgentStreams
+}
+
+// urgentStreams counts the streams of a program with a priority, which may change nothing in one simulation.
+func urgentStreams(p *program.Program) (n int) {
+	for i := range p.GPUs {
+		for j := range p.GPUs[i].Streams {
+			if p.GPUs[i].Streams[j].Priority > 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A ran is when the kernels of an operation run in a simulation, and how many they are.
+type ran struct {
+	start, end trace.Time
+	kernels    int
+}
+
+// ranOf is when each operation of a workload runs; own reports whether something else runs on the devices.
+func ranOf(w *workload.Workload, run *trace.Run) (ops []ran, own bool) {
+	ops = make([]ran, len(w.Ops))
+	for _, s := range run.Spans {
+		if !s.Kind.OnDevice() {
+			continue
+		}
+		id := plan.OriginOf(run, s)
+		if id < 0 {
+			return nil, true
+		}
+		op := &ops[id]
+		if op.kernels++; op.kernels == 1 {
+			op.start = s.Start
+		}
+		op.start, op.end = min(op.start, s.Start), max(op.end, s.End)
+	}
+	return ops, false
+}
+
+// sameProgram reports whether every operation that runs in both of two simulations runs at the same time.
+func sameProgram(w *workload.Workload, base []ran, run *trace.Run) bool {
+	ops, own := ranOf(w, run)
+	if own || base == nil {
+		return false
+	}
+	for i, op := range ops {
+		if op.kernels > 0 && base[i].kernels > 0 && op != base[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own, and notes whether the plan changes
+// nothing.
+func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.Scenario, stop func() bool) error {
 	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
 		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
 	}
@@ -54,31 +115,37 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
 	found, err := w.Isolation.Memo.Get(key{sc, o.base.Name, w.Unprofiled}, func() (any, error) {
 		var times [2][]*stepTime
+		var is simulatedBase
 		for i, s := range []plan.Strategy{schedule.Captured, *o.base} {
 			v, _ := s.Values(nil)
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
-			if _, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop}); err != nil {
+			written, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop})
+			if err != nil {
 				return nil, err
 			}
 			times[i] = out.eachTime()
+			if out.Result != nil {
+				is.ran, _ = ranOf(w, out.Result.Run)
+				is.urgent = urgentStreams(written)
+			}
 		}
-		var ratios []float64 // of all iterations, then of those of each phase
 		for i, was := range times[0] {
 			ratio := 1.0
 			if i < len(times[1]) && was.Time != 0 && times[1][i].Time != 0 {
 				ratio = float64(was.Time) / float64(times[1][i].Time)
 			}
-			ratios = append(ratios, ratio)
+			is.ratios = append(is.ratios, ratio)
 		}
-		return ratios, nil
+		return is, nil
 	})
 	if err != nil {
 		return err
 	}
-	ratios := found.([]float64)
+	is := found.(simulatedBase)
+	ratios, unchanged := is.ratios, urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run)
 	for i, t := range o.eachTime() {
 		if i < len(ratios) {
-			t.Time, t.Noise = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1)
+			t.Time, t.Noise, t.Unchanged = trace.Time(float64(t.Time)*ratios[i]+0.5), math.Abs(1/ratios[i]-1), unchanged
 		}
 	}
 	return nil

@@ -98,6 +98,27 @@ func (c *Steps) Of(phase int) *Steps {
 	return &of
 }
 
+// Each are the steps that are answered apart: those of each phase where there are several, else all (rule V34).
+func (c *Steps) Each() []*Steps {
+	phases := c.Phases()
+	if len(phases) < 2 {
+		return []*Steps{c}
+	}
+	each := make([]*Steps, len(phases))
+	for i := range phases {
+		each[i] = c.Of(i + 1)
+	}
+	return each
+}
+
+// Phase is the phase that times are of; zero: all iterations.
+func (c *Steps) Phase() PhaseTime {
+	if c.only == 0 {
+		return PhaseTime{}
+	}
+	return c.Phases()[c.only-1]
+}
+
 // Has reports whether an iteration is of the phase that times are of.
 func (c *Steps) Has(i int) bool {
 	return c.only == 0 || i >= 0 && i < len(c.steps) && c.key(i) == c.keys[c.only-1]

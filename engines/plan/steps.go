@@ -339,10 +339,18 @@ func (c *Steps) Iteration(work overlap.Work, time trace.Time) *overlap.Iteration
 	return of
 }
 
-// WaitedFor is the rank that others wait for in iterations that nothing disturbed, or nil.
+// WaitedFor is the rank that others wait for in iterations that nothing disturbed, of the phase that times are of; or nil.
 func (c *Steps) WaitedFor(work overlap.Work) *overlap.LateRank {
 	rounds := c.rounds()
-	if _, _, out := c.Disturbed(); out > 0 {
+	if c.only > 0 {
+		kept := rounds[:0]
+		for i, round := range rounds {
+			if c.Has(i) {
+				kept = append(kept, round)
+			}
+		}
+		rounds = kept
+	} else if _, _, out := c.Disturbed(); out > 0 {
 		ran, _ := c.Ran()
 		kept := make([][]Interval, 0, len(rounds))
 		for _, i := range c.undisturbed(ran) {

@@ -16,8 +16,9 @@ import (
 // limitPrefetch makes moved all-gathers wait until the parameters gathered some places before
 // them are in use (rule W11). With ahead 0, fully_shard's own limits hold: in forward the
 // host issues a gather in front of the compute that uses it, and two are in flight; in
-// backward it issues the next one behind the copy of this one. It reports whether it limits
-// any gather.
+// backward it issues the next one behind the copy of this one. A captured gather that is issued in front of its use, behind the
+// reduction of the block before (FSDP1 without backward_prefetch: its hooks prefetch only on request), is issued where ahead says. It reports
+// whether it limits any gather.
 func (s *step) limitPrefetch(ahead int) (limited bool) {
 	type key struct {
 		rank  int
@@ -73,7 +74,11 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) 
 			continue
 		}
 		m, in := x.member(rank), s.items[rank][used[x]].op
-		if s.async[x.carries[0]] && !x.repeats && i >= ahead && m.place >= used[gathers[i-ahead]] { // captured so
+		if s.async[x.carries[0]] && !x.repeats && i >= ahead && m.place >= used[gathers[i-ahead]] { // captured so, or later
+			at, notAhead := used[gathers[i-ahead]], m.place == used[x]-1 // as hooks of FSDP1 issue it
+			if notAhead && s.sameStep(rank, at, used[x]) && s.issuesBetween(rank, at, m.place, x) {
+				m.place = at
+			}
 			limited = true
 			continue
 		}
@@ -99,6 +104,16 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) 
 		limited = true
 	}
 	return limited
+}
+
+// issuesBetween reports whether the host issues a collective behind one item and not behind another one, besides x. Without one the
+// device runs x at the same time wherever between them the host issues it: hosts are ahead of it, and the collectives of a
+// communicator keep their order (rule S24).
+func (s *step) issuesBetween(rank int, from, to int32, x *exchange) bool {
+	return slices.ContainsFunc(s.exchanges, func(other *exchange) bool {
+		k := slices.IndexFunc(other.members, func(m member) bool { return m.rank == rank })
+		return other != x && k >= 0 && other.members[k].place > from && other.members[k].place <= to
+	})
 }
 
 // waitForUse makes a gather wait until the parameters of another one are in use: copied out

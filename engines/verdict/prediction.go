@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"math"
+
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -71,14 +73,24 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	}
 	p.Change = out.ChangeFrom(captured.Expected)
 	p.check(w, captured)
-	if p.Confidence = p.Evidence.Confidence(p.Change); asCaptured(out.Selection) && p.Result != nil { // no change, by definition
+	switch p.Confidence = p.Evidence.Confidence(p.Change); {
+	case p.Result == nil || p.Evidence.none:
+	case asCaptured(out.Selection): // no change, by definition
 		p.Confidence = Confidence{Level: levelOf(0), Why: p.Evidence.Why}
+	case p.Same():
+		p.Confidence = Confidence{Level: levelOf(0), Why: "the same program as captured"}
 	}
 	if p.likely() && p.Result != nil {
 		p.besideProfiler(w, captured)
 	}
 	return p
 }
+
+// Same reports whether the prediction is of the captured program, so that it has no probability of another time.
+func (p *Prediction) Same() bool { return p.Unchanged && math.Abs(p.Change) < unchanged }
+
+// unchanged is the change below which a program is the captured one: times are rounded.
+const unchanged = 0.0005
 
 // likely reports whether the prediction can be recommended.
 func (p *Prediction) likely() bool { return p.Confidence.Chance.PFaster >= Likely }

@@ -57,7 +57,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
 	if len(faster) == 0 {
 		v.Kind = keepCaptured
-		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; the next is %s, %s%s", baseName(w), -100*Faster, list[0].Selection, signed(list[0].Change), v.compared(list))
+		next := fmt.Sprintf("%s is the same program", list[0].Selection)
+		if i := slices.IndexFunc(list, func(c Prediction) bool { return !c.Same() }); i >= 0 {
+			next = fmt.Sprintf("the next is %s, %s", list[i].Selection, signed(list[i].Change))
+		}
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; %s%s", baseName(w), -100*Faster, next, v.compared(list))
 		return
 	}
 	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })

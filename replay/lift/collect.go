@@ -252,7 +252,7 @@ func (m *matcher) check() {
 		}
 		if c.Sender = m.sender(c); c.Sender == 0 && neverTogether(c) {
 			unmatched++
-			m.split(c)
+			m.split(c, len(m.groups[m.groupOfCollective[i]].ranks))
 			continue
 		}
 		t := m.groups[m.groupOfCollective[i]]
@@ -383,13 +383,17 @@ func (m *matcher) oneSource(c *workload.Collective) bool {
 	return true
 }
 
-// split makes each member its own collective.
-func (m *matcher) split(c *workload.Collective) {
+// split makes each member its own collective, of a group of so many ranks, with its own bytes where the trace has them.
+func (m *matcher) split(c *workload.Collective, ranks int) {
 	for i, id := range c.Members {
 		op := &m.Ops[id]
 		comm := trace.Comm{In: c.In, Out: c.Out, ElemSize: c.ElemSize}
+		if own := m.Run.Comm(m.Run.Spans[op.Span]); own != nil && max(own.In, own.Out) > 0 {
+			comm = *own
+		}
 		one := workload.Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint, Members: c.Members[i : i : i+1]}
 		addMember(m.Workload, &one, op, &comm)
+		otherSide(&one, int64(ranks))
 		m.Collectives = append(m.Collectives, one)
 	}
 }

@@ -115,6 +115,18 @@ func TestCollect(t *testing.T) {
 			notes: `2 collectives never had all ranks in at a time: replayed rank by rank`,
 		},
 		{
+			name: "of a file with gaps: each rank has the size of its own",
+			d: drawing{
+				text: `0 7 | CC       |
+				       1 7 |     DD   |`,
+				parts:  map[byte]part{'C': comm(trace.AllToAll, 0, 0, 64), 'D': comm(trace.AllToAll, 0, 0, 4096)},
+				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
+			},
+			want: `all_to_all: 0C; arrive 1, depart 3; 64 bytes
+			       all_to_all: 1D; arrive 5, depart 7; 4096 bytes`,
+			notes: `1 collective never had all ranks in at a time: replayed rank by rank`,
+		},
+		{
 			name: "another operation at the same place is another collective",
 			d: drawing{
 				text: `0 7 | CC |

@@ -54,7 +54,7 @@ func TestWhatIsCountedWasCaptured(t *testing.T) {
 		parts: map[byte]part{'G': {name: "sgemm_16x16_x", op: gemm(32, 64, 16), grid: 8, block: 128}, 'R': {name: "ncclDevKernel_AllReduce", comm: &trace.Comm{Op: trace.AllReduce, Group: trace.None, In: 64, Out: 64, Peer: trace.None}}},
 		ranks: []trace.Rank{{World: 4}},
 	}, Options{})
-	s := summary.Of(w, []overlap.Interval{{Start: 4000, End: 10_000}})
+	s := summary.Of(w, [][]overlap.Interval{{{Start: 4000, End: 10_000}}})
 	if k := s.Kernels[0]; k.Count != 2 || k.TotalNs != 6000 || k.InNs != 4000 {
 		t.Errorf("%d kernels of %d ns, %d in the iteration: want 2, 6000 and 4000", k.Count, k.TotalNs, k.InNs)
 	}

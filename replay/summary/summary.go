@@ -44,19 +44,21 @@ type rankSummary struct {
 
 // A KernelSummary is the launches of one compute kernel or copy that are alike.
 type KernelSummary struct {
-	Name       string     `json:"name"`
-	Kind       string     `json:"kind"`
-	Count      int        `json:"count"`
-	TotalNs    trace.Time `json:"total_ns"`
-	InNs       trace.Time `json:"iterations_ns"` // of TotalNs, in the intervals that Of was given
-	MedianNs   trace.Time `json:"median_ns"`
-	Shape      string     `json:"shape,omitempty"` // "gemm 8192x4096x3584 bf16": M, N, K
-	Workgroups int        `json:"workgroups"`
-	Tile       string     `json:"tile,omitempty"` // "128x256": rows and columns of the output
-	Tiles      int        `json:"tiles"`
-	Schedule   string     `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
-	Evidence   string     `json:"evidence,omitempty"`
-	Bytes      int64      `json:"bytes,omitempty"` // of all these copies; 0: not known of each
+	Name    string     `json:"name"`
+	Kind    string     `json:"kind"`
+	Count   int        `json:"count"`
+	TotalNs trace.Time `json:"total_ns"`
+	InNs    trace.Time `json:"iterations_ns"` // of TotalNs, in the intervals that Of was given; 0 where it was given those of several phases
+	// PhasesNs is InNs in the intervals of each phase.
+	PhasesNs   []trace.Time `json:"phases_ns,omitempty"`
+	MedianNs   trace.Time   `json:"median_ns"`
+	Shape      string       `json:"shape,omitempty"` // "gemm 8192x4096x3584 bf16": M, N, K
+	Workgroups int          `json:"workgroups"`
+	Tile       string       `json:"tile,omitempty"` // "128x256": rows and columns of the output
+	Tiles      int          `json:"tiles"`
+	Schedule   string       `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
+	Evidence   string       `json:"evidence,omitempty"`
+	Bytes      int64        `json:"bytes,omitempty"` // of all these copies; 0: not known of each
 }
 
 // A CollectiveSummary is the collectives of one operation, group, number of channels and size
@@ -109,9 +111,9 @@ type stepSummary struct {
 	Tokens   int64      `json:"tokens,omitempty"`
 }
 
-// Of describes a workload. in is by row of Run.Ranks the interval in which the iterations ran whose time kernels are a share
-// of; nil: all of the run.
-func Of(w *workload.Workload, in []overlap.Interval) Summary {
+// Of describes a workload. in are, of all iterations or of each phase, by row of Run.Ranks the interval in which those ran whose
+// time kernels are a share of; none: all of the run.
+func Of(w *workload.Workload, in [][]overlap.Interval) Summary {
 	return Summary{
 		Name:        w.Run.Name,
 		World:       w.World,
@@ -155,7 +157,7 @@ func summarizeRanks(w *workload.Workload) []rankSummary {
 	return ranks
 }
 
-func summarizeKernels(w *workload.Workload, in []overlap.Interval) []KernelSummary {
+func summarizeKernels(w *workload.Workload, in [][]overlap.Interval) []KernelSummary {
 	type kin struct {
 		name  string
 		kind  trace.Kind
@@ -168,7 +170,7 @@ func summarizeKernels(w *workload.Workload, in []overlap.Interval) []KernelSumma
 	}
 	g, rows := newGroups[kin, trace.Time](), map[launch]*[]trace.Time{}
 	sizes := map[kin][]int64{} // of copies, bytes
-	within := map[kin]trace.Time{}
+	within := map[kin][]trace.Time{}
 	for rank, ids := range w.Ranks {
 		if w.Copies[rank] {
 			continue
@@ -184,9 +186,10 @@ func summarizeKernels(w *workload.Workload, in []overlap.Interval) []KernelSumma
 			}
 			*rows[l] = append(*rows[l], op.Dur())
 			k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
-			if within[k] += op.Dur(); in != nil {
-				x := in[w.Rows[rank]]
-				within[k] -= op.Dur() - max(0, min(op.End, x.End)-max(op.Start, x.Start))
+			sums := trace.Memo(within, k, func() []trace.Time { return make([]trace.Time, len(in)) })
+			for i := range in {
+				x := in[i][w.Rows[rank]]
+				sums[i] += max(0, min(op.End, x.End)-max(op.Start, x.Start))
 			}
 			if c := w.Run.Copy(w.Run.Spans[op.Span]); c != nil {
 				sizes[k] = append(sizes[k], c.Bytes)
@@ -197,9 +200,17 @@ func summarizeKernels(w *workload.Workload, in []overlap.Interval) []KernelSumma
 	for _, k := range g.keys {
 		times := *g.of[k]
 		s := KernelSummary{
-			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), InNs: within[k], MedianNs: overlap.Median(times),
+			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: overlap.Median(times),
 			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: schedule(&k.tiles),
 			Evidence: k.tiles.Evidence,
+		}
+		switch len(in) {
+		case 0:
+			s.InNs = s.TotalNs
+		case 1:
+			s.InNs = within[k][0]
+		default:
+			s.PhasesNs = within[k]
 		}
 		if bytes := sizes[k]; !slices.Contains(bytes, 0) {
 			for _, n := range bytes {

@@ -19,6 +19,7 @@ import (
 // the index of its track. Readers add spans with the methods of Session, and use the
 // Builder for names, the ledger and late changes of a span.
 type Session struct {
+	Numbered  bool // the file numbers its events, of which none is twice in it, whatever their values
 	Builder   trace.Builder
 	Name      string
 	Processes []Process
@@ -366,7 +367,9 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 // Place removes doubled spans, demangles names, adds ranks and lanes, and returns the lane of each track. Finish
 // calls it; readers that link and match by themselves call only Place and the builder's Finish.
 func (s *Session) Place() []trace.LaneID {
-	s.Builder.DropDoubled(s.Name)
+	if !s.Numbered {
+		s.Builder.DropDoubled(s.Name)
+	}
 	s.describeAgents()
 	for i, name := range s.Builder.Run.Names {
 		s.Builder.Run.Names[i] = names.Demangle(name)

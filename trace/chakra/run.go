@@ -74,9 +74,14 @@ func ReadRun(in io.Reader, file string) (*trace.Run, error) {
 	for i := range all {
 		r.index[all[i].id] = int32(i)
 	}
-	r.schedule()
+	r.Numbered = len(r.index) == len(all)
+	placed := r.schedule()
 	r.addAll()
-	return r.Finish(0), nil
+	run := r.Finish(0)
+	for i := range run.Ranks {
+		run.Ranks[i].Placed = placed
+	}
+	return run, nil
 }
 
 // workOf reads a node.
@@ -170,10 +175,10 @@ func (w *work) queue() int64 {
 	return 1
 }
 
-// schedule gives nodes start times, unless all of a device have one.
-func (r *reader) schedule() {
+// schedule gives nodes start times, unless all of a device have one. It reports whether it does.
+func (r *reader) schedule() bool {
 	if !slices.ContainsFunc(r.all, func(w work) bool { return !w.host && w.start == 0 }) {
-		return
+		return false
 	}
 	for i := range r.all {
 		if w := &r.all[i]; !w.host {
@@ -226,6 +231,7 @@ func (r *reader) schedule() {
 	if circles > 0 {
 		r.Builder.Note(trace.Repaired, r.Name, "nodes that depend on each other in a circle: placed in the order of the file", "", 0)
 	}
+	return true
 }
 
 // addAll adds the nodes of the device, and what they depend on.

@@ -1,6 +1,7 @@
 package chakra
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/merge"
 )
 
 type message []byte
@@ -93,6 +95,37 @@ func TestReadRun(t *testing.T) {
 		for rank := range 2 {
 			os.WriteFile(filepath.Join(dir, fmt.Sprintf("model.%d.et", rank)), step(false), 0o644)
 		}
+	}
+}
+
+// Of a trace without start times, nodes of the same name that are placed at the same time are no doubled events, and ranks with the
+// same durations no copies of one file.
+func TestPlacedIsNotDamaged(t *testing.T) {
+	var runs []*trace.Run
+	for rank := range 2 {
+		var b []byte
+		b = append(b, "\x02\x0a\x00"...)
+		for id := range uint64(12) {
+			m := message{}.n(1, id+1).s(2, "k").n(3, 4)
+			if id%2 == 0 {
+				m = m.n(7, 9)
+			} else { // a node without a duration, beside others of its name
+				m = message{}.n(1, id+1).s(2, "zero").n(3, 4)
+			}
+			b = append(protowire.AppendVarint(b, uint64(len(m))), m...)
+		}
+		run, err := ReadRun(bytes.NewReader(b), fmt.Sprintf("a.%d.et", rank))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, run)
+	}
+	run, err := merge.Runs(runs, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := run.Damage(); len(run.Spans) != 24 || d.Odd+d.Doubled > 0 {
+		t.Errorf("%d spans, %+v", len(run.Spans), d)
 	}
 }
 

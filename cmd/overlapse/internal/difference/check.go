@@ -80,7 +80,7 @@ func squaredError(list []sample, of int) float64 {
 }
 
 // quantitiesOf are those of a side.
-func (d *Difference) quantitiesOf(s *Side) (q [len(quantities)]trace.Time) {
+func (d *Difference) quantitiesOf(s *side) (q [len(quantities)]trace.Time) {
 	if s.run != nil {
 		t := s.times()
 		return [...]trace.Time{s.Time, t.Transfer + t.Waiting, t.Waiting}
@@ -97,6 +97,12 @@ func (d *Difference) quantitiesOf(s *Side) (q [len(quantities)]trace.Time) {
 
 // Check compares the quantities: none may grow by more than a fraction of A's time.
 func (d *Difference) Check(above float64) {
+	for i := range d.Phases {
+		d.Phases[i].Check(above)
+	}
+	if d.Phases != nil {
+		return
+	}
 	a, b := d.quantitiesOf(&d.A), d.quantitiesOf(&d.B)
 	whole := float64(max(1, d.A.Time))
 	for i, name := range quantities {
@@ -113,9 +119,11 @@ func (d *Difference) Check(above float64) {
 // Failed says which quantities grew too much, and what makes the difference; "" if none.
 func (d *Difference) Failed() string {
 	var failed []string
-	for _, c := range d.Checks {
-		if c.Failed {
-			failed = append(failed, d.sentence(&c))
+	for _, p := range d.Each() {
+		for _, c := range p.Checks {
+			if c.Failed {
+				failed = append(failed, p.title()+p.sentence(&c))
+			}
 		}
 	}
 	if failed == nil {
@@ -147,7 +155,7 @@ func (d *Difference) checked() *console.Table {
 	if d.Checks == nil {
 		return nil
 	}
-	t := &console.Table{Title: fmt.Sprintf("checks: at most %s of A's step may be added", words.Percent(d.above)), Columns: []string{"", "A", "B", "growth", "noise ±", "result"}}
+	t := &console.Table{Title: d.title() + fmt.Sprintf("checks: at most %s of A's step may be added", words.Percent(d.above)), Columns: []string{"", "A", "B", "growth", "noise ±", "result"}}
 	for i := range d.Checks {
 		c := &d.Checks[i]
 		noise := "unknown"
@@ -179,16 +187,19 @@ func (d *Difference) WriteJUnit(w io.Writer) error {
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
 		Cases    []junitCase `xml:"testcase"`
-	}{Name: "overlapse: " + d.A.Name + " and " + d.B.Name, Tests: len(d.Checks)}
-	for i := range d.Checks {
-		c := &d.Checks[i]
-		one := junitCase{Class: d.B.Name, Name: c.Name, Out: d.sentence(c)}
-		if c.Failed {
-			suite.Failures++
-			one.Failure = &junitFailure{d.sentence(c), d.Explanation}
+	}{Name: "overlapse: " + d.A.Name + " and " + d.B.Name}
+	for _, p := range d.Each() {
+		for i := range p.Checks {
+			c := &p.Checks[i]
+			one := junitCase{Class: d.B.Name, Name: p.title() + c.Name, Out: p.sentence(c)}
+			if c.Failed {
+				suite.Failures++
+				one.Failure = &junitFailure{p.sentence(c), p.Explanation}
+			}
+			suite.Cases = append(suite.Cases, one)
 		}
-		suite.Cases = append(suite.Cases, one)
 	}
+	suite.Tests = len(suite.Cases)
 	text, err := xml.MarshalIndent(suite, "", " ")
 	if err == nil {
 		_, err = io.WriteString(w, xml.Header+string(text)+"\n")

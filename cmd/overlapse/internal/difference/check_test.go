@@ -27,8 +27,8 @@ func TestCheckNoise(t *testing.T) {
 		{"noisy", steps(900, 1000, 1100), steps(950, 1050, 1150), ""},
 		{"unknown", nil, steps(1049, 1050, 1051), "step time +5.0 %"},
 	} {
-		d := Of(Side{Name: "a", Time: 1000, samples: c.a, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 1000}}},
-			Side{Name: "x\x1b\x00<", Time: 1050, samples: c.b, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 1050}}})
+		d := differenceOf(side{Name: "a", Time: 1000, samples: c.a, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 1000}}},
+			side{Name: "x\x1b\x00<", Time: 1050, samples: c.b, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 1050}}})
 		d.Check(0.03)
 		if got := d.Failed(); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q", c.name, got)

@@ -147,7 +147,7 @@ const (
 func (d *Difference) explain() string {
 	var of string
 	if d.PerStep {
-		of = " per step"
+		of = " " + d.unit()
 	}
 	var says []string
 	switch diff := d.B.Time - d.A.Time; {
@@ -157,6 +157,9 @@ func (d *Difference) explain() string {
 		says = append(says, fmt.Sprintf("B is %s%s (%.1f %%) faster.", words.Micros(-diff), of, -100*d.Change))
 	default:
 		says = append(says, fmt.Sprintf("B is %s%s (%.1f %%) slower.", words.Micros(diff), of, 100*d.Change))
+	}
+	if d.Phase != "" {
+		says[0] = d.title() + says[0]
 	}
 	if d.under != "" { // results, of which only times by strategy are known
 		says[0] = "Under " + d.under + ", " + says[0]

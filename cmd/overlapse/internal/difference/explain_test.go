@@ -55,15 +55,15 @@ func TestExplanation(t *testing.T) {
 		state("compute", 60_000_000, 56_700_000), state("waiting", 5_000_000, 3_900_000), state("copies", 1_000_000, 1_200_000),
 		kernel("gemm_old", 30_000_000, 0, 4, 0), kernel("gemm_new", 0, 26_700_000, 0, 4), kernel("add", 30_000_000, 30_000_000, 9, 9),
 	}
-	d := Difference{A: Side{Time: 66_000_000}, B: Side{Time: 61_800_000}, PerStep: true, Change: 61.8/66 - 1}
+	d := Difference{A: side{Time: 66_000_000}, B: side{Time: 61_800_000}, PerStep: true, Change: 61.8/66 - 1}
 	d.Causes = causesOf(rows, 0, map[string]trace.Kind{"gemm_old": trace.Compute, "gemm_new": trace.Compute, "add": trace.Compute})
 	want := "B is 4200.0 µs per step (6.4 %) faster. Less: gemm_new in place of gemm_old -3300.0 µs (75 %), waiting -1100.0 µs (25 %). More: copies +200.0 µs (100 %)."
 	d.sortCauses()
 	if got := d.explain(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	r := Of(Side{Time: 100_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 100_000}, {Group: byStrategy, Name: "fused", Time: 80_000}}},
-		Side{Time: 101_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 101_000}, {Group: byStrategy, Name: "fused", Time: 90_000}}})
+	r := differenceOf(side{Time: 100_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 100_000}, {Group: byStrategy, Name: "fused", Time: 80_000}}},
+		side{Time: 101_000, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 101_000}, {Group: byStrategy, Name: "fused", Time: 90_000}}})
 	if want := "Under bulk, B is 1.0 µs (1.0 %) slower. Most differs fused: +12.5 %."; r.Explanation != want {
 		t.Errorf("got  %s\nwant %s", r.Explanation, want)
 	}

@@ -3,6 +3,7 @@ package difference
 import (
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
@@ -19,31 +20,33 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 		Title:    "overlapse: " + d.A.Name + " and " + d.B.Name,
 		Verdict:  append([]string{d.Explanation}, d.Notes...),
 		Facts:    []html.Fact{{Name: "A", Value: d.A.Name}, {Name: "B", Value: d.B.Name}, {Name: "times", Value: d.unit() + ", means over ranks"}},
-		Captured: d.A.Time,
+		Captured: d.Each()[0].A.Time,
 		Heading:  "Time of a rank",
 	}
 	numbers := console.Table{Columns: append([]string{"run", "time", "against A"}, console.StateNames...), OneUnit: true}
-	for i, s := range []Side{d.A, d.B} {
-		name := string(rune('A'+i)) + ": " + s.Name
-		rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Time: s.Time, Times: s.times()})
-		numbers.Add(append([]any{name, s.Time, words.Percent(float64(s.Time)/float64(max(1, d.A.Time)) - 1)}, console.States(s.times())...)...)
-		if s.run != nil {
-			rep.Runs = append(rep.Runs, html.Named{Name: name, Run: s.run, Start: s.start, Gaps: s.gaps})
+	for at, p := range d.Each() {
+		for i, s := range []side{p.A, p.B} {
+			name := p.title() + string(rune('A'+i)) + ": " + s.Name
+			rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Time: s.Time, Times: s.times()})
+			numbers.Add(append([]any{name, s.Time, words.Percent(float64(s.Time)/float64(max(1, p.A.Time)) - 1)}, console.States(s.times())...)...)
+			if s.run != nil && at == 0 {
+				rep.Runs = append(rep.Runs, html.Named{Name: strings.TrimPrefix(name, p.title()), Run: s.run, Start: s.start, Gaps: s.gaps})
+			}
+		}
+		for group := range p.groups() {
+			t, u := p.table(group, top, true)
+			page := t.HTML()
+			page.Folded, page.Chart = false, chart(group, u)
+			rep.Tables = append(rep.Tables, page)
 		}
 	}
 	page := numbers.HTML()
 	rep.Numbers = &page
-	for group := range d.groups() {
-		t, u := d.table(group, top, true)
-		page := t.HTML()
-		page.Folded, page.Chart = false, chart(group, u)
-		rep.Tables = append(rep.Tables, page)
-	}
 	return html.Write(w, rep)
 }
 
 // times are the states of a side.
-func (s *Side) times() overlap.Times {
+func (s *side) times() overlap.Times {
 	in := func(is overlap.Is) trace.Time {
 		i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == overlap.ByState && x.Name == is.String() })
 		if i < 0 {

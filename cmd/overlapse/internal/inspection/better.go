@@ -81,11 +81,9 @@ func (s source) profiler(argument, vllm, sglang string) string {
 // improvements are what would make predictions from a capture better, best first.
 func (v *Inspection) improvements() []improvement {
 	w := v.workload
-	sum := overlap.MeanOf(v.times)
-	if len(w.Ops) == 0 || sum.Total() == 0 || v.summary.Estimated {
+	if len(w.Ops) == 0 || v.summary.Estimated || !slices.ContainsFunc(v.each, func(p part) bool { return p.of.Mean.Total() > 0 }) {
 		return nil
 	}
-	of := func(part trace.Time) float64 { return float64(part) / float64(sum.Total()) }
 	s := sourceOf(w, w.Serves())
 	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time
 	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
@@ -151,11 +149,12 @@ func (v *Inspection) improvements() []improvement {
 		case s.rocm && !s.kineto:
 			do = "rocprofv3 --output-directory trace/rank%env{RANK}% on every rank"
 		}
-		worth := "transfer and waiting, %s of the time, cannot be told apart"
+		share, time := v.most(func(t overlap.Times) trace.Time { return t.Transfer })
+		worth := "transfer and waiting, %s of " + time + ", cannot be told apart"
 		if w.Unseen() {
-			worth = "why collectives wait: transfer and waiting take %s of the time"
+			worth = "why collectives wait: transfer and waiting take %s of " + time
 		}
-		add(of(sum.Transfer), fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
+		add(share, fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
 	if s.kineto && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
@@ -191,12 +190,13 @@ func (v *Inspection) improvements() []improvement {
 		sizes = ofGraphs
 	}
 	add(work(sizeless), "sizes of collectives", "%s of the work are collectives of unknown size: their bandwidth is not known, and in chunks they are estimated", sizes)
-	if !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Issued != trace.Infinity }) {
+	if v.leftOut() == 0 && !slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Issued != trace.Infinity }) {
 		do := s.profiler("activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]", "", `, "activities": ["CPU", "GPU"]`)
 		if s.rocm && !s.kineto {
 			do = "rocprofv3 --hip-trace, which also records what streams wait for"
 		}
-		add(of(sum.Idle), "the host's calls", "devices are idle for %s of the time, and why is not known", do)
+		share, time := v.most(func(t overlap.Times) trace.Time { return t.Idle })
+		add(share, "the host's calls", "devices are idle for %s of "+time+", and why is not known", do)
 	}
 	slices.SortStableFunc(list, func(a, b improvement) int { return cmp.Compare(b.Share, a.Share) })
 	if n := workload.Iterations(w); n < 3 && !s.serving {
@@ -214,4 +214,14 @@ func (v *Inspection) improvements() []improvement {
 		})
 	}
 	return list
+}
+
+// most is the largest share that a part of the time takes, of all iterations or of those of one phase, and of which.
+func (v *Inspection) most(of func(overlap.Times) trace.Time) (share float64, time string) {
+	for _, p := range v.each {
+		if x := float64(of(p.of.Mean)) / float64(max(1, p.of.Mean.Total())); x >= share {
+			share, time = x, strings.TrimSuffix("the time of "+strings.TrimSuffix(p.title(), ": "), " of ")
+		}
+	}
+	return share, time
 }

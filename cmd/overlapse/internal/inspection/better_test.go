@@ -106,7 +106,7 @@ func TestImprovements(t *testing.T) {
 func TestLawsAreNoMeasurements(t *testing.T) {
 	const two = `,"Collective name":"allreduce","In msg nelems":1048576,"Out msg nelems":1048576,"dtype":"BFloat16","Group size":2,"Process Group Ranks":"[0, 1]"`
 	v := captured(t, "rank0.pt.trace.json", "aten::mm", "cudaLaunchKernel", 2, two)
-	if got, want := v.waitingText(), "unknown, as the other ranks were not captured"; got != want {
+	if got, want := v.waitingText(&v.each[0]), "unknown, as the other ranks were not captured"; got != want {
 		t.Errorf("without a machine: %s", got)
 	}
 	m, err := profile.Load("h200:2")
@@ -116,7 +116,7 @@ func TestLawsAreNoMeasurements(t *testing.T) {
 	v = Of(v.workload, &m)
 	law := m.Library.Time(trace.AllReduce, 2<<20, 2, 0) * (1 + lift.SizeSpread) // as many channels as it takes for the bytes limit it not
 	want := fmt.Sprintf("0.0 µs to %.1f µs an iteration for ranks that were not captured", 200-1e6*law)
-	if got := v.waitingText(); !strings.HasPrefix(got, want) || v.summary.Collectives[0].TransferNs != 200_000 {
+	if got := v.waitingText(&v.each[0]); !strings.HasPrefix(got, want) || v.summary.Collectives[0].TransferNs != 200_000 {
 		t.Errorf("%s; a row of %d ns\nwant %s", got, v.summary.Collectives[0].TransferNs, want)
 	}
 }
@@ -129,7 +129,8 @@ func TestCollectivesWithoutTimes(t *testing.T) {
 		op := &w.Ops[w.Collectives[i].Members[0]]
 		op.End = op.Start
 	}
-	if got, want := Of(w, nil).boundText(), "unknown: none of the 2 collectives has a time; the kernels beside them take"; !strings.HasPrefix(got, want) {
+	untimed := Of(w, nil)
+	if got, want := untimed.boundText(&untimed.each[0]), "unknown: none of the 2 collectives has a time; the kernels beside them take"; !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got := verdict.Judge(w, compare.Outcome{}, nil, nil); got.Kind != verdict.Withdrawn || got.Sentences[0] != "no verdict: none of the 2 collectives of the trace has a time" {

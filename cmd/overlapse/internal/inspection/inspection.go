@@ -44,25 +44,50 @@ type Inspection struct {
 	work     overlap.Work
 	ranks    []overlap.Rank   // metrics of each, by row
 	machine  *machine.Machine // nil: unknown
-	of       *overlap.Iteration
-	times    []overlap.Times   // of an iteration, by rank row
-	late     *overlap.LateRank // the one that others wait for; nil: none
+	each     []part           // one; of a capture of several phases one of each
+}
+
+// A part is the iterations that are answered together: all, or those of one phase (rule V34).
+type part struct {
+	*plan.Steps
+	of   *overlap.Iteration
+	late *overlap.LateRank // the rank that others wait for; nil: none
+}
+
+// title begins what is said of a phase; "" of all iterations.
+func (p *part) title() string {
+	phase := p.Phase()
+	if phase.Steps == 0 {
+		return ""
+	}
+	return cmp.Or(phase.Phase, "other") + " steps: "
 }
 
 // Of inspects a workload on a machine; nil: unknown.
 func Of(w *workload.Workload, on *machine.Machine) *Inspection {
 	steps, work := plan.MeasuredSteps(w), overlap.Collect(w.Run)
-	of := steps.Iteration(work, 0)
-	return &Inspection{
-		workload: w, summary: summary.Of(w, of.In), steps: steps, work: work, ranks: work.Ranks(), machine: on, of: of, times: of.Each, late: steps.WaitedFor(work),
+	v := &Inspection{workload: w, steps: steps, work: work, ranks: work.Ranks(), machine: on}
+	var in [][]overlap.Interval
+	for _, s := range steps.Each() {
+		p := part{s, s.Iteration(work, 0), s.WaitedFor(work)}
+		v.each, in = append(v.each, p), append(in, p.of.In)
 	}
+	v.summary = summary.Of(w, in)
+	return v
 }
 
 // JSON is the JSON form.
 func (v *Inspection) JSON() Inspected {
 	m, run := v.work.Metrics(), v.workload.Run
 	left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Times: v.times, Late: v.late, Better: v.improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
+	r := Inspected{Schema: schema.Version, Workload: v.summary, Metrics: m, Better: v.improvements(), Flows: summary.Flows(v.workload), Spans: map[string]int{}, LeftOut: left}
+	for _, p := range v.each {
+		if len(v.each) > 1 {
+			r.Times, r.Phases = []overlap.Times{}, append(r.Phases, phase{p.Phase(), p.of.Each, p.late})
+		} else {
+			r.Times, r.Late = p.of.Each, p.late
+		}
+	}
 	for _, sp := range run.Spans {
 		r.Spans[sp.Kind.String()]++
 	}
@@ -77,13 +102,21 @@ type Inspected struct {
 	Schema   int                 `json:"schema"`
 	Workload summary.Summary     `json:"workload"`
 	Metrics  overlap.Metrics     `json:"metrics"`
-	Times    []overlap.Times     `json:"iteration"`            // what one consists of, by rank row
+	Times    []overlap.Times     `json:"iteration"`            // what one consists of, by rank row; empty where phases are answered apart
 	Late     *overlap.LateRank   `json:"waited_for,omitempty"` // by the other ranks
+	Phases   []phase             `json:"phases,omitempty"`     // where they are answered apart
 	Better   []improvement       `json:"better"`               // captures: what this one lacks, best first
 	Flows    summary.FlowSummary `json:"dependencies"`
 	Spans    map[string]int      `json:"spans"` // by kind
 	Ledger   []ledgerEntry       `json:"ledger"`
 	LeftOut  leftOut             `json:"left_out"`
+}
+
+// A phase is the steps of one phase in the JSON form.
+type phase struct {
+	plan.PhaseTime
+	Times []overlap.Times   `json:"iteration"` // what the median step consists of, by rank row
+	Late  *overlap.LateRank `json:"waited_for,omitempty"`
 }
 
 // maxListed bounds the lists of the JSON form that grow with the trace.
@@ -168,10 +201,8 @@ func (v *Inspection) printAnswer() {
 		for i := range v.workload.Slow {
 			v.Labelled("slow", verdict.SlowText(&v.workload.Slow[i]))
 		}
-		v.printBound()
-		if waits := v.waitingText(); waits != "" {
-			v.Labelled("waiting", waits)
-		}
+		v.printEach("bound by", v.boundText)
+		v.printEach("waiting", v.waitingText)
 		fmt.Fprintf(v.Out, "%-10s%s\n", "next", plain.Line(v.nextCommand())) // in one line, to be pasted
 	}
 	list := v.improvements()
@@ -228,40 +259,41 @@ type share struct {
 	time trace.Time
 }
 
-// printBound says what an iteration consists of; of a capture of several phases, one of each.
-func (v *Inspection) printBound() {
-	phases := v.steps.Phases()
-	if len(phases) < 2 || v.workload.Untimed() > 0 {
-		v.Labelled("bound by", v.boundText())
-		return
-	}
-	label := "bound by"
-	for i, p := range phases {
-		sum := overlap.MeanOf(v.steps.Of(i+1).Times(v.work, 0))
-		line := cmp.Or(p.Phase, "other") + " steps: " + v.sharesText(sum, []share{{"idle", sum.Idle}})
-		if all := sum.Hidden + sum.Exposed(); all > 0 {
-			line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", 100*float64(sum.Hidden)/float64(all))
+// printEach prints what is to be said of all iterations, or of those of each phase.
+func (v *Inspection) printEach(label string, text func(*part) string) {
+	for i := range v.each {
+		if line := text(&v.each[i]); line != "" {
+			v.Labelled(label, v.each[i].title()+line)
+			label = ""
 		}
-		v.Labelled(label, line)
-		label = ""
 	}
 }
 
 // boundText says what an iteration consists of, the largest part first.
-func (v *Inspection) boundText() string {
-	sum := overlap.MeanOf(v.times)
+func (v *Inspection) boundText(p *part) string {
+	sum := p.of.Mean
 	if sum.Total() == 0 {
 		return "nothing: the device work takes no time"
 	}
 	if n := v.workload.Untimed(); n > 0 {
 		return fmt.Sprintf("unknown: none of the %s has a time; the kernels beside them take %s", words.Counted(n, "collective"), words.Micros(sum.Compute))
 	}
-	host := trace.Time(float64(sum.Idle) * v.hostShare())
-	line := v.sharesText(sum, []share{{"host", host}, {"other idle time", sum.Idle - host}})
-	whole := overlap.Sum(v.ranks)
-	switch p, ok := whole.OverlapPercent(); {
-	case ok:
-		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", p)
+	idle := []share{{"idle", sum.Idle}} // causes are known of the whole run
+	communicates := sum.Hidden+sum.Exposed() > 0
+	hidden := 100 * float64(sum.Hidden) / float64(max(1, sum.Hidden+sum.Exposed()))
+	if len(v.each) == 1 {
+		host := trace.Time(float64(sum.Idle) * v.hostShare())
+		idle = []share{{"host", host}, {"other idle time", sum.Idle - host}}
+		if lost := v.leftOut(); lost > 0 {
+			idle = []share{{fmt.Sprintf("idle or one of %d kernels and copies that are missing", lost), sum.Idle}}
+		}
+		whole := overlap.Sum(v.ranks)
+		hidden, communicates = whole.OverlapPercent()
+	}
+	line := v.sharesText(sum, idle)
+	switch {
+	case communicates:
+		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", hidden)
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
@@ -299,7 +331,7 @@ func (v *Inspection) sharesText(sum overlap.Times, idle []share) string {
 func (v *Inspection) slowdownText(part string) string {
 	s := compare.SlowdownOf(v.workload)
 	share := float64(s.Time) / float64(max(1, v.steps.Time()))
-	if part != "compute" || share < leastWaiting || len(v.steps.Phases()) > 1 { // of which phase is not known
+	if part != "compute" || share < leastWaiting || len(v.each) > 1 { // of which phase is not known
 		return ""
 	}
 	var by []string
@@ -309,6 +341,15 @@ func (v *Inspection) slowdownText(part string) string {
 		}
 	}
 	return fmt.Sprintf(" (%.1f %% of the time is slowdown of %s beside %s, against instances alone)", 100*share, words.Counted(s.Kernels, "kernel"), strings.Join(by, ", "))
+}
+
+// leftOut is how many kernels and copies are launched or numbered and could not be read, where damage is worth a word: devices may
+// run them while they seem idle.
+func (v *Inspection) leftOut() int {
+	if verdict.DamageOf(v.workload) == "" {
+		return 0
+	}
+	return v.workload.Damage.Skipped + v.workload.Damage.Missing
 }
 
 // hostShare is the part of idle time in which the device had nothing to do, as the host had
@@ -325,7 +366,8 @@ func (v *Inspection) hostShare() float64 {
 // blind reports whether no waiting can be told from transfer, as the ranks that were waited
 // for were not captured.
 func (v *Inspection) blind() bool {
-	return v.summary.Captured < v.summary.World && len(v.summary.Collectives) > 0 && overlap.MeanOf(v.times).Waiting == 0
+	waits := func(p part) bool { return p.of.Mean.Waiting > 0 }
+	return v.summary.Captured < v.summary.World && len(v.summary.Collectives) > 0 && !slices.ContainsFunc(v.each, waits)
 }
 
 // leastWaiting is the share of an iteration below which waiting is not worth a line.
@@ -333,26 +375,29 @@ const leastWaiting = 0.005
 
 // waitingText names the rank that others wait for, and what takes it longer; "" if nobody
 // waits long.
-func (v *Inspection) waitingText() string {
+func (v *Inspection) waitingText(p *part) string {
 	unaligned := slices.ContainsFunc(v.workload.Run.Ranks, func(r trace.Rank) bool { return r.Uncertainty == trace.None })
 	switch {
 	case v.blind():
-		return cmp.Or(v.unseenText(), "unknown, as the other ranks were not captured")
+		return cmp.Or(v.unseenText(p), "unknown, as the other ranks were not captured")
 	case unaligned && len(v.summary.Collectives) > 0:
 		return "unknown, as the clocks of the ranks cannot be aligned: no collective that all of them join was matched"
-	case v.late == nil || v.late.Share < leastWaiting:
+	case p.late == nil || p.late.Share < leastWaiting:
 		return ""
 	}
-	return fmt.Sprintf("rank %d: %s", v.late.Rank, verdict.LateText(v.late))
+	return fmt.Sprintf("rank %d: %s", p.late.Rank, verdict.LateText(p.late))
 }
 
 // unseenText says how long collectives of a captured rank waited for ranks that were not captured: at least what they take
 // beyond the shortest of their size and, where the machine's law is known, at most what they take beyond that. "" if neither is
 // known.
-func (v *Inspection) unseenText() string {
+func (v *Inspection) unseenText(p *part) string {
 	w := v.workload
 	of, n := workload.IterationsOf(w)
-	counts := func(op *workload.Op) bool { return n == 0 || of[op.ID] >= 0 }
+	counts := func(op *workload.Op) bool { return (n == 0 || of[op.ID] >= 0) && p.Has(int(of[op.ID])) }
+	if len(v.each) > 1 {
+		n = p.Phase().Steps
+	}
 	var least, more trace.Time
 	w.UnseenWaits(func(op *workload.Op, wait trace.Time) {
 		if counts(op) {

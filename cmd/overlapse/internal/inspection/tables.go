@@ -84,14 +84,18 @@ func sizesOf(c summary.CollectiveSummary) string {
 // printKernels prints the kernels and copies that take most time. Without --all, those of one
 // name and shape are one row, whatever their grids.
 func (v *Inspection) printKernels() {
-	ks, whole := v.summary.Kernels, trace.Time(0)
+	ks := v.summary.Kernels
 	if len(ks) == 0 {
 		return
 	}
-	for _, in := range v.of.In {
-		whole += in.Length()
+	columns, wholes := []string{"kernel", "count", "total"}, make([]trace.Time, len(v.each))
+	for i, p := range v.each {
+		columns = append(columns, "of "+cmp.Or(strings.TrimSuffix(p.title(), " steps: "), "time"))
+		for _, in := range p.of.In {
+			wholes[i] += in.Length()
+		}
 	}
-	columns := []string{"kernel", "count", "total", "of time", "mean", "shape, bytes"}
+	columns = append(columns, "mean", "shape, bytes")
 	if v.All {
 		columns = append(columns, "WGs", "tiles", "schedule")
 	} else {
@@ -108,7 +112,15 @@ func (v *Inspection) printKernels() {
 		if k.Bytes > 0 && k.TotalNs > 0 { // of copies
 			shape = fmt.Sprintf("%s at %.1f GB/s", names.Bytes(k.Bytes), float64(k.Bytes)/float64(k.TotalNs))
 		}
-		t.Add(short[i], k.Count, k.TotalNs, words.ShareOf(k.InNs, whole), k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)
+		cells := []any{short[i], k.Count, k.TotalNs}
+		for of, whole := range wholes {
+			in := k.InNs
+			if len(k.PhasesNs) > 0 {
+				in = k.PhasesNs[of]
+			}
+			cells = append(cells, words.ShareOf(in, whole))
+		}
+		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)...)
 	}
 	v.Show(&t)
 }
@@ -121,11 +133,15 @@ func merged(ks []summary.KernelSummary) (joined []summary.KernelSummary) {
 		i, ok := at[key]
 		if !ok {
 			i = len(joined)
-			at[key], joined = i, append(joined, summary.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes})
+			first := summary.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes, PhasesNs: make([]trace.Time, len(k.PhasesNs))}
+			at[key], joined = i, append(joined, first)
 		} else if joined[i].Bytes *= min(1, k.Bytes); joined[i].Bytes > 0 { // else not known of each
 			joined[i].Bytes += k.Bytes
 		}
 		joined[i].Count, joined[i].TotalNs, joined[i].InNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs, joined[i].InNs+k.InNs
+		for of, d := range k.PhasesNs {
+			joined[i].PhasesNs[of] += d
+		}
 	}
 	slices.SortStableFunc(joined, func(a, b summary.KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
 	return joined
@@ -199,12 +215,11 @@ func (v *Inspection) printRanks() {
 	if workload.Iterations(v.workload) > 0 {
 		title = "ranks: where the time of an iteration goes"
 	}
-	if phases := v.steps.Phases(); len(phases) > 1 {
-		for i, p := range phases {
-			v.printRanksOf("ranks: where the time of "+cmp.Or(p.Phase, "other")+" steps goes", v.steps.Of(i+1).Times(v.work, 0), true)
+	for _, p := range v.each {
+		if of := p.title(); of != "" {
+			title = "ranks: where the time of " + strings.TrimSuffix(of, ": ") + " goes"
 		}
-	} else {
-		v.printRanksOf(title, v.times, false)
+		v.printRanksOf(title, p.of.Each, len(v.each) > 1)
 	}
 	if copies := len(v.summary.Ranks) - len(v.workload.Run.Ranks); copies > 0 {
 		fmt.Fprintf(v.Out, " and %s that no file has: copies of these\n", words.Counted(copies, "rank"))

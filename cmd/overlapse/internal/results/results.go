@@ -80,12 +80,13 @@ type replayRow struct {
 	Applies    bool        `json:"applies"`
 	// Experimental: a setting that nothing measured has, which is never recommended (plan.Param).
 	Experimental bool     `json:"experimental,omitempty"`
-	Why          string   `json:"why,omitempty"`        // why it does not apply
-	Notes        []string `json:"notes,omitempty"`      // on what it did, and settings that did nothing
-	Time         int64    `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
-	Fastest      int64    `json:"fastest_ns,omitempty"` // over dispatch orders
-	Slowest      int64    `json:"slowest_ns,omitempty"` // over dispatch orders
-	Change       float64  `json:"change"`               // relative to the captured schedule's replay: -0.1 is 10 % less
+	Why          string   `json:"why,omitempty"`          // why it does not apply
+	Notes        []string `json:"notes,omitempty"`        // on what it did, and settings that did nothing
+	Time         int64    `json:"time_ns,omitempty"`      // expected: the mean over dispatch orders
+	Fastest      int64    `json:"fastest_ns,omitempty"`   // over dispatch orders
+	Slowest      int64    `json:"slowest_ns,omitempty"`   // over dispatch orders
+	Change       float64  `json:"change"`                 // relative to the captured schedule's replay: -0.1 is 10 % less
+	Same         bool     `json:"same_program,omitempty"` // nothing is changed: there is no probability
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
@@ -400,7 +401,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) replayRow {
 	if out.Phase == 0 { // traffic is summed over the run
 		row.Memory = explain.MemoryByCause(r.workload, out)
 	}
-	row.Change, row.Confidence, row.Chance = p.Change, p.Confidence, p.Confidence.Chance
+	row.Change, row.Same, row.Confidence, row.Chance = p.Change, p.Same(), p.Confidence, p.Confidence.Chance
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}

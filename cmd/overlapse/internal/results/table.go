@@ -38,8 +38,13 @@ func (r *Replayed) columns(page bool) []column {
 			}
 			return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error))
 		}},
-		{"faster", func(row *replayRow) any { return unless(row.Error == 0, verdict.PercentOf(row.PFaster)) }},
-		{"effort", func(row *replayRow) any { return string(row.Effort) }},
+		{"faster", func(row *replayRow) any {
+			if row.Same {
+				return "same program"
+			}
+			return unless(row.Error == 0, verdict.PercentOf(row.PFaster))
+		}},
+		{"effort", func(row *replayRow) any { return unless(row.Same, string(row.Effort)) }},
 	}
 	if r.pipeline {
 		list = append(list,
