@@ -73,6 +73,9 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	p.check(w, captured)
 	if p.Confidence = p.Evidence.Confidence(p.Change); asCaptured(out.Selection) && p.Result != nil { // no change, by definition
 		p.Confidence = Confidence{Level: levelOf(0), Why: p.Evidence.Why}
+		if DamageOf(w) != "" { // whether it ran so is not known
+			p.Confidence.Level = Low
+		}
 	}
 	if p.likely() && p.Result != nil {
 		p.besideProfiler(w, captured)
