@@ -70,10 +70,8 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 		each = slices.Clone(each)
 		each[0] = sinceMet(run, each[0])
 	}
-	cost, sum := make([][]trace.Time, len(each)), make([]trace.Time, ranks)
-	for i := range each {
-		cost[i] = make([]trace.Time, ranks)
-	}
+	type waiter struct{ at, row, late int } // in an iteration, a rank row waits for another
+	waits := map[waiter]set{}
 	for i := range run.Collectives {
 		c := &run.Collectives[i]
 		late := c.Last().Row
@@ -86,12 +84,20 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 			}
 			at, _ := slices.BinarySearchFunc(each, m.Start, func(in []Interval, t trace.Time) int { return upTo(in[m.Row].End, t) })
 			for ; at < len(each) && each[at][m.Row].Start < c.Arrive; at++ {
-				wait := set{{m.Start, min(c.Arrive, m.End)}}.within(each[at][m.Row].Start, each[at][m.Row].End)
-				exposed := wait.length() - wait.shared(work[m.Row].sets[trace.ClassCompute])
-				cost[at][late] += exposed
-				sum[late] += exposed
+				k := waiter{at, int(m.Row), int(late)}
+				waits[k] = append(waits[k], set{{m.Start, min(c.Arrive, m.End)}}.within(each[at][m.Row].Start, each[at][m.Row].End)...)
 			}
 		}
+	}
+	cost, sum := make([][]trace.Time, len(each)), make([]trace.Time, ranks)
+	for i := range each {
+		cost[i] = make([]trace.Time, ranks)
+	}
+	for k, wait := range waits {
+		wait = unionOf(wait) // a rank that waits in several collectives at a time waits once
+		exposed := wait.length() - wait.shared(work[k.row].sets[trace.ClassCompute])
+		cost[k.at][k.late] += exposed
+		sum[k.late] += exposed
 	}
 	row := slices.Index(sum, slices.Max(sum))
 	if sum[row] == 0 || sum[row] < beyondNoise*UpperMedian(without(sum, row)) {
