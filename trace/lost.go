@@ -72,7 +72,7 @@ func (d *Damage) launches(r *Run) {
 			}
 		}
 	}
-	outlasted := r.outlasted(names)
+	outlasted, share := r.outlasted(names)
 	if lost > d.Skipped {
 		d.Missing += lost - d.Skipped
 		d.say("%d of %d launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", lost, all)
@@ -86,21 +86,24 @@ func (d *Damage) launches(r *Run) {
 		d.say("%d of %d kernels and copies begin before the call that launched them: the clocks of device and host differ", early, d.Kernels)
 	}
 	if outlasted > 0 {
-		d.Odd += outlasted
-		d.say("%d of %d kernels and copies end after a call that waited for them: the clocks of device and host differ, or times are wrong", outlasted, d.Kernels)
+		d.Odd, d.oddTime = d.Odd+outlasted, max(d.oddTime, share)
+		d.say("%d of %d kernels and copies end after a call that waited for them: clocks of device and host differ, or times are wrong",
+			outlasted, d.Kernels)
 	}
 }
 
 // outlasted counts the kernels and copies that end after a host call has returned that waited for all work launched before it.
+// share is by how much they do, relative to the time of the work between two such calls: a clock that is off is off for all of it.
 //
 //	host    |l1|l2|  |sync.......|
 //	device     |k1|      |k2.........|      k2 is late
-func (r *Run) outlasted(names []callName) (n int) {
-	syncs := make([][]Span, len(r.Ranks)) // by start
+func (r *Run) outlasted(names []callName) (n int, share float64) {
+	type sync struct{ from, until, begin, end Time } // of the call, and of the work that it waited for
+	syncs := make([][]sync, len(r.Ranks))            // by start
 	for _, s := range r.Spans {
 		if s.Kind == HostCall && names[s.Name] == waitsForDevice {
 			row := r.RankOf(s)
-			syncs[row] = append(syncs[row], s)
+			syncs[row] = append(syncs[row], sync{s.Start, s.End, Infinity, 0})
 		}
 	}
 	for _, s := range r.Spans {
@@ -109,12 +112,17 @@ func (r *Run) outlasted(names []callName) (n int) {
 			continue
 		}
 		of := syncs[r.RankOf(s)]
-		next, _ := slices.BinarySearchFunc(of, r.Spans[l].End, func(sync Span, end Time) int { return cmp.Compare(sync.Start, end) })
-		if next < len(of) && s.End > of[next].End {
+		next, _ := slices.BinarySearchFunc(of, r.Spans[l].End, func(c sync, end Time) int { return cmp.Compare(c.from, end) })
+		if next == len(of) {
+			continue
+		}
+		c := &of[next]
+		if c.begin, c.end = min(c.begin, s.Start), max(c.end, s.End); s.End > c.until {
 			n++
+			share = max(share, float64(c.end-c.until)/float64(c.end-min(c.begin, c.until)))
 		}
 	}
-	return n
+	return n, share
 }
 
 // A callName is what a name says about a host call.

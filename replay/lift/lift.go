@@ -222,9 +222,9 @@ func (l *lifter) steps() {
 	}
 }
 
-// cutSteps notes as missing the operations by which a marked step has fewer on a rank than every other step there, all alike, while
-// another rank has as many in it as in its others: the recording of the first was cut. The first step may begin before it.
-// counts are operations, by row of Run.Ranks and step.
+// cutSteps notes as missing the operations by which a marked step has fewer on a rank than every other step there, all
+// alike, while another rank has as many in it as in its others: the recording of the first was cut (rule V32). The first
+// step may begin before it. counts are operations, by row of Run.Ranks and step.
 //
 //	s#0  s#1  s#2
 //	 30   30   22  rank 0: 8 are missing
@@ -255,7 +255,8 @@ func (l *lifter) cutSteps(counts [][]int) {
 	}
 	if missing > l.Damage.Missing { // else its launches tell
 		l.Damage.Missing = missing
-		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%d kernels and copies that every other iteration has are missing while other ranks have them (%s): a recording was cut", missing, cut))
+		l.Damage.Sentences = append(l.Damage.Sentences,
+			fmt.Sprintf("%d kernels and copies of iterations are missing that other ranks have (%s): a recording was cut", missing, cut))
 	}
 }
 
