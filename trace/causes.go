@@ -83,11 +83,15 @@ func (d *Damage) crowded(r *Run) {
 	}
 }
 
-// mostAlone is how many queues of a rank may hold one kernel only: PyTorch makes 32 streams of a priority.
-const mostAlone = 32
+// mostAlone is how many queues of a rank may hold one kernel only: PyTorch makes 32 streams of a priority. If no queue of it
+// holds two, fewestAlone kernels are enough: one may compute, one communicate and one copy on streams of their own.
+const (
+	mostAlone   = 32
+	fewestAlone = 4
+)
 
 // impossible counts the kernels of measured runs that took no time, and those that are alone on their queue on ranks with
-// many such queues: queues order kernels, and of these nothing says which had to wait for which.
+// many such queues or no others: queues order kernels, and of these nothing says which had to wait for which.
 func (d *Damage) impossible(r *Run) {
 	if r.Simulated || r.Estimated != "" {
 		return
@@ -97,7 +101,7 @@ func (d *Damage) impossible(r *Run) {
 		device int32
 		id     int64
 	}
-	held, alone := map[queue]int{}, make([]int, len(r.Ranks))
+	held, queues, alone := map[queue]int{}, make([]int, len(r.Ranks)), make([]int, len(r.Ranks))
 	instant, fine := 0, false // recorded to less than a microsecond, to which others round
 	for _, s := range r.Spans {
 		l := &r.Lanes[s.Lane]
@@ -115,13 +119,13 @@ func (d *Damage) impossible(r *Run) {
 		d.say("%d of %d kernels and copies take no time: their ends are lost", instant, d.Kernels)
 	}
 	for q, n := range held {
-		if n == 1 {
+		if queues[q.row]++; n == 1 {
 			alone[q.row]++
 		}
 	}
 	n := 0
-	for _, k := range alone {
-		if k > mostAlone {
+	for row, k := range alone {
+		if k > mostAlone || k >= fewestAlone && k == queues[row] {
 			n += k
 		}
 	}

@@ -16,7 +16,7 @@ func TestDamage(t *testing.T) {
 	}
 	kernel := func(row int32, start Time) SpanID {
 		k := b.AddKernel(Kernel{Comm: None, Op: None, Origin: None})
-		return b.Add(Span{Kind: Compute, Start: start, End: start + 5, Lane: queue(row), Parent: None, Attr: k, Name: b.Intern("k")})
+		return b.Add(Span{Kind: Compute, Start: start, End: start + 5 + Time(row), Lane: queue(row), Parent: None, Attr: k, Name: b.Intern("k")})
 	}
 	for row := range int32(2) {
 		for i := range Time(48) {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -71,6 +72,7 @@ func (d *Damage) launches(r *Run) {
 			}
 		}
 	}
+	outlasted, share := r.outlasted(names)
 	if lost > d.Skipped {
 		d.Missing += lost - d.Skipped
 		d.say("%d of %d launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", lost, all)
@@ -83,6 +85,44 @@ func (d *Damage) launches(r *Run) {
 		d.Odd += early
 		d.say("%d of %d kernels and copies begin before the call that launched them: the clocks of device and host differ", early, d.Kernels)
 	}
+	if outlasted > 0 {
+		d.Odd, d.oddTime = d.Odd+outlasted, max(d.oddTime, share)
+		d.say("%d of %d kernels and copies end after a call that waited for them: clocks of device and host differ, or times are wrong",
+			outlasted, d.Kernels)
+	}
+}
+
+// outlasted counts the kernels and copies that end after a host call has returned that waited for all work launched before it.
+// share is by how much they do, relative to the time of the work between two such calls: a clock that is off is off for all of it.
+//
+//	host    |l1|l2|  |sync.......|
+//	device     |k1|      |k2.........|      k2 is late
+func (r *Run) outlasted(names []callName) (n int, share float64) {
+	type sync struct{ from, until, begin, end Time } // of the call, and of the work that it waited for
+	syncs := make([][]sync, len(r.Ranks))            // by start
+	for _, s := range r.Spans {
+		if s.Kind == HostCall && names[s.Name] == waitsForDevice {
+			row := r.RankOf(s)
+			syncs[row] = append(syncs[row], sync{s.Start, s.End, Infinity, 0})
+		}
+	}
+	for _, s := range r.Spans {
+		l := r.LaunchOf(s)
+		if l == None || r.RankOf(r.Spans[l]) != r.RankOf(s) { // a process with several devices: each call waits for one of them
+			continue
+		}
+		of := syncs[r.RankOf(s)]
+		next, _ := slices.BinarySearchFunc(of, r.Spans[l].End, func(c sync, end Time) int { return cmp.Compare(c.from, end) })
+		if next == len(of) {
+			continue
+		}
+		c := &of[next]
+		if c.begin, c.end = min(c.begin, s.Start), max(c.end, s.End); s.End > c.until {
+			n++
+			share = max(share, float64(c.end-c.until)/float64(c.end-min(c.begin, c.until)))
+		}
+	}
+	return n, share
 }
 
 // A callName is what a name says about a host call.
@@ -139,23 +179,25 @@ func (d *Damage) sizes(r *Run) {
 	}
 }
 
-// fewestCopied is how many kernels say that ranks are copies: a few may take equal times. Times and distances vary by tens
-// of the clock's steps, so that eight of both are equal by chance less than once in 10^16 ranks.
+// fewestCopied is how many kernels in a row say that ranks are copies: a few may take equal times. Times and distances vary by tens
+// of the clock's steps, so that eight of both are equal by chance less than once in 10^16 kernels.
 const fewestCopied = 8
 
-// copies counts the kernels of measured ranks whose kernels all have the names, times and distances in
-// time of another rank's: a file under two names. Clocks of nanoseconds never give that twice; ranks without start times (Placed)
-// have equal ones where their durations are.
+// copies counts the kernels of measured ranks that are, with those around them, another rank's: kernels in a row with its names,
+// times and distances in time. That is a file under two names, or most of one. Clocks of nanoseconds never give that twice;
+// where all times are whole microseconds only ranks that are equal as a whole count. Ranks without start times (Placed) have
+// equal ones where their durations are.
 func (d *Damage) copies(r *Run) {
 	if r.Simulated || r.Estimated != "" {
 		return
 	}
 	type kernel struct {
-		name      NameID
-		from, dur Time
+		name        NameID
+		behind, dur Time // since the start of the kernel before, and its own length
 	}
 	ranks := make([][]kernel, len(r.Ranks))
 	begin := make([]Time, len(r.Ranks))
+	fine := false // recorded to less than a microsecond, to which others round
 	for _, s := range r.Spans {
 		if s.Kind != Compute && s.Kind != Collective {
 			continue
@@ -165,15 +207,35 @@ func (d *Damage) copies(r *Run) {
 			begin[row] = s.Start
 		}
 		ranks[row] = append(ranks[row], kernel{s.Name, s.Start - begin[row], s.Dur()})
+		begin[row] = s.Start
+		fine = fine || s.Dur()%1000 != 0
 	}
 	var names []string
 	n := 0
-	for row := range ranks {
-		for of := range row {
-			if r.Ranks[row].Source != r.Ranks[of].Source && !r.Ranks[row].Placed && len(ranks[row]) >= fewestCopied && slices.Equal(ranks[row], ranks[of]) {
-				names = append(names, r.rankName(row)+" of "+r.rankName(of))
-				n += len(ranks[row])
-				break
+	seen := map[[fewestCopied]kernel]int{} // by kernels in a row: the first rank that has them
+	for row, all := range ranks {
+		copied, of := make([]bool, len(all)), None
+		for i := range max(0, len(all)-fewestCopied+1) {
+			k := [fewestCopied]kernel(all[i:])
+			k[0].behind = 0 // of the kernel before, which may be missing
+			first, again := seen[k]
+			if !again {
+				seen[k] = row
+			}
+			if !again || r.Ranks[row].Placed || r.Ranks[first].Source == r.Ranks[row].Source || !fine && !slices.Equal(all, ranks[first]) {
+				continue
+			}
+			of = first
+			for j := range fewestCopied {
+				copied[i+j] = true
+			}
+		}
+		if of != None {
+			names = append(names, r.rankName(row)+" of "+r.rankName(of))
+		}
+		for _, c := range copied {
+			if c {
+				n++
 			}
 		}
 	}

@@ -84,7 +84,13 @@ func TestLosses(t *testing.T) {
 				s.Start, s.End = s.Start+2*hour, s.End+2*hour
 			}
 			return true
-		}, "1 of 200 kernels and copies begin more than an hour behind all work before them: their times are wrong", 0.9999},
+		}, "1 of 200 kernels and copies end after a call that waited for them: clocks of device and host differ, or times are wrong\n" +
+			"1 of 200 kernels and copies begin more than an hour behind all work before them: their times are wrong", 0.9999},
+		{"the rate of rank 1's device clock", func(_ *Builder, row int32, i Time, s *Span, _ *Kernel) bool {
+			late := Time(row) * i / 5 // 2 % of the 10 ns between two kernels
+			s.Start, s.End = s.Start+late, s.End+late
+			return true
+		}, "2 of 200 kernels and copies end after a call that waited for them: clocks of device and host differ, or times are wrong", 18. / 1014},
 		{"the queues of rank 1", func(b *Builder, row int32, i Time, s *Span, _ *Kernel) bool {
 			if row == 1 {
 				s.Lane = b.Lane(Lane{Kind: Queue, ID: int64(i) + 1, Rank: row, Peer: None})
@@ -95,10 +101,46 @@ func TestLosses(t *testing.T) {
 			s.End -= Time(row)
 			return true
 		}, "100 of 200 kernels and copies are the same, to the nanosecond, on another rank (rank 1 of rank 0): copies of one file", 0.5},
+		{"rank 1 but for a kernel", func(_ *Builder, row int32, i Time, s *Span, _ *Kernel) bool {
+			s.Start, s.End = s.Start+i%3-Time(row), s.End+i%3-2*Time(row)
+			return row == 0 || i != 50
+		}, "1 of 200 launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)\n" +
+			"99 of 199 kernels and copies are the same, to the nanosecond, on another rank (rank 1 of rank 0): copies of one file", 0.5},
 	} {
 		d := launched(100, c.change).Damage()
 		if got := strings.Join(d.Sentences, "\n"); got != c.want || math.Abs(d.Share()-c.share) > 0.0001 {
 			t.Errorf("%s: share %v of %+v\n%s", c.name, d.Share(), d, got)
+		}
+	}
+}
+
+// Ranks whose times are whole microseconds have many kernels in a row alike, and are no copies.
+func TestCoarseTimes(t *testing.T) {
+	var b Builder
+	for row := range int32(2) {
+		b.AddRank(Rank{ID: int(row), Source: fmt.Sprint("rank", row)})
+		for i := range Time(100) {
+			end := 10e3*i + 5e3
+			if row == 1 && i == 50 {
+				end += 1e3
+			}
+			b.Add(Span{Kind: Compute, Start: 10e3 * i, End: end, Lane: b.Lane(Lane{Kind: Queue, Rank: row, Peer: None}), Parent: None, Attr: b.AddKernel(Kernel{Comm: None, Op: None, Origin: None})})
+		}
+	}
+	if d := b.Finish(Options{}).Damage(); d.Share() > 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A queue for each kernel says nothing of their order however few they are; one computes and one communicates in intact runs.
+func TestFewQueues(t *testing.T) {
+	for n, want := range map[Time]int{2: 0, 3: 0, 4: 4, 6: 6} {
+		run := launched(n, func(b *Builder, row int32, i Time, s *Span, _ *Kernel) bool {
+			s.Lane = b.Lane(Lane{Kind: Queue, ID: int64(i) * int64(row), Rank: row, Peer: None})
+			return true
+		})
+		if d := run.Damage(); d.Odd != want {
+			t.Errorf("%d kernels: %+v", n, d)
 		}
 	}
 }

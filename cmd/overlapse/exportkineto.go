@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -91,14 +90,11 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 			return cli.Errorf("%s holds several runs: name one with --strategy", o.path)
 		}
 	}
-	if err := os.MkdirAll(o.output, 0o777); err != nil {
-		return err
-	}
-	err = a.files.Together(func() error {
+	err = a.files.Together(o.output, func() error {
 		for i := range run.Ranks {
 			err := a.files.Write(filepath.Join(o.output, fmt.Sprintf("rank%d.json.gz", max(i, run.RankID(int32(i))))), func(w io.Writer) error {
 				z := gzip.NewWriter(w)
-				return cmp.Or(chrome.WriteRank(z, run, int32(i), operators), z.Close())
+				return cmp.Or(chrome.WriteRank(plain.JSON(z), run, int32(i), operators), z.Close())
 			})
 			if err != nil {
 				return err
@@ -161,12 +157,9 @@ func (a *app) exportIsolated(ctx context.Context, o exportOptions) error {
 		}
 		list = append(list, copied{source, to})
 	}
-	if err := os.MkdirAll(o.output, 0o777); err != nil {
-		return err
-	}
 	sums := isolated{steps: plan.MeasuredSteps(w).Each()}
 	sums.sums = make([]aloneSums, len(sums.steps))
-	err = a.files.Together(func() error {
+	err = a.files.Together(o.output, func() error {
 		for i, c := range list {
 			err := a.files.Write(c.to, func(out io.Writer) error { return a.isolate(plain.JSON(out), w, int32(i), c.from, &sums) })
 			if err != nil {

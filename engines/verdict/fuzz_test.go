@@ -170,7 +170,7 @@ func firstTwo(all []event) []event {
 
 // FuzzPlanner continues where the readers' targets end: it changes what valid traces say, plans and simulates all
 // strategies, and judges them. No strategy panics, every number is finite and every time positive, memory stays below
-// a gibibyte, and nothing is likely on a trace that is damaged.
+// a gibibyte, and nothing is likely or certain on a trace that is damaged, which is said first.
 func FuzzPlanner(f *testing.F) {
 	for what := range byte(8) {
 		f.Add([]byte{what % 3, what, 1 + what%4, 100, 40, (what + 3) % 8, 0, 10, 3})
@@ -220,7 +220,10 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 		return // the captured schedule cannot run: nothing is compared
 	}
 	list := predicted(w, outcomes[0], outcomes)
-	Judge(w, outcomes[0], list, LateRank(w, outcomes[0]))
+	v, damage := Judge(w, outcomes[0], list, LateRank(w, outcomes[0])), DamageOf(w)
+	if damage != "" && (!strings.Contains(v.Sentences[0], damage) || v.Confidence.Level == High) {
+		t.Errorf("%s confidence beside damage, which is not the first to be said: %q", v.Confidence.Level, v.Sentences)
+	}
 	for _, p := range list {
 		name := p.Selection.String()
 		if p.Result == nil {
@@ -235,8 +238,8 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 				t.Errorf("%s: change %v, chance %+v, evidence %+v", name, p.Change, c, p.Evidence)
 			}
 		}
-		if c.PFaster >= Likely && DamageOf(w) != "" {
-			t.Errorf("%s is likely (%.2f) although the trace is damaged: %s", name, c.PFaster, DamageOf(w))
+		if damage != "" && (c.PFaster >= Likely || p.Confidence.Level == High) {
+			t.Errorf("%s is likely (%.2f, %s) although the trace is damaged: %s", name, c.PFaster, p.Confidence.Level, damage)
 		}
 	}
 	var memory runtime.MemStats

@@ -73,12 +73,14 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 	}
 	p.Change = out.ChangeFrom(captured.Expected)
 	p.check(w, captured)
-	switch p.Confidence = p.Evidence.Confidence(p.Change); {
-	case p.Result == nil || p.Evidence.none:
-	case asCaptured(out.Selection): // no change, by definition
-		p.Confidence = Confidence{Level: levelOf(0), Why: p.Evidence.Why}
-	case p.Same():
-		p.Confidence = Confidence{Level: levelOf(0), Why: "the same program as captured"}
+	p.Confidence = p.Evidence.Confidence(p.Change)
+	if captured := asCaptured(out.Selection); p.Result != nil && !p.Evidence.none && (captured || p.Same()) { // no change, by definition
+		if p.Confidence = (Confidence{Level: levelOf(0), Why: "the same program as captured"}); captured {
+			p.Confidence.Why = p.Evidence.Why
+		}
+		if DamageOf(w) != "" { // whether it ran so is not known
+			p.Confidence.Level = Low
+		}
 	}
 	if p.likely() && p.Result != nil {
 		p.besideProfiler(w, captured)

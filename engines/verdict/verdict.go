@@ -84,12 +84,12 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	if captured.Phase > 0 {
 		v.Phase = captured.Phases[captured.Phase-1].Steps.Phase
 	}
-	v.slow(w, &captured.Machine)
-	v.profiler(w, captured)
-	v.hosts(w, captured, outcomes)
 	if what := DamageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
+	v.slow(w, &captured.Machine)
+	v.profiler(w, captured)
+	v.hosts(w, captured, outcomes)
 	v.boundBy(outcomes)
 	if v.untimed(w) {
 		return v

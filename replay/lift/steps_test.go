@@ -1,6 +1,7 @@
 package lift
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -91,6 +92,46 @@ func TestStepsOfRanks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A step that is short on one rank was cut there; one that is short on all, or beside steps that differ, was not.
+func TestCutSteps(t *testing.T) {
+	for _, c := range []struct {
+		name, one, zero string // by step, the kernels of rank 1 and of rank 0
+		want            int    // missing
+	}{
+		{"as all", "AB CD EF", "AB CD EF", 0},
+		{"the last of rank 1", "AB CD E ", "AB CD EF", 1},
+		{"the last of all", "AB CD E ", "AB CD E ", 0},
+		{"steps that differ", "AB C  E ", "AB CD EF", 0},
+		{"the first of rank 1", "A  CD EF", "AB CD EF", 0},
+		{"of a stage with fewer kernels", "A  C  E ", "AB CD EF", 0},
+	} {
+		rows := func(kernels string) string {
+			host := strings.Map(func(r rune) rune {
+				if r == ' ' {
+					return ' '
+				}
+				return r + 'a' - 'A'
+			}, kernels)
+			return fmt.Sprintf("%%[1]d mark |<s#0><s#1><s#2>|\n%%[1]d host |%s |\n%%[1]d 7 | %s |\n", spread(host), spread(kernels))
+		}
+		w := lift(t, drawing{text: fmt.Sprintf(rows(c.zero), 0) + fmt.Sprintf(rows(c.one), 1)}, Options{})
+		if w.Damage.Missing != c.want {
+			t.Errorf("%s: %+v", c.name, w.Damage)
+		}
+	}
+}
+
+// spread draws steps of two kernels in five columns each.
+func spread(kernels string) string {
+	var b strings.Builder
+	for step := range strings.SplitSeq(kernels, " ") {
+		if step != "" {
+			fmt.Fprintf(&b, " %-2s  ", step)
+		}
+	}
+	return b.String()
 }
 
 // A range inside another one is of the same step; a step that a recording cut has a part of its collectives.

@@ -185,6 +185,13 @@ func TestWaitedFor(t *testing.T) {
 		t.Errorf("share %v, want %v: others wait in their own iterations", late.Share, want.Share)
 	}
 	each[0][2].Start = 0
+	twice := timeline(t, drawn+`
+		gpu0/more    |...DDDDDD...|
+		gpu1/more    |....DDDDD...|
+		gpu2/more    |......DDD...|`)
+	if late := Collect(twice).WaitedFor(each); late.Cost != want.Cost || late.Share != want.Share {
+		t.Errorf("in two collectives at a time: %+v, want those of one", late)
+	}
 	for i := range run.Spans {
 		if k := run.Kernel(run.Spans[i]); k != nil && run.RankOf(run.Spans[i]) == 2 {
 			run.Setups = []trace.Setup{{Grid: [3]int32{2, 1, 1}}}

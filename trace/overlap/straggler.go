@@ -70,10 +70,8 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 		each = slices.Clone(each)
 		each[0] = sinceMet(run, each[0])
 	}
-	cost, sum := make([][]trace.Time, len(each)), make([]trace.Time, ranks)
-	for i := range each {
-		cost[i] = make([]trace.Time, ranks)
-	}
+	type waiter struct{ at, row, late int } // in an iteration, a rank row waits for another
+	waits := map[waiter]set{}
 	for i := range run.Collectives {
 		c := &run.Collectives[i]
 		late := c.Last().Row
@@ -86,13 +84,23 @@ func (w Work) WaitedFor(each [][]Interval) *LateRank {
 			}
 			at, _ := slices.BinarySearchFunc(each, m.Start, func(in []Interval, t trace.Time) int { return upTo(in[m.Row].End, t) })
 			for ; at < len(each) && each[at][m.Row].Start < c.Arrive; at++ {
-				in := each[at][m.Row]
-				wait := Interval{max(m.Start, in.Start), min(c.Arrive, m.End, in.End)}
-				exposed := wait.Length() - work[m.Row].sets[trace.ClassCompute].within(wait.Start, wait.End).length()
-				cost[at][late] += exposed
-				sum[late] += exposed
+				k := waiter{at, int(m.Row), int(late)}
+				waits[k] = append(waits[k], set{{m.Start, min(c.Arrive, m.End)}}.within(each[at][m.Row].Start, each[at][m.Row].End)...)
 			}
 		}
+	}
+	cost, sum := make([][]trace.Time, len(each)), make([]trace.Time, ranks)
+	for i := range each {
+		cost[i] = make([]trace.Time, ranks)
+	}
+	for k, wait := range waits {
+		wait = unionOf(wait) // a rank that waits in several collectives at a time waits once
+		exposed := wait.length()
+		for _, in := range wait {
+			exposed -= work[k.row].sets[trace.ClassCompute].within(in.Start, in.End).length()
+		}
+		cost[k.at][k.late] += exposed
+		sum[k.late] += exposed
 	}
 	row := slices.Index(sum, slices.Max(sum))
 	if sum[row] == 0 || sum[row] < beyondNoise*UpperMedian(without(sum, row)) {

@@ -69,11 +69,12 @@ func addSpan(b *trace.Builder, row int32, kind string, s trace.Span, correlation
 	switch kind {
 	case "compute":
 		s.Kind, s.Attr = trace.Compute, b.AddKernel(kernel)
-	case "comm":
-		lane.ID = 1
-		kernel.Comm = b.AddComm(trace.Comm{
-			Op: trace.AllReduce, Group: b.AddGroup(trace.Group{Name: "world", Size: 2}), Seq: seq, In: 1 << 20, Out: 1 << 20, Peer: trace.None,
-		})
+	case "comm", "more": // of two communicators
+		group := trace.Group{Name: "world", Size: 2}
+		if lane.ID = 1; kind == "more" {
+			lane.ID, group.Name = 4, kind
+		}
+		kernel.Comm = b.AddComm(trace.Comm{Op: trace.AllReduce, Group: b.AddGroup(group), Seq: seq, In: 1 << 20, Out: 1 << 20, Peer: trace.None})
 		s.Kind, s.Attr = trace.Collective, b.AddKernel(kernel)
 	case "copy":
 		lane.ID = 2

@@ -161,6 +161,14 @@ func TestWorkgroupsWithoutKernel(t *testing.T) {
 	}
 }
 
+// go tool pprof prints names as they are.
+func TestNamesArePlain(t *testing.T) {
+	p := newProfile(draw(t, "0 compute k\x1b[31m\u202e |AA|"), nil)
+	if name := p.Function[0].Name + p.Function[1].Name + p.Function[2].Name; !strings.Contains(name, "k·[31m·") || strings.ContainsAny(name, "\x1b\u202e") {
+		t.Errorf("%q", name)
+	}
+}
+
 // Whatever runs when, a rank's wall time adds up to the makespan and time to the durations.
 func TestSumsAreExact(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {

@@ -61,9 +61,13 @@ func (f *Set) complete(temporary, target, name string) error {
 	return nil
 }
 
-// Together writes files of which each is of use only with the others: they get their names when
-// all of them are written.
-func (f *Set) Together(write func() error) error {
+// Together writes files into a folder of which each is of use only with the others: they get their names when
+// all of them are written. A folder that it makes does not stay without them.
+func (f *Set) Together(dir string, write func() error) error {
+	_, missing := os.Stat(dir)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
 	var all []file
 	f.waiting = &all
 	err := write()
@@ -75,6 +79,9 @@ func (f *Set) Together(write func() error) error {
 			}
 		}
 		f.drop(w.temporary)
+	}
+	if err != nil && missing != nil {
+		_ = os.Remove(dir)
 	}
 	return err
 }
@@ -220,12 +227,12 @@ func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 	}
 	defer f.drop(temporary)
 	defer part.Close() // a second Close is harmless
-	w := bufio.NewWriterSize(part, 1<<16)
+	w := bufio.NewWriterSize(unnamed{part}, 1<<16)
 	if err := write(w); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
-		return WithoutPath(err)
+		return err
 	}
 	if old != nil {
 		if err := part.Chmod(old.Mode().Perm()); err != nil {
@@ -246,6 +253,15 @@ func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 		dir.Close()
 	}
 	return nil
+}
+
+// unnamed is a file under a temporary name, which its errors leave out.
+type unnamed struct{ *os.File }
+
+// Write implements io.Writer.
+func (f unnamed) Write(p []byte) (int, error) {
+	n, err := f.File.Write(p)
+	return n, WithoutPath(err)
 }
 
 // WithoutPath drops a path that is known or temporary from an error.

@@ -52,11 +52,15 @@ func TestWriteFileWholeOrNotAtAll(t *testing.T) {
 // Of files that belong together all get their names, or none; old ones stay.
 func TestWriteTogether(t *testing.T) {
 	dir := t.TempDir()
+	made := filepath.Join(dir, "made")
+	if err := new(Set).Together(made, func() error { return os.ErrClosed }); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
 	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
 	write(t, one)
 	a := new(Set)
 	for _, last := range []error{os.ErrClosed, nil} {
-		err := a.Together(func() error {
+		err := a.Together(dir, func() error {
 			if err := a.Write(one, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }); err != nil {
 				return err
 			}
@@ -78,6 +82,18 @@ func TestWriteTogether(t *testing.T) {
 		if (len(a.Written) == 2) != (last == nil) {
 			t.Errorf("after error %v: %s", last, a)
 		}
+	}
+}
+
+// A full disk is named with the file, not with its temporary name.
+func TestWriteFileDiskFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	if _, err := (unnamed{full}).Write([]byte("x")); !errors.Is(err, syscall.ENOSPC) || err.Error() != syscall.ENOSPC.Error() {
+		t.Error(err)
 	}
 }
 
