@@ -191,14 +191,20 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 	return rw.Lane(op.Queue, rw.queued(op).Lane)
 }
 
+// keepsGap reports whether the captured gap before an operation holds: what keeps its place waited for the same in the capture,
+// and so did what runs behind another stream there and in a serial schedule. event: it waits for another stream.
+func (rw *rankWriter) keepsGap(op *workload.Op, event bool) bool {
+	return rw.inPlace() || rw.serial && !rw.paced && (!event || rw.pl.WaitedForEvent(op, rw.queued(op).Before))
+}
+
 // issue makes a stream wait until the host has issued an operation. It returns the gap on the
-// device before it. event: it waits for another stream. What keeps its place waited for that in the capture, too.
+// device before it. event: it waits for another stream.
 func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.Time {
-	gap := trace.Time(0)
+	var gap trace.Time
 	switch before := rw.queued(op).Before; {
 	case rw.paced:
 		gap = rw.IssueAtPace(s, op)
-	case event && rw.inPlace():
+	case event && rw.keepsGap(op, true):
 		rw.WaitIssued(s, op)
 		return rw.pl.GapOf(op, before, true)
 	default:
@@ -402,8 +408,8 @@ func (rw *rankWriter) exchange(x *exchange) {
 		rw.waitForLine(s, m)
 		gap = rw.pl.EventGap(m.op)
 	}
-	inPlace := rw.inPlace() || rw.serial && !event && len(m.preps) == 0 || m.op.Graph && !rw.pl.Graph // it stays in its graph
-	if own := rw.issue(s, m.op, event && rw.inPlace()); inPlace {
+	keeps := len(m.preps) == 0 && (rw.keepsGap(m.op, event) || rw.serial && !event)
+	if own := rw.issue(s, m.op, event && keeps); keeps || m.op.Graph && !rw.pl.Graph { // it stays in its graph
 		gap = own
 	}
 	rw.AwaitUnseen(s, m.op, x.coll)

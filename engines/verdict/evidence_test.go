@@ -121,7 +121,7 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		{"as captured", captured, m, 0, "as it was measured"},
 		{"the same GPU", retarget.To(captured, m, m), m, 0, "as it was measured"},
 		{"another GPU", retarget.To(captured, m, other), other, 1, "captured on h200x4 and scaled to other:4 by laws"},
-		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, 3, "of the captured time the trace does not show which law holds"},
+		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, 2, "of the captured time the trace does not show which law holds"},
 		{"twice the ranks", grown, m, 1, "2 ranks were captured, not 4"},
 		{"eight times the ranks", more, m, 2, "2 ranks were captured, not 16"},
 	} {

@@ -92,7 +92,7 @@ func TestPausesStay(t *testing.T) {
 	for _, unprofiled := range []bool{false, true} {
 		without, between, inside := replayed(list, unprofiled), replayed(with(0.5), unprofiled), replayed(with(0.75), unprofiled)
 		for i := range sel {
-			if longer := between[i].gap - without[i].gap; compare.Abs(longer-pause) > launch {
+			if longer := between[i].gap - without[i].gap; compare.Abs(longer-pause) > launch && (unprofiled || longer > pause+pause/20) { // with the profiler, issues that a strategy adds are behind
 				t.Errorf("%s, without the profiler %t: %d ns between the iterations for a pause of %d ns", sel[i], unprofiled, longer, pause)
 			}
 			if longer := inside[i].second - without[i].second; longer > pause+pause/100 || longer < pause-without[i].second/2 {
