@@ -128,15 +128,6 @@ func (pl *Planner) HostWasLate(op, before *workload.Op) bool {
 	return (before == nil || before.End < ready) && !waitedFor(w, op, ready-1)
 }
 
-// WaitedForEvent reports whether an operation waited in the capture for one of another stream, behind the one before it on its own.
-func (pl *Planner) WaitedForEvent(op, before *workload.Op) bool {
-	ended := trace.Time(0)
-	if before != nil {
-		ended = before.End
-	}
-	return waitedFor(pl.Workload, op, ended)
-}
-
 // waitedFor reports whether something that an operation depends on ended after a time and before the operation started.
 func waitedFor(w *workload.Workload, op *workload.Op, after trace.Time) bool {
 	return slices.ContainsFunc(op.After, func(d workload.Dep) bool { end := w.Ops[d.Op].End; return after < end && end <= op.Start })

@@ -478,6 +478,7 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 type Queued struct {
 	Before *workload.Op // the one before it on its stream; nil: none
 	Lane   int          // which of its queue's streams: operations of one queue may overlap (AMD)
+	Event  bool         // it waited for an operation of another stream, behind the one before it
 }
 
 // FindQueued sets, by op, where operations of one rank ran in the capture: in the first stream of their queue that was idle.
@@ -490,7 +491,11 @@ func FindQueued(w *workload.Workload, ids []int32, ran []Queued) {
 		if n < 0 {
 			n, lanes = len(lanes), append(lanes, nil)
 		}
-		ran[id] = Queued{lanes[n], n}
+		ended := trace.Time(0)
+		if lanes[n] != nil {
+			ended = lanes[n].End
+		}
+		ran[id] = Queued{lanes[n], n, waitedFor(w, op, ended)}
 		lanes[n], last[op.Queue] = op, lanes
 	}
 }

@@ -194,7 +194,7 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 // keepsGap reports whether the captured gap before an operation holds: what keeps its place waited for the same in the capture,
 // and so did what runs behind another stream there and in a serial schedule. event: it waits for another stream.
 func (rw *rankWriter) keepsGap(op *workload.Op, event bool) bool {
-	return rw.inPlace() || rw.serial && !rw.paced && (!event || rw.pl.WaitedForEvent(op, rw.queued(op).Before))
+	return rw.inPlace() || rw.serial && !rw.paced && (!event || rw.queued(op).Event)
 }
 
 // issue makes a stream wait until the host has issued an operation. It returns the gap on the
