@@ -46,14 +46,14 @@ func TestLessInformation(t *testing.T) {
 				if !ok {
 					continue
 				}
-				if worse := less.Evidence.Poor+2*less.Evidence.Unproven < all.Evidence.Poor+2*all.Evidence.Unproven || less.Evidence.Untested < all.Evidence.Untested; worse {
+				if worse := less.Evidence.Poor+2*less.Evidence.Unproven < all.Evidence.Poor+2*all.Evidence.Unproven || less.Evidence.besideCopies(less.Noise, all.Change).Untested < all.Evidence.Untested; worse {
 					t.Errorf("%s without %s: %s: %+v, with all of it %+v", sample, c.name, name, less.Evidence, all.Evidence)
 				}
 				p, q := all.Confidence.Chance.PFaster, less.Confidence.Chance.PFaster
 				if q >= Likely && p < Likely {
 					t.Errorf("%s without %s: %s is likely: %.2f of %.1f %%, with all of it %.2f of %.1f %%", sample, c.name, name, q, 100*less.Change, p, 100*all.Change)
 				}
-				if q = less.Evidence.Confidence(all.Change).Chance.PFaster; all.Change != 0 && math.Abs(q-0.5) > math.Abs(p-0.5)+surer(c.name) {
+				if q = less.Evidence.besideCopies(less.Noise, all.Change).Confidence(all.Change).Chance.PFaster; all.Change != 0 && math.Abs(q-0.5) > math.Abs(p-0.5)+surer(c.name) {
 					t.Errorf("%s without %s: %s: probability %.3f of a change by %.1f %%, with all of it %.3f", sample, c.name, name, q, 100*all.Change, p)
 				}
 			}

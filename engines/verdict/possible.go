@@ -53,7 +53,16 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 			p.Evidence.doubt("devices wait %.0f %% of the time for ranks that were not captured, and nothing in the trace says that a graph ends that: capture all ranks", 100*unseen)
 		}
 	}
-	p.Evidence = p.Evidence.Beside(p.Noise, p.Change)
+	p.Evidence = p.Evidence.Beside(p.Noise, p.Change).besideCopies(p.Noise, p.Change)
+}
+
+// besideCopies is the evidence for a change where ranks are copies. These are never late, so that noise has not all of the error
+// of the captured schedule's simulation: a change that may be none, by its own error, may be worth nothing.
+func (e Evidence) besideCopies(noise, change float64) Evidence {
+	if size := math.Abs(change); e.Copied && e.Untested == 0 && !e.none && size > 0 && size < noise+e.Confidence(change).Chance.Error {
+		e.doubt("within the noise floor, of which copies of ranks show a part: they are never late")
+	}
+	return e
 }
 
 // Beside is the evidence for a change that may be within the error of the captured schedule's own simulation, noise.
