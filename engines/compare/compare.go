@@ -52,7 +52,7 @@ type stepTime struct {
 	// if there are no races.
 	Expected, Best, Worst trace.Time
 	Simulated             trace.Time // Time before it is scaled (rule L6); 0: not known
-	Unchanged             bool       // the program is the captured one as the same writer writes it
+	Unchanged             bool       // every operation runs when it does in the captured schedule, simulated in the same way
 	Noise                 float64    // distance of the captured schedule, simulated as this plan is, from its own time, relative to that; 0: not known
 }
 

@@ -12,11 +12,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A strategy starts from times alone and adds modelled interference, and its writer adds gaps and
-// waits. What the model does to the captured schedule it does to others too, so the captured
-// schedule is simulated by the same writer, and the new schedule's time is scaled by the captured
-// schedule's time over that (rule L6, a control variate): a strategy that changes nothing takes
-// the captured time.
+// A strategy starts from times alone and adds modelled interference, gaps and waits. What the model
+// does to the captured schedule it does to others too, so the captured schedule is simulated in the
+// same way, and the new schedule's time is scaled by the captured schedule's time over that (rule L6,
+// a control variate): a strategy that changes nothing takes the captured time.
 
 // Control is the captured schedule as strategies simulate it, with nothing changed and not scaled: its distance
 // from the captured time is the error of the simulation.
@@ -42,7 +41,7 @@ func baseOf(pl *plan.Planner) *plan.Strategy {
 	return &schedule.InPlace
 }
 
-// A simulatedBase is the captured schedule as a writer writes it.
+// A simulatedBase is the simulation of the captured schedule that strategies are relative to.
 type simulatedBase struct {
 	ratios []float64 // of the captured time over the simulated one: of all iterations, then of those of each phase
 	ran    []ran     // by operation
@@ -124,7 +123,7 @@ func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.S
 				return nil, err
 			}
 			times[i] = out.eachTime()
-			if out.Result != nil {
+			if i == 1 && out.Result != nil {
 				is.ran, _ = ranOf(w, out.Result.Run)
 				is.urgent = urgentStreams(written)
 			}
