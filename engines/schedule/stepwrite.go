@@ -194,7 +194,7 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 // keepsGap reports whether the captured gap before an operation holds: what keeps its place waited for the same in the capture,
 // and so did what runs behind another stream there and in a serial schedule. event: it waits for another stream.
 func (rw *rankWriter) keepsGap(op *workload.Op, event bool) bool {
-	return rw.inPlace() || rw.serial && !rw.paced && (!event || rw.queued(op).Event)
+	return rw.inPlace() || rw.serial && (!event || rw.queued(op).Event)
 }
 
 // issue makes a stream wait until the host has issued an operation. It returns the gap on the
@@ -221,7 +221,8 @@ func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.T
 // it does not wait for that one as a whole.
 func (rw *rankWriter) ranBeside(op, dep *workload.Op) bool { return rw.inPlace() && dep.End > op.Start }
 
-// pair writes the pair that begins with an operation. It reports whether the operation belongs to a pair that is written as one.
+// pair has the strategy write the pair that begins with an operation. It reports whether the operation belongs to a pair, which
+// the strategy writes.
 func (rw *rankWriter) pair(op *workload.Op) bool {
 	if rw.pairs == nil {
 		return false
@@ -408,7 +409,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		rw.waitForLine(s, m)
 		gap = rw.pl.EventGap(m.op)
 	}
-	keeps := len(m.preps) == 0 && (rw.keepsGap(m.op, event) || rw.serial && !event)
+	keeps := len(m.preps) == 0 && rw.keepsGap(m.op, event)
 	if own := rw.issue(s, m.op, event && keeps); keeps || m.op.Graph && !rw.pl.Graph { // it stays in its graph
 		gap = own
 	}
