@@ -135,9 +135,10 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
 // dependencies, to its start. It is at most the time of an event (rule S2), except for pauses
-// of the rank that the trace does not explain (rule S14) and where captured times are replayed; the device's
+// of the rank that the trace does not explain (rule S14), where captured times are replayed, and where an operation
+// keeps its place whose launch the trace does not show; the device's
 // where the captured host was late. event: it waits for one on another stream.
-func (pl *Planner) GapOf(op, before *workload.Op, event bool) trace.Time {
+func (pl *Planner) GapOf(op, before *workload.Op, event, keeps bool) trace.Time {
 	if pl.Graph || pl.hostOrder != nil && pl.HostWasLate(op, before) {
 		return pl.deviceGap(op, event)
 	}
@@ -160,7 +161,9 @@ func (pl *Planner) GapOf(op, before *workload.Op, event bool) trace.Time {
 	if idle := pl.HostIdle(op); idle > 0 {
 		return min(idle, gap)
 	}
-	gap = min(pl.gapHere(gap), Duration(pl.Machine.Launch.Event.Value))
+	if gap = pl.gapHere(gap); !keeps || op.Graph || op.Issued != trace.Infinity {
+		gap = min(gap, Duration(pl.Machine.Launch.Event.Value))
+	}
 	replaced := func(d workload.Dep) bool { return pl.replaces(&pl.Workload.Ops[d.Op]) }
 	if op.Graph && (pl.replaces(op) || slices.ContainsFunc(op.After, replaced)) {
 		gap = min(gap, pl.graphGap())

@@ -60,3 +60,22 @@ func TestIssueOrderKeepsStreams(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// Behind a pause beside a collective, of which the trace shows no cause and no launch, an operation that keeps its place starts
+// as late as it did; one that is moved starts behind an event.
+func TestPausesWithoutLaunchesKeepTheirPlace(t *testing.T) {
+	w := &workload.Workload{World: 1, Ranks: [][]int32{{0, 1, 2}}, Ops: []workload.Op{
+		{ID: 0, Queue: 7, Kind: trace.Compute, Collective: -1, End: 100_000, Issued: trace.Infinity},
+		{ID: 1, Queue: 19, Kind: trace.Collective, Start: 50_000, End: 600_000, Issued: trace.Infinity},
+		{ID: 2, Queue: 7, Kind: trace.Compute, Collective: -1, Start: 550_000, End: 650_000, Issued: trace.Infinity},
+	}}
+	pl := &Planner{Workload: w}
+	pl.Machine.Launch.Event.Value = 5e-6
+	if kept, moved := pl.GapOf(&w.Ops[2], &w.Ops[0], false, true), pl.GapOf(&w.Ops[2], &w.Ops[0], false, false); kept != 450_000 || moved != 5_000 {
+		t.Errorf("gaps of %d and %d ns, want 450000 and 5000", kept, moved)
+	}
+	w.Ops[2].Issued = 200_000
+	if known := pl.GapOf(&w.Ops[2], &w.Ops[0], false, true); known != 5_000 {
+		t.Errorf("a gap of %d ns behind a launch that the trace shows, want 5000", known)
+	}
+}

@@ -206,10 +206,10 @@ func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.T
 		gap = rw.IssueAtPace(s, op)
 	case event && rw.keepsGap(op, true):
 		rw.WaitIssued(s, op)
-		return rw.pl.GapOf(op, before, true)
+		return rw.pl.GapOf(op, before, true, true)
 	default:
 		rw.WaitIssued(s, op)
-		gap = max(0, rw.pl.GapOf(op, before, false)+rw.delay(op))
+		gap = max(0, rw.pl.GapOf(op, before, false, rw.keepsGap(op, event))+rw.delay(op))
 	}
 	if event {
 		gap = max(gap, rw.pl.EventGap(op))
