@@ -55,6 +55,7 @@ func correlation(e event) any {
 // pause iterations may take other times, as it lets all ranks start together.
 func TestPausesStay(t *testing.T) {
 	const pause, launch = trace.Time(20e6), trace.Time(10e3) // ns
+	const added = 18 * trace.Time(6_984+29_410)              // decompose issues three more parts of six GEMMs and collectives each, at the profile's costs
 	files, list := events(t, "llama70b-prefill")
 	with := func(part float64) [][]event {
 		out := make([][]event, len(list))
@@ -92,7 +93,11 @@ func TestPausesStay(t *testing.T) {
 	for _, unprofiled := range []bool{false, true} {
 		without, between, inside := replayed(list, unprofiled), replayed(with(0.5), unprofiled), replayed(with(0.75), unprofiled)
 		for i := range sel {
-			if longer := between[i].gap - without[i].gap; compare.Abs(longer-pause) > launch && (unprofiled || longer > pause+pause/20) { // with the profiler, issues that a strategy adds are behind
+			late := launch
+			if !unprofiled { // the host is as far as the device: it reaches the pause later by what it issues more, and than a faster device
+				late += added + max(0, without[1].first-without[i].first)
+			}
+			if longer := between[i].gap - without[i].gap; longer < pause-launch || longer > pause+late {
 				t.Errorf("%s, without the profiler %t: %d ns between the iterations for a pause of %d ns", sel[i], unprofiled, longer, pause)
 			}
 			if longer := inside[i].second - without[i].second; longer > pause+pause/100 || longer < pause-without[i].second/2 {
