@@ -95,7 +95,7 @@ func TestPausesStay(t *testing.T) {
 		for i := range sel {
 			late := launch
 			if !unprofiled { // the host is as far as the device: it reaches the pause later by what it issues more, and than a faster device
-				late += added + max(0, without[1].first-without[i].first)
+				late += added + max(0, between[1].first-between[i].first)
 			}
 			if longer := between[i].gap - without[i].gap; longer < pause-launch || longer > pause+late {
 				t.Errorf("%s, without the profiler %t: %d ns between the iterations for a pause of %d ns", sel[i], unprofiled, longer, pause)
