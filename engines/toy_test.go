@@ -45,7 +45,7 @@ var toy = plan.Strategy{
 			b.Launch(trace.Time(v.Int("gap"))*1000, plan.LaunchOf(comm, pl.Collective(comm, pl.Chunks(p.Coll, 1, 0, nil))))
 			r.Written(a, compute)
 			r.Written(b, comm)
-			r.EndPair(p)
+			r.EndPair()
 		}, nil
 	},
 }

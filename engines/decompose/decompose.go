@@ -201,7 +201,7 @@ func inChunks(r *plan.Rank, p *plan.Pair, n, channels int, urgent bool) {
 		c = next
 	}
 	c.finish()
-	r.EndPair(p.Last())
+	r.EndPair()
 }
 
 // A chunked is a pair on one rank that is written in n chunks.

@@ -88,5 +88,5 @@ func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	}
 	r.Written(onCompute, compute)
 	r.Written(onComm, comm)
-	r.EndPair(p)
+	r.EndPair()
 }

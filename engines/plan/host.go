@@ -11,8 +11,8 @@ import (
 
 // The host is a stream of delays and posts: an operation cannot start before its launch
 // has been issued. Operations that were not captured cost the profile's issue times
-// (rules H1 and H2). What follows writes the host's part with each operation: with the
-// profiler, and in a loop of pairs. Otherwise writeHost does.
+// (rules H1 and H2). The captured schedule with the profiler is issued at its times (issueAsCaptured), all others at the cost
+// of each operation (writeHost).
 
 // hostPace is the issue time of a rank's host relative to the profile's host: the ratio of
 // the driver's launch calls, with the same profiler. 1 if the trace or the profile has
@@ -37,17 +37,9 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 		r.waitForDevice(r.syncs[0])
 		r.syncs = r.syncs[1:]
 	}
-	r.pause(at-r.clock, op.Name)
+	r.Host.Delay(at-r.clock, program.HostIssue, op.Name)
 	r.clock = at
 	return r.postIssued(), at
-}
-
-// pause writes captured host time, minus the time already used to issue operations that
-// were not captured (rule H1).
-func (r *Rank) pause(d trace.Time, name string) {
-	used := min(d, r.ahead)
-	r.ahead -= used
-	r.Host.Delay(d-used, program.HostIssue, name)
 }
 
 // waitForDevice writes a host wait for all operations that had ended when the call
@@ -74,53 +66,9 @@ func (r *Rank) lastEnded(st *Stream, by trace.Time) *workload.Op {
 	return nil
 }
 
-// hostStall is the pause from which the host was busy with the program's own work. If a
-// run without profiler is predicted, shorter pauses count as the launch path, which a
-// profiler slows several times; the profile's times replace them (rule H6).
-const hostStall = trace.Time(1_000_000)
-
-// HostStall is hostStall: no launch takes so long, and no graph shortens it (rule H11).
-const HostStall = hostStall
-
-// reach writes the host's time up to the first operation of a pair.
-func (r *Rank) reach(op *workload.Op) {
-	if op.Issued == trace.Infinity || r.Planner.hostOrder != nil {
-		return
-	}
-	first := r.clock == 0
-	for len(r.syncs) > 0 && r.syncs[0].End <= op.Issued {
-		r.waitForDevice(r.syncs[0])
-		r.syncs = r.syncs[1:]
-	}
-	if d := op.Issued - r.clock; d > 0 && (first || d > hostStall || !r.Planner.Workload.Unprofiled) {
-		r.pause(d, op.Name)
-	}
-	r.clock = max(r.clock, op.Issued)
-}
-
-// passed writes the remaining captured time up to the issue of an operation, after a
-// strategy has issued its replacement.
-func (r *Rank) passed(op *workload.Op) {
-	if op.Issued == trace.Infinity || r.Planner.hostOrder != nil {
-		return
-	}
-	if d := op.Issued - r.clock; d > 0 && !r.Planner.Workload.Unprofiled {
-		r.pause(d, op.Name)
-	}
-	r.clock = max(r.clock, op.Issued)
-}
-
-// notBefore delays the issue of an operation of a pair until the program had reached it in
-// the capture.
-func (r *Rank) notBefore(op *workload.Op) {
-	if op.Issued == trace.Infinity || r.Planner.Workload.Unprofiled || r.Planner.hostOrder != nil {
-		return
-	}
-	if d := op.Issued - r.clock - r.ahead; d > 0 {
-		r.Host.Delay(d, program.HostIssue, op.Name)
-		r.ahead += d
-	}
-}
+// HostStall is the pause from which the host was busy with the program's own work: no launch takes so long, and no graph
+// shortens it (rules H6 and H11).
+const HostStall = trace.Time(1_000_000)
 
 // Issue writes the issue of one operation that was not captured. seconds is its cost on
 // the profile's host.
@@ -130,9 +78,6 @@ func (r *Rank) Issue(seconds float64, name string) int64 {
 		return r.call(r.at, d, name)
 	}
 	r.Host.Delay(d, program.HostIssue, name)
-	if !r.Planner.Workload.Unprofiled {
-		r.ahead += d
-	}
 	return r.postIssued()
 }
 
@@ -169,10 +114,37 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 			nodes++
 		}
 	}
-	if pl.Workload.Unprofiled || pl.Graph {
+	switch {
+	case pl.Workload.Unprofiled && pl.OnlyPairs():
+		for i, id := range pl.Workload.Ranks[rank] {
+			if costs[i] < HostStall {
+				costs[i] = Duration(pl.launchCost(&pl.Workload.Ops[id]) * pl.hostPace(rank))
+			}
+		}
+	case pl.Workload.Unprofiled || pl.Graph:
 		pl.undisturbed(rank, costs)
 	}
 	return costs
+}
+
+// OnlyPairs reports whether all operations of iterations are those of pairs: a benchmark's loop, in which the program's own work
+// is the launches, so that the profile knows what they cost (rule H6).
+func (pl *Planner) OnlyPairs() bool {
+	if pl.onlyPairs == nil {
+		of, n := pl.iterations()
+		paired := map[int32]bool{}
+		for i := range pl.Workload.Pairs {
+			p := pl.newPair(&pl.Workload.Pairs[i])
+			for _, id := range pl.members(&p) {
+				paired[id] = true
+			}
+		}
+		only := len(paired) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
+			return !paired[op.ID] && (n == 0 || of[op.ID] >= 0)
+		})
+		pl.onlyPairs = &only
+	}
+	return *pl.onlyPairs
 }
 
 // undisturbed lowers the highest cost of each issue, over all iterations that issue the same as the

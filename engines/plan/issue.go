@@ -293,7 +293,7 @@ func (pl *Planner) pauses() bool {
 		return false
 	}
 	return slices.ContainsFunc(pl.ranks, func(r *Rank) bool {
-		return slices.ContainsFunc(pl.IssueCosts(r.ID), func(cost trace.Time) bool { return cost >= hostStall })
+		return slices.ContainsFunc(pl.IssueCosts(r.ID), func(cost trace.Time) bool { return cost >= HostStall })
 	})
 }
 
@@ -315,13 +315,27 @@ func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 	for _, id := range order {
 		if w.Ops[id].Issued != trace.Infinity {
 			cost := own[id]
-			if r.Planner.Graph && cost < hostStall {
+			if r.Planner.Graph && cost < HostStall {
 				cost = 0
 			}
 			r.order, r.costs = append(r.order, id), append(r.costs, cost)
 			r.Planner.place[id] = int32(len(r.order))
 		}
 	}
+}
+
+// launchCost is what it costs the profile's host to issue an operation, seconds (rule H2); 0 of one that a captured graph launches.
+func (pl *Planner) launchCost(op *workload.Op) float64 {
+	l := &pl.Machine.Launch
+	switch {
+	case op.Graph: // it stays in its graph (rule S2)
+		return 0
+	case op.Collective >= 0 && pl.CollectiveKernel == nil:
+		return l.HostCollective.Value
+	case op.Own:
+		return l.Compiled.Value
+	}
+	return l.Host.Value
 }
 
 // beginAhead makes a stream that has no command yet and begins with the given operation

@@ -32,7 +32,6 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 // BeginPair must be called before a pair is written on the rank.
 func (r *Rank) BeginPair(p *Pair) {
 	first, _ := r.Ops(p)
-	r.reach(first)
 	r.from, r.to = math.MaxInt, -1
 	r.ArriveLate(r.Stream(first.Queue), p.Index)
 	r.unseen = p.Coll
@@ -45,9 +44,7 @@ func (r *Rank) ArriveLate(s *Stream, i int) {
 }
 
 // EndPair must be called after a pair is written on the rank.
-func (r *Rank) EndPair(p *Pair) {
-	_, second := r.Ops(p)
-	r.passed(second)
+func (r *Rank) EndPair() {
 	if r.to > r.from && r.pairs != nil {
 		r.pairs[r.from] = max(r.pairs[r.from], r.to)
 	}
@@ -71,7 +68,7 @@ func (r *Rank) EndReplaced(p *Pair, s, c *Stream) {
 			r.Written(s, op)
 		}
 	}
-	r.EndPair(p)
+	r.EndPair()
 }
 
 // Barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).

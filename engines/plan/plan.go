@@ -64,6 +64,7 @@ type Planner struct {
 	busy            []bool
 	withoutProfiler float64        // of hostsWithout; 0: not known yet
 	inGraph         *trace.Time    // graphGap; nil: not yet known
+	onlyPairs       *bool          // OnlyPairs; nil: not yet known
 	skews           [][]trace.Time // of captured collectives, by rank: distribution that late draws from
 }
 
@@ -89,7 +90,6 @@ type Rank struct {
 	HostIssued program.Flag // number of operations that the host has issued
 	count      int64
 	clock      trace.Time // captured time up to which the host stream has been written
-	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
 	lead       int                  // place in order of the last operation of the first iteration; devices begin when it is issued
 	latency    trace.Time           // of a launch, which writeHost includes
@@ -276,15 +276,6 @@ func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
 // FusedBuild is the reason of a captured kernel that becomes part of another one.
 func FusedBuild(op *workload.Op) string {
 	return names.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
-}
-
-// OnlyPairs reports whether the operations of all iterations are those of pairs that the strategy
-// serves: a benchmark's loop, which the host issues at the profile's pace (rules H1 and H2).
-func (pl *Planner) OnlyPairs() bool {
-	of, n := pl.iterations()
-	return len(pl.Pairs) > 0 && !slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool {
-		return !pl.Replaced[op.ID] && (n == 0 || of[op.ID] >= 0)
-	})
 }
 
 // Write writes all ranks (WriteRank) and returns the program. Afterwards the planner does not hold what only

@@ -61,6 +61,24 @@ func TestIssueOrderKeepsStreams(t *testing.T) {
 	}
 }
 
+// A gap as short as a launch holds nothing up: without host calls too, what comes next runs beside what ended before it where a
+// schedule lets it.
+func TestLaunchesAreNoPauses(t *testing.T) {
+	w := &workload.Workload{World: 1, Ranks: [][]int32{{0, 1}}, Ops: []workload.Op{
+		{ID: 0, Queue: 19, Kind: trace.Collective, End: 100_000, Issued: trace.Infinity},
+		{ID: 1, Queue: 7, Kind: trace.Compute, Collective: -1, Start: 104_000, End: 200_000, Issued: trace.Infinity},
+	}}
+	pl := &Planner{Workload: w}
+	pl.Machine.Launch.Event.Value = 5e-6
+	if idle := pl.HostIdle(&w.Ops[1]); idle != 0 {
+		t.Errorf("a launch gap of 4 us is a pause of %d ns", idle)
+	}
+	w.Ops[1].Start += 2_000
+	if idle := pl.HostIdle(&w.Ops[1]); idle != 6_000 {
+		t.Errorf("a pause of 6 us is %d ns", idle)
+	}
+}
+
 // Behind a pause beside a collective, of which the trace shows no cause and no launch, an operation that keeps its place starts
 // as late as it did; one that is moved starts behind an event.
 func TestPausesWithoutLaunchesKeepTheirPlace(t *testing.T) {

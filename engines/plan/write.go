@@ -20,7 +20,7 @@ func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], channels, programs)
 	}
 	r.WriteOp(p, second, channels, programs)
-	r.EndPair(p)
+	r.EndPair()
 }
 
 // WriteOp writes one operation of a pair without cutting it.
@@ -115,19 +115,7 @@ func (pl *Planner) graphGap() trace.Time {
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It
 // returns the gap before the operation starts (rule S2).
 func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
-	l := r.Planner.Machine.Launch
-	cost := l.Host
-	switch {
-	case op.Collective >= 0 && r.Planner.CollectiveKernel == nil:
-		cost = l.HostCollective
-	case op.Own:
-		cost = l.Compiled
-	}
 	if !r.Planner.Graph {
-		if op.Graph { // captured in a graph, it stays in the graph (rule S2)
-			cost.Value = 0
-		}
-		r.notBefore(op)
 		var n int64
 		if r.Planner.hostOrder != nil {
 			r.beginAhead(s, op)
@@ -136,7 +124,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 			}
 		}
 		if n == 0 {
-			n = r.Issue(cost.Value, op.Name)
+			n = r.Issue(r.Planner.launchCost(op), op.Name)
 		}
 		s.Wait(r.HostIssued, n, "host")
 	} else if r.Planner.oneGraph && r.Planner.called[op.ID] == 0 { // its host pauses
@@ -150,22 +138,6 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 	if op.Graph {
 		gap = min(gap, r.Planner.gapHere(max(0, op.Gap)))
 	}
-	return gap
-}
-
-// IssueAtPace makes a stream wait until the host has issued an operation of a pair at the pace of
-// the profile, and returns the gap on the device before it. A kernel behind the fills of its
-// library is issued with them (rule S2).
-func (r *Rank) IssueAtPace(s *Stream, op *workload.Op) trace.Time {
-	pl := r.Planner
-	if s.last != nil && pl.Workload.IsFill(s.last) && op.Kind == trace.Compute {
-		return pl.deviceGap(op, false)
-	}
-	if _, begins := pl.First[op.ID]; begins {
-		r.reach(op)
-	}
-	gap := r.WaitUntilReady(s, op, nil)
-	r.passed(op)
 	return gap
 }
 

@@ -72,11 +72,10 @@ var Bulk = plan.Strategy{
 		}
 		pl.Graph = v["graph"] == "on"
 		if pl.Only == nil {
-			o := stepOptions{values: v, serial: true, paced: pl.OnlyPairs()}
-			if !o.paced {
+			if !pl.OnlyPairs() {
 				pl.Pairs = pl.Pairs[:others] // it schedules all collectives
 			}
-			return nil, planStep(pl, "bulk", o)
+			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
 		}
 		if name := ofStep(v); name != "" {
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: name + " changes the whole step, not some of its pairs"}

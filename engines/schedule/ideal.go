@@ -77,7 +77,7 @@ func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, n
 		onComm.Launch(0, plan.LaunchOf(comm, r.Planner.GangFor(comm, gather, rest)))
 	}
 	r.Written(onComm, comm)
-	r.EndPair(p)
+	r.EndPair()
 }
 
 // lastSum is the part of a reduce-scatter's time in which nothing is sent: its

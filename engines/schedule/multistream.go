@@ -186,7 +186,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	for i := range pl.Pairs {
 		o.note(pl, &pl.Pairs[i], v)
 	}
-	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true, paced: pl.OnlyPairs()})
+	return nil, planStep(pl, "multistream", stepOptions{values: v, loop: true})
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where

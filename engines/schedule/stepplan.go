@@ -49,7 +49,6 @@ type stepOptions struct {
 	serial bool // compute keeps away from collectives
 	keep   bool // every collective keeps its place
 	loop   bool // iterations do not depend on each other
-	paced  bool // the host issues at the profile's pace, as pairs are (rules H1 and H2)
 	pipe   *pipeline.Plan
 	pairs  plan.Emitter // writes the pairs that a strategy serves; nil: it serves none
 }
@@ -62,7 +61,7 @@ func Planned(e plan.Strategy, w *workload.Workload, m machine.Machine, v plan.Va
 		return nil, err
 	}
 	if pl.WriteRank == nil { // what no pair replaces keeps its place
-		if err := planStep(pl, e.Name, stepOptions{keep: true, paced: pl.OnlyPairs(), pairs: pairs}); err != nil {
+		if err := planStep(pl, e.Name, stepOptions{keep: true, pairs: pairs}); err != nil {
 			return nil, err
 		}
 	}

@@ -44,7 +44,7 @@ func (sw *stepWriter) write() {
 		sw.pl.Settings = own
 		sw.rank(r)
 	}
-	if sw.paced || sw.pl.Measured && !sw.w.Unprofiled && !sw.pl.Graph && sw.w.Origins == nil { // at the captured pace
+	if sw.pl.Measured && !sw.w.Unprofiled && !sw.pl.Graph && sw.w.Origins == nil { // at the captured pace
 		return
 	}
 	order, issued := make([][]int32, len(sw.w.Ranks)), make([]bool, len(sw.w.Ops))
@@ -202,8 +202,6 @@ func (rw *rankWriter) keepsGap(op *workload.Op, event bool) bool {
 func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.Time {
 	var gap trace.Time
 	switch before := rw.queued(op).Before; {
-	case rw.paced:
-		gap = rw.IssueAtPace(s, op)
 	case event && rw.keepsGap(op, true):
 		rw.WaitIssued(s, op)
 		return rw.pl.GapOf(op, before, true, true)
@@ -285,7 +283,7 @@ func (rw *rankWriter) waitForDeps(s *plan.Stream, it *item) (event bool) {
 	}
 	for _, d := range it.op.After {
 		if at := rw.at[d.Op]; at >= 0 && !rw.ranBeside(it.op, &rw.w.Ops[d.Op]) {
-			event = rw.waitForItem(s, rw.items[it.op.Rank][at]) && (rw.paced || rw.inPlace()) || event
+			event = rw.waitForItem(s, rw.items[it.op.Rank][at]) && rw.inPlace() || event
 		}
 	}
 	return event
@@ -294,7 +292,7 @@ func (rw *rankWriter) waitForDeps(s *plan.Stream, it *item) (event bool) {
 // afterIdle makes a stream wait for what ended last before a pause of a host that the trace
 // does not show: the pause begins there (rule S14).
 func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
-	if rw.paced || rw.pl.Measured || op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
+	if rw.pl.Measured || op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
 		return
 	}
 	before, _ := rw.pl.Before(op)
@@ -392,10 +390,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		return
 	}
 	rw.afterIdle(s, m.op)
-	gap := rw.pl.EventGap(m.op)
-	if !rw.paced {
-		gap = max(gap, rw.pl.HostIdle(m.op))
-	}
+	gap := max(rw.pl.EventGap(m.op), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op, false)
 		first.Launch(gap, rw.commandOf(p))

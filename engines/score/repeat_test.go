@@ -91,6 +91,33 @@ func TestRepeatKeepsRanksTogether(t *testing.T) {
 	}
 }
 
+// Where the last captured iteration waits longer for a collective than the one before, repetitions wait as long, and the streams
+// begin as long behind it.
+func TestRepeatKeepsGapsOfStreams(t *testing.T) {
+	few := plantest.MoeDown
+	few.Steps = 3
+	w := few.Build(t)
+	of, _ := workload.IterationsOf(w)
+	for i := range w.Ops {
+		if op := &w.Ops[i]; of[i] == 2 && op.Collective >= 0 {
+			op.End += 70_000
+		}
+	}
+	w = recut.Repeat(w, 6)
+	of, _ = workload.IterationsOf(w)
+	for _, ids := range w.Ranks {
+		var gaps []trace.Time // between iterations
+		for i, id := range ids[1:] {
+			if before := ids[i]; of[id] > of[before] {
+				gaps = append(gaps, w.Ops[id].Start-w.Ops[before].End)
+			}
+		}
+		if len(gaps) != 5 || slices.Max(gaps) != slices.Min(gaps) {
+			t.Errorf("gaps of %d ns", gaps)
+		}
+	}
+}
+
 // Iterations that are equal are simulated until they repeat, with the times of all of them; iterations of other times are all
 // simulated (rule Z8).
 func TestEqualIterationsRepeat(t *testing.T) {

@@ -32,7 +32,7 @@ func streamK(r *plan.Rank, p *plan.Pair, v plan.Values) {
 			r.Written(s, op)
 		}
 	}
-	r.EndPair(p.Last())
+	r.EndPair()
 }
 
 // partialBytes is the size of an element of a partial sum, in single precision.

@@ -4,7 +4,6 @@ package tilesync
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -89,8 +88,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if v["policy"] == "streamk" {
 		return func(r *plan.Rank, p *plan.Pair) { streamK(r, p, v) }, nil
 	}
-	alone := sync.OnceValue(pl.OnlyPairs)
-	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v, alone) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
 }
 
 // unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
@@ -128,8 +126,8 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 	return own, why
 }
 
-// synchronised writes a chain, each kernel on its own stream. alone is Planner.OnlyPairs.
-func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) {
+// synchronised writes a chain, each kernel on its own stream.
+func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	sides := sides(r, p, v)
 	started := synchronisedKernels(r.Planner, sides, v)
 	reset := v["reset"] == "on"
@@ -140,7 +138,7 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) 
 		for i := range sides[1:] {
 			if reset {
 				sides[i+1].on.Wait(reached, 1, "semaphores cleared")
-			} else if !alone() {
+			} else if !r.Planner.OnlyPairs() {
 				sides[i+1].on.Wait(reached, 1, "event")
 			}
 			behindStart(r, &sides[i+1], started[i])
@@ -151,7 +149,7 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values, alone func() bool) 
 			next = follow(r, &sides[i+1], next)
 		}
 	}
-	r.EndPair(p.Last())
+	r.EndPair()
 }
 
 // A side is one kernel of a chain and its place in the streams.

@@ -40,7 +40,7 @@ type repeated struct {
 	of    []int32    // by op: its iteration
 	last  int32      // the iteration that is repeated
 	next  []int32    // by op of the iteration before: its counterpart in the last; else -1
-	shift trace.Time // from one iteration to the next, the longest of any rank: ranks keep the distances that they had in the last
+	shift trace.Time // from one iteration to the next, the longest of any stream: each begins as long behind its last end as the last one did, or longer
 	rows  [][]int32  // by op and repetition; 0 is as captured
 }
 
@@ -57,7 +57,14 @@ func (u *repeated) rank(r int) bool {
 	for k := range last {
 		u.next[before[k]] = last[k]
 	}
-	u.shift = max(u.shift, u.Of.Ops[last[0]].Start-u.Of.Ops[before[0]].Start)
+	ended := map[int64]trace.Time{} // by queue: from the end of the iteration before to that of the last
+	for k := range last {
+		was, op := &u.Of.Ops[before[k]], &u.Of.Ops[last[k]]
+		ended[op.Queue] = op.End - was.End
+	}
+	for _, period := range ended {
+		u.shift = max(u.shift, period)
+	}
 	return true
 }
 
