@@ -41,7 +41,6 @@ type Outcome struct {
 	Times       *overlap.Times  // explain.TimesOf of an outcome that is brief
 	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
 	Phase       int             // the phase that the times are of, from 1; 0: all iterations
-	base        *plan.Strategy  // that the times are relative to
 	ClockOff    float64         // relative change of the pace in the last round of settleClock if it did not converge
 }
 
@@ -270,7 +269,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		o.Why, o.Result, o.TooLarge = why, nil, true
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
-	o.Scenario, o.Races, o.Lookups, o.base = sc, pl.Races(), pl.Lookups.List(), baseOf(pl)
+	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
 	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
 	if sc.Shared {
 		opts.Iterations = iterations(pl.Workload)
@@ -337,9 +336,9 @@ func (o *Outcome) cannotRun() string {
 	return why
 }
 
-// run simulates what was planned: once where every collective keeps its place, which others are relative to.
+// run simulates what was planned: once what changes nothing, which others are relative to.
 func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Options) (*replay.Result, error) {
-	if !pl.InPlace || !o.Scenario.Shared || !plan.WasMeasured(w) || o.Strategy.String(o.Values) != "" {
+	if !pl.InPlace || !o.Scenario.Shared || !plan.WasMeasured(w) {
 		return replay.Simulate(o.Machine, pl.Program, opts)
 	}
 	type key struct {

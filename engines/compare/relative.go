@@ -32,15 +32,6 @@ func Control(w *workload.Workload, m machine.Machine, sc plan.Scenario, o replay
 	return out, err
 }
 
-// baseOf is the captured schedule as a plan has it written: of a step whose collectives stay in place, with or without
-// settings that may move them.
-func baseOf(pl *plan.Planner) *plan.Strategy {
-	if pl.InPlace {
-		return &schedule.Multistream
-	}
-	return &schedule.InPlace
-}
-
 // A simulatedBase is the simulation of the captured schedule that strategies are relative to.
 type simulatedBase struct {
 	ratios []float64 // of the captured time over the simulated one: of all iterations, then of those of each phase
@@ -108,14 +99,13 @@ func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.S
 	}
 	type key struct {
 		plan.Scenario
-		base       string
 		unprofiled bool
 	}
 	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
-	found, err := w.Isolation.Memo.Get(key{sc, o.base.Name, w.Unprofiled}, func() (any, error) {
+	found, err := w.Isolation.Memo.Get(key{sc, w.Unprofiled}, func() (any, error) {
 		var times [2][]*stepTime
 		var is simulatedBase
-		for i, s := range []plan.Strategy{schedule.Captured, *o.base} {
+		for i, s := range []plan.Strategy{schedule.Captured, schedule.InPlace} {
 			v, _ := s.Values(nil)
 			out := Outcome{Selection: plan.Selection{Strategy: s, Values: v}, Machine: o.Machine}
 			written, err := out.settleClock(w, sc, replay.Options{Like: true, Estimated: w.Run.Estimated, Stop: stop})

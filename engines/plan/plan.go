@@ -53,7 +53,8 @@ type Planner struct {
 
 	before          []program.Stream // of the rank written last
 	WriteRank       func(r *Rank)    // writes all operations of a rank
-	InPlace         bool             // unless settings say otherwise: as captured, with every collective in its place
+	Defaults        bool             // the strategy has no setting but defaults
+	InPlace         bool             // the plan is the captured schedule with interference
 	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
 	IssueShares     []float64        // by op: of the captured time to issue it, what it takes as planned; nil: all of it

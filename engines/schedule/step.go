@@ -146,10 +146,13 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		}
 		s.items = append(s.items, items)
 	}
-	if s.findAsync(); o.keep || o.serial || o.loop {
+	s.findAsync()
+	if pl.Defaults && !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false) { // all that it does was captured
+		s.keep, pl.InPlace = true, true
+	}
+	if s.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))
 	}
-	pl.InPlace = !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false)
 	return s
 }
 
