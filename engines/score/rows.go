@@ -166,7 +166,7 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 	rows := compared(results)
 	models := heldOut(rows)
 	for _, c := range rows {
-		c.Confidence = models[c.Set].Confidence(c.Change, c.Evidence)
+		c.Confidence = models[c.program()].Confidence(c.Change, c.Evidence)
 	}
 	return results, nil
 }
