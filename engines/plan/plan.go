@@ -56,6 +56,7 @@ type Planner struct {
 	InPlace         bool             // unless settings say otherwise: as captured, with every collective in its place
 	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	Runs            []int8           // by op: how often the schedule runs it; nil: once
 	IssueShares     []float64        // by op: of the captured time to issue it, what it takes as planned; nil: all of it
 	hostPeriod      trace.Time       // result of HostPeriod
 	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
