@@ -125,6 +125,24 @@ func TestDependentLaunchDisturbsNothing(t *testing.T) {
 	}
 }
 
+// What slows a collective to many times the law's time does not grow with its size as the law does: a large one that ran
+// alone says nothing about a small one alongside which a kernel ran.
+func TestSlowCollectivesHaveNoLaw(t *testing.T) {
+	w := plantest.Step(t, 2, `
+		7 G1     3000
+		9 AR1=8  6000
+		7 G2      100 waits AR1
+		9 AR2=64 8000 waits G2`)
+	w.Slow = []workload.SlowCollective{{Op: trace.AllReduce}}
+	w, err := Isolate(w, plantest.H200(t, 2), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alone := w.Collectives[0].Alone; alone < 5_500_000 || alone > 6_000_000 {
+		t.Errorf("a collective of 6000 us takes %d ns alone", alone)
+	}
+}
+
 func isolatedTrace(t *testing.T, path string) *workload.Workload {
 	t.Helper()
 	w := plantest.LiftSample(t, path)

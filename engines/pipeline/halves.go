@@ -18,15 +18,22 @@ import (
 //	whole   |dX1|dW1|dX2|dW2|
 //	halves  |dX1|dX2|  ...  |sum|dW1|sum|dW2|
 
-// The host's time for a half over that for the whole: inputsHost, and weightsHost with groupHost more for each group,
-// since autograd looks through the rest of the graph in each call. Medians and a linear fit of two runs of stages of one
-// to eight layers, nn.TransformerEncoderLayer (7 groups a layer) and Llama's (9), on the host of one H200 without a
-// profiler (torch 2.11, 2026-11-29): 0.87 to 1.05, and 1.25 to 1.62 for one or two layers, 1.6 to 2.5 for more.
+// inputsHost is the host's time for the first half over that for the whole. For the second the host issues the kernels that
+// the whole has too, and calls autograd for each group of parameters: groupCall at the pace of the profile's host, for what adds
+// up and for another thread that takes over and hands back, and groupSearch for each group of the stage, since autograd looks
+// through the rest of the graph in each call. Runs of stages of one to eight layers, nn.TransformerEncoderLayer (7 groups a
+// layer) and Llama's (9), on the host of one H200 without a profiler (torch 2.11, 2026-11-29): inputsHost 0.8 to 1.2, the
+// second halves, of 1.7 to 19 ms in the mean, as here within 12 %, of one layer within 20 %.
 const (
-	inputsHost  = 0.92
-	weightsHost = 1.37
-	groupHost   = 0.013
+	inputsHost  = 0.95
+	groupCall   = 155_000.0 // ns
+	groupSearch = 1_100.0   // ns
 )
+
+// groupsHost is the host's time to call autograd for so many groups of parameters of a stage, ns.
+func (p *Plan) groupsHost(rank, groups int) trace.Time {
+	return trace.Time(p.pl.HostPace(rank) * float64(groups) * (groupCall + groupSearch*float64(groups)))
+}
 
 // callHalves adds what the calls take to the planned halves (rule W21).
 func (p *Plan) callHalves() {
@@ -41,25 +48,28 @@ func (p *Plan) callHalves() {
 		if at.Part == Forward || at.Part == Backward && !at.Split || len(list) == 0 || p.stage[at.rank]+at.Group == 0 {
 			continue
 		}
-		times := inputsHost
+		longer := trace.Time(0) // than it issues the kernels that the whole has too
 		if at.Part == weights {
 			list = p.addUp(list)
 			p.pieces[at] = list
-			times = weightsHost
+			groups := 0
 			for _, x := range list {
 				if x.Added {
-					times += groupHost
+					groups++
 				}
 				if x.Added && at.round == 0 {
 					device[at.rank] += x.Part.Alone
 				}
 			}
+			longer = p.groupsHost(at.rank, groups)
 		}
 		at.Micro = at.Micro * p.micros / p.shape.micros // of the captured one that it is a part of
-		whole := at
-		whole.Part, whole.Split = Backward, false
-		own := sum(p.ids[at])
-		if list[0].Host = max(0, trace.Time(times*float64(sum(p.ids[whole])))-own); at.round == 0 {
+		if at.Part == Backward {
+			whole := at
+			whole.Split = false
+			longer = max(0, trace.Time(inputsHost*float64(sum(p.ids[whole])))-sum(p.ids[at]))
+		}
+		if list[0].Host = longer; at.round == 0 {
 			host[at.rank] += list[0].Host
 		}
 	}
@@ -86,20 +96,16 @@ func (p *Plan) callWhole() {
 					continue
 				}
 				inputs := x.chunks[Chunk{Part: Backward, Micro: c.Micro, Group: c.Group}]
-				halves, whole, times := trace.Time(0), slices.Concat(inputs, second), inputsHost+weightsHost
-				for _, id := range whole {
-					halves += p.Issues[id]
-					if x.sums[id] {
-						times += groupHost
-					}
+				first, issued := trace.Time(0), trace.Time(0)
+				for _, id := range inputs {
+					first += p.Issues[id]
 				}
-				whole = slices.DeleteFunc(whole, func(id int32) bool { return x.sums[id] })
-				issued := trace.Time(0)
+				whole := slices.DeleteFunc(slices.Concat(inputs, second), func(id int32) bool { return x.sums[id] })
 				for _, id := range whole {
 					issued += p.Issues[id]
 				}
 				for _, id := range whole {
-					shares[id] = min(1, float64(halves)/times/float64(max(1, issued)))
+					shares[id] = min(1, float64(first)/inputsHost/float64(max(1, issued)))
 				}
 			}
 		}

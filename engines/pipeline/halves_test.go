@@ -16,8 +16,8 @@ import (
 // X and W are gradients of inputs and of weights of 256 x 512, r sums over rows, g and n add the
 // gradients of weights and of a norm or a bias of 256.
 //
-// Behind the halves' kernels stands what the host takes longer than captured, in us: 0.92 of the whole of 9 kernels
-// for 4 of them, and 1.37 with 0.013 for each of two sums for 5. The first stage's backward is whole.
+// Behind the halves' kernels stands what the host takes longer than captured, in us: 0.95 of the whole of 9 kernels
+// for 4 of them, and two calls of autograd for the others, on a host of half the pace. The first stage's backward is whole.
 func TestHalves(t *testing.T) {
 	const rows = 128
 	gemm := func(m, n, k int64) workload.Shape {
@@ -26,6 +26,7 @@ func TestHalves(t *testing.T) {
 	shapes := map[rune]workload.Shape{'X': gemm(rows, 512, 256), 'W': gemm(256, 512, rows), 'n': {Kind: workload.Elementwise, M: 1, N: 256, ElemSize: 2}}
 	w := &workload.Workload{World: 2, Ranks: make([][]int32, 2)}
 	m := plantest.H200(t, 2)
+	w.Calls = []trace.Time{0, plan.Duration(2 * m.Launch.Call.Value)}
 	p := &Plan{
 		reading: &reading{w: w, micros: 1, groups: 1, stage: []int{0, 1}, rounds: [][]work{{{}, {}}}},
 		shape:   shape{stages: 2, micros: 1, groups: 1}, ids: map[place][]int32{}, pieces: map[place][]Piece{}, halves: true,
@@ -77,14 +78,14 @@ func TestHalves(t *testing.T) {
 	}{
 		{0, Chunk{Part: Backward, Split: true}, ""},
 		{0, Chunk{Part: weights}, "X W r g n X r n X"},
-		{1, Chunk{Part: Backward, Split: true}, "X+52.8 X X"},
-		{1, Chunk{Part: weights}, "128 x 256+65.6 W r g n 128 x 256 r n"},
+		{1, Chunk{Part: Backward, Split: true}, "X+55.5 X X"},
+		{1, Chunk{Part: weights}, "128 x 256+628.8 W r g n 128 x 256 r n"},
 	} {
 		if got := text(c.rank, c.Chunk); got != c.want {
 			t.Errorf("rank %d, %+v: %s, not %s", c.rank, c.Chunk, got, c.want)
 		}
 	}
-	if len(p.pl.Never) != 1 || !strings.Contains(p.pl.Never[0], "take a host 0.1 ms of an iteration") {
+	if len(p.pl.Never) != 1 || !strings.Contains(p.pl.Never[0], "take a host 0.7 ms of an iteration") {
 		t.Errorf("the doubts are %q", p.pl.Never)
 	}
 	if s := p.pieces[place{rank: 1, Chunk: Chunk{Part: weights}}][0].Part; s.Read != rows*256*2 || s.Write != s.Read || s.Alone <= 0 {
@@ -105,8 +106,8 @@ func TestWholeBackwardOfHalves(t *testing.T) {
 	}
 }
 
-// The host takes for the whole backward what it took for the halves over inputsHost, weightsHost and groupHost for each of
-// two sums: 100 of 230 us and more, on the 9 of 11 kernels that stay. The first stage's backward was whole.
+// The host takes for the whole backward what it took for the first half over inputsHost: 100 us over 0.95, on the 9 of 11
+// kernels that stay. The first stage's backward was whole.
 func TestHostOfWholeBackward(t *testing.T) {
 	x := &work{chunks: map[Chunk][]int32{}, sums: map[int32]bool{5: true, 8: true}}
 	first := &work{chunks: map[Chunk][]int32{{Part: weights}: {11}}}
@@ -120,7 +121,7 @@ func TestHostOfWholeBackward(t *testing.T) {
 		}
 	}
 	p.callWhole()
-	if total := 220_000 / (inputsHost + weightsHost + 2*groupHost); math.Abs(float64(9*p.Issues[0])-total) > 9 || p.Issues[11] != 20_000 {
+	if total := 100_000 / inputsHost; math.Abs(float64(9*p.Issues[0])-total) > 9 || p.Issues[11] != 20_000 {
 		t.Errorf("%d ns for each kernel of the whole, not %.0f for all, and %d for the first stage's", p.Issues[0], total, p.Issues[11])
 	}
 	if share := p.pl.IssueShares[10]; math.Abs(share*20_000-float64(p.Issues[10])) > 1 {

@@ -17,8 +17,28 @@ type Clock struct {
 	short  bool           // captured on another GPU whose power limit had not lowered its clock, though it would: nor does this one's
 }
 
-// ClockOf derives both from the captured operations.
-func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
+// ClockOf derives both from the captured operations. The demand is that of a schedule that runs each of them as often as given,
+// by op; nil: once.
+func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario, runs []int8) Clock {
+	c := capturedClock(w, m, sc)
+	of, n := workload.IterationsOf(w)
+	laws, per := &cost.Laws{Machine: m, Workload: w}, float64(w.World*max(1, n-1))
+	for id, times := range runs {
+		if times == 1 || c.demand.Time == 0 || n > 0 && of[id] < 0 || n > 1 && of[id] == 0 {
+			continue
+		}
+		var one Clock
+		one.add(laws, &w.Ops[id])
+		more := float64(times-1) / per
+		c.demand.Matrix += more * one.demand.Matrix
+		c.demand.Memory += more * one.demand.Memory
+		c.demand.Link += more * one.demand.Link
+	}
+	return c
+}
+
+// capturedClock is ClockOf of the captured schedule.
+func capturedClock(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c := Clock{met: 1}
 	step := MeasuredStepTime(w)
 	if !m.Clock.Known() || !(m.GPU.Flops.Value > 0) || step <= 0 {
@@ -51,11 +71,11 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c.demand.Link /= per
 	if r := w.Rescaled; r != nil { // the same relative clock as in the capture, or the steady one of another GPU (rule Y1)
 		if other := r.On.Profile != m.Profile; other {
-			on := ClockOf(r.Of, &r.On, Scenario{Clock: SettledClock})
+			on := capturedClock(r.Of, &r.On, Scenario{Clock: SettledClock})
 			c.met = on.met
 			c.short = sc.Clock == CapturedClock && on.met == 1 && r.On.Clock.Settled(on.demand) < 1-r.On.Matmul.RunSpread.Value
 		} else {
-			c.met = ClockOf(r.Of, &r.On, sc).met
+			c.met = capturedClock(r.Of, &r.On, sc).met
 		}
 		c.demand.At = c.met
 		return c

@@ -57,6 +57,7 @@ type Planner struct {
 	InPlace         bool             // the plan is the captured schedule with interference
 	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	Runs            []int8           // by op: how often the schedule runs it; nil: once
 	IssueShares     []float64        // by op: of the captured time to issue it, what it takes as planned; nil: all of it
 	hostPeriod      trace.Time       // result of HostPeriod
 	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
@@ -100,7 +101,6 @@ type Rank struct {
 	at         int                  // place of the last issue
 	from, to   int                  // least and greatest place of the issues of the pair that is being written
 	pairs      map[int]int          // by place of a pair's first issue: that of its last
-	HostPace   float64              // host's issue time relative to the profile's host
 	unseen     *workload.Collective // of the pair that begins, until its first operation has waited for what it depends on
 }
 
@@ -177,7 +177,6 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.FlagOf(id, fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
-		r.HostPace = pl.hostPace(id)
 		if id < len(w.Hosts) {
 			r.syncs = w.Hosts[id].Syncs
 		}

@@ -183,14 +183,28 @@ func (s *step) keepGathered() bool {
 			for _, reader := range s.readers[id] {
 				if s.readsOnly(reader, id) {
 					out[reader] = true
+					for _, table := range s.tablesOf(reader) {
+						out[table] = true
+					}
 				}
 			}
 		}
 		s.preps[row] = nil
 	}
 	s.dropped = out
+	for id := range out {
+		s.runs(id, 0)
+	}
 	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
 	return len(out) > 0
+}
+
+// runs notes that the schedule runs an operation so often.
+func (s *step) runs(id int32, times int8) {
+	if s.pl.Runs == nil {
+		s.pl.Runs = slices.Repeat([]int8{1}, len(s.w.Ops))
+	}
+	s.pl.Runs[id] = times
 }
 
 // gathersAgain reports whether backward gathers parameters that forward has gathered.
@@ -252,6 +266,16 @@ func (s *step) readsOnly(reader, from int32) bool {
 	return !op.Matrix()
 }
 
+// tablesOf are the copies whose result only the given operation reads: of the host's tables that say where parameters lie.
+func (s *step) tablesOf(reader int32) (tables []int32) {
+	for _, e := range s.w.Flow[reader] {
+		if reads(e) && s.w.Ops[e.Op].Kind == trace.Copy && s.onlyFor(e.Op, reader, nil) {
+			tables = append(tables, e.Op)
+		}
+	}
+	return tables
+}
+
 // gatherAgain adds the gathers of backward to a capture that keeps parameters gathered: for
 // each gather of forward whose parameters backward reads, one more with the same copies
 // (rule W11). In between they take no memory. It reports whether there are any.
@@ -277,8 +301,10 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 			return false
 		}
 		m := member{rank: op.Rank, op: op}
+		s.runs(id, 2)
 		for _, p := range s.copiesFor(id) {
 			m.preps = append(m.preps, prep{op: &s.w.Ops[p], of: 1})
+			s.runs(p, 2)
 		}
 		x.members = append(x.members, m)
 		uses = append(uses, [2]*item{copyOut, use})
@@ -288,7 +314,12 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 		waiting := u[1]
 		if u[0] != nil {
 			waiting = &item{op: u[0].op, again: true}
+			s.runs(u[0].op.ID, 2)
 			at := slices.Index(s.items[rank], u[1])
+			for _, table := range s.tablesOf(u[0].op.ID) {
+				s.items[rank] = slices.Insert(s.items[rank], at, &item{op: &s.w.Ops[table], again: true})
+				at++
+			}
 			s.items[rank] = slices.Insert(s.items[rank], at, waiting)
 		}
 		waiting.waits = append(waiting.waits, x)

@@ -1,6 +1,7 @@
 package schedule_test
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -383,6 +384,44 @@ func TestKeptAndGatheredAgain(t *testing.T) {
 	off := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("keep_gathered=off")))
 	if len(off["AG1"]) != 2 || off["B1"][0].Start < off["AG1"][1].End {
 		t.Errorf("gathered again: AG1 %v, B1 %v", off["AG1"], off["B1"])
+	}
+}
+
+// A copy out of a gather's buffer reads a table that the host copies in front of it: the two go with the gather, and what follows
+// starts as behind any kernel, not as late as behind the copy. Nor do they draw power: of the step's collectives and copies, half do not run.
+func TestTablesGoWithGathers(t *testing.T) {
+	const again = `
+7 copy1    20
+7 AG1     200 copy1
+7 table1    5
+7 out1    100 AG1 table1
+7 F1      900 out1
+7 copy2    20
+7 AG2     200 copy2
+7 table2    5
+7 out2    100 AG2 table2
+7 B1      900 out2 F1
+7 opt     100 B1`
+	m, w := plantest.H200(t, 2), plantest.Step(t, 2, again)
+	plantest.InBackward(t, w, "AG2", "B1")
+	for i := range w.Ops {
+		if op := &w.Ops[i]; strings.HasPrefix(op.Name, "table") {
+			op.Kind = trace.Copy
+		} else if op.Name == "B1" || op.Name == "opt" {
+			op.Start, op.End = op.Start+4_000, op.End+4_000 // late behind the copy
+		}
+	}
+	out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("keep_gathered=on"))
+	on := spans(t, w, out)
+	if len(on["AG2"])+len(on["copy2"])+len(on["table2"])+len(on["out2"]) != 0 || len(on["table1"]) == 0 {
+		t.Errorf("kept: AG2 %v, copy2 %v, table2 %v, out2 %v, table1 %v", on["AG2"], on["copy2"], on["table2"], on["out2"], on["table1"])
+	}
+	if gap := on["B1"][0].Start - on["F1"][0].End; gap > 2_000 {
+		t.Errorf("backward starts %d ns behind forward", gap)
+	}
+	all, less := plan.ClockOf(w, &m, out.Scenario, nil).Demand(out.Scenario, out.Time), plan.ClockOf(w, &m, out.Scenario, out.Runs).Demand(out.Scenario, out.Time)
+	if math.Abs(less.Link/all.Link-0.5) > 0.01 || less.Matrix != all.Matrix {
+		t.Errorf("all gathers draw %.6f of %.6f s", less.Link, all.Link)
 	}
 }
 

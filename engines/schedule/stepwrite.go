@@ -207,7 +207,11 @@ func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.T
 		return rw.pl.GapOf(op, before, true, true)
 	default:
 		rw.WaitIssued(s, op)
-		gap = max(0, rw.pl.GapOf(op, before, false, rw.keepsGap(op, event))+rw.delay(op))
+		gap = rw.pl.GapOf(op, before, false, rw.keepsGap(op, event))
+		if before != nil && rw.dropped[before.ID] { // the captured gap is one behind an operation that does not run
+			gap = min(gap, plan.Duration(rw.pl.Machine.Launch.Gap.Value))
+		}
+		gap = max(0, gap+rw.delay(op))
 	}
 	if event {
 		gap = max(gap, rw.pl.EventGap(op))

@@ -25,31 +25,39 @@ func (c *Check) logs() (predicted, measured float64) {
 }
 
 // fit is the model under which measured changes are likeliest (rule E8).
-func fit(rows []*Check) verdict.Model {
-	model := func(p []float64) verdict.Model {
-		return verdict.Model{
-			Order: math.Exp(p[0]), Kernels: math.Exp(p[1]), Change: math.Exp(p[2]), Spread: math.Exp(p[3]),
-			Poor: math.Exp(max(0, p[4])), Loss: p[5], Unknown: math.Exp(p[6]),
-		}
+func fit(rows []*Check) verdict.Model { return modelOf(likeliest(startOfFit, 1, 1e-4, rows)) }
+
+// startOfFit is where fit begins: the parameters of modelOf.
+var startOfFit = []float64{-4, -4, -2, -2, 0.5, 0, -2}
+
+// modelOf is the model of the logarithms, but for Loss, of its numbers.
+func modelOf(p []float64) verdict.Model {
+	return verdict.Model{
+		Order: math.Exp(p[0]), Kernels: math.Exp(p[1]), Change: math.Exp(p[2]), Spread: math.Exp(p[3]),
+		Poor: math.Exp(max(0, p[4])), Loss: p[5], Unknown: math.Exp(p[6]),
 	}
-	return model(ascend([]float64{-4, -4, -2, -2, 0.5, 0, -2}, func(p []float64) float64 {
-		m, sum := model(p), 0.0
+}
+
+// likeliest are the parameters near p under which measured changes are likeliest, found with steps of one size to another.
+func likeliest(p []float64, from, to float64, rows []*Check) []float64 {
+	return ascend(p, from, to, func(p []float64) float64 {
+		m, sum := modelOf(p), 0.0
 		for _, c := range rows {
 			predicted, measured := c.logs()
 			sum += math.Log(m.Density(measured, predicted, c.Evidence)) + math.Log(m.Anything(measured))
 		}
 		return sum
-	}))
+	})
 }
 
 // bound is the largest parameter that ascend tries, and the negative of the least.
 const bound = 12
 
 // ascend is the maximum of f near p: it changes one parameter after the other by a step, and
-// halves the step where none gains.
-func ascend(p []float64, f func([]float64) float64) []float64 {
+// halves the step where none gains, down to a last one.
+func ascend(p []float64, step, last float64, f func([]float64) float64) []float64 {
 	best := f(p)
-	for step := 1.0; step > 1e-4; {
+	for step > last {
 		improved := false
 		for i := range p {
 			for _, by := range []float64{step, -step} {
@@ -83,18 +91,23 @@ type bin struct {
 	N, Faster  int     // Faster: at least 1 % faster, as measured
 }
 
-// heldOut are the models of each set, fitted to the other sets; to all if there is one.
+// program is what was measured, in any set and on any machine: rows of one are no independent evidence.
+func (c *Check) program() string { return c.Row.Workload.Kind + " " + c.Row.Workload.Name }
+
+// heldOut are the models of each program, fitted to the other programs; to all if there is one.
 func heldOut(rows []*Check) map[string]verdict.Model {
+	all := likeliest(startOfFit, 1, 1e-3, rows)
 	models := map[string]verdict.Model{}
 	for _, x := range rows {
-		if _, ok := models[x.Set]; ok {
+		of := x.program()
+		if _, ok := models[of]; ok {
 			continue
 		}
-		others := slices.DeleteFunc(slices.Clone(rows), func(y *Check) bool { return y.Set == x.Set })
+		others := slices.DeleteFunc(slices.Clone(rows), func(y *Check) bool { return y.program() == of })
 		if len(others) == 0 {
 			others = rows
 		}
-		models[x.Set] = fit(others)
+		models[of] = modelOf(likeliest(all, 0.125, 1e-3, others))
 	}
 	return models
 }

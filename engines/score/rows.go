@@ -166,7 +166,7 @@ func Dataset(d *dataset.Dataset, read func(path string) (*trace.Run, error), in 
 	rows := compared(results)
 	models := heldOut(rows)
 	for _, c := range rows {
-		c.Confidence = models[c.Set].Confidence(c.Change, c.Evidence)
+		c.Confidence = models[c.program()].Confidence(c.Change, c.Evidence)
 	}
 	return results, nil
 }
@@ -341,7 +341,7 @@ func rest(row *dataset.Row) float64 {
 // is the prediction for a cool one.
 func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare.Outcome) plan.ClockRegime {
 	p := c.Row.Params
-	d := plan.ClockOf(w, m, out.Scenario).Demand(out.Scenario, out.Time)
+	d := plan.ClockOf(w, m, out.Scenario, out.Runs).Demand(out.Scenario, out.Time)
 	if d.Time == 0 || p.Cool {
 		return plan.FullClock
 	}
