@@ -200,20 +200,16 @@ func (rw *rankWriter) keepsGap(op *workload.Op, event bool) bool {
 // issue makes a stream wait until the host has issued an operation. It returns the gap on the
 // device before it. event: it waits for another stream.
 func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op, event bool) trace.Time {
-	var gap trace.Time
-	switch before := rw.queued(op).Before; {
-	case event && rw.keepsGap(op, true):
-		rw.WaitIssued(s, op)
+	rw.WaitIssued(s, op)
+	before, keeps := rw.queued(op).Before, rw.keepsGap(op, event)
+	if event && keeps {
 		return rw.pl.GapOf(op, before, true, true)
-	default:
-		rw.WaitIssued(s, op)
-		gap = rw.pl.GapOf(op, before, false, rw.keepsGap(op, event))
-		if before != nil && rw.dropped[before.ID] { // the captured gap is one behind an operation that does not run
-			gap = min(gap, plan.Duration(rw.pl.Machine.Launch.Gap.Value))
-		}
-		gap = max(0, gap+rw.delay(op))
 	}
-	if event {
+	gap := rw.pl.GapOf(op, before, false, keeps)
+	if before != nil && rw.dropped[before.ID] { // the captured gap is one behind an operation that does not run
+		gap = min(gap, plan.Duration(rw.pl.Machine.Launch.Gap.Value))
+	}
+	if gap = max(0, gap+rw.delay(op)); event {
 		gap = max(gap, rw.pl.EventGap(op))
 	}
 	return gap
