@@ -419,8 +419,8 @@ func TestTablesGoWithGathers(t *testing.T) {
 	if gap := on["B1"][0].Start - on["F1"][0].End; gap > 2_000 {
 		t.Errorf("backward starts %d ns behind forward", gap)
 	}
-	all := plan.ClockOf(w, &m, out.Scenario, nil).Demand(out.Scenario, out.Time)
-	less := plan.ClockOf(w, &m, out.Scenario, out.Runs).Demand(out.Scenario, out.Time)
+	all := plan.ClockOf(w, &m, out.Scenario, plan.Changes{}).Demand(out.Scenario, out.Time)
+	less := plan.ClockOf(w, &m, out.Scenario, out.Changed).Demand(out.Scenario, out.Time)
 	if math.Abs(less.Link/all.Link-0.5) > 0.01 || less.Matrix != all.Matrix {
 		t.Errorf("all gathers draw %.6f of %.6f s", less.Link, all.Link)
 	}
