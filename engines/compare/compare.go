@@ -37,7 +37,6 @@ type Outcome struct {
 	Unexplained string
 	Window      plan.Interval   // window of the options; {}: none
 	Machine     machine.Machine // machine of the plan
-	Runs        []int8          // by captured op: how often the plan runs it; nil: once
 	Scenario    plan.Scenario   // its scenario, including the pace that was found
 	Times       *overlap.Times  // explain.TimesOf of an outcome that is brief
 	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
@@ -226,7 +225,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 	case asCaptured:
 		sc.Pace = 0
 	case !(sc.Pace > 0): // else that of another outcome of the same races
-		sc.Pace = plan.ClockOf(w, &o.Machine, sc, nil).Pace(&o.Machine, sc, 0)
+		sc.Pace = plan.ClockOf(w, &o.Machine, sc, plan.Changes{}).Pace(&o.Machine, sc, 0)
 	}
 	for round := 1; ; round++ {
 		p, err := o.simulate(w, sc, opts)
@@ -241,7 +240,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 			}
 			return p, nil
 		}
-		next := plan.ClockOf(w, &o.Machine, sc, o.Runs).Pace(&o.Machine, sc, o.Time)
+		next := plan.ClockOf(w, &o.Machine, sc, o.Changed).Pace(&o.Machine, sc, o.Time)
 		if o.ClockOff = math.Abs(next - sc.Pace); o.ClockOff < clockClose {
 			o.ClockOff = 0
 		}
@@ -269,7 +268,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		o.Why, o.Result, o.TooLarge = why, nil, true
 		return nil, nil //nolint:nilnil // the outcome has the reason
 	}
-	o.Scenario, o.Runs, o.Races, o.Lookups = sc, pl.Runs, pl.Races(), pl.Lookups.List()
+	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
 	opts.MostWGs = cmp.Or(opts.MostWGs, plan.MostWorkgroups(w))
 	if sc.Shared {
 		opts.Iterations = iterations(pl.Workload)

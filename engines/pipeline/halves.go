@@ -19,20 +19,24 @@ import (
 //	halves  |dX1|dX2|  ...  |sum|dW1|sum|dW2|
 
 // inputsHost is the host's time for the first half over that for the whole. For the second the host issues the kernels that
-// the whole has too, and calls autograd for each group of parameters: groupCall at the pace of the profile's host, for what adds
-// up and for another thread that takes over and hands back, and groupSearch for each group of the stage, since autograd looks
-// through the rest of the graph in each call. Runs of stages of one to eight layers, nn.TransformerEncoderLayer (7 groups a
+// the whole has too, and calls autograd for each group of parameters: that takes as long as groupCalls launch calls, for what
+// adds up and for another thread that takes over and hands back, and searchCalls more for each group of the stage, since autograd
+// looks through the rest of the graph in each. Runs of stages of one to eight layers, nn.TransformerEncoderLayer (7 groups a
 // layer) and Llama's (9), on the host of one H200 without a profiler (torch 2.11, 2026-11-29): inputsHost 0.8 to 1.2, the
 // second halves, of 1.7 to 19 ms in the mean, as here within 12 %, of one layer within 20 %.
 const (
 	inputsHost  = 0.95
-	groupCall   = 155_000.0 // ns
-	groupSearch = 1_100.0   // ns
+	groupCalls  = 29.0
+	searchCalls = 0.2
 )
 
 // groupsHost is the host's time to call autograd for so many groups of parameters of a stage, ns.
 func (p *Plan) groupsHost(rank, groups int) trace.Time {
-	return trace.Time(p.pl.HostPace(rank) * float64(groups) * (groupCall + groupSearch*float64(groups)))
+	call := 1e9 * p.pl.Machine.Launch.Call.Or(0)
+	if rank < len(p.w.Calls) && p.w.Calls[rank] > 0 {
+		call = float64(p.w.Calls[rank])
+	}
+	return trace.Time(call * float64(groups) * (groupCalls + searchCalls*float64(groups)))
 }
 
 // callHalves adds what the calls take to the planned halves (rule W21).

@@ -79,7 +79,7 @@ func TestHalves(t *testing.T) {
 		{0, Chunk{Part: Backward, Split: true}, ""},
 		{0, Chunk{Part: weights}, "X W r g n X r n X"},
 		{1, Chunk{Part: Backward, Split: true}, "X+55.5 X X"},
-		{1, Chunk{Part: weights}, "128 x 256+628.8 W r g n 128 x 256 r n"},
+		{1, Chunk{Part: weights}, "128 x 256+629.2 W r g n 128 x 256 r n"},
 	} {
 		if got := text(c.rank, c.Chunk); got != c.want {
 			t.Errorf("rank %d, %+v: %s, not %s", c.rank, c.Chunk, got, c.want)

@@ -17,18 +17,21 @@ type Clock struct {
 	short  bool           // captured on another GPU whose power limit had not lowered its clock, though it would: nor does this one's
 }
 
-// ClockOf derives both from the captured operations. The demand is that of a schedule that runs each of them as often as given,
-// by op; nil: once.
-func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario, runs []int8) Clock {
+// ClockOf derives both from the captured operations. The demand is that of a schedule that changes some: what it leaves out
+// draws no power (rule P4).
+func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario, by Changes) Clock {
 	c := capturedClock(w, m, sc)
-	of, n := workload.IterationsOf(w)
-	laws, per := &cost.Laws{Machine: m, Workload: w}, float64(w.World*max(1, n-1))
-	for id, times := range runs {
-		if times == 1 || c.demand.Time == 0 || n > 0 && of[id] < 0 || n > 1 && of[id] == 0 {
+	if by.Runs == nil || c.demand.Time == 0 {
+		return c
+	}
+	of, n := workload.IterationsOf(by.Workload)
+	laws, per := &cost.Laws{Machine: m, Workload: by.Workload}, float64(w.World*max(1, n-1))
+	for id, times := range by.Runs {
+		if times == 1 || n > 0 && of[id] < 0 || n > 1 && of[id] == 0 {
 			continue
 		}
 		var one Clock
-		one.add(laws, &w.Ops[id])
+		one.add(laws, &by.Workload.Ops[id])
 		more := float64(times-1) / per
 		c.demand.Matrix += more * one.demand.Matrix
 		c.demand.Memory += more * one.demand.Memory

@@ -46,7 +46,7 @@ func TestSustainedDraw(t *testing.T) {
 	m.Clock.Knee.Value = 0.4
 	for _, e := range []string{"bulk", "decompose", "multistream"} {
 		out := enginetest.OutcomeIn(t, w, m, e, nil, plan.Scenario{Clock: plan.SettledClock})
-		d := plan.ClockOf(w, &m, out.Scenario, out.Runs).Demand(out.Scenario, out.Time)
+		d := plan.ClockOf(w, &m, out.Scenario, out.Changed).Demand(out.Scenario, out.Time)
 		if draw := m.Clock.Draw(d, d.At); math.Abs(draw/0.4-1) > 0.02 {
 			t.Errorf("%s settles at %.3f of the clock and draws %.3f", e, d.At, draw)
 		}

@@ -14,10 +14,10 @@ import (
 // (rules H1 and H2). The captured schedule with the profiler is issued at its times (issueAsCaptured), all others at the cost
 // of each operation (writeHost).
 
-// HostPace is the issue time of a rank's host relative to the profile's host: the ratio of
+// hostPace is the issue time of a rank's host relative to the profile's host: the ratio of
 // the driver's launch calls, with the same profiler. 1 if the trace or the profile has
 // none (rule H3).
-func (pl *Planner) HostPace(rank int) float64 {
+func (pl *Planner) hostPace(rank int) float64 {
 	call := pl.Machine.Launch.Call.Or(0)
 	if call <= 0 || rank >= len(pl.Workload.Calls) || pl.Workload.Calls[rank] == 0 {
 		return 1
@@ -73,7 +73,7 @@ const HostStall = trace.Time(1_000_000)
 // Issue writes the issue of one operation that was not captured. seconds is its cost on
 // the profile's host.
 func (r *Rank) Issue(seconds float64, name string) int64 {
-	d := Duration(seconds * r.Planner.HostPace(r.ID))
+	d := Duration(seconds * r.HostPace)
 	if r.Planner.hostOrder != nil {
 		return r.call(r.at, d, name)
 	}
@@ -100,7 +100,7 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 		return nil
 	}
 	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
-	pace := 1e9 * pl.HostPace(rank)
+	pace := 1e9 * pl.hostPace(rank)
 	op, launch, call, node := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0), pace*l.ProfiledNode.Or(0)
 	least := max(0, pace*l.Call.Or(0)-launch)
 	costs, nodes := make([]trace.Time, len(h.Issues)), 0
@@ -118,7 +118,7 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 	case pl.Workload.Unprofiled && pl.OnlyPairs():
 		for i, id := range pl.Workload.Ranks[rank] {
 			if costs[i] < HostStall {
-				costs[i] = Duration(pl.launchCost(&pl.Workload.Ops[id]) * pl.HostPace(rank))
+				costs[i] = Duration(pl.launchCost(&pl.Workload.Ops[id]) * pl.hostPace(rank))
 			}
 		}
 	case pl.Workload.Unprofiled || pl.Graph:

@@ -48,9 +48,9 @@ func (r *Rank) replaced(op *workload.Op, captured trace.Time) trace.Time {
 	if !r.Planner.replaces(op) || op.Graph {
 		return captured
 	}
-	l, pace := &r.Planner.Machine.Launch, r.Planner.HostPace(r.ID)
-	own := Duration(l.Host.Value * pace)
-	return max(min(captured, own), captured+own-Duration(l.HostCollective.Value*pace))
+	l := &r.Planner.Machine.Launch
+	own := Duration(l.Host.Value * r.HostPace)
+	return max(min(captured, own), captured+own-Duration(l.HostCollective.Value*r.HostPace))
 }
 
 // writeHost writes the host's part of the rank: the issues of all operations in the order of
@@ -232,7 +232,7 @@ func Eager(w *workload.Workload, m machine.Machine) *workload.Workload {
 			h = *w.Hosts[rank]
 		}
 		h.Issues, h.Order = append(slices.Clone(h.Issues), make([]workload.Issue, len(ids)-len(h.Issues))...), nil
-		pace := pl.HostPace(rank)
+		pace := pl.hostPace(rank)
 		for i, id := range ids {
 			if op := &e.Ops[id]; op.Graph {
 				cost := m.Launch.Host.Or(0)

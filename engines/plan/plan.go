@@ -101,6 +101,7 @@ type Rank struct {
 	at         int                  // place of the last issue
 	from, to   int                  // least and greatest place of the issues of the pair that is being written
 	pairs      map[int]int          // by place of a pair's first issue: that of its last
+	HostPace   float64              // host's issue time relative to the profile's host
 	unseen     *workload.Collective // of the pair that begins, until its first operation has waited for what it depends on
 }
 
@@ -177,6 +178,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.FlagOf(id, fmt.Sprintf("issued by the host of rank %d", id)), byQueue: map[int64][]*Stream{}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
+		r.HostPace = pl.hostPace(id)
 		if id < len(w.Hosts) {
 			r.syncs = w.Hosts[id].Syncs
 		}

@@ -259,6 +259,7 @@ const AnyNumber = "*"
 // Changes are what a plan changes.
 type Changes struct {
 	Workload *workload.Workload   // of the plan: it may be cut anew
+	Runs     []int8               // by op of Workload: how often it runs; nil: once
 	Pairs    []*workload.Pair     // none: the schedule of all collectives
 	Ops      []trace.CollectiveOp // of the collectives that it changes: each once, ascending
 	Never    []string             // reasons for which nothing like it has run on hardware
@@ -269,7 +270,7 @@ type Changes struct {
 // Changes returns what the plan changes: the collectives of its pairs, or without pairs those that
 // ChangesOnly selects.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Never: pl.Never, Notes: pl.Notes}
+	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes}
 	add := func(coll *workload.Collective) {
 		if coll.Op != trace.Barrier && !slices.Contains(c.Ops, coll.Op) {
 			c.Ops = append(c.Ops, coll.Op)

@@ -251,14 +251,14 @@ func (rw *rankWriter) issuePiece(s *plan.Stream, it *item) {
 		rw.IssueOne(s, rw.secondsOr(rw.pipe.Issues[it.piece.Op.ID], rw.pl.Machine.Launch.Host.Value), it.op.Name)
 	}
 	if it.piece.Host > 0 {
-		rw.IssueOne(s, plan.Seconds(it.piece.Host)/rw.pl.HostPace(rw.ID), "halves of backward")
+		rw.IssueOne(s, plan.Seconds(it.piece.Host)/rw.HostPace, "halves of backward")
 	}
 }
 
 // secondsOr is the captured time of an issue, on the profile's host; if it is not known, the profile's.
 func (rw *rankWriter) secondsOr(captured trace.Time, profile float64) float64 {
 	if captured > 0 {
-		return plan.Seconds(captured) / rw.pl.HostPace(rw.ID)
+		return plan.Seconds(captured) / rw.HostPace
 	}
 	return profile
 }

@@ -95,16 +95,19 @@ func TestCalibration(t *testing.T) {
 func TestHeldOutByProgram(t *testing.T) {
 	var rows []*Check
 	for i, name := range []string{"a", "b", "c", "a", "b", "c", "a", "b", "c"} {
-		x := &Check{Set: fmt.Sprint("set ", i/3), Row: dataset.Row{Workload: dataset.Workload{Kind: "step", Name: name}}, Change: -0.1, Measured: -0.1}
+		x := &Check{Set: fmt.Sprint("set ", i/3), Change: -0.1, Measured: -0.1}
+		x.Row.Workload = dataset.Workload{Kind: "step", Name: name}
 		if name == "a" {
 			x.Measured = 0.4
 		}
 		rows = append(rows, x)
 	}
 	models := heldOut(rows)
-	likely := func(name string) float64 { return models["step "+name].Below(math.Log1p(verdict.Faster), math.Log1p(-0.1), verdict.Evidence{}) }
+	likely := func(name string) float64 {
+		return models["step "+name].Below(math.Log1p(verdict.Faster), math.Log1p(-0.1), verdict.Evidence{})
+	}
 	if len(models) != 3 || likely("a") < 0.95 || likely("b") > 0.9 {
-		t.Errorf("%d models; faster with a probability of %.2f without the program that is off, of %.2f with it", len(models), likely("a"), likely("b"))
+		t.Errorf("%d models; faster at %.2f without the program that is off, at %.2f with it", len(models), likely("a"), likely("b"))
 	}
 }
 

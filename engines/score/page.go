@@ -113,7 +113,8 @@ func (w *page) calibration(rows []*Check) {
 ## Probability of being faster
 
 p_faster is the probability that a row takes at least %.0f %% less time than its reference. Here and in errors.csv the model of
-each program is fitted to the other programs, of all sets (rule E8); overlapse replay has the model of all. Over %d rows the Brier score is %.3f;
+each program is fitted to the other programs of all sets (rule E8); overlapse replay has the model of all. Over %d rows the Brier
+score is %.3f;
 that of a normal curve around the predicted change is %.3f, that of the share of faster rows %.3f.
 
 `, -100*verdict.Faster, c.N, c.Brier, c.Normal, c.Nothing)

@@ -341,7 +341,7 @@ func rest(row *dataset.Row) float64 {
 // is the prediction for a cool one.
 func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare.Outcome) plan.ClockRegime {
 	p := c.Row.Params
-	d := plan.ClockOf(w, m, out.Scenario, out.Runs).Demand(out.Scenario, out.Time)
+	d := plan.ClockOf(w, m, out.Scenario, out.Changed).Demand(out.Scenario, out.Time)
 	if d.Time == 0 || p.Cool {
 		return plan.FullClock
 	}

@@ -213,7 +213,7 @@ func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 	l := r.Planner.Machine.Launch
 	gap := l.Gap
 	if !r.Planner.OnlyPairs() {
-		r.Host.Delay(plan.Duration(l.HostEvent.Value*r.Planner.HostPace(r.ID)), program.HostIssue, "event")
+		r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
 		gap = l.Event
 	}
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)

@@ -390,7 +390,7 @@ func (v *assessment) clock() {
 	if v.out.Strategy.Exact || v.out.Scenario.Clock == plan.FullClock {
 		return
 	}
-	c := plan.ClockOf(v.w, v.m, v.out.Scenario, v.out.Runs)
+	c := plan.ClockOf(v.w, v.m, v.out.Scenario, v.out.Changed)
 	if off := v.out.ClockOff; off > 0 {
 		v.addCaveat(poor, "the clock did not settle: the last round changed durations by another %.1f %%", 100*off)
 	}
