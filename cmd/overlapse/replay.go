@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -98,7 +100,7 @@ func replayForms() forms[*results.Replayed] {
 		{name: "table"},
 		{name: "json", write: asJSON[*results.Replayed]},
 		{name: "markdown", write: results.WriteMarkdown},
-		asCSV((*results.Replayed).Table),
+		{name: "csv", write: func(w io.Writer, r *results.Replayed) error { return schema.WriteCSV(w, r.CSV()) }},
 	}
 }
 

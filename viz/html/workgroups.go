@@ -122,7 +122,8 @@ func difference(t, than trace.Time) string {
 	if t < than {
 		sign = "−"
 	}
-	return fmt.Sprintf("%s, %s%s", percent(float64(t)/float64(than)-1), sign, layout.Short(max(t-than, than-t)))
+	off := max(t-than, than-t)
+	return fmt.Sprintf("%s%.1f %%, %s%s", sign, 100*float64(off)/float64(than), sign, layout.Short(off))
 }
 
 // kernelRow is a kernel or copy above its workgroups.

@@ -41,7 +41,7 @@ func TestPhasesDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes := map[string]float64{}
-	for row := range r.Table() {
+	for _, row := range r.Rows {
 		if row.Strategy == "multistream" {
 			changes[row.Phase] = row.Change
 		}

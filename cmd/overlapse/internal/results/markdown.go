@@ -20,14 +20,14 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		}
 		fmt.Fprintf(&b, form, words.Markdown(sentence))
 	}
-	var refused []*replayRow
+	var refused []*Row
 	for _, phase := range r.reference.Each() {
 		if phase > 0 {
 			fmt.Fprintf(&b, "\n%s\n", words.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
 		}
 		rows, _, left := r.sorted(false, phase)
 		fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
-		refused = append(refused, slices.DeleteFunc(left, func(row *replayRow) bool { return slices.Contains(refused, row) })...)
+		refused = append(refused, slices.DeleteFunc(left, func(row *Row) bool { return slices.Contains(refused, row) })...)
 	}
 	for _, row := range refused {
 		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.phased(row)+" "+row.reason()))

@@ -36,9 +36,9 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		}
 	}
 	rows, refused := r.printRows(con, fold, why)
-	if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
+	if slices.ContainsFunc(rows, func(row *Row) bool { return row.Error > 0 }) {
 		unproven := ""
-		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Unproven }) {
+		if slices.ContainsFunc(rows, func(row *Row) bool { return row.Unproven }) {
 			unproven = "; ?: the prediction may be worth nothing, which the probability allows for (--why)"
 		}
 		say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
@@ -65,14 +65,14 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 }
 
 // printRows prints the table of each phase, and returns the rows that it has and all that do not apply.
-func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refused []*replayRow) {
+func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refused []*Row) {
 	width := con.Width
 	if con.Wide {
 		width = 0
 	}
 	for i, phase := range r.reference.Each() {
 		rows, folded, left := r.sorted(fold && !why, phase)
-		refused = append(refused, slices.DeleteFunc(slices.Clone(left), func(row *replayRow) bool { return slices.Contains(refused, row) })...)
+		refused = append(refused, slices.DeleteFunc(slices.Clone(left), func(row *Row) bool { return slices.Contains(refused, row) })...)
 		if none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare; (len(rows) < 2 || none) && fold && !why {
 			continue
 		}
@@ -88,7 +88,7 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refus
 			con.Say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
 		}
 	}
-	if left := slices.DeleteFunc(slices.Clone(refused), (*replayRow).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
+	if left := slices.DeleteFunc(slices.Clone(refused), (*Row).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
 		con.Say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
 	}
 	return shown, refused
@@ -217,7 +217,7 @@ func (r *Replayed) answers() (list []string) {
 func (r *Replayed) why() (lines []string) {
 	type reason struct {
 		text string
-		rows []*replayRow
+		rows []*Row
 	}
 	var reasons []reason
 	for i := range r.Rows {
@@ -324,7 +324,7 @@ const muchWaiting = 0.1
 func (r *Replayed) next(input string) string {
 	v := &r.Verdict
 	late, wins := 0.0, v.Has(verdict.Winner)
-	if !wins && !r.whatIf() {
+	if !wins && r.whatIf() == "" {
 		late = v.LookFirst()
 	}
 	only := func(kind verdict.Kind) bool {
@@ -434,7 +434,7 @@ func (r *Replayed) foldedText() (lines []string) {
 	var of []replay.Folded
 	var names []string
 	for i, out := range r.Outcomes {
-		row := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.At == i })
+		row := slices.IndexFunc(r.Rows, func(row Row) bool { return row.At == i })
 		if out.Result == nil || out.Result.Folded.Classes == 0 || row < 0 {
 			continue
 		}
