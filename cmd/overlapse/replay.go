@@ -210,15 +210,15 @@ func (a *app) again(f input.Flags) string {
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Like: o.dir == "" && !o.explain && !o.pairs, Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: input.StopFunc(ctx)}
-	if err := cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...)); err != nil || o.dir == "" {
-		return opts, err
+	opts := replay.Options{Like: !o.explain && !o.pairs}
+	if o.dir != "" {
+		opts = results.Recording(o.ranks...)
+		if opts.Usage = true; o.full {
+			opts.Most = results.MostSpans
+		}
 	}
-	opts.Level, opts.Ranks, opts.Tiles, opts.Most = replay.Phases, o.ranks, results.ShownTiles, results.ShownSpans
-	if o.full {
-		opts.Most = results.MostSpans
-	}
-	return opts, nil
+	opts.Causes, opts.Limits, opts.Stop = o.explain, o.explain || o.dir != "", input.StopFunc(ctx)
+	return opts, cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...))
 }
 
 // setWindow sets the part of the replay that is recorded and explained.

@@ -104,7 +104,8 @@ func sweepLines(r *results.Replayed, cells []sweep.Cell, damage, digest string) 
 		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}
 		if len(lines) > 0 {
 			of := cells[r.Rows[len(lines)-1].At]
-			more = []any{of.Workload[sweep.WhatIf], of.Workload[sweep.Clocks], plain.Line(of.Workload[sweep.Retargets]), of.Seed, damage, digest}
+			at := of.Workload
+			more = []any{at[sweep.WhatIf], at[sweep.Clocks], plain.Line(at[sweep.Retargets]), of.Seed, damage, digest}
 		}
 		lines = append(lines, append(line, more...))
 	}
@@ -202,7 +203,9 @@ func (a *app) sweepPlan(path string) (*sweep.Plan, string, error) {
 }
 
 // sweepPart reads and lifts a workload, and replays its cells. It says what is damaged in it.
-func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell, done func()) (r *results.Replayed, damage string, err error) {
+func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell, done func()) (
+	r *results.Replayed, damage string, err error,
+) {
 	of := cells[0].Workload
 	quiet := &input.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
 	f := input.Flags{

@@ -60,8 +60,9 @@ func (r *Replayed) HTML() html.Report {
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Time, mean of all ranks",
-		About:    "Fastest first; ▸: recommended. Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
-		Parts:    r.Parts(),
+		About: "Fastest first; ▸: recommended. Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. " +
+			"Point at a bar for each rank.",
+		Parts: r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
@@ -118,19 +119,20 @@ func (r *Replayed) HTML() html.Report {
 
 // everyRow are the rows as tables sort them, phase by phase, and behind them those that do not apply.
 func (r *Replayed) everyRow() (rows []*Row) {
-	var refused []*Row
 	for _, phase := range r.reference.Each() {
-		apply, _, left := r.sorted(false, phase)
-		rows, refused = append(rows, apply...), append(refused, slices.DeleteFunc(left, func(row *Row) bool { return slices.Contains(refused, row) })...)
+		apply, _ := r.sorted(false, phase)
+		rows = append(rows, apply...)
 	}
-	return append(rows, refused...)
+	return append(rows, r.refused()...)
 }
 
 // bars are those of a phase; 0: of all iterations.
 func (r *Replayed) bars(phase int) (bars []html.Bar) {
-	rows, _, _ := r.sorted(false, phase)
+	rows, _ := r.sorted(false, phase)
 	for _, row := range rows {
-		bar := html.Bar{Name: r.named(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != ""}
+		bar := html.Bar{
+			Name: r.named(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
+		}
 		if r.recommended(row) {
 			bar.Name = "▸ " + bar.Name
 		}

@@ -12,16 +12,12 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // A capture of prefill and decode has a table, rows of CSV and JSON, and a verdict for each; no time is of both.
 func TestRowsOfPhases(t *testing.T) {
-	prefill, decode := workload.Batch{Phase: workload.Prefill, Tokens: 8192}, workload.Batch{Phase: workload.Decode, Tokens: 32}
-	w := plantest.Iterations(t, 2,
-		plantest.Iteration{Text: plantest.Layers(1, 1), Batch: decode}, plantest.Iteration{Text: plantest.Layers(2, 10), Batch: prefill},
-		plantest.Iteration{Text: plantest.Layers(3, 1), Batch: decode})
+	w := plantest.Served(t, 1)
 	sel, err := engines.ParseSelection("captured,bulk,multistream:interleave=2,onesided:impl=oneshot,ideal")
 	if err != nil {
 		t.Fatal(err)

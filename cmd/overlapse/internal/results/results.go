@@ -76,10 +76,10 @@ type Answer struct {
 	Strategy     string      `json:"strategy"`
 	Parameters   plan.Values `json:"parameters"`
 	Settings     string      `json:"settings"`                    // the parameters as text
-	Phase        string      `json:"phase,omitempty"`             // the steps that it is about, where phases are answered apart: a row for each
-	Experimental bool        `json:"experimental,omitempty"`      // a setting that nothing measured has, which is never recommended (plan.Param)
+	Phase        string      `json:"phase,omitempty"`             // the steps that it is about, where phases are answered apart
+	Experimental bool        `json:"experimental,omitempty"`      // a setting that nothing measured has (plan.Param)
 	Change       float64     `json:"change"`                      // relative to the captured schedule's replay: -0.1 is 10 % less
-	PeakMemory   int64       `json:"peak_memory_bytes"`           // the most that a rank holds at a time, as a difference to the captured schedule
+	PeakMemory   int64       `json:"peak_memory_bytes"`           // the most of a rank at a time, as a difference to the captured schedule
 	MemoryLacks  []string    `json:"peak_memory_lacks,omitempty"` // what that does not count: it is a lower bound
 	// Chance and Confidence are how certain it is that the selection is faster than the captured schedule.
 	verdict.Chance
@@ -89,7 +89,8 @@ type Answer struct {
 // AnswerOf is the answer of a prediction, on the steps of a phase; "": on all.
 func AnswerOf(p *verdict.Prediction, phase string) Answer {
 	return Answer{
-		p.Strategy.Name, p.Values, p.Strategy.String(p.Values), phase, p.Experimental(), p.Change, p.Memory.Bytes, p.Memory.Lacks, p.Confidence.Chance, p.Confidence,
+		p.Strategy.Name, p.Values, p.Strategy.String(p.Values), phase, p.Experimental(), p.Change,
+		p.Memory.Bytes, p.Memory.Lacks, p.Confidence.Chance, p.Confidence,
 	}
 }
 
@@ -109,7 +110,7 @@ type Row struct {
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
 	Phases   []plan.PhaseTime `json:"phases,omitempty"`
 	Effort   plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
-	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks wait or have nothing to do, their mean
+	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
 	Limit    string           `json:"limited_by,omitempty"`
 	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
@@ -379,7 +380,8 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	}
 	row := Row{Answer: AnswerOf(&p, phase), Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes, phase: out.Phase}
 	if out.Result == nil {
-		row.Answer = Answer{Strategy: row.Strategy, Parameters: row.Parameters, Settings: row.Settings, Phase: phase, Experimental: row.Experimental}
+		a := row.Answer
+		row.Answer = Answer{Strategy: a.Strategy, Parameters: a.Parameters, Settings: a.Settings, Phase: phase, Experimental: a.Experimental}
 		return row
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
@@ -457,14 +459,19 @@ func (r *Replayed) unit() string {
 	return "of the whole trace"
 }
 
-// ShownTiles bounds what reports and timelines hold of one persistent kernel: a
-// lookup of half a million vectors would fill hundreds of megabytes.
-const ShownTiles = 1 << 15
+// Recording records the workgroups of ranks and their phases, as files and views have them.
+func Recording(ranks ...int) replay.Options {
+	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
+}
 
-// ShownSpans bounds what files hold of one strategy unless the user chose ranks or
+// shownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const shownTiles = 1 << 15
+
+// shownSpans bounds what files hold of one strategy unless the user chose ranks or
 // a window: a training step of 80 ms has millions of workgroups and waits, and
 // 131,072 spans are one to two megabytes of a compressed timeline.
-const ShownSpans = 1 << 17
+const shownSpans = 1 << 17
 
 // MostSpans bounds them where the user did: 100 MB of memory for one strategy.
 const MostSpans = 1 << 19

@@ -48,7 +48,9 @@ func (r *Replayed) columns() []column {
 		list = append(list, column{key, console.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
 	}
 	list = append(list,
-		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any { return MemoryText(row.PeakMemory, row.MemoryLacks) }},
+		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
+			return MemoryText(row.PeakMemory, row.MemoryLacks)
+		}},
 		column{key: "peak_memory_least", value: func(row *Row) any { return len(row.MemoryLacks) > 0 }},
 		column{"bubble_share", "bubble", func(row *Row) any { return row.Bubble }, func(row *Row) any {
 			return unless(!r.pipeline || !row.Applies, fmt.Sprintf("%.1f %%", 100*row.Bubble))
@@ -74,7 +76,9 @@ func (r *Replayed) columns() []column {
 		column{key: "confidence", value: func(row *Row) any { return row.Confidence.Level }},
 		column{key: "confidence_why", value: func(row *Row) any { return row.Confidence.Why }},
 		column{key: "why", value: func(row *Row) any { return row.Why }},
-		column{"effort", "effort", func(row *Row) any { return row.Effort }, func(row *Row) any { return unless(row.Same, string(row.Effort)) }},
+		column{"effort", "effort", func(row *Row) any { return row.Effort }, func(row *Row) any {
+			return unless(row.Same, string(row.Effort))
+		}},
 		column{key: "phase", name: "steps", value: func(row *Row) any { return row.Phase }},
 		column{key: "basis", value: func(*Row) any { return r.basis() }},
 		column{key: "seeds", value: func(row *Row) any {
@@ -208,9 +212,8 @@ func (r *Replayed) phased(row *Row) string {
 const alike = 0.005
 
 // sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
-// fastest first, then bounds;
-// rows with about its time apart, if they are to be folded; and those that do not apply.
-func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*Row) {
+// fastest first, then bounds; and rows with about its time apart, if they are to be folded.
+func (r *Replayed) sorted(fold bool, phase int) (rows, folded []*Row) {
 	var all []*Row
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.phase == phase || row.phase == 0 {
@@ -223,7 +226,6 @@ func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*Row) {
 	for _, row := range all {
 		switch {
 		case !row.Applies:
-			refused = append(refused, row)
 		case fold && !row.given() && row.bound == "" && row.Change < alike && row.Change > -alike:
 			folded = append(folded, row)
 		default:
@@ -244,7 +246,12 @@ func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*Row) {
 	slices.SortStableFunc(rows, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Time, b.Time))
 	})
-	return rows, folded, refused
+	return rows, folded
+}
+
+// refused are the rows that do not apply.
+func (r *Replayed) refused() []*Row {
+	return slices.DeleteFunc(r.all(), func(row *Row) bool { return row.Applies })
 }
 
 // names are those of rows, joined.

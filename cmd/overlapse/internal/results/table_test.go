@@ -40,20 +40,20 @@ func tableRows() *Replayed {
 // captured schedule has no row.
 func TestSorted(t *testing.T) {
 	r := tableRows()
-	rows, folded, refused := r.sorted(true, 0)
+	rows, folded := r.sorted(true, 0)
 	for _, c := range []struct {
 		rows []*Row
 		want string
 	}{
 		{rows, "captured, multistream keep_gathered=on channels=16 priority=on, fused, ideal (bound)"},
 		{folded, "bulk"},
-		{refused, "trigger"},
+		{r.refused(), "trigger"},
 	} {
 		if got := r.names(c.rows); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	if rows, folded, _ := r.sorted(false, 0); len(rows) != 5 || len(folded) != 0 {
+	if rows, folded := r.sorted(false, 0); len(rows) != 5 || len(folded) != 0 {
 		t.Errorf("%d rows and %d folded, want all", len(rows), len(folded))
 	}
 }
@@ -62,12 +62,12 @@ func TestSorted(t *testing.T) {
 func TestControl(t *testing.T) {
 	r := tableRows()
 	r.Control = &Control{rows: []Row{{Answer: Answer{Strategy: "no change (simulated)", Change: 0.045}, Applies: true, Time: 20_900_000}}}
-	rows, _, _ := r.sorted(true, 0)
+	rows, _ := r.sorted(true, 0)
 	if got := r.names(rows[:2]); got != "captured, no change (simulated)" {
 		t.Error(got)
 	}
 	r.Control.rows[0].Change = 0.001
-	if _, folded, _ := r.sorted(true, 0); r.names(folded) != "bulk, no change (simulated)" {
+	if _, folded := r.sorted(true, 0); r.names(folded) != "bulk, no change (simulated)" {
 		t.Error(r.names(folded))
 	}
 	n := 0
@@ -87,7 +87,7 @@ func TestTableFits(t *testing.T) {
 	for width, effort := range map[int]bool{80: false, 100: true} {
 		var out bytes.Buffer
 		r := tableRows()
-		rows, _, _ := r.sorted(true, 0)
+		rows, _ := r.sorted(true, 0)
 		(&console.Console{Out: &out, Width: width}).Show(r.table(rows, width))
 		for _, line := range strings.Split(out.String(), "\n") {
 			if n := text.LongestLineLen(line); n > width {
@@ -109,7 +109,7 @@ func TestTableFits(t *testing.T) {
 func TestMarkdownTable(t *testing.T) {
 	r := tableRows()
 	r.Rows[3].Settings = "a|b <i>*x*"
-	rows, _, _ := r.sorted(false, 0)
+	rows, _ := r.sorted(false, 0)
 	got := r.table(rows, 0).Markdown()
 	for _, want := range []string{"| strategy | time, ms | change | ± | faster | effort | exposed |", `| fused a&#124;b &lt;i&gt;\*x\* | 19.50 | -2.5 % | 12.0 | 61 % | own kernel | 1.95 |`} {
 		if !strings.Contains(got, want) {
