@@ -115,7 +115,7 @@ func sharedAsWhole(t *testing.T, name string, w *workload.Workload, m machine.Ma
 	if err != nil {
 		t.Fatalf("%s: of some ranks: %v", name, err)
 	}
-	if r.Makespan != whole.Makespan || r.Folded != whole.Folded || !slices.Equal(r.Traffic, whole.Traffic) || plan.StepTime(w, r.Run) != plan.StepTime(w, whole.Run) {
+	if r.Makespan != whole.Makespan || r.Folded != whole.Folded || !slices.Equal(r.Traffic, whole.Traffic) || plan.StepsOf(w, r.Run).Time() != plan.StepsOf(w, whole.Run).Time() {
 		t.Errorf("%s: of some ranks %d ns, %+v; of all %d ns, %+v", name, r.Makespan, r.Folded, whole.Makespan, whole.Folded)
 	}
 	numbers := regexp.MustCompile(`lane \d+ |Collective:\d+`) // of the lanes and collectives of all ranks

@@ -21,7 +21,7 @@ func TestStepWhoseHostsAreAheadStaysAsLong(t *testing.T) {
 	w := plantest.LiftSample(t, "fsdp-step")
 	w.Unprofiled = true
 	out := enginetest.Outcome(t, w, machinetest.Load(t, "h200").Resize(2), "captured", nil)
-	if want := plan.MeasuredStepTime(w); out.Time > want || out.Time < want-want/500 {
+	if want := plan.MeasuredSteps(w).Time(); out.Time > want || out.Time < want-want/500 {
 		t.Errorf("%d ns, measured %d", out.Time, want)
 	}
 }

@@ -24,10 +24,10 @@ var gates = map[string]int{
 	"packages that build commands or phases of programs":              7,
 	"files outside replay/machine and replay/cost that evaluate laws": 0,
 	"value copies of a workload":                                      1,
-	"structs of more than 20 fields":                                  21,
-	"exported identifiers":                                            2174,
+	"structs of more than 20 fields":                                  20,
+	"exported identifiers":                                            2172,
 	"packages":                                                        69,
-	"lines over 140 characters":                                       916,
+	"lines over 140 characters":                                       911,
 }
 
 // laws are the methods of replay/machine that say how long a collective, a GEMM or a pass over memory takes, or at what rate.

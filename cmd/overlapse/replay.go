@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -98,7 +100,7 @@ func replayForms() forms[*results.Replayed] {
 		{name: "table"},
 		{name: "json", write: asJSON[*results.Replayed]},
 		{name: "markdown", write: results.WriteMarkdown},
-		asCSV((*results.Replayed).Table),
+		{name: "csv", write: func(w io.Writer, r *results.Replayed) error { return schema.WriteCSV(w, r.CSV()) }},
 	}
 }
 
@@ -208,15 +210,15 @@ func (a *app) again(f input.Flags) string {
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Like: o.dir == "" && !o.explain && !o.pairs, Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: input.StopFunc(ctx)}
-	if err := cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...)); err != nil || o.dir == "" {
-		return opts, err
+	opts := replay.Options{Like: !o.explain && !o.pairs}
+	if o.dir != "" {
+		opts = results.Recording(o.ranks...)
+		if opts.Usage = true; o.full {
+			opts.Most = results.MostSpans
+		}
 	}
-	opts.Level, opts.Ranks, opts.Tiles, opts.Most = replay.Phases, o.ranks, results.ShownTiles, results.ShownSpans
-	if o.full {
-		opts.Most = results.MostSpans
-	}
-	return opts, nil
+	opts.Causes, opts.Limits, opts.Stop = o.explain, o.explain || o.dir != "", input.StopFunc(ctx)
+	return opts, cmp.Or(o.setWindow(&opts), inJob(world, o.ranks...))
 }
 
 // setWindow sets the part of the replay that is recorded and explained.

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/viz/html"
 )
 
@@ -39,9 +38,8 @@ func (a *app) writeReport(ctx context.Context, o input.Flags, output string) err
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: input.StopFunc(ctx),
-	}
+	opts := results.Recording(0)
+	opts.Usage, opts.Stop = true, input.StopFunc(ctx)
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts, true)
 	if err != nil {
 		return err

@@ -16,6 +16,9 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweep"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/trace"
 )
 
 const schemaFile = "testdata/schema.golden"
@@ -93,13 +96,23 @@ func schemaLines() []string {
 		{"inspect", reflect.TypeFor[inspection.Inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
 		{"export.spans[]", reflect.TypeFor[schema.Span]()},
-		{"result.csv", reflect.TypeFor[results.Row]()},
-		{"sweep.csv", reflect.TypeFor[sweepRow]()},
 	} {
-		lines = append(lines, slices.DeleteFunc(fieldsOf(x.name, x.of, ""), func(line string) bool {
-			field, _, _ := strings.Cut(strings.TrimPrefix(line, "sweep.csv."), " ")
-			return x.name == "sweep.csv" && slices.Contains(notOfSweeps, field)
-		})...)
+		lines = append(lines, fieldsOf(x.name, x.of, "")...)
+	}
+	full := results.Row{Time: 1, Fastest: 1, Slowest: 1, Seeds: &compare.Spread{Times: []trace.Time{1}}}
+	r := &results.Replayed{Rows: []results.Row{full, {}}}
+	lines = append(lines, columnsOf("result.csv", slices.Collect(r.CSV()))...)
+	return append(lines, columnsOf("sweep.csv", sweepLines(r, make([]sweep.Cell, 1), "", ""))...)
+}
+
+// columnsOf are those of CSV, of a head, a row with every value and one with the fewest.
+func columnsOf(path string, csv [][]any) (lines []string) {
+	for i, name := range csv[0] {
+		note := ""
+		if csv[2][i] == nil {
+			note = ", may be absent"
+		}
+		lines = append(lines, fieldsOf(fmt.Sprint(path, ".", name), reflect.TypeOf(csv[1][i]), note)...)
 	}
 	return lines
 }

@@ -93,20 +93,24 @@ shards.`,
 	return c
 }
 
-// A sweepRow is a cell with its result. The machine is as the plan names it, if it does.
-type sweepRow struct {
-	results.Row
-	WhatIf   string `json:"what_if"`
-	Clock    string `json:"clock"`
-	Retarget string `json:"retarget"`
-	Seed     int64  `json:"seed"`
-	Damage   string `json:"damage"` // what is damaged in the input
-	Sweep    string `json:"sweep"`  // sweep.Plan.Digest
-}
-
 // notOfSweeps are columns of replay that compare all rows of an input, of which a shard has some, and
 // those of --seeds.
 var notOfSweeps = []string{"recommended", "seeds", "seed_fastest_ns", "seed_median_ns", "seed_slowest_ns"}
+
+// sweepLines are the lines of CSV of what was replayed for cells, the head first: a row of each phase. What is damaged in the input and
+// the digest of the sweep (sweep.Plan.Digest) are the last columns.
+func sweepLines(r *results.Replayed, cells []sweep.Cell, damage, digest string) (lines [][]any) {
+	for line := range r.CSV(notOfSweeps...) {
+		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}
+		if len(lines) > 0 {
+			of := cells[r.Rows[len(lines)-1].At]
+			at := of.Workload
+			more = []any{at[sweep.WhatIf], at[sweep.Clocks], plain.Line(at[sweep.Retargets]), of.Seed, damage, digest}
+		}
+		lines = append(lines, append(line, more...))
+	}
+	return lines
+}
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	shard, shards, err := sweep.ShardOf(o.shard, os.Getenv)
@@ -134,7 +138,8 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	a.Notef("%s: %s of %s", plain.Line(o.plan), words.Counted(cells, "cell"), words.Counted(len(parts), "workload"))
 	bar := a.Progress(cells, "replaying")
 	defer bar.Finish()
-	rows := make([][]sweepRow, len(parts))
+	found := make([]*results.Replayed, len(parts))
+	damages := make([]string, len(parts))
 	// As many workloads at a time as have a cell for each processor: each takes memory.
 	atOnce := (runtime.GOMAXPROCS(0)*len(parts) + cells - 1) / max(1, cells)
 	var failed atomic.Bool // the others are not begun: there is no file
@@ -142,30 +147,30 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		if failed.Load() {
 			return nil
 		}
-		rows[i], err = a.sweepPart(ctx, o.plan, parts[i], func() { bar.Add(1) })
+		found[i], damages[i], err = a.sweepPart(ctx, o.plan, parts[i], func() { bar.Add(1) })
 		failed.CompareAndSwap(false, err != nil)
 		return err
 	}); err != nil {
 		return err
 	}
-	all := slices.Concat(rows...)
+	lines := sweepLines(&results.Replayed{}, nil, "", "")
 	said := map[string]bool{"": true}
-	for i := range all {
-		all[i].Sweep = digest
-		if r := &all[i]; !said[r.Damage] {
-			said[r.Damage] = true
-			a.Notef("%s: %s", r.Path, r.Damage)
+	for i, r := range found {
+		lines = append(lines, sweepLines(r, parts[i], damages[i], digest)[1:]...)
+		if !said[damages[i]] {
+			said[damages[i]] = true
+			a.Notef("%s: %s", r.Path, damages[i])
 		}
 	}
 	if err := os.MkdirAll(o.out, 0o777); err != nil {
 		return err
 	}
 	if err := a.files.Write(file, func(w io.Writer) error {
-		return schema.WriteTableCSV(files.WhileRunning(ctx, w), slices.Values(all), notOfSweeps...)
+		return schema.WriteCSV(files.WhileRunning(ctx, w), slices.Values(lines))
 	}); err != nil {
 		return err
 	}
-	a.Notef("wrote %s to %s", words.Counted(len(all), "row"), plain.Line(file))
+	a.Notef("wrote %s to %s", words.Counted(len(lines)-1, "row"), plain.Line(file))
 	return nil
 }
 
@@ -197,16 +202,11 @@ func (a *app) sweepPlan(path string) (*sweep.Plan, string, error) {
 	return p, digest, err
 }
 
-// sweepPart reads and lifts a workload, and replays its cells.
-func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell, done func()) (rows []sweepRow, err error) {
+// sweepPart reads and lifts a workload, and replays its cells. It says what is damaged in it.
+func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell, done func()) (
+	r *results.Replayed, damage string, err error,
+) {
 	of := cells[0].Workload
-	for _, c := range cells {
-		s := c.Strategy
-		rows = append(rows, sweepRow{
-			Row:    results.Row{Path: plain.Line(of[sweep.Inputs]), Machine: plain.Line(of[sweep.Machines]), Strategy: s.Strategy.Name, Settings: s.Strategy.String(s.Values)},
-			WhatIf: of[sweep.WhatIf], Clock: of[sweep.Clocks], Retarget: plain.Line(of[sweep.Retargets]), Seed: c.Seed,
-		})
-	}
 	quiet := &input.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
 	f := input.Flags{
 		Path: input.Besides(planPath, of[sweep.Inputs]), Machine: input.BesidesMachine(planPath, of[sweep.Machines]), Strategy: "captured",
@@ -214,27 +214,30 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell
 	}
 	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
-		for i := range rows {
-			rows[i].Why = plain.Line(strings.TrimSpace(err.Error()))
+		why := plain.Line(strings.TrimSpace(err.Error()))
+		r = &results.Replayed{Path: of[sweep.Inputs], Machine: of[sweep.Machines]}
+		for i, c := range cells {
+			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
+			r.Rows = append(r.Rows, results.Row{Answer: answer, Why: why, At: i})
 			done()
 		}
-		return rows, nil
+		return r, "", nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if altered, err := input.ParseWhatIf(of[sweep.WhatIf]); err != nil {
-		return nil, err
+		return nil, "", err
 	} else if len(altered) > 0 {
 		w, m = retarget.WhatIf(w, m, altered)
 		if w, err = compare.Isolate(w, m, nil); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
-	r, err := results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false)
+	r, err = results.Of(ctx, quiet.Console, f.Path, w, m, nil, f.Scenario(), opts, false)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for at := 0; at < len(cells); {
 		var under []plan.Selection // the cells of a seed
@@ -243,21 +246,12 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell
 			under = append(under, cells[at].Strategy)
 		}
 		if err := r.Under(ctx, m, seed, under, opts, done); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 	}
 	if err := compare.Defect(r.Outcomes...); err != nil {
-		return nil, fmt.Errorf("%s: %w", f.Path, err)
+		return nil, "", fmt.Errorf("%s: %w", f.Path, err)
 	}
-	var list []sweepRow
-	damage := plain.Line(strings.Join(w.Damage.Sentences, "; "))
-	for row := range r.Table() { // of each phase; behind them is the captured schedule with nothing changed
-		if len(list) < len(r.Rows) {
-			of := rows[r.Rows[len(list)].At]
-			row.Path, row.Machine = of.Path, cmp.Or(of.Machine, row.Machine)
-			of.Row, of.Damage = row, damage
-			list = append(list, of)
-		}
-	}
-	return list, nil
+	r.Path, r.Machine, r.Control = of[sweep.Inputs], cmp.Or(of[sweep.Machines], r.Machine), nil
+	return r, plain.Line(strings.Join(w.Damage.Sentences, "; ")), nil
 }

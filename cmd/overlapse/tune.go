@@ -112,19 +112,10 @@ type tuning struct {
 
 // A tunedTime is the time with one combination of settings.
 type tunedTime struct {
-	Strategy   string      `json:"strategy"`
-	Settings   string      `json:"settings"`
-	Phase      string      `json:"phase,omitempty"` // as of replay: the steps that it is about
-	Parameters plan.Values `json:"parameters"`
-	Experiment bool        `json:"experimental,omitempty"` // as of replay
-	Time       int64       `json:"time_ns"`
-	PeakMemory int64       `json:"peak_memory_bytes"`           // as a difference to the captured schedule
-	Lacks      []string    `json:"peak_memory_lacks,omitempty"` // what it does not count: it is a lower bound
-	Change     float64     `json:"change"`                      // relative to the captured schedule's replay
-	verdict.Chance
-	Step       float64            `json:"step_change"`   // of a ladder's step, relative to the step before
-	StepChance float64            `json:"step_p_faster"` // that it takes at least 1 % less than the step before
-	Confidence verdict.Confidence `json:"confidence"`
+	results.Answer
+	Time       int64   `json:"time_ns"`
+	Step       float64 `json:"step_change"`   // of a ladder's step, relative to the step before
+	StepChance float64 `json:"step_p_faster"` // that it takes at least 1 % less than the step before
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
@@ -297,10 +288,7 @@ func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 func tunedTimes(phase string, rungs []verdict.Rung) []tunedTime {
 	list := []tunedTime{}
 	for _, r := range rungs {
-		list = append(list, tunedTime{
-			r.Strategy.Name, r.Strategy.String(r.Values), phase, r.Values, r.Experimental(), int64(r.Expected), r.Memory.Bytes, r.Memory.Lacks, r.Change, r.Confidence.Chance,
-			r.Step, r.StepChance.PFaster, r.Confidence,
-		})
+		list = append(list, tunedTime{results.AnswerOf(&r.Prediction, phase), int64(r.Expected), r.Step, r.StepChance.PFaster})
 	}
 	return list
 }
@@ -373,7 +361,7 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		t.Add(r.added(before), trace.Time(r.Time), words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change), results.MemoryText(r.PeakMemory, r.Lacks))
+		t.Add(r.added(before), trace.Time(r.Time), words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change), results.MemoryText(r.PeakMemory, r.MemoryLacks))
 		before = r
 	}
 	a.Show(&t)
@@ -406,14 +394,14 @@ func (a *app) printTried(found tuning, phase string, top int) {
 		}
 		last = r.Time
 		settings := cmp.Or(r.Settings, "(defaults)")
-		if r.Experiment {
+		if r.Experimental {
 			settings += " (experimental)"
 		}
 		likely := verdict.PercentOf(r.PFaster)
 		if r.Error == 0 { // nothing is changed
 			likely = ""
 		}
-		t.Add(r.Strategy, settings, trace.Time(r.Time), words.Percent(r.Change), likely, results.MemoryText(r.PeakMemory, r.Lacks))
+		t.Add(r.Strategy, settings, trace.Time(r.Time), words.Percent(r.Change), likely, results.MemoryText(r.PeakMemory, r.MemoryLacks))
 	}
 	a.Show(&t)
 }

@@ -305,24 +305,24 @@ func (v *validated) print(a *app) {
 
 // writeValidatedCSV writes every row. The columns from change to untested are what p_faster is fitted to.
 func writeValidatedCSV(w io.Writer, v *validated) error {
-	fraction := func(x *float64) string {
+	fraction := func(x *float64) any {
 		if x == nil {
-			return ""
+			return nil
 		}
 		return fmt.Sprintf("%.6f", *x)
 	}
-	columns := []string{"set", "id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}
+	columns := []any{"set", "id", "strategy", "predicted_us", "measured_us", "error", "change", "change_measured", "other_kernels", "rest", "spread", "poor", "untested", "p_faster", "confidence", "confidence_why"}
 	from := 1 // without sets
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		from = 0
 	}
-	rows := make([][]string, len(v.Rows))
-	for i, r := range v.Rows {
+	lines := [][]any{columns[from:]}
+	for _, r := range v.Rows {
 		e := r.of.Evidence
-		rows[i] = []string{
+		lines = append(lines, []any{
 			r.Set, r.ID, score.RowName(r.of.Row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), fraction(r.Change), fraction(r.Measured),
-			fmt.Sprint(e.OtherKernels), fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), fmt.Sprint(e.Poor), fmt.Sprint(e.Untested), fraction(r.PFaster), r.Confidence, r.Why,
-		}[from:]
+			e.OtherKernels, fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), e.Poor, e.Untested, fraction(r.PFaster), r.Confidence, r.Why,
+		}[from:])
 	}
-	return schema.WriteCSV(w, columns[from:], slices.Values(rows))
+	return schema.WriteCSV(w, slices.Values(lines))
 }

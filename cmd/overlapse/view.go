@@ -21,7 +21,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/merge"
@@ -140,9 +139,9 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
-	record := replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: input.StopFunc(ctx)}
-	if !o.full {
-		record.Most = results.ShownSpans
+	record := results.Recording(o.rank)
+	if record.To, record.Stop = trace.Infinity, input.StopFunc(ctx); o.full {
+		record.Most = 0
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record, true)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestGatherBehindGEMM(t *testing.T) {
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}
-	if got := float64(plan.StepTime(w, out.Result.Run)) / 1e3; math.Abs(got/1000-1) > 0.04 {
+	if got := float64(plan.StepsOf(w, out.Result.Run).Time()) / 1e3; math.Abs(got/1000-1) > 0.04 {
 		t.Errorf("%.0f us, measured 997 to 1004", got)
 	}
 	of, _ := workload.IterationsOf(w)

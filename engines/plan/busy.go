@@ -12,7 +12,7 @@ import (
 // move the bytes of collectives: of the rank that does so longest. What waits for captured ranks did to kernels and
 // waits for others do not count. A run of the captured schedule without the profiler loses pauses and waits, and
 // takes no less than this (rule H10). It is of the iterations of a phase (Steps.Of); of all whose time is a mean, it is the mean
-// (StepTime): those of several phases differ. It is 0 without two iterations.
+// (Steps.Time): those of several phases differ. It is 0 without two iterations.
 func BusyTime(w *workload.Workload, phase int) trace.Time {
 	steps := MeasuredSteps(w).Of(phase)
 	rounds := steps.rounds()

@@ -170,7 +170,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		t.Fatal(err)
 	}
 	byUnits, byEngines := lift(units), lift(engines)
-	measured := float64(plan.MeasuredStepTime(byEngines)) / float64(plan.MeasuredStepTime(byUnits))
+	measured := float64(plan.MeasuredSteps(byEngines).Time()) / float64(plan.MeasuredSteps(byUnits).Time())
 	for _, c := range []struct {
 		w       *workload.Workload
 		carrier string
@@ -192,7 +192,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := float64(out.Time) / float64(plan.MeasuredStepTime(c.w))
+		got := float64(out.Time) / float64(plan.MeasuredSteps(c.w).Time())
 		t.Logf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))
 		if math.Abs(got-c.want) > 0.02 {
 			t.Errorf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))

@@ -43,7 +43,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario, by Changes) 
 // capturedClock is ClockOf of the captured schedule.
 func capturedClock(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c := Clock{met: 1}
-	step := MeasuredStepTime(w)
+	step := MeasuredSteps(w).Time()
 	if !m.Clock.Known() || !(m.GPU.Flops.Value > 0) || step <= 0 {
 		return c
 	}
@@ -57,7 +57,7 @@ func capturedClock(w *workload.Workload, m *machine.Machine, sc Scenario) Clock 
 			loaded += Seconds(op.DurAlone())
 		}
 		if n == 0 || of[i] >= 0 {
-			if n < 2 || of[i] > 0 { // in the first of several, ranks wait for each other, as StepTime knows
+			if n < 2 || of[i] > 0 { // in the first of several, ranks wait for each other, as Steps.Time knows
 				c.add(laws, op)
 				if op.Collective >= 0 {
 					polled += Seconds(w.Collectives[op.Collective].Late)
@@ -157,7 +157,7 @@ const unsizedRate = 0.75
 // LibraryGEMMs returns, in seconds: the profile's time at full clock of the matrix
 // library's GEMMs (those measured alone, or with law all of them), their captured time,
 // and the captured time of all GEMMs. The first of several iterations does not count, as in
-// StepTime.
+// Steps.Time.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	of, n := workload.IterationsOf(w)
 	laws := cost.Laws{Machine: m, Workload: w}

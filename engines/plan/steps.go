@@ -9,17 +9,6 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// StepTime is the time of one iteration in a simulated run, ns: the median distance
-// between the ends of successive iterations, counting the last device operation of any
-// rank. This excludes the start of the first one (other ranks, a cold host). For
-// iterations that overlap it is the mean, including the fill and drain of the pipeline but
-// not the initial wait for other ranks. Of iterations of unequal times it is that of the
-// undisturbed ones (Disturbed). A single iteration has its length; a run without iterations
-// has the whole run's time.
-func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
-	return StepsOf(w, run).Time()
-}
-
 // StepsOf collects the iterations of a simulated run.
 func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 	c := newSteps(w)
@@ -74,9 +63,6 @@ func MeasuredSteps(w *workload.Workload) *Steps {
 	}
 	return c
 }
-
-// MeasuredStepTime is StepTime of the captured run.
-func MeasuredStepTime(w *workload.Workload) trace.Time { return MeasuredSteps(w).Time() }
 
 // Steps holds the start and end of each iteration on every rank.
 type Steps struct {
@@ -192,7 +178,13 @@ func (c *Steps) Whole() Interval {
 	return c.whole
 }
 
-// Time is StepTime of the iterations.
+// Time is the time of one iteration, ns: the median distance
+// between the ends of successive iterations, counting the last device operation of any
+// rank. This excludes the start of the first one (other ranks, a cold host). For
+// iterations that overlap it is the mean, including the fill and drain of the pipeline but
+// not the initial wait for other ranks. Of iterations of unequal times it is that of the
+// undisturbed ones (Disturbed). A single iteration has its length; a run without iterations
+// has the whole run's time.
 func (c *Steps) Time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
@@ -213,7 +205,7 @@ func (c *Steps) Time() trace.Time {
 // measured steps of one program differ by a few percent.
 const unequal = 1.3
 
-// Disturbed says how far iterations of unequal times are apart, ns, and how many StepTime leaves out; zeros: they
+// Disturbed says how far iterations of unequal times are apart, ns, and how many Steps.Time leaves out; zeros: they
 // are equal, or overlap.
 func (c *Steps) Disturbed() (shortest, longest trace.Time, out int) {
 	ran, overlap := c.Ran()
@@ -325,7 +317,7 @@ func (c *Steps) filled(ran []Interval) trace.Time {
 // Times is what an iteration consists of on each rank; their sum is the time of an
 // iteration. Of several iterations it is the mean of those after the first, or of all if
 // they overlap; of the typical one where some are left out. work is that of the run that the iterations were collected from, time that of an
-// iteration; 0: StepTime.
+// iteration; 0: Steps.Time.
 func (c *Steps) Times(work overlap.Work, time trace.Time) []overlap.Times {
 	in, n := c.intervals()
 	return work.PerIteration(in, n, cmp.Or(time, c.Time()))
@@ -469,7 +461,7 @@ func OriginOf(run *trace.Run, s trace.Span) int32 {
 	return trace.None
 }
 
-// Typical is the iteration that StepTime describes: from the end of the previous one to
+// Typical is the iteration that Steps.Time describes: from the end of the previous one to
 // its end; or all iterations if they overlap, and their number.
 func (c *Steps) Typical() (is Interval, rounds int) {
 	ran, overlap := c.Ran()

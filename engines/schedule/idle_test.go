@@ -30,7 +30,7 @@ func TestPausesWithoutHostCallsStay(t *testing.T) {
 	}
 	w.Pairs = nil
 	out := enginetest.Outcome(t, w, plantest.H200(t, s.Ranks), "multistream", nil)
-	if measured := plan.MeasuredStepTime(w); out.Time < pause || out.Time > measured*11/10 {
+	if measured := plan.MeasuredSteps(w).Time(); out.Time < pause || out.Time > measured*11/10 {
 		t.Errorf("an iteration takes %d ns, captured %d with a pause of %d", out.Time, measured, trace.Time(pause))
 	}
 }

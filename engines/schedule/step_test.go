@@ -346,7 +346,7 @@ func TestRelativeToCaptured(t *testing.T) {
 7 G2  900 G1
 7 opt 100 AR1 G2 waits AR1`)
 	out := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", nil)
-	took := float64(plan.MeasuredStepTime(w))
+	took := float64(plan.MeasuredSteps(w).Time())
 	if got := float64(out.Time) / took; got < 0.999 || got > 1.001 {
 		t.Errorf("%d ns, captured %.0f", out.Time, took)
 	}

@@ -10,23 +10,14 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// served is a prefill of 2.8 ms behind a decode of 0.28 ms and in front of two more.
-func served(t *testing.T) *workload.Workload {
-	prefill, decode := workload.Batch{Phase: workload.Prefill, Tokens: 8192}, workload.Batch{Phase: workload.Decode, Tokens: 32}
-	return plantest.Iterations(t, 2,
-		plantest.Iteration{Text: plantest.Layers(1, 1), Batch: decode}, plantest.Iteration{Text: plantest.Layers(2, 10), Batch: prefill},
-		plantest.Iteration{Text: plantest.Layers(3, 1), Batch: decode}, plantest.Iteration{Text: plantest.Layers(4, 1), Batch: decode})
-}
-
 // Prefill and decode have answers of their own from one simulation: what gains in one and loses in the other says so, nothing
 // changed is 0.0 % in each, and no number is of both.
 func TestPhasesApart(t *testing.T) {
-	w, m := served(t), plantest.H200(t, 2)
+	w, m := plantest.Served(t, 2), plantest.H200(t, 2)
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
 	if len(captured.Phases) != 2 || captured.Of(1).Time != 2_800_000 || captured.Of(2).Time != 280_000 {
 		t.Fatalf("phases %+v", captured.Phases)
@@ -77,7 +68,7 @@ func TestPhasesApart(t *testing.T) {
 
 // A search climbs on each phase, of one simulation for each candidate.
 func TestClimbOnPhases(t *testing.T) {
-	w, m := served(t), plantest.H200(t, 2)
+	w, m := plantest.Served(t, 2), plantest.H200(t, 2)
 	captured := enginetest.Outcome(t, w, m, "captured", nil)
 	candidates, err := engines.ParseCandidates("multistream:channels=0:priority=off:bucket_mb=0:prefetch=0:buffers=0")
 	if err != nil {

@@ -187,11 +187,11 @@ func (r Report) chart() *Chart {
 		if b.Time <= 0 {
 			continue
 		}
-		l := Line{Name: b.title(), Error: b.Error * float64(r.Captured) / size, Note: r.note(b), Faint: b.Bound}
+		l := Line{Name: b.Name, Error: b.Error * float64(r.Captured) / size, Note: b.Note, Faint: b.Bound}
 		for _, s := range used {
 			l.Values = append(l.Values, float64(s.of(b.Times))/size)
 		}
-		tip := []string{plain.Line(b.title()) + ": " + l.Note, "mean of ranks: " + statesOf(b.Times)}
+		tip := []string{plain.Line(b.Name) + ": " + l.Note, "mean of ranks: " + statesOf(b.Times)}
 		for rank, t := range b.Ranks {
 			if rank == mostTip {
 				tip = append(tip, fmt.Sprintf("and %d more ranks", len(b.Ranks)-rank))
@@ -214,41 +214,4 @@ func statesOf(t overlap.Times) string {
 		}
 	}
 	return strings.Join(words, ", ")
-}
-
-func (b Bar) title() string { return strings.TrimSpace(b.Name + " " + b.Params) }
-
-// note is the time of a bar, its change, and how likely it is faster.
-func (r Report) note(b Bar) string {
-	words := []string{layout.Short(b.Time)}
-	if b.Bound {
-		return words[0] + "  bound"
-	}
-	words = append(words, r.change(b.Time))
-	if b.Error > 0 {
-		words = append(words, fmt.Sprintf("± %.1f", 100*b.Error))
-	}
-	if b.Chance != "" {
-		words = append(words, b.Chance+" likely")
-	}
-	return strings.Join(words, "  ")
-}
-
-// change writes how much longer or shorter than the captured schedule a time is, or "".
-func (r Report) change(t trace.Time) string {
-	if r.Captured <= 0 || t <= 0 {
-		return ""
-	}
-	return percent(float64(t)/float64(r.Captured) - 1)
-}
-
-func percent(share float64) string {
-	s := fmt.Sprintf("%.1f %%", math.Abs(100*share))
-	switch {
-	case s == "0.0 %":
-		return "±" + s
-	case share < 0:
-		return "−" + s
-	}
-	return "+" + s
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Error bars reach from the time less its error to the time plus it; a strategy that did not
-// run has no bar; bars say how likely they are and what each rank does.
+// run has no bar; tips say what each rank does.
 func TestChartOfStrategies(t *testing.T) {
 	rep := sample()
 	rep.Strategies[1].Name = "fu{sed|}"
@@ -23,9 +23,6 @@ func TestChartOfStrategies(t *testing.T) {
 		if want := []float64{100, 70, 60}[i]; b.sum() != want {
 			t.Errorf("%s: the parts are %v together, want %v", b.Name, b.sum(), want)
 		}
-	}
-	if got := c.Bars[1].Note; got != "70.00 µs  −30.0 %  ± 5.0  93 % likely" {
-		t.Errorf("the note is %q", got)
 	}
 	if tip := c.Bars[1].Tip; !strings.Contains(tip, "\nrank 0: compute 60.00 µs, transfer 8.000 µs, idle 2.000 µs\nrank 1: ") {
 		t.Errorf("the tip is %q", tip)

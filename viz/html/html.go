@@ -40,7 +40,7 @@ type Report struct {
 	HowTitle   string        // of How
 	How        []Step        // how to get the recommended strategy
 	Strategies []Bar         // in the order they are shown
-	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
+	Captured   trace.Time    // the captured schedule's time, a line across all bars; 0: none
 	Heading    string        // of the bars; "": "Strategies"
 	About      string        // below the bars: what they show
 	Runs       []Named       // in the order they are shown, one below the other on one time axis
@@ -60,13 +60,12 @@ type Step struct{ Text, Code string }
 
 // A Bar is one strategy.
 type Bar struct {
-	Name          string
-	Params        string          // "chunks=4 channels=8"; may be ""
+	Name          string          // with its settings: "decompose chunks=4"
+	Note          string          // beside it: its time and change
 	Time          trace.Time      // of an iteration; 0 if it did not run
 	overlap.Times                 // what Time consists of, mean of ranks
 	Ranks         []overlap.Times // by rank
 	Error         float64         // of the change, relative to Captured: half of an interval; 0: none is known
-	Chance        string          // probability of being faster: "61 %"; "": none
 	Bound         bool            // a bound, not a schedule
 }
 

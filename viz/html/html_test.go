@@ -184,7 +184,7 @@ func hostile() Report {
 		Title:      evil(10),
 		Facts:      []Fact{{evil(11), evil(12)}},
 		Captured:   1500,
-		Strategies: []Bar{{Name: evil(13), Params: evil(14), Time: 1000}},
+		Strategies: []Bar{{Name: evil(13), Note: evil(14), Time: 1000}},
 		Runs:       []Named{{Name: evil(16), Note: evil(17), Run: b.Finish(trace.Options{Name: evil(18)})}, {Name: evil(19), Run: bulkRun()}},
 		Numbers:    &Table{Columns: []Column{{evil(24), true}}, Rows: [][]string{{evil(25)}}},
 		Tables:     []Table{{Title: evil(20), Note: evil(21), Columns: []Column{{evil(22), true}}, Rows: [][]string{{evil(23)}}}},

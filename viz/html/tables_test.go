@@ -141,7 +141,7 @@ return out;`, &got)
 	if want := "60000 64000 idle: unknown 4.000 µs|64000 99000 transfer 35.00 µs"; strings.Join(got.Gaps, "|") != want || got.Labels != 4 {
 		t.Errorf("%d labels, gaps %q, want %s", got.Labels, got.Gaps, want)
 	}
-	if strings.Join(got.Kernels, "|") != "gemm → all_to_all|gemm" || strings.Join(got.Other, "|") != "bulk · 60.00 µs|fused · 60.00 µs, ±0.0 %, +0 ns against bulk" {
+	if strings.Join(got.Kernels, "|") != "gemm → all_to_all|gemm" || strings.Join(got.Other, "|") != "bulk · 60.00 µs|fused · 60.00 µs, ±0.0 %, ±0 ns against bulk" {
 		t.Errorf("kernels %q, of the second %q", got.Kernels, got.Other)
 	}
 }

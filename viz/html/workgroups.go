@@ -118,11 +118,9 @@ func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.
 
 // difference is how much longer a time is than another: "+1.2 %, +30.00 µs".
 func difference(t, than trace.Time) string {
-	sign := "+"
-	if t < than {
-		sign = "−"
-	}
-	return fmt.Sprintf("%s, %s%s", percent(float64(t)/float64(than)-1), sign, layout.Short(max(t-than, than-t)))
+	sign := [...]string{"−", "±", "+"}[1+cmp.Compare(t, than)]
+	off := max(t-than, than-t)
+	return fmt.Sprintf("%s%.1f %%, %s%s", sign, 100*float64(off)/float64(than), sign, layout.Short(off))
 }
 
 // kernelRow is a kernel or copy above its workgroups.

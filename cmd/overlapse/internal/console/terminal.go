@@ -57,18 +57,21 @@ func (c *Console) Notef(format string, args ...any) {
 // Labelled prints a sentence behind a word that says what it is about, wrapped.
 func (c *Console) Labelled(label, sentence string) {
 	const indent = 10
-	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent, c.lineWidth()))
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, words.Wrapped(plain.Line(sentence), indent, c.wrapAt()))
 }
 
 // Say prints a sentence, wrapped.
 func (c *Console) Say(sentence string) {
-	fmt.Fprintln(c.Out, words.Wrapped(plain.Line(sentence), 2, c.lineWidth()))
+	fmt.Fprintln(c.Out, words.Wrapped(plain.Line(sentence), 2, c.wrapAt()))
 }
 
-// lineWidth is the width that sentences are wrapped at.
-func (c *Console) lineWidth() int {
+// lineWidth is the width that sentences are wrapped at, in columns, unless the terminal is narrower.
+const lineWidth = 100
+
+// wrapAt is lineWidth on this terminal.
+func (c *Console) wrapAt() int {
 	if c.Width > 0 {
-		return min(c.Width, words.LineWidth)
+		return min(c.Width, lineWidth)
 	}
-	return words.LineWidth
+	return lineWidth
 }

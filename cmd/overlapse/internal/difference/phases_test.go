@@ -18,18 +18,10 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// served is a capture of a prefill and two decodes, which take a tenth of it.
-func served(t *testing.T) *workload.Workload {
-	prefill, decode := workload.Batch{Phase: workload.Prefill, Tokens: 8192}, workload.Batch{Phase: workload.Decode, Tokens: 32}
-	return plantest.Iterations(t, 2,
-		plantest.Iteration{Text: plantest.Layers(1, 1), Batch: decode}, plantest.Iteration{Text: plantest.Layers(2, 10), Batch: prefill},
-		plantest.Iteration{Text: plantest.Layers(3, 1), Batch: decode})
-}
-
 // Two strategies on a capture of prefill and decode differ by phase: the changes are those of the replay's table, in the text, in
 // JSON and in the checks, and no number is of both phases.
 func TestPhasesDiffer(t *testing.T) {
-	w := served(t)
+	w := plantest.Served(t, 1)
 	sel, err := engines.ParseSelection("captured,multistream:interleave=2")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +33,7 @@ func TestPhasesDiffer(t *testing.T) {
 		t.Fatal(err)
 	}
 	changes := map[string]float64{}
-	for row := range r.Table() {
+	for _, row := range r.Rows {
 		if row.Strategy == "multistream" {
 			changes[row.Phase] = row.Change
 		}
@@ -92,7 +84,7 @@ func TestPhasesDiffer(t *testing.T) {
 
 // Captures are compared by the phases that both have.
 func TestPhasesOfCaptures(t *testing.T) {
-	both, prefill := plan.MeasuredSteps(served(t)), plan.MeasuredSteps(plantest.Iterations(t, 2,
+	both, prefill := plan.MeasuredSteps(plantest.Served(t, 1)), plan.MeasuredSteps(plantest.Iterations(t, 2,
 		plantest.Iteration{Text: plantest.Layers(1, 10), Batch: workload.Batch{Phase: workload.Prefill, Tokens: 8192}}))
 	plain := plan.MeasuredSteps(plantest.Iterations(t, 2, plantest.Iteration{Text: plantest.Layers(1, 10)}))
 	for _, c := range []struct {

@@ -45,7 +45,7 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 	list := []file{
 		{"result.json", func(w io.Writer) error { return schema.WriteJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
-		{"result.csv", func(w io.Writer) error { return schema.WriteTableCSV(w, r.Table()) }},
+		{"result.csv", func(w io.Writer) error { return schema.WriteCSV(w, r.CSV()) }},
 		{"spans.csv.gz", func(w io.Writer) error {
 			z := gzip.NewWriter(w)
 			return cmp.Or(schema.WriteTableCSV(z, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...)), z.Close())

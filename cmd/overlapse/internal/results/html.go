@@ -60,8 +60,9 @@ func (r *Replayed) HTML() html.Report {
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Time, mean of all ranks",
-		About:    "Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
-		Parts:    r.Parts(),
+		About: "Fastest first; ▸: recommended. Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. " +
+			"Point at a bar for each rank.",
+		Parts: r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
@@ -103,11 +104,7 @@ func (r *Replayed) HTML() html.Report {
 		rep.Rank = late.Rank
 	}
 	r.how(&rep, best)
-	var shown []*replayRow
-	for i := range r.Rows {
-		shown = append(shown, &r.Rows[i])
-	}
-	numbers := tableOf(r.columns(true), shown, 0).HTML()
+	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
 	reasons, notes := console.Table{Title: "Reasons", Columns: []string{"reason"}}, console.Table{Title: "Assumptions", Columns: []string{"note"}}
 	for _, line := range r.why() {
@@ -120,24 +117,45 @@ func (r *Replayed) HTML() html.Report {
 	return rep
 }
 
+// everyRow are the rows as tables sort them, phase by phase, and behind them those that do not apply.
+func (r *Replayed) everyRow() (rows []*Row) {
+	for _, phase := range r.reference.Each() {
+		apply, _ := r.sorted(false, phase)
+		rows = append(rows, apply...)
+	}
+	return append(rows, r.refused()...)
+}
+
 // bars are those of a phase; 0: of all iterations.
 func (r *Replayed) bars(phase int) (bars []html.Bar) {
-	for _, row := range r.Rows {
-		out := r.Outcomes[row.At].Of(phase)
-		if !row.Applies || row.phase != phase {
-			continue
-		}
+	rows, _ := r.sorted(false, phase)
+	for _, row := range rows {
 		bar := html.Bar{
-			Name: r.Named(row.Strategy), Params: row.Settings, Bound: out.Strategy.Bound && !out.Strategy.Exact,
-			Time: trace.Time(row.Time), Times: row.Times, Error: row.Error,
-			Ranks: plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time),
+			Name: r.named(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
 		}
-		if row.PFaster > 0 {
-			bar.Chance = verdict.PercentOf(row.PFaster)
+		if r.recommended(row) {
+			bar.Name = "▸ " + bar.Name
+		}
+		if out := r.Outcomes[row.At].Of(phase); row.Strategy != Unchanged {
+			bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
 		}
 		bars = append(bars, bar)
 	}
 	return bars
+}
+
+// barNote is the time of a row, its change and error, and how likely it is faster, as tables have them.
+func (r *Replayed) barNote(row *Row) string {
+	note, cells := words.Micros(trace.Time(row.Time)), r.cells()
+	if row.Same {
+		return fmt.Sprintf("%s  %s", note, cells["faster"](row))
+	}
+	for _, c := range [][2]string{{"change", "  %s"}, {"±", "  ± %s"}, {"faster", "  %s likely"}} {
+		if text := cells[c[0]](row); text != nil {
+			note += fmt.Sprintf(c[1], text)
+		}
+	}
+	return note
 }
 
 // measured is the measured time, of each phase.
@@ -151,7 +169,7 @@ func (r *Replayed) measured() string {
 // best is the outcome that the verdict recommends or, if that is the captured schedule, the
 // fastest other schedule, of the first phase that has one; -1: none.
 func (r *Replayed) best() int {
-	best := (*replayRow)(nil)
+	best := (*Row)(nil)
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		s := r.Outcomes[row.At].Strategy
@@ -189,7 +207,7 @@ func (r *Replayed) how(rep *html.Report, best int) {
 
 // recommendedOf is the name of the row that is recommended for a phase.
 func (r *Replayed) recommendedOf(phase string) string {
-	i := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.Phase == phase && r.recommended(&row) })
+	i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Phase == phase && r.recommended(&row) })
 	return r.named(&r.Rows[i])
 }
 

@@ -3,7 +3,6 @@ package results
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
@@ -20,16 +19,14 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		}
 		fmt.Fprintf(&b, form, words.Markdown(sentence))
 	}
-	var refused []*replayRow
 	for _, phase := range r.reference.Each() {
 		if phase > 0 {
 			fmt.Fprintf(&b, "\n%s\n", words.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
 		}
-		rows, _, left := r.sorted(false, phase)
+		rows, _ := r.sorted(false, phase)
 		fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
-		refused = append(refused, slices.DeleteFunc(left, func(row *replayRow) bool { return slices.Contains(refused, row) })...)
 	}
-	for _, row := range refused {
+	for _, row := range r.refused() {
 		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.phased(row)+" "+row.reason()))
 	}
 	var how []string

@@ -76,7 +76,7 @@ func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m mach
 }
 
 // mixes are the rows of the best mix, which are the last.
-func (r *Replayed) mixes() (rows []*replayRow) {
+func (r *Replayed) mixes() (rows []*Row) {
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.At == len(r.Outcomes)-1 {
 			rows = append(rows, row)

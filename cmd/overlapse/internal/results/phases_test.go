@@ -12,16 +12,12 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
 // A capture of prefill and decode has a table, rows of CSV and JSON, and a verdict for each; no time is of both.
 func TestRowsOfPhases(t *testing.T) {
-	prefill, decode := workload.Batch{Phase: workload.Prefill, Tokens: 8192}, workload.Batch{Phase: workload.Decode, Tokens: 32}
-	w := plantest.Iterations(t, 2,
-		plantest.Iteration{Text: plantest.Layers(1, 1), Batch: decode}, plantest.Iteration{Text: plantest.Layers(2, 10), Batch: prefill},
-		plantest.Iteration{Text: plantest.Layers(3, 1), Batch: decode})
+	w := plantest.Served(t, 1)
 	sel, err := engines.ParseSelection("captured,bulk,multistream:interleave=2,onesided:impl=oneshot,ideal")
 	if err != nil {
 		t.Fatal(err)
@@ -51,15 +47,15 @@ func TestRowsOfPhases(t *testing.T) {
 	}
 	times := map[string][]int64{}
 	recommended := ""
-	for row := range r.Table() {
+	for _, row := range r.all() {
 		times[row.Phase] = append(times[row.Phase], row.Time)
-		if captured := map[string]int64{"prefill": 2_800_000, "decode": 280_000}[row.Phase]; row.Applies && (row.Captured != captured || math.Abs(float64(row.Time)/float64(captured)-1-row.Change) > 1e-9) {
-			t.Errorf("%s %s %s: %d of %d ns, %+.3f", row.Strategy, row.Settings, row.Phase, row.Time, row.Captured, row.Change)
+		if captured := map[string]int64{"prefill": 2_800_000, "decode": 280_000}[row.Phase]; row.Applies && (int64(r.reference.Of(row.phase).Expected) != captured || math.Abs(float64(row.Time)/float64(captured)-1-row.Change) > 1e-9) {
+			t.Errorf("%s %s %s: %d of %d ns, %+.3f", row.Strategy, row.Settings, row.Phase, row.Time, captured, row.Change)
 		}
 		if row.Strategy == "bulk" && math.Abs(row.Change) > 0.0005 {
 			t.Errorf("bulk changes nothing: %+.4f of %s", row.Change, row.Phase)
 		}
-		if row.Recommended && row.Strategy != "captured" {
+		if r.recommended(row) && row.Strategy != "captured" {
 			recommended += row.Strategy + " " + row.Settings + " of " + row.Phase
 		}
 	}
@@ -91,7 +87,7 @@ func TestRowsOfPhases(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if page.Captured != 2_800_000 || len(page.Strategies) != 4 || len(page.Runs) != 4 {
+	if page.Captured != 2_800_000 || len(page.Strategies) != 5 || len(page.Runs) != 4 {
 		t.Errorf("captured %d, %d bars, %d runs", page.Captured, len(page.Strategies), len(page.Runs))
 	}
 }

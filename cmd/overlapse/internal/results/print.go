@@ -35,16 +35,16 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 			con.Labelled("time", r.ofPhase(phase)+strings.Join(shares, ", "))
 		}
 	}
-	rows, refused := r.printRows(con, fold, why)
-	if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Error > 0 }) {
+	rows := r.printRows(con, fold, why)
+	if slices.ContainsFunc(rows, func(row *Row) bool { return row.Error > 0 }) {
 		unproven := ""
-		if slices.ContainsFunc(rows, func(row *replayRow) bool { return row.Unproven }) {
+		if slices.ContainsFunc(rows, func(row *Row) bool { return row.Unproven }) {
 			unproven = "; ?: the prediction may be worth nothing, which the probability allows for (--why)"
 		}
 		say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
 	}
 	printPairs(con, r)
-	for _, row := range refused {
+	for _, row := range r.refused() {
 		if !fold || why || row.defect() {
 			say(r.phased(row) + " " + row.reason())
 		}
@@ -64,15 +64,14 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	PrintNext(con, r.next(input))
 }
 
-// printRows prints the table of each phase, and returns the rows that it has and all that do not apply.
-func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refused []*replayRow) {
+// printRows prints the table of each phase, and returns the rows that it has.
+func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown []*Row) {
 	width := con.Width
 	if con.Wide {
 		width = 0
 	}
 	for i, phase := range r.reference.Each() {
-		rows, folded, left := r.sorted(fold && !why, phase)
-		refused = append(refused, slices.DeleteFunc(slices.Clone(left), func(row *replayRow) bool { return slices.Contains(refused, row) })...)
+		rows, folded := r.sorted(fold && !why, phase)
 		if none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare; (len(rows) < 2 || none) && fold && !why {
 			continue
 		}
@@ -88,10 +87,10 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown, refus
 			con.Say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
 		}
 	}
-	if left := slices.DeleteFunc(slices.Clone(refused), (*replayRow).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
+	if left := slices.DeleteFunc(r.refused(), (*Row).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
 		con.Say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
 	}
-	return shown, refused
+	return shown
 }
 
 // ofPhase names a phase in front of what is said of it; "" for all iterations.
@@ -217,7 +216,7 @@ func (r *Replayed) answers() (list []string) {
 func (r *Replayed) why() (lines []string) {
 	type reason struct {
 		text string
-		rows []*replayRow
+		rows []*Row
 	}
 	var reasons []reason
 	for i := range r.Rows {
@@ -324,7 +323,7 @@ const muchWaiting = 0.1
 func (r *Replayed) next(input string) string {
 	v := &r.Verdict
 	late, wins := 0.0, v.Has(verdict.Winner)
-	if !wins && !r.whatIf() {
+	if !wins && r.whatIf() == "" {
 		late = v.LookFirst()
 	}
 	only := func(kind verdict.Kind) bool {
@@ -434,7 +433,7 @@ func (r *Replayed) foldedText() (lines []string) {
 	var of []replay.Folded
 	var names []string
 	for i, out := range r.Outcomes {
-		row := slices.IndexFunc(r.Rows, func(row replayRow) bool { return row.At == i })
+		row := slices.IndexFunc(r.Rows, func(row Row) bool { return row.At == i })
 		if out.Result == nil || out.Result.Folded.Classes == 0 || row < 0 {
 			continue
 		}

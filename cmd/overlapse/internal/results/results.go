@@ -54,7 +54,7 @@ type Replayed struct {
 	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
 	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
 	Verdict    verdict.Verdict     `json:"verdict"`
-	Rows       []replayRow         `json:"strategies"`
+	Rows       []Row               `json:"strategies"`
 	Control    *Control            `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are: its change is the noise floor; absent if nothing was measured
 	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
@@ -71,42 +71,52 @@ type Replayed struct {
 	keep       bool // outcomes keep their runs
 }
 
-// A replayRow is one strategy's line. Times are nanoseconds.
-type replayRow struct {
-	Strategy   string      `json:"strategy"`
-	Parameters plan.Values `json:"parameters"`
-	Settings   string      `json:"settings"`        // the parameters as text
-	Phase      string      `json:"phase,omitempty"` // the steps that the row is about, where phases are answered apart: a row for each
-	Applies    bool        `json:"applies"`
-	// Experimental: a setting that nothing measured has, which is never recommended (plan.Param).
-	Experimental bool     `json:"experimental,omitempty"`
-	Why          string   `json:"why,omitempty"`          // why it does not apply
-	Notes        []string `json:"notes,omitempty"`        // on what it did, and settings that did nothing
-	Time         int64    `json:"time_ns,omitempty"`      // expected: the mean over dispatch orders
-	Fastest      int64    `json:"fastest_ns,omitempty"`   // over dispatch orders
-	Slowest      int64    `json:"slowest_ns,omitempty"`   // over dispatch orders
-	Change       float64  `json:"change"`                 // relative to the captured schedule's replay: -0.1 is 10 % less
-	Same         bool     `json:"same_program,omitempty"` // nothing is changed: there is no probability
+// An Answer is what is predicted of a selection, as replay and tune tell it.
+type Answer struct {
+	Strategy     string      `json:"strategy"`
+	Parameters   plan.Values `json:"parameters"`
+	Settings     string      `json:"settings"`                    // the parameters as text
+	Phase        string      `json:"phase,omitempty"`             // the steps that it is about, where phases are answered apart
+	Experimental bool        `json:"experimental,omitempty"`      // a setting that nothing measured has (plan.Param)
+	Change       float64     `json:"change"`                      // relative to the captured schedule's replay: -0.1 is 10 % less
+	PeakMemory   int64       `json:"peak_memory_bytes"`           // the most of a rank at a time, as a difference to the captured schedule
+	MemoryLacks  []string    `json:"peak_memory_lacks,omitempty"` // what that does not count: it is a lower bound
+	// Chance and Confidence are how certain it is that the selection is faster than the captured schedule.
+	verdict.Chance
+	Confidence verdict.Confidence `json:"confidence"`
+}
+
+// AnswerOf is the answer of a prediction, on the steps of a phase; "": on all.
+func AnswerOf(p *verdict.Prediction, phase string) Answer {
+	return Answer{
+		p.Strategy.Name, p.Values, p.Strategy.String(p.Values), phase, p.Experimental(), p.Change,
+		p.Memory.Bytes, p.Memory.Lacks, p.Confidence.Chance, p.Confidence,
+	}
+}
+
+// A Row is one strategy's line. Times are nanoseconds.
+type Row struct {
+	Answer
+	Applies bool     `json:"applies"`
+	Why     string   `json:"why,omitempty"`          // why it does not apply
+	Notes   []string `json:"notes,omitempty"`        // on what it did, and settings that did nothing
+	Time    int64    `json:"time_ns,omitempty"`      // expected: the mean over dispatch orders
+	Fastest int64    `json:"fastest_ns,omitempty"`   // over dispatch orders
+	Slowest int64    `json:"slowest_ns,omitempty"`   // over dispatch orders
+	Same    bool     `json:"same_program,omitempty"` // nothing is changed: there is no probability
 	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
 	// for the median dispatch order.
 	overlap.Times
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
-	Phases []plan.PhaseTime `json:"phases,omitempty"`
-	Effort plan.Effort      `json:"effort,omitempty"` // of getting it; "" for the captured schedule and bounds
-	// PeakMemory is the most memory that a rank holds at a time, as a difference to the captured schedule;
-	// a lower bound without what MemoryLacks names.
-	PeakMemory  int64    `json:"peak_memory_bytes"`
-	MemoryLacks []string `json:"peak_memory_lacks,omitempty"`
-	Bubble      float64  `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks wait or have nothing to do, their mean
-	Limit       string   `json:"limited_by,omitempty"`
-	RankEnds    []int64  `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	Phases   []plan.PhaseTime `json:"phases,omitempty"`
+	Effort   plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
+	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
+	Limit    string           `json:"limited_by,omitempty"`
+	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
 	Explanation *explain.Explanation `json:"explanation,omitempty"`
-	// Chance and Confidence are how certain it is that the row is faster than the captured schedule.
-	verdict.Chance
-	Confidence verdict.Confidence `json:"confidence"`
 	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
 	// Seeds is set with --seeds.
@@ -198,9 +208,9 @@ type Control struct {
 	Time   int64   `json:"time_ns"` // 0 where phases are answered apart
 	Change float64 `json:"change"`  // of the captured schedule's time: the noise floor
 	overlap.Times
-	Phase  string      `json:"phase,omitempty"`  // of a control of Phases
-	Phases []Control   `json:"phases,omitempty"` // of each, where phases are answered apart
-	rows   []replayRow // one, or one of each phase
+	Phase  string    `json:"phase,omitempty"`  // of a control of Phases
+	Phases []Control `json:"phases,omitempty"` // of each, where phases are answered apart
+	rows   []Row     // one, or one of each phase
 }
 
 // Unchanged is a control's name.
@@ -221,10 +231,9 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 		if of.Time <= 0 { // no iteration of the phase is left
 			continue
 		}
-		row := replayRow{
-			Strategy: Unchanged, Parameters: out.Values, Applies: true,
-			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time),
-			Change: of.ChangeFrom(captured.Of(phase).Expected), Times: times, Limit: explain.LimitOf(w, of, times), phase: phase,
+		row := Row{
+			Answer: Answer{Strategy: Unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
+			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: explain.LimitOf(w, of, times), phase: phase,
 		}
 		if phase > 0 {
 			row.Phase = captured.Phases[phase-1].Steps.Phase
@@ -275,9 +284,9 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 		return Stopped(ctx, err)
 	}
 	for _, x := range judged {
-		i := strategyIn(r.Outcomes, x.outcome.Strategy.Name)
-		if x.outcome.Why == "" && (i < 0 || slices.ContainsFunc(r.reference.Each(), func(phase int) bool {
-			of := x.outcome.Of(phase)
+		i := strategyIn(r.Outcomes, x.Strategy.Name)
+		if x.Why == "" && (i < 0 || slices.ContainsFunc(r.reference.Each(), func(phase int) bool {
+			of := x.Of(phase)
 			return math.Abs(of.ChangeFrom(r.Outcomes[i].Of(phase).Expected)) >= leastShown
 		})) {
 			r.add(x)
@@ -287,11 +296,10 @@ func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Ma
 	return nil
 }
 
-// A judged outcome has its rows, one of each phase that is answered apart, and its prediction.
+// A judged selection has its prediction and its rows, one of each phase that is answered apart.
 type judged struct {
-	outcome   compare.Outcome
-	rows      []replayRow
-	predicted verdict.Prediction
+	verdict.Prediction
+	rows []Row
 }
 
 // compare replays selections and judges each outcome as it comes.
@@ -335,33 +343,23 @@ func (r *Replayed) add(x judged) {
 	for i := range x.rows {
 		x.rows[i].At = len(r.Outcomes)
 	}
-	r.Outcomes, r.Rows, r.predicted = append(r.Outcomes, x.outcome), append(r.Rows, x.rows...), append(r.predicted, x.predicted)
+	r.Outcomes, r.Rows, r.predicted = append(r.Outcomes, x.Outcome), append(r.Rows, x.rows...), append(r.predicted, x.Prediction)
 }
 
 // judged makes a strategy's rows, for which it needs the run.
 func (r *Replayed) judged(out compare.Outcome) judged {
-	p := verdict.Predict(r.workload, r.reference, out)
-	x := judged{predicted: p}
-	if p.Result == nil {
-		x.rows = []replayRow{r.rowOf(p)}
+	x := judged{Prediction: verdict.Predict(r.workload, r.reference, out)}
+	if x.Apart == nil || x.Result == nil {
+		x.rows = []Row{r.rowOf(x.Prediction)}
 	} else {
-		for _, phase := range r.reference.Each() {
-			x.rows = append(x.rows, r.rowOf(ofPhase(p, phase)))
+		for _, p := range x.Apart {
+			x.rows = append(x.rows, r.rowOf(p))
 		}
 	}
 	if !r.keep {
-		brief(&x.predicted)
+		brief(&x.Prediction)
 	}
-	x.outcome = x.predicted.Outcome
 	return x
-}
-
-// ofPhase is the prediction of a phase; 0: of all iterations.
-func ofPhase(p verdict.Prediction, phase int) verdict.Prediction {
-	if phase == 0 {
-		return p
-	}
-	return p.Apart[phase-1]
 }
 
 // brief drops the runs of a prediction's outcomes.
@@ -375,16 +373,15 @@ func brief(p *verdict.Prediction) {
 }
 
 // rowOf is the row of a prediction, on a phase if it is of one.
-func (r *Replayed) rowOf(p verdict.Prediction) replayRow {
-	out := p.Outcome
-	row := replayRow{
-		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
-		Applies: out.Result != nil, Experimental: out.Experimental(), Why: out.Why, Notes: out.Changed.Notes, phase: out.Phase,
-	}
+func (r *Replayed) rowOf(p verdict.Prediction) Row {
+	out, phase := p.Outcome, ""
 	if out.Phase > 0 {
-		row.Phase = r.reference.Phases[out.Phase-1].Steps.Phase
+		phase = r.reference.Phases[out.Phase-1].Steps.Phase
 	}
+	row := Row{Answer: AnswerOf(&p, phase), Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes, phase: out.Phase}
 	if out.Result == nil {
+		a := row.Answer
+		row.Answer = Answer{Strategy: a.Strategy, Parameters: a.Parameters, Settings: a.Settings, Phase: phase, Experimental: a.Experimental}
 		return row
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
@@ -397,15 +394,13 @@ func (r *Replayed) rowOf(p verdict.Prediction) replayRow {
 	case len(out.Phases) == 1:
 		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
 	}
-	row.Limit = explain.LimitOf(r.workload, out, row.Times)
+	row.Same, row.Limit = p.Same(), explain.LimitOf(r.workload, out, row.Times)
 	if out.Phase == 0 { // traffic is summed over the run
 		row.Memory = explain.MemoryByCause(r.workload, out)
 	}
-	row.Change, row.Same, row.Confidence, row.Chance = p.Change, p.Same(), p.Confidence, p.Confidence.Chance
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)
 	}
-	row.PeakMemory, row.MemoryLacks = out.Memory.Bytes, out.Memory.Lacks
 	switch {
 	case out.Strategy.Future:
 		row.bound = "no hardware yet"
@@ -445,10 +440,10 @@ func rankEnds(w *workload.Workload, run *trace.Run) []int64 {
 }
 
 // defect reports whether the row's strategy panicked.
-func (r *replayRow) defect() bool { return strings.HasPrefix(r.Why, compare.DefectPrefix) }
+func (r *Row) defect() bool { return strings.HasPrefix(r.Why, compare.DefectPrefix) }
 
 // reason says why a row has no time.
-func (r *replayRow) reason() string {
+func (r *Row) reason() string {
 	if strings.HasPrefix(r.Why, "cannot run") || strings.HasPrefix(r.Why, "not believed") || strings.HasPrefix(r.Why, "no prediction") || r.defect() {
 		return r.Why
 	}
@@ -464,14 +459,19 @@ func (r *Replayed) unit() string {
 	return "of the whole trace"
 }
 
-// ShownTiles bounds what reports and timelines hold of one persistent kernel: a
-// lookup of half a million vectors would fill hundreds of megabytes.
-const ShownTiles = 1 << 15
+// Recording records the workgroups of ranks and their phases, as files and views have them.
+func Recording(ranks ...int) replay.Options {
+	return replay.Options{Level: replay.Phases, Ranks: ranks, Tiles: shownTiles, Most: shownSpans}
+}
 
-// ShownSpans bounds what files hold of one strategy unless the user chose ranks or
+// shownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const shownTiles = 1 << 15
+
+// shownSpans bounds what files hold of one strategy unless the user chose ranks or
 // a window: a training step of 80 ms has millions of workgroups and waits, and
 // 131,072 spans are one to two megabytes of a compressed timeline.
-const ShownSpans = 1 << 17
+const shownSpans = 1 << 17
 
 // MostSpans bounds them where the user did: 100 MB of memory for one strategy.
 const MostSpans = 1 << 19
@@ -510,8 +510,13 @@ func (r *Replayed) given() string {
 	return "captured"
 }
 
-// basis is "measured", or "estimated" for a workload file.
-func (r *Replayed) basis() string { return BasisOf(r.workload.Run) }
+// basis is "measured", or "estimated" for a workload file; "" of an input that cannot be replayed.
+func (r *Replayed) basis() string {
+	if r.workload == nil { // nothing was replayed
+		return ""
+	}
+	return BasisOf(r.workload.Run)
+}
 
 // BasisOf is "measured", or "estimated" for the run of a workload file.
 func BasisOf(run *trace.Run) string {

@@ -3,6 +3,8 @@ package results
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,94 +13,160 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A column is one of a result's table, which the terminal and Markdown show. Columns without a
-// value in any row are left out.
+// A column is one of a result's rows, in CSV, on terminals, in Markdown and on pages.
 type column struct {
-	name string
-	of   func(*replayRow) any // a trace.Time or text; "": no value
+	key   string         // in CSV; "": not there
+	name  string         // in tables, which choose their columns by it; "": in none
+	value func(*Row) any // nil: absent
+	text  func(*Row) any // in tables, a trace.Time or text; nil: as value
 }
 
-// columns describes the result's table, which has more of them on a page.
-func (r *Replayed) columns(page bool) []column {
+// columns are all columns of a result, in the order of CSV.
+func (r *Replayed) columns() []column {
 	list := []column{
-		{"strategy", func(row *replayRow) any { return r.named(row) }},
-		{"steps", func(row *replayRow) any { return unless(!page, row.Phase) }},
-		{"time", func(row *replayRow) any {
+		{key: "path", value: func(*Row) any { return r.Path }},
+		{key: "machine", value: func(*Row) any { return r.Machine }},
+		{key: "ranks", value: func(*Row) any { return r.Ranks }},
+		{"strategy", "strategy", func(row *Row) any { return row.Strategy }, func(row *Row) any { return r.named(row) }},
+		{key: "settings", value: func(row *Row) any { return row.Settings }},
+		{key: "applies", value: func(row *Row) any { return row.Applies }},
+		{key: "recommended", value: func(row *Row) any { return r.recommended(row) }},
+		{key: "experimental", value: func(row *Row) any { return row.Experimental }},
+		{key: "time_ns", name: "time", value: func(row *Row) any { return unless(row.Time == 0, trace.Time(row.Time)) }},
+		{key: "fastest_ns", value: func(row *Row) any { return unless(row.Fastest == 0, row.Fastest) }},
+		{key: "slowest_ns", value: func(row *Row) any { return unless(row.Slowest == 0, row.Slowest) }},
+		{key: "captured_ns", value: func(row *Row) any { return r.reference.Of(row.phase).Expected }},
+		{"change", "change", func(row *Row) any { return row.Change }, func(row *Row) any {
+			return unless(row.given() || !row.Applies, words.Percent(row.Change))
+		}},
+	}
+	for i, key := range []string{"compute_ns", "transfer_ns", "waiting_ns", "copies_ns", "idle_ns", "hidden_ns"} {
+		of := func(row *Row) any { return console.States(row.Times)[i] }
+		list = append(list, column{key, console.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
+	}
+	list = append(list,
+		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
+			return MemoryText(row.PeakMemory, row.MemoryLacks)
+		}},
+		column{key: "peak_memory_least", value: func(row *Row) any { return len(row.MemoryLacks) > 0 }},
+		column{"bubble_share", "bubble", func(row *Row) any { return row.Bubble }, func(row *Row) any {
+			return unless(!r.pipeline || !row.Applies, fmt.Sprintf("%.1f %%", 100*row.Bubble))
+		}},
+		column{"limited_by", "time breakdown", func(row *Row) any { return row.Limit }, func(row *Row) any {
 			if !row.Applies {
-				return nil
+				return row.reason()
 			}
-			return trace.Time(row.Time)
+			return row.Limit
 		}},
-		{"change", func(row *replayRow) any { return unless(row.given() || !row.Applies, words.Percent(row.Change)) }},
-		{"±", func(row *replayRow) any {
-			if row.Unproven {
-				return "?"
-			}
-			return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error))
-		}},
-		{"faster", func(row *replayRow) any {
+		column{"p_faster", "faster", func(row *Row) any { return row.PFaster }, func(row *Row) any {
 			if row.Same {
 				return "same program"
 			}
 			return unless(row.Error == 0, verdict.PercentOf(row.PFaster))
 		}},
-		{"effort", func(row *replayRow) any { return unless(row.Same, string(row.Effort)) }},
-	}
-	if r.pipeline {
-		list = append(list,
-			column{"bubble", func(row *replayRow) any { return unless(!row.Applies, fmt.Sprintf("%.1f %%", 100*row.Bubble)) }},
-			column{"sends", func(row *replayRow) any { return unless(!row.Applies, words.Micros(row.Transfer)) }})
-	}
-	list = append(list, column{"memory", func(row *replayRow) any { return MemoryText(row.PeakMemory, row.MemoryLacks) }})
-	for _, row := range r.Rows {
-		if x := row.WhatIf; x != nil {
-			list = append(list, column{x.Name, func(row *replayRow) any {
-				if row.WhatIf == nil {
-					return ""
-				}
-				return trace.Time(row.WhatIf.Time)
-			}}, column{"change there", func(row *replayRow) any {
-				change, ok := r.there(row)
-				return unless(!ok || row.given(), words.Percent(change))
-			}})
-			break
-		}
-	}
-	for i, name := range []string{"fastest", "median", "slowest"} {
-		list = append(list, column{name, func(row *replayRow) any {
+		column{"error", "±", func(row *Row) any { return row.Error }, func(row *Row) any {
+			if row.Unproven {
+				return "?"
+			}
+			return unless(row.Error == 0, fmt.Sprintf("%.1f", 100*row.Error))
+		}},
+		column{key: "confidence", value: func(row *Row) any { return row.Confidence.Level }},
+		column{key: "confidence_why", value: func(row *Row) any { return row.Confidence.Why }},
+		column{key: "why", value: func(row *Row) any { return row.Why }},
+		column{"effort", "effort", func(row *Row) any { return row.Effort }, func(row *Row) any {
+			return unless(row.Same, string(row.Effort))
+		}},
+		column{key: "phase", name: "steps", value: func(row *Row) any { return row.Phase }},
+		column{key: "basis", value: func(*Row) any { return r.basis() }},
+		column{key: "seeds", value: func(row *Row) any {
 			if row.Seeds == nil {
-				return ""
+				return nil
+			}
+			return len(row.Seeds.Times)
+		}},
+	)
+	for i, name := range seedNames {
+		list = append(list, column{key: "seed_" + name + "_ns", name: name, value: func(row *Row) any {
+			if row.Seeds == nil {
+				return nil
 			}
 			return []trace.Time{row.Seeds.Fastest(), row.Seeds.Median(), row.Seeds.Slowest()}[i]
 		}})
 	}
-	if !page {
-		return append(list, column{"exposed", func(row *replayRow) any { return row.Exposed() }})
-	}
-	for i, name := range console.StateNames {
-		list = append(list, column{name, func(row *replayRow) any {
-			if !row.Applies {
+	return append(list,
+		column{name: "exposed", value: func(row *Row) any { return row.Exposed() }},
+		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, words.Micros(row.Transfer)) }},
+		column{name: r.whatIf(), value: func(row *Row) any {
+			if row.WhatIf == nil {
 				return nil
 			}
-			return console.States(row.Times)[i]
-		}})
-	}
-	return append(list, column{"time breakdown", func(row *replayRow) any {
-		if !row.Applies {
-			return row.reason()
-		}
-		return row.Limit
-	}})
+			return trace.Time(row.WhatIf.Time)
+		}},
+		column{name: "change there", value: func(row *Row) any {
+			change, ok := r.there(row)
+			return unless(!ok || row.given(), words.Percent(change))
+		}},
+	)
 }
 
+// seedNames are the columns of the times over seeds.
+var seedNames = []string{"fastest", "median", "slowest"}
+
 // unless is a cell that is empty on a condition.
-func unless(empty bool, cell string) any {
+func unless(empty bool, cell any) any {
 	if empty {
-		return ""
+		return nil
 	}
 	return cell
+}
+
+// all are the rows of every file: those of the strategies, and behind them the captured schedule with nothing changed.
+func (r *Replayed) all() (rows []*Row) {
+	for i := range r.Rows {
+		rows = append(rows, &r.Rows[i])
+	}
+	if r.Control != nil {
+		for i := range r.Control.rows {
+			rows = append(rows, &r.Control.rows[i])
+		}
+	}
+	return rows
+}
+
+// CSV is the head, then the rows, but for some columns. Rows of several files can be put together.
+func (r *Replayed) CSV(without ...string) iter.Seq[[]any] {
+	columns := slices.DeleteFunc(r.columns(), func(c column) bool { return c.key == "" || slices.Contains(without, c.key) })
+	line := func(cell func(column) any) (cells []any) {
+		for _, c := range columns {
+			x := cell(c)
+			if text, ok := x.(string); ok {
+				x = plain.Line(text)
+			}
+			cells = append(cells, x)
+		}
+		return cells
+	}
+	return func(yield func([]any) bool) {
+		more := yield(line(func(c column) any { return c.key }))
+		for _, row := range r.all() {
+			more = more && yield(line(func(c column) any { return c.value(row) }))
+		}
+	}
+}
+
+// recommended reports whether the verdict, on the row's phase, recommends it.
+func (r *Replayed) recommended(row *Row) bool {
+	v := &r.Verdict
+	if v.Kind == verdict.ByPhase {
+		if row.phase == 0 {
+			return false
+		}
+		v = &v.Phases[row.phase-1]
+	}
+	return row.Applies && row.Strategy == v.Strategy && maps.Equal(row.Parameters, v.Parameters)
 }
 
 // MemoryText is a difference of the most memory that a rank holds, "≥" before a lower bound; "" for
@@ -118,10 +186,10 @@ func MemoryText(bytes int64, lacks []string) string {
 }
 
 // given reports whether a row is the captured schedule, without settings.
-func (r *replayRow) given() bool { return r.Strategy == "captured" && r.Settings == "" }
+func (r *Row) given() bool { return r.Strategy == "captured" && r.Settings == "" }
 
 // named is a row's strategy with its settings.
-func (r *Replayed) named(row *replayRow) string {
+func (r *Replayed) named(row *Row) string {
 	name := strings.TrimSpace(r.Named(row.Strategy) + " " + row.Settings)
 	if row.bound != "" {
 		name += " (" + row.bound + ")"
@@ -133,7 +201,7 @@ func (r *Replayed) named(row *replayRow) string {
 }
 
 // phased is a row's name with its phase.
-func (r *Replayed) phased(row *replayRow) string {
+func (r *Replayed) phased(row *Row) string {
 	if row.Phase == "" {
 		return r.named(row)
 	}
@@ -144,10 +212,9 @@ func (r *Replayed) phased(row *replayRow) string {
 const alike = 0.005
 
 // sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
-// fastest first, then bounds;
-// rows with about its time apart, if they are to be folded; and those that do not apply.
-func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*replayRow) {
-	var all []*replayRow
+// fastest first, then bounds; and rows with about its time apart, if they are to be folded.
+func (r *Replayed) sorted(fold bool, phase int) (rows, folded []*Row) {
+	var all []*Row
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.phase == phase || row.phase == 0 {
 			all = append(all, row)
@@ -159,14 +226,13 @@ func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*replay
 	for _, row := range all {
 		switch {
 		case !row.Applies:
-			refused = append(refused, row)
 		case fold && !row.given() && row.bound == "" && row.Change < alike && row.Change > -alike:
 			folded = append(folded, row)
 		default:
 			rows = append(rows, row)
 		}
 	}
-	place := func(row *replayRow) int {
+	place := func(row *Row) int {
 		switch {
 		case row.given():
 			return 0
@@ -177,14 +243,19 @@ func (r *Replayed) sorted(fold bool, phase int) (rows, folded, refused []*replay
 		}
 		return 2
 	}
-	slices.SortStableFunc(rows, func(a, b *replayRow) int {
+	slices.SortStableFunc(rows, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Time, b.Time))
 	})
-	return rows, folded, refused
+	return rows, folded
+}
+
+// refused are the rows that do not apply.
+func (r *Replayed) refused() []*Row {
+	return slices.DeleteFunc(r.all(), func(row *Row) bool { return row.Applies })
 }
 
 // names are those of rows, joined.
-func (r *Replayed) names(rows []*replayRow) string {
+func (r *Replayed) names(rows []*Row) string {
 	var names []string
 	for _, row := range rows {
 		if name := r.named(row); !slices.Contains(names, name) {
@@ -197,25 +268,48 @@ func (r *Replayed) names(rows []*replayRow) string {
 // proseFrom is the width of a terminal from which the table has columns of words.
 const proseFrom = 100
 
-// table is that of rows, with one unit for all times, for a terminal of a width; 0: of any.
-func (r *Replayed) table(rows []*replayRow, width int) *console.Table {
-	return tableOf(r.columns(false), rows, width)
+// table is that of rows of one phase, for a terminal of a width; 0: of any.
+func (r *Replayed) table(rows []*Row, width int) *console.Table {
+	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool {
+		return name == "steps" || name == "effort" && width > 0 && width < proseFrom
+	}), "exposed"))
 }
 
-func tableOf(columns []column, rows []*replayRow, width int) *console.Table {
-	if width > 0 && width < proseFrom {
-		columns = slices.DeleteFunc(columns, func(c column) bool { return c.name == "effort" })
+// page is the table of a page, which has all columns.
+func (r *Replayed) page(rows []*Row) *console.Table {
+	return r.tableOf(rows, append(append(r.shown(), console.StateNames...), "time breakdown"))
+}
+
+// shown names the first columns of every table.
+func (r *Replayed) shown() []string {
+	names := []string{"strategy", "steps", "time", "change", "±", "faster", "effort", "bubble", "sends", "memory"}
+	if on := r.whatIf(); on != "" {
+		names = append(names, on, "change there")
 	}
-	t := &console.Table{OneUnit: true}
-	for _, c := range columns {
-		t.Columns = append(t.Columns, c.name)
-	}
+	return append(names, seedNames...)
+}
+
+// tableOf has columns of rows, with one unit for all times. Columns without a value in any row are left out.
+func (r *Replayed) tableOf(rows []*Row, names []string) *console.Table {
+	t := &console.Table{OneUnit: true, Columns: names}
+	cells := r.cells()
 	for _, row := range rows {
-		var cells []any
-		for _, c := range columns {
-			cells = append(cells, c.of(row))
+		var line []any
+		for _, name := range t.Columns {
+			line = append(line, cells[name](row))
 		}
-		t.Add(cells...)
+		t.Add(line...)
 	}
 	return t
+}
+
+// cells have what tables write of a row, by the name of its column.
+func (r *Replayed) cells() map[string]func(*Row) any {
+	cells := map[string]func(*Row) any{}
+	for _, c := range r.columns() {
+		if cells[c.name] = c.value; c.text != nil {
+			cells[c.name] = c.text
+		}
+	}
+	return cells
 }

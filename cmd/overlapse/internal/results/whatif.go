@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
@@ -33,7 +32,7 @@ func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 }
 
 // whatIfOf are changes of the machine of an outcome on a row's phase.
-func (r *Replayed) whatIfOf(list []explain.WhatIf, row *replayRow) (of []explain.WhatIf) {
+func (r *Replayed) whatIfOf(list []explain.WhatIf, row *Row) (of []explain.WhatIf) {
 	for _, x := range list {
 		if row.phase > 0 && row.phase <= len(x.Phases) {
 			x = x.Phases[row.phase-1]
@@ -44,7 +43,7 @@ func (r *Replayed) whatIfOf(list []explain.WhatIf, row *replayRow) (of []explain
 }
 
 // there is a row's change against the captured schedule on the machine of --what-if.
-func (r *Replayed) there(row *replayRow) (change float64, ok bool) {
+func (r *Replayed) there(row *Row) (change float64, ok bool) {
 	for _, base := range r.Rows {
 		if base.given() && base.phase == row.phase && base.WhatIf != nil && row.WhatIf != nil {
 			return float64(row.WhatIf.Time)/float64(max(1, base.WhatIf.Time)) - 1, true
@@ -53,9 +52,14 @@ func (r *Replayed) there(row *replayRow) (change float64, ok bool) {
 	return 0, false
 }
 
-// whatIf reports whether the rows have times on the machine of --what-if.
-func (r *Replayed) whatIf() bool {
-	return slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.WhatIf != nil })
+// whatIf names the machine of --what-if, on which the rows have times; "": none.
+func (r *Replayed) whatIf() string {
+	for _, row := range r.Rows {
+		if row.WhatIf != nil {
+			return row.WhatIf.Name
+		}
+	}
+	return ""
 }
 
 // leastMoved is the difference between two changes from which it is named.
@@ -64,13 +68,12 @@ const leastMoved = 0.01
 // whatIfText says what is different on the machine of --what-if.
 func (r *Replayed) whatIfText() string {
 	var moved []string
-	name := ""
+	name := r.whatIf()
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.WhatIf == nil {
 			continue
 		}
-		name = row.WhatIf.Name
 		switch change, ok := r.there(row); {
 		case row.given() || !ok:
 			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.phased(row), words.Micros(trace.Time(row.WhatIf.Time)), words.Percent(row.WhatIf.Change)))

@@ -10,7 +10,6 @@ import (
 	"io"
 	"iter"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -94,52 +93,56 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// WriteTableCSV writes rows of a struct as CSV, of which the columns are the fields of its JSON, without those named. A field that JSON
+// WriteTableCSV writes rows of a struct as CSV, of which the columns are the fields of its JSON. A field that JSON
 // may omit is empty then.
-func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T], without ...string) error {
-	var head []string
-	var fields []reflect.StructField
+func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
+	var head []any
 	var optional []bool
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+	for f := range reflect.TypeFor[T]().Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || slices.Contains(without, name) {
-			continue
-		}
-		head, fields, optional = append(head, name), append(fields, f), append(optional, options == "omitempty")
+		head, optional = append(head, name), append(optional, options == "omitempty")
 	}
-	return WriteCSV(w, head, func(yield func([]string) bool) {
+	return WriteCSV(w, func(yield func([]any) bool) {
+		more := yield(head)
 		for row := range rows {
-			cells := make([]string, len(head))
+			cells := make([]any, len(head))
 			for i, v := 0, reflect.ValueOf(row); i < len(head); i++ {
-				switch f := v.FieldByIndex(fields[i].Index); {
+				switch f := v.Field(i); {
 				case optional[i] && f.IsZero():
 				case f.Kind() == reflect.Pointer:
-					cells[i] = fmt.Sprint(f.Elem().Interface())
-				case f.CanFloat():
-					cells[i] = strconv.FormatFloat(f.Float(), 'g', 6, 64)
+					cells[i] = f.Elem().Interface()
 				default:
-					cells[i] = fmt.Sprint(f.Interface())
+					cells[i] = f.Interface()
 				}
 			}
-			if !yield(cells) {
+			if more = more && yield(cells); !more {
 				return
 			}
 		}
 	})
 }
 
-// WriteCSV writes a table as CSV. A text that a spreadsheet would take for a formula gets an
+// WriteCSV writes lines as CSV, the head first. Nil is an empty cell. A text that a spreadsheet would take for a formula gets an
 // apostrophe in front, as spreadsheets mark text.
-func WriteCSV(w io.Writer, head []string, rows iter.Seq[[]string]) error {
+func WriteCSV(w io.Writer, lines iter.Seq[[]any]) error {
 	c := csv.NewWriter(plain.Writer(w))
-	_ = c.Write(head) // Error returns the first error
-	for row := range rows {
-		for i, cell := range row {
-			if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
-				row[i] = "'" + cell
+	for line := range lines {
+		cells := make([]string, len(line))
+		for i, cell := range line {
+			switch x := cell.(type) {
+			case nil:
+			case float64:
+				cells[i] = strconv.FormatFloat(x, 'g', 6, 64)
+			default:
+				cells[i] = fmt.Sprint(x)
+			}
+			if text := cells[i]; text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+				if _, err := strconv.ParseFloat(text, 64); err != nil {
+					cells[i] = "'" + text
+				}
 			}
 		}
-		_ = c.Write(row)
+		_ = c.Write(cells) // Error returns the first error
 	}
 	c.Flush()
 	return c.Error()

@@ -152,9 +152,6 @@ func Middle(s string, n int) string {
 	return string(r[:n-1-end]) + "…" + string(r[len(r)-end:])
 }
 
-// LineWidth is the width that sentences are wrapped at, in columns, unless the terminal is narrower.
-const LineWidth = 100
-
 // Wrapped breaks a text into lines of at most so many columns, the later ones indented. Words that
 // are longer stay whole, so that paths and commands can be copied.
 func Wrapped(s string, indent, width int) string {

@@ -43,7 +43,7 @@ func TestWrapped(t *testing.T) {
 		strings.Repeat("a", 60) + " " + long + " b":             strings.Repeat("a", 60) + "\n  " + long + "\n  b",
 		strings.Repeat("µ", 50) + " " + strings.Repeat("b", 47): strings.Repeat("µ", 50) + " " + strings.Repeat("b", 47),
 	} {
-		if got := Wrapped(in, 2, LineWidth); got != want {
+		if got := Wrapped(in, 2, 100); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
 	}
