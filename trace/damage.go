@@ -109,6 +109,7 @@ func (r *Run) Damage() Damage {
 	}
 	d.empty(r, work, kernels, lost)
 	d.launches(r)
+	d.graphs(r)
 	d.stalls(r)
 	d.crowded(r)
 	d.impossible(r)
