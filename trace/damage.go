@@ -14,7 +14,7 @@ type Damage struct {
 	Repaired int // of them, with changed times
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
-	Missing  int // launched, but not in the input; of ranks without kernels as many as the median of the other ranks has
+	Missing  int // launched, alone or in a graph, but not in the input; of ranks without kernels as many as the median of the other ranks has
 	Odd      int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, or the same as on another rank
 	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
@@ -109,6 +109,7 @@ func (r *Run) Damage() Damage {
 	}
 	d.empty(r, work, kernels, lost)
 	d.launches(r)
+	d.graphs(r)
 	d.stalls(r)
 	d.crowded(r)
 	d.impossible(r)

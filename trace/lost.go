@@ -125,6 +125,64 @@ func (r *Run) outlasted(names []callName) (n int, share float64) {
 	return n, share
 }
 
+// graphs counts the kernels that the last replay of a captured graph on a rank lacks, behind which its device does nothing: all that
+// is recorded of it are the first kernels of an earlier replay, and no earlier one has as few. A graph runs as a whole.
+//
+//	device |ABCDEF|ABCDEF|ABC     the last lacks three
+func (d *Damage) graphs(r *Run) {
+	type replay struct {
+		names []NameID // of kernels, by start
+		end   bool     // nothing begins behind it
+	}
+	type call struct {
+		row    int
+		number int64
+	}
+	of, order := map[call]*replay{}, make([][]*replay, len(r.Ranks))
+	for _, s := range r.Spans {
+		if s.Kind == Launch && s.Attr != None && strings.Contains(r.Names[s.Name], "GraphLaunch") {
+			row := r.RankOf(s)
+			of[call{row, r.Calls[s.Attr].Correlation}] = &replay{}
+		}
+	}
+	for _, s := range r.Spans {
+		if !s.Kind.OnDevice() {
+			continue
+		}
+		row := r.RankOf(s)
+		if n := len(order[row]); n > 0 {
+			order[row][n-1].end = false
+		}
+		k := r.Kernel(s)
+		if k == nil || of[call{row, k.Correlation}] == nil {
+			continue
+		}
+		g := of[call{row, k.Correlation}]
+		if g.names = append(g.names, s.Name); len(g.names) == 1 {
+			order[row] = append(order[row], g)
+		}
+		order[row][len(order[row])-1].end = order[row][len(order[row])-1] == g
+	}
+	lost := 0
+	for _, replays := range order {
+		n := len(replays) - 1
+		if n < 1 || !replays[n].end {
+			continue
+		}
+		last := replays[n].names
+		if slices.ContainsFunc(replays[:n], func(g *replay) bool { return slices.Equal(g.names, last) }) {
+			continue
+		}
+		if i := slices.IndexFunc(replays[:n], func(g *replay) bool { return len(g.names) > len(last) && slices.Equal(g.names[:len(last)], last) }); i >= 0 {
+			lost += len(replays[i].names) - len(last)
+		}
+	}
+	if lost > 0 {
+		d.Missing += lost
+		d.say("%d kernels of captured graphs are missing at the end: earlier replays have them, and a graph runs as a whole", lost)
+	}
+}
+
 // A callName is what a name says about a host call.
 type callName uint8
 
@@ -157,7 +215,7 @@ func (d *Damage) sizes(r *Run) {
 	other := map[int32]bool{}
 	for _, s := range r.Spans {
 		c := r.Comm(s)
-		if c == nil || c.Collective == None || c.Op != AllReduce && c.Op != AllGather && c.Op != ReduceScatter {
+		if c == nil || c.Collective == None || c.Op != AllReduce && c.Op != AllGather && c.Op != ReduceScatter && !c.Even {
 			continue
 		}
 		e := first[c.Collective]

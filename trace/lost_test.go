@@ -66,6 +66,20 @@ func TestLosses(t *testing.T) {
 			}
 			return true
 		}, "20 of 200 kernels and copies belong to a collective that has other sizes on other ranks", 0.1},
+		{"the bytes of even all-to-alls of rank 1", func(b *Builder, row int32, _ Time, _ *Span, k *Kernel) bool {
+			if k.Comm != None {
+				c := &b.Run.Comms[k.Comm]
+				c.Op, c.Even, c.In, c.Out = AllToAll, true, c.In*int64(1+2*row), c.Out*int64(1+2*row)
+			}
+			return true
+		}, "20 of 200 kernels and copies belong to a collective that has other sizes on other ranks", 0.1},
+		{"the bytes of all-to-alls that may be uneven", func(b *Builder, row int32, _ Time, _ *Span, k *Kernel) bool {
+			if k.Comm != None {
+				c := &b.Run.Comms[k.Comm]
+				c.Op, c.In, c.Out = AllToAll, c.In*int64(1+2*row), c.Out*int64(1+2*row)
+			}
+			return true
+		}, "", 0},
 		{"every tenth kernel twice", func(b *Builder, _ int32, i Time, s *Span, k *Kernel) bool {
 			if twin := *s; i%10 == 5 {
 				twin.Start, twin.End, twin.Attr = twin.Start+1, twin.End+1, b.AddKernel(*k)
@@ -205,6 +219,41 @@ func TestEarlyCopies(t *testing.T) {
 		b.Add(Span{Kind: Copy, Start: 5, End: 15, Lane: device, Parent: None, Attr: b.AddCopy(CopyAttr{Correlation: 1, Peer: None, Op: None, Origin: None}), Name: b.Intern("copy")})
 		if d := b.Finish(Options{}).Damage(); d.Odd != c.want {
 			t.Errorf("%s: %+v", c.kind, d)
+		}
+	}
+}
+
+// A graph runs as a whole: kernels that its last replay lacks are lost. A graph of fewer kernels that ran before, or behind
+// which the device goes on, is another one.
+func TestCutReplay(t *testing.T) {
+	for device, want := range map[string]int{
+		"ABCDEF ABCDEF":      0,
+		"ABCDEF ABC":         3,
+		"ABCDEF ABCDEF ABCD": 2,
+		"ABCDEF ABC ABC":     0, // two graphs
+		"ABC ABCDEF ABC":     0,
+		"ABCDEF ABX":         0,
+		"ABCDEF ABC -k":      0, // its sampler runs outside of it
+		"ABC":                0,
+	} {
+		var b Builder
+		b.AddRank(Rank{World: 1})
+		host, queue := b.Lane(Lane{Kind: HostThread, Peer: None}), b.Lane(Lane{Kind: Queue, Peer: None})
+		at := Time(0)
+		for i, kernels := range strings.Fields(device) {
+			name, number := "cudaGraphLaunch", int64(i+1)
+			if strings.HasPrefix(kernels, "-") {
+				name = "cudaLaunchKernel"
+			}
+			b.Add(Span{Kind: HostCall, Start: at, End: at + 1, Lane: host, Parent: None, Attr: b.AddCall(Call{Correlation: number, Op: None}), Name: b.Intern(name)})
+			for _, k := range strings.TrimPrefix(kernels, "-") {
+				at += 10
+				b.Add(Span{Kind: Compute, Start: at, End: at + 7, Lane: queue, Parent: None, Name: b.Intern(string(k)), Attr: b.AddKernel(Kernel{Correlation: number, Comm: None, Op: None, Origin: None})})
+			}
+			at += 10
+		}
+		if d := b.Finish(Options{}).Damage(); d.Missing != want {
+			t.Errorf("%s: %d missing, want %d: %q", device, d.Missing, want, d.Sentences)
 		}
 	}
 }

@@ -97,7 +97,9 @@ func (sw *stepWriter) beside() {
 			p := &sw.pl.Pairs[i]
 			for _, x := range sw.carriers[p.Collective] {
 				for k := range x.members {
-					x.members[k].runners = []workload.CoRun{{Op: p.First[k], Time: sw.w.Ops[p.First[k]].DurAlone()}}
+					if t := sw.w.Ops[p.First[k]].DurAlone(); t > 0 { // else its end is lost
+						x.members[k].runners = []workload.CoRun{{Op: p.First[k], Time: t}}
+					}
 				}
 			}
 		}

@@ -84,7 +84,12 @@ func (t *tracker) note(v plan.Values) {
 			}
 			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue", entries, g.QueueEntries())
 		}
-		t.pl.Note("%s takes %.0f %% of the memory's rate, %s", names.Short(op.Name), 100*share, does)
+		takes := fmt.Sprintf("%.0f %% of", 100*share)
+		if share > 1 {
+			takes = "more than"
+			does += "; by its size and time: its operands are in a cache, or one of the two is wrong"
+		}
+		t.pl.Note("%s takes %s the memory's rate, %s", names.Short(op.Name), takes, does)
 	}
 	if g.MemoryQueue.Value == 0 || g.Update.Value == 0 {
 		t.pl.Note("assumed for %s: a queue of %.0f entries (gpu.memory_queue), additions that take memory %.3g times as long (gpu.update)", t.pl.Machine.Profile, g.QueueEntries(), g.UpdateCost())

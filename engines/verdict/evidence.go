@@ -92,6 +92,9 @@ type assessment struct {
 }
 
 func (v *assessment) addCaveat(w weight, format string, args ...any) {
+	if !finite(args...) {
+		w, format, args = invalid, "a number that the prediction rests on is none", nil
+	}
 	v.caveats = append(v.caveats, caveat{w, fmt.Sprintf(format, args...)})
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -196,6 +197,21 @@ func FuzzPlanner(f *testing.F) {
 	})
 }
 
+// noNumber finds what fmt prints of numbers that are not finite.
+var noNumber = regexp.MustCompile(`\bNaN\b|[+-]Inf\b`)
+
+// A kernel whose end is lost runs beside nothing: multistream's collective has no mean of slowdowns over no time.
+func TestKernelWithoutTime(t *testing.T) {
+	files, list := events(t, "measurements/2026-11-21-h200x2-second/traces/pipe_gpt2xl_fc2_all_to_all_w2")
+	kernels := slices.DeleteFunc(slices.Clone(list[1]), func(e event) bool { return e["cat"] != "kernel" })
+	kernels[14]["dur"] = 0 // a GEMM
+	sel, err := engines.ParseSelection("captured,multistream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned(t, write(t, files, list), sel)
+}
+
 // planned checks what the planner says about a trace, if it can be read.
 func planned(t *testing.T, path string, sel []plan.Selection) {
 	t.Helper()
@@ -223,6 +239,15 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 	v, damage := Judge(w, outcomes[0], list, LateRank(w, outcomes[0])), DamageOf(w)
 	if damage != "" && (!strings.Contains(v.Sentences[0], damage) || v.Confidence.Level == High) {
 		t.Errorf("%s confidence beside damage, which is not the first to be said: %q", v.Confidence.Level, v.Sentences)
+	}
+	said := v.Sentences
+	for _, p := range list {
+		said = append(said, p.Why, p.Evidence.Why)
+	}
+	for _, text := range said {
+		if noNumber.MatchString(text) {
+			t.Errorf("a number is none in %q", text)
+		}
 	}
 	for _, p := range list {
 		name := p.Selection.String()

@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -28,8 +29,8 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 			why = fmt.Sprintf("a time of %s", explain.Micros(t))
 		}
 	}
-	if why == "" && (math.IsNaN(p.Change) || math.IsInf(p.Change, 0)) {
-		why = "its change is no number"
+	if why == "" && !finite(p.Change, p.Noise, p.Evidence.Spread, p.Evidence.Rest) {
+		why = "its change, or what that rests on, is no number"
 	}
 	gain := base - p.Expected
 	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !p.Evidence.none && !asCaptured(p.Selection) { // bounds are no schedules
@@ -108,7 +109,37 @@ func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool 
 	if why == "" {
 		return false
 	}
+	v.withdrawAs(why)
+	return true
+}
+
+func (v *Verdict) withdrawAs(why string) {
 	v.Kind = Withdrawn
 	v.say("no verdict: %s, so that the iterations are not what the trace says; check that all ranks recorded the same steps (overlapse inspect)", why)
-	return true
+}
+
+// checkNumbers withdraws a verdict with a number that is not finite, in a field or in a sentence, or with a share that none can be.
+func (v *Verdict) checkNumbers(w *workload.Workload) {
+	shares := []float64{v.HostWait, v.UnseenWait, v.PFaster}
+	numbers := []any{v.Change, v.Error, v.HostWait, v.UnseenWait, v.PFaster}
+	if l := v.Late; l != nil {
+		shares = append(shares, l.Share)
+		numbers = append(numbers, l.Share, l.Slower, l.Balanced)
+	}
+	const rounding = 1e-9
+	none := func(share float64) bool { return share < -rounding || share > 1+rounding }
+	if !v.infinite && finite(numbers...) && !slices.ContainsFunc(shares, none) {
+		return
+	}
+	*v = Verdict{Phase: v.Phase}
+	v.damaged(w)
+	v.withdrawAs("a number that follows from its times is none, or a share is above all")
+}
+
+// finite reports whether all numbers among the values of a text are.
+func finite(values ...any) bool {
+	return !slices.ContainsFunc(values, func(x any) bool {
+		number, is := x.(float64)
+		return is && (math.IsNaN(number) || math.IsInf(number, 0))
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -140,5 +141,31 @@ func TestSlowCollectives(t *testing.T) {
 				t.Errorf("%s µs, %s: %s", c.took, name, e.Why)
 			}
 		}
+	}
+}
+
+// A verdict with a number that is none, in a sentence or in a field, is withdrawn and says so behind the damage.
+func TestNumbersThatAreNone(t *testing.T) {
+	w, _, _ := overlapping(t)
+	for name, spoil := range map[string]func(v *Verdict){
+		"nothing":            func(v *Verdict) {},
+		"a sentence":         func(v *Verdict) { v.say("%.0f %% longer", math.Inf(1)) },
+		"a change":           func(v *Verdict) { v.Change = math.NaN() },
+		"a share":            func(v *Verdict) { v.HostWait = 1.2 },
+		"a share below none": func(v *Verdict) { v.UnseenWait = -0.01 },
+		"the late rank":      func(v *Verdict) { v.Late = &overlap.LateRank{Balanced: math.Inf(-1)} },
+	} {
+		v := Verdict{Kind: Winner, Strategy: "bulk"}
+		v.say("predicted fastest: bulk, %.1f %% less", 10.0)
+		spoil(&v)
+		v.checkNumbers(w)
+		withdrawn := v.Kind == Withdrawn && v.Strategy == "" && len(v.Sentences) == 1 && strings.HasPrefix(v.Sentences[0], "no verdict: a number")
+		if withdrawn != (name != "nothing") {
+			t.Errorf("%s: %s %s %q", name, v.Kind, v.Strategy, v.Sentences)
+		}
+	}
+	a := assessment{}
+	if a.addCaveat(noted, "%.1f %%", math.NaN()); a.caveats[0].weight != invalid || strings.Contains(a.caveats[0].why, "NaN") {
+		t.Errorf("a caveat with a number that is none: %+v", a.caveats[0])
 	}
 }

@@ -40,6 +40,7 @@ type Verdict struct {
 	Phases     []Verdict         `json:"phases,omitempty"`     // of one by phase: on each; only Late and Sentences of it are set
 	tried      []Prediction      // without results, faster ones of which are named
 	paused     string            // sentence on pauses of the host that is still to be said; "": none
+	infinite   bool              // a sentence has a number that is not finite
 }
 
 // BelowBound is a strategy with less time than ideal, and the work that it saves.
@@ -80,13 +81,18 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 		}
 		return Joined(phases)
 	}
+	v := judged(w, captured, outcomes, late, tried)
+	v.checkNumbers(w)
+	return v
+}
+
+// judged is the verdict on a phase, or on all iterations, with whatever numbers it has.
+func judged(w *workload.Workload, captured compare.Outcome, outcomes []Prediction, late *overlap.LateRank, tried []Prediction) Verdict {
 	v := Verdict{Late: late, tried: tried}
 	if captured.Phase > 0 {
 		v.Phase = captured.Phases[captured.Phase-1].Steps.Phase
 	}
-	if what := DamageOf(w); what != "" {
-		v.say("the trace is damaged, so that nothing is called likely: %s", what)
-	}
+	v.damaged(w)
 	v.slow(w, &captured.Machine)
 	v.profiler(w, captured)
 	v.hosts(w, captured, outcomes)
@@ -107,6 +113,13 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []Prediction
 	v.bound(w, captured, outcomes)
 	v.waiting(w)
 	return v
+}
+
+// damaged says first that the trace is damaged.
+func (v *Verdict) damaged(w *workload.Workload) {
+	if what := DamageOf(w); what != "" {
+		v.say("the trace is damaged, so that nothing is called likely: %s", what)
+	}
 }
 
 // ofPhase are the predictions of a phase.
@@ -205,7 +218,7 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 		sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
 		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true})
 		if err != nil || out.Result == nil {
-			return math.NaN()
+			return 0
 		}
 		ran, _ := plan.StepsOf(changed, out.Result.Run).Ran()
 		switch n := len(ran); n {
@@ -217,8 +230,8 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 			return float64(ran[n-1].End-ran[0].End) / float64(n-1)
 		}
 	}
-	if by := mean(profile.WhatIf{{Name: profile.Balanced, By: profile.ByMedian}})/mean(nil) - 1; !math.IsNaN(by) {
-		late.Balanced = by
+	if balanced, as := mean(profile.WhatIf{{Name: profile.Balanced, By: profile.ByMedian}}), mean(nil); balanced > 0 && as > 0 {
+		late.Balanced = balanced/as - 1
 	}
 	return late
 }
@@ -328,6 +341,7 @@ func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []Pr
 }
 
 func (v *Verdict) say(format string, args ...any) {
+	v.infinite = v.infinite || !finite(args...)
 	v.Sentences = append(v.Sentences, fmt.Sprintf(format, args...))
 }
 

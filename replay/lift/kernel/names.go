@@ -327,6 +327,10 @@ func twoSides(s string) (first, second int, ok bool) {
 	return first, second, ok
 }
 
+// sharesTiles finds names of GEMMs of which several workgroups compute one tile, each a part of K. Tensile writes the number of
+// parts as GSU, and the kind of stream-K as SK, where 0 is none (Tensile/SolutionStructs: GlobalSplitU, StreamK).
+var sharesTiles = regexp.MustCompile(`splitk|streamk|_gsu([2-9]|\d\d)|_sk[1-9]`)
+
 // maxSide is more than any tile's side; beyond it, a name means something else.
 const maxSide = 4096
 

@@ -144,7 +144,7 @@ func (r *Reader) Columns(op *workload.Op, rows int64) int64 {
 	cluster := max(1, tile.along1st*tile.along2nd)
 	down := machine.CeilDiv(int(rows), max(1, t.TileM))
 	slots := residents(&r.run.Ranks[r.run.RankOf(r.run.Spans[op.Span])].Device, k, op.Footprint.Registers)
-	if t.TileM == 0 || t.WGs >= slots/cluster*cluster || t.WGs%down != 0 || NameHas(op.Name, "splitk", "streamk", "_sk") {
+	if t.TileM == 0 || t.WGs >= slots/cluster*cluster || t.WGs%down != 0 || sharesTiles.MatchString(strings.ToLower(op.Name)) {
 		return 0
 	}
 	return int64(t.WGs / down * t.TileN)

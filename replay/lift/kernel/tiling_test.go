@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
@@ -58,6 +59,22 @@ func TestClassOf(t *testing.T) {
 	} {
 		if got := ClassOf(name); got != want {
 			t.Errorf("%s: class %d, want %d", name, got, want)
+		}
+	}
+}
+
+// Tensile's SK0 and GSU1 are names of kernels of which each workgroup computes a tile of its own.
+func TestSharesTiles(t *testing.T) {
+	for name, want := range map[string]bool{
+		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT1x4x256_SN_GSUAMB_GLS0_ISA950_SK0_SKFTR0_SKXCCM0_TT1_1": false,
+		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x16x64_MI16x16x1_GSU0_GSUAMB_SK3_SKFTR0_SKXCCM0_WS64": true,
+		"Cijk_Ailk_Bjlk_BBS_BH_MT128x128x64_GSU1_SK0_WS64":                                                      false,
+		"Cijk_Ailk_Bjlk_BBS_BH_MT128x128x64_GSU16_SK0_WS64":                                                     true,
+		"nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_NNT":                                                         true,
+		"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT":                                                        false,
+	} {
+		if got := sharesTiles.MatchString(strings.ToLower(name)); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }
