@@ -126,7 +126,7 @@ func (r *Run) outlasted(names []callName) (n int, share float64) {
 }
 
 // graphs counts the kernels that the last replay of a captured graph on a rank lacks, behind which its device does nothing: all that
-// is recorded of it are the first kernels of an earlier replay, and no earlier one has as few. A graph runs as a whole.
+// is recorded of it are the first kernels of the earlier replays, which are all alike. A graph runs as a whole.
 //
 //	device |ABCDEF|ABCDEF|ABC     the last lacks three
 func (d *Damage) graphs(r *Run) {
@@ -166,15 +166,14 @@ func (d *Damage) graphs(r *Run) {
 	lost := 0
 	for _, replays := range order {
 		n := len(replays) - 1
-		if n < 1 || !replays[n].end {
+		if n < 2 || !replays[n].end {
 			continue
 		}
-		last := replays[n].names
-		if slices.ContainsFunc(replays[:n], func(g *replay) bool { return slices.Equal(g.names, last) }) {
-			continue
-		}
-		if i := slices.IndexFunc(replays[:n], func(g *replay) bool { return len(g.names) > len(last) && slices.Equal(g.names[:len(last)], last) }); i >= 0 {
-			lost += len(replays[i].names) - len(last)
+		// Pieces of a model may be graphs of their own, of which the last one begins as the others do.
+		whole, last := replays[0].names, replays[n].names
+		other := slices.ContainsFunc(replays[:n], func(g *replay) bool { return !slices.Equal(g.names, whole) })
+		if !other && len(last) < len(whole) && slices.Equal(whole[:len(last)], last) {
+			lost += len(whole) - len(last)
 		}
 	}
 	if lost > 0 {

@@ -228,9 +228,10 @@ func TestEarlyCopies(t *testing.T) {
 func TestCutReplay(t *testing.T) {
 	for device, want := range map[string]int{
 		"ABCDEF ABCDEF":      0,
-		"ABCDEF ABC":         3,
+		"ABCDEF ABC":         0, // two pieces of a model
 		"ABCDEF ABCDEF ABCD": 2,
 		"ABCDEF ABC ABC":     0, // two graphs
+		"EABC FABC FABC FA":  0, // pieces of a model
 		"ABC ABCDEF ABC":     0,
 		"ABCDEF ABX":         0,
 		"ABCDEF ABC -k":      0, // its sampler runs outside of it

@@ -24,8 +24,8 @@ var gates = map[string]int{
 	"packages that build commands or phases of programs":              7,
 	"files outside replay/machine and replay/cost that evaluate laws": 0,
 	"value copies of a workload":                                      1,
-	"structs of more than 20 fields":                                  20,
-	"exported identifiers":                                            2172,
+	"structs of more than 20 fields":                                  19,
+	"exported identifiers":                                            2171,
 	"packages":                                                        69,
 	"lines over 140 characters":                                       911,
 }

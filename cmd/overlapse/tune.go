@@ -361,7 +361,8 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		t.Add(r.added(before), trace.Time(r.Time), words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change), results.MemoryText(r.PeakMemory, r.MemoryLacks))
+		step, likely, change := words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change)
+		t.Add(r.added(before), trace.Time(r.Time), step, likely, change, results.MemoryText(r.PeakMemory, r.MemoryLacks))
 		before = r
 	}
 	a.Show(&t)

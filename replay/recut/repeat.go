@@ -40,7 +40,7 @@ type repeated struct {
 	of    []int32    // by op: its iteration
 	last  int32      // the iteration that is repeated
 	next  []int32    // by op of the iteration before: its counterpart in the last; else -1
-	shift trace.Time // from one iteration to the next, the longest of any stream: each begins as long behind its last end as the last one did, or longer
+	shift trace.Time // from one iteration to the next, the longest of any stream: each keeps its captured gap or a longer one
 	rows  [][]int32  // by op and repetition; 0 is as captured
 }
 

@@ -53,7 +53,8 @@ func Shapes(w *workload.Workload, m *machine.Machine) {
 			continue
 		}
 		columns := cmp.Or(s.n, kernels.Columns(&w.Ops[ids[0]], p.m))
-		shape := workload.Shape{Kind: kernel.GEMMKind(p.m, cmp.Or(columns, math.MaxInt64)), M: p.m, N: columns, K: s.k, ElemSize: 2, Evidence: "the kernels around it"}
+		shape := workload.Shape{M: p.m, N: columns, K: s.k, ElemSize: 2, Evidence: "the kernels around it"}
+		shape.Kind = kernel.GEMMKind(p.m, cmp.Or(columns, math.MaxInt64))
 		switch {
 		case shape.N == 0:
 			shape.Guessed = 'N'
