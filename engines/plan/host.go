@@ -94,16 +94,44 @@ func Duration(seconds float64) trace.Time { return trace.Time(seconds*1e9 + 0.5)
 // position in Workload.Ranks: from the issue of the previous one, in the captured order of
 // issue, without the time in which the host waited for the device. If a run without
 // profiler is predicted, what the profiler adds to every recorded operator and call, and to every
-// kernel of a launched graph, is subtracted (rule H7). It is nil if the trace has no host calls.
+// kernel of a launched graph, is subtracted (rule H7). Without host calls it is what the profile says of a loop of pairs (rule
+// H6), else nil.
 func (pl *Planner) IssueCosts(rank int) []trace.Time {
-	if rank >= len(pl.Workload.Hosts) || len(pl.Workload.Hosts[rank].Order) == 0 {
+	w := pl.Workload
+	known := pl.hasCalls(rank)
+	loop := (w.Unprofiled || !known) && pl.OnlyPairs()
+	if !known && !loop {
 		return nil
 	}
+	costs := make([]trace.Time, len(w.Ranks[rank]))
+	if known {
+		pl.capturedCosts(rank, costs)
+	}
+	switch {
+	case loop:
+		for i, id := range w.Ranks[rank] {
+			if costs[i] < HostStall {
+				costs[i] = Duration(pl.launchCost(&w.Ops[id]) * pl.hostPace(rank))
+			}
+		}
+	case w.Unprofiled || pl.Graph:
+		pl.undisturbed(rank, costs)
+	}
+	return costs
+}
+
+// hasCalls reports whether the trace has host calls of a rank.
+func (pl *Planner) hasCalls(rank int) bool {
+	return rank < len(pl.Workload.Hosts) && len(pl.Workload.Hosts[rank].Order) > 0
+}
+
+// capturedCosts sets IssueCosts as they were captured.
+func (pl *Planner) capturedCosts(rank int, costs []trace.Time) {
 	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
 	pace := 1e9 * pl.hostPace(rank)
 	op, launch, call, node := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0), pace*l.ProfiledNode.Or(0)
 	least := max(0, pace*l.Call.Or(0)-launch)
-	costs, nodes := make([]trace.Time, len(h.Issues)), 0
+	nodes := 0
 	for _, i := range h.Order {
 		is := h.Issues[i]
 		if costs[i] = is.Work; pl.Workload.Unprofiled && is.Work > 0 {
@@ -114,17 +142,6 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 			nodes++
 		}
 	}
-	switch {
-	case pl.Workload.Unprofiled && pl.OnlyPairs():
-		for i, id := range pl.Workload.Ranks[rank] {
-			if costs[i] < HostStall {
-				costs[i] = Duration(pl.launchCost(&pl.Workload.Ops[id]) * pl.hostPace(rank))
-			}
-		}
-	case pl.Workload.Unprofiled || pl.Graph:
-		pl.undisturbed(rank, costs)
-	}
-	return costs
 }
 
 // OnlyPairs reports whether all operations of iterations are those of pairs: a benchmark's loop, in which the program's own work

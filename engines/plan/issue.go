@@ -311,9 +311,12 @@ func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 			own[id] = trace.Time(r.Planner.IssueShares[id] * float64(costs[i]))
 		}
 	}
-	r.latency, r.costs = w.Hosts[r.ID].Latency, []trace.Time{}
+	known := r.Planner.hasCalls(r.ID)
+	if r.costs = []trace.Time{}; known {
+		r.latency = w.Hosts[r.ID].Latency
+	}
 	for _, id := range order {
-		if w.Ops[id].Issued != trace.Infinity {
+		if w.Ops[id].Issued != trace.Infinity || !known {
 			cost := own[id]
 			if r.Planner.Graph && cost < HostStall {
 				cost = 0
@@ -369,8 +372,8 @@ func (r *Rank) startAhead(op *workload.Op) trace.Time {
 func (pl *Planner) firstIssue(ranks ...*Rank) trace.Time {
 	w, first := pl.Workload, trace.Infinity
 	for _, r := range ranks {
-		if order := w.Hosts[r.ID].Order; len(order) > 0 {
-			first = min(first, w.Ops[w.Ranks[r.ID][order[0]]].Issued)
+		if pl.hasCalls(r.ID) {
+			first = min(first, w.Ops[w.Ranks[r.ID][w.Hosts[r.ID].Order[0]]].Issued)
 		}
 	}
 	return first

@@ -50,7 +50,7 @@ func (sw *stepWriter) write() {
 	order, issued := make([][]int32, len(sw.w.Ranks)), make([]bool, len(sw.w.Ops))
 	for rank := range order {
 		add := func(op *workload.Op) {
-			if sw.w.Ops[op.ID].Rank == rank && op.Issued != trace.Infinity && !issued[op.ID] {
+			if sw.w.Ops[op.ID].Rank == rank && !issued[op.ID] {
 				issued[op.ID] = true
 				order[rank] = append(order[rank], op.ID)
 			}
