@@ -327,11 +327,12 @@ func (r *Rank) takeOrder(order []int32, own []trace.Time) {
 	}
 }
 
-// launchCost is what it costs the profile's host to issue an operation, seconds (rule H2); 0 of one that a captured graph launches.
+// launchCost is what it costs the profile's host to issue an operation, seconds (rule H2); 0 of one that a captured graph launches,
+// or a library with its own kernel.
 func (pl *Planner) launchCost(op *workload.Op) float64 {
 	l := &pl.Machine.Launch
 	switch {
-	case op.Graph: // it stays in its graph (rule S2)
+	case op.Graph, pl.Workload.IsFill(op): // it stays in its graph (rule S2); a library enqueues its fills with the kernel behind
 		return 0
 	case op.Collective >= 0 && pl.CollectiveKernel == nil:
 		return l.HostCollective.Value

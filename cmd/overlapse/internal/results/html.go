@@ -136,7 +136,8 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 		if r.recommended(row) {
 			bar.Name = "▸ " + bar.Name
 		}
-		if out := r.Outcomes[row.At].Of(phase); row.Strategy != Unchanged {
+		if row.Strategy != Unchanged { // that is no outcome
+			out := r.Outcomes[row.At].Of(phase)
 			bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
 		}
 		bars = append(bars, bar)
