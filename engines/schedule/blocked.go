@@ -70,7 +70,7 @@ func (rw *rankWriter) delay(op *workload.Op) trace.Time {
 	before := rw.queued(op).Before
 	late := rw.pl.HostWasLate(op, before)
 	switch {
-	case rw.keep:
+	case rw.keep && rw.channels == 0:
 		return rw.pl.GapChange(op)
 	case rw.loop || op.Kind != trace.Compute || !late && !rw.pl.LaunchedAhead(op, before):
 		return 0

@@ -147,8 +147,8 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		s.items = append(s.items, items)
 	}
 	s.findAsync()
-	if pl.Defaults && !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false) { // all that it does was captured
-		s.keep, pl.InPlace = true, true
+	if !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false) && ofStep(o.values) == "" { // nothing moves
+		s.keep, pl.InPlace = true, pl.Defaults
 	}
 	if s.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))

@@ -282,11 +282,10 @@ func neverTogether(c *workload.Collective) bool {
 
 // noteUnmatched notes as damage the collectives in which every rank needs data of all others and that have no part on a rank whose
 // recording covers that time or that are in an iteration, which all ranks ran, or that one rank left before another arrived by
-// more than their clocks differ. Without iterations all that a rank recorded is compared, so that each counts whenever it ran.
+// more than their clocks differ.
 func (m *matcher) noteUnmatched(whole []workload.Collective) {
 	n, all := 0, 0
 	var took, unmatched trace.Time
-	marked := slices.ContainsFunc(m.Ops, func(op workload.Op) bool { return op.Step >= 0 })
 	for i := range whole {
 		c := &whole[i]
 		if !m.needsAll(c) {
@@ -307,7 +306,7 @@ func (m *matcher) noteUnmatched(whole []workload.Collective) {
 		measured := slices.ContainsFunc(c.Members, func(id int32) bool { return m.Ops[id].Step >= 0 })
 		partial := slices.ContainsFunc(m.groups[m.groupOfCollective[i]].ranks, func(rank int) bool {
 			ids := m.Ranks[rank]
-			return !has[rank] && len(ids) > 0 && (measured || !marked || m.Ops[ids[0]].Start < c.Arrive && m.Ops[ids[len(ids)-1]].End > c.Depart)
+			return !has[rank] && len(ids) > 0 && (measured || m.Ops[ids[0]].Start < c.Arrive && m.Ops[ids[len(ids)-1]].End > c.Depart)
 		})
 		if partial || aligned && c.Arrive-c.Depart > apart {
 			n, unmatched = n+1, unmatched+time
