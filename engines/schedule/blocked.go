@@ -40,7 +40,8 @@ func (rw *rankWriter) findDelays() {
 		if !known || x.name != "" {
 			by = plan.Duration(rw.pl.Machine.Launch.Blocked.Or(0))
 		}
-		if by > 0 && rw.regroups(x.coll) {
+		regroups := rw.regroups(x.coll)
+		if rw.regrouped = rw.regrouped || regroups; by > 0 && regroups {
 			rw.pl.Note("a process group of its own has another stream, which most likely delays no kernel; where a variable sets the channels, kernels beside a collective that waits start about a microsecond later")
 			continue
 		}
@@ -70,7 +71,7 @@ func (rw *rankWriter) delay(op *workload.Op) trace.Time {
 	before := rw.queued(op).Before
 	late := rw.pl.HostWasLate(op, before)
 	switch {
-	case rw.keep && rw.channels == 0:
+	case rw.keep && !rw.regrouped:
 		return rw.pl.GapChange(op)
 	case rw.loop || op.Kind != trace.Compute || !late && !rw.pl.LaunchedAhead(op, before):
 		return 0

@@ -84,18 +84,24 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		pl.Workload.Flow = make([][]workload.Edge, len(pl.Workload.Ops))
 	}
 	s := newStep(pl, o)
-	if v["keep_gathered"] == "on" && !s.keepGathered() && !s.keepsGathered() {
-		return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
+	without := func(setting string) error { // it changes nothing
+		o.values = maps.Clone(v)
+		delete(o.values, setting)
+		return planStep(pl, name, o)
+	}
+	if v["keep_gathered"] == "on" && !s.keepGathered() {
+		if !s.keepsGathered() {
+			return refuse("keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered")
+		}
+		return without("keep_gathered")
 	}
 	for row := range s.w.Collectives {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
 			s.findPreps(row)
 		}
 	}
-	if mb := v.Int("bucket_mb"); mb > 0 && s.hasBuckets(int64(mb)<<20) { // nothing to change
-		o.values = maps.Clone(v)
-		delete(o.values, "bucket_mb")
-		return planStep(pl, name, o)
+	if mb := v.Int("bucket_mb"); mb > 0 && s.hasBuckets(int64(mb)<<20) {
+		return without("bucket_mb")
 	}
 	s.move()
 	if o.pipe != nil {

@@ -162,7 +162,8 @@ type rankWriter struct {
 	comm  *exchange               // serial: the last exchange
 	copy  *item                   // serial: the last copy between ranks
 
-	delays map[streamOf]*delay
+	delays    map[streamOf]*delay
+	regrouped bool // a collective runs on another number of channels than captured
 }
 
 func (sw *stepWriter) rank(r *plan.Rank) {
