@@ -223,8 +223,8 @@ func TestEarlyCopies(t *testing.T) {
 	}
 }
 
-// A graph runs as a whole: kernels that its last replay lacks are lost. A graph of fewer kernels that ran before, or behind
-// which the device goes on, is another one.
+// A graph runs as a whole: kernels that its last replay lacks are lost, if earlier ones are all alike. A replay of fewer kernels
+// that the device ran other kernels after is of another graph.
 func TestCutReplay(t *testing.T) {
 	for device, want := range map[string]int{
 		"ABCDEF ABCDEF":      0,

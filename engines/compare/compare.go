@@ -220,12 +220,13 @@ const (
 // rounds; ClockOff is the change in the last one if it did not converge. Durations of a
 // schedule that is replayed as captured do not change (rule P1).
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
+	clock := plan.ClockOf(w, &o.Machine, sc, plan.Changes{})
 	asCaptured := o.Strategy.Exact && plan.WasMeasured(w) && sc.Clock == plan.CapturedClock
 	switch {
 	case asCaptured:
 		sc.Pace = 0
 	case !(sc.Pace > 0): // else that of another outcome of the same races
-		sc.Pace = plan.ClockOf(w, &o.Machine, sc, plan.Changes{}).Pace(&o.Machine, sc, 0)
+		sc.Pace = clock.Pace(&o.Machine, sc, 0)
 	}
 	for round := 1; ; round++ {
 		p, err := o.simulate(w, sc, opts)
@@ -240,7 +241,10 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 			}
 			return p, nil
 		}
-		next := plan.ClockOf(w, &o.Machine, sc, o.Changed).Pace(&o.Machine, sc, o.Time)
+		if o.Changed.Runs != nil {
+			clock = plan.ClockOf(w, &o.Machine, sc, o.Changed)
+		}
+		next := clock.Pace(&o.Machine, sc, o.Time)
 		if o.ClockOff = math.Abs(next - sc.Pace); o.ClockOff < clockClose {
 			o.ClockOff = 0
 		}

@@ -318,6 +318,7 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 			at := slices.Index(s.items[rank], u[1])
 			for _, table := range s.tablesOf(u[0].op.ID) {
 				s.items[rank] = slices.Insert(s.items[rank], at, &item{op: &s.w.Ops[table], again: true})
+				s.runs(table, 2)
 				at++
 			}
 			s.items[rank] = slices.Insert(s.items[rank], at, waiting)

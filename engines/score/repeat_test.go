@@ -65,18 +65,28 @@ func TestRepeatFlow(t *testing.T) {
 	}
 }
 
-// Ranks keep the distances of the last captured iteration, whatever their own distances from the one before.
-func TestRepeatKeepsRanksTogether(t *testing.T) {
+// repeatedAfter is a loop of three captured iterations, repeated to six after each op of the last captured one was changed.
+func repeatedAfter(t *testing.T, change func(op *workload.Op)) *workload.Workload {
+	t.Helper()
 	few := plantest.MoeDown
 	few.Steps = 3
 	w := few.Build(t)
 	of, _ := workload.IterationsOf(w)
 	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Rank == 1 && of[i] == 2 {
-			op.Start, op.End = op.Start+1_000, op.End+1_000
+		if of[i] == 2 {
+			change(&w.Ops[i])
 		}
 	}
-	w = recut.Repeat(w, 6)
+	return recut.Repeat(w, 6)
+}
+
+// Ranks keep the distances of the last captured iteration, whatever their own distances from the one before.
+func TestRepeatKeepsRanksTogether(t *testing.T) {
+	w := repeatedAfter(t, func(op *workload.Op) {
+		if op.Rank == 1 {
+			op.Start, op.End = op.Start+1_000, op.End+1_000
+		}
+	})
 	of, n := workload.IterationsOf(w)
 	starts := [2][]trace.Time{make([]trace.Time, n), make([]trace.Time, n)}
 	for rank := range starts {
@@ -94,17 +104,12 @@ func TestRepeatKeepsRanksTogether(t *testing.T) {
 // Where the last captured iteration waits longer for a collective than the one before, repetitions wait as long, and the streams
 // begin as long behind it.
 func TestRepeatKeepsGapsOfStreams(t *testing.T) {
-	few := plantest.MoeDown
-	few.Steps = 3
-	w := few.Build(t)
-	of, _ := workload.IterationsOf(w)
-	for i := range w.Ops {
-		if op := &w.Ops[i]; of[i] == 2 && op.Collective >= 0 {
+	w := repeatedAfter(t, func(op *workload.Op) {
+		if op.Collective >= 0 {
 			op.End += 70_000
 		}
-	}
-	w = recut.Repeat(w, 6)
-	of, _ = workload.IterationsOf(w)
+	})
+	of, _ := workload.IterationsOf(w)
 	for _, ids := range w.Ranks {
 		var gaps []trace.Time // between iterations
 		for i, id := range ids[1:] {

@@ -53,7 +53,7 @@ func (r *Replayed) columns() []column {
 		}},
 		column{key: "peak_memory_least", value: func(row *Row) any { return len(row.MemoryLacks) > 0 }},
 		column{"bubble_share", "bubble", func(row *Row) any { return row.Bubble }, func(row *Row) any {
-			return unless(!r.pipeline || !row.Applies, fmt.Sprintf("%.1f %%", 100*row.Bubble))
+			return unless(!r.pipeline || !row.Applies || row.Strategy == Unchanged, fmt.Sprintf("%.1f %%", 100*row.Bubble))
 		}},
 		column{"limited_by", "time breakdown", func(row *Row) any { return row.Limit }, func(row *Row) any {
 			if !row.Applies {
