@@ -60,8 +60,8 @@ func (r *Replayed) HTML() html.Report {
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
 		Heading:  "Time, mean of all ranks",
-		About: "Fastest first; ▸: recommended. Time, change ± error in points (80 %, drawn as a line), probability of a gain of at least 1 %. " +
-			"Point at a bar for each rank.",
+		About: "The captured schedule, then the others, fastest first; ▸: recommended. Time, change ± error in points " +
+			"(80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
 		Parts: r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
