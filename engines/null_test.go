@@ -167,8 +167,13 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		s.Strategy.Name += " on pairs of kernels"
 		all = append(all, s)
 	}
+	var alone *workload.Workload
 	for _, w.Unprofiled = range unprofiled {
-		outs, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{Like: true}, nil)
+		var err error
+		if alone, err = compare.Isolate(w, m, nil); err != nil {
+			t.Fatal(err)
+		}
+		outs, err := compare.Compare(alone, m, all, plan.Scenario{}, replay.Options{Like: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +188,7 @@ func nothingChanges(t *testing.T, name, same string, w *workload.Workload, unpro
 		most = max(most, c.Channels)
 	}
 	settings = fmt.Sprintf("bulk,bulk:channels=%[1]d,multistream,multistream:channels=%[1]d", most)
-	outs, err := compare.Compare(w, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil)
+	outs, err := compare.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

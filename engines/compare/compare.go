@@ -339,18 +339,33 @@ func (o *Outcome) cannotRun() string {
 	return why
 }
 
-// run simulates what was planned: once what changes nothing, which others are relative to.
+// run simulates what was planned, but for a program that the captured schedule, which others are relative to, was simulated with before.
 func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Options) (*replay.Result, error) {
-	if !pl.InPlace || !o.Scenario.Shared || !plan.WasMeasured(w) {
+	if o.Strategy.Inside || !o.Scenario.Shared || pl.Workload.Origins != nil || !o.isRelative(w) {
 		return replay.Simulate(o.Machine, pl.Program, opts)
 	}
 	type key struct {
-		*workload.Workload
-		plan.Scenario
+		program.Digest
+		whole bool
 	}
-	found, err := w.Isolation.Memo.Get(key{w, o.Scenario}, func() (any, error) { return replay.Simulate(o.Machine, pl.Program, opts) })
-	result, _ := found.(*replay.Result)
-	return result, err
+	simulate := func() (any, error) { return replay.Simulate(o.Machine, pl.Program, opts) }
+	of, memo := key{pl.Program.Digest(), opts.Iterations == nil}, w.Isolation.Memo
+	if o.Strategy.Name == schedule.InPlace.Name {
+		found, err := memo.Get(of, simulate)
+		result, _ := found.(*replay.Result)
+		return result, err
+	}
+	if _, err := o.base(w, o.Scenario, opts.Stop); err != nil {
+		return nil, err
+	}
+	found, ok := memo.Known(of)
+	if !ok {
+		return replay.Simulate(o.Machine, pl.Program, opts)
+	}
+	result := *found.(*replay.Result)
+	run := *result.Run
+	run.Name, result.Run = opts.Name, &run
+	return &result, nil
 }
 
 // A Residual is the difference between a replay of the captured schedule and the trace.

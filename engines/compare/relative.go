@@ -91,17 +91,18 @@ func sameProgram(w *workload.Workload, base []ran, run *trace.Run) bool {
 	return true
 }
 
-// relativeTo scales the outcome's times by that ratio, those of each phase by the phase's own, and notes whether the plan changes
-// nothing.
-func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.Scenario, stop func() bool) error {
-	if o.Strategy.Exact || o.Strategy.Bound || !plan.WasMeasured(w) || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || o.Changed.Workload.Origins != nil {
-		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
-	}
+// isRelative reports whether the time of the outcome is relative to the simulated captured schedule's.
+func (o *Outcome) isRelative(w *workload.Workload) bool {
+	return !o.Strategy.Exact && !o.Strategy.Bound && plan.WasMeasured(w) && w.Isolation != nil && w.Isolation.Memo != nil
+}
+
+// base simulates the captured schedule as measured and with interference, once for a scenario.
+func (o *Outcome) base(w *workload.Workload, sc plan.Scenario, stop func() bool) (simulatedBase, error) {
 	type key struct {
 		plan.Scenario
 		unprofiled bool
 	}
-	sc.Seed, sc.Race, sc.Pace = 0, plan.MedianRace, 0
+	sc.Seed, sc.Race, sc.Pace, sc.Shared, sc.HostBound = 0, plan.MedianRace, 0, false, false
 	found, err := w.Isolation.Memo.Get(key{sc, w.Unprofiled}, func() (any, error) {
 		var times [2][]*stepTime
 		var is simulatedBase
@@ -127,10 +128,20 @@ func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.S
 		}
 		return is, nil
 	})
+	is, _ := found.(simulatedBase)
+	return is, err
+}
+
+// relativeTo scales the outcome's times by the ratio of the base, those of each phase by the phase's own, and notes whether the plan
+// changes nothing.
+func (o *Outcome) relativeTo(w *workload.Workload, p *program.Program, sc plan.Scenario, stop func() bool) error {
+	if !o.isRelative(w) || o.Result == nil || o.Changed.Workload.Origins != nil {
+		return nil // Origins: the workload was cut anew, and other operations ran in the captured schedule
+	}
+	is, err := o.base(w, sc, stop)
 	if err != nil {
 		return err
 	}
-	is := found.(simulatedBase)
 	ratios, unchanged := is.ratios, urgentStreams(p) == is.urgent && sameProgram(w, is.ran, o.Result.Run)
 	for i, t := range o.eachTime() {
 		if i < len(ratios) {

@@ -87,7 +87,6 @@ func (e Strategy) Begin(w *workload.Workload, m machine.Machine, v Values, sc Sc
 	if err != nil {
 		return nil, nil, err
 	}
-	pl.Defaults = e.String(v) == ""
 	emit, err := e.Plan(pl, v)
 	if err != nil {
 		return nil, nil, err

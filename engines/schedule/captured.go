@@ -60,8 +60,5 @@ func graphParam() plan.Param {
 // alone, hold what they need and slow each other.
 var InPlace = plan.Strategy{
 	Name: "captured with interference",
-	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
-		pl.InPlace = true
-		return nil, nil
-	},
+	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
 }

@@ -148,7 +148,7 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 	}
 	s.findAsync()
 	if !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false) && ofStep(o.values) == "" { // nothing moves
-		s.keep, pl.InPlace = true, pl.Defaults
+		s.keep = true
 	}
 	if s.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))

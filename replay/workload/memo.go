@@ -15,3 +15,13 @@ func (m *Memo) Get(key any, compute func() (any, error)) (any, error) {
 	}
 	return x, err
 }
+
+// Known returns the value of a key for which Get was called, once it is there; false if there is none.
+func (m *Memo) Known(key any) (any, bool) {
+	once, ok := m.kept.Load(key)
+	if !ok {
+		return nil, false
+	}
+	x, err := once.(func() (any, error))()
+	return x, err == nil
+}
