@@ -1,0 +1,52 @@
+package plan
+
+import (
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Strategies that overlap inside of kernels are written in one notation. Tiles are computed in an order (Around, Cut).
+// A tile that is done counts (Signal) towards a set of tiles, such as a row, a shard, a slice or a block. A mover sends
+// the set once its counter says that it is complete: stores of the tiles, a copy engine, a NIC, or a communication
+// kernel. A tile that needs a set waits for its counter (Await).
+
+// A Cut is N things in a row, in Parts of neighbours that are as equal as can be.
+type Cut struct{ N, Parts int }
+
+// Of is the part of the i-th thing.
+func (c Cut) Of(i int) int { return i * c.Parts / c.N }
+
+// From is the first thing of a part.
+func (c Cut) From(part int) int { return CeilDiv(part*c.N, c.Parts) }
+
+// Size is the number of things in a part.
+func (c Cut) Size(part int) int { return c.From(part+1) - c.From(part) }
+
+// Around lists n places on a circle, from one on, each step places further.
+func Around(n, from, step int) []int {
+	places := make([]int, n)
+	for i := range places {
+		places[i] = ((from+i*step)%n + n) % n
+	}
+	return places
+}
+
+// Compute is work of a workgroup that takes a time alone and reads and writes so many bytes of memory.
+func Compute(took trace.Time, read, write float64) program.Phase {
+	return program.Phase{Op: program.Work, Time: took, Read: read, Write: write}
+}
+
+// Await holds a workgroup until a counter has reached n.
+func Await(f program.Flag, n int64) program.Phase {
+	return program.Phase{Op: program.WaitFor, Flag: f, Count: n}
+}
+
+// Signal adds one to a counter once what the workgroup has stored can be seen; the timeline shows the mark.
+func Signal(f program.Flag, mark string) program.Phase {
+	return program.Phase{Op: program.PostTo, Flag: f, Count: 1, Mark: mark}
+}
+
+// PutTo hands bytes for a GPU to what moves them there, and goes on; the counter shows that they have arrived.
+func PutTo(peer int32, bytes float64, arrived program.Flag) program.Phase {
+	return program.Phase{Op: program.Put, Peer: peer, Bytes: bytes, Flag: arrived, Count: 1, Mark: "put"}
+}
