@@ -36,6 +36,11 @@ func Compute(took trace.Time, read, write float64) program.Phase {
 	return program.Phase{Op: program.Work, Time: took, Read: read, Write: write}
 }
 
+// Pause holds a workgroup for so many seconds, in which it uses nothing: a latency.
+func Pause(seconds float64) program.Phase {
+	return program.Phase{Op: program.Sleep, Time: Duration(seconds)}
+}
+
 // Await holds a workgroup until a counter has reached n.
 func Await(f program.Flag, n int64) program.Phase {
 	return program.Phase{Op: program.WaitFor, Flag: f, Count: n}

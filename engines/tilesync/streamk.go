@@ -93,28 +93,24 @@ func along(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) int 
 func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) *program.Kernel {
 	part := float64(rest) / float64(slots) // of a tile, in each slot
 	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
-	done := make([]program.Flag, rest)
-	for t := range done {
-		done[t] = pl.Program.NewFlag(fmt.Sprintf("partial sums of tile %d from the end of %s", rest-t, op.Name))
-	}
+	done := pl.Program.NewFlagsOf(pl.Program.Writing, rest, func(t int) string {
+		return fmt.Sprintf("partial sums of tile %d from the end of %s", rest-t, op.Name)
+	})
 	h := g
 	h.WGs, h.Tiles = slots, 0
 	k := pl.KernelOf(op, h)
 	written, added := pl.Laws().Stream(partial, slots), pl.Laws().Stream(partial, rest)
+	cut := plan.Cut{N: slots, Parts: rest} // by tile
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		t := i * rest / slots
-		first, end := plan.CeilDiv(t*slots, rest), plan.CeilDiv((t+1)*slots, rest) // the tile's slots
-		buf = append(buf, program.Phase{Op: program.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part})
-		others := int64(end - first - 1)
-		if i < end-1 {
-			return append(buf, program.Phase{Op: program.Work, Time: written, Write: partial},
-				roundTrip(pl), program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
+		t := cut.Of(i)
+		buf = append(buf, plan.Compute(trace.Time(float64(g.Time)*part), g.Read*part, 0))
+		if i < cut.From(t+1)-1 {
+			return append(buf, plan.Compute(written, 0, partial), roundTrip(pl), plan.Signal(done[t], ""))
 		}
-		for n := range others {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1, nil),
-				program.Phase{Op: program.Work, Time: added, Read: partial})
+		for n := range cut.Size(t) - 1 {
+			buf = append(buf, plan.Await(done[t], int64(n+1)), poll(pl, 1, nil), plan.Compute(added, partial, 0))
 		}
-		return append(buf, program.Phase{Op: program.Work, Write: g.Write})
+		return append(buf, plan.Compute(0, 0, g.Write))
 	}
 	return k
 }

@@ -113,16 +113,7 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 		}
 	}
 	c, _ := plan.CoverOf(first)
-	_, why = semaphoresFor(policy, c, first.Shape, second.Shape)
-	own = ownPolicy(policy, c, first.Shape, second.Shape)
-	if _, no := semaphoresFor(own, c, first.Shape, second.Shape); no != "" {
-		return "", why
-	}
-	if policy == "own" && why == "" {
-		if _, why = ownOf(v, c, first.Shape, second.Shape); why != "" {
-			return "", why
-		}
-	}
+	own, _, why = fitting(v, c, first.Shape, second.Shape)
 	return own, why
 }
 
