@@ -31,7 +31,7 @@ func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing)
 	order := func(i int) (from, slice int) { return d.arriving(me, i) }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
 		if x.peer != me {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][x.peer*d.slices+x.slice], Count: 1})
+			buf = append(buf, plan.Await(d.ready[me][x.peer*d.slices+x.slice], 1))
 		}
 		work.Write = op.Write / float64(op.Tiling.Tiles)
 		return append(buf, work)
@@ -47,7 +47,7 @@ func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing)
 				buf = putSlice(pl, buf, to, bytes, ready)
 				continue
 			}
-			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
+			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), plan.Signal(ready, "flag"))
 		}
 		return buf
 	}

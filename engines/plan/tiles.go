@@ -55,3 +55,8 @@ func Signal(f program.Flag, mark string) program.Phase {
 func PutTo(peer int32, bytes float64, arrived program.Flag) program.Phase {
 	return program.Phase{Op: program.Put, Peer: peer, Bytes: bytes, Flag: arrived, Count: 1, Mark: "put"}
 }
+
+// StoreAt is a workgroup's store of so many bytes into the memory of its own GPU.
+func StoreAt(me int32, bytes float64) program.Phase {
+	return program.Phase{Op: program.Store, Peer: me, Bytes: bytes}
+}
