@@ -5,62 +5,51 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// launchCommKernel launches a communication kernel alongside a pair's GEMM once ready is
+// beside launches a communication kernel alongside a pair's GEMM once ready is
 // posted, and returns the flag of its end. The GEMM waits until all its workgroups are placed
 // (rule O9).
-func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, writeGEMM func()) (end program.Flag) {
-	compute, comm := r.Split(p)
-	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch
-	placed := t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.ID))
-	end = t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", r.ID))
+func (x *side) beside(ready program.Flag, kernel func(placed program.Flag) *program.Kernel, compute func()) (end program.Flag) {
+	lane := x.lane(1)
+	placed := x.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", x.r.ID))
+	end = x.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", x.r.ID))
 	k := kernel(placed)
-	t.issue(r, lane, "communication kernel")
+	x.issue(lane, x.pl.Machine.Launch.Host, "communication kernel")
 	lane.Wait(ready, 1, "inputs")
-	lane.Launch(plan.Duration(l.Event.Value), plan.LaunchOf(comm, k))
+	lane.Launch(plan.Duration(x.pl.Machine.Launch.Event.Value), plan.LaunchOf(x.comm, k))
 	lane.Post(end, 1)
-	s.Wait(placed, int64(k.WGs), "communication kernel resident")
-	writeGEMM()
+	x.s.Wait(placed, int64(k.WGs), "communication kernel resident")
+	compute()
 	return end
 }
 
 // commKernel is the communication kernel that adds the rows of each token: its workgroups wait
 // for every piece and store it to its peer together or, with the swizzle for a mesh, each
 // begins with another peer.
-func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed program.Flag) *program.Kernel {
-	n, blocks := len(b.ranks), t.blocksOf(p.Pair)
-	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*blocks)
-	recipe := func(wg int, buf []program.Phase) []program.Phase {
-		buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
-		computed := func(shard, piece int) {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
-		}
-		for c := range b.cuts {
-			for i := range n - 1 {
-				if t.swizzle == "mesh" {
-					i = (i + wg) % (n - 1)
+func (x *side) commKernel(seq *sequence, placed program.Flag) *program.Kernel {
+	blocks := x.blocksOf(x.p.Pair)
+	bytes := float64(x.p.Coll.Bytes) / float64(x.n*x.cuts*blocks)
+	return x.pl.CommKernel(x.comm, plan.Piece{Coll: x.p.Coll, Of: 1}, x.comm.Name, blocks, footprintOf(x.p), func(wg int, buf []program.Phase) []program.Phase {
+		buf = append(buf, plan.Signal(placed, ""))
+		computed := func(unit int) program.Phase { return plan.Await(x.done[x.me][unit], seq.counts[unit]) }
+		for c := range x.cuts {
+			for i := range x.n - 1 {
+				if x.swizzle == "mesh" {
+					i = (i + wg) % (x.n - 1)
 				}
-				to := (me + 1 + i) % n
-				computed(to, c)
-				buf = t.storeTo(b, to, t.store(p, b.ranks[to], false, bytes), b.arrived[to][me], buf)
+				to := (x.me + 1 + i) % x.n
+				buf = x.storeTo(to, bytes, x.me, append(buf, computed(to*x.cuts+c)))
 			}
 		}
-		for c := range b.cuts {
-			computed(me, c)
-			buf = append(buf, t.store(p, b.ranks[me], true, bytes))
+		for c := range x.cuts {
+			buf = append(buf, computed(x.me*x.cuts+c), x.store(x.me, bytes))
 		}
 		return buf
-	}
-	return t.pl.CommKernel(comm, plan.Piece{Coll: p.Coll, Of: 1}, comm.Name, blocks, footprintOf(p), recipe)
+	})
 }
 
-// storeTo stores into a peer's buffer once that is free, and signals behind a fence.
-func (t *operator) storeTo(b *state, to int, store program.Phase, done program.Flag, buf []program.Phase) []program.Phase {
-	return append(buf,
-		program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
-		store,
-		t.pl.Fence(),
-		program.Phase{Op: program.PostTo, Flag: done, Count: 1})
+// storeTo stores a part of a shard into a peer's buffer once that is free, and signals behind a fence.
+func (x *side) storeTo(to int, bytes float64, shard int, buf []program.Phase) []program.Phase {
+	return append(buf, plan.Await(x.free[to], 1), x.store(to, bytes), x.pl.Fence(), plan.Signal(x.arrived[to][shard], ""))
 }

@@ -73,14 +73,14 @@ func (t *operator) blocksOf(p *workload.Pair) int {
 
 // store is one workgroup's store of so many bytes to a rank. Sums of the rows of a token take
 // rounds of loads (rule O21).
-func (t *operator) store(p *plan.Pair, to int32, own bool, bytes float64) program.Phase {
-	s := program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes}
-	if !own {
-		s = t.pl.StoreTo(to, bytes, t.pattern())
-		s.Read = bytes
+func (x *side) store(to int, bytes float64) program.Phase {
+	s := plan.StoreAt(x.ranks[to], bytes)
+	if to != x.me {
+		s = x.pl.StoreTo(x.ranks[to], bytes, x.pattern())
 	}
-	if addsRows(p.Pair) {
-		s.Read *= float64(p.Experts)
+	s.Read = bytes
+	if addsRows(x.p.Pair) {
+		s.Read *= float64(x.p.Experts)
 		rounds := math.Ceil(bytes / (16 * expertThreads))
 		s.Time = max(s.Time, trace.Time(rounds*expertRound))
 	}

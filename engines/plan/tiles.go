@@ -56,7 +56,8 @@ func PutTo(peer int32, bytes float64, arrived program.Flag) program.Phase {
 	return program.Phase{Op: program.Put, Peer: peer, Bytes: bytes, Flag: arrived, Count: 1, Mark: "put"}
 }
 
-// StoreAt is a workgroup's store of so many bytes into the memory of its own GPU.
-func StoreAt(me int32, bytes float64) program.Phase {
-	return program.Phase{Op: program.Store, Peer: me, Bytes: bytes}
+// StoreAt is a workgroup's store of so many bytes into the memory of a GPU, at the rate at which they get there: its own,
+// or that of a peer whose packets and issue are counted elsewhere (StoreTo).
+func StoreAt(gpu int32, bytes float64) program.Phase {
+	return program.Phase{Op: program.Store, Peer: gpu, Bytes: bytes}
 }
