@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -104,8 +103,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, states: cost.Memo[int, *ringState]{}}
-		return t.emit, nil
+		return inRing(), nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {
 		pl.Pairs[i].Racing = n

@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -9,6 +12,36 @@ import (
 // A tile that is done counts (Signal) towards a set of tiles, such as a row, a shard, a slice or a block. A mover sends
 // the set once its counter says that it is complete: stores of the tiles, a copy engine, a NIC, or a communication
 // kernel. A tile that needs a set waits for its counter (Await).
+
+// A Side is a pair on one of its ranks, while its compute, and what moves its data, are written as one.
+type Side struct {
+	*Rank
+	Pair          *Pair
+	Compute, Comm *workload.Op
+	On            *Stream // of compute
+	Ranks         []int32 // of the collective
+	Me            int     // place among them
+}
+
+// SideOf is the pair on the rank.
+func (r *Rank) SideOf(p *Pair) Side {
+	compute, comm := r.Split(p)
+	ranks := r.Planner.RanksOf(p.Coll)
+	return Side{r, p, compute, comm, r.Stream(compute.Queue), ranks, max(0, slices.Index(ranks, int32(r.ID)))}
+}
+
+// Lane is the stream of what moves the data.
+func (x *Side) Lane() *Stream { return x.CommStream(x.Compute, x.Comm) }
+
+// Write launches a kernel in place of the compute operation, behind the library's fills.
+func (x *Side) Write(gap trace.Time, k *program.Kernel) {
+	x.On.Launch(x.WriteFills(x.On, x.Pair.FillsBefore[x.ID], gap), LaunchOf(x.Compute, k))
+}
+
+// Copy starts a copy between two places of the ranks.
+func (x *Side) Copy(on *Stream, name string, from, to int, bytes float64) {
+	on.Launch(0, CopyTo(x.Comm, name, x.Ranks[from], x.Ranks[to], bytes))
+}
 
 // A Cut is N things in a row, in Parts of neighbours that are as equal as can be.
 type Cut struct{ N, Parts int }
