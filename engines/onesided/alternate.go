@@ -27,7 +27,7 @@ type alternate struct {
 
 // join makes one stream wait for all that has been written to another.
 func (a *alternate) join(s, other *plan.Stream) {
-	f := a.pl.Program.NewFlag(fmt.Sprintf("streams of rank %d joined", a.r.ID))
+	f := a.pl.Program.NewFlag(fmt.Sprintf("streams of rank %d joined", a.ID))
 	other.Post(f, 1)
 	s.Wait(f, 1, "other stream")
 }
@@ -35,20 +35,18 @@ func (a *alternate) join(s, other *plan.Stream) {
 // barrier is the next one of all ranks; every rank has them in the same order.
 func (a *alternate) barrier(s *plan.Stream) {
 	if a.passed == len(a.barriers) {
-		a.barriers = append(a.barriers, a.pl.CommonFlag(a.ranks, fmt.Sprintf("all ranks at barrier %d", a.passed)))
+		a.barriers = append(a.barriers, a.pl.CommonFlag(a.Ranks, fmt.Sprintf("all ranks at barrier %d", a.passed)))
 	}
-	a.r.Barrier(s, a.barriers[a.passed], a.n)
+	a.Barrier(s, a.barriers[a.passed], a.n)
 	a.passed++
 }
 
-// copy brings a shard from a rank's buffer.
-func (a *alternate) copy(s *plan.Stream, from int) {
-	s.Launch(0, plan.CopyTo(a.comm, "copy", a.ranks[from], a.ranks[a.me], a.shard))
-}
+// bring copies a shard from a rank's buffer.
+func (a *alternate) bring(s *plan.Stream, from int) { a.Copy(s, "copy", from, a.Me, a.shard) }
 
 // multiply computes a rank's shard of the rows.
 func (a *alternate) multiply(s *plan.Stream, shard int) {
-	a.r.WriteChunk(a.p, s, a.compute, shard, a.n, plan.Duration(a.pl.Machine.Launch.Gap.Value))
+	a.WriteChunk(a.Pair, s, a.Compute, shard, a.n, plan.Duration(a.pl.Machine.Launch.Gap.Value))
 }
 
 // sleep is a kernel of 100 cycles before the first GEMM on a stream, so that
@@ -61,7 +59,7 @@ func (a *alternate) sleep(s *plan.Stream) {
 // or all-to-all, behind it.
 func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 	a := &alternate{side: t.side(r, p)}
-	s, me, n, launch := a.s, a.me, a.n, &t.pl.Machine.Launch
+	s, me, n, launch := a.On, a.Me, a.n, &t.pl.Machine.Launch
 	a.streams = [2]*plan.Stream{s, a.lane(1)}
 	s.Delay(r.Start(p, s), program.LaunchGap, "")
 	a.issue(s, launch.Pipelined, "pipelined operator")
@@ -79,10 +77,10 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 		for step := 1; step < n; step++ {
 			on := a.streams[step%2]
 			a.issue(on, launch.PipelinedShard, "shard")
-			a.copy(on, (me+step)%n)
+			a.bring(on, (me+step)%n)
 			a.multiply(on, (me+step)%n)
 		}
-		a.copy(a.streams[n%2], me)
+		a.bring(a.streams[n%2], me)
 	} else {
 		a.join(a.streams[1], s)
 		for step := 1; step < n; step++ {
@@ -93,7 +91,7 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 			}
 			a.multiply(on, (me+step)%n)
 			a.barrier(on)
-			a.copy(on, (me-step+n)%n)
+			a.bring(on, (me-step+n)%n)
 			a.barrier(on)
 		}
 		a.issue(s, launch.PipelinedShard, "own shard")

@@ -12,14 +12,14 @@ import (
 // (rule O9).
 func (x *side) beside(ready program.Flag, kernel func(placed program.Flag) *program.Kernel, compute func()) (end program.Flag) {
 	lane := x.lane(1)
-	placed := x.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", x.r.ID))
-	end = x.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", x.r.ID))
+	placed := x.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", x.ID))
+	end = x.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", x.ID))
 	k := kernel(placed)
 	x.issue(lane, x.pl.Machine.Launch.Host, "communication kernel")
 	lane.Wait(ready, 1, "inputs")
-	lane.Launch(plan.Duration(x.pl.Machine.Launch.Event.Value), plan.LaunchOf(x.comm, k))
+	lane.Launch(plan.Duration(x.pl.Machine.Launch.Event.Value), plan.LaunchOf(x.Comm, k))
 	lane.Post(end, 1)
-	x.s.Wait(placed, int64(k.WGs), "communication kernel resident")
+	x.On.Wait(placed, int64(k.WGs), "communication kernel resident")
 	compute()
 	return end
 }
@@ -28,22 +28,22 @@ func (x *side) beside(ready program.Flag, kernel func(placed program.Flag) *prog
 // for every piece and store it to its peer together or, with the swizzle for a mesh, each
 // begins with another peer.
 func (x *side) commKernel(seq *sequence, placed program.Flag) *program.Kernel {
-	blocks := x.blocksOf(x.p.Pair)
-	bytes := float64(x.p.Coll.Bytes) / float64(x.n*x.cuts*blocks)
-	return x.pl.CommKernel(x.comm, plan.Piece{Coll: x.p.Coll, Of: 1}, x.comm.Name, blocks, footprintOf(x.p), func(wg int, buf []program.Phase) []program.Phase {
+	blocks := x.blocksOf(x.Pair.Pair)
+	bytes := float64(x.Pair.Coll.Bytes) / float64(x.n*x.cuts*blocks)
+	return x.pl.CommKernel(x.Comm, plan.Piece{Coll: x.Pair.Coll, Of: 1}, x.Comm.Name, blocks, footprintOf(x.Pair), func(wg int, buf []program.Phase) []program.Phase {
 		buf = append(buf, plan.Signal(placed, ""))
-		computed := func(unit int) program.Phase { return plan.Await(x.done[x.me][unit], seq.counts[unit]) }
+		computed := func(unit int) program.Phase { return plan.Await(x.done[x.Me][unit], seq.counts[unit]) }
 		for c := range x.cuts {
 			for i := range x.n - 1 {
 				if x.swizzle == "mesh" {
 					i = (i + wg) % (x.n - 1)
 				}
-				to := (x.me + 1 + i) % x.n
-				buf = x.storeTo(to, bytes, x.me, append(buf, computed(to*x.cuts+c)))
+				to := (x.Me + 1 + i) % x.n
+				buf = x.storeTo(to, bytes, x.Me, append(buf, computed(to*x.cuts+c)))
 			}
 		}
 		for c := range x.cuts {
-			buf = append(buf, computed(x.me*x.cuts+c), x.store(x.me, bytes))
+			buf = append(buf, computed(x.Me*x.cuts+c), x.store(x.Me, bytes))
 		}
 		return buf
 	})

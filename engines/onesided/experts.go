@@ -74,13 +74,13 @@ func (t *operator) blocksOf(p *workload.Pair) int {
 // store is one workgroup's store of so many bytes to a rank. Sums of the rows of a token take
 // rounds of loads (rule O21).
 func (x *side) store(to int, bytes float64) program.Phase {
-	s := plan.StoreAt(x.ranks[to], bytes)
-	if to != x.me {
-		s = x.pl.StoreTo(x.ranks[to], bytes, x.pattern())
+	s := plan.StoreAt(x.Ranks[to], bytes)
+	if to != x.Me {
+		s = x.pl.StoreTo(x.Ranks[to], bytes, x.pattern())
 	}
 	s.Read = bytes
-	if addsRows(x.p.Pair) {
-		s.Read *= float64(x.p.Experts)
+	if addsRows(x.Pair.Pair) {
+		s.Read *= float64(x.Pair.Experts)
 		rounds := math.Ceil(bytes / (16 * expertThreads))
 		s.Time = max(s.Time, trace.Time(rounds*expertRound))
 	}

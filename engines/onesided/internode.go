@@ -25,19 +25,19 @@ func (t *operator) forwards(p *plan.Pair, c plan.Cluster) int {
 //	send     |put to node q-1|                          wait for node q+1|
 //	forward  |own to l+1|own to l+2|...|from q+1 to l+1|from q+1 to l+2|...
 func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
-	c, forwards, posts := x.nodes, x.forwards(x.p, x.nodes), int64(x.posts)
-	return x.pl.CommKernel(x.comm, plan.Piece{Coll: x.p.Coll, Of: 1}, x.comm.Name, c.Nodes-1+forwards, plan.SweepFootprint, func(wg int, buf []program.Phase) []program.Phase {
+	c, forwards, posts := x.nodes, x.forwards(x.Pair, x.nodes), int64(x.posts)
+	return x.pl.CommKernel(x.Comm, plan.Piece{Coll: x.Pair.Coll, Of: 1}, x.Comm.Name, c.Nodes-1+forwards, plan.SweepFootprint, func(wg int, buf []program.Phase) []program.Phase {
 		buf = append(buf, plan.Signal(placed, ""))
 		if d := wg + 1; d < c.Nodes {
 			to, from := c.At(c.Nodes-d, 0), c.At(d, 0)
-			put := plan.PutTo(x.ranks[to], x.shard, x.arrived[to][x.me])
+			put := plan.PutTo(x.Ranks[to], x.shard, x.arrived[to][x.Me])
 			put.Count = posts
-			return append(buf, plan.Await(x.free[to], 1), put, plan.Await(x.arrived[x.me][from], posts))
+			return append(buf, plan.Await(x.free[to], 1), put, plan.Await(x.arrived[x.Me][from], posts))
 		}
 		for d := range c.Nodes {
 			which := c.At(d, 0)
 			if d > 0 {
-				buf = append(buf, plan.Await(x.arrived[x.me][which], posts))
+				buf = append(buf, plan.Await(x.arrived[x.Me][which], posts))
 			}
 			for i := 1; i < c.Per; i++ {
 				buf = x.storeTo(c.At(0, i), x.shard/float64(forwards), which, buf)
@@ -57,8 +57,8 @@ func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
 //	engine          |l+1|l+2|own|l+1|l+2|own|
 //	stream B                    |add|send....|add|add sums of nodes|
 func (x *side) scatterNodes(seq *sequence) {
-	c, me, shard := x.nodes, x.me, x.shard
-	a, onB := x.lane(1), x.r.Added("sums between nodes")
+	c, me, shard := x.nodes, x.Me, x.shard
+	a, onB := x.lane(1), x.Added("sums between nodes")
 	onB.Priority = 1
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
@@ -83,14 +83,14 @@ func (x *side) scatterNodes(seq *sequence) {
 		}
 		x.launch(onB, x.sender(c.At(d, 0)))
 	}
-	x.s.Wait(x.sums[me], int64(c.Nodes), "sums of nodes")
-	x.launch(x.s, x.pl.Sweep(fmt.Sprintf("sum of %d nodes", c.Nodes), shard*float64(c.Nodes), shard))
+	x.On.Wait(x.sums[me], int64(c.Nodes), "sums of nodes")
+	x.launch(x.On, x.pl.Sweep(fmt.Sprintf("sum of %d nodes", c.Nodes), shard*float64(c.Nodes), shard))
 }
 
 // sender is one workgroup that writes a shard to another node and ends when it has left.
 func (x *side) sender(to int) *program.Kernel {
-	return x.pl.CommKernel(x.comm, plan.Piece{Coll: x.p.Coll, Of: x.n}, "send to node", 1, plan.SweepFootprint, func(_ int, buf []program.Phase) []program.Phase {
-		store := plan.StoreAt(x.ranks[to], x.shard)
+	return x.pl.CommKernel(x.Comm, plan.Piece{Coll: x.Pair.Coll, Of: x.n}, "send to node", 1, plan.SweepFootprint, func(_ int, buf []program.Phase) []program.Phase {
+		store := plan.StoreAt(x.Ranks[to], x.shard)
 		store.Read = x.shard
 		return append(buf, store, plan.Signal(x.sums[to], "sum sent"))
 	})
@@ -111,19 +111,18 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 }
 
 // spares is how many compute units the GEMM leaves to the kernels alongside it.
-func (t *operator) spares(p *plan.Pair, b *state) int {
-	c, ok := t.pl.Cluster(b.ranks, 0)
-	switch {
-	case addsRows(p.Pair) && t.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
-		return t.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
-	case !ok || c.Nodes == 1:
+func (x *side) spares() int {
+	switch p, c := x.Pair, x.nodes; {
+	case addsRows(p.Pair) && x.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
+		return x.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
+	case !x.across:
 		return 0
-	case p.Direction == workload.CollectiveThenCompute:
-		return c.Nodes - 1 + t.forwards(p, c)
+	case x.gathers():
+		return c.Nodes - 1 + x.forwards(p, c)
 	case c.Per == 1:
 		return 1
 	}
-	return t.reducersFor(b.shard, c) + 1
+	return x.reducersFor(x.shard, x.nodes) + 1
 }
 
 // acrossNodes is the reason why the strategy cannot serve a pair whose ranks are on

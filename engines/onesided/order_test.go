@@ -37,7 +37,7 @@ func TestOrderBetweenNodes(t *testing.T) {
 func TestUnits(t *testing.T) {
 	at := func(dir workload.Direction) *side {
 		b := &state{operator: &operator{swizzle: "mesh"}, n: 3, cuts: 2, impl: "push"}
-		return &side{state: b, p: &plan.Pair{Pair: &workload.Pair{Direction: dir}}, me: 1}
+		return &side{state: b, Side: plan.Side{Pair: &plan.Pair{Pair: &workload.Pair{Direction: dir}}, Me: 1}}
 	}
 	// Step c takes piece c of every rank, its own first, or, of what it makes, last.
 	if got, want := at(workload.CollectiveThenCompute).units(), []int{2, 4, 0, 3, 5, 1}; !slices.Equal(got, want) {

@@ -26,7 +26,7 @@ type panel struct{ first, last int }
 
 // sequence orders the tiles of the GEMM, which leaves the compute units alone that kernels beside it need.
 func (x *side) sequence() *sequence {
-	op, spare := x.compute, x.spares(x.p, x.state)
+	op, spare := x.Compute, x.spares()
 	q := &sequence{op: op, g: x.pl.GridOf(op, op.DurAlone())}
 	if spare > 0 {
 		cus := int(x.pl.Machine.GPU.CUs.Value)

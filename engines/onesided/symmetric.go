@@ -85,7 +85,6 @@ const pieceRows = 256
 type state struct {
 	*operator
 	impl     string           // of the pair
-	ranks    []int32          // in the group's order
 	n        int              // number of ranks
 	shard    float64          // bytes of a rank's share
 	cuts     int              // number of pieces per shard
@@ -105,7 +104,7 @@ type state struct {
 func (t *operator) newState(p *plan.Pair) *state {
 	pl, ranks := t.pl, t.pl.RanksOf(p.Coll)
 	n := len(ranks)
-	b := &state{operator: t, impl: t.implOf(p), ranks: ranks, n: n, shard: float64(p.Coll.Bytes) / float64(n), cuts: 1, posts: 1}
+	b := &state{operator: t, impl: t.implOf(p), n: n, shard: float64(p.Coll.Bytes) / float64(n), cuts: 1, posts: 1}
 	b.there, b.over = pl.CommonFlag(ranks, "all ranks at the barrier"), pl.CommonFlag(ranks, "all ranks at the barrier behind the transfers")
 	compute := &pl.Workload.Ops[p.First[0]]
 	if p.Direction == workload.CollectiveThenCompute {
@@ -135,40 +134,34 @@ func (t *operator) newState(p *plan.Pair) *state {
 // A side is a pair on one of its ranks.
 type side struct {
 	*state
-	r             *plan.Rank
-	p             *plan.Pair
-	compute, comm *workload.Op
-	s             *plan.Stream // of compute
-	me            int          // place among the ranks
-	nodes         plan.Cluster // as the rank sees them
+	plan.Side
+	nodes plan.Cluster // as the rank sees them
 }
 
 func (t *operator) side(r *plan.Rank, p *plan.Pair) *side {
-	x := &side{state: t.states.Of(p.Index, func() *state { return t.newState(p) }), r: r, p: p}
-	x.compute, x.comm = r.Split(p)
-	x.s, x.me = r.Stream(x.compute.Queue), plan.Place(x.ranks, r.ID)
-	x.nodes, _ = t.pl.Cluster(x.ranks, x.me)
+	x := &side{state: t.states.Of(p.Index, func() *state { return t.newState(p) }), Side: r.SideOf(p)}
+	x.nodes, _ = t.pl.Cluster(x.Ranks, x.Me)
 	return x
 }
 
 // gathers reports whether the GEMM reads what arrives; else peers get what it makes.
-func (x *side) gathers() bool { return x.p.Direction == workload.CollectiveThenCompute }
+func (x *side) gathers() bool { return x.Pair.Direction == workload.CollectiveThenCompute }
 
 // arrival lists the shards in the order in which they should reach a rank, its
 // own first (rule O1): read from the next rank first, or written by the
 // rank before first.
 func (x *side) arrival() []int {
 	if x.impl == "ring" || x.impl == "push" && x.swizzle != "mesh" {
-		return plan.Around(x.n, x.me, -1)
+		return plan.Around(x.n, x.Me, -1)
 	}
-	return plan.Around(x.n, x.me, 1)
+	return plan.Around(x.n, x.Me, 1)
 }
 
 // units lists the pieces of all shards in the order in which a GEMM takes
 // them. Where shards travel in pieces, the first pieces of all ranks come before
 // the second ones.
 func (x *side) units() (units []int) {
-	shards := plan.Around(x.n, x.me+1, 1)
+	shards := plan.Around(x.n, x.Me+1, 1)
 	switch {
 	case x.across:
 		shards = order(x.nodes, x.gathers())
@@ -187,33 +180,33 @@ func (x *side) units() (units []int) {
 // the swizzle for a mesh, one each.
 func (x *side) lane(i int) *plan.Stream {
 	if x.swizzle != "mesh" || i == 1 {
-		return x.r.CommStream(x.compute, x.comm)
+		return x.Lane()
 	}
-	return x.r.Added(fmt.Sprintf("copies of peer %d", i))
+	return x.Added(fmt.Sprintf("copies of peer %d", i))
 }
 
 // issue makes a stream wait for the host to have enqueued one more command, or as many as take it that long.
 func (x *side) issue(on *plan.Stream, takes machine.Quantity, name string) {
 	if !x.pl.Graph {
-		x.r.IssueOne(on, takes.Or(x.pl.Machine.Launch.Host.Value), name)
+		x.IssueOne(on, takes.Or(x.pl.Machine.Launch.Host.Value), name)
 	}
 }
 
 // launch launches a kernel of the strategy's own.
 func (x *side) launch(on *plan.Stream, k *program.Kernel) {
 	x.issue(on, x.pl.Machine.Launch.Host, k.Name)
-	on.Launch(plan.Duration(x.pl.Machine.Launch.Hop.Value), plan.Standing(x.comm, k))
+	on.Launch(plan.Duration(x.pl.Machine.Launch.Hop.Value), plan.Standing(x.Comm, k))
 }
 
 // ends are the ranks between which the i-th copy goes: a push to the i-th next one, whose buffer has to be free, or a pull
 // from the i-th in one of the directions.
 func (x *side) ends(on *plan.Stream, i, direction int) (from, to int) {
 	if x.impl != "push" {
-		return (x.me + direction*i + x.n) % x.n, x.me
+		return (x.Me + direction*i + x.n) % x.n, x.Me
 	}
-	to = (x.me + i) % x.n
+	to = (x.Me + i) % x.n
 	on.Wait(x.free[to], 1, "buffer")
-	return x.me, to
+	return x.Me, to
 }
 
 // waitComputed makes a stream of copies wait for the tiles of a unit. The wait is a command of its own (rule O18).
@@ -231,15 +224,15 @@ const signalBytes = 4
 func (x *side) move(on *plan.Stream, from, to int, bytes float64, done ...program.Flag) {
 	host := x.pl.Machine.Launch.Host
 	x.issue(on, host, "copy")
-	on.Launch(0, plan.CopyTo(x.comm, "copy", x.ranks[from], x.ranks[to], bytes))
+	x.Copy(on, "copy", from, to, bytes)
 	switch {
 	case from == to:
 	case x.swizzle == "mesh":
 		x.issue(on, host, "signal")
-		on.Launch(0, plan.CopyTo(x.comm, "signal", x.ranks[from], x.ranks[to], signalBytes))
+		x.Copy(on, "signal", from, to, signalBytes)
 	default:
 		signal := x.pl.Machine.Engines.Command.Value
-		if to != x.me { // into another GPU's memory
+		if to != x.Me { // into another GPU's memory
 			signal += x.pl.Machine.Fabric.Latency.Value
 		}
 		on.Delay(plan.Duration(signal), program.LaunchGap, "signal")

@@ -106,7 +106,7 @@ type tracker struct {
 // rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
 // Before an all-gather the whole output is one stage, and s counts the hops.
 type ring struct {
-	ranks    []int32
+	n        int // ranks
 	gather   bool
 	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
 	stages   plan.Cut             // of the GEMM's tiles
@@ -124,13 +124,14 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 	return t.rings.Of(p.Index, func() *ring {
 		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
 		shape := t.pl.GridOf(first, first.DurAlone())
-		g := &ring{ranks: t.pl.RanksOf(p.Coll), gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
+		ranks := t.pl.RanksOf(p.Coll)
+		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
 		if g.gather {
 			g.stages.Parts = 1
 		}
 		g.blocks = min(mostBlocks, max(1, g.stages.N/g.stages.Parts))
-		g.left = t.pl.FlagOfEach(g.ranks, "tiles for other ranks computed on rank %d")
-		g.counters = t.pl.FlagsOf(g.ranks, n*g.blocks, func(rank int32, i int) string {
+		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
+		g.counters = t.pl.FlagsOf(ranks, n*g.blocks, func(rank int32, i int) string {
 			return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
 		})
 		if p.Coll.Op == trace.AllReduce {
@@ -170,35 +171,42 @@ func (g *ring) counter(rank, stage, block int) program.Flag {
 	return g.counters[rank][stage*g.blocks+block]
 }
 
+// A side is a pair on one rank.
+type side struct {
+	plan.Side
+	*tracker
+	*ring
+	next int // place of the rank that it sends to
+}
+
 // emit writes a pair on one rank.
 func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
-	compute, comm := r.Ops(p)
-	g := t.ring(p)
-	me := plan.Place(g.ranks, r.ID)
-	s, c, l := r.Stream(compute.Queue), r.CommStream(compute, comm), t.pl.Machine.Launch
+	x := &side{r.SideOf(p), t, t.ring(p), 0}
+	x.next = (x.Me + x.n - 1) % x.n
+	c, l := x.Lane(), t.pl.Machine.Launch
 
-	gap := r.WriteFills(s, p.FillsBefore[r.ID], r.Start(p, s))
-	begun := t.pl.Program.NewFlag(compute.Name + " launched")
-	s.Post(begun, 1)
-	s.Launch(gap, plan.LaunchOf(compute, t.gemm(compute, p, g, me)))
+	gap := r.WriteFills(x.On, p.FillsBefore[r.ID], r.Start(p, x.On))
+	begun := t.pl.Program.NewFlag(x.Compute.Name + " launched")
+	x.On.Post(begun, 1)
+	x.On.Launch(gap, plan.LaunchOf(x.Compute, x.gemm()))
 
 	q := r.Added("stores")
-	q.Wait(begun, 1, compute.Name)
-	q.Launch(0, plan.LaunchOf(comm, t.stores(p, g, me)))
+	q.Wait(begun, 1, x.Compute.Name)
+	q.Launch(0, plan.LaunchOf(x.Comm, x.stores()))
 	r.IssueOne(c, l.Host.Value, "transfers")
-	c.Wait(begun, 1, compute.Name)
-	c.Launch(0, plan.LaunchOf(comm, t.transfers(p, g, me)))
-	chunk := float64(p.Coll.Bytes) / float64(len(g.ranks))
+	c.Wait(begun, 1, x.Compute.Name)
+	c.Launch(0, plan.LaunchOf(x.Comm, x.transfers()))
+	chunk := float64(p.Coll.Bytes) / float64(x.n)
 	if !t.nmc && reduces(p.Coll.Op) {
 		r.IssueOne(c, l.Host.Value, "sum")
-		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
+		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(x.Comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
 	}
-	if g.gathered != nil {
+	if x.gathered != nil {
 		r.IssueOne(c, l.HostCollective.Value, "all_gather")
 		_, took := t.pl.Laws().Halves(p.Coll)
-		k := t.pl.Collective(comm, plan.Piece{Coll: g.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: took, Slowdown: 1})
+		k := t.pl.Collective(x.Comm, plan.Piece{Coll: x.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: took, Slowdown: 1})
 		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
-		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, k))
+		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, k))
 	}
-	r.EndReplaced(p, s, c)
+	r.EndReplaced(p, x.On, c)
 }
