@@ -217,8 +217,11 @@ type chunked struct {
 
 func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
 	compute, comm := r.Split(p)
-	c := chunked{r: r, p: p, n: n, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: fmt.Sprintf("events of stage %d", stage+1), within: within}
-	c.first, c.second = r.Ops(p)
+	first, second := compute, comm
+	if p.Direction == workload.CollectiveThenCompute {
+		first, second = comm, compute
+	}
+	c := chunked{r: r, p: p, n: n, first: first, second: second, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: fmt.Sprintf("events of stage %d", stage+1), within: within}
 	if urgent {
 		c.onComm.Priority = 1
 	}

@@ -64,20 +64,19 @@ func inRing() plan.Emitter {
 	states := cost.Memo[int, *ringState]{} // by index of pair
 	return func(r *plan.Rank, p *plan.Pair) {
 		t := &ringDecomposition{r.SideOf(p), states.Of(p.Index, func() *ringState { return newRing(r.Planner, p) })}
-		gap := r.Start(p, t.On)
 		if p.Direction == workload.CollectiveThenCompute {
-			t.gather(gap)
+			t.gather()
 		} else {
-			t.reduce(gap)
+			t.reduce()
 		}
-		r.EndReplaced(p, t.On, t.On)
+		t.End(t.On)
 	}
 }
 
 // gather multiplies with the current shard, the near ranks' first, while copies forward it.
-func (t *ringDecomposition) gather(gap trace.Time) {
+func (t *ringDecomposition) gather() {
 	n, l := len(t.Ranks), t.Planner.Machine.Launch
-	order, arrived := plan.Around(n, t.Me, -1), t.arrived[t.Me]
+	gap, order, arrived := t.Gap, plan.Around(n, t.Me, -1), t.arrived[t.Me]
 	t.On.Post(arrived[t.Me], 1)
 	for _, c := range order[:n-1] { // each makes one more hop
 		t.pass(c, arrived[c])
@@ -96,8 +95,8 @@ func (t *ringDecomposition) gather(gap trace.Time) {
 
 // reduce computes distant chunks first, adds the partial sum that has arrived, and
 // forwards the sum.
-func (t *ringDecomposition) reduce(gap trace.Time) {
-	n, l := len(t.Ranks), t.Planner.Machine.Launch
+func (t *ringDecomposition) reduce() {
+	gap, n, l := t.Gap, len(t.Ranks), t.Planner.Machine.Launch
 	for i, c := range plan.Around(n, t.Me-1, -1) {
 		t.WriteChunk(t.Pair, t.On, t.Compute, c, n, gap)
 		if gap = plan.Duration(l.Gap.Value); i > 0 { // what comes in is waited for behind the GEMM
@@ -121,7 +120,7 @@ func (t *ringDecomposition) combine(name string, read, write float64) {
 
 // pass copies a chunk to the next rank when it is there.
 func (t *ringDecomposition) pass(chunk int, there program.Flag) {
-	lane, to := t.Lane(), (t.Me+1)%len(t.Ranks)
+	lane, to := t.CommStream(t.Compute, t.Comm), (t.Me+1)%len(t.Ranks)
 	t.IssueOne(lane, t.Planner.Machine.Launch.Host.Value, "copy")
 	lane.Wait(there, 1, "chunk")
 	t.Copy(lane, "copy", t.Me, to, t.bytes)

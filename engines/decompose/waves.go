@@ -48,7 +48,7 @@ func groupsOf(pl *plan.Planner, op *workload.Op, n int) groups {
 	if g.Tiles > 0 {
 		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
 	}
-	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
 	g.size = min(g.WGs, plan.CeilDiv(plan.CeilDiv(g.WGs, wave), n)*wave)
 	g.n = plan.CeilDiv(g.WGs, g.size)
 	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))
@@ -62,17 +62,16 @@ func (g *groups) tilesIn(i int) int { return min(g.size, g.WGs-i*g.size) }
 // each behind a wait kernel (FlashOverlap, rule W3).
 func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
 	x, l := r.SideOf(p), r.Planner.Machine.Launch
-	lane := x.Lane()
+	lane := x.CommStream(x.Compute, x.Comm)
 	lane.Priority = 1
 	g := groupsOf(r.Planner, x.Compute, n)
 	k := r.Planner.KernelOf(x.Compute, g.Grid)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		return append(append(buf, k.Each...), plan.Signal(g.counted[i/g.size], ""))
 	}
-	gap := r.Start(p, x.On)
 	begun := r.Planner.Program.NewFlag(x.Compute.Name + " next on its stream")
 	x.On.Post(begun, 1)
-	x.Write(gap, k)
+	x.Write(k)
 	for _, id := range p.Between[r.ID] {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
 	}

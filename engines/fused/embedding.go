@@ -76,7 +76,7 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, slots int, v pl
 // resident is the number of workgroups of a fused embedding that the settings allow to be
 // resident (rule U9), or the reason why there cannot be as many.
 func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (n int, why string) {
-	full := pl.Residents(op.Footprint)
+	full := pl.Laws().Residents(op.Footprint)
 	perCU := max(1, (full*v.Int("occupancy")+50)/100)
 	if most := max(1, full*ofEight/8); perCU > most {
 		return 0, fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)
@@ -216,7 +216,7 @@ func (d *slicing) kernel(
 ) *program.Kernel {
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
-	k := pl.FusedKernel(op, g, name)
+	k := fusing(pl, op, g, name)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		x := d.pooled(tile, at)
 		if !x.ok {
@@ -229,7 +229,7 @@ func (d *slicing) kernel(
 
 // slicedKernel computes vectors, and sends slices as they are complete.
 func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me := plan.Place(d.ranks, op.Rank)
+	me := slices.Index(d.ranks, int32(op.Rank))
 	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
 		work.Write = d.bytes
@@ -264,7 +264,7 @@ func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
 	if pl.Workload.Run.Estimated != "" {                                         // of the kernel with waves
 		return plan.Duration((op.Read+op.Write)/float64(op.Tiling.Tiles)*float64(wgs)/pl.Laws().Rate(op, wgs, true)) + done
 	}
-	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
 	one := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.Tiles)
 	return trace.Time(one*pl.Laws().TileOn(op, wgs, slots, true)+0.5) + done
 }

@@ -109,12 +109,11 @@ func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 
 // fuse writes a pair as one kernel and a barrier.
 func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
-	compute, _ := r.Ops(p)
+	compute, _ := r.Split(p)
 	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
 		// Kernels between the two rearrange the output for the collective. The stores of the fused
 		// kernel write every tile to its final position (rule U1).
-		g := r.Planner.Gangs(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 1, plan.Everyone)[0]
-		r.Barrier(s, g.Arrive, len(p.First))
+		r.Barrier(s, r.Planner.Arrived(p.Coll), len(p.First))
 	})
 }
 
@@ -145,7 +144,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	}
 	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
 	stores := storesOf(pl, payload, aware)
-	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
+	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
 	k.Peer = func(tile int) int { return int(owner(tile)) }
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		store := plan.StoreAt(int32(op.Rank), payload)
@@ -154,6 +153,13 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 		}
 		return append(buf, plan.Compute(g.Time, g.Read, 0), store)
 	}
+	return k
+}
+
+// fusing is the kernel of a compute operation on a grid that does the work of a collective as well.
+func fusing(pl *plan.Planner, op *workload.Op, g plan.Grid, name string) *program.Kernel {
+	k := pl.KernelOf(op, g)
+	k.Name, k.Setup.Grid = name, [3]int32{int32(g.WGs), 1, 1}
 	return k
 }
 

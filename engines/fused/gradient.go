@@ -2,6 +2,7 @@ package fused
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -27,7 +28,7 @@ func servesGradient(pl *plan.Planner, p *workload.Pair) bool {
 //	workgroup 0 |●●|own 0|own 2|wait|from next, 0|...    ●  put of a slice, then of its flag
 //	workgroup 1 |●●|own 1|own 3|wait|from next, 1|...
 func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me, n := plan.Place(d.ranks, op.Rank), len(d.ranks)
+	me, n := slices.Index(d.ranks, int32(op.Rank)), len(d.ranks)
 	order := func(i int) (from, slice int) { return d.arriving(me, i) }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
 		if x.peer != me {

@@ -2,6 +2,7 @@ package fused
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -64,8 +65,8 @@ func newReduction(pl *plan.Planner, p *plan.Pair, v plan.Values) *reduction {
 		d.shift = g.Tiles / len(d.ranks)
 	}
 	flags := func(what string) [][]program.Flag {
-		return pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
-			return fmt.Sprintf("%s for workgroup %d on rank %d", what, d.column(plan.Place(d.ranks, int(rank)), w), rank)
+		return pl.FlagsAbout(d.ranks, d.wgs, 0, 1, func(rank int32, w int) string {
+			return fmt.Sprintf("%s for workgroup %d on rank %d", what, d.column(slices.Index(d.ranks, rank), w), rank)
 		})
 	}
 	if d.landed = flags("partial results"); d.all {
@@ -76,7 +77,7 @@ func newReduction(pl *plan.Planner, p *plan.Pair, v plan.Values) *reduction {
 
 // emit writes a pair on one rank. It ends when the stores of its peers have arrived.
 func (d *reduction) emit(r *plan.Rank, p *plan.Pair) {
-	compute, _ := r.Ops(p)
+	compute, _ := r.Split(p)
 	r.WriteAsOne(p, d.kernel(r.Planner, compute, p), nil)
 }
 
@@ -157,11 +158,11 @@ func (d *reduction) signal(pl *plan.Planner, flags [][]program.Flag, column int,
 
 // kernel computes tiles, stores those of peers into their memory, and sums its own.
 func (d *reduction) kernel(pl *plan.Planner, op *workload.Op, p *plan.Pair) *program.Kernel {
-	me := plan.Place(d.ranks, op.Rank)
+	me := slices.Index(d.ranks, int32(op.Rank))
 	g := pl.TilesOf(op)
 	g = pl.WithPrograms(op, g, d.wgs)
 	stores := storesOf(pl, d.bytes, d.aware)
-	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
+	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
 	owner := func(t int) int { return d.owners.Of(d.tile(me, d.column(me, t), t/d.wgs)) }
 	k.Peer = func(t int) int { return int(d.ranks[owner(t)]) }
 	k.Recipe = func(t int, buf []program.Phase) []program.Phase {

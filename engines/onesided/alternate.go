@@ -61,7 +61,7 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 	a := &alternate{side: t.side(r, p)}
 	s, me, n, launch := a.On, a.Me, a.n, &t.pl.Machine.Launch
 	a.streams = [2]*plan.Stream{s, a.lane(1)}
-	s.Delay(r.Start(p, s), program.LaunchGap, "")
+	s.Delay(a.Gap, program.LaunchGap, "")
 	a.issue(s, launch.Pipelined, "pipelined operator")
 	a.barrier(s)
 	if a.gathers() {
@@ -103,5 +103,5 @@ func (t *operator) alternating(r *plan.Rank, p *plan.Pair) {
 	a.join(s, a.streams[1])
 	a.barrier(s)
 	a.add()
-	r.EndReplaced(p, s, s)
+	a.End(s)
 }

@@ -39,7 +39,11 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if blocks := v.Int("blocks"); blocks > 0 {
 		q.per = plan.CeilDiv(blocks, pl.Workload.World)
 	}
-	emit, err := replaceCollectives(pl, v, q.ops(), q.serves, q.replace, func(*workload.Pair) bool { return true })
+	ops := "all-gather"
+	if q.proto == "ll" {
+		ops = "all-gather or all-to-all"
+	}
+	emit, err := replaceCollectives(pl, v, ops, q.serves, q.replace, func(*workload.Pair) bool { return true })
 	for i := range pl.Workload.Collectives {
 		if c := &pl.Workload.Collectives[i]; err != nil && q.matches(c) && q.tooSlow(c) != "" {
 			err = &plan.NotApplicable{Strategy: "onesided", Why: q.tooSlow(c)}
@@ -78,14 +82,6 @@ func (q *lowLatency) replace(op *workload.Op, c *workload.Collective) *program.K
 		return q.allToAll(op, c)
 	}
 	return q.allGather(op, c)
-}
-
-// ops describes the operations of the protocol.
-func (q *lowLatency) ops() string {
-	if q.proto == "ll" {
-		return "all-gather or all-to-all"
-	}
-	return "all-gather"
 }
 
 // replicating are the GPUs whose switch hands one store to all.

@@ -12,18 +12,17 @@ import (
 // pipeline writes a pair as copies, or a communication kernel, beside one GEMM.
 func (t *operator) pipeline(r *plan.Rank, p *plan.Pair) {
 	x := t.side(r, p)
-	gap := r.Start(p, x.On)
 	if x.gathers() {
-		x.gather(gap)
+		x.gather()
 	} else {
-		x.scatter(gap)
+		x.scatter()
 	}
-	r.EndReplaced(p, x.On, x.On)
+	x.End(x.On)
 }
 
 // gather writes an all-gather, or an all-to-all, and the GEMM behind it: one kernel whose tiles wait for the shards that
 // their rows touch (rules O1 and O4).
-func (x *side) gather(gap trace.Time) {
+func (x *side) gather() {
 	mine := x.pl.Program.NewFlag(fmt.Sprintf("rank %d's shard may move", x.ID))
 	staged := x.shard
 	if x.impl == "pull" && x.Pair.Coll.Op == trace.AllToAll {
@@ -31,16 +30,17 @@ func (x *side) gather(gap trace.Time) {
 	}
 	x.On.Post(x.free[x.Me], 1)
 	if x.impl == "pull" { // peers read from a buffer that must hold the shard first (rule O1)
-		x.stage(gap, staged)
+		x.stage(x.Gap, staged)
 		x.Barrier(x.On, x.there, x.n)
 		x.On.Post(mine, 1)
 	} else {
 		x.On.Post(mine, 1)
-		x.stage(gap, staged)
+		x.stage(x.Gap, staged)
 	}
+	x.Gap = plan.Duration(x.pl.Machine.Launch.Gap.Value)
 	seq := x.sequence()
 	compute := func() {
-		x.Write(plan.Duration(x.pl.Machine.Launch.Gap.Value), seq.kernel(x.pl, func(buf []program.Phase, p panel, work program.Phase) []program.Phase {
+		x.Write(seq.kernel(x.pl, func(buf []program.Phase, p panel, work program.Phase) []program.Phase {
 			for u := p.first; u <= p.last; u++ {
 				if shard := u / x.cuts; shard != x.Me {
 					buf = append(buf, plan.Await(x.arrived[x.Me][shard], int64((u%x.cuts+1)*x.posts)))
@@ -89,15 +89,15 @@ func (x *side) forward(mine program.Flag) {
 
 // scatter writes a GEMM and the reduce-scatter, or the all-to-all, behind it: one kernel whose tiles count towards the
 // shards that they complete, or store themselves to their owners (rule O5).
-func (x *side) scatter(gap trace.Time) {
+func (x *side) scatter() {
 	x.On.Post(x.free[x.Me], 1)
 	seq := x.sequence()
 	compute := func() {
 		if x.impl == "store" {
-			x.Write(gap, x.storing(seq))
+			x.Write(x.storing(seq))
 			return
 		}
-		x.Write(gap, seq.kernel(x.pl, func(buf []program.Phase, p panel, work program.Phase) []program.Phase {
+		x.Write(seq.kernel(x.pl, func(buf []program.Phase, p panel, work program.Phase) []program.Phase {
 			buf = append(buf, work)
 			for u := p.first; u <= p.last; u++ {
 				buf = append(buf, plan.Signal(x.done[x.Me][u], "signal"))
@@ -142,7 +142,7 @@ func (x *side) add() {
 	if x.inChunks(x.Pair) {
 		least = x.pl.Laws().Sum(write, x.n)
 	}
-	x.launch(x.On, x.pl.SweepOn(name, x.pl.Sweepers(read, write), read, write, least))
+	x.launch(x.On, x.pl.SweepOn(name, 0, read, write, least))
 }
 
 // copyOut writes the copies of a scattered GEMM, each behind the signal of the

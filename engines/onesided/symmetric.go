@@ -37,14 +37,6 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	return t
 }
 
-// contradiction is the reason why settings cannot be combined; "" if they can.
-func (t *operator) contradiction() string {
-	if t.gemm == "chunks" && t.impl != "auto" && t.impl != "pull" {
-		return "gemm=chunks is for copy engines that read: impl=pull"
-	}
-	return ""
-}
-
 // implOf is the implementation for a pair (rules O1, O5 and O8).
 func (t *operator) implOf(p *plan.Pair) string {
 	gather, top := p.Direction == workload.CollectiveThenCompute, t.pl.Machine.Fabric.Topology
@@ -180,7 +172,7 @@ func (x *side) units() (units []int) {
 // the swizzle for a mesh, one each.
 func (x *side) lane(i int) *plan.Stream {
 	if x.swizzle != "mesh" || i == 1 {
-		return x.Lane()
+		return x.CommStream(x.Compute, x.Comm)
 	}
 	return x.Added(fmt.Sprintf("copies of peer %d", i))
 }

@@ -18,29 +18,56 @@ type Side struct {
 	*Rank
 	Pair          *Pair
 	Compute, Comm *workload.Op
-	On            *Stream // of compute
-	Ranks         []int32 // of the collective
-	Me            int     // place among them
+	On            *Stream    // of compute
+	Gap           trace.Time // before the next command on it, when what both wait for has ended
+	Ranks         []int32    // of the collective
+	Me            int        // place among them
 }
 
-// SideOf is the pair on the rank.
+// SideOf begins the pair on the rank: its operations run as one, after the dependencies of both.
 func (r *Rank) SideOf(p *Pair) Side {
-	compute, comm := r.Split(p)
-	ranks := r.Planner.RanksOf(p.Coll)
-	return Side{r, p, compute, comm, r.Stream(compute.Queue), ranks, max(0, slices.Index(ranks, int32(r.ID)))}
+	x := Side{Rank: r, Pair: p, Ranks: r.Planner.RanksOf(p.Coll)}
+	x.Compute, x.Comm = r.Split(p)
+	x.On, x.Me = r.Stream(x.Compute.Queue), max(0, slices.Index(x.Ranks, int32(r.ID)))
+	r.BeginPair(p)
+	first, second := r.ops(p)
+	x.Gap = r.WaitUntilReady(x.On, x.Compute, slices.Concat(r.Dependencies(p, first), r.Dependencies(p, second)), r.ReplacedOps(p)...)
+	return x
 }
 
-// Lane is the stream of what moves the data.
-func (x *Side) Lane() *Stream { return x.CommStream(x.Compute, x.Comm) }
+// End ends the pair, whose compute, and all around it, has ended on its stream and whose collective on another.
+func (x *Side) End(on *Stream) {
+	for _, op := range x.ReplacedOps(x.Pair) {
+		if op.Collective >= 0 {
+			x.Written(on, op)
+		} else {
+			x.Written(x.On, op)
+		}
+	}
+	x.EndPair()
+}
+
+// WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its
+// compute. then writes what else must end before they count
+// as done, such as a wait for the peers; nil: nothing.
+func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
+	x := r.SideOf(p)
+	x.On.Launch(x.Gap, LaunchOf(x.Compute, k))
+	if then != nil {
+		then(x.On)
+	}
+	x.End(x.On)
+}
 
 // Write launches a kernel in place of the compute operation, behind the library's fills.
-func (x *Side) Write(gap trace.Time, k *program.Kernel) {
-	x.On.Launch(x.WriteFills(x.On, x.Pair.FillsBefore[x.ID], gap), LaunchOf(x.Compute, k))
+func (x *Side) Write(k *program.Kernel) {
+	x.On.Launch(x.WriteFills(x.On, x.Pair.FillsBefore[x.ID], x.Gap), LaunchOf(x.Compute, k))
 }
 
 // Copy starts a copy between two places of the ranks.
 func (x *Side) Copy(on *Stream, name string, from, to int, bytes float64) {
-	on.Launch(0, CopyTo(x.Comm, name, x.Ranks[from], x.Ranks[to], bytes))
+	c := program.Copy{Name: name, Named: true, From: x.Ranks[from], Peer: x.Ranks[to], Bytes: bytes}
+	on.Launch(0, program.Command{Op: program.Start, Name: x.Comm.Name, Origin: x.Comm.ID, Copy: &c})
 }
 
 // A Cut is N things in a row, in Parts of neighbours that are as equal as can be.
@@ -51,9 +78,6 @@ func (c Cut) Of(i int) int { return i * c.Parts / c.N }
 
 // From is the first thing of a part.
 func (c Cut) From(part int) int { return CeilDiv(part*c.N, c.Parts) }
-
-// Size is the number of things in a part.
-func (c Cut) Size(part int) int { return c.From(part+1) - c.From(part) }
 
 // Around lists n places on a circle, from one on, each step places further.
 func Around(n, from, step int) []int {

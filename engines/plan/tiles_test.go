@@ -17,8 +17,8 @@ func TestCuts(t *testing.T) {
 			}
 		}
 		for part, n := range counts {
-			if n != c.Size(part) || n < c.N/c.Parts {
-				t.Errorf("%+v: part %d has %d, its size says %d", c, part, n, c.Size(part))
+			if n != c.From(part+1)-c.From(part) || n < c.N/c.Parts {
+				t.Errorf("%+v: part %d has %d, not those from %d to %d", c, part, n, c.From(part), c.From(part+1))
 			}
 		}
 	}

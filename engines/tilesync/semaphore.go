@@ -102,7 +102,6 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	if v["policy"] == "conv" && to.Tiling.Depth > 0 {
 		l.steps = plan.CeilDiv(from.Tiling.TileN, to.Tiling.Depth)
 	}
-	l.cover.Stride, l.cover.Order = s.stride, s.order
 	l.flags = pl.Program.NewFlagsOf(pl.Program.Writing, c.Rows*s.parts, func(i int) string {
 		if s.order != nil {
 			return fmt.Sprintf("semaphore %d of %s", i, from.Name)
@@ -110,6 +109,21 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 		return fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)
 	})
 	return l
+}
+
+// at is the row and column of the i-th tile that a kernel computes. Split parts of a tile are a whole
+// grid apart, as in the third dimension of a grid. l is what the tile posts to; nil: nothing.
+func (l *link) at(c plan.Cover, i int) (row, col int) {
+	i %= c.Tiles()
+	if l != nil && l.order != nil {
+		i = int(l.order[i])
+	}
+	row, col = i/c.Cols, i%c.Cols
+	if l != nil && l.stride > 1 {
+		n := c.Cols / l.stride // columns of one kind
+		col = col%l.stride*n + col/l.stride
+	}
+	return row, col
 }
 
 // post appends the phases that signal a written tile of the producer: a barrier of the
@@ -171,7 +185,7 @@ func poll(pl *plan.Planner, together int, v plan.Values) program.Phase {
 
 // together is how many of a kernel's workgroups share a CU.
 func together(pl *plan.Planner, op *workload.Op, wgs int) int {
-	return max(1, min(pl.Residents(op.Footprint), plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
+	return max(1, min(pl.Laws().Residents(op.Footprint), plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
 }
 
 // needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
@@ -207,9 +221,6 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
 	op := s.built
 	c, _ := plan.CoverOf(op)
-	if out != nil {
-		c = out.cover
-	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
@@ -235,7 +246,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 		if adjacent { // parts of a tile are a whole grid apart otherwise
 			i = i%c.Splits*c.Tiles() + i/c.Splits
 		}
-		row, col := c.At(i)
+		row, col := out.at(c, i)
 		if in == nil {
 			buf = append(buf, plan.Compute(g.Time, g.Read, g.Write))
 		} else {
@@ -278,7 +289,7 @@ func inParts(pl *plan.Planner, op *workload.Op, list string, i int) *workload.Op
 	}
 	pipe := pl.ApartGrid(op, op.Tiling.WGs).Pipe
 	took := func(parts int) float64 {
-		whole, end, _ := pl.Laws().Waves(c.Tiles()*parts, pl.Residents(op.Footprint), pipe)
+		whole, end, _ := pl.Laws().Waves(c.Tiles()*parts, pl.Laws().Residents(op.Footprint), pipe)
 		return (whole + end) / float64(parts)
 	}
 	longer, load := took(n)/took(c.Splits), pl.Laws().MemoryLoad(op)
@@ -323,8 +334,8 @@ func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid, v plan.Values)
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM {
-		return program.Phase{}
+		return plan.Compute(0, 0, 0)
 	}
-	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
 	return plan.Compute(min(g.Time, pl.Laws().Stream(bytes, resident)), bytes, 0)
 }

@@ -158,8 +158,8 @@ func TestOtherParts(t *testing.T) {
 			t.Errorf("parts=%s: %d parts", x.parts, n.Splits)
 		}
 	}
-	if pl.Residents(op.Footprint) != 1 || waves(1) < 1.1*waves(2) || waves(11) >= 0.985*waves(2) {
-		t.Fatalf("%d workgroups a CU, waves of parts 1, 2, 11: %.2f, %.2f, %.2f: nothing to see", pl.Residents(op.Footprint), waves(1), waves(2), waves(11))
+	if pl.Laws().Residents(op.Footprint) != 1 || waves(1) < 1.1*waves(2) || waves(11) >= 0.985*waves(2) {
+		t.Fatalf("%d workgroups a CU, waves of parts 1, 2, 11: %.2f, %.2f, %.2f: nothing to see", pl.Laws().Residents(op.Footprint), waves(1), waves(2), waves(11))
 	}
 	for text, ok := range map[string]bool{"captured": true, "2": true, "2x1": true, "0": false, "2x": false, "65": false} {
 		if err := checkParts(text); (err == nil) != ok {
@@ -207,5 +207,34 @@ func TestSemaphores(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Whatever the order, every tile is computed once; with a stride, tiles that
+// complete one semaphore follow each other.
+func TestTileOrder(t *testing.T) {
+	strided := &link{semaphores: semaphores{stride: 3}}
+	for _, x := range []struct {
+		link   *link
+		splits int
+	}{{nil, 1}, {nil, 2}, {strided, 1}} {
+		c := plan.Cover{Rows: 3, Cols: 6, Splits: x.splits}
+		seen := map[[2]int]int{}
+		for i := range c.Tiles() * c.Splits {
+			row, col := x.link.at(c, i)
+			seen[[2]int{row, col}]++
+		}
+		if len(seen) != 18 {
+			t.Errorf("%+v computes %d different tiles of 18", x, len(seen))
+		}
+	}
+	c := plan.Cover{Rows: 1, Cols: 6, Splits: 1}
+	var cols []int
+	for i := range 3 {
+		_, col := strided.at(c, i)
+		cols = append(cols, col)
+	}
+	if cols[0] != 0 || cols[1] != 2 || cols[2] != 4 { // column 0 of queries, of keys, of values
+		t.Errorf("first three columns are %v", cols)
 	}
 }

@@ -158,11 +158,11 @@ type side struct {
 
 // sides are the kernels of a chain, in order.
 func sides(r *plan.Rank, p *plan.Pair, v plan.Values) []side {
-	first, _ := r.Ops(p)
+	first, _ := r.Split(p)
 	sides := []side{{op: first, on: r.Stream(first.Queue), fills: p.FillsBefore[r.ID], after: r.Dependencies(p, first)}}
 	var within []*workload.Op
 	for i, l := range p.Links() {
-		_, second := r.Ops(l)
+		_, second := r.Split(l)
 		on := r.CommStream(first, second)
 		if i > 0 && second.Queue == first.Queue {
 			on = r.Added(fmt.Sprintf("kernel %d of a chain on stream %d", i+2, second.Queue))
@@ -191,7 +191,7 @@ func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	l := r.Planner.Machine.Launch
 	gap := r.WaitUntilReady(s.on, s.op, s.after, s.within...) - plan.Duration(l.Gap.Value)
 	if reset {
-		s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, "clear semaphores"), "host")
+		r.IssueOne(s.on, l.Host.Value, "clear semaphores")
 		gap += plan.Duration(l.MemsetGap.Value)
 	}
 	s.on.Delay(gap, program.LaunchGap, "clear semaphores")
@@ -220,7 +220,7 @@ func behindStart(r *plan.Rank, s *side, started program.Flag) {
 	l := r.Planner.Machine.Launch
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(started, 1, 0))
-	s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, s.op.Name), "host")
+	r.IssueOne(s.on, l.Host.Value, s.op.Name)
 	start(r, s, plan.Duration(l.Gap.Value))
 }
 

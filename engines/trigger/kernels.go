@@ -43,7 +43,7 @@ func (x *side) gemm() *program.Kernel {
 // burst is the time in which the tiles of a wave, computed at once, write their output, at
 // the memory's rate. The tile's time alone includes it (rule K11).
 func (x *side) burst(shape plan.Grid, bytes float64) trace.Time {
-	wave := min(max(shape.Tiles, shape.WGs), int(x.pl.Machine.GPU.CUs.Value)*x.pl.Residents(x.Compute.Footprint))
+	wave := min(max(shape.Tiles, shape.WGs), int(x.pl.Machine.GPU.CUs.Value)*x.pl.Laws().Residents(x.Compute.Footprint))
 	return plan.Duration(float64(wave) * bytes / x.pl.Machine.GPU.Memory.Value)
 }
 
@@ -54,7 +54,7 @@ func (x *side) adds() bool {
 
 // bytes is the output size of the i-th tile.
 func (x *side) bytes(i int) float64 {
-	return float64(x.Pair.Coll.Bytes) / float64(x.n*x.stages.Size(x.stages.Of(i))) * float64(x.splits)
+	return float64(x.Pair.Coll.Bytes) / float64(x.n*x.in(x.stages.Of(i)).N) * float64(x.splits)
 }
 
 // beside is a kernel that holds no slot: stores and transfers by hardware, each a workgroup.

@@ -131,11 +131,12 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 		}
 		g.blocks = min(mostBlocks, max(1, g.stages.N/g.stages.Parts))
 		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
-		g.counters = t.pl.FlagsOf(ranks, n*g.blocks, func(rank int32, i int) string {
+		g.counters = t.pl.FlagsAbout(ranks, n*g.blocks, 0, 1, func(rank int32, i int) string {
 			return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
 		})
 		if p.Coll.Op == trace.AllReduce {
-			g.gathered = plan.GatherOf(p.Coll)
+			gather := *p.Coll
+			gather.Op, g.gathered = trace.AllGather, &gather
 		}
 		return g
 	})
@@ -148,10 +149,15 @@ func (g *ring) of(i int) (stage, block int) {
 }
 
 // in is the blocks of a stage's tiles.
-func (g *ring) in(stage int) plan.Cut { return plan.Cut{N: g.stages.Size(stage), Parts: g.blocks} }
+func (g *ring) in(stage int) plan.Cut {
+	return plan.Cut{N: g.stages.From(stage+1) - g.stages.From(stage), Parts: g.blocks}
+}
+
+// size is the number of tiles of a block.
+func (g *ring) size(stage, block int) int { return g.in(stage).From(block+1) - g.in(stage).From(block) }
 
 // remote is how many tiles, the first ones, are stored to other ranks.
-func (g *ring) remote() int { return g.stages.Size(0) }
+func (g *ring) remote() int { return g.stages.From(1) }
 
 // complete is the count at which a block of a stage has the parts of the rank and of its
 // neighbour. The neighbour's part is stored tile by tile in the first stage and arrives
@@ -159,12 +165,12 @@ func (g *ring) remote() int { return g.stages.Size(0) }
 func (g *ring) complete(stage, block int) int64 {
 	from := 1
 	if stage == 1 {
-		from = g.in(0).Size(block)
+		from = g.size(0, block)
 	}
 	if g.gather {
 		return int64(from)
 	}
-	return int64(from + g.in(stage).Size(block))
+	return int64(from + g.size(stage, block))
 }
 
 func (g *ring) counter(rank, stage, block int) program.Flag {
@@ -183,9 +189,9 @@ type side struct {
 func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	x := &side{r.SideOf(p), t, t.ring(p), 0}
 	x.next = (x.Me + x.n - 1) % x.n
-	c, l := x.Lane(), t.pl.Machine.Launch
+	c, l := x.CommStream(x.Compute, x.Comm), t.pl.Machine.Launch
 
-	gap := r.WriteFills(x.On, p.FillsBefore[r.ID], r.Start(p, x.On))
+	gap := r.WriteFills(x.On, p.FillsBefore[r.ID], x.Gap)
 	begun := t.pl.Program.NewFlag(x.Compute.Name + " launched")
 	x.On.Post(begun, 1)
 	x.On.Launch(gap, plan.LaunchOf(x.Compute, x.gemm()))
@@ -208,5 +214,5 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
 		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, k))
 	}
-	r.EndReplaced(p, x.On, c)
+	x.End(c)
 }

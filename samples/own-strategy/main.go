@@ -48,7 +48,7 @@ const perRank = 8 // slices for each rank
 func write(r *plan.Rank, p *plan.Pair, arrived []program.Flag) {
 	pl, ranks := r.Planner, r.Planner.RanksOf(p.Coll)
 	n, me := len(ranks), slices.Index(ranks, int32(r.ID))
-	op, _ := r.Ops(p)
+	op, _ := r.Split(p)
 	g := pl.TilesOf(op) // tiles, and the time of one
 	all := n * perRank
 	complete := pl.Program.NewFlags(all, "tiles that are complete of slice")
