@@ -22,7 +22,6 @@ import (
 type alternate struct {
 	*side
 	streams [2]*plan.Stream
-	passed  int // barriers so far
 }
 
 // join makes one stream wait for all that has been written to another.
@@ -30,15 +29,6 @@ func (a *alternate) join(s, other *plan.Stream) {
 	f := a.pl.Program.NewFlag(fmt.Sprintf("streams of rank %d joined", a.ID))
 	other.Post(f, 1)
 	s.Wait(f, 1, "other stream")
-}
-
-// barrier is the next one of all ranks; every rank has them in the same order.
-func (a *alternate) barrier(s *plan.Stream) {
-	if a.passed == len(a.barriers) {
-		a.barriers = append(a.barriers, a.pl.CommonFlag(a.Ranks, fmt.Sprintf("all ranks at barrier %d", a.passed)))
-	}
-	a.Barrier(s, a.barriers[a.passed], a.n)
-	a.passed++
 }
 
 // bring copies a shard from a rank's buffer.

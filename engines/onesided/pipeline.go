@@ -31,7 +31,7 @@ func (x *side) gather() {
 	x.On.Post(x.free[x.Me], 1)
 	if x.impl == "pull" { // peers read from a buffer that must hold the shard first (rule O1)
 		x.stage(x.Gap, staged)
-		x.Barrier(x.On, x.there, x.n)
+		x.barrier(x.On)
 		x.On.Post(mine, 1)
 	} else {
 		x.On.Post(mine, 1)
@@ -127,7 +127,7 @@ func (x *side) scatter() {
 		compute()
 		x.copyOut(seq)
 	}
-	x.Barrier(x.On, x.over, x.n)
+	x.barrier(x.On)
 	x.add()
 }
 

@@ -80,13 +80,11 @@ type state struct {
 	n        int              // number of ranks
 	shard    float64          // bytes of a rank's share
 	cuts     int              // number of pieces per shard
-	there    program.Flag     // ranks whose buffers hold what peers may read
-	over     program.Flag     // ranks whose transfers are over
 	free     []program.Flag   // by rank: its buffer may be written
 	sent     []program.Flag   // by rank: copies that it has finished
 	arrived  [][]program.Flag // by destination, source: pieces that have arrived, times posts
 	done     [][]program.Flag // by source, unit: tiles of a scatter that are computed
-	barriers []program.Flag   // barriers of the pipelines that launch a GEMM a shard
+	barriers []program.Flag   // ranks at each barrier, in order
 	posts    int              // by which a piece's arrival counts: one, or one a workgroup that stores
 	across   bool             // the ranks are of several nodes
 	partial  [][]program.Flag // then, of a scatter, by place, node: partial results of the node's shard that ranks of its own node have brought
@@ -97,7 +95,6 @@ func (t *operator) newState(p *plan.Pair) *state {
 	pl, ranks := t.pl, t.pl.RanksOf(p.Coll)
 	n := len(ranks)
 	b := &state{operator: t, impl: t.implOf(p), n: n, shard: float64(p.Coll.Bytes) / float64(n), cuts: 1, posts: 1}
-	b.there, b.over = pl.CommonFlag(ranks, "all ranks at the barrier"), pl.CommonFlag(ranks, "all ranks at the barrier behind the transfers")
 	compute := &pl.Workload.Ops[p.First[0]]
 	if p.Direction == workload.CollectiveThenCompute {
 		compute = &pl.Workload.Ops[p.Second[0]]
@@ -127,7 +124,8 @@ func (t *operator) newState(p *plan.Pair) *state {
 type side struct {
 	*state
 	plan.Side
-	nodes plan.Cluster // as the rank sees them
+	nodes  plan.Cluster // as the rank sees them
+	passed int          // barriers so far
 }
 
 func (t *operator) side(r *plan.Rank, p *plan.Pair) *side {
@@ -175,6 +173,15 @@ func (x *side) lane(i int) *plan.Stream {
 		return x.CommStream(x.Compute, x.Comm)
 	}
 	return x.Added(fmt.Sprintf("copies of peer %d", i))
+}
+
+// barrier is the next one of all ranks; every rank has them in the same order.
+func (x *side) barrier(s *plan.Stream) {
+	if x.passed == len(x.barriers) {
+		x.barriers = append(x.barriers, x.pl.CommonFlag(x.Ranks, fmt.Sprintf("all ranks at barrier %d", x.passed)))
+	}
+	x.Barrier(s, x.barriers[x.passed], x.n)
+	x.passed++
 }
 
 // issue makes a stream wait for the host to have enqueued one more command, or as many as take it that long.

@@ -121,23 +121,13 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	sides := sides(r, p, v)
 	started := synchronisedKernels(r.Planner, sides, v)
-	reset := v["reset"] == "on"
-
 	r.BeginPair(p)
-	if v["waitkernel"] == "on" {
-		reached := lead(r, &sides[0], reset)
-		for i := range sides[1:] {
-			if reset {
-				sides[i+1].on.Wait(reached, 1, "semaphores cleared")
-			} else if !r.Planner.OnlyPairs() {
-				sides[i+1].on.Wait(reached, 1, "event")
-			}
-			behindStart(r, &sides[i+1], started[i])
-		}
-	} else {
-		next := lead(r, &sides[0], reset)
-		for i := range sides[1:] {
-			next = follow(r, &sides[i+1], next)
+	reached := lead(r, &sides[0], v["reset"] == "on")
+	for i := range started[1:] {
+		if s := &sides[i+1]; v["waitkernel"] == "on" {
+			behindStart(r, s, reached, started[i], v["reset"] == "on")
+		} else {
+			reached = follow(r, s, reached)
 		}
 	}
 	r.EndPair()
@@ -216,8 +206,13 @@ func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 // producer's first workgroup (rule T1). In the paper's loop of one chain the streams share no
 // event, so the wait kernel can start, and hold its slot, long before the producer. In a step, an
 // event behind what precedes the producer keeps it from running beside that.
-func behindStart(r *plan.Rank, s *side, started program.Flag) {
+func behindStart(r *plan.Rank, s *side, reached, started program.Flag, reset bool) {
 	l := r.Planner.Machine.Launch
+	if reset {
+		s.on.Wait(reached, 1, "semaphores cleared")
+	} else if !r.Planner.OnlyPairs() {
+		s.on.Wait(reached, 1, "event")
+	}
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(started, 1, 0))
 	r.IssueOne(s.on, l.Host.Value, s.op.Name)
