@@ -47,9 +47,8 @@ func (x *Side) End(on *Stream) {
 	x.EndPair()
 }
 
-// WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its
-// compute. then writes what else must end before they count
-// as done, such as a wait for the peers; nil: nothing.
+// WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its compute. then writes what
+// else must end before they count as done, such as a wait for the peers; nil: nothing.
 func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
 	x := r.SideOf(p)
 	x.On.Launch(x.Gap, LaunchOf(x.Compute, k))
@@ -113,8 +112,8 @@ func PutTo(peer int32, bytes float64, arrived program.Flag) program.Phase {
 	return program.Phase{Op: program.Put, Peer: peer, Bytes: bytes, Flag: arrived, Count: 1, Mark: "put"}
 }
 
-// StoreAt is a workgroup's store of so many bytes into the memory of a GPU, at the rate at which they get there: its own,
-// or that of a peer whose packets and issue are counted elsewhere (StoreTo).
+// StoreAt is a workgroup's store of so many bytes into the memory of a GPU, its own or a peer's, which only memory and
+// links slow. StoreTo adds what packets and the issue of one workgroup cost.
 func StoreAt(gpu int32, bytes float64) program.Phase {
 	return program.Phase{Op: program.Store, Peer: gpu, Bytes: bytes}
 }
