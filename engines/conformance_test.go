@@ -166,6 +166,9 @@ func TestOverlapLoses(t *testing.T) {
 	small := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 64 << 10, Gemm: 300_000, Comm: 28_000, Channels: 4}
 	even := plantest.Spec{Ranks: 4, Steps: 6, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
 	crowded := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.ReduceScatter, Bytes: 256 << 20, Gemm: 300_000, Comm: 560_000, Channels: 24}
+	vast := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 100_000, Comm: 640_000, Channels: 24}
+	copies := plantest.Scattered
+	copies.Bytes, copies.Gemm, copies.Comm = 256<<10, 20_000, 12_000
 	tiny := plantest.Spec{Ranks: 8, Steps: 3, Op: trace.ReduceScatter, Bytes: 256 << 10, Gemm: 40_000, Comm: 20_000, Channels: 4}
 	for _, c := range []struct {
 		name, engine string
@@ -176,6 +179,8 @@ func TestOverlapLoses(t *testing.T) {
 		{"tiles computed by a quarter of the machine", "fused", plantest.MoeDown, map[string]string{"programs": "33"}},
 		{"half the machine kept for a collective of a third of the time", "multistream", even, map[string]string{"carve": "66"}},
 		{"a quarter of the machine left to compute", "multistream", even, map[string]string{"blocks": "33"}},
+		{"copies of 64 KiB, each an engine's latency", "onesided", copies, nil},
+		{"a few workgroups that add a large vector", "fused", vast, map[string]string{"programs": "16"}},
 		{"memory that adds slowly what every tile stores", "trigger", crowded, nil},
 		{"groups of one wave that are all latency", "decompose", small, map[string]string{"variant": "waves", "chunks": "64"}},
 		{"a ring of pieces that are all launches", "decompose", tiny, map[string]string{"variant": "ring"}},
@@ -216,6 +221,8 @@ func TestOverlapTies(t *testing.T) {
 // And it may win: the case each strategy was invented for.
 func TestOverlapWins(t *testing.T) {
 	even := plantest.Spec{Ranks: 4, Steps: 6, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
+	reduced := plantest.Scattered
+	reduced.Op, reduced.Comm = trace.AllReduce, 300_000
 	for _, c := range []struct {
 		engine string
 		spec   plantest.Spec
@@ -223,6 +230,17 @@ func TestOverlapWins(t *testing.T) {
 	}{
 		{"multistream", even, map[string]string{"priority": "on"}},
 		{"fused", plantest.MoeDown, nil},
+		{"fused", plantest.Scattered, nil},
+		{"fused", plantest.Vector, nil},
+		{"onesided", plantest.Scattered, map[string]string{"impl": "pull", "gemm": "whole"}},
+		{"onesided", plantest.Scattered, map[string]string{"impl": "pull", "gemm": "chunks"}},
+		{"onesided", plantest.Scattered, map[string]string{"impl": "push"}},
+		{"onesided", plantest.Gathered, map[string]string{"impl": "pull", "gemm": "whole"}},
+		{"onesided", plantest.Gathered, map[string]string{"impl": "pull", "gemm": "chunks"}},
+		{"onesided", plantest.Gathered, map[string]string{"impl": "push"}},
+		{"trigger", plantest.Scattered, nil},
+		{"trigger", reduced, nil},
+		{"trigger", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 304_000, Comm: 600_000, Channels: 16}, nil},
 		{"ideal", even, nil},
 		{"decompose", even, map[string]string{"variant": "waves"}},
 		{"decompose", plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 900_000, Comm: 700_000, Channels: 16, Reverse: true}, map[string]string{"variant": "ring"}},
@@ -230,7 +248,7 @@ func TestOverlapWins(t *testing.T) {
 		w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)
 		base := enginetest.Outcome(t, w, m, "bulk", nil)
 		if got := enginetest.Outcome(t, w, m, c.engine, c.set); got.Time >= base.Time {
-			t.Errorf("%s takes %d ns, bulk %d: it should win", c.engine, got.Time, base.Time)
+			t.Errorf("%s %v of %s takes %d ns, bulk %d: it should win", c.engine, c.set, c.spec.Op, got.Time, base.Time)
 		}
 	}
 }

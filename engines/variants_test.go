@@ -27,6 +27,9 @@ func TestVariants(t *testing.T) {
 		{"decompose", map[string]string{"variant": "waves"}, "all_to_all all_reduce reduce_scatter"},
 		{"decompose", map[string]string{"variant": "waves", "chunks": "64"}, "all_to_all all_reduce reduce_scatter"},
 		{"decompose", map[string]string{"variant": "ring"}, "reduce_scatter all_gather"},
+		{"onesided", map[string]string{"impl": "pull", "gemm": "whole"}, "all_to_all reduce_scatter all_gather"},
+		{"onesided", map[string]string{"impl": "pull", "gemm": "chunks"}, "all_to_all reduce_scatter all_gather"},
+		{"onesided", map[string]string{"impl": "push"}, "all_to_all reduce_scatter all_gather"},
 		{"ideal", map[string]string{"variant": "gemm-rs"}, "all_reduce reduce_scatter"},
 		{"ideal", map[string]string{"variant": "rs-nmc"}, "all_reduce reduce_scatter"},
 	} {

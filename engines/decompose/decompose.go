@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -104,8 +103,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, states: cost.Memo[int, *ringState]{}}
-		return t.emit, nil
+		return inRing(), nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {
 		pl.Pairs[i].Racing = n
@@ -219,8 +217,11 @@ type chunked struct {
 
 func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
 	compute, comm := r.Split(p)
-	c := chunked{r: r, p: p, n: n, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: fmt.Sprintf("events of stage %d", stage+1), within: within}
-	c.first, c.second = r.Ops(p)
+	first, second := compute, comm
+	if p.Direction == workload.CollectiveThenCompute {
+		first, second = comm, compute
+	}
+	c := chunked{r: r, p: p, n: n, first: first, second: second, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: fmt.Sprintf("events of stage %d", stage+1), within: within}
 	if urgent {
 		c.onComm.Priority = 1
 	}

@@ -20,14 +20,14 @@ import (
 //	reduce-scatter, rank 0      compute |3  |2+ |1+ |own+|
 //	                            copies      |3→1|2→1|1→1|
 type ringDecomposition struct {
-	pl     *plan.Planner
-	states cost.Memo[int, *ringState] // by index of pair
+	plan.Side
+	*ringState
 }
 
 // A ringState is the data that the ranks of one pair share. Flags are by position in the
 // ring, then chunk.
 type ringState struct {
-	ranks          []int32
+	bytes          float64 // of a chunk
 	arrived, ready [][]program.Flag
 }
 
@@ -51,94 +51,78 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	return pl.NotByTile(p)
 }
 
-func (t *ringDecomposition) newState(p *plan.Pair) *ringState {
-	ranks := t.pl.RanksOf(p.Coll)
-	return &ringState{
-		ranks:   ranks,
-		arrived: t.pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, c int) string { return fmt.Sprintf("chunk %d on rank %d", c, rank) }),
-		ready:   t.pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, c int) string { return fmt.Sprintf("rank %d's sum of chunk %d", rank, c) }),
+func newRing(pl *plan.Planner, p *plan.Pair) *ringState {
+	ranks := pl.RanksOf(p.Coll)
+	flags := func(name string) [][]program.Flag {
+		return pl.FlagsAbout(ranks, len(ranks), 1, 1, func(rank int32, c int) string { return fmt.Sprintf(name, c, rank) })
+	}
+	return &ringState{float64(p.Coll.Bytes) / float64(len(ranks)), flags("chunk %d on rank %d"), flags("sum of chunk %d of rank %d")}
+}
+
+// inRing emits pairs.
+func inRing() plan.Emitter {
+	states := cost.Memo[int, *ringState]{} // by index of pair
+	return func(r *plan.Rank, p *plan.Pair) {
+		t := &ringDecomposition{r.SideOf(p), states.Of(p.Index, func() *ringState { return newRing(r.Planner, p) })}
+		if p.Direction == workload.CollectiveThenCompute {
+			t.gather()
+		} else {
+			t.reduce()
+		}
+		t.End(t.On)
 	}
 }
 
-// at is the position the given number of steps from another.
-func (b *ringState) at(me, steps int) int {
-	n := len(b.ranks)
-	return ((me+steps)%n + n) % n
-}
-
-func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
-	compute, comm := r.Split(p)
-	b := t.states.Of(p.Index, func() *ringState { return t.newState(p) })
-	me := plan.Place(b.ranks, r.ID)
-	s, lane := r.Stream(compute.Queue), r.CommStream(compute, comm)
-	gap := r.Start(p, s)
-	if p.Direction == workload.CollectiveThenCompute {
-		t.gather(r, p, b, me, s, lane, gap)
-	} else {
-		t.reduce(r, p, b, me, s, lane, gap)
+// gather multiplies with the current shard, the near ranks' first, while copies forward it.
+func (t *ringDecomposition) gather() {
+	n, l := len(t.Ranks), t.Planner.Machine.Launch
+	gap, order, arrived := t.Gap, plan.Around(n, t.Me, -1), t.arrived[t.Me]
+	t.On.Post(arrived[t.Me], 1)
+	for _, c := range order[:n-1] { // each makes one more hop
+		t.pass(c, arrived[c])
 	}
-	r.EndReplaced(p, s, s)
-}
-
-// gather multiplies with the current shard while copies forward it.
-func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me int, s, lane *plan.Stream, gap trace.Time) {
-	compute, comm := r.Split(p)
-	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
-	s.Post(b.arrived[me][me], 1)
-	for d := range len(b.ranks) - 1 { // the shard that has made d hops makes one more
-		c := b.at(me, -d)
-		t.pass(r, lane, comm, b, me, b.at(me, 1), c, shard, b.arrived[me][c])
-	}
-	out := compute.Write / float64(len(b.ranks)) // its part of the GEMM, put in its place
-	writeGEMM := func(c int, gap trace.Time) {
-		r.WriteChunk(p, s, compute, c, len(p.First), gap)
-		t.combine(r, compute, s, "place in the whole", out, out)
-	}
-	writeGEMM(me, gap)
-	for d := 1; d < len(b.ranks); d++ { // near ranks first
-		c := b.at(me, -d)
-		s.Wait(b.arrived[me][c], 1, "shard")
-		r.IssueOne(s, t.pl.Machine.Launch.Host.Value, compute.Name)
-		writeGEMM(c, plan.Duration(t.pl.Machine.Launch.Hop.Value))
+	out := t.Compute.Write / float64(n) // its part of the GEMM, put in its place
+	for i, c := range order {
+		if i > 0 {
+			t.On.Wait(arrived[c], 1, "shard")
+			t.IssueOne(t.On, l.Host.Value, t.Compute.Name)
+			gap = plan.Duration(l.Hop.Value)
+		}
+		t.WriteChunk(t.Pair, t.On, t.Compute, c, n, gap)
+		t.combine("place in the whole", out, out)
 	}
 }
 
 // reduce computes distant chunks first, adds the partial sum that has arrived, and
 // forwards the sum.
-func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me int, s, lane *plan.Stream, gap trace.Time) {
-	compute, comm := r.Split(p)
-	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
-	l := t.pl.Machine.Launch
-	writeGEMM := func(c int, sums bool) { // waits for incoming sums behind the GEMM
-		r.WriteChunk(p, s, compute, c, len(p.First), gap)
-		if sums {
-			s.Wait(b.arrived[me][c], 1, "partial sums")
-			t.combine(r, compute, s, "add partial sums", 2*chunk, chunk)
+func (t *ringDecomposition) reduce() {
+	gap, n, l := t.Gap, len(t.Ranks), t.Planner.Machine.Launch
+	for i, c := range plan.Around(n, t.Me-1, -1) {
+		t.WriteChunk(t.Pair, t.On, t.Compute, c, n, gap)
+		if gap = plan.Duration(l.Gap.Value); i > 0 { // what comes in is waited for behind the GEMM
+			t.On.Wait(t.arrived[t.Me][c], 1, "partial sums")
+			t.combine("add partial sums", 2*t.bytes, t.bytes)
 		}
-		gap = plan.Duration(l.Gap.Value)
+		if c != t.Me {
+			t.On.Post(t.ready[t.Me][c], 1)
+			t.pass(c, t.ready[t.Me][c])
+			t.IssueOne(t.On, l.Host.Value, t.Compute.Name)
+		}
 	}
-	far := len(b.ranks) - 1
-	for d := far; d > 0; d-- {
-		c := b.at(me, d)
-		writeGEMM(c, d < far)
-		s.Post(b.ready[me][c], 1)
-		t.pass(r, lane, comm, b, me, b.at(me, 1), c, chunk, b.ready[me][c])
-		r.IssueOne(s, l.Host.Value, compute.Name)
-	}
-	writeGEMM(me, true)
 }
 
 // combine launches the small kernel behind a piece's GEMM.
-func (t *ringDecomposition) combine(r *plan.Rank, compute *workload.Op, s *plan.Stream, name string, read, write float64) {
-	l := t.pl.Machine.Launch
-	r.IssueOne(s, l.Host.Value, name)
-	s.Launch(plan.Duration(l.Gap.Value), plan.Standing(compute, t.pl.Sweep(name, read, write)))
+func (t *ringDecomposition) combine(name string, read, write float64) {
+	l := t.Planner.Machine.Launch
+	t.IssueOne(t.On, l.Host.Value, name)
+	t.On.Launch(plan.Duration(l.Gap.Value), plan.Standing(t.Compute, t.Planner.Sweep(name, read, write)))
 }
 
-// pass copies a chunk to a neighbour when it is there.
-func (t *ringDecomposition) pass(r *plan.Rank, lane *plan.Stream, comm *workload.Op, b *ringState, me, to, chunk int, bytes float64, there program.Flag) {
-	r.IssueOne(lane, t.pl.Machine.Launch.Host.Value, "copy")
+// pass copies a chunk to the next rank when it is there.
+func (t *ringDecomposition) pass(chunk int, there program.Flag) {
+	lane, to := t.CommStream(t.Compute, t.Comm), (t.Me+1)%len(t.Ranks)
+	t.IssueOne(lane, t.Planner.Machine.Launch.Host.Value, "copy")
 	lane.Wait(there, 1, "chunk")
-	lane.Launch(0, plan.CopyTo(comm, "copy", b.ranks[me], b.ranks[to], bytes))
-	lane.Post(b.arrived[to][chunk], 1)
+	t.Copy(lane, "copy", t.Me, to, t.bytes)
+	lane.Post(t.arrived[to][chunk], 1)
 }

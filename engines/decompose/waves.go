@@ -48,7 +48,7 @@ func groupsOf(pl *plan.Planner, op *workload.Op, n int) groups {
 	if g.Tiles > 0 {
 		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
 	}
-	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
 	g.size = min(g.WGs, plan.CeilDiv(plan.CeilDiv(g.WGs, wave), n)*wave)
 	g.n = plan.CeilDiv(g.WGs, g.size)
 	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))
@@ -61,32 +61,29 @@ func (g *groups) tilesIn(i int) int { return min(g.size, g.WGs-i*g.size) }
 // inWaves writes a pair as one GEMM and a library call a group of its tiles,
 // each behind a wait kernel (FlashOverlap, rule W3).
 func inWaves(r *plan.Rank, p *plan.Pair, n, channels int) {
-	compute, comm := r.Ops(p)
-	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
-	onComm.Priority = 1
-	l := r.Planner.Machine.Launch
-	g := groupsOf(r.Planner, compute, n)
-
-	k := r.Planner.KernelOf(compute, g.Grid)
+	x, l := r.SideOf(p), r.Planner.Machine.Launch
+	lane := x.CommStream(x.Compute, x.Comm)
+	lane.Priority = 1
+	g := groupsOf(r.Planner, x.Compute, n)
+	k := r.Planner.KernelOf(x.Compute, g.Grid)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		return append(append(buf, k.Each...), program.Phase{Op: program.PostTo, Flag: g.counted[i/g.size], Count: 1})
+		return append(append(buf, k.Each...), plan.Signal(g.counted[i/g.size], ""))
 	}
-	gap := r.Start(p, onCompute)
-	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
-	onCompute.Post(begun, 1)
-	onCompute.Launch(r.WriteFills(onCompute, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
+	begun := r.Planner.Program.NewFlag(x.Compute.Name + " next on its stream")
+	x.On.Post(begun, 1)
+	x.Write(k)
 	for _, id := range p.Between[r.ID] {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
 	}
-	onComm.Wait(begun, 1, compute.Name)
+	lane.Wait(begun, 1, x.Compute.Name)
 	for i := range g.n {
-		r.IssueOne(onComm, l.Host.Value, "wait kernel")
-		onComm.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(g.counted[i], int64(g.tilesIn(i)), pollNap))
-		r.IssueOne(onComm, l.HostCollective.Value, comm.Name)
-		part := r.Planner.PieceOf(plan.Piece{Coll: p.Coll, Index: i, Of: g.WGs, Shares: g.tilesIn(i)}, channels, compute)
-		onComm.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, r.Planner.Collective(comm, part)))
+		r.IssueOne(lane, l.Host.Value, "wait kernel")
+		lane.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(g.counted[i], int64(g.tilesIn(i)), pollNap))
+		r.IssueOne(lane, l.HostCollective.Value, x.Comm.Name)
+		part := r.Planner.PieceOf(plan.Piece{Coll: p.Coll, Index: i, Of: g.WGs, Shares: g.tilesIn(i)}, channels, x.Compute)
+		lane.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, r.Planner.Collective(x.Comm, part)))
 	}
-	r.Written(onCompute, compute)
-	r.Written(onComm, comm)
+	r.Written(x.On, x.Compute)
+	r.Written(lane, x.Comm)
 	r.EndPair()
 }

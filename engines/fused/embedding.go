@@ -46,14 +46,11 @@ const (
 	mostSlices   = 1 << 16 // of all ranks, where the user chooses no size: so many are replayed in half a minute
 )
 
-// newSlicing creates the shared data of a pair's ranks. op is the lookup or its backward.
-func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) (*slicing, error) {
+// newSlicing creates the shared data of a pair's ranks, with so many resident workgroups, or returns the reason why
+// it cannot. op is the lookup or its backward.
+func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, slots int, v plan.Values) (d *slicing, why string) {
 	n := len(p.First)
-	slots, err := resident(pl, op, v)
-	if err != nil {
-		return nil, err
-	}
-	d := &slicing{ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
+	d = &slicing{ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
 	if d.size == 0 {
 		d.size = defaultSlice
 		for 2*d.size <= slots && n*(n-1)*plan.CeilDiv(d.each, d.size) > mostSlices {
@@ -64,28 +61,31 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) 
 	d.slices = plan.CeilDiv(d.each, d.size)
 	d.bytes = float64(p.Coll.Bytes) / float64(op.Tiling.Tiles)
 	if d.wgs = slots / d.size * d.size; d.wgs == 0 {
-		return nil, &plan.NotApplicable{Strategy: "fused", Why: fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)}
+		return nil, fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)
 	}
-	d.done = pl.FlagsAbout(d.ranks, n*d.slices, d.slices, 1, func(rank int32, _ int) string { return fmt.Sprintf("vectors of a slice finished on rank %d", rank) })
-	d.ready = pl.FlagsAbout(d.ranks, n*d.slices, d.slices, 1, func(rank int32, i int) string {
+	flags := func(name func(rank int32, i int) string) [][]program.Flag {
+		return pl.FlagsAbout(d.ranks, n*d.slices, d.slices, 1, name)
+	}
+	d.done = flags(func(rank int32, _ int) string { return fmt.Sprintf("vectors of a slice finished on rank %d", rank) })
+	d.ready = flags(func(rank int32, i int) string {
 		return fmt.Sprintf("slice of rank %d ready on rank %d", d.ranks[i/d.slices], rank)
 	})
-	return d, nil
+	return d, ""
 }
 
 // resident is the number of workgroups of a fused embedding that the settings allow to be
-// resident (rule U9).
-func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (int, error) {
-	full := pl.Residents(op.Footprint)
+// resident (rule U9), or the reason why there cannot be as many.
+func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (n int, why string) {
+	full := pl.Laws().Residents(op.Footprint)
 	perCU := max(1, (full*v.Int("occupancy")+50)/100)
 	if most := max(1, full*ofEight/8); perCU > most {
-		return 0, &plan.NotApplicable{Strategy: "fused", Why: fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)}
+		return 0, fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)
 	}
-	slots := min(op.Tiling.Tiles, perCU*int(pl.Machine.GPU.CUs.Value))
+	n = min(op.Tiling.Tiles, perCU*int(pl.Machine.GPU.CUs.Value))
 	if programs := v.Int("programs"); programs > 0 {
-		slots = min(slots, programs)
+		n = min(n, programs)
 	}
-	return slots, nil
+	return n, ""
 }
 
 // looksUp reports whether an operation is an embedding without a measurement. Its kernel
@@ -150,9 +150,7 @@ func vary(pl *plan.Planner, mean trace.Time, vector int) trace.Time {
 
 // putSlice appends the put of a slice and of its flag, in the workgroup that finished it (rule U9).
 func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, ready program.Flag) []program.Phase {
-	return append(buf,
-		program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
-		program.Phase{Op: program.Put, Peer: to, Bytes: bytes, Flag: ready, Count: 1, Mark: "put"})
+	return append(buf, plan.Pause(pl.Machine.Launch.NetworkCall.Value), plan.PutTo(to, bytes, ready))
 }
 
 // tiles is the number of tiles; some are empty.
@@ -160,10 +158,10 @@ func (d *slicing) tiles() int {
 	return plan.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs
 }
 
-// fuseSlices writes a pair as one kernel. Slices arrive at their final position, so the
+// emit writes a pair on one rank as one kernel. Slices arrive at their final position, so the
 // reordering kernel is left out. No barrier follows, because the workgroups wait for all
 // incoming slices (SC'24 section III-A).
-func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
+func (d *slicing) emit(r *plan.Rank, p *plan.Pair) {
 	compute, _ := r.Split(p)
 	kernel := slicedKernel
 	if p.Direction == workload.CollectiveThenCompute {
@@ -218,41 +216,40 @@ func (d *slicing) kernel(
 ) *program.Kernel {
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
-	k := pl.FusedKernel(op, g, name)
+	k := fusing(pl, op, g, name)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		x := d.pooled(tile, at)
 		if !x.ok {
 			return buf
 		}
-		return do(x, program.Phase{Op: program.Work, Time: vary(pl, g.Time, tile*len(d.ranks)), Read: g.Read}, buf)
+		return do(x, plan.Compute(vary(pl, g.Time, tile*len(d.ranks)), g.Read, 0), buf)
 	}
 	return k
 }
 
 // slicedKernel computes vectors, and sends slices as they are complete.
 func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me := plan.Place(d.ranks, op.Rank)
+	me := slices.Index(d.ranks, int32(op.Rank))
 	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
 		work.Write = d.bytes
-		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.peer*d.slices+x.slice], Count: 1, Last: int64(x.size)}
+		done := plan.Signal(d.done[me][x.peer*d.slices+x.slice], "")
+		done.Last = int64(x.size)
 		ready := d.ready[x.peer][me*d.slices+x.slice]
 		to, from := int(d.ranks[x.peer]), op.Rank
 		switch {
 		case to == from:
-			return append(buf, work, done, program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
+			return append(buf, work, done, plan.Signal(ready, "slice ready"))
 		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores its own result
 			work.Write = 0
-			return append(buf, work, pl.StoreTo(int32(to), d.bytes, machine.ToAll), pl.Fence(), done, program.Phase{
-				Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag",
-			})
+			return append(buf, work, pl.StoreTo(int32(to), d.bytes, machine.ToAll), pl.Fence(), done, plan.Signal(ready, "flag"))
 		}
 		return putSlice(pl, append(buf, work, done), int32(to), float64(x.size)*d.bytes, ready)
 	})
 	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
 		for i, n := wg, len(d.ready[me]); i < n; i += d.wgs { // from its own slices on, as on every rank
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][(me*d.slices+i)%n], Count: 1})
+			buf = append(buf, plan.Await(d.ready[me][(me*d.slices+i)%n], 1))
 		}
 		return buf
 	}
@@ -267,7 +264,7 @@ func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
 	if pl.Workload.Run.Estimated != "" {                                         // of the kernel with waves
 		return plan.Duration((op.Read+op.Write)/float64(op.Tiling.Tiles)*float64(wgs)/pl.Laws().Rate(op, wgs, true)) + done
 	}
-	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	slots := min(op.Tiling.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
 	one := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.Tiles)
 	return trace.Time(one*pl.Laws().TileOn(op, wgs, slots, true)+0.5) + done
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -56,7 +55,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	pl.Graph = v["graph"] == "on"
 	leaveOutReorders(pl, pl.Pairs[others:])
-	cuts := map[int]*slicing{} // by index of pair
+	emitters := map[int]plan.Emitter{} // by index of pair
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
 		op := &pl.Workload.Ops[p.First[0]]
@@ -64,37 +63,28 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			pl.NeverRun(plan.FusedBuild(op))
 			pl.Note("several embeddings: one kernel over all tables, as FBGEMM's table-batched lookups")
 		}
-		if p.Direction == workload.CollectiveThenCompute {
+		gradient := p.Direction == workload.CollectiveThenCompute
+		if gradient {
 			op = &pl.Workload.Ops[p.Second[0]]
 		}
-		if looksUp(pl, op) {
-			if _, err := resident(pl, op, v); err != nil {
-				return nil, err
+		inSlices := gradient || acrossNodes(pl, p.Pair)
+		slots, why := resident(pl, op, v)
+		switch {
+		case why != "" && (inSlices || looksUp(pl, op)):
+			return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+		case inSlices:
+			d, why := newSlicing(pl, p, op, slots, v)
+			if why != "" {
+				return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
 			}
-		}
-		if p.Direction == workload.CollectiveThenCompute || acrossNodes(pl, p.Pair) {
-			d, err := newSlicing(pl, p, op, v)
-			if err != nil {
-				return nil, err
-			}
-			cuts[i] = d
+			emitters[i] = d.emit
+		case p.Coll.Op == trace.AllToAll:
+			emitters[i] = func(r *plan.Rank, p *plan.Pair) { fuse(r, p, v) }
+		default:
+			emitters[i] = newReduction(pl, p, v).emit
 		}
 	}
-	sums := cost.Memo[int, *reduction]{} // by index of pair
-	return func(r *plan.Rank, p *plan.Pair) {
-		if d := cuts[p.Index]; d != nil {
-			fuseSlices(r, p, d)
-			return
-		}
-		if p.Coll.Op == trace.AllToAll {
-			fuse(r, p, v)
-			return
-		}
-		compute, _ := r.Ops(p)
-		g := pl.WithPrograms(compute, pl.TilesOf(compute), v.Int("programs"))
-		d := sums.Of(p.Index, func() *reduction { return newReduction(pl, p, g, v["order"] == "aware", v["fence"] == "phase") })
-		r.WriteAsOne(p, reducingKernel(pl, compute, p, d, g), nil) // it ends when the stores of its peers have arrived
-	}, nil
+	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, nil
 }
 
 // fuses reports whether the strategy serves a pair; why is the reason if the operation matches but
@@ -119,19 +109,18 @@ func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 
 // fuse writes a pair as one kernel and a barrier.
 func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
-	compute, _ := r.Ops(p)
+	compute, _ := r.Split(p)
 	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
 		// Kernels between the two rearrange the output for the collective. The stores of the fused
 		// kernel write every tile to its final position (rule U1).
-		g := r.Planner.Gangs(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 1, plan.Everyone)[0]
-		r.Barrier(s, g.Arrive, len(p.First))
+		r.Barrier(s, r.Planner.Arrived(p.Coll), len(p.First))
 	})
 }
 
 // fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous
 // share of tiles, in index order, like the rows of the output.
 func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
-	me, n := int32(op.Rank), len(p.First)
+	n, aware := len(p.First), v["order"] == "aware"
 	dest := pl.RanksOf(p.Coll)
 	g := pl.TilesOf(op)
 	g = pl.WithPrograms(op, g, v.Int("programs"))
@@ -139,47 +128,70 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 		wgs, _ := resident(pl, op, v) // planFused has checked it
 		g = lookups(pl, op, wgs)
 	}
-	start := 0 // share that is computed first
-	pattern := machine.ToOne
-	if v["order"] == "aware" {
-		start, pattern = (slices.Index(dest, me)+1)%n, machine.ToNext
+	shares, order := plan.Cut{N: g.Tiles, Parts: n}, plan.Around(n, 0, 1)
+	if aware {
+		order = plan.Around(n, slices.Index(dest, int32(op.Rank))+1, 1)
 	}
-	owner := func(tile int) int32 { return dest[(tile*n/g.Tiles+start)%n] }
-	if v["order"] == "aware" && pl.Machine.Fabric.Topology == machine.Mesh {
+	owner := func(tile int) int32 { return dest[order[shares.Of(tile)]] }
+	if aware && pl.Machine.Fabric.Topology == machine.Mesh {
 		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U2).
-		pattern = machine.ToAll
 		owner = func(tile int) int32 {
-			if away := g.Tiles * (n - 1) / n; tile >= away {
-				return me
+			if tile >= g.Tiles*(n-1)/n {
+				return dest[order[n-1]]
 			}
-			return dest[(start+tile%(n-1))%n]
+			return dest[order[tile%(n-1)]]
 		}
 	}
 	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
-	local := program.Phase{Op: program.Store, Peer: me, Bytes: payload}
-	remote := pl.StoreTo(me, payload, pattern)
-	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
-	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
+	stores := storesOf(pl, payload, aware)
+	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
 	k.Peer = func(tile int) int { return int(owner(tile)) }
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		store := local
-		if to := owner(tile); to != me {
-			store = remote
-			store.Peer, store.Weight = to, shares[levelOf(tile)]
+		store := plan.StoreAt(int32(op.Rank), payload)
+		if to := owner(tile); int(to) != op.Rank {
+			store = stores.of(to, tile)
 		}
-		return append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read}, store)
+		return append(buf, plan.Compute(g.Time, g.Read, 0), store)
 	}
 	return k
 }
 
-// uneven lists the relative link shares of tiles' stores by level (rule U10): between
-// e^-spread and e^spread. With equal shares workgroups that start together would store
+// fusing is the kernel of a compute operation on a grid that does the work of a collective as well.
+func fusing(pl *plan.Planner, op *workload.Op, g plan.Grid, name string) *program.Kernel {
+	k := pl.KernelOf(op, g)
+	k.Name, k.Setup.Grid = name, [3]int32{int32(g.WGs), 1, 1}
+	return k
+}
+
+// stores are those of computed tiles to peers. Their relative link shares are uneven (rule U10): between e^-spread
+// and e^spread, by the tile's level. With equal shares workgroups that start together would store
 // together to the end; on hardware they drift apart within a few tiles.
-func uneven(spread float64) (shares [levels]float64) {
-	for i := range shares {
-		shares[i] = math.Exp(spread * height(i))
+type stores struct {
+	each   program.Phase
+	shares [levels]float64
+}
+
+// storesOf are stores of tiles of so many bytes: in aware order GPUs store to different peers at a time, on a mesh to all.
+func storesOf(pl *plan.Planner, bytes float64, aware bool) *stores {
+	pattern := machine.ToOne
+	switch {
+	case aware && pl.Machine.Fabric.Topology == machine.Mesh:
+		pattern = machine.ToAll
+	case aware:
+		pattern = machine.ToNext
 	}
-	return shares
+	s := &stores{each: pl.StoreTo(0, bytes, pattern)}
+	for i := range s.shares {
+		s.shares[i] = math.Exp(pl.Machine.Fabric.StoreUneven.Value * height(i))
+	}
+	return s
+}
+
+// of is the store of a tile to a peer.
+func (s *stores) of(peer int32, tile int) program.Phase {
+	store := s.each
+	store.Peer, store.Weight = peer, s.shares[levelOf(tile)]
+	return store
 }
 
 // levels is the number of levels.

@@ -2,6 +2,7 @@ package fused
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -27,11 +28,11 @@ func servesGradient(pl *plan.Planner, p *workload.Pair) bool {
 //	workgroup 0 |●●|own 0|own 2|wait|from next, 0|...    ●  put of a slice, then of its flag
 //	workgroup 1 |●●|own 1|own 3|wait|from next, 1|...
 func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
-	me, n := plan.Place(d.ranks, op.Rank), len(d.ranks)
+	me, n := slices.Index(d.ranks, int32(op.Rank)), len(d.ranks)
 	order := func(i int) (from, slice int) { return d.arriving(me, i) }
 	k := d.kernel(pl, op, fmt.Sprintf("%s + %s", p.Coll.Op, op.Name), order, func(x pooled, work program.Phase, buf []program.Phase) []program.Phase {
 		if x.peer != me {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][x.peer*d.slices+x.slice], Count: 1})
+			buf = append(buf, plan.Await(d.ready[me][x.peer*d.slices+x.slice], 1))
 		}
 		work.Write = op.Write / float64(op.Tiling.Tiles)
 		return append(buf, work)
@@ -47,7 +48,7 @@ func gradientKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing)
 				buf = putSlice(pl, buf, to, bytes, ready)
 				continue
 			}
-			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag"})
+			buf = append(buf, pl.StoreTo(to, bytes, machine.ToAll), pl.Fence(), plan.Signal(ready, "flag"))
 		}
 		return buf
 	}

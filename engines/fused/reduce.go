@@ -2,6 +2,7 @@ package fused
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -23,7 +24,7 @@ import (
 // far from them, and do the same. Buffers and flags alternate between launches, so no reset is needed.
 type reduction struct {
 	ranks  []int32          // in the group's order
-	tiles  int              // shared by wgs: column w is w, w+wgs, ...
+	owners plan.Cut         // the tiles, shared by wgs (column w is w, w+wgs, ...), by the rank that sums them
 	shift  int              // column of workgroup 0 on a rank less that on the rank before
 	wgs    int              // per GPU
 	bytes  float64          // partial result of a tile
@@ -51,28 +52,34 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	return why == "", why
 }
 
-// newReduction creates the shared data of a pair's ranks; g is the same on all of them.
-func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware, once bool) *reduction {
+// newReduction creates the shared data of a pair's ranks.
+func newReduction(pl *plan.Planner, p *plan.Pair, v plan.Values) *reduction {
+	op := &pl.Workload.Ops[p.First[0]] // the grid is the same on all ranks
+	g := pl.WithPrograms(op, pl.TilesOf(op), v.Int("programs"))
 	d := &reduction{
-		ranks: pl.RanksOf(p.Coll), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
-		aware: aware, once: once, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
+		ranks: pl.RanksOf(p.Coll), wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
+		aware: v["order"] == "aware", once: v["fence"] == "phase", spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
 	}
-	if n := len(d.ranks); d.tiles%n == 0 && d.tiles%d.wgs == 0 {
-		d.shift = d.tiles / n
+	d.owners = plan.Cut{N: g.Tiles, Parts: len(d.ranks)}
+	if g.Tiles%len(d.ranks) == 0 && g.Tiles%d.wgs == 0 {
+		d.shift = g.Tiles / len(d.ranks)
 	}
-	d.landed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
-		return fmt.Sprintf("partial results for workgroup %d on rank %d", d.column(plan.Place(d.ranks, int(rank)), w), rank)
-	})
-	if d.all {
-		d.summed = pl.FlagsOf(d.ranks, d.wgs, func(rank int32, w int) string {
-			return fmt.Sprintf("sums for workgroup %d on rank %d", d.column(plan.Place(d.ranks, int(rank)), w), rank)
+	flags := func(what string) [][]program.Flag {
+		return pl.FlagsAbout(d.ranks, d.wgs, 0, 1, func(rank int32, w int) string {
+			return fmt.Sprintf("%s for workgroup %d on rank %d", what, d.column(slices.Index(d.ranks, rank), w), rank)
 		})
+	}
+	if d.landed = flags("partial results"); d.all {
+		d.summed = flags("sums")
 	}
 	return d
 }
 
-// owner is the index of the rank that sums a tile: contiguous shares in index order.
-func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
+// emit writes a pair on one rank. It ends when the stores of its peers have arrived.
+func (d *reduction) emit(r *plan.Rank, p *plan.Pair) {
+	compute, _ := r.Split(p)
+	r.WriteAsOne(p, d.kernel(r.Planner, compute, p), nil)
+}
 
 // column is the index of the first tile of a rank's workgroup, in index order.
 func (d *reduction) column(place, wg int) int { return (wg%d.wgs + place*d.shift) % d.wgs }
@@ -82,131 +89,117 @@ func (d *reduction) flag(flags [][]program.Flag, place, column int) program.Flag
 	return flags[place][((column-place*d.shift)%d.wgs+d.wgs)%d.wgs]
 }
 
-// tilesOf is the number of tiles of a workgroup.
-func (d *reduction) tilesOf(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
+// before is the number of tiles of a column whose owners come before a place.
+func (d *reduction) before(column, place int) int {
+	return max(0, plan.CeilDiv(d.owners.From(place)-column, d.wgs))
+}
 
-// tile is the i-th tile of a workgroup on a rank: in aware order those of the next rank
+// owned is the number of tiles of a column that a rank owns.
+func (d *reduction) owned(column, place int) int {
+	return d.before(column, place+1) - d.before(column, place)
+}
+
+// tile is the i-th tile of a column on a rank: in aware order those of the next rank
 // first and the rank's own last.
-func (d *reduction) tile(me, wg, i int) int {
-	if !d.aware {
-		return wg + i*d.wgs
-	}
+func (d *reduction) tile(me, column, i int) int {
 	n := len(d.ranks)
-	for step := range n {
+	for step := 0; step < n && d.aware; step++ {
 		to := (me + 1 + step) % n
 		if d.spread && step < n-1 {
-			to = (me + 1 + (step+wg)%(n-1)) % n
+			to = (me + 1 + (step+column)%(n-1)) % n
 		}
-		first, next := d.firstTileFor(wg, to), d.firstTileFor(wg, to+1)
-		if i < next-first {
-			return wg + (first+i)*d.wgs
+		if owned := d.owned(column, to); i >= owned {
+			i -= owned
+			continue
 		}
-		i -= next - first
+		i += d.before(column, to)
+		break
 	}
-	return d.tiles
+	return column + i*d.wgs
 }
 
-// firstTileFor is the index, in the workgroup's index order, of its first tile owned by
-// the given rank or a later one.
-func (d *reduction) firstTileFor(wg, place int) int {
-	return max(0, plan.CeilDiv(plan.CeilDiv(place*d.tiles, len(d.ranks))-wg, d.wgs))
+// due are the peers whose flag a workgroup sets behind a tile that it has stored to one: it was the last for that peer
+// or, with one fence for all, for any.
+func (d *reduction) due(me, column, turn int) (peers []int) {
+	owner := func(turn int) int { return d.owners.Of(d.tile(me, column, turn)) }
+	last := d.before(column, len(d.ranks))
+	if !d.once {
+		if to := owner(turn); turn+1 == last || owner(turn+1) != to {
+			peers = []int{to}
+		}
+		return peers
+	}
+	for later := turn + 1; later < last; later++ {
+		if owner(later) != me {
+			return nil
+		}
+	}
+	for _, to := range d.peers(me) {
+		if d.owned(column, to) > 0 {
+			peers = append(peers, to)
+		}
+	}
+	return peers
 }
 
-// owners counts the tiles of a workgroup by owner.
-func (d *reduction) owners(wg int) []int {
-	n := make([]int, len(d.ranks))
-	for t := wg; t < d.tiles; t += d.wgs {
-		n[d.owner(t)]++
-	}
-	return n
-}
+// peers are the other ranks, the next one first.
+func (d *reduction) peers(me int) []int { return plan.Around(len(d.ranks), me+1, 1)[:len(d.ranks)-1] }
 
-// reducingKernel computes tiles, stores those of peers into their memory, and
-// sums its own.
-func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reduction, g plan.Grid) *program.Kernel {
-	me := plan.Place(d.ranks, op.Rank)
-	pattern := machine.ToOne
-	switch {
-	case d.aware && d.spread:
-		pattern = machine.ToAll
-	case d.aware:
-		pattern = machine.ToNext
-	}
-	store := pl.StoreTo(int32(op.Rank), d.bytes, pattern)
-	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
-	k := pl.FusedKernel(op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
-	column := func(wg int) int { return d.column(me, wg) }
-	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, column(t), t/d.wgs))]) }
-	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
-		wg, turn := column(t), t/d.wgs
-		to := d.owner(d.tile(me, wg, turn))
-		work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read}
-		if to == me {
-			work.Write = d.bytes
-			return append(buf, work)
+// signal appends a workgroup's flags at some peers, each behind a fence or, once, all behind one.
+func (d *reduction) signal(pl *plan.Planner, flags [][]program.Flag, column int, peers []int, mark string, buf []program.Phase) []program.Phase {
+	for i, to := range peers {
+		if i == 0 || !d.once {
+			buf = append(buf, pl.Fence())
 		}
-		out := store
-		out.Peer, out.Weight = d.ranks[to], shares[levelOf(t)]
-		buf = append(buf, work, out)
-		if d.once {
-			return d.flagAll(pl, me, wg, turn, buf)
-		}
-		if turn+1 == d.tilesOf(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // last one for this peer
-			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.flag(d.landed, to, wg), Count: 1, Mark: "flag"})
-		}
-		return buf
-	}
-	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return sum(pl, d, me, column(wg), buf) }
-	return k
-}
-
-// flagAll posts a workgroup's flags for all peers behind one fence when it has stored its last
-// tile for a peer.
-func (d *reduction) flagAll(pl *plan.Planner, me, wg, turn int, buf []program.Phase) []program.Phase {
-	n := d.owners(wg)
-	for later := turn + 1; later < d.tilesOf(wg); later++ {
-		if d.owner(d.tile(me, wg, later)) != me {
-			return buf
-		}
-	}
-	buf = append(buf, pl.Fence())
-	for i := 1; i < len(d.ranks); i++ {
-		if to := (me + i) % len(d.ranks); n[to] > 0 {
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.flag(d.landed, to, wg), Count: 1, Mark: "flag"})
-		}
+		buf = append(buf, plan.Signal(d.flag(flags, to, column), mark))
 	}
 	return buf
 }
 
+// kernel computes tiles, stores those of peers into their memory, and sums its own.
+func (d *reduction) kernel(pl *plan.Planner, op *workload.Op, p *plan.Pair) *program.Kernel {
+	me := slices.Index(d.ranks, int32(op.Rank))
+	g := pl.TilesOf(op)
+	g = pl.WithPrograms(op, g, d.wgs)
+	stores := storesOf(pl, d.bytes, d.aware)
+	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
+	owner := func(t int) int { return d.owners.Of(d.tile(me, d.column(me, t), t/d.wgs)) }
+	k.Peer = func(t int) int { return int(d.ranks[owner(t)]) }
+	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
+		to, column := owner(t), d.column(me, t)
+		if to == me {
+			return append(buf, plan.Compute(g.Time, g.Read, d.bytes))
+		}
+		buf = append(buf, plan.Compute(g.Time, g.Read, 0), stores.of(d.ranks[to], t))
+		return d.signal(pl, d.landed, column, d.due(me, column, t/d.wgs), "flag", buf)
+	}
+	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return d.sum(pl, me, d.column(me, wg), buf) }
+	return k
+}
+
 // sum is the work of a workgroup after its last tile: it adds the partial results of its
 // own tiles and, in an all-reduce, exchanges sums with its peers.
-func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []program.Phase {
-	n, tiles := len(d.ranks), d.owners(wg)
-	bytes := float64(tiles[me]) * d.bytes
-	if tiles[me] > 0 {
+func (d *reduction) sum(pl *plan.Planner, me, column int, buf []program.Phase) []program.Phase {
+	n, own := len(d.ranks), d.owned(column, me)
+	bytes := float64(own) * d.bytes
+	if own > 0 {
 		read := bytes * float64(n)
-		buf = append(buf,
-			program.Phase{Op: program.WaitFor, Flag: d.flag(d.landed, me, wg), Count: int64(n - 1)},
-			program.Phase{Op: program.Work, Time: pl.Laws().Stream(read+bytes, d.wgs), Read: read, Write: bytes, Mark: "sum"})
+		add := plan.Compute(pl.Laws().Stream(read+bytes, d.wgs), read, bytes)
+		add.Mark = "sum"
+		buf = append(buf, plan.Await(d.flag(d.landed, me, column), int64(n-1)), add)
 	}
 	if !d.all {
 		return buf
 	}
-	owners := 0 // peers that sum tiles of this workgroup
-	for i := 1; i < n; i++ {
-		to := (me + i) % n
-		if tiles[to] > 0 {
-			owners++
-		}
-		if tiles[me] > 0 {
+	owners, peers := 0, d.peers(me)
+	for _, to := range peers {
+		owners += min(1, d.owned(column, to))
+		if own > 0 {
 			buf = append(buf, pl.StoreTo(d.ranks[to], bytes, machine.ToAll))
 		}
 	}
-	for i := 1; i < n && tiles[me] > 0; i++ {
-		if i == 1 || !d.once {
-			buf = append(buf, pl.Fence())
-		}
-		buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.flag(d.summed, (me+i)%n, wg), Count: 1})
+	if own > 0 {
+		buf = d.signal(pl, d.summed, column, peers, "", buf)
 	}
-	return append(buf, program.Phase{Op: program.WaitFor, Flag: d.flag(d.summed, me, wg), Count: int64(owners)})
+	return append(buf, plan.Await(d.flag(d.summed, me, column), int64(owners)))
 }

@@ -31,16 +31,16 @@ func TestMeasuredVectorsKeepTime(t *testing.T) {
 // With spread peers every tile is computed once, a rank's own tiles last, and
 // neighbouring workgroups begin with different peers.
 func TestSpreadReductionTiles(t *testing.T) {
-	d := &reduction{ranks: []int32{0, 1, 2, 3}, tiles: 1023, wgs: 64, aware: true, spread: true}
+	d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: 1023, Parts: 4}, wgs: 64, aware: true, spread: true}
 	for me := range d.ranks {
 		begin := map[int]int{}
 		for wg := range d.wgs {
 			var got, want []int
-			for i := range d.tilesOf(wg) {
+			for i := range d.before(wg, 4) {
 				got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*d.wgs)
 			}
-			begin[d.owner(got[0])]++
-			if own := slices.IndexFunc(got, func(t int) bool { return d.owner(t) == me }); slices.ContainsFunc(got[own:], func(t int) bool { return d.owner(t) != me }) {
+			begin[d.owners.Of(got[0])]++
+			if own := slices.IndexFunc(got, func(t int) bool { return d.owners.Of(t) == me }); slices.ContainsFunc(got[own:], func(t int) bool { return d.owners.Of(t) != me }) {
 				t.Fatalf("rank %d, workgroup %d: %v computes its own tiles before peers'", me, wg, got)
 			}
 			if slices.Sort(got); !slices.Equal(got, want) {
@@ -61,13 +61,13 @@ func TestReductionTiles(t *testing.T) {
 	for _, tiles := range []int{4, 7, 256, 1023} {
 		for _, wgs := range []int{1, 3, 64, 132} {
 			wgs = min(wgs, tiles)
-			d := &reduction{ranks: []int32{0, 1, 2, 3}, tiles: tiles, wgs: wgs, aware: true}
+			d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: tiles, Parts: 4}, wgs: wgs, aware: true}
 			for me := range d.ranks {
 				for wg := range wgs {
 					var got, want, at []int
-					for i := range d.tilesOf(wg) {
+					for i := range d.before(wg, 4) {
 						got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*wgs)
-						at = append(at, (d.owner(got[i])-me-1+4)%4)
+						at = append(at, (d.owners.Of(got[i])-me-1+4)%4)
 					}
 					if !slices.IsSorted(at) {
 						t.Fatalf("%d tiles, %d workgroups: rank %d computes %v for places %v", tiles, wgs, me, got, at)

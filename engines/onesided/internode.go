@@ -24,45 +24,26 @@ func (t *operator) forwards(p *plan.Pair, c plan.Cluster) int {
 //
 //	send     |put to node q-1|                          wait for node q+1|
 //	forward  |own to l+1|own to l+2|...|from q+1 to l+1|from q+1 to l+2|...
-func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, placed program.Flag) *program.Kernel {
-	_, comm := r.Split(p)
-	me, forwards := plan.Place(b.ranks, r.ID), t.forwards(p, c)
-	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
-	recipe := func(wg int, buf []program.Phase) []program.Phase {
-		buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
+func (x *side) gatherNodes(placed program.Flag) *program.Kernel {
+	c, forwards, posts := x.nodes, x.forwards(x.Pair, x.nodes), int64(x.posts)
+	return x.pl.CommKernel(x.Comm, plan.Piece{Coll: x.Pair.Coll, Of: 1}, x.Comm.Name, c.Nodes-1+forwards, plan.SweepFootprint, func(wg int, buf []program.Phase) []program.Phase {
+		buf = append(buf, plan.Signal(placed, ""))
 		if d := wg + 1; d < c.Nodes {
 			to, from := c.At(c.Nodes-d, 0), c.At(d, 0)
-			return append(buf,
-				program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
-				program.Phase{Op: program.Put, Peer: b.ranks[to], Bytes: shard, Flag: b.arrived[to][me], Count: int64(b.posts), Mark: "put"},
-				program.Phase{Op: program.WaitFor, Flag: b.arrived[me][from], Count: int64(b.posts)})
+			put := plan.PutTo(x.Ranks[to], x.shard, x.arrived[to][x.Me])
+			put.Count = posts
+			return append(buf, plan.Await(x.free[to], 1), put, plan.Await(x.arrived[x.Me][from], posts))
 		}
-		bytes := shard / float64(forwards)
 		for d := range c.Nodes {
 			which := c.At(d, 0)
 			if d > 0 {
-				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
+				buf = append(buf, plan.Await(x.arrived[x.Me][which], posts))
 			}
 			for i := 1; i < c.Per; i++ {
-				buf = t.storeTo(b, c.At(0, i), t.store(p, b.ranks[c.At(0, i)], false, bytes), b.arrived[c.At(0, i)][which], buf)
+				buf = x.storeTo(c.At(0, i), x.shard/float64(forwards), which, buf)
 			}
 		}
 		return buf
-	}
-	return t.pl.CommKernel(comm, plan.Piece{Coll: p.Coll, Of: 1}, comm.Name, c.Nodes-1+forwards, plan.SweepFootprint, recipe)
-}
-
-// A relay is the additional data that the ranks of a scatter between nodes share.
-type relay struct {
-	partial [][]program.Flag // by place, node: partial results of the node's shard that ranks of its own node have brought
-	sums    []program.Flag   // by rank index: number of node sums that have arrived
-}
-
-func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
-	return t.relays.Of(p.Index, func() *relay {
-		return &relay{sums: t.pl.FlagOfEach(b.ranks, "sums of nodes on rank %d"), partial: t.pl.FlagsAbout(b.ranks, c.Nodes, 1, c.Per, func(rank int32, q int) string {
-			return fmt.Sprintf("partial results for node %d on rank %d", q, rank)
-		})}
 	})
 }
 
@@ -75,52 +56,43 @@ func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
 //	GEMM  |for node q+1   |for node q     |
 //	engine          |l+1|l+2|own|l+1|l+2|own|
 //	stream B                    |add|send....|add|add sums of nodes|
-func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, s *plan.Stream, seq *sequence) {
-	compute, comm := r.Split(p)
-	me, y, l := plan.Place(b.ranks, r.ID), t.relay(p, b, c), t.pl.Machine.Launch
-	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
-	a := r.CommStream(compute, comm)
-	onB := r.Added("sums between nodes")
+func (x *side) scatterNodes(seq *sequence) {
+	c, me, shard := x.nodes, x.Me, x.shard
+	a, onB := x.lane(1), x.Added("sums between nodes")
 	onB.Priority = 1
-	launch := func(s *plan.Stream, k *program.Kernel) {
-		t.issue(r, s, k.Name)
-		s.Launch(plan.Duration(l.Hop.Value), plan.Standing(comm, k))
-	}
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
 		for i := 1; i <= c.Per; i++ {
 			which, to := c.At(d, i), c.At(0, i)
-			a.Wait(b.free[to], 1, "buffer")
-			a.Wait(b.done[me][which], seq.count(which, 0), "computed")
-			t.move(r, a, comm, b.ranks[me], b.ranks[to], shard, y.partial[to][target])
+			a.Wait(x.free[to], 1, "buffer")
+			a.Wait(x.done[me][which], seq.counts[which], "computed")
+			x.move(a, me, to, shard, x.partial[to][target])
 		}
-		onB.Wait(y.partial[me][target], int64(c.Per), "partial results")
+		onB.Wait(x.partial[me][target], int64(c.Per), "partial results")
 		name := fmt.Sprintf("sum of %d partial results", c.Per)
 		switch {
 		case c.Per == 1:
 		case d < c.Nodes:
-			launch(onB, t.pl.SweepOn(name, t.reducersFor(shard, c), shard*float64(c.Per), shard, 0))
+			x.launch(onB, x.pl.SweepOn(name, x.reducersFor(shard, c), shard*float64(c.Per), shard, 0))
 		default: // the GEMM is over: all compute units
-			launch(onB, t.pl.Sweep(name, shard*float64(c.Per), shard))
+			x.launch(onB, x.pl.Sweep(name, shard*float64(c.Per), shard))
 		}
 		if d == c.Nodes {
-			onB.Post(y.sums[me], 1)
+			onB.Post(x.sums[me], 1)
 			break
 		}
-		launch(onB, t.sender(p, comm, b.ranks[c.At(d, 0)], shard, y.sums[c.At(d, 0)]))
+		x.launch(onB, x.sender(c.At(d, 0)))
 	}
-	s.Wait(y.sums[me], int64(c.Nodes), "sums of nodes")
-	name := fmt.Sprintf("sum of %d nodes", c.Nodes)
-	launch(s, t.pl.Sweep(name, shard*float64(c.Nodes), shard))
+	x.On.Wait(x.sums[me], int64(c.Nodes), "sums of nodes")
+	x.launch(x.On, x.pl.Sweep(fmt.Sprintf("sum of %d nodes", c.Nodes), shard*float64(c.Nodes), shard))
 }
 
 // sender is one workgroup that writes a shard to another node and ends when it has left.
-func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done program.Flag) *program.Kernel {
-	piece := plan.Piece{Coll: p.Coll, Of: len(p.Coll.Members)}
-	return t.pl.CommKernel(comm, piece, "send to node", 1, plan.SweepFootprint, func(_ int, buf []program.Phase) []program.Phase {
-		return append(buf,
-			program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes},
-			program.Phase{Op: program.PostTo, Flag: done, Count: 1, Mark: "sum sent"})
+func (x *side) sender(to int) *program.Kernel {
+	return x.pl.CommKernel(x.Comm, plan.Piece{Coll: x.Pair.Coll, Of: x.n}, "send to node", 1, plan.SweepFootprint, func(_ int, buf []program.Phase) []program.Phase {
+		store := plan.StoreAt(x.Ranks[to], x.shard)
+		store.Read = x.shard
+		return append(buf, store, plan.Signal(x.sums[to], "sum sent"))
 	})
 }
 
@@ -139,19 +111,18 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 }
 
 // spares is how many compute units the GEMM leaves to the kernels alongside it.
-func (t *operator) spares(p *plan.Pair, b *state) int {
-	c, ok := t.pl.Cluster(b.ranks, 0)
-	switch {
-	case addsRows(p.Pair) && t.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
-		return t.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
-	case !ok || c.Nodes == 1:
+func (x *side) spares() int {
+	switch p, c := x.Pair, x.nodes; {
+	case addsRows(p.Pair) && x.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
+		return x.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
+	case !x.across:
 		return 0
-	case p.Direction == workload.CollectiveThenCompute:
-		return c.Nodes - 1 + t.forwards(p, c)
+	case x.gathers():
+		return c.Nodes - 1 + x.forwards(p, c)
 	case c.Per == 1:
 		return 1
 	}
-	return t.reducersFor(float64(p.Coll.Bytes)/float64(len(b.ranks)), c) + 1
+	return x.reducersFor(x.shard, x.nodes) + 1
 }
 
 // acrossNodes is the reason why the strategy cannot serve a pair whose ranks are on

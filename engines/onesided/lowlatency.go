@@ -39,7 +39,11 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if blocks := v.Int("blocks"); blocks > 0 {
 		q.per = plan.CeilDiv(blocks, pl.Workload.World)
 	}
-	emit, err := replaceCollectives(pl, v, q.ops(), q.serves, q.replace, func(*workload.Pair) bool { return true })
+	ops := "all-gather"
+	if q.proto == "ll" {
+		ops = "all-gather or all-to-all"
+	}
+	emit, err := replaceCollectives(pl, v, ops, q.serves, q.replace, func(*workload.Pair) bool { return true })
 	for i := range pl.Workload.Collectives {
 		if c := &pl.Workload.Collectives[i]; err != nil && q.matches(c) && q.tooSlow(c) != "" {
 			err = &plan.NotApplicable{Strategy: "onesided", Why: q.tooSlow(c)}
@@ -80,14 +84,6 @@ func (q *lowLatency) replace(op *workload.Op, c *workload.Collective) *program.K
 	return q.allGather(op, c)
 }
 
-// ops describes the operations of the protocol.
-func (q *lowLatency) ops() string {
-	if q.proto == "ll" {
-		return "all-gather or all-to-all"
-	}
-	return "all-gather"
-}
-
 // replicating are the GPUs whose switch hands one store to all.
 var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800", "NVIDIA H20", "NVIDIA B200", "NVIDIA GB200"}
 
@@ -122,70 +118,63 @@ func noMultimem(m *machine.Machine) string {
 	return ""
 }
 
-// A caller is a rank in a call: its index among the members, the members, and those on its
-// node.
+// A caller is a rank in a call.
 type caller struct {
-	me      int
-	ranks   []int32
-	near    []bool
-	landed  [][]program.Flag // by receiver, then sender and workgroup
-	part    float64          // bytes of a workgroup
-	perRank int
+	me     int // index among the members
+	ranks  []int32
+	near   []bool           // by member: on this rank's node
+	twin   []bool           // by member: of another node, this rank's counterpart there: as many members of its node come before it
+	landed [][]program.Flag // by receiver, then sender and workgroup
+	part   float64          // bytes of a workgroup
+	per    int              // workgroups for every rank
 }
 
 func (q *lowLatency) caller(op *workload.Op, c *workload.Collective) caller {
-	k := caller{me: slices.Index(c.Members, op.ID), ranks: q.pl.RanksOf(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), perRank: q.per}
+	k := caller{me: slices.Index(c.Members, op.ID), ranks: q.pl.RanksOf(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), per: q.per}
 	k.landed = q.calls.Of(c, func() [][]program.Flag {
 		return q.pl.FlagsAbout(k.ranks, len(k.ranks)*q.per, q.per, 1, func(_ int32, i int) string {
 			return fmt.Sprintf("data of rank %d in %s %d", k.ranks[i/q.per], c.Op, c.Seq)
 		})
 	})
+	var places []int // by member: members of its node before it
+	before := map[int]int{}
 	for _, rank := range k.ranks {
-		k.near = append(k.near, q.pl.Machine.Node(int(rank)) == q.pl.Machine.Node(op.Rank))
+		node := q.pl.Machine.Node(int(rank))
+		places = append(places, before[node])
+		before[node]++
+		k.near = append(k.near, node == q.pl.Machine.Node(op.Rank))
+	}
+	for i, place := range places {
+		k.twin = append(k.twin, !k.near[i] && place == places[k.me])
 	}
 	return k
 }
 
 // flag is set on a member when the data of another member's workgroup has arrived.
-func (k *caller) flag(to, from, wg int) program.Flag { return k.landed[to][from*k.perRank+wg] }
-
-// counterpart reports whether a member of another node is this rank's own there:
-// as many members of that node come before it as of this node before this rank.
-func (q *lowLatency) counterpart(k *caller, other int) bool {
-	at := func(i int) (n int) {
-		for j := range i {
-			if q.pl.Machine.Node(int(k.ranks[j])) == q.pl.Machine.Node(int(k.ranks[i])) {
-				n++
-			}
-		}
-		return n
-	}
-	return !k.near[other] && at(other) == at(k.me)
-}
+func (k *caller) flag(to, from, wg int) program.Flag { return k.landed[to][from*k.per+wg] }
 
 // allGather has a workgroup for every rank. This rank's packs its shard, puts it
 // to its counterparts in other nodes and stores it to its node; those of the
 // counterparts pass on to the node what comes from there; the others receive
 // (rule O12). Every one unpacks what it has received.
 func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
-	k := q.caller(op, c)
-	factor := protocols[q.proto]
+	k, factor := q.caller(op, c), protocols[q.proto]
 	move := func(read, write float64) program.Phase {
-		return program.Phase{Op: program.Work, Time: q.pl.Laws().Stream(read+write, len(k.ranks)*q.per), Read: read, Write: write}
+		return plan.Compute(q.pl.Laws().Stream(read+write, len(k.ranks)*q.per), read, write)
 	}
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		from, wg := i/q.per, i%q.per
 		if from == k.me {
 			buf = append(buf, move(k.part, k.part))
-			for j := range k.ranks {
-				if q.counterpart(&k, j) {
-					buf = append(buf, program.Phase{Op: program.Put, Peer: k.ranks[j], Bytes: k.part * factor, Flag: k.flag(j, from, wg), Count: 1, Mark: "put"})
+			for j, twin := range k.twin {
+				if twin {
+					buf = append(buf, plan.PutTo(k.ranks[j], k.part*factor, k.flag(j, from, wg)))
 				}
 			}
 			return q.broadcast(&k, from, wg, buf)
 		}
-		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: k.flag(k.me, from, wg), Count: 1})
-		if q.counterpart(&k, from) {
+		buf = append(buf, plan.Await(k.flag(k.me, from, wg), 1))
+		if k.twin[from] {
 			buf = q.broadcast(&k, from, wg, buf)
 		}
 		return append(buf, move(k.part*factor, k.part))
@@ -194,21 +183,20 @@ func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program
 
 // broadcast stores a part to every other rank of the node: one store each.
 func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []program.Phase {
-	n, bytes := len(k.ranks), k.part*protocols[q.proto]
+	bytes := k.part * protocols[q.proto]
 	if q.proto == "multimem" && q.pl.Machine.PerNode() > 1 {
 		store := q.pl.StoreTo(program.Everyone, bytes, machine.ToAll)
 		store.Bytes = bytes // a packet once, whatever the pattern
 		buf = append(buf, store)
 	}
-	for i := 1; i < n; i++ {
-		to := (k.me + i) % n
+	for _, to := range plan.Around(len(k.ranks), k.me+1, 1)[:len(k.ranks)-1] {
 		if !k.near[to] {
 			continue
 		}
 		if q.proto != "multimem" {
 			buf = append(buf, q.pl.StoreTo(k.ranks[to], bytes, machine.ToAll))
 		}
-		buf = append(buf, program.Phase{Op: program.PostTo, Flag: k.flag(to, from, wg), Count: 1})
+		buf = append(buf, plan.Signal(k.flag(to, from, wg), ""))
 	}
 	return buf
 }
@@ -219,18 +207,19 @@ func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.
 	k := q.caller(op, c)
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		to, wg := (k.me+i/q.per)%len(k.ranks), i%q.per
+		store, flag := plan.StoreAt(k.ranks[to], k.part), k.flag(to, k.me, wg)
 		switch {
 		case to == k.me:
-			return append(buf, program.Phase{Op: program.Store, Peer: k.ranks[to], Bytes: k.part, Read: k.part})
-		case k.near[to]:
-			store := q.pl.StoreTo(k.ranks[to], k.part, machine.ToAll)
 			store.Read = k.part
-			buf = append(buf, store, q.pl.Fence(),
-				program.Phase{Op: program.PostTo, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "signal"})
+			return append(buf, store)
+		case k.near[to]:
+			store = q.pl.StoreTo(k.ranks[to], k.part, machine.ToAll)
+			store.Read = k.part
+			buf = append(buf, store, q.pl.Fence(), plan.Signal(flag, "signal"))
 		default:
-			buf = append(buf, program.Phase{Op: program.Put, Peer: k.ranks[to], Bytes: k.part, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "put"})
+			buf = append(buf, plan.PutTo(k.ranks[to], k.part, flag))
 		}
-		return append(buf, program.Phase{Op: program.WaitFor, Flag: k.flag(k.me, to, wg), Count: 1})
+		return append(buf, plan.Await(k.flag(k.me, to, wg), 1))
 	})
 }
 

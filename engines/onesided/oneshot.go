@@ -209,57 +209,46 @@ func (t *allReduce) serves(c *workload.Collective) bool {
 // of flags, another round trip. A store of the two-shot kernel is acknowledged before its
 // flag is set.
 func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Kernel {
-	n, f := len(c.Members), &t.pl.Machine.Fabric
-	whole := float64(c.Bytes)
-	threads, share := oneShotThreads, whole
-	if t.shares {
-		threads, share = twoShotThreads, whole/float64(n)
-	}
-	blocks := min(mostBlocks, max(1, plan.CeilDiv(plan.CeilDiv(int(share), bytesPerThread), threads)))
-	rounds := plan.CeilDiv(int(share), blocks*threads*bytesPerThread)
-	trip := plan.Duration(2 * f.Latency.Value)
-	end := trip
-	if t.shares {
-		end += t.pl.Fence().Time
-	}
-	barrier := plan.Duration(max(0, t.pl.Machine.Launch.Barrier.Value-f.Latency.Value)) // the flags take the rest
+	n, f, whole := len(c.Members), &t.pl.Machine.Fabric, float64(c.Bytes)
 	me, ranks := slices.Index(c.Members, op.ID), t.pl.RanksOf(c)
-	flags := t.flags.Of(c, func() []program.Flag { // workgroups that have arrived, and that have read
-		call := fmt.Sprintf("%s %d", c.Op, c.Seq)
-		return []program.Flag{t.pl.CommonFlag(ranks, "workgroups in "+call), t.pl.CommonFlag(ranks, "workgroups that have read in "+call)}
-	})
-	part := share / float64(blocks) // of a workgroup, from each peer
-	sent := part
+	threads, share, name := oneShotThreads, whole, "one-shot all-reduce"
 	if t.shares {
-		sent *= 2 // read by a peer, and stored to it
+		threads, share, name = twoShotThreads, whole/float64(n), "two-shot all-reduce"
 	}
-	if t.inside { // a rank's buffer is read once in all, and its share is stored once
-		sent = part * float64(n+1) / float64(n-1)
-	}
-	all := int64(n * blocks)
-	name := "one-shot all-reduce"
-	switch {
-	case t.inside:
+	if t.inside {
 		name = "multimem all-reduce"
-	case t.shares:
-		name = "two-shot all-reduce"
 	}
 	if c.Guessed {
 		name += fmt.Sprintf(" of about %s (guessed)", names.Bytes(int64(whole)))
 	}
+	blocks := min(mostBlocks, max(1, plan.CeilDiv(plan.CeilDiv(int(share), bytesPerThread), threads)))
+	rounds := plan.CeilDiv(int(share), blocks*threads*bytesPerThread)
+	barrier := max(0, t.pl.Machine.Launch.Barrier.Value-f.Latency.Value) // the flags take the rest
+	part := share / float64(blocks)                                      // of a workgroup, from each peer
+	sent := part
+	switch {
+	case t.inside: // a rank's buffer is read once in all, and its share is stored once
+		sent = part * float64(n+1) / float64(n-1)
+	case t.shares:
+		sent *= 2 // read by a peer, and stored to it
+	}
+	flags := t.flags.Of(c, func() []program.Flag { // workgroups that have arrived, and that have read
+		call := fmt.Sprintf("%s %d", c.Op, c.Seq)
+		return []program.Flag{t.pl.CommonFlag(ranks, "workgroups in "+call), t.pl.CommonFlag(ranks, "workgroups that have read in "+call)}
+	})
+	trip := plan.Pause(2 * f.Latency.Value)
+	last := trip
+	if t.shares {
+		last.Time += t.pl.Fence().Time
+	}
 	footprint := program.Footprint{Threads: threads, Registers: 32}
 	return t.pl.CommKernel(op, plan.Piece{Coll: c, Of: 1}, name, blocks, footprint, func(_ int, buf []program.Phase) []program.Phase {
-		buf = append(buf,
-			program.Phase{Op: program.PostTo, Flag: flags[0], Count: 1},
-			program.Phase{Op: program.WaitFor, Flag: flags[0], Count: all},
-			program.Phase{Op: program.Sleep, Time: barrier})
+		buf = append(buf, plan.Signal(flags[0], ""), plan.Await(flags[0], int64(n*blocks)), plan.Pause(barrier))
 		for i := range n - 1 { // the next one first
-			time := plan.Share(trip*trace.Time(rounds), i, n-1)
-			buf = append(buf, program.Phase{Op: program.Store, Peer: ranks[(me+1+i)%n], Bytes: sent, Read: part, Time: time})
+			load := plan.StoreAt(ranks[(me+1+i)%n], sent)
+			load.Read, load.Time = part, plan.Share(trip.Time*trace.Time(rounds), i, n-1)
+			buf = append(buf, load)
 		}
-		return append(buf,
-			program.Phase{Op: program.PostTo, Flag: flags[1], Count: 1},
-			program.Phase{Op: program.WaitFor, Flag: flags[1], Count: all},
-			program.Phase{Op: program.Sleep, Time: end})
+		return append(buf, plan.Signal(flags[1], ""), plan.Await(flags[1], int64(n*blocks)), last)
 	})
 }

@@ -3,7 +3,6 @@
 package onesided
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -134,19 +133,12 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	case ok:
 		return planLowLatency(pl, v)
 	}
-	t := newOperator(pl, v)
-	if why := t.contradiction(); why != "" {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+	t, from := newOperator(pl, v), len(pl.Pairs)
+	if t.gemm == "chunks" && t.impl != "auto" && t.impl != "pull" {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: "gemm=chunks is for copy engines that read: impl=pull"}
 	}
-	why := "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
-	from := len(pl.Pairs)
-	pl.Take(func(p *workload.Pair) bool {
-		ok, no := t.pipelines(p)
-		why = cmp.Or(no, why)
-		return ok
-	})
-	if len(pl.Pairs) == 0 {
-		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+	if err := pl.Serve("onesided", "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)", t.pipelines); err != nil {
+		return nil, err
 	}
 	pl.Staged(from) // symmetric memory that peers read or write
 	pl.Graph = v["graph"] == "on"

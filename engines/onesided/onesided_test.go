@@ -17,33 +17,6 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// Every way of moving and computing sends each shard once, and beats one after
-// the other where communication can hide.
-func TestOnesidedPipelines(t *testing.T) {
-	for _, s := range []plantest.Spec{plantest.Scattered, plantest.Gathered} {
-		w, m := s.Build(t), plantest.H200(t, s.Ranks)
-		base := enginetest.Outcome(t, w, m, "bulk", nil)
-		for _, impl := range []string{"pull", "push"} {
-			for _, gemm := range []string{"whole", "chunks"} {
-				if impl == "push" && gemm == "chunks" {
-					continue
-				}
-				got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": impl, "gemm": gemm})
-				if got.Result == nil {
-					t.Fatalf("%s %s %s: %s", s.Op, impl, gemm, got.Why)
-				}
-				if got.Time >= base.Time {
-					t.Errorf("%s %s %s: %d ns, bulk %d", s.Op, impl, gemm, got.Time, base.Time)
-				}
-				want := float64(s.Steps) * float64(s.Bytes) * float64(s.Ranks-1) / float64(s.Ranks)
-				if b := enginetest.Sum(enginetest.Sent(got)); !plantest.Near(b, want) {
-					t.Errorf("%s %s %s: rank 0 sent %.0f bytes, want %.0f", s.Op, impl, gemm, b, want)
-				}
-			}
-		}
-	}
-}
-
 // PyTorch's kernel that adds partial results takes its own time, ours the memory's.
 func TestSumsOfPartialResults(t *testing.T) {
 	s := plantest.Scattered
@@ -65,17 +38,6 @@ func TestSumsOfPartialResults(t *testing.T) {
 		if sums != s.Steps*s.Ranks {
 			t.Errorf("%s: %d sums in %d steps of %d ranks", gemm, sums, s.Steps, s.Ranks)
 		}
-	}
-}
-
-// A copy costs an engine's latency, whatever its size.
-func TestOnesidedLoses(t *testing.T) {
-	s := plantest.Scattered
-	s.Bytes, s.Gemm, s.Comm = 256<<10, 20_000, 12_000
-	w, m := s.Build(t), plantest.H200(t, s.Ranks)
-	base := enginetest.Outcome(t, w, m, "bulk", nil)
-	if got := enginetest.Outcome(t, w, m, "onesided", nil); got.Time <= base.Time {
-		t.Errorf("copies of 64 KiB take %d ns, the library %d: they should lose", got.Time, base.Time)
 	}
 }
 

@@ -35,13 +35,15 @@ func TestOrderBetweenNodes(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	b := &state{ranks: []int32{0, 1, 2}, cuts: 2, impl: "push"}
-	mesh := &operator{swizzle: "mesh"}
+	at := func(dir workload.Direction) *side {
+		b := &state{operator: &operator{swizzle: "mesh"}, n: 3, cuts: 2, impl: "push"}
+		return &side{state: b, Side: plan.Side{Pair: &plan.Pair{Pair: &workload.Pair{Direction: dir}}, Me: 1}}
+	}
 	// Step c takes piece c of every rank, its own first, or, of what it makes, last.
-	if got, want := mesh.units(b, 1, true), []unit{{1, 0}, {2, 0}, {0, 0}, {1, 1}, {2, 1}, {0, 1}}; !slices.Equal(got, want) {
+	if got, want := at(workload.CollectiveThenCompute).units(), []int{2, 4, 0, 3, 5, 1}; !slices.Equal(got, want) {
 		t.Errorf("own first: %v", got)
 	}
-	if got, want := mesh.units(b, 1, false), []unit{{2, 0}, {0, 0}, {1, 0}, {2, 1}, {0, 1}, {1, 1}}; !slices.Equal(got, want) {
+	if got, want := at(workload.ComputeThenCollective).units(), []int{4, 0, 2, 5, 1, 3}; !slices.Equal(got, want) {
 		t.Errorf("own last: %v", got)
 	}
 }
@@ -49,82 +51,78 @@ func TestUnits(t *testing.T) {
 // Whatever the shapes, every tile is computed once, waits for all that its rows
 // touch, in the order of the units: with the last of them, or, of what is made,
 // with the first.
-func TestRuns(t *testing.T) {
+func TestPanels(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
-		ranks, cuts := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(1, 4).Draw(t, "cuts")
-		var units []unit
-		for s := range ranks {
-			for c := range cuts {
-				units = append(units, unit{s, c})
-			}
+		units := make([]int, rapid.IntRange(2, 8).Draw(t, "ranks")*rapid.IntRange(1, 4).Draw(t, "cuts"))
+		for u := range units {
+			units[u] = u
 		}
 		units = rapid.Permutation(units).Draw(t, "units")
 		height, cols := rapid.SampledFrom([]int{0, 64, 100, 256}).Draw(t, "height"), rapid.IntRange(1, 5).Draw(t, "cols")
-		m := rapid.IntRange(ranks*cuts, 5000).Draw(t, "m")
+		m := rapid.IntRange(len(units), 5000).Draw(t, "m")
 		panels := rapid.IntRange(1, 300).Draw(t, "tiles")
 		if height > 0 {
 			panels = plan.CeilDiv(m, height)
 		} else {
 			cols = 1
 		}
-		part := gemm{op: &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}}, tiles: panels * cols}
+		q := sequence{op: &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}}, tiles: panels * cols}
 		waits := rapid.Bool().Draw(t, "waits")
-		all := part.inOrder(units, ranks, cuts, waits)
-		last, before := 0, -1
-		touched := make([]bool, len(units))
-		for _, r := range all {
-			turn := slices.Min(r.units)
+		q.inOrder(units, waits)
+		before, touches := -1, int64(0)
+		for _, p := range q.panels {
+			turn := len(units)
 			if waits {
-				turn = slices.Max(r.units)
+				turn = -1
 			}
-			if r.until <= last || turn < before {
-				t.Fatalf("run up to %d behind %d, unit %d behind %d", r.until, last, turn, before)
+			for u := p.first; u <= p.last; u++ {
+				if at := slices.Index(units, u); (at > turn) == waits {
+					turn = at
+				}
+				touches += int64(q.each)
 			}
-			last, before = r.until, turn
-			if height > 0 && r.until%cols != 0 {
-				t.Fatalf("a run ends at tile %d of rows of %d", r.until, cols)
+			if turn < before {
+				t.Fatalf("unit %d behind %d", turn, before)
 			}
-			for _, u := range r.units {
-				touched[u] = true
+			before = turn
+		}
+		if len(q.panels)*q.each != q.tiles || height > 0 && q.each != cols {
+			t.Fatalf("%d panels of %d tiles, of %d", len(q.panels), q.each, q.tiles)
+		}
+		for u, n := range q.counts {
+			touches -= n
+			if n == 0 {
+				t.Fatalf("nothing reads unit %d", u)
 			}
 		}
-		if last != part.tiles {
-			t.Fatalf("%d tiles of %d", last, part.tiles)
-		}
-		if slices.Contains(touched, false) {
-			t.Fatalf("nothing reads some of the rows: %v", touched)
+		if touches != 0 {
+			t.Fatalf("%d touches are not counted", touches)
 		}
 	})
 }
 
 // A tile of a grouped GEMM needs the shards that its rows come from, counted row by row: those of
 // each group are sorted by shard (rule O20).
-func TestRunsOfGroups(t *testing.T) {
+func TestPanelsOfGroups(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		ranks, groups := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(2, 6).Draw(t, "groups")
 		height, cols := rapid.IntRange(1, 40).Draw(t, "height"), rapid.IntRange(1, 4).Draw(t, "cols")
 		each := ranks * rapid.IntRange(1, 30).Draw(t, "rows of a shard")
 		panels := plan.CeilDiv(each, height)
-		at := make([]int, ranks)
-		for i := range at {
-			at[i] = i
-		}
 		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(each * groups), Groups: int64(groups)}, Tiling: workload.Tiling{TileM: height}}}
-		part := gemm{op: op, tiles: groups * panels * cols}
-		part.tileEvenly(ranks)
-		all := part.runs(at)
-		if len(all) != groups*panels {
-			t.Fatalf("%d runs, want %d", len(all), groups*panels)
+		q := sequence{op: op, tiles: groups * panels * cols}
+		q.tileEvenly(ranks)
+		if q.cut(ranks); len(q.panels) != groups*panels || q.each != cols {
+			t.Fatalf("%d panels of %d tiles, want %d of %d", len(q.panels), q.each, groups*panels, cols)
 		}
-		for i, r := range all {
-			var want []int
+		for i, p := range q.panels {
+			want := panel{first: ranks}
 			for row := i % panels * height; row < min(each, (i%panels+1)*height); row++ {
-				if s := row / (each / ranks); !slices.Contains(want, s) {
-					want = append(want, s)
-				}
+				shard := row / (each / ranks)
+				want.first, want.last = min(want.first, shard), max(want.last, shard)
 			}
-			if r.until != cols || !slices.Equal(r.units, want) {
-				t.Fatalf("tiles of rows %d: %d of shards %v, want %d of %v", i, r.until, r.units, cols, want)
+			if p != want {
+				t.Fatalf("tiles of rows %d: of shards %v, want %v", i, p, want)
 			}
 		}
 	})
@@ -146,18 +144,18 @@ func TestTilesOfAShard(t *testing.T) {
 		{"rows that shards do not share", 4001, 256, 16 * 3, 16 * 3, 1_000_000, 0},
 	} {
 		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(c.rows)}, Tiling: workload.Tiling{TileM: c.height}}}
-		p := gemm{op: op, g: plan.Grid{Tiles: c.tiles, Time: 1_000_000}, tiles: c.tiles}
-		p.tileEvenly(4)
-		if p.tiles != c.wantTiles || p.g.Tiles != c.wantTiles || p.g.Time != c.wantTime {
-			t.Errorf("%s: %d tiles (%d) of %d ns, want %d of %d", c.name, p.tiles, p.g.Tiles, p.g.Time, c.wantTiles, c.wantTime)
+		q := sequence{op: op, g: plan.Grid{Tiles: c.tiles, Time: 1_000_000}, tiles: c.tiles}
+		q.tileEvenly(4)
+		if q.tiles != c.wantTiles || q.g.Tiles != c.wantTiles || q.g.Time != c.wantTime {
+			t.Errorf("%s: %d tiles (%d) of %d ns, want %d of %d", c.name, q.tiles, q.g.Tiles, q.g.Time, c.wantTiles, c.wantTime)
+		}
+		if q.cut(4); q.each != 3 {
+			t.Errorf("%s: a panel of %d tiles, want one of each column", c.name, q.each)
 		}
 		perPiece := make([]int, 4)
-		for _, r := range p.runs([]int{0, 1, 2, 3}) {
-			if len(r.units) == 1 {
-				perPiece[r.units[0]]++
-			}
-			if r.until != 3 {
-				t.Errorf("%s: a run of %d tiles, want one of each column", c.name, r.until)
+		for _, p := range q.panels {
+			if p.first == p.last {
+				perPiece[p.first]++
 			}
 		}
 		for i, n := range perPiece {

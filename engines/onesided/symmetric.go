@@ -20,14 +20,13 @@ type operator struct {
 	ordered bool                   // the user gave the swizzle
 	gemm    string                 // as given by the user; see inChunks
 	blocks  int                    // workgroups of the communication kernel, as given by the user; see blocksOf
-	relays  cost.Memo[int, *relay] // by index of pair
 	states  cost.Memo[int, *state] // by index of pair
 }
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], gemm: v["gemm"], ordered: v["swizzle"] != "auto",
-		blocks: v.Int("blocks"), relays: cost.Memo[int, *relay]{}, states: cost.Memo[int, *state]{},
+		blocks: v.Int("blocks"), states: cost.Memo[int, *state]{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -36,14 +35,6 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 		}
 	}
 	return t
-}
-
-// contradiction is the reason why settings cannot be combined; "" if they can.
-func (t *operator) contradiction() string {
-	if t.gemm == "chunks" && t.impl != "auto" && t.impl != "pull" {
-		return "gemm=chunks is for copy engines that read: impl=pull"
-	}
-	return ""
 }
 
 // implOf is the implementation for a pair (rules O1, O5 and O8).
@@ -84,31 +75,26 @@ const pieceRows = 256
 
 // A state is the data that the ranks of one pair share.
 type state struct {
-	impl     string
-	ranks    []int32          // in the group's order
+	*operator
+	impl     string           // of the pair
+	n        int              // number of ranks
+	shard    float64          // bytes of a rank's share
 	cuts     int              // number of pieces per shard
-	there    program.Flag     // ranks whose buffers hold what peers may read
-	over     program.Flag     // ranks whose transfers are over
 	free     []program.Flag   // by rank: its buffer may be written
 	sent     []program.Flag   // by rank: copies that it has finished
 	arrived  [][]program.Flag // by destination, source: pieces that have arrived, times posts
-	done     [][]program.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
-	barriers []program.Flag   // barriers of the pipelines that launch a GEMM a shard
-	across   bool             // the ranks are of several nodes
+	done     [][]program.Flag // by source, unit: tiles of a scatter that are computed
+	barriers []program.Flag   // ranks at each barrier, in order
 	posts    int              // by which a piece's arrival counts: one, or one a workgroup that stores
-}
-
-func (t *operator) stateOf(p *plan.Pair) *state {
-	return t.states.Of(p.Index, func() *state { return t.newState(p) })
+	across   bool             // the ranks are of several nodes
+	partial  [][]program.Flag // then, of a scatter, by place, node: partial results of the node's shard that ranks of its own node have brought
+	sums     []program.Flag   // likewise by rank: number of node sums that have arrived
 }
 
 func (t *operator) newState(p *plan.Pair) *state {
-	pl := t.pl
-	b := &state{
-		impl: t.implOf(p), ranks: pl.RanksOf(p.Coll), cuts: 1, posts: 1,
-	}
-	b.there, b.over = pl.CommonFlag(b.ranks, "all ranks at the barrier"), pl.CommonFlag(b.ranks, "all ranks at the barrier behind the transfers")
-	n := len(b.ranks)
+	pl, ranks := t.pl, t.pl.RanksOf(p.Coll)
+	n := len(ranks)
+	b := &state{operator: t, impl: t.implOf(p), n: n, shard: float64(p.Coll.Bytes) / float64(n), cuts: 1, posts: 1}
 	compute := &pl.Workload.Ops[p.First[0]]
 	if p.Direction == workload.CollectiveThenCompute {
 		compute = &pl.Workload.Ops[p.Second[0]]
@@ -119,58 +105,62 @@ func (t *operator) newState(p *plan.Pair) *state {
 	if addsRows(p.Pair) {
 		b.posts = t.blocksOf(p.Pair)
 	}
-	if c, _ := t.pl.Cluster(b.ranks, 0); c.Nodes > 1 {
+	if c, _ := pl.Cluster(ranks, 0); c.Nodes > 1 {
 		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(p, c)), true
+		if p.Direction == workload.ComputeThenCollective {
+			b.sums = pl.FlagOfEach(ranks, "sums of nodes on rank %d")
+			b.partial = pl.FlagsAbout(ranks, c.Nodes, 1, c.Per, func(rank int32, q int) string { return fmt.Sprintf("partial results for node %d on rank %d", q, rank) })
+		}
 	}
-	b.free, b.sent = pl.FlagOfEach(b.ranks, "rank %d's buffer free"), pl.FlagOfEach(b.ranks, "copies of rank %d finished")
-	b.arrived = pl.FlagsAbout(b.ranks, n, 1, 1, func(rank int32, i int) string { return fmt.Sprintf("shard of rank %d on rank %d", b.ranks[i], rank) })
-	b.done = pl.FlagsAbout(b.ranks, n*b.cuts, b.cuts, 1, func(rank int32, i int) string {
-		return fmt.Sprintf("rank %d's piece %d for rank %d computed", rank, i%b.cuts, b.ranks[i/b.cuts])
+	b.free, b.sent = pl.FlagOfEach(ranks, "rank %d's buffer free"), pl.FlagOfEach(ranks, "copies of rank %d finished")
+	b.arrived = pl.FlagsAbout(ranks, n, 1, 1, func(rank int32, i int) string { return fmt.Sprintf("shard of rank %d on rank %d", ranks[i], rank) })
+	b.done = pl.FlagsAbout(ranks, n*b.cuts, b.cuts, 1, func(rank int32, i int) string {
+		return fmt.Sprintf("rank %d's piece %d for rank %d computed", rank, i%b.cuts, ranks[i/b.cuts])
 	})
 	return b
 }
 
-// A unit is one piece of one shard, in the order in which a GEMM computes them.
-type unit struct{ shard, piece int }
+// A side is a pair on one of its ranks.
+type side struct {
+	*state
+	plan.Side
+	nodes  plan.Cluster // as the rank sees them
+	passed int          // barriers so far
+}
+
+func (t *operator) side(r *plan.Rank, p *plan.Pair) *side {
+	x := &side{state: t.states.Of(p.Index, func() *state { return t.newState(p) }), Side: r.SideOf(p)}
+	x.nodes, _ = t.pl.Cluster(x.Ranks, x.Me)
+	return x
+}
+
+// gathers reports whether the GEMM reads what arrives; else peers get what it makes.
+func (x *side) gathers() bool { return x.Pair.Direction == workload.CollectiveThenCompute }
 
 // arrival lists the shards in the order in which they should reach a rank, its
 // own first (rule O1): read from the next rank first, or written by the
 // rank before first.
-func (t *operator) arrival(b *state, me int) []int {
-	n := len(b.ranks)
-	var order []int
-	for i := range n {
-		switch {
-		case b.impl == "ring", b.impl == "push" && t.swizzle != "mesh":
-			order = append(order, (me-i+n)%n)
-		default:
-			order = append(order, (me+i)%n)
-		}
+func (x *side) arrival() []int {
+	if x.impl == "ring" || x.impl == "push" && x.swizzle != "mesh" {
+		return plan.Around(x.n, x.Me, -1)
 	}
-	return order
+	return plan.Around(x.n, x.Me, 1)
 }
 
 // units lists the pieces of all shards in the order in which a GEMM takes
 // them. Where shards travel in pieces, the first pieces of all ranks come before
 // the second ones.
-func (t *operator) units(b *state, me int, gather bool) []unit {
-	n := len(b.ranks)
-	var shards []int
+func (x *side) units() (units []int) {
+	shards := plan.Around(x.n, x.Me+1, 1)
 	switch {
-	case b.across:
-		c, _ := t.pl.Cluster(b.ranks, me)
-		shards = order(c, gather)
-	case gather:
-		shards = t.arrival(b, me)
-	default:
-		for i := range n {
-			shards = append(shards, (me+1+i)%n)
-		}
+	case x.across:
+		shards = order(x.nodes, x.gathers())
+	case x.gathers():
+		shards = x.arrival()
 	}
-	var units []unit
-	for piece := range b.cuts {
+	for piece := range x.cuts {
 		for _, s := range shards {
-			units = append(units, unit{s, piece})
+			units = append(units, s*x.cuts+piece)
 		}
 	}
 	return units
@@ -178,24 +168,50 @@ func (t *operator) units(b *state, me int, gather bool) []unit {
 
 // lane is the stream of the copies to or from the i-th peer: one for all, or, with
 // the swizzle for a mesh, one each.
-func (t *operator) lane(r *plan.Rank, compute, comm *workload.Op, i int) *plan.Stream {
-	if t.swizzle != "mesh" || i == 1 {
-		return r.CommStream(compute, comm)
+func (x *side) lane(i int) *plan.Stream {
+	if x.swizzle != "mesh" || i == 1 {
+		return x.CommStream(x.Compute, x.Comm)
 	}
-	return r.Added(fmt.Sprintf("copies of peer %d", i))
+	return x.Added(fmt.Sprintf("copies of peer %d", i))
 }
 
-// issue makes a stream wait for the host to have enqueued one more command.
-func (t *operator) issue(r *plan.Rank, s *plan.Stream, name string) {
-	if !t.pl.Graph {
-		r.IssueOne(s, t.pl.Machine.Launch.Host.Value, name)
+// barrier is the next one of all ranks; every rank has them in the same order.
+func (x *side) barrier(s *plan.Stream) {
+	if x.passed == len(x.barriers) {
+		x.barriers = append(x.barriers, x.pl.CommonFlag(x.Ranks, fmt.Sprintf("all ranks at barrier %d", x.passed)))
+	}
+	x.Barrier(s, x.barriers[x.passed], x.n)
+	x.passed++
+}
+
+// issue makes a stream wait for the host to have enqueued one more command, or as many as take it that long.
+func (x *side) issue(on *plan.Stream, takes machine.Quantity, name string) {
+	if !x.pl.Graph {
+		x.IssueOne(on, takes.Or(x.pl.Machine.Launch.Host.Value), name)
 	}
 }
 
-// waitComputed makes a stream of copies wait for tiles. The wait is a command of its own (rule O18).
-func (t *operator) waitComputed(s *plan.Stream, f program.Flag, tiles int64) {
-	s.Wait(f, tiles, "computed")
-	s.Delay(plan.Duration(t.pl.Machine.Engines.Command.Value), program.LaunchGap, "wait")
+// launch launches a kernel of the strategy's own.
+func (x *side) launch(on *plan.Stream, k *program.Kernel) {
+	x.issue(on, x.pl.Machine.Launch.Host, k.Name)
+	on.Launch(plan.Duration(x.pl.Machine.Launch.Hop.Value), plan.Standing(x.Comm, k))
+}
+
+// ends are the ranks between which the i-th copy goes: a push to the i-th next one, whose buffer has to be free, or a pull
+// from the i-th in one of the directions.
+func (x *side) ends(on *plan.Stream, i, direction int) (from, to int) {
+	if x.impl != "push" {
+		return (x.Me + direction*i + x.n) % x.n, x.Me
+	}
+	to = (x.Me + i) % x.n
+	on.Wait(x.free[to], 1, "buffer")
+	return x.Me, to
+}
+
+// waitComputed makes a stream of copies wait for the tiles of a unit. The wait is a command of its own (rule O18).
+func (x *side) waitComputed(on *plan.Stream, from, unit int, seq *sequence) {
+	on.Wait(x.done[from][unit], seq.counts[unit], "computed")
+	on.Delay(plan.Duration(x.pl.Machine.Engines.Command.Value), program.LaunchGap, "wait")
 }
 
 // signalBytes is the size of a copy that only sets a signal.
@@ -204,22 +220,23 @@ const signalBytes = 4
 // move copies one piece between this rank and another, and signals. The signal is
 // the write of a value behind the copy; on a mesh a small copy, because the
 // driver's writes disturb the GEMM (rule O8).
-func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, to int32, bytes float64, done ...program.Flag) {
-	t.issue(r, s, "copy")
-	s.Launch(0, plan.CopyTo(comm, "copy", from, to, bytes))
+func (x *side) move(on *plan.Stream, from, to int, bytes float64, done ...program.Flag) {
+	host := x.pl.Machine.Launch.Host
+	x.issue(on, host, "copy")
+	x.Copy(on, "copy", from, to, bytes)
 	switch {
-	case from == to || len(done) == 0: // barriers tell
-	case t.swizzle == "mesh":
-		t.issue(r, s, "signal")
-		s.Launch(0, plan.CopyTo(comm, "signal", from, to, signalBytes))
+	case from == to:
+	case x.swizzle == "mesh":
+		x.issue(on, host, "signal")
+		x.Copy(on, "signal", from, to, signalBytes)
 	default:
-		signal := t.pl.Machine.Engines.Command.Value
-		if int(to) != r.ID { // into another GPU's memory
-			signal += t.pl.Machine.Fabric.Latency.Value
+		signal := x.pl.Machine.Engines.Command.Value
+		if to != x.Me { // into another GPU's memory
+			signal += x.pl.Machine.Fabric.Latency.Value
 		}
-		s.Delay(plan.Duration(signal), program.LaunchGap, "signal")
+		on.Delay(plan.Duration(signal), program.LaunchGap, "signal")
 	}
 	for _, f := range done {
-		s.Post(f, 1)
+		on.Post(f, 1)
 	}
 }

@@ -161,7 +161,7 @@ func (p *Plan) sum(x Piece, rows, columns int64, size int) Piece {
 	part.Kernel = &workload.Kernel{
 		Name: fmt.Sprintf("sum of one gradient of %d x %d", rows, columns), Moves: true,
 		Shape:  workload.Shape{Kind: workload.Elementwise, M: rows, N: columns, ElemSize: size},
-		Tiling: workload.Tiling{WGs: p.pl.Sweepers(bytes, bytes)}, Footprint: plan.SweepFootprint,
+		Tiling: workload.Tiling{WGs: p.pl.Sweep("", bytes, bytes).WGs}, Footprint: plan.SweepFootprint,
 	}
 	part.Gradient, part.Read, part.Write = false, bytes, bytes
 	part.Alone = p.pl.Sweep(part.Name, bytes, bytes).Each[0].Time

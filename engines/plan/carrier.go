@@ -136,7 +136,7 @@ func toEachPeer(c *workload.Collective) float64 { return float64(c.Bytes) / floa
 // alone. It holds no slot: its kernels are one thread that waits and signals, or commands
 // in the engines' queues. All ranks end with the last copy (rule C22).
 func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole trace.Time) *program.Kernel {
-	n, g := len(c.Members), pl.Gangs(Piece{Coll: c, Index: Whole}, 1, Everyone)[0]
+	n, g := len(c.Members), pl.gangsOf(Piece{Coll: c, Index: Whole}, 1, everyone)[0]
 	if n < 2 {
 		return pl.GangFor(op, c, whole)
 	}

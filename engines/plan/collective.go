@@ -29,13 +29,13 @@ func (p Piece) share(bytes int64) int64 { return bytes * int64(max(1, p.Shares))
 // Whole is the index of a piece that is all of its collective.
 const Whole = -1
 
-// A Gang is one channel of a piece on all ranks, or a whole piece that has no channels.
+// A gang is one channel of a piece on all ranks, or a whole piece that has no channels.
 // Its bytes move once it is resident on every rank, and its workgroups leave together
 // (rule C1). Channels do not wait for each other, since each has its own share of
 // the buffer: of 24 channels alongside a GEMM on 112 of 132 CUs, 20 finish while it runs
 // and four run into the next GEMM (two H200, 2026-11-21, qwen7b_fc2 in 8 chunks).
-type Gang struct {
-	Arrive, depart program.Flag
+type gang struct {
+	arrive, depart program.Flag
 }
 
 type gangKey struct {
@@ -46,15 +46,15 @@ type gangKey struct {
 }
 
 // A rankPair is two ranks that share a channel, the lower one first; a rank with itself
-// for its own copy; Everyone for a channel of all ranks.
+// for its own copy; everyone for a channel of all ranks.
 type rankPair [2]int32
 
-// Everyone stands for a channel of all ranks.
-var Everyone = rankPair{-1, -1}
+// everyone stands for a channel of all ranks.
+var everyone = rankPair{-1, -1}
 
 func (p rankPair) String() string {
 	switch {
-	case p == Everyone:
+	case p == everyone:
 		return "all ranks"
 	case p[0] == p[1]:
 		return fmt.Sprintf("rank %d", p[0])
@@ -62,12 +62,12 @@ func (p rankPair) String() string {
 	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
 }
 
-// Gangs returns the flags of the channels of a piece for the given ranks.
-func (pl *Planner) Gangs(p Piece, channels int, of rankPair) []Gang {
+// gangsOf returns the flags of the channels of a piece for the given ranks.
+func (pl *Planner) gangsOf(p Piece, channels int, of rankPair) []gang {
 	key := gangKey{p.Coll, p.Index, channels, of}
-	return pl.gangs.Of(key, func() []Gang {
+	return pl.gangs.Of(key, func() []gang {
 		ranks := of[:]
-		if of == Everyone {
+		if of == everyone {
 			ranks = pl.RanksOf(p.Coll)
 		} else if of[0] == of[1] {
 			ranks = of[:1]
@@ -80,22 +80,27 @@ func (pl *Planner) Gangs(p Piece, channels int, of rankPair) []Gang {
 			}
 			return fmt.Sprintf("channel %d of %s %d %s on %s", i/2, name, p.Coll.Seq, [...]string{"resident", "finished"}[i%2], of)
 		})
-		gangs := make([]Gang, channels)
+		gangs := make([]gang, channels)
 		for i := range gangs {
-			gangs[i] = Gang{flags[2*i], flags[2*i+1]}
+			gangs[i] = gang{flags[2*i], flags[2*i+1]}
 		}
 		return gangs
 	})
 }
 
+// Arrived is the flag of a whole collective that its ranks post when they are there.
+func (pl *Planner) Arrived(c *workload.Collective) program.Flag {
+	return pl.gangsOf(Piece{Coll: c, Index: Whole}, 1, everyone)[0].arrive
+}
+
 // GangFor is one rank's kernel of a collective that lasts a given time from the last
 // rank's arrival and holds no slots.
 func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *program.Kernel {
-	g := pl.Gangs(Piece{Coll: c, Index: Whole}, 1, Everyone)[0]
+	g := pl.gangsOf(Piece{Coll: c, Index: Whole}, 1, everyone)[0]
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []program.Phase) []program.Phase {
-			return append(meet(buf, op, c, g.Arrive, int64(len(c.Members)), 0), program.Phase{Op: program.Sleep, Time: rest})
+			return append(meet(buf, op, c, g.arrive, int64(len(c.Members)), 0), program.Phase{Op: program.Sleep, Time: rest})
 		},
 	}
 	pl.describe(k, op, Piece{Coll: c, Of: 1})
@@ -168,7 +173,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 		Cluster: x.Together,
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &schedules[ch]
-			buf = append(meet(buf, op, c, l.Arrive, l.members, 0), p.latency(alpha, int32(op.Rank)))
+			buf = append(meet(buf, op, c, l.arrive, l.members, 0), p.latency(alpha, int32(op.Rank)))
 			read, written := machine.MemoryOf(c.Op, n)
 			if l.pairwise {
 				read, written = 1, 0
@@ -206,7 +211,7 @@ func (p Piece) latency(alone trace.Time, self int32) program.Phase {
 
 // A channelSchedule is the work of one channel on one rank.
 type channelSchedule struct {
-	Gang
+	gang
 	members  int64   // number of ranks in the gang
 	peers    []int32 // destination GPUs
 	share    float64 // of a channel's equal part of the wire bytes
@@ -256,15 +261,15 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece, between, inside fl
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			schedules[ch] = channelSchedule{Gang: pl.Gangs(p, p.Channels, Everyone)[ch], members: int64(n), peers: peers, share: inside}
+			schedules[ch] = channelSchedule{gang: pl.gangsOf(p, p.Channels, everyone)[ch], members: int64(n), peers: peers, share: inside}
 			if pl.Machine.Node(int(peers[0])) != pl.Machine.Node(op.Rank) {
 				schedules[ch].share = between
 			}
 		case peer == 0:
-			schedules[ch] = channelSchedule{pl.Gangs(p, p.Channels/n, rankPair{me, me})[ch/n], 1, []int32{me}, share, true}
+			schedules[ch] = channelSchedule{pl.gangsOf(p, p.Channels/n, rankPair{me, me})[ch/n], 1, []int32{me}, share, true}
 		default:
 			at := peers[peer-1]
-			schedules[ch] = channelSchedule{pl.Gangs(p, p.Channels/n, rankPair{min(me, at), max(me, at)})[ch/n], 2, []int32{at}, share, true}
+			schedules[ch] = channelSchedule{pl.gangsOf(p, p.Channels/n, rankPair{min(me, at), max(me, at)})[ch/n], 2, []int32{at}, share, true}
 		}
 	}
 	return schedules
@@ -341,13 +346,6 @@ func (pl *Planner) Joining(gpus []int32) machine.Topology {
 		}
 	}
 	return pl.Machine.Fabric.Topology
-}
-
-// GatherOf is the all-gather that is the second half of an all-reduce.
-func GatherOf(c *workload.Collective) *workload.Collective {
-	g := *c
-	g.Op = trace.AllGather
-	return &g
 }
 
 // A Cluster is ranks on several nodes: local rank l of node q has index q·Per + l.

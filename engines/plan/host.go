@@ -70,9 +70,9 @@ func (r *Rank) lastEnded(st *Stream, by trace.Time) *workload.Op {
 // shortens it (rules H6 and H11).
 const HostStall = trace.Time(1_000_000)
 
-// Issue writes the issue of one operation that was not captured. seconds is its cost on
+// issue writes the issue of one operation that was not captured. seconds is its cost on
 // the profile's host.
-func (r *Rank) Issue(seconds float64, name string) int64 {
+func (r *Rank) issue(seconds float64, name string) int64 {
 	d := Duration(seconds * r.HostPace)
 	if r.Planner.hostOrder != nil {
 		return r.call(r.at, d, name)

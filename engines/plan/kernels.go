@@ -93,7 +93,7 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 	dur = pl.Paced(op, dur)
 	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.Laws().StartsTogether(t.Cluster)}
 	cus := int(pl.Machine.GPU.CUs.Value)
-	perCU := pl.Residents(op.Footprint)
+	perCU := pl.Laws().Residents(op.Footprint)
 	switch {
 	case t.Persistent && t.Tiles > t.WGs && t.WGs > 0:
 		g.WGs, g.Tiles, g.Owned = t.WGs, t.Tiles, -1
@@ -149,14 +149,11 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 // persistent workgroups that share tiles would not all be resident.
 func (pl *Planner) clusterOf(g Grid) int {
 	whole := g.cluster > 1 && g.WGs%g.cluster == 0
-	if !whole || g.Tiles > 0 && g.WGs > int(pl.Laws().Clustered(g.cluster))*pl.Residents(g.Footprint) {
+	if !whole || g.Tiles > 0 && g.WGs > int(pl.Laws().Clustered(g.cluster))*pl.Laws().Residents(g.Footprint) {
 		return 0
 	}
 	return g.cluster
 }
-
-// Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
-func (pl *Planner) Residents(f program.Footprint) int { return pl.Laws().Residents(f) }
 
 // Laws are those of the planner's machine.
 func (pl *Planner) Laws() *cost.Laws {
@@ -183,7 +180,7 @@ func (pl *Planner) whole(op *workload.Op) *program.Kernel {
 // resident together on a CU, and as many of its waves as are shorter than finest. They
 // start and end together, so the CUs come free when they would (rule D14).
 func (pl *Planner) coarser(op *workload.Op, g Grid) Grid {
-	perCU, cus := pl.Residents(op.Footprint), int(pl.Machine.GPU.CUs.Value)
+	perCU, cus := pl.Laws().Residents(op.Footprint), int(pl.Machine.GPU.CUs.Value)
 	if g.rounds < 2 || g.Tiles > 0 || op.Matrix() || op.Shape.Kind == workload.Embedding || op.Shape.Kind == workload.GEMV {
 		return g
 	}
@@ -240,7 +237,7 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 	g := pl.GridOf(op, op.DurAlone())
 	if g.Tiles == 0 {
 		g.Tiles = g.WGs
-		g.WGs = min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+		g.WGs = min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
 	}
 	g.Owned = -1
 	return g
@@ -257,7 +254,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	factor := laws.TileOn(op, programs, g.WGs, true) / laws.TileOn(op, g.WGs, g.WGs, true)
 	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
 	g.WGs = programs
-	g.Pipe = 1 / float64(min(pl.Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
+	g.Pipe = 1 / float64(min(pl.Laws().Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
 	return g
 }
 
@@ -277,12 +274,10 @@ func WaitKernel(f program.Flag, count int64, nap trace.Time) program.Command {
 	}}
 }
 
-// A Cover is the tiles of a GEMM's output and their order.
+// A Cover is the tiles of a GEMM's output.
 type Cover struct {
-	Rows, Cols int     // tiles along M and along N
-	Splits     int     // workgroups per tile, each with a part of K
-	Stride     int     // distance of columns computed one after another; 0 or 1: adjacent
-	Order      []int32 // numbers of the tiles, row by row, in the order in which they run; nil: as above
+	Rows, Cols int // tiles along M and along N
+	Splits     int // workgroups per tile, each with a part of K
 }
 
 // CoverOf returns the tiles of an operation; false if they are unknown or do not cover its
@@ -302,28 +297,12 @@ func CoverOf(op *workload.Op) (c Cover, ok bool) {
 // Tiles is the number of tiles, not counting splits.
 func (c Cover) Tiles() int { return c.Rows * c.Cols }
 
-// At is the row and column of the i-th tile in order. Split parts of a tile are a whole
-// grid apart, as in the third dimension of a grid.
-func (c Cover) At(i int) (row, col int) {
-	i %= c.Tiles()
-	if c.Order != nil {
-		i = int(c.Order[i])
-		return i / c.Cols, i % c.Cols
-	}
-	row, col = i/c.Cols, i%c.Cols
-	if c.Stride > 1 {
-		n := c.Cols / c.Stride // columns of one kind
-		col = col%c.Stride*n + col/c.Stride
-	}
-	return row, col
-}
-
 // ApartGrid has one workgroup per tile, or the captured number of persistent ones, none
 // merged. The kernel alone takes its measured time.
 func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	g, n := pl.gridOf(op, op.DurAlone(), true), float64(tiles)
 	g.Read, g.Write = op.Read/n, op.Write/n
-	if min(pl.Residents(op.Footprint), CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 { // one on a CU in the measurement
+	if min(pl.Laws().Residents(op.Footprint), CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 { // one on a CU in the measurement
 		g.Pipe = max(0.01, pl.Laws().Pipe(op.Shape.Flops()/n, g.Time))
 	}
 	return g

@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Ops returns the pair's two operations on this rank.
-func (r *Rank) Ops(p *Pair) (first, second *workload.Op) {
+// ops returns the pair's two operations on this rank.
+func (r *Rank) ops(p *Pair) (first, second *workload.Op) {
 	for k, id := range p.First {
 		if op := &r.Planner.Workload.Ops[id]; op.Rank == r.ID {
 			return op, &r.Planner.Workload.Ops[p.Second[k]]
@@ -22,7 +22,7 @@ func (r *Rank) Ops(p *Pair) (first, second *workload.Op) {
 
 // Split returns the compute and the communication of a pair, whichever runs first.
 func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
-	first, second := r.Ops(p)
+	first, second := r.ops(p)
 	if p.Direction == workload.CollectiveThenCompute {
 		return second, first
 	}
@@ -31,7 +31,7 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 
 // BeginPair must be called before a pair is written on the rank.
 func (r *Rank) BeginPair(p *Pair) {
-	first, _ := r.Ops(p)
+	first, _ := r.ops(p)
 	r.from, r.to = math.MaxInt, -1
 	r.ArriveLate(r.Stream(first.Queue), p.Index)
 	r.unseen = p.Coll
@@ -48,27 +48,6 @@ func (r *Rank) EndPair() {
 	if r.to > r.from && r.pairs != nil {
 		r.pairs[r.from] = max(r.pairs[r.from], r.to)
 	}
-}
-
-// Start begins a pair whose operations run as one from s on, after the dependencies of both. It
-// returns the gap before them.
-func (r *Rank) Start(p *Pair, s *Stream) trace.Time {
-	r.BeginPair(p)
-	compute, _ := r.Split(p)
-	first, second := r.Ops(p)
-	return r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, first), r.Dependencies(p, second)), r.ReplacedOps(p)...)
-}
-
-// EndReplaced ends a pair whose compute, and all around it, has ended on s and whose collective on c.
-func (r *Rank) EndReplaced(p *Pair, s, c *Stream) {
-	for _, op := range r.ReplacedOps(p) {
-		if op.Collective >= 0 {
-			r.Written(c, op)
-		} else {
-			r.Written(s, op)
-		}
-	}
-	r.EndPair()
 }
 
 // Barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).
@@ -132,7 +111,7 @@ func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
 // ReplacedOps lists the ops that a pair replaces on this rank. The pair's own operations
 // do not wait for them.
 func (r *Rank) ReplacedOps(p *Pair) []*workload.Op {
-	first, second := r.Ops(p)
+	first, second := r.ops(p)
 	ops := []*workload.Op{first}
 	for _, id := range slices.Concat(p.OpsBefore[r.ID], p.FillsBefore[r.ID], p.Between[r.ID]) {
 		ops = append(ops, &r.Planner.Workload.Ops[id])
@@ -158,19 +137,6 @@ func (r *Rank) Written(s *Stream, op *workload.Op) {
 	s.Post(r.Planner.Done[op.ID], 1)
 	s.End, s.last = max(s.End, op.End), op
 	r.Planner.where[op.ID] = Point{s, len(s.Commands)}
-}
-
-// WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its
-// compute and after the dependencies of both. then writes what else must end before they count
-// as done, such as a wait for the peers; nil: nothing.
-func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
-	compute, _ := r.Split(p)
-	s := r.Stream(compute.Queue)
-	s.Launch(r.Start(p, s), LaunchOf(compute, k))
-	if then != nil {
-		then(s)
-	}
-	r.EndReplaced(p, s, s)
 }
 
 // Share is the k-th of n parts of a time. The parts add up to it.

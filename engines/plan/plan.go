@@ -39,7 +39,7 @@ type Planner struct {
 	blocked     cost.Memo[int, *Blocked]  // by rank
 	groups      cost.Memo[*int32, *group] // by the first of the members
 	costs       cost.Laws                 // by Laws
-	gangs       cost.Memo[gangKey, []Gang]
+	gangs       cost.Memo[gangKey, []gang]
 	coRuns      map[coRunKey]Piece
 	kernels     map[trace.SpanID][]sharedKernel // of ranks with copies
 	Never       []string                        // NeverRun

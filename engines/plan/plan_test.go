@@ -161,30 +161,6 @@ func TestSkews(t *testing.T) {
 	}
 }
 
-// Whatever the order, every tile is computed once; with a stride, tiles that
-// complete one semaphore follow each other.
-func TestCoverOrder(t *testing.T) {
-	for _, c := range []Cover{{Rows: 3, Cols: 6, Splits: 1}, {Rows: 3, Cols: 6, Splits: 2}, {Rows: 3, Cols: 6, Splits: 1, Stride: 3}} {
-		seen := map[[2]int]int{}
-		for i := range c.Tiles() * c.Splits {
-			row, col := c.At(i)
-			seen[[2]int{row, col}]++
-		}
-		if len(seen) != 18 {
-			t.Errorf("%+v computes %d different tiles of 18", c, len(seen))
-		}
-	}
-	c := Cover{Rows: 1, Cols: 6, Splits: 1, Stride: 3}
-	var cols []int
-	for i := range 3 {
-		_, col := c.At(i)
-		cols = append(cols, col)
-	}
-	if cols[0] != 0 || cols[1] != 2 || cols[2] != 4 { // column 0 of queries, of keys, of values
-		t.Errorf("first three columns are %v", cols)
-	}
-}
-
 // A plan leaves alone what is neither of its pairs nor a collective that it moves or beside one: a
 // round is a GEMM of 304 us and a collective of 153 us, and one of four rounds is a pair.
 func TestLeftAlone(t *testing.T) {

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
@@ -88,21 +87,13 @@ func (pl *Planner) opBetween(a, b *workload.Op, but func(*workload.Op) bool) str
 	return ""
 }
 
-// Place is the place of a rank among the ranks of a pair.
-func Place(ranks []int32, rank int) int { return max(0, slices.Index(ranks, int32(rank))) }
-
-// FlagsOf are n flags for each of some ranks; name is that of the i-th flag of a rank.
-func (pl *Planner) FlagsOf(ranks []int32, n int, name func(rank int32, i int) string) [][]program.Flag {
-	return pl.FlagsAbout(ranks, n, 0, 1, name)
-}
-
 // FlagOfEach is a flag of each of some ranks.
 func (pl *Planner) FlagOfEach(ranks []int32, name string) []program.Flag {
 	return pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: 1}, len(ranks), func(i int) string { return fmt.Sprintf(name, ranks[i]) })
 }
 
-// FlagsAbout is FlagsOf where a rank's flags are about the ranks: so many about the first of them, or the
-// first group, then as many about the next.
+// FlagsAbout are n flags for each of some ranks; name is that of the i-th flag of a rank. A rank's flags may be about the
+// ranks: so many about the first of them, or the first group, then as many about the next; 0: they are not.
 func (pl *Planner) FlagsAbout(ranks []int32, n, about, group int, name func(rank int32, i int) string) [][]program.Flag {
 	all := pl.Program.NewFlagsOf(&program.Owners{GPUs: ranks, Each: n, About: about, Group: group}, len(ranks)*n, func(i int) string { return name(ranks[i/n], i%n) })
 	flags := make([][]program.Flag, len(ranks))
@@ -131,27 +122,13 @@ func (pl *Planner) CommKernel(
 	return k
 }
 
-// FusedKernel is the kernel of a compute operation on a grid that does the work of a collective as well.
-func (pl *Planner) FusedKernel(op *workload.Op, g Grid, name string) *program.Kernel {
-	k := pl.KernelOf(op, g)
-	k.Name, k.Setup.Grid = name, [3]int32{int32(g.WGs), 1, 1}
-	return k
-}
-
 // Standing launches a kernel of the strategy's that stands for an operation.
 func Standing(op *workload.Op, k *program.Kernel) program.Command {
 	return program.Command{Op: program.Launch, Name: k.Name, Origin: op.ID, Kernel: k}
 }
 
-// CopyTo starts a copy between GPUs that stands for an operation.
-func CopyTo(op *workload.Op, name string, from, to int32, bytes float64) program.Command {
-	return program.Command{Op: program.Start, Name: op.Name, Origin: op.ID, Copy: &program.Copy{
-		Name: name, Named: true, From: from, Peer: to, Bytes: bytes,
-	}}
-}
-
 // IssueOne makes a stream wait for the host to have issued one operation that was not captured, at a
 // cost of so many seconds.
 func (r *Rank) IssueOne(s *Stream, seconds float64, name string) {
-	s.Wait(r.HostIssued, r.Issue(seconds, name), "host")
+	s.Wait(r.HostIssued, r.issue(seconds, name), "host")
 }

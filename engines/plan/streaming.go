@@ -49,14 +49,14 @@ func (p pieces) upTo(n int) float64 {
 // streams reports whether an operation is a streaming kernel with more workgroups than
 // slots.
 func (pl *Planner) streams(op *workload.Op) bool {
-	slots := int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
+	slots := int(pl.Machine.GPU.CUs.Value) * pl.Laws().Residents(op.Footprint)
 	k := op.Shape.Kind
 	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad) && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
 // streaming is the kernel of a streaming operation (rule M10).
 func (pl *Planner) streaming(op *workload.Op) *program.Kernel {
-	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
+	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Laws().Residents(op.Footprint)
 	time := float64(op.DurAlone())
 	cut := piecesOf(trace.Time(time))
 	g := Grid{WGs: cut.n() * cus, Pipe: 1, Footprint: op.Footprint, Merged: true}
@@ -89,17 +89,16 @@ var SweepFootprint = program.Footprint{Threads: 512, Registers: 32}
 
 // Sweep is a kernel that only reads and writes memory (rule M4).
 func (pl *Planner) Sweep(name string, read, write float64) *program.Kernel {
-	return pl.SweepOn(name, pl.Sweepers(read, write), read, write, 0)
+	return pl.SweepOn(name, 0, read, write, 0)
 }
 
-// Sweepers is the number of workgroups of a Sweep.
-func (pl *Planner) Sweepers(read, write float64) int {
-	slots := min(4, pl.Residents(SweepFootprint)) * int(pl.Machine.GPU.CUs.Value) // all resident, because some wait for others
-	return min(slots, max(1, int(max(read, write)/sweepGrain)))
-}
-
-// SweepOn is a Sweep with the given number of workgroups and minimum seconds.
+// SweepOn is a Sweep with the given number of workgroups, 0: as many as are resident at most, because some wait for others,
+// and minimum seconds.
 func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *program.Kernel {
+	if wgs == 0 {
+		slots := min(4, pl.Laws().Residents(SweepFootprint)) * int(pl.Machine.GPU.CUs.Value)
+		wgs = min(slots, max(1, int(max(read, write)/sweepGrain)))
+	}
 	n := float64(wgs)
 	time := max(Duration(max(pl.Machine.Launch.Graph.Value, least)), pl.Laws().Stream((read+write)/n, wgs))
 	return &program.Kernel{

@@ -13,7 +13,7 @@ func WithCollective(p *workload.Pair) bool { return p.Collective >= 0 }
 
 // WriteInSequence writes a pair as two operations with an event between them.
 func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
-	first, second := r.Ops(p)
+	first, second := r.ops(p)
 	r.BeginPair(p)
 	r.WriteOp(p, first, channels, programs)
 	for _, id := range p.Between[r.ID] {
@@ -74,9 +74,9 @@ func (r *Rank) WriteTail(s *Stream, op *workload.Op) {
 	case op.Graph:
 		gap = pl.graphGap()
 	case !pl.Graph:
-		s.Wait(r.HostIssued, r.Issue(pl.Machine.Launch.Host.Value, k.Name), "host")
+		r.IssueOne(s, pl.Machine.Launch.Host.Value, k.Name)
 	}
-	s.Launch(gap, program.Command{Op: program.Launch, Kernel: k, Name: k.Name, Origin: op.ID})
+	s.Launch(gap, Standing(op, k))
 }
 
 // graphLaunch is the gap before an operation that a captured graph launches behind another
@@ -124,7 +124,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 			}
 		}
 		if n == 0 {
-			n = r.Issue(r.Planner.launchCost(op), op.Name)
+			n = r.issue(r.Planner.launchCost(op), op.Name)
 		}
 		s.Wait(r.HostIssued, n, "host")
 	} else if r.Planner.oneGraph && r.Planner.called[op.ID] == 0 { // its host pauses

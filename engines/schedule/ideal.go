@@ -28,7 +28,11 @@ var Ideal = plan.Strategy{
 		})
 		gathers := cost.Memo[int, *workload.Collective]{} // by index of pair
 		return func(r *plan.Rank, p *plan.Pair) {
-			gather := gathers.Of(p.Index, func() *workload.Collective { return plan.GatherOf(p.Coll) })
+			gather := gathers.Of(p.Index, func() *workload.Collective {
+				half := *p.Coll
+				half.Op = trace.AllGather
+				return &half
+			})
 			reductionOverlap(r, p, gather, variant == "rs-nmc")
 		}, err
 	},
@@ -55,28 +59,28 @@ func alone(pl *plan.Planner, op *workload.Op) program.Command {
 // reductionOverlap writes a kernel and the reduce-scatter of its output side by
 // side, and behind both, where they were an all-reduce, its all-gather (rule B2).
 func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
-	compute, comm := r.Ops(p)
-	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
+	x := r.SideOf(p)
+	lane := x.CommStream(x.Compute, x.Comm)
 	reduce, rest := r.Planner.Laws().Halves(p.Coll)
 	if nmc {
 		reduce -= lastSum(r.Planner, p.Coll, reduce)
 	}
-	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
-	onCompute.Delay(r.Start(p, onCompute), program.LaunchGap, compute.Name)
-	onCompute.Post(begun, 1)
+	begun := r.Planner.Program.NewFlag(x.Compute.Name + " next on its stream")
+	x.On.Delay(x.Gap, program.LaunchGap, x.Compute.Name)
+	x.On.Post(begun, 1)
 	for _, op := range r.ReplacedOps(p) {
-		if op != comm {
-			onCompute.Launch(0, alone(r.Planner, op))
-			r.Written(onCompute, op)
+		if op != x.Comm {
+			x.On.Launch(0, alone(r.Planner, op))
+			r.Written(x.On, op)
 		}
 	}
-	onComm.Wait(begun, 1, compute.Name)
-	onComm.Launch(0, plan.LaunchOf(comm, r.Planner.GangFor(comm, p.Coll, reduce)))
+	lane.Wait(begun, 1, x.Compute.Name)
+	lane.Launch(0, plan.LaunchOf(x.Comm, r.Planner.GangFor(x.Comm, p.Coll, reduce)))
 	if rest > 0 {
-		onComm.Wait(r.Planner.Done[compute.ID], 1, compute.Name)
-		onComm.Launch(0, plan.LaunchOf(comm, r.Planner.GangFor(comm, gather, rest)))
+		lane.Wait(r.Planner.Done[x.Compute.ID], 1, x.Compute.Name)
+		lane.Launch(0, plan.LaunchOf(x.Comm, r.Planner.GangFor(x.Comm, gather, rest)))
 	}
-	r.Written(onComm, comm)
+	r.Written(lane, x.Comm)
 	r.EndPair()
 }
 

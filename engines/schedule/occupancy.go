@@ -47,19 +47,19 @@ func (o occupancy) note(pl *plan.Planner, p *plan.Pair, v plan.Values) {
 	gpu := &pl.Machine.GPU
 	compute, comm := &pl.Workload.Ops[p.First[0]], &pl.Workload.Ops[p.Second[0]]
 	g := shaped(pl, compute, o)
-	slots := int(gpu.CUs.Value) * pl.Residents(g.Footprint)
+	slots := int(gpu.CUs.Value) * pl.Laws().Residents(g.Footprint)
 	channel := pl.ChannelFootprint(comm)
-	fits := float64(g.Footprint.Shared*pl.Residents(g.Footprint)+channel.Shared)+float64(pl.Residents(g.Footprint)+1)*gpu.SharedSpare.Value <= gpu.Shared.Value
+	fits := float64(g.Footprint.Shared*pl.Laws().Residents(g.Footprint)+channel.Shared)+float64(pl.Laws().Residents(g.Footprint)+1)*gpu.SharedSpare.Value <= gpu.Shared.Value
 	if v["priority"] == "on" && g.WGs <= slots {
 		pl.Note("priority=on orders workgroups that wait for a slot: all %d of %s are resident at once, so it decides only who is placed first where two kernels become ready together",
 			g.WGs, names.Short(compute.Name))
 	}
-	if o.shared > 0 && pl.Residents(g.Footprint) == pl.Residents(compute.Footprint) {
+	if o.shared > 0 && pl.Laws().Residents(g.Footprint) == pl.Laws().Residents(compute.Footprint) {
 		room := "and a channel of the collective needs more than the rest"
 		if fits {
 			room = "and a channel of the collective fits beside them"
 		}
-		pl.Note("lds=%d leaves as many workgroups of %s on a compute unit as captured, %d, %s", o.shared>>10, names.Short(compute.Name), pl.Residents(g.Footprint), room)
+		pl.Note("lds=%d leaves as many workgroups of %s on a compute unit as captured, %d, %s", o.shared>>10, names.Short(compute.Name), pl.Laws().Residents(g.Footprint), room)
 	}
 }
 
@@ -86,7 +86,7 @@ func shaped(pl *plan.Planner, op *workload.Op, o occupancy) plan.Grid {
 		return pl.GridOf(op, op.DurAlone())
 	}
 	g := pl.ApartGrid(op, max(op.Tiling.Tiles, op.Tiling.WGs))
-	if n := plan.CeilDiv(g.WGs, plan.MaxWaves*int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)); n > 1 { // n of them, one after another, count as one
+	if n := plan.CeilDiv(g.WGs, plan.MaxWaves*int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint)); n > 1 { // n of them, one after another, count as one
 		g.WGs, g.Time, g.Read, g.Write = plan.CeilDiv(g.WGs, n), g.Time*trace.Time(n), g.Read*float64(n), g.Write*float64(n)
 	}
 	if o.shared > 0 {
@@ -106,7 +106,7 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 	if g.Tiles > 0 {
 		return pl.WithPrograms(op, g, min(blocks, g.WGs))
 	}
-	slots := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+	slots := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
 	g.Time = trace.Time(float64(g.Time)*pl.Laws().TileOn(op, min(blocks, slots), slots, false) + 0.5)
 	g.Tiles, g.WGs, g.Owned = g.WGs, blocks, -1
 	return g
@@ -116,7 +116,7 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 // counts as one workgroup that has it to itself.
 func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	cus := int(pl.Machine.GPU.CUs.Value)
-	per := min(pl.Residents(g.Footprint), plan.CeilDiv(g.WGs, cus))
+	per := min(pl.Laws().Residents(g.Footprint), plan.CeilDiv(g.WGs, cus))
 	tiles, wgs := max(g.Tiles, g.WGs), min(g.WGs, cus*per)
 	if g.Tiles == 0 {
 		g.Owned = 0
@@ -138,5 +138,5 @@ func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 	if want == 0 {
 		want = pl.Laws().Channels(&pl.Workload.Collectives[comm.Collective])
 	}
-	return min(want, o.carve*pl.Residents(pl.ChannelFootprint(comm)))
+	return min(want, o.carve*pl.Laws().Residents(pl.ChannelFootprint(comm)))
 }

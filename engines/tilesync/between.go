@@ -100,26 +100,6 @@ func fusionOf(w *workload.Workload, a, b *workload.Op, t between) fusion {
 	return fusion{reads: others, writes: last.Write + kept - a.Write, saved: max(0, made+reads-others-kept)}
 }
 
-// A saving is what fusions between GEMMs of the same shapes save.
-type saving struct {
-	pairs, kernels int // kernels of one pair
-	took           trace.Time
-	bytes          float64
-}
-
-// noteFusions notes what becomes part of GEMMs, and what that saves, by what they are.
-func noteFusions(pl *plan.Planner, list []string, by map[string]saving) {
-	for _, what := range list {
-		s := by[what]
-		kernels := fmt.Sprintf("%d kernels between the GEMMs %s become", s.kernels, what)
-		if s.kernels == 1 {
-			kernels = fmt.Sprintf("1 kernel between the GEMMs %s becomes", what)
-		}
-		pl.Note("%s part of them by a fused build, %d times: %.0f us of kernels and %.1f MiB of memory traffic less each time",
-			kernels, s.pairs, float64(s.took)/1e3/float64(s.pairs), s.bytes/float64(s.pairs)/(1<<20))
-	}
-}
-
 // readAfter reports whether an op behind b reads what op wrote. Where no accesses are recorded, a
 // forward pass keeps them for the backward pass.
 func readAfter(w *workload.Workload, op, b *workload.Op) bool {
@@ -136,10 +116,15 @@ func readAfter(w *workload.Workload, op, b *workload.Op) bool {
 }
 
 // leaveBeside takes the kernels that stay kernels out of a chain, so that they are written behind
-// it, and notes those that become part of the GEMMs.
+// it, and notes those that become part of the GEMMs, with what that saves, by what they are.
 func leaveBeside(pl *plan.Planner) {
-	var list []string
-	by := map[string]saving{}
+	type saving struct {
+		of             string
+		pairs, kernels int // kernels of one pair
+		took           trace.Time
+		bytes          float64
+	}
+	var savings []*saving
 	for i := range pl.Pairs {
 		for _, l := range pl.Pairs[i].Links() {
 			for k := range l.First {
@@ -152,21 +137,28 @@ func leaveBeside(pl *plan.Planner) {
 				if len(t.fused) == 0 {
 					continue
 				}
-				what := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K, kernel.Short(t.fused[0].Name))
-				s := by[what]
-				if s.pairs == 0 {
-					list = append(list, what)
+				of := fmt.Sprintf("%d×%d×%d and %d×%d×%d (%s)", a.Shape.M, a.Shape.N, a.Shape.K, b.Shape.M, b.Shape.N, b.Shape.K, kernel.Short(t.fused[0].Name))
+				at := slices.IndexFunc(savings, func(s *saving) bool { return s.of == of })
+				if at < 0 {
+					at, savings = len(savings), append(savings, &saving{of: of})
 				}
+				s := savings[at]
 				s.pairs, s.kernels, s.bytes = s.pairs+1, len(t.fused), s.bytes+fusionOf(pl.Workload, a, b, t).saved
 				for _, op := range t.fused {
 					s.took += op.DurAlone()
 					pl.NeverRun(plan.FusedBuild(op))
 				}
-				by[what] = s
 			}
 		}
 	}
-	noteFusions(pl, list, by)
+	for _, s := range savings {
+		kernels := fmt.Sprintf("%d kernels between the GEMMs %s become", s.kernels, s.of)
+		if s.kernels == 1 {
+			kernels = fmt.Sprintf("1 kernel between the GEMMs %s becomes", s.of)
+		}
+		pl.Note("%s part of them by a fused build, %d times: %.0f us of kernels and %.1f MiB of memory traffic less each time",
+			kernels, s.pairs, float64(s.took)/1e3/float64(s.pairs), s.bytes/float64(s.pairs)/(1<<20))
+	}
 }
 
 // noGEMMs says why a workload has no two dependent GEMMs that can be seen.

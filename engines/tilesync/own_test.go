@@ -50,11 +50,12 @@ func TestOwnPolicy(t *testing.T) {
 
 func TestFormulas(t *testing.T) {
 	for formula, want := range map[string]string{
-		"row +":                  "position 6: no number and none of row, col, k, rows, cols, splits",
-		"(row":                   "no closing parenthesis",
-		"row col":                `position 5: unexpected "c"`,
-		"height":                 "position 1: no number and none of",
-		"":                       "position 1: no number",
+		"row +":                  "expected operand",
+		"(row":                   "expected ')'",
+		"row col":                "expected 'EOF'",
+		"height":                 "position 1: a formula has whole numbers, [row col k rows cols splits], + - * / % and parentheses",
+		"1/0 + len(row)":         "position 7: a formula has",
+		"":                       "expected operand",
 		strings.Repeat("1", 201): "formula of 201 bytes (at most 200)",
 		"row*cols+(col%4)/2-k":   "",
 	} {

@@ -12,20 +12,20 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Semaphores are the semaphores of a row of the producer's tiles under a policy. Each
-// column posts to one part. A consumer's loop over K waits at the beginning of each part
-// for all posts of the part.
+// Semaphores are those of a producer's tiles under a policy. The tiles of a row are in parts; a consumer's loop over K
+// waits at the beginning of each part for the semaphore of the part.
 type semaphores struct {
 	parts  int
-	groups int           // adjacent matrices; a consumer without a loop over K waits for its own part of each
-	posts  int64         // posts that complete a part
-	stride int           // columns that post to one part are cols/stride apart; 1 if they are neighbours
-	of     func(int) int // the part that a column posts to
+	groups int                                        // adjacent matrices; a consumer without a loop over K waits for its own part of each
+	ready  func(row, col int) int                     // the semaphore that a tile posts
+	waits  func(row, part int) (set int, count int64) // the semaphore of a part of a row, and the count that a consumer waits for
+	stride int                                        // columns that post to one part are cols/stride apart; 0: they are neighbours
+	order  []int32                                    // the user's order of the tiles; nil: row by row
 }
 
 // semaphoresFor returns the semaphores of a policy for two shapes, or the reason why
 // the policy does not fit (rule T2).
-func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphores, why string) {
+func semaphoresFor(policy string, v plan.Values, c plan.Cover, a, b workload.Shape) (s semaphores, why string) {
 	if a.M != b.M {
 		return s, fmt.Sprintf("the consumer has %d rows, the producer %d", b.M, a.M)
 	}
@@ -33,31 +33,49 @@ func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphor
 	if ownColumns(a, b) {
 		inner = b.N
 	}
-	s = semaphores{parts: c.Cols, groups: 1, posts: int64(c.Splits), stride: 1, of: func(col int) int { return col }}
+	parts, groups, stride := c.Cols, 1, 0
+	of := func(col int) int { return col } // the part that a column posts to
 	switch policy {
-	case "streamk", "own":
+	case "own":
+		return ownOf(v, c, a, b)
 	case "row":
-		s.parts, s.posts = 1, int64(c.Cols*c.Splits)
-		s.of = func(int) int { return 0 }
+		parts, of = 1, func(int) int { return 0 }
 	case "tile":
 		if n := int(a.N / max(1, inner)); ownColumns(a, b) && n > 1 && a.N%inner == 0 && c.Cols%n == 0 {
-			s.groups = n
+			groups = n
 		} else if a.N != inner {
 			return s, fmt.Sprintf("policy tile needs a consumer that sums over the producer's %d columns, not %d", a.N, inner)
 		}
 	case "strided":
-		s.stride = int(a.N / max(1, inner))
-		if s.stride < 2 || a.N%inner != 0 || c.Cols%s.stride != 0 {
+		stride = int(a.N / max(1, inner))
+		if stride < 2 || a.N%inner != 0 || c.Cols%stride != 0 {
 			return s, "policy strided needs a producer whose columns hold several matrices (queries, keys, values), each as wide as the consumer sums over"
 		}
-		s.parts, s.posts = c.Cols/s.stride, int64(s.stride*c.Splits)
-		s.of = func(col int) int { return col % s.parts }
+		parts = c.Cols / stride
+		of = func(col int) int { return col % parts }
 	case "conv":
 		if b.K <= a.N || b.K%a.N != 0 {
 			return s, "policy conv needs a consumer that sums over a whole number of filter positions of the producer's channels"
 		}
 	}
-	return s, ""
+	return semaphores{
+		parts: parts, groups: groups, stride: stride,
+		ready: func(row, col int) int { return row*parts + of(col) },
+		waits: func(row, part int) (int, int64) { return row*parts + part, int64(c.Cols / parts * c.Splits) },
+	}, ""
+}
+
+// fitting is the selected policy for two shapes or, where strided or conv does not fit them, tile, as in a chain of links;
+// "" if neither fits. why is the reason for which the selected one does not.
+func fitting(v plan.Values, c plan.Cover, a, b workload.Shape) (policy string, s semaphores, why string) {
+	policy = v["policy"]
+	if s, why = semaphoresFor(policy, v, c, a, b); why == "" {
+		return policy, s, ""
+	}
+	if s, no := semaphoresFor("tile", v, c, a, b); no == "" && (policy == "strided" || policy == "conv") {
+		return "tile", s, why
+	}
+	return "", s, why
 }
 
 // ownColumns reports whether a tile of the consumer needs only the producer's tiles of
@@ -67,21 +85,9 @@ func ownColumns(a, b workload.Shape) bool {
 	return b.Kind == workload.Elementwise || b.N == b.K && a.N > b.N && a.N%b.N == 0
 }
 
-// ownPolicy is the policy of a link in a chain. If strided or conv is selected and does
-// not fit the two shapes, the link uses tile.
-func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
-	if policy == "strided" || policy == "conv" {
-		if _, no := semaphoresFor(policy, c, a, b); no != "" {
-			return "tile"
-		}
-	}
-	return policy
-}
-
 // A link is the semaphores between two kernels of a chain, and the tiles of the producer.
 type link struct {
 	semaphores
-	own      *own // the user's policy; nil: one of the paper's
 	pl       *plan.Planner
 	from, to *workload.Op
 	cover    plan.Cover // tiles of the producer
@@ -91,46 +97,39 @@ type link struct {
 
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	c, _ := plan.CoverOf(from)
-	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
+	_, s, _ := fitting(v, c, from.Shape, to.Shape)
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
 	if v["policy"] == "conv" && to.Tiling.Depth > 0 {
 		l.steps = plan.CeilDiv(from.Tiling.TileN, to.Tiling.Depth)
 	}
-	if l.cover.Stride = s.stride; v["policy"] == "own" {
-		l.own, _ = ownOf(v, c, from.Shape, to.Shape)
-		l.cover.Order = l.own.order
-	}
-	for i := range c.Rows * s.parts {
-		name := fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)
-		if l.own != nil {
-			name = fmt.Sprintf("semaphore %d of %s", i, from.Name)
+	l.flags = pl.Program.NewFlagsOf(pl.Program.Writing, c.Rows*s.parts, func(i int) string {
+		if s.order != nil {
+			return fmt.Sprintf("semaphore %d of %s", i, from.Name)
 		}
-		l.flags = append(l.flags, pl.Program.NewFlag(name))
-	}
+		return fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)
+	})
 	return l
 }
 
-// posted is the flag that a tile of the producer posts.
-func (l *link) posted(row, col int) program.Flag {
-	if l.own != nil {
-		return l.flags[l.own.posted[row*l.cover.Cols+col]]
+// at is the row and column of the i-th tile that a kernel computes. Split parts of a tile are a whole
+// grid apart, as in the third dimension of a grid. l is what the tile posts to; nil: nothing.
+func (l *link) at(c plan.Cover, i int) (row, col int) {
+	i %= c.Tiles()
+	if l != nil && l.order != nil {
+		i = int(l.order[i])
 	}
-	return l.flags[row*l.parts+l.of(col)]
-}
-
-// awaited is the flag, and its count, that a consumer waits for before a part of a row.
-func (l *link) awaited(row, part int) (program.Flag, int64) {
-	if l.own != nil {
-		i := row*l.cover.Cols + part
-		return l.flags[l.own.waited[i]], l.own.count[i]
+	row, col = i/c.Cols, i%c.Cols
+	if l != nil && l.stride > 1 {
+		n := c.Cols / l.stride // columns of one kind
+		col = col%l.stride*n + col/l.stride
 	}
-	return l.flags[row*l.parts+part], l.posts
+	return row, col
 }
 
 // post appends the phases that signal a written tile of the producer: a barrier of the
 // workgroup, a fence and an addition (rules F7 and T3).
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
-	return append(buf, roundTrip(l.pl), program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1, Mark: "posted"})
+	return append(buf, roundTrip(l.pl), plan.Signal(l.flags[l.ready(row, col)], "posted"))
 }
 
 // rows are the rows of the producer's tiles that a row of the consumer's overlaps.
@@ -145,8 +144,8 @@ func (l *link) wait(row, part int, passes program.Phase, buf []program.Phase) []
 	lo, hi := l.rows(row)
 	for g := range l.groups {
 		for r := lo; r <= hi; r++ {
-			flag, count := l.awaited(r, g*l.parts/l.groups+part)
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: flag, Count: count})
+			set, count := l.waits(r, g*l.parts/l.groups+part)
+			buf = append(buf, plan.Await(l.flags[set], count))
 		}
 		buf = append(buf, passes)
 	}
@@ -156,13 +155,10 @@ func (l *link) wait(row, part int, passes program.Phase, buf []program.Phase) []
 // sameWait reports whether the wait of a later part of a row is that of an earlier one, so
 // that the loop over K passes it without another.
 func (l *link) sameWait(row, part, later int) bool {
-	if l.own == nil {
-		return false
-	}
 	lo, hi := l.rows(row)
 	for r := lo; r <= hi; r++ {
-		flag, count := l.awaited(r, part)
-		if f, c := l.awaited(r, later); f != flag || c != count {
+		set, count := l.waits(r, part)
+		if i, n := l.waits(r, later); i != set || n != count {
 			return false
 		}
 	}
@@ -172,7 +168,7 @@ func (l *link) sameWait(row, part, later int) bool {
 // roundTrip is the cost of an addition with a result or of a read, before the loop over K: one
 // thread waits for memory, and the workgroup synchronises at a barrier (rules F7 and T3).
 func roundTrip(pl *plan.Planner) program.Phase {
-	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Post.Value)}
+	return plan.Pause(pl.Machine.GPU.Post.Value)
 }
 
 // poll is the cost of a semaphore that is already posted, inside of the loop over K: a read
@@ -184,12 +180,12 @@ func poll(pl *plan.Planner, together int, v plan.Values) program.Phase {
 	if v["reorder"] == "on" {
 		seconds = max(0, seconds-pl.Machine.GPU.Post.Value)
 	}
-	return program.Phase{Op: program.Sleep, Time: plan.Duration(seconds / float64(together))}
+	return plan.Pause(seconds / float64(together))
 }
 
 // together is how many of a kernel's workgroups share a CU.
 func together(pl *plan.Planner, op *workload.Op, wgs int) int {
-	return max(1, min(pl.Residents(op.Footprint), plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
+	return max(1, min(pl.Laws().Residents(op.Footprint), plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
 }
 
 // needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
@@ -225,9 +221,6 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
 	op := s.built
 	c, _ := plan.CoverOf(op)
-	if out != nil {
-		c = out.cover
-	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	each := float64(c.Tiles() * c.Splits)
 	g.Read, g.Write = g.Read+s.fuses.reads/each, max(0, g.Write+s.fuses.writes/each)
@@ -245,7 +238,7 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 	inside.Time = trace.Time(float64(inside.Time) * exposed)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
+			buf = append(buf, plan.Signal(begun, ""))
 		}
 		if tickets { // the counter, then the tile's place in the order
 			buf = append(buf, before, before)
@@ -253,32 +246,27 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 		if adjacent { // parts of a tile are a whole grid apart otherwise
 			i = i%c.Splits*c.Tiles() + i/c.Splits
 		}
-		row, col := c.At(i)
+		row, col := out.at(c, i)
 		if in == nil {
-			buf = append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+			buf = append(buf, plan.Compute(g.Time, g.Read, g.Write))
 		} else {
 			if early.Time > 0 {
 				buf = append(buf, early)
 			}
 			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
-			n := hi - lo + 1
-			for part := 0; part < n; {
+			n, rest := hi-lo+1, g.Time-early.Time
+			for part, end := 0, 0; part < n; part = end {
 				passes, more := before, in.steps
 				if part > 0 {
 					passes, more = inside, max(0, more-1)
 				}
 				passes.Time += trace.Time(more) * inside.Time
 				buf = in.wait(row, lo+part, passes, buf)
-				end := part + 1
-				for end < n && in.sameWait(row, lo+part, lo+end) {
-					end++
+				for end = part + 1; end < n && in.sameWait(row, lo+part, lo+end); end++ { // passes without another
 				}
-				var took trace.Time
-				for ; part < end; part++ {
-					took += plan.Share(g.Time-early.Time, part, n)
-				}
-				share := float64(took) / float64(max(1, g.Time-early.Time))
-				buf = append(buf, program.Phase{Op: program.Work, Time: took, Read: (g.Read - early.Read) * share, Write: g.Write * share})
+				took := rest*trace.Time(end)/trace.Time(n) - rest*trace.Time(part)/trace.Time(n)
+				share := float64(took) / float64(max(1, rest))
+				buf = append(buf, plan.Compute(took, (g.Read-early.Read)*share, g.Write*share))
 			}
 		}
 		if out != nil {
@@ -301,7 +289,7 @@ func inParts(pl *plan.Planner, op *workload.Op, list string, i int) *workload.Op
 	}
 	pipe := pl.ApartGrid(op, op.Tiling.WGs).Pipe
 	took := func(parts int) float64 {
-		whole, end, _ := pl.Laws().Waves(c.Tiles()*parts, pl.Residents(op.Footprint), pipe)
+		whole, end, _ := pl.Laws().Waves(c.Tiles()*parts, pl.Laws().Residents(op.Footprint), pipe)
 		return (whole + end) / float64(parts)
 	}
 	longer, load := took(n)/took(c.Splits), pl.Laws().MemoryLoad(op)
@@ -346,8 +334,8 @@ func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid, v plan.Values)
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	if v["reorder"] != "on" || op.Shape.Kind != workload.GEMM {
-		return program.Phase{}
+		return plan.Compute(0, 0, 0)
 	}
-	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
-	return program.Phase{Op: program.Work, Time: min(g.Time, pl.Laws().Stream(bytes, resident)), Read: bytes}
+	resident := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint))
+	return plan.Compute(min(g.Time, pl.Laws().Stream(bytes, resident)), bytes, 0)
 }

@@ -21,14 +21,14 @@ func TestConsumerWaits(t *testing.T) {
 	}
 	v := plan.Values{"policy": "strided"}
 	qkv := newLink(pl, &w.Ops[0], &w.Ops[1], v)
-	if qkv.parts != 12 || qkv.posts != 3 {
-		t.Errorf("queries, keys, values: %d parts of %d posts, want 12 of 3", qkv.parts, qkv.posts)
+	if _, posts := qkv.waits(0, 0); qkv.parts != 12 || posts != 3 {
+		t.Errorf("queries, keys, values: %d parts of %d posts, want 12 of 3", qkv.parts, posts)
 	}
 	if lo, hi := qkv.needs(5, 0, 1); lo != 5 || hi != 5 {
 		t.Errorf("column 5 of the dot product waits for parts %d to %d", lo, hi)
 	}
 	for _, col := range []int{5, 17, 29} { // of queries, of keys, of values
-		if part := qkv.of(col); part != 5 {
+		if part := qkv.ready(0, col); part != 5 {
 			t.Errorf("column %d posts to part %d, want 5", col, part)
 		}
 	}
@@ -46,8 +46,9 @@ func TestConsumerWaits(t *testing.T) {
 		t.Errorf("by tiles, column 5 waits in %d phases, for %v", len(buf), buf)
 	}
 	dot := newLink(pl, &w.Ops[1], &w.Ops[2], v) // by tiles: it holds one matrix
-	if lo, hi := dot.needs(7, 0, 1); dot.parts != 12 || dot.posts != 1 || lo != 0 || hi != 11 {
-		t.Errorf("projection: parts %d to %d of %d, %d posts", lo, hi, dot.parts, dot.posts)
+	_, posts := dot.waits(0, 0)
+	if lo, hi := dot.needs(7, 0, 1); dot.parts != 12 || posts != 1 || lo != 0 || hi != 11 {
+		t.Errorf("projection: parts %d to %d of %d, %d posts", lo, hi, dot.parts, posts)
 	}
 }
 
@@ -157,8 +158,8 @@ func TestOtherParts(t *testing.T) {
 			t.Errorf("parts=%s: %d parts", x.parts, n.Splits)
 		}
 	}
-	if pl.Residents(op.Footprint) != 1 || waves(1) < 1.1*waves(2) || waves(11) >= 0.985*waves(2) {
-		t.Fatalf("%d workgroups a CU, waves of parts 1, 2, 11: %.2f, %.2f, %.2f: nothing to see", pl.Residents(op.Footprint), waves(1), waves(2), waves(11))
+	if pl.Laws().Residents(op.Footprint) != 1 || waves(1) < 1.1*waves(2) || waves(11) >= 0.985*waves(2) {
+		t.Fatalf("%d workgroups a CU, waves of parts 1, 2, 11: %.2f, %.2f, %.2f: nothing to see", pl.Laws().Residents(op.Footprint), waves(1), waves(2), waves(11))
 	}
 	for text, ok := range map[string]bool{"captured": true, "2": true, "2x1": true, "0": false, "2x": false, "65": false} {
 		if err := checkParts(text); (err == nil) != ok {
@@ -188,11 +189,52 @@ func TestSemaphores(t *testing.T) {
 		{"conv", square(256, 768, 64), square(256, 512, 768), 0, 0, false},
 		{"row", square(128, 768, 64), square(256, 512, 768), 0, 0, false},
 	} {
-		s, why := semaphoresFor(x.policy, c, x.a, x.b)
+		s, why := semaphoresFor(x.policy, nil, c, x.a, x.b)
 		if (why == "") != x.ok {
 			t.Errorf("%s %v %v: %q", x.policy, x.a, x.b, why)
-		} else if x.ok && (s.parts != x.parts || s.posts != x.posts) {
-			t.Errorf("%s: %d parts of %d posts, want %d of %d", x.policy, s.parts, s.posts, x.parts, x.posts)
+			continue
+		} else if !x.ok {
+			continue
 		}
+		posts := map[int]int64{} // by semaphore
+		for tile := range c.Tiles() {
+			posts[s.ready(tile/c.Cols, tile%c.Cols)] += int64(c.Splits)
+		}
+		for row := range c.Rows {
+			for part := range s.parts {
+				if set, count := s.waits(row, part); count != x.posts || posts[set] != count || s.parts != x.parts {
+					t.Errorf("%s: %d parts; the tiles post %d times to part %d of row %d, whose consumers wait for %d", x.policy, s.parts, posts[set], part, row, count)
+				}
+			}
+		}
+	}
+}
+
+// Whatever the order, every tile is computed once; with a stride, tiles that
+// complete one semaphore follow each other.
+func TestTileOrder(t *testing.T) {
+	strided := &link{semaphores: semaphores{stride: 3}}
+	for _, x := range []struct {
+		link   *link
+		splits int
+	}{{nil, 1}, {nil, 2}, {strided, 1}} {
+		c := plan.Cover{Rows: 3, Cols: 6, Splits: x.splits}
+		seen := map[[2]int]int{}
+		for i := range c.Tiles() * c.Splits {
+			row, col := x.link.at(c, i)
+			seen[[2]int{row, col}]++
+		}
+		if len(seen) != 18 {
+			t.Errorf("%+v computes %d different tiles of 18", x, len(seen))
+		}
+	}
+	c := plan.Cover{Rows: 1, Cols: 6, Splits: 1}
+	var cols []int
+	for i := range 3 {
+		_, col := strided.at(c, i)
+		cols = append(cols, col)
+	}
+	if cols[0] != 0 || cols[1] != 2 || cols[2] != 4 { // column 0 of queries, of keys, of values
+		t.Errorf("first three columns are %v", cols)
 	}
 }

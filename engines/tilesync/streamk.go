@@ -21,7 +21,7 @@ func streamK(r *plan.Rank, p *plan.Pair, v plan.Values) {
 		gap := r.WriteFills(s, x.fills, r.WaitUntilReady(s, x.op, x.after, x.within...))
 		for i, k := range splitAlongK(r.Planner, x.built, v["splits"] == "kept") {
 			if i > 0 {
-				s.Wait(r.HostIssued, r.Issue(l.Host.Value, x.op.Name), "host")
+				r.IssueOne(s, l.Host.Value, x.op.Name)
 				gap = plan.Duration(l.Gap.Value)
 			}
 			s.Launch(gap, plan.LaunchOf(x.op, k))
@@ -48,7 +48,7 @@ func splitAlongK(pl *plan.Planner, op *workload.Op, kept bool) []*program.Kernel
 	}
 	slots := g.WGs // persistent workgroups, one tile at a time
 	if g.Tiles == 0 {
-		slots = int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
+		slots = int(pl.Machine.GPU.CUs.Value) * pl.Laws().Residents(op.Footprint)
 	}
 	g.Time *= trace.Time(c.Splits) // whole tiles, however the captured kernel split them
 	g.Read, g.Write = g.Read*float64(c.Splits), g.Write*float64(c.Splits)
@@ -93,28 +93,25 @@ func along(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) int 
 func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) *program.Kernel {
 	part := float64(rest) / float64(slots) // of a tile, in each slot
 	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
-	done := make([]program.Flag, rest)
-	for t := range done {
-		done[t] = pl.Program.NewFlag(fmt.Sprintf("partial sums of tile %d from the end of %s", rest-t, op.Name))
-	}
+	done := pl.Program.NewFlagsOf(pl.Program.Writing, rest, func(t int) string {
+		return fmt.Sprintf("partial sums of tile %d from the end of %s", rest-t, op.Name)
+	})
 	h := g
 	h.WGs, h.Tiles = slots, 0
 	k := pl.KernelOf(op, h)
 	written, added := pl.Laws().Stream(partial, slots), pl.Laws().Stream(partial, rest)
+	cut := plan.Cut{N: slots, Parts: rest} // by tile
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		t := i * rest / slots
-		first, end := plan.CeilDiv(t*slots, rest), plan.CeilDiv((t+1)*slots, rest) // the tile's slots
-		buf = append(buf, program.Phase{Op: program.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part})
-		others := int64(end - first - 1)
+		t := cut.Of(i)
+		end := cut.From(t + 1)
+		buf = append(buf, plan.Compute(trace.Time(float64(g.Time)*part), g.Read*part, 0))
 		if i < end-1 {
-			return append(buf, program.Phase{Op: program.Work, Time: written, Write: partial},
-				roundTrip(pl), program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
+			return append(buf, plan.Compute(written, 0, partial), roundTrip(pl), plan.Signal(done[t], ""))
 		}
-		for n := range others {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1, nil),
-				program.Phase{Op: program.Work, Time: added, Read: partial})
+		for n := range end - cut.From(t) - 1 {
+			buf = append(buf, plan.Await(done[t], int64(n+1)), poll(pl, 1, nil), plan.Compute(added, partial, 0))
 		}
-		return append(buf, program.Phase{Op: program.Work, Write: g.Write})
+		return append(buf, plan.Compute(0, 0, g.Write))
 	}
 	return k
 }

@@ -113,16 +113,7 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 		}
 	}
 	c, _ := plan.CoverOf(first)
-	_, why = semaphoresFor(policy, c, first.Shape, second.Shape)
-	own = ownPolicy(policy, c, first.Shape, second.Shape)
-	if _, no := semaphoresFor(own, c, first.Shape, second.Shape); no != "" {
-		return "", why
-	}
-	if policy == "own" && why == "" {
-		if _, why = ownOf(v, c, first.Shape, second.Shape); why != "" {
-			return "", why
-		}
-	}
+	own, _, why = fitting(v, c, first.Shape, second.Shape)
 	return own, why
 }
 
@@ -130,23 +121,13 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	sides := sides(r, p, v)
 	started := synchronisedKernels(r.Planner, sides, v)
-	reset := v["reset"] == "on"
-
 	r.BeginPair(p)
-	if v["waitkernel"] == "on" {
-		reached := lead(r, &sides[0], reset)
-		for i := range sides[1:] {
-			if reset {
-				sides[i+1].on.Wait(reached, 1, "semaphores cleared")
-			} else if !r.Planner.OnlyPairs() {
-				sides[i+1].on.Wait(reached, 1, "event")
-			}
-			behindStart(r, &sides[i+1], started[i])
-		}
-	} else {
-		next := lead(r, &sides[0], reset)
-		for i := range sides[1:] {
-			next = follow(r, &sides[i+1], next)
+	reached := lead(r, &sides[0], v["reset"] == "on")
+	for i := range started[1:] {
+		if s := &sides[i+1]; v["waitkernel"] == "on" {
+			behindStart(r, s, reached, started[i], v["reset"] == "on")
+		} else {
+			reached = follow(r, s, reached)
 		}
 	}
 	r.EndPair()
@@ -167,11 +148,11 @@ type side struct {
 
 // sides are the kernels of a chain, in order.
 func sides(r *plan.Rank, p *plan.Pair, v plan.Values) []side {
-	first, _ := r.Ops(p)
+	first, _ := r.Split(p)
 	sides := []side{{op: first, on: r.Stream(first.Queue), fills: p.FillsBefore[r.ID], after: r.Dependencies(p, first)}}
 	var within []*workload.Op
 	for i, l := range p.Links() {
-		_, second := r.Ops(l)
+		_, second := r.Split(l)
 		on := r.CommStream(first, second)
 		if i > 0 && second.Queue == first.Queue {
 			on = r.Added(fmt.Sprintf("kernel %d of a chain on stream %d", i+2, second.Queue))
@@ -200,7 +181,7 @@ func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	l := r.Planner.Machine.Launch
 	gap := r.WaitUntilReady(s.on, s.op, s.after, s.within...) - plan.Duration(l.Gap.Value)
 	if reset {
-		s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, "clear semaphores"), "host")
+		r.IssueOne(s.on, l.Host.Value, "clear semaphores")
 		gap += plan.Duration(l.MemsetGap.Value)
 	}
 	s.on.Delay(gap, program.LaunchGap, "clear semaphores")
@@ -225,11 +206,16 @@ func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 // producer's first workgroup (rule T1). In the paper's loop of one chain the streams share no
 // event, so the wait kernel can start, and hold its slot, long before the producer. In a step, an
 // event behind what precedes the producer keeps it from running beside that.
-func behindStart(r *plan.Rank, s *side, started program.Flag) {
+func behindStart(r *plan.Rank, s *side, reached, started program.Flag, reset bool) {
 	l := r.Planner.Machine.Launch
+	if reset {
+		s.on.Wait(reached, 1, "semaphores cleared")
+	} else if !r.Planner.OnlyPairs() {
+		s.on.Wait(reached, 1, "event")
+	}
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(started, 1, 0))
-	s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, s.op.Name), "host")
+	r.IssueOne(s.on, l.Host.Value, s.op.Name)
 	start(r, s, plan.Duration(l.Gap.Value))
 }
 

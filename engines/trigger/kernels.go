@@ -6,35 +6,35 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // gemm is the kernel whose stores are tracked. Tiles for other ranks are not written to
 // local memory, except before an all-gather.
-func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.Kernel {
-	shape := t.pl.GridOf(op, op.DurAlone())
-	read := shape.Read * bypass(t.pl, op)
-	k := t.pl.KernelOf(op, shape)
-	if t.auto {
-		k.CommShare = t.queueShare(threshold(intensity(t.pl, op)))
+func (x *side) gemm() *program.Kernel {
+	op := x.Compute
+	shape := x.pl.GridOf(op, op.DurAlone())
+	read := shape.Read * bypass(x.pl, op)
+	k := x.pl.KernelOf(op, shape)
+	if x.first && x.queue == "auto" {
+		k.CommShare = x.queueShare(x.entries(intensity(x.pl, op)))
 	}
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		work := program.Phase{Op: program.Work, Time: shape.Time, Read: read}
-		post := program.Phase{Op: program.PostTo, Flag: g.left[me], Count: 1, Mark: "tracked"}
-		if i >= g.remote || g.gather {
-			work.Write, work.Update = g.bytes(p, i), t.adds(p, g)
+		work, post := plan.Compute(shape.Time, read, 0), plan.Signal(x.left[x.Me], "tracked")
+		if i >= x.remote() {
+			stage, block := x.of(i)
+			post.Flag = x.counter(x.Me, stage, block)
 		}
-		if i >= g.remote {
-			stage, block := g.of(i)
-			post.Flag = g.counter(me, stage, block)
+		if i < x.remote() && !x.gather {
+			return append(buf, work, post)
 		}
-		if t.bursts && work.Write > 0 {
-			burst := program.Phase{Op: program.Work, Write: work.Write, Update: work.Update}
-			work.Write, work.Update = 0, false
-			work.Time = max(0, work.Time-t.burst(op, shape, burst.Write))
-			return append(buf, work, burst, post)
+		store := plan.Compute(0, 0, x.bytes(i))
+		store.Update = x.adds()
+		if x.bursts {
+			work.Time = max(0, work.Time-x.burst(shape, store.Write))
+			return append(buf, work, store, post)
 		}
+		work.Write, work.Update = store.Write, store.Update
 		return append(buf, work, post)
 	}
 	return k
@@ -42,87 +42,68 @@ func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.
 
 // burst is the time in which the tiles of a wave, computed at once, write their output, at
 // the memory's rate. The tile's time alone includes it (rule K11).
-func (t *tracker) burst(op *workload.Op, shape plan.Grid, bytes float64) trace.Time {
-	wave := min(max(shape.Tiles, shape.WGs), int(t.pl.Machine.GPU.CUs.Value)*t.pl.Residents(op.Footprint))
-	return plan.Duration(float64(wave) * bytes / t.pl.Machine.GPU.Memory.Value)
+func (x *side) burst(shape plan.Grid, bytes float64) trace.Time {
+	wave := min(max(shape.Tiles, shape.WGs), int(x.pl.Machine.GPU.CUs.Value)*x.pl.Laws().Residents(x.Compute.Footprint))
+	return plan.Duration(float64(wave) * bytes / x.pl.Machine.GPU.Memory.Value)
 }
 
 // adds reports whether memory adds stored values.
-func (t *tracker) adds(p *plan.Pair, g *ring) bool {
-	return t.nmc && (reduces(p.Coll.Op) || g.splits > 1)
+func (x *side) adds() bool {
+	return x.nmc && (reduces(x.Pair.Coll.Op) || x.splits > 1)
 }
 
 // bytes is the output size of the i-th tile.
-func (g *ring) bytes(p *plan.Pair, i int) float64 {
-	stage, _ := g.of(i)
-	from, to := g.stage(stage)
-	return float64(p.Coll.Bytes) / float64(len(g.ranks)*(to-from)) * float64(g.splits)
+func (x *side) bytes(i int) float64 {
+	return float64(x.Pair.Coll.Bytes) / float64(x.n*x.in(x.stages.Of(i)).N) * float64(x.splits)
+}
+
+// beside is a kernel that holds no slot: stores and transfers by hardware, each a workgroup.
+func (x *side) beside(by string, wgs int, recipe func(i int, buf []program.Phase) []program.Phase) *program.Kernel {
+	op := x.Pair.Coll.Op
+	if op == trace.AllReduce { // its first half
+		op = trace.ReduceScatter
+	}
+	return &program.Kernel{
+		Name: fmt.Sprintf("%s by %s", op, by), Kind: trace.Collective, Free: true, WGs: wgs, Recipe: recipe,
+		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
+	}
 }
 
 // stores is the transfer of tiles to other ranks. A workgroup does not wait for its
 // stores: they are in the write queues when it ends, and hold no slot.
-func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
-	n := len(g.ranks)
-	return &program.Kernel{
-		Name: fmt.Sprintf("%s by tracked stores", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true, WGs: g.remote,
-		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
-		Recipe: func(i int, buf []program.Phase) []program.Phase {
-			_, block := g.of(i)
-			bytes := g.bytes(p, i)
-			next := (me + n - 1) % n
-			store := t.pl.StoreTo(g.ranks[next], bytes, machine.ToNext)
-			store.Bytes, store.Update = bytes, t.adds(p, g) // what is tracked are whole lines
-			return append(buf,
-				program.Phase{Op: program.WaitFor, Flag: g.left[me], Count: int64(i + 1)},
-				store,
-				program.Phase{Op: program.PostTo, Flag: g.counter(next, 1, block), Count: 1})
-		},
-	}
+func (x *side) stores() *program.Kernel {
+	return x.beside("tracked stores", x.remote(), func(i int, buf []program.Phase) []program.Phase {
+		_, block := x.of(i)
+		bytes := x.bytes(i)
+		store := x.pl.StoreTo(x.Ranks[x.next], bytes, machine.ToNext)
+		store.Bytes, store.Update = bytes, x.adds() // what is tracked are whole lines
+		return append(buf, plan.Await(x.left[x.Me], int64(i+1)), store, plan.Signal(x.counter(x.next, 1, block), ""))
+	})
 }
 
 // transfers is the DMA commands queued in advance, each triggered by its counter, and the
-// end of the last chunk. It holds no slot.
-func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
-	n := len(g.ranks)
-	next := (me + n - 1) % n
-	bytes := float64(p.Coll.Bytes) / float64(n*g.blocks)
-	rate := t.pl.Machine.Engines.Rate.Or(t.pl.Machine.Fabric.Egress.Value)
-	rounds, last := n-2, n-1
-	k := &program.Kernel{
-		Name: fmt.Sprintf("%s by triggered transfers", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true,
-		WGs:  (rounds + 1) * g.blocks,
-		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
-	}
-	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
-		stage, block := 1+wg/g.blocks, wg%g.blocks
-		if wg >= rounds*g.blocks {
-			stage = last
-		}
-		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, stage, block), Count: g.complete(stage, block)})
+// end of the last chunk.
+func (x *side) transfers() *program.Kernel {
+	last := x.n - 1
+	bytes := float64(x.Pair.Coll.Bytes) / float64(x.n*x.blocks)
+	rate := x.pl.Machine.Engines.Rate.Or(x.pl.Machine.Fabric.Egress.Value)
+	return x.beside("triggered transfers", last*x.blocks, func(wg int, buf []program.Phase) []program.Phase {
+		stage, block := 1+wg/x.blocks, wg%x.blocks
+		buf = append(buf, plan.Await(x.counter(x.Me, stage, block), x.complete(stage, block)))
 		if stage == last {
-			for hop := 1; hop < last && g.gather; hop++ { // wait for all forwarded shards
-				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, hop, block), Count: g.complete(hop, block)})
+			for hop := 1; hop < last && x.gather; hop++ { // wait for all forwarded shards
+				buf = append(buf, plan.Await(x.counter(x.Me, hop, block), x.complete(hop, block)))
 			}
 			return buf
 		}
-		if !t.nmc && reduces(p.Coll.Op) { // the other partial result
-			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
+		if !x.nmc && reduces(x.Pair.Coll.Op) { // the other partial result
+			buf = append(buf, plan.Compute(0, bytes, 0))
 		}
-		if t.bursts { // at the memory's rate, ahead of the link (rule K11)
-			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
+		if x.bursts { // at the memory's rate, ahead of the link (rule K11)
+			buf = append(buf, plan.Compute(0, bytes, 0))
 		}
-		return append(buf, program.Phase{
-			Op: program.Put, Peer: g.ranks[next], Bytes: bytes, Time: plan.Duration(bytes / rate), DMA: true, Held: t.bursts,
-			Flag: g.counter(next, stage+1, block), Count: 1, Update: t.adds(p, g),
-		})
-	}
-	return k
-}
-
-// firstHalf is the part of an operation that stores and transfers perform.
-func firstHalf(op trace.CollectiveOp) trace.CollectiveOp {
-	if op == trace.AllReduce {
-		return trace.ReduceScatter
-	}
-	return op
+		put := plan.PutTo(x.Ranks[x.next], bytes, x.counter(x.next, stage+1, block))
+		put.Time, put.DMA, put.Held, put.Update, put.Mark = plan.Duration(bytes/rate), true, x.bursts, x.adds(), ""
+		return append(buf, put)
+	})
 }

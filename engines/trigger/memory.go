@@ -2,6 +2,7 @@ package trigger
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -12,22 +13,30 @@ import (
 // unlimited means no threshold: half of the queue, so that transfers and compute alternate.
 const unlimited = 32
 
-// arbiterOf is the arbitration of memory. With compute first, the threshold is the share
+// arbiter is the arbitration of memory. With compute first, the threshold is the share
 // of the queue that transfers may fill regardless of compute's demand. queue=auto sets it
 // at the start of each GEMM; before the first GEMM there is no limit. Without compute
 // first, transfers that come in bursts may fill all of the queue (rule K11).
-func (t *tracker) arbiterOf(v plan.Values) program.Arbiter {
+func (t *tracker) arbiter() program.Arbiter {
 	switch {
-	case v["arbitration"] == "rr" && t.bursts:
+	case t.first:
+		return program.Arbiter{Policy: program.ComputeFirst, Share: t.queueShare(t.entries(0))}
+	case t.bursts:
 		return program.Arbiter{Policy: program.ComputeFirst, Share: 1}
-	case v["arbitration"] == "rr":
-		return program.Arbiter{Policy: program.RoundRobin}
 	}
-	entries := unlimited
-	if v["queue"] != "none" && v["queue"] != "auto" {
-		entries = v.Int("queue")
+	return program.Arbiter{Policy: program.RoundRobin}
+}
+
+// entries is the threshold of transfers beside a GEMM of some intensity.
+func (t *tracker) entries(intensity float64) int {
+	switch t.queue {
+	case "none":
+		return unlimited
+	case "auto":
+		return threshold(intensity)
 	}
-	return program.Arbiter{Policy: program.ComputeFirst, Share: t.queueShare(entries)}
+	n, _ := strconv.Atoi(t.queue) // one of the choices
+	return n
 }
 
 // queueShare is the share of the queue that a number of entries is.
@@ -67,22 +76,17 @@ func bypass(pl *plan.Planner, op *workload.Op) float64 {
 }
 
 // note says what arbitration and queue do with each GEMM, and what of it is assumed.
-func (t *tracker) note(v plan.Values) {
+func (t *tracker) note() {
 	g := &t.pl.Machine.GPU
 	for i := range t.pl.Pairs {
 		op := &t.pl.Workload.Ops[t.pl.Pairs[i].First[0]]
-		share, entries := intensity(t.pl, op), threshold(intensity(t.pl, op))
 		if op.Read+op.Write == 0 { // of unknown size
 			continue
 		}
+		share := intensity(t.pl, op)
 		does := "and waits behind bursts of transfers, which may fill the memory's queue (arbitration=mca limits them)"
-		if v["arbitration"] == "mca" {
-			if !t.auto && v["queue"] != "none" {
-				entries = v.Int("queue")
-			} else if !t.auto {
-				entries = unlimited
-			}
-			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue", entries, g.QueueEntries())
+		if t.first {
+			does = fmt.Sprintf("and transfers take what it leaves, and at most %d of %.0f entries of the memory's queue", t.entries(share), g.QueueEntries())
 		}
 		takes := fmt.Sprintf("%.0f %% of", 100*share)
 		if share > 1 {

@@ -1,6 +1,10 @@
 package trigger
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+)
 
 // GEMMs that use more of the memory get a lower threshold.
 func TestThresholds(t *testing.T) {
@@ -14,25 +18,24 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// For any number of tiles, the blocks add up to stages and the stages to the GEMM. The
-// posts of each counter add up to the value that its transfer waits for.
+// For any number of tiles, those that post to a counter are as many as its transfer waits for.
 func TestTrackerCounts(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
-		for _, tiles := range []int{n, 17, 100, 513} {
-			if tiles < n {
-				continue
-			}
-			g := &ring{ranks: make([]int32, n), tiles: tiles}
-			g.blocks = min(mostBlocks, tiles/n)
-			posts := map[[2]int]int64{}
+		for _, tiles := range []int{8, 17, 100, 513} {
+			g := &ring{n: n, stages: plan.Cut{N: tiles, Parts: n}, blocks: min(mostBlocks, tiles/n)}
+			posts := map[[2]int]int{}
 			for i := range tiles {
 				stage, block := g.of(i)
 				posts[[2]int{stage, block}]++
 			}
 			for stage := range n {
 				for block := range g.blocks {
-					if got, want := posts[[2]int{stage, block}], g.size(stage, block); got != want || got == 0 {
-						t.Errorf("%d ranks, %d tiles: stage %d block %d has %d tiles, size says %d", n, tiles, stage, block, got, want)
+					got, from := posts[[2]int{stage, block}], 1 // the neighbour's transfer
+					if stage == 1 {
+						from = posts[[2]int{0, block}] // its stores
+					}
+					if want := g.complete(stage, block); int64(got+from) != want || got == 0 {
+						t.Errorf("%d ranks, %d tiles: stage %d block %d has %d posts of %d", n, tiles, stage, block, got+from, want)
 					}
 				}
 			}

@@ -50,15 +50,14 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := tracker{pl: pl, nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
+	t := tracker{pl: pl, nmc: v["nmc"] == "on", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), names.Short(op.Name))}
 		}
 	}
-	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"
-	t.note(v)
-	pl.Program.Arbiter = t.arbiterOf(v)
+	t.note()
+	pl.Program.Arbiter = t.arbiter()
 	return t.emit, nil
 }
 
@@ -97,7 +96,8 @@ func triggers(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 type tracker struct {
 	pl     *plan.Planner
 	nmc    bool
-	auto   bool                  // the threshold of transfers follows from the GEMM's intensity
+	first  bool                  // compute first
+	queue  string                // entries up to which transfers are issued then
 	bursts bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
 	rings  cost.Memo[int, *ring] // by index of pair
 }
@@ -106,13 +106,12 @@ type tracker struct {
 // rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
 // Before an all-gather the whole output is one stage, and s counts the hops.
 type ring struct {
-	ranks    []int32
+	n        int // ranks
 	gather   bool
 	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
-	tiles    int                  // tiles of the GEMM
-	remote   int                  // the first remote tiles are stored to other ranks
-	left     []program.Flag       // by rank: remote tiles computed
+	stages   plan.Cut             // of the GEMM's tiles
 	blocks   int                  // blocks of a chunk, tracked separately
+	left     []program.Flag       // by rank: remote tiles computed
 	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
 	gathered *workload.Collective // second half of an all-reduce
 }
@@ -122,110 +121,98 @@ type ring struct {
 const mostBlocks = 32
 
 func (t *tracker) ring(p *plan.Pair) *ring {
-	return t.rings.Of(p.Index, func() *ring { return t.newRing(p) })
-}
-
-func (t *tracker) newRing(p *plan.Pair) *ring {
-	pl := t.pl
-	first := &pl.Workload.Ops[p.First[0]]
-	n := len(p.First)
-	g := &ring{ranks: pl.RanksOf(p.Coll), gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first)}
-	shape := pl.GridOf(first, first.DurAlone())
-	g.tiles = max(shape.Tiles, shape.WGs)
-	g.blocks = min(mostBlocks, max(1, g.tiles/n))
-	_, g.remote = g.stage(0)
-	if g.gather {
-		g.blocks = min(mostBlocks, g.tiles)
-	}
-	g.left = pl.FlagOfEach(g.ranks, "tiles for other ranks computed on rank %d")
-	g.counters = pl.FlagsOf(g.ranks, n*g.blocks, func(rank int32, i int) string {
-		return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
+	return t.rings.Of(p.Index, func() *ring {
+		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
+		shape := t.pl.GridOf(first, first.DurAlone())
+		ranks := t.pl.RanksOf(p.Coll)
+		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
+		if g.gather {
+			g.stages.Parts = 1
+		}
+		g.blocks = min(mostBlocks, max(1, g.stages.N/g.stages.Parts))
+		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
+		g.counters = t.pl.FlagsAbout(ranks, n*g.blocks, 0, 1, func(rank int32, i int) string {
+			return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
+		})
+		if p.Coll.Op == trace.AllReduce {
+			gather := *p.Coll
+			gather.Op, g.gathered = trace.AllGather, &gather
+		}
+		return g
 	})
-	if p.Coll.Op == trace.AllReduce {
-		g.gathered = plan.GatherOf(p.Coll)
-	}
-	return g
 }
 
 // of returns the stage and the block of the i-th tile.
 func (g *ring) of(i int) (stage, block int) {
-	n := len(g.ranks)
-	if g.gather {
-		return 0, i * g.blocks / g.tiles
-	}
-	stage = i * n / g.tiles
-	from, to := g.stage(stage)
-	return stage, (i - from) * g.blocks / (to - from)
+	stage = g.stages.Of(i)
+	return stage, g.in(stage).Of(i - g.stages.From(stage))
 }
 
-// stage is the tiles of a stage.
-func (g *ring) stage(s int) (from, to int) {
-	n := len(g.ranks)
-	if g.gather {
-		return 0, g.tiles
-	}
-	return plan.CeilDiv(s*g.tiles, n), plan.CeilDiv((s+1)*g.tiles, n)
+// in is the blocks of a stage's tiles.
+func (g *ring) in(stage int) plan.Cut {
+	return plan.Cut{N: g.stages.From(stage+1) - g.stages.From(stage), Parts: g.blocks}
 }
 
 // size is the number of tiles of a block.
-func (g *ring) size(stage, block int) int64 {
-	from, to := g.stage(stage)
-	n := to - from
-	return int64(plan.CeilDiv((block+1)*n, g.blocks) - plan.CeilDiv(block*n, g.blocks))
-}
+func (g *ring) size(stage, block int) int { return g.in(stage).From(block+1) - g.in(stage).From(block) }
+
+// remote is how many tiles, the first ones, are stored to other ranks.
+func (g *ring) remote() int { return g.stages.From(1) }
 
 // complete is the count at which a block of a stage has the parts of the rank and of its
 // neighbour. The neighbour's part is stored tile by tile in the first stage and arrives
-// as one transfer in later stages.
+// as one transfer in later stages. Before an all-gather there is only the neighbour's.
 func (g *ring) complete(stage, block int) int64 {
-	own := g.size(stage, block)
-	if g.gather { // stored or forwarded by the neighbour
-		return map[bool]int64{true: own, false: 1}[stage == 1]
-	}
+	from := 1
 	if stage == 1 {
-		return own + g.size(0, block)
+		from = g.size(0, block)
 	}
-	return own + 1
+	if g.gather {
+		return int64(from)
+	}
+	return int64(from + g.size(stage, block))
 }
 
 func (g *ring) counter(rank, stage, block int) program.Flag {
 	return g.counters[rank][stage*g.blocks+block]
 }
 
-// emit writes a pair on one rank.
-func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
-	compute, comm := r.Ops(p)
-	g := t.ring(p)
-	me := plan.Place(g.ranks, r.ID)
-	s, c, l := r.Stream(compute.Queue), r.CommStream(compute, comm), t.pl.Machine.Launch
-
-	gap := r.WriteFills(s, p.FillsBefore[r.ID], r.Start(p, s))
-	begun := t.pl.Program.NewFlag(compute.Name + " launched")
-	s.Post(begun, 1)
-	s.Launch(gap, plan.LaunchOf(compute, t.gemm(compute, p, g, me)))
-
-	q := r.Added("stores")
-	q.Wait(begun, 1, compute.Name)
-	q.Launch(0, plan.LaunchOf(comm, t.stores(p, g, me)))
-	r.IssueOne(c, l.Host.Value, "transfers")
-	c.Wait(begun, 1, compute.Name)
-	c.Launch(0, plan.LaunchOf(comm, t.transfers(p, g, me)))
-	chunk := float64(p.Coll.Bytes) / float64(len(g.ranks))
-	if !t.nmc && reduces(p.Coll.Op) {
-		r.IssueOne(c, l.Host.Value, "sum")
-		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
-	}
-	if g.gathered != nil {
-		r.IssueOne(c, l.HostCollective.Value, "all_gather")
-		k := t.pl.Collective(comm, t.secondHalf(p, g))
-		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
-		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, k))
-	}
-	r.EndReplaced(p, s, c)
+// A side is a pair on one rank.
+type side struct {
+	plan.Side
+	*tracker
+	*ring
+	next int // place of the rank that it sends to
 }
 
-// secondHalf is the all-gather that completes an all-reduce.
-func (t *tracker) secondHalf(p *plan.Pair, g *ring) plan.Piece {
-	_, gather := t.pl.Laws().Halves(p.Coll)
-	return plan.Piece{Coll: g.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: gather, Slowdown: 1}
+// emit writes a pair on one rank.
+func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
+	x := &side{r.SideOf(p), t, t.ring(p), 0}
+	x.next = (x.Me + x.n - 1) % x.n
+	c, l := x.CommStream(x.Compute, x.Comm), t.pl.Machine.Launch
+
+	gap := r.WriteFills(x.On, p.FillsBefore[r.ID], x.Gap)
+	begun := t.pl.Program.NewFlag(x.Compute.Name + " launched")
+	x.On.Post(begun, 1)
+	x.On.Launch(gap, plan.LaunchOf(x.Compute, x.gemm()))
+
+	q := r.Added("stores")
+	q.Wait(begun, 1, x.Compute.Name)
+	q.Launch(0, plan.LaunchOf(x.Comm, x.stores()))
+	r.IssueOne(c, l.Host.Value, "transfers")
+	c.Wait(begun, 1, x.Compute.Name)
+	c.Launch(0, plan.LaunchOf(x.Comm, x.transfers()))
+	chunk := float64(p.Coll.Bytes) / float64(x.n)
+	if !t.nmc && reduces(p.Coll.Op) {
+		r.IssueOne(c, l.Host.Value, "sum")
+		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(x.Comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
+	}
+	if x.gathered != nil {
+		r.IssueOne(c, l.HostCollective.Value, "all_gather")
+		_, took := t.pl.Laws().Halves(p.Coll)
+		k := t.pl.Collective(x.Comm, plan.Piece{Coll: x.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: took, Slowdown: 1})
+		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
+		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, k))
+	}
+	x.End(c)
 }

@@ -48,22 +48,24 @@ const perRank = 8 // slices for each rank
 func write(r *plan.Rank, p *plan.Pair, arrived []program.Flag) {
 	pl, ranks := r.Planner, r.Planner.RanksOf(p.Coll)
 	n, me := len(ranks), slices.Index(ranks, int32(r.ID))
-	op, _ := r.Ops(p)
+	op, _ := r.Split(p)
 	g := pl.TilesOf(op) // tiles, and the time of one
 	all := n * perRank
+	order := plan.Around(n, me+1, 1) // the next rank first, the own share last
+	cut := plan.Cut{N: g.Tiles, Parts: all}
 	complete := pl.Program.NewFlags(all, "tiles that are complete of slice")
 	k := pl.KernelOf(op, g)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		slice := tile * all / g.Tiles
-		to := (me + 1 + slice/perRank) % n // the next rank first, the own share last
-		size := plan.CeilDiv((slice+1)*g.Tiles, all) - plan.CeilDiv(slice*g.Tiles, all)
-		buf = append(buf,
-			program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write},
-			program.Phase{Op: program.PostTo, Flag: complete[slice], Count: 1, Last: int64(size)}) // only the last one continues
+		slice := cut.Of(tile)
+		to, done := order[slice/perRank], plan.Signal(complete[slice], "")
+		done.Last = int64(cut.From(slice+1) - cut.From(slice)) // only the last one continues
+		buf = append(buf, plan.Compute(g.Time, g.Read, g.Write), done)
 		if to == me { // it was written to its place
-			return append(buf, program.Phase{Op: program.PostTo, Flag: arrived[me], Count: 1})
+			return append(buf, plan.Signal(arrived[me], ""))
 		}
-		return append(buf, program.Phase{Op: program.Put, Peer: ranks[to], Bytes: float64(p.Coll.Bytes) / float64(all), DMA: true, Flag: arrived[to], Count: 1})
+		put := plan.PutTo(ranks[to], float64(p.Coll.Bytes)/float64(all), arrived[to])
+		put.DMA = true
+		return append(buf, put)
 	}
 	r.WriteAsOne(p, k, func(s *plan.Stream) { s.Wait(arrived[me], int64(all), "slices") })
 }
