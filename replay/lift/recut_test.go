@@ -29,7 +29,6 @@ var halves = recut.Cutter{
 	},
 	Disturbs: func(*workload.Op) bool { return true },
 	Gap:      1000,
-	Event:    2000,
 }
 
 // A workload in other parts is a workload: ops in order, dependencies that hold, every
