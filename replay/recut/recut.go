@@ -237,8 +237,8 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 			}
 		}
 	}
-	op := r.w.Ops[own[0]]
-	op.Alone, op.Issued = 0, r.w.Ops[own[len(own)-1]].Issued // as its times
+	op, last := r.w.Ops[own[0]], &r.w.Ops[own[len(own)-1]]
+	op.Alone, op.Issued, op.Start, op.End = 0, last.Issued, last.Start, last.End
 	if r.n > 1 && op.Queue == r.w.Ops[side[0][0]].Queue { // parts cannot overlap on one stream
 		op.Queue = r.freeQueue(rank)
 	}
@@ -290,31 +290,27 @@ func (r *recut) spread(rank int, side place, ops []planned, until trace.Time) tr
 		n -= trace.Time(r.n)
 	}
 	for i := range ops {
-		op := &ops[i].op
-		if ops[i].role == moving {
-			continue
+		if op := &ops[i].op; ops[i].role != moving {
+			op.Start, op.End = in.Start+in.Length()*k/n, in.Start+in.Length()*(k+1)/n
+			if k++; k > 1 {
+				op.Start = min(op.Start+r.c.Gap, op.End)
+			}
+			until = op.End
 		}
-		op.Start, op.End = in.Start+in.Length()*k/n, in.Start+in.Length()*(k+1)/n
-		if k++; k > 1 {
-			op.Start = min(op.Start+r.c.Gap, op.End)
-		}
-		until = op.End
 	}
+	if side.role == receiving {
+		return until
+	}
+	c := &r.w.Collectives[chain.Collectives[len(chain.Collectives)-1]]
+	moves := max(0, c.Depart-c.Arrive)
 	for i := range ops {
-		if p := &ops[i]; p.role == moving {
-			c := &r.w.Collectives[chain.Collectives[len(chain.Collectives)-1]]
-			for _, id := range c.Members {
-				if own := &r.w.Ops[id]; own.Rank == rank {
-					moves := max(0, c.Depart-c.Arrive)
-					p.op.Start, p.op.End = c.Arrive+moves*trace.Time(p.part)/trace.Time(r.n), c.Arrive+moves*trace.Time(p.part+1)/trace.Time(r.n)
-					if p.part == 0 {
-						p.op.Start = own.Start
-					}
-					if p.part == r.n-1 {
-						p.op.End = own.End
-					}
-					until = p.op.End
-				}
+		if p := &ops[i]; p.role == moving { // its times are those of the last captured part
+			from, to := trace.Time(p.part), trace.Time(p.part+1)
+			if p.part > 0 {
+				p.op.Start = c.Arrive + moves*from/trace.Time(r.n)
+			}
+			if until = p.op.End; p.part < r.n-1 {
+				p.op.End = c.Arrive + moves*to/trace.Time(r.n)
 			}
 		}
 	}
