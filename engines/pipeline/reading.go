@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -113,7 +112,7 @@ func (rd *reading) findStages() string {
 	next := map[int]int{}
 	var firsts []int
 	for rank := range rd.w.World {
-		order := plan.IssueOrder(rd.w, rank)
+		order := rd.w.IssueOrder(rank)
 		i := slices.IndexFunc(order, func(id int32) bool { return rd.computes(&rd.w.Ops[id]) || rd.isMessage(&rd.w.Ops[id]) })
 		op := &rd.w.Ops[order[i]] // a rank has messages
 		if !rd.isMessage(op) {
@@ -158,7 +157,7 @@ func (rd *reading) findChunks() string {
 			return fmt.Sprintf("rank %d has stages that are not %d apart: layers in another order than in turn are not planned anew", rank, len(rd.ranks[0]))
 		}
 		parts, at := make([][]int32, len(rd.rounds)), 0
-		for _, id := range plan.IssueOrder(rd.w, rank) {
+		for _, id := range rd.w.IssueOrder(rank) {
 			at = max(at, int(of[id]))
 			parts[at] = append(parts[at], id)
 		}

@@ -100,7 +100,6 @@ func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) 
 		},
 		Disturbs: pl.disturbs,
 		Gap:      Duration(m.Launch.Gap.Value),
-		Event:    Duration(m.Launch.Hop.Or(m.Launch.Event.Value)),
 	}
 }
 

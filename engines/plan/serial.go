@@ -41,7 +41,7 @@ func SerialOrder(w *workload.Workload) (order [][]int32, turn []int32) {
 		return -1
 	}
 	for rank := range left {
-		left[rank] = IssueOrder(w, rank)
+		left[rank] = w.IssueOrder(rank)
 	}
 	for {
 		came := map[int32]int{} // by collective: members that come next on their rank
@@ -110,27 +110,8 @@ func timeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
 	return endedBefore, busy
 }
 
-// What a schedule needs that writes the operations of a step in an order of its own: the
-// host's order of issue, gaps on the device, and kernels of collectives that were not
-// captured.
-
-// IssueOrder returns a rank's operations in the order in which its host issued them; without
-// host calls, in order of start. A stream runs in the order of issue, so an operation was issued
-// by when the next one of its stream was, whatever the trace knows of its launch.
-func IssueOrder(w *workload.Workload, rank int) []int32 {
-	order := slices.Clone(w.Ranks[rank])
-	at, next := make(map[int32]trace.Time, len(order)), map[int64]trace.Time{} // by op; by queue: of the operation behind
-	for _, id := range slices.Backward(order) {
-		op := &w.Ops[id]
-		issued := min(op.Issued, op.Start)
-		if behind, ok := next[op.Queue]; ok {
-			issued = min(issued, behind)
-		}
-		at[id], next[op.Queue] = issued, issued
-	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a, b)) })
-	return order
-}
+// What a schedule needs that writes the operations of a step in an order of its own: gaps on the
+// device, and kernels of collectives that were not captured.
 
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its

@@ -56,7 +56,7 @@ func TestIssueOrderKeepsStreams(t *testing.T) {
 		{Queue: 7, Start: 60, Issued: 10},
 		{Queue: 9, Start: 65, Issued: 20},
 	}}
-	if got := fmt.Sprint(IssueOrder(w, 0)); got != "[1 0 2 3 4]" {
+	if got := fmt.Sprint(w.IssueOrder(0)); got != "[1 0 2 3 4]" {
 		t.Errorf("%s", got)
 	}
 }

@@ -130,7 +130,7 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		s.order, s.turn = plan.SerialOrder(w)
 	} else {
 		for rank := range w.Ranks {
-			s.order = append(s.order, plan.IssueOrder(w, rank))
+			s.order = append(s.order, w.IssueOrder(rank))
 		}
 	}
 	for _, order := range s.order {

@@ -150,14 +150,32 @@ func (r *recut) inOne(rank int, at place, add func(planned, ...int32)) {
 	comm := planned{op: *first, origin: ids[0], coll: r.first[at.chain]}
 	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0
 	if p.Op == trace.AllGather {
-		comm.from, comm.place, comm.delay = ids[0], lead, r.delayOf(first)
-		gemm.from, gemm.place, gemm.delay = shards[0], follow, r.c.Event
+		comm.from, comm.place = ids[0], lead
+		gemm.from, gemm.place = shards[0], follow
 		add(comm)
 		add(gemm, ids...)
 		return
 	}
-	gemm.from, gemm.place, gemm.delay = ids[0], lead, r.delayOf(first)
-	comm.from, comm.place, comm.delay = ids[len(ids)-1], follow, r.c.Event
+	gemm.from, gemm.place = ids[0], lead
+	comm.from, comm.place = ids[len(ids)-1], follow
 	add(gemm)
 	add(comm, ids...)
+}
+
+// spreadPipelined gives a collective and a GEMM of one rank the captured times of a pipelined one. The collective gathers until all
+// ranks have begun, or scatters from when the first one has ended.
+func (r *recut) spreadPipelined(rank int, p *Pipelined, ops []planned) trace.Time {
+	first, last := func(ids []int32) trace.Time { return r.w.Ops[ids[0]].Start }, func(ids []int32) trace.Time { return r.w.Ops[ids[len(ids)-1]].End }
+	between := first(p.Ops[0])
+	for _, ids := range p.Ops {
+		between = max(between, first(ids))
+	}
+	if p.Op == trace.ReduceScatter {
+		between = last(p.Ops[0])
+		for _, ids := range p.Ops {
+			between = min(between, last(ids))
+		}
+	}
+	ops[0].op.Start, ops[0].op.End, ops[1].op.Start, ops[1].op.End = first(p.Ops[rank]), between, between, max(between, last(p.Ops[rank]))
+	return ops[1].op.End
 }

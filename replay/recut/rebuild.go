@@ -10,13 +10,15 @@ import (
 
 // build makes the workload from the planned ops.
 func (r *recut) build() *workload.Workload {
-	e := &workload.Edit{Of: r.w, Collectives: r.colls, Steps: slices.Clone(r.w.Steps), Moved: r.movedHost}
+	e := &workload.Edit{Of: r.w, Collectives: r.colls, Steps: slices.Clone(r.w.Steps), Ordered: true}
 	for row := range r.ops {
 		p := &r.ops[row]
 		latest := trace.Time(0)
 		for _, d := range p.after {
 			latest = max(latest, r.ops[d.Op].op.End)
 		}
+		p.op.Start = max(p.op.Start, latest) // behind what was captured in front of the last part
+		p.op.End = max(p.op.Start, p.op.End)
 		p.op.Gap, p.op.After, p.op.Collective = p.op.Start-latest, p.after, p.coll
 		e.Add(workload.Row{Op: p.op, Flow: r.flowOf(int32(row)), Origin: p.origin, Issue: p.from})
 	}

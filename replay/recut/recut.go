@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Cutter is what Chains needs to know about the machine.
@@ -23,14 +24,14 @@ type Cutter struct {
 	Alone    func(*workload.Collective) trace.Time
 	Disturbs func(*workload.Op) bool // whether an op slows a collective alongside it
 	Gap      trace.Time              // between kernels of a stream, ns
-	Event    trace.Time              // from the end of a kernel to the start of one of another stream that waits for it, ns
 }
 
 // Chains returns a copy of a workload in which the given chains have n parts each. Parts
 // run one after another, each collective behind its part; the operations behind the
-// collectives follow the last one. Operations around the chains move to new times: they
-// keep their dependencies, the delays behind them and the host's time to issue them
-// (rule V21). Origins maps operations to the captured ones.
+// collectives follow the last one. All operations keep their captured times: the parts of a
+// side of a chain share those of the side. Operations around the chains keep their
+// dependencies, and each part costs the host what the first one did (rule V21). Origins maps
+// operations to the captured ones.
 func Chains(w *workload.Workload, chains []pairs.Chain, n int, c Cutter) *workload.Workload {
 	return (&recut{w: w, n: n, c: c, chains: chains}).run()
 }
@@ -43,25 +44,20 @@ func Joined(w *workload.Workload, chains []pairs.Chain, c Cutter) *workload.Work
 }
 
 // Unpipelined returns a copy of a workload in which the given collectives and their GEMMs
-// are whole: a collective of the library and one GEMM (rule V22). Operations around them
-// move to new times as in Chains.
+// are whole: a collective of the library and one GEMM (rule V22).
 func Unpipelined(w *workload.Workload, pipelines []Pipelined, c Cutter) *workload.Workload {
 	return (&recut{w: w, n: 1, c: c, pipelines: pipelines}).run()
 }
 
 func (r *recut) run() *workload.Workload {
 	w := r.w
-	r.at, r.now, r.sides = make([]place, len(w.Ops)), make([][]int32, len(w.Ops)), map[int32][2]int32{}
+	r.at, r.now = make([]place, len(w.Ops)), make([][]int32, len(w.Ops))
 	r.mark()
 	r.cutCollectives()
 	for rank := range w.Ranks {
 		r.list(rank)
 	}
 	r.link()
-	for rank := range w.Ranks {
-		r.issue(rank)
-	}
-	r.retime()
 	return r.build()
 }
 
@@ -74,13 +70,11 @@ type recut struct {
 	joined bool      // lookups of a chain are one op
 	at     []place   // by captured op
 	now    [][]int32 // by captured op: rows of ops that replace it
-	ops    []planned // by rank, in order of writing
+	ops    []planned // by rank, in the order in which the host issues them
 	ranks  [][]int32 // by rank: rows of ops
 	colls  []workload.Collective
-	moves  [][]hostMove       // by rank
-	sides  map[int32][2]int32 // by the first captured op of a side of a chain: rows of the ops that are written together
-	outer  []int32            // by captured collective: its row in colls, outside of chains
-	first  []int32            // by chain, then Pipelined: row in colls of the first part
+	outer  []int32 // by captured collective: its row in colls, outside of chains
+	first  []int32 // by chain, then Pipelined: row in colls of the first part
 
 	pipelines []Pipelined
 }
@@ -109,10 +103,7 @@ type planned struct {
 	origin int32          // captured op that it stands for; 0: from
 	place                 // part is the new one's
 	after  []workload.Dep // rows of ops
-	delay  trace.Time
-	coll   int32 // row of colls, or -1
-	placed bool  // op.Start is set
-	ended  bool  // op.End is set
+	coll   int32          // row of colls, or -1
 }
 
 // mark finds the place of every op of a chain.
@@ -173,9 +164,10 @@ func (r *recut) cutCollectives() {
 	}
 }
 
-// list writes one rank's ops in order.
+// list writes one rank's ops in the order of issue. Those of a chain are written where the first one of their side was issued.
 func (r *recut) list(rank int) {
 	var rows []int32
+	until := map[int]trace.Time{} // by chain: end of the last side that was written
 	add := func(p planned, replaces ...int32) {
 		at := int32(len(r.ops))
 		rows = append(rows, at)
@@ -187,7 +179,7 @@ func (r *recut) list(rank int) {
 		}
 		r.ops = append(r.ops, p)
 	}
-	for _, id := range r.w.Ranks[rank] {
+	for _, id := range r.w.IssueOrder(rank) {
 		op, at := &r.w.Ops[id], r.at[id]
 		switch {
 		case at.role == outside:
@@ -195,9 +187,9 @@ func (r *recut) list(rank int) {
 			if op.Collective >= 0 {
 				coll = r.outer[op.Collective]
 			}
-			add(planned{op: *op, from: id, coll: coll, delay: r.delayOf(op)}, id)
+			add(planned{op: *op, from: id, coll: coll}, id)
 		case at.part == 0 && at.index == 0 && at.role != moving:
-			first := int32(len(r.ops))
+			first := len(r.ops)
 			if at.role == fused {
 				r.inOne(rank, at, add)
 			} else {
@@ -205,7 +197,7 @@ func (r *recut) list(rank int) {
 					r.part(rank, at, k, add)
 				}
 			}
-			r.sides[id] = [2]int32{first, int32(len(r.ops))}
+			until[at.chain] = r.spread(rank, at, r.ops[first:], until[at.chain])
 		}
 	}
 	r.ranks = append(r.ranks, rows)
@@ -232,11 +224,7 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 			}
 			continue
 		}
-		p := planned{op: r.c.Part(captured, k, r.n), from: first, place: place{at.chain, k, x, at.role}, coll: -1, delay: r.c.Gap}
-		if k == 0 && x == 0 && at.role == sending {
-			p.delay = r.delayOf(captured[0])
-		}
-		add(p, replaces...)
+		add(planned{op: r.c.Part(captured, k, r.n), from: first, place: place{at.chain, k, x, at.role}, coll: -1}, replaces...)
 	}
 	if at.role == receiving {
 		return
@@ -249,12 +237,12 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 			}
 		}
 	}
-	op := r.w.Ops[own[0]]
-	op.Alone = 0
+	op, last := r.w.Ops[own[0]], &r.w.Ops[own[len(own)-1]]
+	op.Alone, op.Issued, op.Start, op.End = 0, last.Issued, last.Start, last.End
 	if r.n > 1 && op.Queue == r.w.Ops[side[0][0]].Queue { // parts cannot overlap on one stream
 		op.Queue = r.freeQueue(rank)
 	}
-	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.first[at.chain] + int32(k), delay: r.c.Event}, own...)
+	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.first[at.chain] + int32(k)}, own...)
 }
 
 // lookups is the lookups of a chain as one op, with the tiles of all of them.
@@ -265,7 +253,7 @@ func (r *recut) lookups(ids []int32, at place) planned {
 		captured = append(captured, &r.w.Ops[id])
 		tiles += r.w.Ops[id].Tiling.Tiles
 	}
-	p := planned{op: r.c.Part(captured, 0, 1), from: ids[0], place: place{at.chain, 0, len(ids), at.role}, coll: -1, delay: r.c.Gap}
+	p := planned{op: r.c.Part(captured, 0, 1), from: ids[0], place: place{at.chain, 0, len(ids), at.role}, coll: -1}
 	p.op.Tiling.WGs, p.op.Tiling.Tiles = tiles, tiles // Part has made the kernel its own
 	return p
 }
@@ -278,19 +266,55 @@ func (r *recut) freeQueue(rank int) (free int64) {
 	return free
 }
 
-// delayOf is the captured time from the last of an op's causes, its issue included, to its
-// start.
-func (r *recut) delayOf(op *workload.Op) trace.Time {
-	cause := trace.Time(0)
-	if op.Issued != trace.Infinity {
-		cause = min(op.Issued, op.Start)
+// spread gives the new ops of one side of a chain the captured times of what they replace: those that compute one after another,
+// not before the side in front ends, and the parts of a collective within the last one that was captured. It returns the end
+// of the last op.
+func (r *recut) spread(rank int, side place, ops []planned, until trace.Time) trace.Time {
+	if side.role == fused {
+		return r.spreadPipelined(rank, &r.pipelines[side.chain-len(r.chains)], ops)
 	}
-	for _, d := range op.After {
-		if end := r.w.Ops[d.Op].End; end <= op.Start {
-			cause = max(cause, end)
+	chain := &r.chains[side.chain]
+	captured := chain.Before[rank]
+	if side.role == receiving {
+		captured = chain.After[rank]
+	}
+	in := overlap.Interval{Start: trace.Infinity, End: until}
+	for _, part := range captured {
+		for _, id := range part {
+			in.Start, in.End = min(in.Start, r.w.Ops[id].Start), max(in.End, r.w.Ops[id].End)
 		}
 	}
-	return op.Start - cause
+	in.Start = max(in.Start, until)
+	n, k := trace.Time(len(ops)), trace.Time(0)
+	if side.role == sending {
+		n -= trace.Time(r.n)
+	}
+	for i := range ops {
+		if op := &ops[i].op; ops[i].role != moving {
+			op.Start, op.End = in.Start+in.Length()*k/n, in.Start+in.Length()*(k+1)/n
+			if k++; k > 1 {
+				op.Start = min(op.Start+r.c.Gap, op.End)
+			}
+			until = op.End
+		}
+	}
+	if side.role == receiving {
+		return until
+	}
+	c := &r.w.Collectives[chain.Collectives[len(chain.Collectives)-1]]
+	moves := max(0, c.Depart-c.Arrive)
+	for i := range ops {
+		if p := &ops[i]; p.role == moving { // its times are those of the last captured part
+			from, to := trace.Time(p.part), trace.Time(p.part+1)
+			if p.part > 0 {
+				p.op.Start = c.Arrive + moves*from/trace.Time(r.n)
+			}
+			if until = p.op.End; p.part < r.n-1 {
+				p.op.End = c.Arrive + moves*to/trace.Time(r.n)
+			}
+		}
+	}
+	return until
 }
 
 // link finds what every new op waits for: what the captured op did, and in a chain what is

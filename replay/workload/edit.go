@@ -17,9 +17,7 @@ type Edit struct {
 	Pairs       []Pair            // First and Second are rows, Collective one of Collectives
 	CoRunners   map[int32][]CoRun // by row of Collectives; Op is a row
 	Steps       []Step            // Done sets their times
-
-	// Moved is when a captured time of a rank's host is in the new workload, ns; nil: then.
-	Moved func(rank int, at trace.Time) trace.Time
+	Ordered     bool              // the rows of a rank are in the order in which its host issues them; else captured times tell it
 }
 
 // A Row is an operation of an edit. Done sets its ID; what it waits for and its Collective are rows.
@@ -45,7 +43,7 @@ func (e *Edit) Add(r Row) int32 {
 func (e *Edit) Done() *Workload {
 	w := e.Of.Copy()
 	w.Ops, w.Ranks, w.Origins = make([]Op, len(e.Rows)), make([][]int32, len(e.Of.Ranks)), make([]int32, len(e.Rows))
-	w.Hosts, w.Scale = nil, nil
+	w.Hosts, w.Scale, w.Order = nil, nil, nil
 	ids, rows := e.number(w)
 	byID := func(of []int32) {
 		for i := range of {
@@ -98,6 +96,13 @@ func (e *Edit) Done() *Workload {
 		w.Isolation = &isolation
 	}
 	w.TimeSteps()
+	if e.Ordered {
+		w.Order = make([][]int32, len(w.Ranks))
+		for row := range e.Rows {
+			rank := &w.Order[e.Rows[row].Rank]
+			*rank = append(*rank, ids[row])
+		}
+	}
 	for rank, host := range e.Of.Hosts {
 		w.Hosts = append(w.Hosts, e.host(w, rank, host, rows))
 	}
@@ -153,26 +158,27 @@ func (e *Edit) collectives(w *Workload) (at []int32) {
 	return at
 }
 
-// host has a rank's host issue the new operations in the order of their times, each at the cost of a captured one.
+// host has a rank's host issue the new operations, each at the cost of a captured one.
 func (e *Edit) host(w *Workload, rank int, old *Host, rows []int32) *Host {
-	h := &Host{Latency: old.Latency, Issues: make([]Issue, len(w.Ranks[rank]))}
-	for i, id := range w.Ranks[rank] {
+	h := &Host{Latency: old.Latency, Issues: make([]Issue, len(w.Ranks[rank])), Syncs: old.Syncs}
+	order := w.Ranks[rank]
+	if w.Order != nil {
+		order = w.Order[rank]
+	}
+	for _, id := range order {
 		if w.Ops[id].Issued == trace.Infinity {
 			continue
 		}
-		h.Order = append(h.Order, int32(i))
+		i := id - w.Ranks[rank][0]
+		h.Order = append(h.Order, i)
 		if of := e.Rows[rows[id]].Issue; of >= 0 {
 			h.Issues[i] = old.Issues[of-e.Of.Ranks[rank][0]]
 		}
 	}
-	slices.SortStableFunc(h.Order, func(a, b int32) int {
-		return cmp.Compare(w.Ops[w.Ranks[rank][a]].Issued, w.Ops[w.Ranks[rank][b]].Issued)
-	})
-	for _, s := range old.Syncs {
-		if e.Moved != nil {
-			s.Start, s.End = e.Moved(rank, s.Start), e.Moved(rank, s.End)
-		}
-		h.Syncs = append(h.Syncs, s)
+	if w.Order == nil {
+		slices.SortStableFunc(h.Order, func(a, b int32) int {
+			return cmp.Compare(w.Ops[w.Ranks[rank][a]].Issued, w.Ops[w.Ranks[rank][b]].Issued)
+		})
 	}
 	return h
 }

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -44,4 +45,25 @@ func (w *Workload) Profiled() bool {
 	return slices.ContainsFunc(w.Hosts, func(h *Host) bool {
 		return slices.ContainsFunc(h.Issues, func(i Issue) bool { return i.Operators > 0 || i.Calls > 0 || i.Launches > 0 })
 	})
+}
+
+// IssueOrder returns a rank's operations in the order in which its host issued them; without
+// host calls, in order of start. A stream runs in the order of issue, so an operation was issued
+// by when the next one of its stream was, whatever the trace knows of its launch.
+func (w *Workload) IssueOrder(rank int) []int32 {
+	if w.Order != nil {
+		return slices.Clone(w.Order[rank])
+	}
+	order := slices.Clone(w.Ranks[rank])
+	at, next := make(map[int32]trace.Time, len(order)), map[int64]trace.Time{} // by op; by queue: of the operation behind
+	for _, id := range slices.Backward(order) {
+		op := &w.Ops[id]
+		issued := min(op.Issued, op.Start)
+		if behind, ok := next[op.Queue]; ok {
+			issued = min(issued, behind)
+		}
+		at[id], next[op.Queue] = issued, issued
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at[a], at[b]), cmp.Compare(a, b)) })
+	return order
 }
