@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -30,7 +31,8 @@ func (r *Replayed) columns() []column {
 		{key: "path", value: func(*Row) any { return r.Path }},
 		{key: "machine", value: func(*Row) any { return r.Machine }},
 		{key: "ranks", value: func(*Row) any { return r.Ranks }},
-		{"strategy", "strategy", func(row *Row) any { return row.Strategy }, func(row *Row) any { return r.named(row) }},
+		{"strategy", "strategy", func(row *Row) any { return row.Strategy }, func(row *Row) any { return unless(r.says(row) == r.named(row), r.named(row)) }},
+		{name: "schedule", value: func(row *Row) any { return r.says(row) }},
 		{key: "settings", value: func(row *Row) any { return row.Settings }},
 		{key: "applies", value: func(row *Row) any { return row.Applies }},
 		{key: "recommended", value: func(row *Row) any { return r.recommended(row) }},
@@ -61,7 +63,7 @@ func (r *Replayed) columns() []column {
 			}
 			return row.Limit
 		}},
-		column{"p_faster", "faster", func(row *Row) any { return row.PFaster }, func(row *Row) any {
+		column{"p_faster", "likely", func(row *Row) any { return row.PFaster }, func(row *Row) any {
 			if row.Same {
 				return "same program"
 			}
@@ -200,6 +202,14 @@ func (r *Replayed) named(row *Row) string {
 	return name
 }
 
+// says is a row's change in the words of the program's libraries, else its name.
+func (r *Replayed) says(row *Row) string {
+	if row.Says == "" || row.bound != "" || row.Experimental {
+		return r.named(row)
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(row.Says, "set "), "pass ")
+}
+
 // phased is a row's name with its phase.
 func (r *Replayed) phased(row *Row) string {
 	if row.Phase == "" {
@@ -211,42 +221,54 @@ func (r *Replayed) phased(row *Row) string {
 // alike is the change below which a row that was not selected by name has no line of its own.
 const alike = 0.005
 
+// A selected row stands in a table, or is folded: it cannot be told from no change, or nobody gets it tonight.
+type selected struct{ rows, alike, later []*Row }
+
 // sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
-// fastest first, then bounds; and rows with about its time apart, if they are to be folded.
-func (r *Replayed) sorted(fold bool, phase int) (rows, folded []*Row) {
+// fastest first, then bounds. If they are to be folded, what can be changed tonight and the captured schedule simulated, fastest first.
+func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 	var all []*Row
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.phase == phase || row.phase == 0 {
+		if row := &r.Rows[i]; row.Applies && (row.phase == phase || row.phase == 0) {
 			all = append(all, row)
 		}
 	}
+	var control *Row
 	if r.Control != nil {
-		all = append(all, &r.Control.rows[max(0, phase-1)])
+		control = &r.Control.rows[max(0, phase-1)]
+		all = append(all, control)
 	}
+	proven := slices.ContainsFunc(all, func(row *Row) bool { return row.Error > 0 && !row.Unproven })
 	for _, row := range all {
 		switch {
-		case !row.Applies:
-		case fold && !row.given() && row.bound == "" && row.Change < alike && row.Change > -alike:
-			folded = append(folded, row)
+		case !fold || row == control || r.recommended(row) && !row.given():
+			of.rows = append(of.rows, row)
+		case row.given() || row.bound == "bound": // the title and a sentence have their times
+		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0 || row.Unproven && proven:
+			of.later = append(of.later, row)
+		case max(row.Change, -row.Change) < max(alike, row.Error):
+			of.alike = append(of.alike, row)
 		default:
-			rows = append(rows, row)
+			of.rows = append(of.rows, row)
 		}
 	}
 	place := func(row *Row) int {
 		switch {
+		case fold:
+			return 0
 		case row.given():
 			return 0
-		case r.Control != nil && row == &r.Control.rows[max(0, phase-1)]:
+		case row == control:
 			return 1
 		case row.bound != "":
 			return 3
 		}
 		return 2
 	}
-	slices.SortStableFunc(rows, func(a, b *Row) int {
+	slices.SortStableFunc(of.rows, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Time, b.Time))
 	})
-	return rows, folded
+	return of
 }
 
 // refused are the rows that do not apply.
@@ -271,8 +293,18 @@ const proseFrom = 100
 // table is that of rows of one phase, for a terminal of a width; 0: of any.
 func (r *Replayed) table(rows []*Row, width int) *console.Table {
 	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool {
-		return name == "steps" || name == "effort" && width > 0 && width < proseFrom
+		return name == "steps" || name == "strategy" && width > 0 && width < proseFrom
 	}), "exposed"))
+}
+
+// intervals is the table of a terminal: what to change, and the interval of each around no change.
+func (r *Replayed) intervals(rows []*Row, width int) *console.Table {
+	t := r.table(rows, width)
+	t.Columns = slices.Insert(t.Columns, 3, axisOf(rows).header())
+	for i, row := range rows {
+		t.Rows[i] = slices.Insert(t.Rows[i], 3, any(axisOf(rows).interval(row)))
+	}
+	return t
 }
 
 // page is the table of a page, which has all columns.
@@ -282,7 +314,7 @@ func (r *Replayed) page(rows []*Row) *console.Table {
 
 // shown names the first columns of every table.
 func (r *Replayed) shown() []string {
-	names := []string{"strategy", "steps", "time", "change", "±", "faster", "effort", "bubble", "sends", "memory"}
+	names := []string{"schedule", "steps", "time", "change", "±", "likely", "effort", "memory", "strategy", "bubble", "sends"}
 	if on := r.whatIf(); on != "" {
 		names = append(names, on, "change there")
 	}
