@@ -73,9 +73,9 @@ type Way struct {
 	Version string               `json:"version,omitempty"` // of the library, at least; "": not known, or any
 	Line    string               `json:"line,omitempty"`    // NAME=value of the environment, an --option, or lines of Python; %name is a parameter's value
 	Note    string               `json:"note,omitempty"`    // what to do if there is no line, and what to heed
-	Says    string               `json:"says,omitempty"`    // the change in the library's own words: "set bucket_cap_mb=50"; How fills it in of a variable and an option
+	Says    string               `json:"says,omitempty"`    // the change in the library's words: "set bucket_cap_mb=50"; How fills in those of a variable
 	Costs   string               `json:"costs,omitempty"`   // of the setting, as Param.Costs
-	Needed  bool                 `json:"needed"`            // the first that takes the least effort for a collective; the others are alternatives to it
+	Needed  bool                 `json:"needed"`            // the first of the least effort for a collective; the others are alternatives
 	With    string               `json:"-"`                 // settings with which it gives what is predicted: "impl=auto|pull gemm=chunks"; "": any
 	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
 	Vendor  string               `json:"-"`                 // of the GPUs; "": any
@@ -352,16 +352,19 @@ var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=\S*$`)
 // Said is all that is to be done, in the words of the libraries; "" if no words are known of a part. What a library does by default
 // needs no word.
 func Said(ways []Way) string {
-	var list []string
+	var list, strategy []string // settings come first
 	for i := range ways {
 		switch w := &ways[i]; {
 		case !w.Needed || w.Says == "" && w.Effort == ByFlag && w.Line == "":
 		case w.Says == "":
 			return ""
-		default:
+		case strings.Contains(w.For, "="):
 			list = once(list, w.Says)
+		default:
+			strategy = once(strategy, w.Says)
 		}
 	}
+	list = append(list, strategy...)
 	return strings.Join(list, " and ")
 }
 
@@ -422,7 +425,8 @@ var (
 		Costs: "shapes and addresses must not change between iterations",
 		Ways: []Way{
 			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Says: "capture the iteration in a CUDA graph", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
-			{Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12", Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda")},
+			{Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12",
+				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda")},
 			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
 		},
 	}

@@ -37,8 +37,8 @@ var (
 		Measured: []string{"captured", "on", "off"}, Costs: "on keeps every parameter that is gathered in forward until backward",
 		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
 		Ways: []plan.Way{
-			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules that fully_shard is called on"},
-			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=True", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules that fully_shard is called on"},
+			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules given to fully_shard"},
+			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=True", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules given to fully_shard"},
 		},
 	}
 )

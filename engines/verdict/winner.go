@@ -155,13 +155,13 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	if v.HostBound && c.Values["graph"] != "on" {
 		said = "of the schedules that the host launches: "
 	}
-	said += fmt.Sprintf("%s: %.1f ± %.1f %% less than %s, %s likely to gain at least %.0f %%; %s",
-		changeOf(a.Ways, c), -100*c.Change, 100*v.Error, baseName(w), PercentOf(v.PFaster), -100*Faster, a.Effort)
+	said += fmt.Sprintf("%s: %.1f ± %.1f %% less, %s likely to gain %.0f %%; %s",
+		changeOf(a.Ways, c), -100*c.Change, 100*v.Error, PercentOf(v.PFaster), -100*Faster, a.Effort)
 	switch {
 	case a.Memory >= leastMemory:
-		said += fmt.Sprintf(";%s %s more memory on a GPU%s", atLeast(c.Memory), names.Bytes(a.Memory), ofMemory(w, a.Memory))
+		said += fmt.Sprintf(";%s %s more on a GPU%s", atLeast(c.Memory), names.Bytes(a.Memory), ofMemory(w, a.Memory))
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
-		said += fmt.Sprintf("; %s less memory on a GPU", names.Bytes(-a.Memory))
+		said += fmt.Sprintf("; %s less on a GPU", names.Bytes(-a.Memory))
 	}
 	said += slowerPhase(captured, c)
 	var changes []string
@@ -178,7 +178,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	}
 	v.Advice.Said = said
 	v.say("%s", said)
-	more := []string{"the strategy: " + c.Selection.String()}
+	more := []string{"strategy: " + c.Selection.String()}
 	if len(passed) > 0 {
 		more = append(more, "predicted faster, but passed over: "+passedOver(c, passed))
 	}
@@ -217,7 +217,7 @@ func ofMemory(w *workload.Workload, more int64) string {
 	if peak := plan.CapturedPeak(w); peak > 0 {
 		return fmt.Sprintf(", %s of its %s instead of %s", names.Bytes(peak+more), names.Bytes(has), names.Bytes(peak))
 	}
-	return fmt.Sprintf(" of %s, the peak not recorded (profile_memory=True)", names.Bytes(has))
+	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True)", names.Bytes(has))
 }
 
 // passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.

@@ -54,7 +54,7 @@ func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 }
 
 // mostFewer is how many names a reason has.
-const mostFewer = 3
+const mostFewer = 2
 
 // changed says what an outcome has fewer and more of than the captured schedule, and which times are less and more, of an iteration and
 // the mean over ranks. times are those of its row.
@@ -88,10 +88,9 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 	var list []string
 	for i, c := range counts {
 		if i == mostFewer {
-			list = append(list, fmt.Sprintf("%d more names", len(counts)-i))
 			break
 		}
-		list = append(list, fmt.Sprintf("%d %s instead of %d", c.now, words.Middle(c.name, 28), c.was))
+		list = append(list, fmt.Sprintf("%d %s instead of %d", c.now, words.Middle(c.name, 20), c.was))
 	}
 	said := strings.Join(list, ", ")
 	if said == "" {
@@ -104,14 +103,15 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 		name    string
 		was, is trace.Time
 	}{
-		{"transfer", before.Transfer, times.Transfer}, {"waiting", before.Waiting, times.Waiting}, {"compute", before.Compute, times.Compute},
+		{"transfer", before.Transfer, times.Transfer}, {"waiting", before.Waiting, times.Waiting},
+		{"compute", before.Compute, times.Compute},
 		{"copies", before.Copies, times.Copies}, {"idle", before.Idle, times.Idle},
 	} {
 		d := x.is - x.was
 		if math.Abs(float64(d)) < sameTime*float64(before.Total()) {
 			continue
 		}
-		text := fmt.Sprintf("%s %s %s", x.name, unit.Signed(d), unit.Name)
+		text := fmt.Sprintf("%s %s", x.name, unit.Signed(d))
 		if beside := d - kernels; x.name == "compute" && math.Abs(float64(beside)) >= sameTime*float64(before.Total()) {
 			text += fmt.Sprintf(" (kernels %s, side by side %s)", unit.Signed(kernels), unit.Signed(beside))
 		}
@@ -120,7 +120,7 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 	if len(list) == 0 {
 		return said
 	}
-	return said + "; of the time: " + strings.Join(list, ", ")
+	return said + "; " + strings.Join(list, ", ") + " " + unit.Name
 }
 
 // An axis is the range of changes that intervals are drawn in.
@@ -147,10 +147,10 @@ func (x axis) at(change float64) int {
 	return int(math.Round(min(1, max(0, (change-x.least)/(x.most-x.least))) * (axisWidth - 1)))
 }
 
-// header has the ends of the axis and no change.
+// header has the ends of the axis and no change, as one word: it is not wrapped.
 func (x axis) header() string {
-	line := []rune(strings.Repeat(" ", axisWidth))
-	least, most := fmt.Sprintf("%.0f %%", 100*x.least), fmt.Sprintf("%+.0f %%", 100*x.most)
+	line := []rune(strings.Repeat("─", axisWidth))
+	least, most := fmt.Sprintf("%.0f%%", 100*x.least), fmt.Sprintf("%+.0f%%", 100*x.most)
 	copy(line, []rune(least))
 	if zero := x.at(0); zero > len(least) && zero < axisWidth-len(most)-1 {
 		line[zero] = '0'

@@ -147,9 +147,9 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 func (r *Replayed) barNote(row *Row) string {
 	note, cells := words.Micros(trace.Time(row.Time)), r.cells()
 	if row.Same {
-		return fmt.Sprintf("%s  %s", note, cells["faster"](row))
+		return fmt.Sprintf("%s  %s", note, cells["likely"](row))
 	}
-	for _, c := range [][2]string{{"change", "  %s"}, {"±", "  ± %s"}, {"faster", "  %s likely"}} {
+	for _, c := range [][2]string{{"change", "  %s"}, {"±", "  ± %s"}, {"likely", "  %s likely"}} {
 		if text := cells[c[0]](row); text != nil {
 			note += fmt.Sprintf(c[1], text)
 		}

@@ -38,8 +38,8 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	}
 	shown := r.printRows(con, fold, why)
 	if why && slices.ContainsFunc(shown, func(row *Row) bool { return row.Error > 0 }) {
-		say(fmt.Sprintf("likely: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points; ?: the prediction may be worth nothing, "+
-			"which the probability allows for", -100*verdict.Faster, r.given()))
+		say(fmt.Sprintf("likely: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points; "+
+			"?: the prediction may be worth nothing, which the probability allows for", -100*verdict.Faster, r.given()))
 	}
 	printPairs(con, r)
 	for _, row := range r.refused() {
@@ -52,10 +52,19 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		for _, line := range r.why() {
 			say(line)
 		}
+		for _, note := range r.Notes {
+			con.Labelled("note", note)
+		}
 		PrintRescaled(con, r.Rescaled)
 	}
-	fmt.Fprintln(con.Out)
-	printModel(con, r.Control, r.Isolation)
+	switch {
+	case why:
+		printModel(con, r.Control, r.Isolation, "")
+	case r.Control == nil:
+		con.Labelled("reasons", "--why")
+	default:
+		printModel(con, r.Control, r.Isolation, "; reasons: --why")
+	}
 	PrintNext(con, r.next(input))
 }
 
@@ -85,11 +94,12 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown []*Row
 	}
 	for i, phase := range r.reference.Each() {
 		of := r.sorted(fold && !why, phase)
-		if none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare; (len(of.rows) < 2 && of.alike == nil && of.later == nil || none) && fold && !why {
+		none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare
+		if (len(of.rows) < 2 && of.alike == nil && of.later == nil || none) && fold && !why {
 			continue
 		}
 		shown = append(shown, of.rows...)
-		t := r.intervals(of.rows, width)
+		t := r.intervals(of.rows, width, !fold)
 		if phase > 0 {
 			t.Title = r.Phases[i].Phase + " steps"
 		} else {
@@ -97,14 +107,14 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown []*Row
 		}
 		con.Show(t)
 		if len(of.alike) > 0 {
-			con.Labelled("", "cannot be told from no change: "+r.names(of.alike))
+			con.Labelled("alike", r.sayings(of.alike)+": not told from no change")
 		}
 		if len(of.later) > 0 {
-			con.Labelled("", "not for tonight, a kernel to write or never run on hardware: "+r.names(of.later))
+			con.Labelled("later", "not for tonight: "+r.sayings(of.later)+" (a kernel, or never ran)")
 		}
 	}
 	if left := slices.DeleteFunc(r.refused(), (*Row).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
-		con.Labelled("", fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
+		con.Labelled("other", "not applicable: "+r.names(left)+" (--why)")
 	}
 	return shown
 }
@@ -118,8 +128,8 @@ func (r *Replayed) ofPhase(phase int) string {
 }
 
 // printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
-// nothing was measured.
-func printModel(con *console.Console, c *Control, i *workload.Isolation) {
+// nothing was measured. more stands behind it.
+func printModel(con *console.Console, c *Control, i *workload.Isolation, more string) {
 	if c == nil {
 		return
 	}
@@ -127,11 +137,11 @@ func printModel(con *console.Console, c *Control, i *workload.Isolation) {
 	for _, row := range c.rows {
 		steps = append(steps, strings.TrimSpace(row.Phase+" step "+words.Percent(row.Change)))
 	}
-	said := "this capture, simulated with interference: " + strings.Join(steps, ", ")
+	said := "re-simulated: " + strings.Join(steps, ", ")
 	if i != nil && i.Checked > 0 {
-		said += fmt.Sprintf("; kernels %.0f %% off in the median, %.0f %% at the 90th percentile", 100*i.Median, 100*i.P90)
+		said += fmt.Sprintf(", kernels %.0f %% off (p90 %.0f %%)", 100*i.Median, 100*i.P90)
 	}
-	con.Labelled("model", said)
+	con.Labelled("model", said+more)
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture.
@@ -302,12 +312,12 @@ func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *worklo
 		}
 		printAdvice(con, of.Advice, true)
 	}
-	printModel(con, c, i)
+	printModel(con, c, i, "")
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
 func printAdvice(con *console.Console, a *verdict.Advice, all bool) {
-	for i, w := range a.Ways {
+	for _, w := range a.Ways {
 		said := ""
 		switch {
 		case w.Needed:
@@ -320,15 +330,12 @@ func printAdvice(con *console.Console, a *verdict.Advice, all bool) {
 		if !all && w.Line == "" && w.Says == "" && w.Effort == plan.ByFlag { // by default
 			continue
 		}
-		if !all && i >= 0 && w.Says != "" {
+		if !all && w.Says != "" {
 			said = ""
 		}
 		said += strings.TrimSpace(w.Library + " " + w.Version)
 		if w.Note != "" {
 			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
-		}
-		if !all && w.Costs != "" && w.Says != "" {
-			said += "; " + w.Costs
 		}
 		for line := range strings.Lines(w.Line) { // whole, to be copied
 			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))

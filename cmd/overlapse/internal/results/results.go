@@ -4,6 +4,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,6 +125,7 @@ type Row struct {
 	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
 	WhatIf  *explain.WhatIf `json:"what_if,omitempty"`
+	short   string          // Says of the settings alone, if it has some
 	changed string          // what became fewer, and what of the time is less and more; "": not recommended
 	bound   string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
 	phase   int             // of Phase, from 1; 0: the row is about all iterations
@@ -216,7 +218,7 @@ type Control struct {
 }
 
 // Unchanged is a control's name.
-const Unchanged = "no change (simulated)"
+const Unchanged = "no change, simulated"
 
 // ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed; nil if nothing was measured.
 func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool) (*Control, error) {
@@ -412,6 +414,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		var ways []plan.Way
 		ways, row.Effort = verdict.HowTo(r.workload, out)
 		row.Says = plan.Said(ways)
+		row.short = cmp.Or(plan.Said(slices.DeleteFunc(ways, func(w plan.Way) bool { return !strings.Contains(w.For, "=") })), row.Says)
 		if row.PFaster >= verdict.Likely { // only such a row is recommended
 			row.changed = r.changed(out, row.Times)
 		}

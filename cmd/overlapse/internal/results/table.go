@@ -31,7 +31,7 @@ func (r *Replayed) columns() []column {
 		{key: "path", value: func(*Row) any { return r.Path }},
 		{key: "machine", value: func(*Row) any { return r.Machine }},
 		{key: "ranks", value: func(*Row) any { return r.Ranks }},
-		{"strategy", "strategy", func(row *Row) any { return row.Strategy }, func(row *Row) any { return unless(r.says(row) == r.named(row), r.named(row)) }},
+		{"strategy", "strategy", func(row *Row) any { return row.Strategy }, func(row *Row) any { return r.named(row) }},
 		{name: "schedule", value: func(row *Row) any { return r.says(row) }},
 		{key: "settings", value: func(row *Row) any { return row.Settings }},
 		{key: "applies", value: func(row *Row) any { return row.Applies }},
@@ -207,7 +207,7 @@ func (r *Replayed) says(row *Row) string {
 	if row.Says == "" || row.bound != "" || row.Experimental {
 		return r.named(row)
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(row.Says, "set "), "pass ")
+	return strings.TrimPrefix(strings.TrimPrefix(cmp.Or(row.short, row.Says), "set "), "pass ")
 }
 
 // phased is a row's name with its phase.
@@ -287,22 +287,38 @@ func (r *Replayed) names(rows []*Row) string {
 	return strings.Join(names, ", ")
 }
 
-// proseFrom is the width of a terminal from which the table has columns of words.
-const proseFrom = 100
-
-// table is that of rows of one phase, for a terminal of a width; 0: of any.
-func (r *Replayed) table(rows []*Row, width int) *console.Table {
-	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool {
-		return name == "steps" || name == "strategy" && width > 0 && width < proseFrom
-	}), "exposed"))
+// sayings are the rows' changes in the words of the program's libraries, joined.
+func (r *Replayed) sayings(rows []*Row) string {
+	var list []string
+	for _, row := range rows {
+		list = append(list, strings.TrimSuffix(r.says(row), " ("+row.bound+")"))
+	}
+	return strings.Join(slices.Compact(list), ", ")
 }
 
-// intervals is the table of a terminal: what to change, and the interval of each around no change.
-func (r *Replayed) intervals(rows []*Row, width int) *console.Table {
-	t := r.table(rows, width)
-	t.Columns = slices.Insert(t.Columns, 3, axisOf(rows).header())
+// proseFrom is the width of a terminal from which a table has the columns that explain the others.
+const proseFrom = 120
+
+// table is that of rows of one phase.
+func (r *Replayed) table(rows []*Row) *console.Table {
+	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool { return name == "steps" }), "exposed"))
+}
+
+// intervals is the table of a terminal of a width, 0: of any: what to change, and the interval of each around no change. chosen is that
+// the user named the strategies.
+func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *console.Table {
+	names := slices.DeleteFunc(append(r.shown(), "exposed"), func(name string) bool {
+		return name == "steps" || chosen && name == "strategy" ||
+			!chosen && width > 0 && width < proseFrom && slices.Contains([]string{"±", "exposed", "memory", "strategy"}, name)
+	})
+	if chosen {
+		names[0] = "strategy"
+	}
+	t := r.tableOf(rows, names)
+	at := slices.Index(t.Columns, "change") + 1
+	t.Columns = slices.Insert(t.Columns, at, axisOf(rows).header())
 	for i, row := range rows {
-		t.Rows[i] = slices.Insert(t.Rows[i], 3, any(axisOf(rows).interval(row)))
+		t.Rows[i] = slices.Insert(t.Rows[i], at, any(axisOf(rows).interval(row)))
 	}
 	return t
 }
@@ -314,7 +330,7 @@ func (r *Replayed) page(rows []*Row) *console.Table {
 
 // shown names the first columns of every table.
 func (r *Replayed) shown() []string {
-	names := []string{"schedule", "steps", "time", "change", "±", "likely", "effort", "memory", "strategy", "bubble", "sends"}
+	names := []string{"schedule", "steps", "time", "change", "±", "effort", "likely", "memory", "strategy", "bubble", "sends"}
 	if on := r.whatIf(); on != "" {
 		names = append(names, on, "change there")
 	}
@@ -323,8 +339,11 @@ func (r *Replayed) shown() []string {
 
 // tableOf has columns of rows, with one unit for all times. Columns without a value in any row are left out.
 func (r *Replayed) tableOf(rows []*Row, names []string) *console.Table {
-	t := &console.Table{OneUnit: true, Columns: names}
 	cells := r.cells()
+	if !slices.ContainsFunc(rows, func(row *Row) bool { return r.says(row) != r.named(row) }) && names[0] == "schedule" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "strategy" })
+	}
+	t := &console.Table{OneUnit: true, Columns: names}
 	for _, row := range rows {
 		var line []any
 		for _, name := range t.Columns {
