@@ -28,7 +28,8 @@ type part struct {
 // does what another does.
 func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	run := out.Result.Run
-	of := plan.StepsOf(w, run).Of(out.Phase).Iteration(overlap.Collect(run), out.Time)
+	steps := plan.StepsOf(w, run).Of(out.Phase)
+	iterations, _ := workload.IterationsOf(w)
 	as := make([]float64, len(run.Ranks)) // ranks that each stands for
 	for row := range as {
 		if run.Like != nil {
@@ -37,18 +38,23 @@ func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 			as[row]++
 		}
 	}
-	all := map[string]part{}
+	all, counted := map[string]part{}, map[int32]bool{}
 	for _, s := range run.Spans {
-		row := run.Lanes[s.Lane].Rank
-		if !s.Kind.OnDevice() || s.Start < of.In[row].Start || s.Start >= of.In[row].End {
+		op := plan.OriginOf(run, s)
+		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
 			continue
 		}
+		counted[iterations[op]] = true
 		name := names.Short(run.NameOf(s))
 		if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
 			name = c.Op.String()
 		}
-		p, share := all[name], as[row]/float64(len(run.Ranks)*max(1, of.Of))
-		all[name] = part{p.count + share, p.time + trace.Time(share*float64(s.Dur())), s.Kind}
+		p, ranks := all[name], as[run.Lanes[s.Lane].Rank]
+		all[name] = part{p.count + ranks, p.time + trace.Time(ranks)*s.Dur(), s.Kind}
+	}
+	of := len(run.Ranks) * max(1, len(counted))
+	for name, p := range all {
+		all[name] = part{p.count / float64(of), p.time / trace.Time(of), p.kind}
 	}
 	return all
 }

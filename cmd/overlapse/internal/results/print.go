@@ -110,7 +110,7 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown []*Row
 			con.Labelled("alike", r.sayings(of.alike)+": not told from no change")
 		}
 		if len(of.later) > 0 {
-			con.Labelled("later", "not for tonight: "+r.sayings(of.later)+" (a kernel, or never ran)")
+			con.Labelled("later", "not for tonight: "+r.sayings(of.later)+" (need a kernel or a first run)")
 		}
 	}
 	if left := slices.DeleteFunc(r.refused(), (*Row).defect); len(shown) > 0 && fold && len(left) > 0 && !why {

@@ -238,15 +238,14 @@ func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 		control = &r.Control.rows[max(0, phase-1)]
 		all = append(all, control)
 	}
-	proven := slices.ContainsFunc(all, func(row *Row) bool { return row.Error > 0 && !row.Unproven })
 	for _, row := range all {
 		switch {
 		case !fold || row == control || r.recommended(row) && !row.given():
 			of.rows = append(of.rows, row)
 		case row.given() || row.bound == "bound": // the title and a sentence have their times
-		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0 || row.Unproven && proven:
+		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
 			of.later = append(of.later, row)
-		case max(row.Change, -row.Change) < max(alike, row.Error):
+		case max(row.Change, -row.Change) < max(alike, row.Error) || row.Unproven:
 			of.alike = append(of.alike, row)
 		default:
 			of.rows = append(of.rows, row)

@@ -60,12 +60,12 @@ func TestSorted(t *testing.T) {
 		t.Error(got)
 	}
 	r.Rows[3].Unproven, r.Rows[3].Effort = true, plan.ByFlag
-	if of := r.sorted(true, 0); r.names(of.later) != "fused" {
+	if of := r.sorted(true, 0); r.names(of.alike) != "bulk, fused" {
 		t.Errorf("what may be worth nothing stands among what is known: %s", r.names(of.rows))
 	}
 	r.Verdict.Strategy = "fused"
 	if of := r.sorted(true, 0); len(of.later) != 0 || len(of.rows) != 2 {
-		t.Errorf("the recommended row is folded: %s", r.names(of.later))
+		t.Errorf("the recommended row is folded: %s", r.names(of.alike))
 	}
 }
 
