@@ -306,9 +306,9 @@ func (r *Replayed) table(rows []*Row) *console.Table {
 // intervals is the table of a terminal of a width, 0: of any: what to change, and the interval of each around no change. chosen is that
 // the user named the strategies.
 func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *console.Table {
-	names := slices.DeleteFunc(append(r.shown(), "exposed"), func(name string) bool {
+	names := slices.DeleteFunc(r.shown(), func(name string) bool {
 		return name == "steps" || chosen && name == "strategy" ||
-			!chosen && width > 0 && width < proseFrom && slices.Contains([]string{"±", "exposed", "memory", "strategy"}, name)
+			!chosen && width > 0 && width < proseFrom && slices.Contains([]string{"±", "memory", "strategy"}, name)
 	})
 	if chosen {
 		names[0] = "strategy"
