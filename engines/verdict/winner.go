@@ -36,7 +36,9 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		if w.Opaque() {
+		if inside := insideText(w.Run); inside != "" {
+			v.say("%s", inside)
+		} else if w.Opaque() {
 			v.say("the trace shows no communication, and not what whole graphs consist of")
 		} else {
 			v.say("nothing to overlap: the trace has no communication")
