@@ -136,6 +136,8 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		}
 		if views, err = viewsOf(merge.Split(run), o); replayed {
 			stated(filepath.Join(o.Path, "result.json"), views, opts)
+		} else if opts.At == (layout.Address{}) && opts.Figure == nil && insideOnly(run) {
+			opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 		}
 		return views, nil, err
 	}
@@ -195,6 +197,20 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + trace.Time(max(1, r.Measured))}}
 	}
 	return views, o.FailedError(r.Outcomes), nil
+}
+
+// insideOnly reports whether all that a run has to show are persistent workgroups: no rank has more than one kernel.
+func insideOnly(run *trace.Run) bool {
+	kernels := map[int32]int{}
+	for _, s := range run.Spans {
+		if s.Kind.OnDevice() {
+			if row := run.Lanes[s.Lane].Rank; kernels[row] > 0 {
+				return false
+			}
+			kernels[run.Lanes[s.Lane].Rank]++
+		}
+	}
+	return slices.ContainsFunc(run.Lanes, func(l trace.Lane) bool { return l.Kind == trace.Persistent })
 }
 
 // recommended is the --strategy of what replay recommends.
