@@ -227,3 +227,28 @@ func TestHowOfMix(t *testing.T) {
 		t.Errorf("%s: %+v", effort, ways)
 	}
 }
+
+// A change is said in the words of the program's library, settings first, only if all of it can be said; defaults need no word.
+func TestSaid(t *testing.T) {
+	sums, gathers := []trace.CollectiveOp{trace.AllReduce}, []trace.CollectiveOp{trace.AllGather}
+	for _, c := range []struct {
+		selection string
+		target    plan.Target
+		want      string
+	}{
+		{"multistream", plan.Target{Ops: gathers, Framework: plan.FSDP}, ""},
+		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Framework: plan.FSDP}, "set reshard_after_forward=False"},
+		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50"},
+		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16}, "set NCCL_MAX_CTAS=8"},
+		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16}, "set NCCL_MAX_P2P_NCHANNELS=8 and issue collectives with async_op=True"},
+		{"bulk", plan.Target{Ops: sums, Framework: plan.DDP}, "turn the overlap off"},
+		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA}, "capture the iteration in a CUDA graph"},
+		{"decompose:priority=on", plan.Target{Ops: sums, Vendor: plan.NVIDIA}, ""},
+		{"fused", plan.Target{Ops: sums, Vendor: plan.AMD}, ""},
+	} {
+		ways, _ := plan.How(enginetest.MustParse(t, c.selection)[0], c.target)
+		if got := plan.Said(ways); got != c.want {
+			t.Errorf("%s on %+v: %q, want %q", c.selection, c.target, got, c.want)
+		}
+	}
+}

@@ -82,7 +82,7 @@ func TestMCP(t *testing.T) {
 		want []string
 	}{
 		{"inspect", map[string]any{"path": "fsdp-step"}, []string{"bound by  compute 88.9 %", "all_gather", "rank 0"}},
-		{"replay", map[string]any{"path": "fsdp-step"}, []string{"predicted fastest: multistream keep_gathered=on, ", "reshard_after_forward=False", "show=multistream+keep_gathered"}},
+		{"replay", map[string]any{"path": "fsdp-step"}, []string{"set reshard_after_forward=False: ", "strategy: multistream keep_gathered=on", "reshard_after_forward=False", "show=multistream+keep_gathered"}},
 		{"explain", map[string]any{"path": "moe-ep4", "strategy": "fused"}, []string{"critical path"}},
 		{"tune", map[string]any{"path": "fsdp-step", "strategy": "multistream"}, []string{"one change after the other", "keep_gathered=on"}},
 		{"diff", map[string]any{"path": "moe-ep4", "strategy": "bulk,fused"}, []string{" µs per step (2.1 %) faster"}},

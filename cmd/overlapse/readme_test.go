@@ -24,8 +24,8 @@ func TestReadmeAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts := strings.Split(string(text), fence)
-	if len(parts) < 4 {
-		t.Fatalf("README.md shows %d answers, want those of replay, tune and diff", len(parts)-1)
+	if len(parts) < 3 {
+		t.Fatalf("README.md shows %d answers, want those of replay and diff", len(parts)-1)
 	}
 	want := parts[0]
 	for _, part := range parts[1:] {

@@ -178,11 +178,23 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(cli.FlagError)
 	root.Flags().BoolP("version", "v", false, "version for overlapse") // cobra's own ignores what follows it
-	for _, c := range []*cobra.Command{
-		a.captureCommand(), a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.mcpCommand(), manCommand(),
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Find what to change:", []*cobra.Command{a.replayCommand(), a.tuneCommand(), a.inspectCommand(), a.diffCommand(), a.viewCommand()}},
+		{"Write files:", []*cobra.Command{a.reportCommand(), a.exportCommand(), a.sweepCommand()}},
+		{"Capture, and know the machine:", []*cobra.Command{a.captureCommand(), a.machinesCommand(), a.strategiesCommand()}},
+		{"For those who change overlapse:", []*cobra.Command{a.calibrateCommand(), a.validateCommand(), a.reproduceCommand()}},
+		{"", []*cobra.Command{a.mcpCommand(), manCommand()}},
 	} {
-		root.AddCommand(c)
+		for _, c := range group.commands {
+			c.GroupID = group.title
+			root.AddCommand(c)
+		}
+		if group.title != "" {
+			root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		}
 	}
 	root.InitDefaultHelpFlag() // else what follows -h is its value
 	root.SetHelpCommand(helpCommand(root))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,8 +21,12 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -52,6 +57,7 @@ same time axis. Press ? for the keys.
 
 If standard output is not a terminal, or with --print, the timeline is printed instead.`,
 		Example: `  overlapse view samples/moe-ep4
+  overlapse view samples/fsdp-step --strategy recommended
   overlapse view samples/moe-ep4 --strategy bulk,fused
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
@@ -70,7 +76,8 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Strategy, "strategy", "", "also replay under these strategies and show them below the trace; for a folder written by replay -o: show only these")
+	f.StringVar(&o.Strategy, "strategy", "", "also replay under these strategies and show them below the trace (recommended: what replay recommends, beside the captured step); "+
+		"for a folder written by replay -o: show only these")
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
@@ -129,12 +136,23 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		}
 		if views, err = viewsOf(merge.Split(run), o); replayed {
 			stated(filepath.Join(o.Path, "result.json"), views, opts)
+		} else if opts.At == (layout.Address{}) && opts.Figure == nil && insideOnly(run) {
+			opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 		}
 		return views, nil, err
+	}
+	answer := o.Strategy == recommended
+	if answer {
+		o.Strategy = "all"
 	}
 	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
+	}
+	if answer {
+		if sel, opts.Verdict, err = a.recommend(ctx, o, w, m, sel); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
@@ -150,7 +168,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if left, _, _ := strings.Cut(r.Coarse(), " (replay -o"); left != "" {
 		a.Notef("%s (--rank 0 records all of rank 0)", left)
 	}
-	opts.Verdict = r.Verdict.Headline()
+	opts.Verdict = cmp.Or(opts.Verdict, r.Verdict.Headline())
 	opts.Parts = r.Parts()
 	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
 	if r.Phases != nil {
@@ -174,7 +192,54 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	layout.Align(views, starts)
+	if answer && opts.At == (layout.Address{}) { // the step of both, from its start
+		start := starts[0] + views[0].Offset
+		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + trace.Time(max(1, r.Measured))}}
+	}
 	return views, o.FailedError(r.Outcomes), nil
+}
+
+// insideOnly reports whether all that a run has to show are persistent workgroups: no rank has more than one kernel.
+func insideOnly(run *trace.Run) bool {
+	kernels := map[int32]int{}
+	for _, s := range run.Spans {
+		if s.Kind.OnDevice() {
+			if row := run.Lanes[s.Lane].Rank; kernels[row] > 0 {
+				return false
+			}
+			kernels[run.Lanes[s.Lane].Rank]++
+		}
+	}
+	return slices.ContainsFunc(run.Lanes, func(l trace.Lane) bool { return l.Kind == trace.Persistent })
+}
+
+// recommended is the --strategy of what replay recommends.
+const recommended = "recommended"
+
+// recommend replays under all strategies and their cheap settings, and returns those that are recommended, or the captured schedule,
+// and the answer.
+func (a *app) recommend(ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection) ([]plan.Selection, string, error) {
+	like := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := r.Cheap(ctx, a.Console, m, like); err != nil {
+		return nil, "", err
+	}
+	var sel []plan.Selection
+	for _, v := range r.Verdict.Each() {
+		i := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool {
+			return v.Kind == verdict.Winner && out.Strategy.Name == v.Strategy && maps.Equal(out.Values, v.Parameters)
+		})
+		if i >= 0 {
+			sel = append(sel, r.Outcomes[i].Selection)
+		}
+	}
+	if sel == nil {
+		sel = []plan.Selection{engines.CapturedSelection()}
+	}
+	return sel, r.Verdict.Headline(), nil
 }
 
 // stated takes the verdict and the time of every run from the result beside a timeline; of one

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -74,7 +73,9 @@ type Way struct {
 	Version string               `json:"version,omitempty"` // of the library, at least; "": not known, or any
 	Line    string               `json:"line,omitempty"`    // NAME=value of the environment, an --option, or lines of Python; %name is a parameter's value
 	Note    string               `json:"note,omitempty"`    // what to do if there is no line, and what to heed
+	Says    string               `json:"says,omitempty"`    // the change in the library's words: "set bucket_cap_mb=50"; How fills in those of a variable
 	Costs   string               `json:"costs,omitempty"`   // of the setting, as Param.Costs
+	Needed  bool                 `json:"needed"`            // the first of the least effort for a collective; the others are alternatives
 	With    string               `json:"-"`                 // settings with which it gives what is predicted: "impl=auto|pull gemm=chunks"; "": any
 	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
 	Vendor  string               `json:"-"`                 // of the GPUs; "": any
@@ -162,8 +163,10 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		}
 		least := slices.MinFunc(of, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort
 		effort = slices.MaxFunc([]Effort{effort, least}, CompareEfforts)
-		for _, w := range found {
-			w.For, w.Line, w.Note = what, s.fill(w.Line), s.fill(w.Note)
+		first := slices.IndexFunc(found, func(w Way) bool { return w.Effort == least })
+		for i, w := range found {
+			w.For, w.Line, w.Note, w.Says, w.Needed = what, s.fill(w.Line), s.fill(w.Note), s.fill(w.Says), i == first
+			w.Says = cmp.Or(w.Says, w.imperative())
 			if w.Library == Library {
 				w.Library = libraryOf[t.Vendor]
 			}
@@ -332,12 +335,37 @@ func (p Param) Ran(values ...string) Param {
 	return p
 }
 
-// Lead begins the way: what for, or that it is an alternative to the one before.
-func (w Way) Lead(alternative bool) string {
-	if alternative {
-		return "or: "
+// imperative is what to do where the line says it itself: a variable or an option.
+func (w *Way) imperative() string {
+	switch {
+	case strings.HasPrefix(w.Line, "--"):
+		return "pass " + w.Line
+	case variable.MatchString(w.Line):
+		return "set " + w.Line
 	}
-	return fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
+	return ""
+}
+
+// variable is a line of the environment.
+var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*=\S*$`)
+
+// Said is all that is to be done, in the words of the libraries; "" if no words are known of a part. What a library does by default
+// needs no word.
+func Said(ways []Way) string {
+	var list, strategy []string // settings come first
+	for i := range ways {
+		switch w := &ways[i]; {
+		case !w.Needed || w.Says == "" && w.Effort == ByFlag && w.Line == "":
+		case w.Says == "":
+			return ""
+		case strings.Contains(w.For, "="):
+			list = once(list, w.Says)
+		default:
+			strategy = once(strategy, w.Says)
+		}
+	}
+	list = append(list, strategy...)
+	return strings.Join(list, " and ")
 }
 
 // String is the way in one line.
@@ -396,9 +424,10 @@ var (
 		Name: "graph", Default: AsCaptured, Choices: []string{AsCaptured, "on"}, Doc: "on: launched by a captured graph, the host costs nothing", Keep: true, ranOn: ranOn[:1],
 		Costs: "shapes and addresses must not change between iterations",
 		Ways: []Way{
-			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
-			{Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12", Line: captureByStream("cuda")},
-			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Line: captureByStream("hip")},
+			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Says: "capture the iteration in a CUDA graph", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
+			{Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12",
+				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda")},
+			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
 		},
 	}
 	CarrierParam = Param{

@@ -45,7 +45,7 @@ var Bulk = plan.Strategy{
 	},
 	Plain: true,
 	Ways: []plan.Way{{
-		Effort: plan.ByCode, Library: "PyTorch", Note: "wait for each collective where it is issued (async_op=False), with communication on the stream of compute",
+		Effort: plan.ByCode, Library: "PyTorch", Says: "turn the overlap off", Note: "wait for each collective where it is issued (async_op=False), with communication on the stream of compute",
 	}},
 	Rows: map[string]string{"comm_priority": ""}, // nothing runs beside a collective
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {

@@ -28,7 +28,7 @@ var (
 		Tune: []int{12, 25, 50, 100, 200}, Measured: []string{plan.AnyNumber}, Costs: "larger buckets start later",
 		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
 		Ways: []plan.Way{
-			{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Line: "model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=%bucket_mb, gradient_as_bucket_view=True)"},
+			{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Says: "set bucket_cap_mb=%bucket_mb", Line: "model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=%bucket_mb, gradient_as_bucket_view=True)"},
 			{Effort: plan.ByFlag, Library: plan.Megatron, Line: "--ddp-bucket-size $((%bucket_mb * 1048576 / 4))", Note: "in elements: 4 bytes for gradients in FP32, else 2"},
 		},
 	}
@@ -37,8 +37,8 @@ var (
 		Measured: []string{"captured", "on", "off"}, Costs: "on keeps every parameter that is gathered in forward until backward",
 		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
 		Ways: []plan.Way{
-			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules that fully_shard is called on"},
-			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules that fully_shard is called on"},
+			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules given to fully_shard"},
+			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=True", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules given to fully_shard"},
 		},
 	}
 )

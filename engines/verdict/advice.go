@@ -24,6 +24,7 @@ type Advice struct {
 	Effort  plan.Effort `json:"effort"`       // of all that is needed
 	Ways    []plan.Way  `json:"ways"`         // alternatives for the strategy and for each setting, in that order
 	Where   []string    `json:"where"`        // operators, collectives and streams to change, those with most communication first
+	Said    string      `json:"said"`         // the sentence of the verdict that recommends it
 }
 
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.

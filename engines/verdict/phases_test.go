@@ -56,7 +56,7 @@ func TestPhasesApart(t *testing.T) {
 		t.Errorf("decode: %s %s", p.Kind, p.Strategy)
 	}
 	said := strings.Join(v.Sentences, "\n")
-	for _, want := range []string{"prefill steps: predicted fastest: multistream interleave=2, ", "though decode steps take ", "decode steps: keep the captured schedule: "} {
+	for _, want := range []string{"prefill steps: pass --enable-two-batch-overlap: ", "prefill steps: strategy: multistream interleave=2", "though decode steps take ", "decode steps: keep the captured schedule: "} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}

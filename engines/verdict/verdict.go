@@ -299,7 +299,7 @@ func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []Predict
 			continue
 		}
 		if slower := 1 - fitted.Below(-math.Log1p(Faster), math.Log1p(o.Change), o.Evidence); slower >= Likely {
-			return fmt.Sprintf("%s overlaps already: without overlap (%s) it would take %.1f %% more", baseName(w), o.Selection, 100*o.Change)
+			return fmt.Sprintf("without overlap %.1f %% more", 100*o.Change)
 		}
 	}
 	return ""
@@ -326,9 +326,9 @@ func (v *Verdict) bound(w *workload.Workload, captured compare.Outcome, all []Pr
 	}
 	said := overlaps(w, captured, all)
 	if ideal := boundOf(all); ideal != nil {
-		gain := "overlap of the same operations can save nothing"
+		gain := "overlap of the same work can save nothing"
 		if -ideal.Change >= leastGain {
-			gain = fmt.Sprintf("overlap of the same operations can save at most %.1f %%", -100*ideal.Change)
+			gain = fmt.Sprintf("overlap of the same work can save at most %.1f %%", -100*ideal.Change)
 		}
 		if v.HostBound {
 			gain += ", were there no host to wait for"

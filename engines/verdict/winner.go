@@ -36,7 +36,9 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		if w.Opaque() {
+		if inside := insideText(w.Run); inside != "" {
+			v.say("%s", inside)
+		} else if w.Opaque() {
 			v.say("the trace shows no communication, and not what whole graphs consist of")
 		} else {
 			v.say("nothing to overlap: the trace has no communication")
@@ -107,8 +109,8 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	if -faster[0].Change > faster[0].Confidence.Chance.Error { // a caveat, not the error, holds it back
 		but = "not likely enough to recommend"
 	}
-	v.say("%s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
-		few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
+	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
+		baseName(w), few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
 		because, passed, v.compared(list))
 }
 
@@ -151,20 +153,17 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 	a := AdviceOn(w, captured, c.Outcome)
 	v.Advice = &a
 	passed := slices.DeleteFunc(slices.Concat(list[:fastest], v.tried), func(o Prediction) bool { return o.Expected >= c.Expected || o.Why != "" })
-	said := "predicted fastest: "
-	if best != fastest || len(passed) > 0 {
-		said = "recommended: "
-	}
+	said := ""
 	if v.HostBound && c.Values["graph"] != "on" {
-		said = "of the schedules that the host launches, " + said
+		said = "of the schedules that the host launches: "
 	}
-	said += fmt.Sprintf("%s, %.1f %% less than %s; %s likely to gain at least %.0f %%",
-		c.Selection, -100*c.Change, baseName(w), PercentOf(v.PFaster), -100*Faster)
+	said += fmt.Sprintf("%s: %.1f ± %.1f %% less, %s likely to gain %.0f %%; %s",
+		changeOf(a.Ways, c), -100*c.Change, 100*v.Error, PercentOf(v.PFaster), -100*Faster, a.Effort)
 	switch {
 	case a.Memory >= leastMemory:
-		said += fmt.Sprintf("; takes%s %s more memory on a rank", atLeast(c.Memory), names.Bytes(a.Memory))
+		said += fmt.Sprintf(";%s %s more on a GPU%s", atLeast(c.Memory), names.Bytes(a.Memory), ofMemory(w, a.Memory))
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
-		said += fmt.Sprintf("; takes %s less memory on a rank", names.Bytes(-a.Memory))
+		said += fmt.Sprintf("; %s less on a GPU", names.Bytes(-a.Memory))
 	}
 	said += slowerPhase(captured, c)
 	var changes []string
@@ -179,16 +178,48 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 			easier = i
 		}
 	}
+	v.Advice.Said = said
+	v.say("%s", said)
+	more := []string{"strategy: " + c.Selection.String()}
 	if len(passed) > 0 {
-		said += "; predicted faster, but passed over: " + passedOver(c, passed)
+		more = append(more, "predicted faster, but passed over: "+passedOver(c, passed))
 	}
 	if len(changes) > 0 {
-		said += "; not distinguishable from it: " + few(changes, ", ")
+		more = append(more, "not distinguishable from it: "+few(changes, ", "))
 	}
 	if easier >= 0 {
-		said += fmt.Sprintf("; with less work (%s): %s, %s", effort[easier], list[easier].Selection, signed(list[easier].Change))
+		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", effort[easier], list[easier].Selection, signed(list[easier].Change)))
 	}
-	v.say("%s", said)
+	v.say("%s", strings.Join(more, "; "))
+}
+
+// changeOf is a change in the words of the program's libraries; without such words the strategy and what it does.
+func changeOf(ways []plan.Way, c Prediction) string {
+	said := plan.Said(ways)
+	if said == "" {
+		said = c.Selection.String()
+		if c.Strategy.Summary != "" {
+			said += " (" + c.Strategy.Summary + ")"
+		}
+	}
+	return said
+}
+
+// ofMemory is what a GPU of the capture has, and what of it the captured schedule and more bytes take.
+func ofMemory(w *workload.Workload, more int64) string {
+	var has int64
+	for i := range w.Run.Ranks {
+		if bytes := w.Run.Ranks[i].Device.MemoryBytes; has == 0 || bytes < has {
+			has = bytes
+		}
+	}
+	if has == 0 || w.Rescaled != nil {
+		return ""
+	}
+	if peak := plan.CapturedPeak(w); peak > 0 {
+		return fmt.Sprintf(", %s of its %s instead of %s", names.Bytes(peak+more), names.Bytes(has), names.Bytes(peak))
+	}
+	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True)", names.Bytes(has))
 }
 
 // passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.

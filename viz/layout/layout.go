@@ -6,7 +6,7 @@
 //	                                 Ticks ──▶ Axis
 //
 // A Timeline is a tree of rows in the order they are drawn: runs, ranks, and
-// under each rank its annotations, queues, engines, links, workgroups and host
+// under each rank its queues, engines, links, workgroups, annotations and host
 // threads. It keeps 8 to 14 bytes a span and row, never a copy of a span.
 //
 // Merge is exact at every zoom, and its cost depends on the number of cells and

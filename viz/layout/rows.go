@@ -53,15 +53,15 @@ type group struct {
 	detail  bool
 }
 
-// The groups in the order that they are shown.
+// The groups in the order that they are shown: work of the device first.
 var groups = []group{
-	{kinds: []trace.LaneKind{trace.Annotation}},
 	{kinds: []trace.LaneKind{trace.Queue}},
 	{kinds: []trace.LaneKind{trace.Engine}},
 	{kinds: []trace.LaneKind{trace.Link}},
 	{kinds: []trace.LaneKind{trace.NIC}},
 	{kinds: []trace.LaneKind{trace.Persistent}, heading: "workgroups"},
 	{kinds: []trace.LaneKind{trace.Slot}, heading: "CU slots"},
+	{kinds: []trace.LaneKind{trace.Annotation}},
 	{kinds: []trace.LaneKind{trace.HostThread}, heading: "host threads", detail: true},
 }
 

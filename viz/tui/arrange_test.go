@@ -58,13 +58,13 @@ func filterBy(m *Model, text string) {
 // Rows are left out by class, rank and name.
 func TestRowsAreFiltered(t *testing.T) {
 	for _, c := range []struct{ filter, keys, want string }{
-		{"", "", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
-		{"rank 1", "", "▾ rank 1 · H200; annotations 0; stream 7; stream 20"},
+		{"", "", "▾ rank 0 · H200; stream 7; stream 20; engine 0"},
+		{"rank 1", "", "▾ rank 1 · H200; stream 7; stream 20; engine 0"},
 		{"class communication", "", "▾ rank 0 · H200; stream 20; link to rank 1; ▾ rank 1 · H200"},
 		{"name soft.*", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
 		{"softmax", "", "▾ rank 0 · H200; stream 7; ▾ rank 1 · H200; stream 7"},
-		{"nothing at all", "", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
-		{"", "& s o f t Enter & Enter", "▾ rank 0 · H200; annotations 0; stream 7; stream 20"},
+		{"nothing at all", "", "▾ rank 0 · H200; stream 7; stream 20; engine 0"},
+		{"", "& s o f t Enter & Enter", "▾ rank 0 · H200; stream 7; stream 20; engine 0"},
 		{"", "& r a n k Space 1 Enter & s o f t Enter", "▾ rank 1 · H200; stream 7; ; "},
 	} {
 		m := newModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})

@@ -101,7 +101,7 @@ func TestSmallTerminals(t *testing.T) {
 		for _, c := range []struct{ keys, want string }{
 			{"", "rank 0"},
 			{"6", "fused"},
-			{"j j Enter ,", "stream 7"},
+			{"j Enter ,", "stream 7"},
 			{"w w w", "µs"},
 			{"C", "critical path"},
 			{"/ g e m m Enter L", "hits"},

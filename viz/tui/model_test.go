@@ -57,8 +57,8 @@ func TestScreen(t *testing.T) {
 	}{
 		{"first", both(), Options{Colors: 256}, 100, 30, ""},
 		{"selected", both(), Options{Colors: 256}, 100, 30, "G k k k k Enter , , m . f"},
-		{"mono", both(), Options{}, 100, 30, "j j Enter ."},
-		{"ascii", both(), Options{ASCII: true}, 80, 24, "j j Enter"},
+		{"mono", both(), Options{}, 100, 30, "j Enter ."},
+		{"ascii", both(), Options{ASCII: true}, 80, 24, "j Enter"},
 		{"gap", both(), Options{Colors: 256}, 100, 30, "2 j j w w"},
 		{"compare", both(), Options{Colors: 256}, 100, 30, "x j Space"},
 		{"figure", []layout.View{{Run: fused(40)}}, Options{Colors: 256}, 100, 30, "v"},
@@ -75,7 +75,7 @@ func TestScreen(t *testing.T) {
 		{"compare_low", append(both(), both()...), judged, 80, 15, "x"},
 		{"compare_high", both(), judged, 120, 40, "x"},
 		{"small", both(), Options{Colors: 256}, 40, 12, ""},
-		{"tiny", both(), Options{Colors: 256}, 20, 5, "j j Enter"},
+		{"tiny", both(), Options{Colors: 256}, 20, 5, "j Enter"},
 		{"empty", []layout.View{{Run: &trace.Run{Name: "nothing"}}}, Options{}, 60, 16, "Enter . / x Enter n v x ]"},
 		{"hostile", []layout.View{{Run: hostile()}}, Options{Colors: 256}, 100, 30, "j j"},
 	} {
@@ -131,7 +131,7 @@ func TestOpening(t *testing.T) {
 
 // TestKeys says what keys do to the row, the selection and the window.
 func TestKeys(t *testing.T) {
-	const stream7 = "j j Enter " // selects the first kernel: nearest to the middle is add
+	const stream7 = "j Enter " // selects the first kernel: nearest to the middle is add
 	for _, c := range []struct{ keys, want string }{
 		{"", "rank 0 · H200 | - | 0 ns to 480 µs"},
 		{"w", "rank 0 · H200 | - | 96 µs to 384 µs"},
@@ -141,7 +141,7 @@ func TestKeys(t *testing.T) {
 		{"w End", "rank 0 · H200 | - | 192 µs to 480 µs"},
 		{"w Right Home", "rank 0 · H200 | - | 0 ns to 288 µs"},
 		{"w w 0", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"j j", "stream 7 | - | 0 ns to 480 µs"},
+		{"j", "stream 7 | - | 0 ns to 480 µs"},
 		{stream7, "stream 7 | add | 0 ns to 480 µs"},
 		{stream7 + ",", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
 		{stream7 + ", ,", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
@@ -160,11 +160,11 @@ func TestKeys(t *testing.T) {
 		{"/ m m Enter n n", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
 		{"/ a t e n Enter n n", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"}, // its operator
 		{"/ m m Enter N", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
-		{"/ x Backspace Backspace j", "annotations 0 | - | 0 ns to 480 µs"},
+		{"/ x Backspace Backspace j", "stream 7 | - | 0 ns to 480 µs"},
 		{"w w : 1 0 0 Space u s Enter", "rank 0 · H200 | - | 13.6 µs to 186.4 µs"},
 		{"w : 9 s Enter", "rank 0 · H200 | - | 192 µs to 480 µs"},
 		{"j Tab", "rank 0 · H200 | - | 0 ns to 480 µs"},
-		{"j w Tab Tab", "annotations 0 | - | 96 µs to 384 µs"},
+		{"j w Tab Tab", "stream 7 | - | 96 µs to 384 µs"},
 		{"2 0", "rank 0 · H200 | - | 0 ns to 384 µs"},
 		{"w w u", "rank 0 · H200 | - | 96 µs to 384 µs"},
 		{"w w d d d u", "rank 0 · H200 | - | 153.6 µs to 326.4 µs"},
@@ -213,7 +213,7 @@ func TestMessages(t *testing.T) {
 		{"u", "nothing to undo"},
 		{": r a n k = x Enter", `address: rank: "x" is no rank`},
 		{": f o o = x Enter", `address: no part "foo" (there are strategy, show, rank, kernel, t, find, row and at)`},
-		{"w w j j Enter y", "t=153.6us-326.4us&row=rank+0+%C2%B7+H200/stream+7&at=205us"},
+		{"w w j Enter y", "t=153.6us-326.4us&row=rank+0+%C2%B7+H200/stream+7&at=205us"},
 		{"/ ^ s o f t Enter y", "find=%5Esoft&row=rank+0+%C2%B7+H200/stream+7&at=420us"},
 		{"x y", "show=all&row=captured"},
 	} {
@@ -240,7 +240,7 @@ func TestEffects(t *testing.T) {
 	if !m.Update(tcell.NewEventInterrupt(nil)).Quit {
 		t.Error("an interrupt does not quit")
 	}
-	got := press(m, "j j Enter , c").Copy
+	got := press(m, "j Enter , c").Copy
 	for _, want := range []string{"gemm_128x256<float>", "duration\t100 µs\n", "grid\t132×1×1 = 132 workgroups\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("copied %q, want %q in it", got, want)
@@ -262,9 +262,9 @@ func TestMouse(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", what, got, want)
 		}
 	}
-	click(column(150), row(2))
+	click(column(150), row(1))
 	want("click on a kernel", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs")
-	click(column(300), row(2))
+	click(column(300), row(1))
 	want("click on idle time", "stream 7 | - | 0 ns to 480 µs")
 	click(0, row(0))
 	click(0, row(1))
@@ -284,7 +284,7 @@ func TestMouse(t *testing.T) {
 		t.Errorf("five columns of %d drag by %d of %d", r.cells(), moved, before.Len())
 	}
 	at(0, row(1), tcell.WheelDown)
-	want("wheel over the labels", fmt.Sprintf("stream 20 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
+	want("wheel over the labels", fmt.Sprintf("engine 0 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
 	tabs, _ := m.header()
 	click(tabs[1].from, 0)
 	if m.tab != 1 {

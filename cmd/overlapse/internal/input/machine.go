@@ -1,7 +1,6 @@
 package input
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -161,7 +160,9 @@ func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
 	}
 	m, err := r.MachineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
-		r.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
+		if device.Name == "" {
+			r.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, properties(device))
+		}
 		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
 			r.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
 		}

@@ -40,6 +40,8 @@ type Reader struct {
 	SkipBad bool                // skip files of a run that cannot be read
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
 	Read    *format.Progress    // of the trace that is opened; nil: only Waiting shows it
+
+	OwnNotes bool // the command says itself what a workload lacks: it is no note
 }
 
 // Open reads a trace from a file, a folder of ranks, a glob, an archive or "-",
@@ -231,8 +233,10 @@ func (r *Reader) Workload(run *trace.Run, path string, o lift.Options) (*workloa
 	if len(w.Ops) == 0 {
 		return nil, fmt.Errorf("%s: no GPU kernel or copy among its %d events (record GPU activity too: ProfilerActivity.CUDA, or rocprofv3 --kernel-trace)", path, len(run.Spans))
 	}
-	for _, n := range w.Notes {
-		r.Notef("%s", n)
+	if !r.OwnNotes {
+		for _, n := range w.Notes {
+			r.Notef("%s", n)
+		}
 	}
 	return w, nil
 }

@@ -294,6 +294,8 @@ func (v *Inspection) boundText(p *part) string {
 	switch {
 	case communicates:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", hidden)
+	case len(v.summary.Collectives) == 0 && storesToPeers(v.workload.Run):
+		line += "; the communication is inside kernels: replay has its parts, view draws them"
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
@@ -302,6 +304,14 @@ func (v *Inspection) boundText(p *part) string {
 		line += "; nothing to overlap, as the trace has no communication"
 	}
 	return line
+}
+
+// storesToPeers reports whether workgroups of a run store to other ranks.
+func storesToPeers(run *trace.Run) bool {
+	return slices.ContainsFunc(run.Spans, func(s trace.Span) bool {
+		at := run.Workgroup(s)
+		return at != nil && at.Peer != trace.None && int(at.Peer) != run.RankID(run.Lanes[s.Lane].Rank)
+	})
 }
 
 // sharesText are the parts of an iteration in percent, the largest first; idle are those of its idle time.

@@ -120,16 +120,14 @@ func (r *Replayed) HTML() html.Report {
 // everyRow are the rows as tables sort them, phase by phase, and behind them those that do not apply.
 func (r *Replayed) everyRow() (rows []*Row) {
 	for _, phase := range r.reference.Each() {
-		apply, _ := r.sorted(false, phase)
-		rows = append(rows, apply...)
+		rows = append(rows, r.sorted(false, phase).rows...)
 	}
 	return append(rows, r.refused()...)
 }
 
 // bars are those of a phase; 0: of all iterations.
 func (r *Replayed) bars(phase int) (bars []html.Bar) {
-	rows, _ := r.sorted(false, phase)
-	for _, row := range rows {
+	for _, row := range r.sorted(false, phase).rows {
 		bar := html.Bar{
 			Name: r.named(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
 		}
@@ -149,9 +147,9 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 func (r *Replayed) barNote(row *Row) string {
 	note, cells := words.Micros(trace.Time(row.Time)), r.cells()
 	if row.Same {
-		return fmt.Sprintf("%s  %s", note, cells["faster"](row))
+		return fmt.Sprintf("%s  %s", note, cells["likely"](row))
 	}
-	for _, c := range [][2]string{{"change", "  %s"}, {"±", "  ± %s"}, {"faster", "  %s likely"}} {
+	for _, c := range [][2]string{{"change", "  %s"}, {"±", "  ± %s"}, {"likely", "  %s likely"}} {
 		if text := cells[c[0]](row); text != nil {
 			note += fmt.Sprintf(c[1], text)
 		}
@@ -218,7 +216,7 @@ func stepsOf(advice *verdict.Advice) (steps []html.Step) {
 		steps = append(steps, html.Step{Text: "where: " + strings.Join(advice.Where, "; ")})
 	}
 	for i, w := range advice.Ways {
-		step := html.Step{Text: w.Lead(i > 0 && w.For == advice.Ways[i-1].For), Code: w.Line}
+		step := html.Step{Text: leadOf(&w, i > 0 && w.For == advice.Ways[i-1].For), Code: w.Line}
 		for _, part := range []string{strings.TrimSpace(w.Library + " " + w.Version), w.Note} {
 			if part != "" {
 				step.Text += part + "; "
@@ -228,6 +226,14 @@ func stepsOf(advice *verdict.Advice) (steps []html.Step) {
 		steps = append(steps, step)
 	}
 	return steps
+}
+
+// leadOf begins a way: what for, or that it is an alternative to the one before.
+func leadOf(w *plan.Way, alternative bool) string {
+	if alternative {
+		return "or: "
+	}
+	return fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
 }
 
 // runNote is printed next to the length of a whole run: the time and change of one

@@ -23,8 +23,7 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		if phase > 0 {
 			fmt.Fprintf(&b, "\n%s\n", words.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
 		}
-		rows, _ := r.sorted(false, phase)
-		fmt.Fprintf(&b, "\n%s\n\n", r.table(rows, 0).Markdown())
+		fmt.Fprintf(&b, "\n%s\n\n", r.table(r.sorted(false, phase).rows).Markdown())
 	}
 	for _, row := range r.refused() {
 		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.phased(row)+" "+row.reason()))

@@ -35,8 +35,8 @@ func TestRowsOfPhases(t *testing.T) {
 	}
 	for _, want := range []string{
 		"1 prefill step of 2800.0 µs (8192 tokens), 2 decode steps of 280.0 µs (32 tokens)", "time      prefill steps: compute 71 %", "\nprefill steps\n", "\ndecode steps\n",
-		"prefill steps: predicted fastest: multistream interleave=2, ", "though decode steps take ", "decode steps: keep the captured schedule: ",
-		"prefill step 0.0 %, decode step 0.0 %", "for       prefill steps\n", "| captured | 2800.0 |", "| captured | 280.0 |",
+		"prefill steps: pass --enable-two-batch-overlap: ", "prefill steps: strategy: multistream interleave=2", "though decode steps take ", "decode steps: keep the captured schedule: ",
+		"prefill step 0.0 %, decode step 0.0 %", "| captured | 2800.0 |", "| captured | 280.0 |",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -20,14 +20,15 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// Print prints the answer: the verdict, where the time goes, the table, how to get the
-// recommended row, and what to run next. input is what commands take to read the trace again.
-// fold leaves out rows with about the captured schedule's time; why adds all reasons.
+// Print prints the answer: what to change, with its gain and cost, the lines to write and what they change of the step; then where
+// the time goes, the table, and what to run next. input is what commands take to read the trace again. fold leaves out rows that
+// nobody would choose tonight; why adds all reasons.
 func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 	say := con.Say
 	say(r.title())
 	fmt.Fprintln(con.Out)
-	for _, s := range append(slices.Clone(r.Verdict.Sentences), r.answers()...) {
+	r.printVerdict(con, why)
+	for _, s := range r.answers() {
 		say(s)
 	}
 	for _, phase := range r.reference.Each() {
@@ -35,13 +36,10 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 			con.Labelled("time", r.ofPhase(phase)+strings.Join(shares, ", "))
 		}
 	}
-	rows := r.printRows(con, fold, why)
-	if slices.ContainsFunc(rows, func(row *Row) bool { return row.Error > 0 }) {
-		unproven := ""
-		if slices.ContainsFunc(rows, func(row *Row) bool { return row.Unproven }) {
-			unproven = "; ?: the prediction may be worth nothing, which the probability allows for (--why)"
-		}
-		say(fmt.Sprintf("faster: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points%s", -100*verdict.Faster, r.given(), unproven))
+	shown := r.printRows(con, fold, why)
+	if why && slices.ContainsFunc(shown, func(row *Row) bool { return row.Error > 0 }) {
+		say(fmt.Sprintf("likely: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points; "+
+			"?: the prediction may be worth nothing, which the probability allows for", -100*verdict.Faster, r.given()))
 	}
 	printPairs(con, r)
 	for _, row := range r.refused() {
@@ -54,14 +52,38 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		for _, line := range r.why() {
 			say(line)
 		}
+		for _, note := range r.Notes {
+			con.Labelled("note", note)
+		}
 		PrintRescaled(con, r.Rescaled)
 	}
-	fmt.Fprintln(con.Out)
-	PrintAdvice(con, &r.Verdict, r.Control, r.Isolation)
-	if !why {
-		con.Labelled("why", "--why has the reasons")
+	switch {
+	case why:
+		printModel(con, r.Control, r.Isolation, "")
+	case r.Control == nil:
+		con.Labelled("reasons", "--why")
+	default:
+		printModel(con, r.Control, r.Isolation, "; reasons: --why")
 	}
 	PrintNext(con, r.next(input))
+}
+
+// printVerdict prints the sentences of the verdict, and behind each recommendation how to get it and what it changes.
+func (r *Replayed) printVerdict(con *console.Console, why bool) {
+	for _, s := range r.Verdict.Sentences {
+		con.Say(s)
+		for i, v := range r.Verdict.Each() {
+			if v.Advice == nil || s != v.Advice.Said && s != v.Phase+" steps: "+v.Advice.Said {
+				continue
+			}
+			printAdvice(con, v.Advice, why)
+			for k := range r.Rows {
+				if row := &r.Rows[k]; row.phase == r.reference.Each()[i] && r.recommended(row) && row.changed != "" {
+					con.Labelled("why", row.changed)
+				}
+			}
+		}
+	}
 }
 
 // printRows prints the table of each phase, and returns the rows that it has.
@@ -71,24 +93,28 @@ func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown []*Row
 		width = 0
 	}
 	for i, phase := range r.reference.Each() {
-		rows, folded := r.sorted(fold && !why, phase)
-		if none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare; (len(rows) < 2 || none) && fold && !why {
+		of := r.sorted(fold && !why, phase)
+		none := r.Verdict.Each()[i].Kind == verdict.NothingToCompare
+		if (len(of.rows) < 2 && of.alike == nil && of.later == nil || none) && fold && !why {
 			continue
 		}
-		shown = append(shown, rows...)
-		t := r.table(rows, width)
+		shown = append(shown, of.rows...)
+		t := r.intervals(of.rows, width, !fold)
 		if phase > 0 {
 			t.Title = r.Phases[i].Phase + " steps"
 		} else {
 			fmt.Fprintln(con.Out)
 		}
 		con.Show(t)
-		if len(folded) > 0 {
-			con.Say(fmt.Sprintf("%s ≈ %s", r.names(folded), r.given()))
+		if len(of.alike) > 0 {
+			con.Labelled("alike", r.sayings(of.alike)+": not told from no change")
+		}
+		if len(of.later) > 0 {
+			con.Labelled("later", "not for tonight: "+r.sayings(of.later)+" (need a kernel or a first run)")
 		}
 	}
 	if left := slices.DeleteFunc(r.refused(), (*Row).defect); len(shown) > 0 && fold && len(left) > 0 && !why {
-		con.Say(fmt.Sprintf("not applicable: %s (--why)", r.names(left)))
+		con.Labelled("other", "not applicable: "+r.names(left)+" (--why)")
 	}
 	return shown
 }
@@ -102,8 +128,8 @@ func (r *Replayed) ofPhase(phase int) string {
 }
 
 // printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
-// nothing was measured.
-func printModel(con *console.Console, c *Control, i *workload.Isolation) {
+// nothing was measured. more stands behind it.
+func printModel(con *console.Console, c *Control, i *workload.Isolation, more string) {
 	if c == nil {
 		return
 	}
@@ -111,11 +137,11 @@ func printModel(con *console.Console, c *Control, i *workload.Isolation) {
 	for _, row := range c.rows {
 		steps = append(steps, strings.TrimSpace(row.Phase+" step "+words.Percent(row.Change)))
 	}
-	said := "this capture, simulated with interference: " + strings.Join(steps, ", ")
+	said := "re-simulated: " + strings.Join(steps, ", ")
 	if i != nil && i.Checked > 0 {
-		said += fmt.Sprintf("; kernels %.0f %% off in the median, %.0f %% at the 90th percentile", 100*i.Median, 100*i.P90)
+		said += fmt.Sprintf(", kernels %.0f %% off (p90 %.0f %%)", 100*i.Median, 100*i.P90)
 	}
-	con.Labelled("model", said)
+	con.Labelled("model", said+more)
 }
 
 // title names the input, the machine, the iterations, and what differs from the capture.
@@ -278,36 +304,46 @@ func (r *Replayed) why() (lines []string) {
 // the model of this capture is to be trusted.
 func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *workload.Isolation) {
 	for _, of := range v.Each() {
-		if of.Phase != "" && of.Advice != nil {
+		if of.Advice == nil {
+			continue
+		}
+		if of.Phase != "" {
 			con.Labelled("for", of.Phase+" steps")
 		}
-		printAdvice(con, of.Advice)
+		printAdvice(con, of.Advice, true)
 	}
-	printModel(con, c, i)
+	printModel(con, c, i, "")
 }
 
-func printAdvice(con *console.Console, a *verdict.Advice) {
-	if a == nil {
-		return
-	}
-	if len(a.Where) > 0 {
-		con.Labelled("where", strings.Join(a.Where, "; "))
-	}
-	label := "how"
-	for i, w := range a.Ways {
-		said := "or: "
-		if i == 0 || w.For != a.Ways[i-1].For {
+// printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
+func printAdvice(con *console.Console, a *verdict.Advice, all bool) {
+	for _, w := range a.Ways {
+		said := ""
+		switch {
+		case w.Needed:
 			said = strings.TrimSuffix(fmt.Sprintf("%s (%s; %s", w.For, w.Effort, w.Costs), "; ") + "): "
+		case all:
+			said = "or: "
+		default:
+			continue
+		}
+		if !all && w.Line == "" && w.Says == "" && w.Effort == plan.ByFlag { // by default
+			continue
+		}
+		if !all && w.Says != "" {
+			said = ""
 		}
 		said += strings.TrimSpace(w.Library + " " + w.Version)
 		if w.Note != "" {
 			said = strings.TrimSuffix(said, ": ") + ": " + w.Note
 		}
-		con.Labelled(label, said)
 		for line := range strings.Lines(w.Line) { // whole, to be copied
-			fmt.Fprintf(con.Out, "%14s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
+			fmt.Fprintf(con.Out, "%10s%s\n", "", strings.TrimRight(plain.Line(line), " \n"))
 		}
-		label = ""
+		con.Labelled("how", said)
+	}
+	if len(a.Where) > 0 && (all || a.Effort != plan.ByFlag) {
+		con.Labelled("where", strings.Join(a.Where, "; "))
 	}
 }
 

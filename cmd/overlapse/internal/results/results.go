@@ -4,6 +4,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,7 @@ type Row struct {
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
 	Phases   []plan.PhaseTime `json:"phases,omitempty"`
 	Effort   plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
+	Says     string           `json:"says,omitempty"`         // how to get it in the words of the program's libraries: "set bucket_cap_mb=50"
 	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
 	Limit    string           `json:"limited_by,omitempty"`
 	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
@@ -122,10 +124,12 @@ type Row struct {
 	// Seeds is set with --seeds.
 	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
-	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
-	bound  string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
-	phase  int             // of Phase, from 1; 0: the row is about all iterations
-	At     int             `json:"-"` // index of the outcome
+	WhatIf  *explain.WhatIf `json:"what_if,omitempty"`
+	short   string          // Says of the settings alone, if it has some
+	changed string          // what became fewer, and what of the time is less and more; "": not recommended
+	bound   string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
+	phase   int             // of Phase, from 1; 0: the row is about all iterations
+	At      int             `json:"-"` // index of the outcome
 }
 
 // Of replays the selections, and always the captured schedule: if it is not
@@ -214,7 +218,7 @@ type Control struct {
 }
 
 // Unchanged is a control's name.
-const Unchanged = "no change (simulated)"
+const Unchanged = "no change, simulated"
 
 // ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed; nil if nothing was measured.
 func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool) (*Control, error) {
@@ -407,7 +411,13 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	case out.Strategy.Bound && !out.Strategy.Exact:
 		row.bound = "bound"
 	case !row.given():
-		_, row.Effort = verdict.HowTo(r.workload, out)
+		var ways []plan.Way
+		ways, row.Effort = verdict.HowTo(r.workload, out)
+		row.Says = plan.Said(ways)
+		row.short = cmp.Or(plan.Said(slices.DeleteFunc(ways, func(w plan.Way) bool { return !strings.Contains(w.For, "=") })), row.Says)
+		if row.PFaster >= verdict.Likely { // only such a row is recommended
+			row.changed = r.changed(out, row.Times)
+		}
 	}
 	if x := out.Result.Approximation; x.Paths > 0 {
 		row.Approximation = &x

@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/names"
@@ -31,6 +32,7 @@ func (r *Replayed) columns() []column {
 		{key: "machine", value: func(*Row) any { return r.Machine }},
 		{key: "ranks", value: func(*Row) any { return r.Ranks }},
 		{"strategy", "strategy", func(row *Row) any { return row.Strategy }, func(row *Row) any { return r.named(row) }},
+		{name: "schedule", value: func(row *Row) any { return r.says(row) }},
 		{key: "settings", value: func(row *Row) any { return row.Settings }},
 		{key: "applies", value: func(row *Row) any { return row.Applies }},
 		{key: "recommended", value: func(row *Row) any { return r.recommended(row) }},
@@ -61,7 +63,7 @@ func (r *Replayed) columns() []column {
 			}
 			return row.Limit
 		}},
-		column{"p_faster", "faster", func(row *Row) any { return row.PFaster }, func(row *Row) any {
+		column{"p_faster", "likely", func(row *Row) any { return row.PFaster }, func(row *Row) any {
 			if row.Same {
 				return "same program"
 			}
@@ -200,6 +202,14 @@ func (r *Replayed) named(row *Row) string {
 	return name
 }
 
+// says is a row's change in the words of the program's libraries, else its name.
+func (r *Replayed) says(row *Row) string {
+	if row.Says == "" || row.bound != "" || row.Experimental {
+		return r.named(row)
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(cmp.Or(row.short, row.Says), "set "), "pass ")
+}
+
 // phased is a row's name with its phase.
 func (r *Replayed) phased(row *Row) string {
 	if row.Phase == "" {
@@ -211,42 +221,53 @@ func (r *Replayed) phased(row *Row) string {
 // alike is the change below which a row that was not selected by name has no line of its own.
 const alike = 0.005
 
+// A selected row stands in a table, or is folded: it cannot be told from no change, or nobody gets it tonight.
+type selected struct{ rows, alike, later []*Row }
+
 // sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
-// fastest first, then bounds; and rows with about its time apart, if they are to be folded.
-func (r *Replayed) sorted(fold bool, phase int) (rows, folded []*Row) {
+// fastest first, then bounds. If they are to be folded, what can be changed tonight and the captured schedule simulated, fastest first.
+func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 	var all []*Row
 	for i := range r.Rows {
-		if row := &r.Rows[i]; row.phase == phase || row.phase == 0 {
+		if row := &r.Rows[i]; row.Applies && (row.phase == phase || row.phase == 0) {
 			all = append(all, row)
 		}
 	}
+	var control *Row
 	if r.Control != nil {
-		all = append(all, &r.Control.rows[max(0, phase-1)])
+		control = &r.Control.rows[max(0, phase-1)]
+		all = append(all, control)
 	}
 	for _, row := range all {
 		switch {
-		case !row.Applies:
-		case fold && !row.given() && row.bound == "" && row.Change < alike && row.Change > -alike:
-			folded = append(folded, row)
+		case !fold || row == control || r.recommended(row) && !row.given():
+			of.rows = append(of.rows, row)
+		case row.given() || row.bound == "bound": // the title and a sentence have their times
+		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
+			of.later = append(of.later, row)
+		case max(row.Change, -row.Change) < max(alike, row.Error) || row.Unproven:
+			of.alike = append(of.alike, row)
 		default:
-			rows = append(rows, row)
+			of.rows = append(of.rows, row)
 		}
 	}
 	place := func(row *Row) int {
 		switch {
+		case fold:
+			return 0
 		case row.given():
 			return 0
-		case r.Control != nil && row == &r.Control.rows[max(0, phase-1)]:
+		case row == control:
 			return 1
 		case row.bound != "":
 			return 3
 		}
 		return 2
 	}
-	slices.SortStableFunc(rows, func(a, b *Row) int {
+	slices.SortStableFunc(of.rows, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Time, b.Time))
 	})
-	return rows, folded
+	return of
 }
 
 // refused are the rows that do not apply.
@@ -265,14 +286,40 @@ func (r *Replayed) names(rows []*Row) string {
 	return strings.Join(names, ", ")
 }
 
-// proseFrom is the width of a terminal from which the table has columns of words.
-const proseFrom = 100
+// sayings are the rows' changes in the words of the program's libraries, joined.
+func (r *Replayed) sayings(rows []*Row) string {
+	var list []string
+	for _, row := range rows {
+		list = append(list, strings.TrimSuffix(r.says(row), " ("+row.bound+")"))
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}
 
-// table is that of rows of one phase, for a terminal of a width; 0: of any.
-func (r *Replayed) table(rows []*Row, width int) *console.Table {
-	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool {
-		return name == "steps" || name == "effort" && width > 0 && width < proseFrom
-	}), "exposed"))
+// proseFrom is the width of a terminal from which a table has the columns that explain the others.
+const proseFrom = 120
+
+// table is that of rows of one phase.
+func (r *Replayed) table(rows []*Row) *console.Table {
+	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool { return name == "steps" }), "exposed"))
+}
+
+// intervals is the table of a terminal of a width, 0: of any: what to change, and the interval of each around no change. chosen is that
+// the user named the strategies.
+func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *console.Table {
+	names := slices.DeleteFunc(r.shown(), func(name string) bool {
+		return name == "steps" || chosen && name == "strategy" ||
+			!chosen && width > 0 && width < proseFrom && slices.Contains([]string{"±", "memory", "strategy"}, name)
+	})
+	if chosen {
+		names[0] = "strategy"
+	}
+	t := r.tableOf(rows, names)
+	at := slices.Index(t.Columns, "change") + 1
+	t.Columns = slices.Insert(t.Columns, at, axisOf(rows).header())
+	for i, row := range rows {
+		t.Rows[i] = slices.Insert(t.Rows[i], at, any(axisOf(rows).interval(row)))
+	}
+	return t
 }
 
 // page is the table of a page, which has all columns.
@@ -282,7 +329,7 @@ func (r *Replayed) page(rows []*Row) *console.Table {
 
 // shown names the first columns of every table.
 func (r *Replayed) shown() []string {
-	names := []string{"strategy", "steps", "time", "change", "±", "faster", "effort", "bubble", "sends", "memory"}
+	names := []string{"schedule", "steps", "time", "change", "±", "effort", "likely", "memory", "strategy", "bubble", "sends"}
 	if on := r.whatIf(); on != "" {
 		names = append(names, on, "change there")
 	}
@@ -291,8 +338,11 @@ func (r *Replayed) shown() []string {
 
 // tableOf has columns of rows, with one unit for all times. Columns without a value in any row are left out.
 func (r *Replayed) tableOf(rows []*Row, names []string) *console.Table {
-	t := &console.Table{OneUnit: true, Columns: names}
 	cells := r.cells()
+	if !slices.ContainsFunc(rows, func(row *Row) bool { return r.says(row) != r.named(row) }) && names[0] == "schedule" {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == "strategy" })
+	}
+	t := &console.Table{OneUnit: true, Columns: names}
 	for _, row := range rows {
 		var line []any
 		for _, name := range t.Columns {

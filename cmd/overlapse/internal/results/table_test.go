@@ -36,44 +36,71 @@ func tableRows() *Replayed {
 	}}
 }
 
-// The captured schedule is first, bounds are last, times rise between, and what is like the
-// captured schedule has no row.
+// What can be changed tonight has rows, fastest first; what is like no change and what needs a kernel share a line each. If nothing is
+// folded the captured schedule is first and bounds are last.
 func TestSorted(t *testing.T) {
 	r := tableRows()
-	rows, folded := r.sorted(true, 0)
+	r.Rows[4].Effort, r.Rows[4].Error, r.Rows[4].Says = plan.ByFlag, 0.03, "set NCCL_MAX_CTAS=16"
+	of := r.sorted(true, 0)
 	for _, c := range []struct {
 		rows []*Row
 		want string
 	}{
-		{rows, "captured, multistream keep_gathered=on channels=16 priority=on, fused, ideal (bound)"},
-		{folded, "bulk"},
+		{of.rows, "multistream keep_gathered=on channels=16 priority=on"},
+		{of.alike, "bulk"},
+		{of.later, "fused"},
 		{r.refused(), "trigger"},
+		{r.sorted(false, 0).rows, "captured, multistream keep_gathered=on channels=16 priority=on, fused, bulk, ideal (bound)"},
 	} {
 		if got := r.names(c.rows); got != c.want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	if rows, folded := r.sorted(false, 0); len(rows) != 5 || len(folded) != 0 {
-		t.Errorf("%d rows and %d folded, want all", len(rows), len(folded))
+	if got := r.says(of.rows[0]); got != "NCCL_MAX_CTAS=16" {
+		t.Error(got)
+	}
+	r.Rows[3].Unproven, r.Rows[3].Effort = true, plan.ByFlag
+	if of := r.sorted(true, 0); r.names(of.alike) != "bulk, fused" {
+		t.Errorf("what may be worth nothing stands among what is known: %s", r.names(of.rows))
+	}
+	r.Verdict.Strategy = "fused"
+	if of := r.sorted(true, 0); len(of.later) != 0 || len(of.rows) != 2 {
+		t.Errorf("the recommended row is folded: %s", r.names(of.alike))
 	}
 }
 
-// The captured schedule with nothing changed, simulated, is behind the captured one in every form.
+// An interval stands where its change is, never beyond the ends, and no change is marked.
+func TestInterval(t *testing.T) {
+	rows := []*Row{
+		{Answer: Answer{Change: -0.1, Chance: verdict.Chance{Error: 0.02}}}, {Answer: Answer{Change: 0.5, Chance: verdict.Chance{Error: 0.1}}},
+		{Answer: Answer{Change: 0.004}}, {Answer: Answer{Change: 0.05, Chance: verdict.Chance{Error: 0.1, Unproven: true}}},
+	}
+	x := axisOf(rows)
+	got := []string{x.header()}
+	for _, row := range rows {
+		got = append(got, x.interval(row))
+	}
+	want := []string{"-12%───0─────────+24%", "├●┤    ┊             ", "       ┊            ●", "       ●             ", "       ┊ ●           "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// The captured schedule with nothing changed, simulated, is behind the captured one in every form, and among the changes on a terminal.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = &Control{rows: []Row{{Answer: Answer{Strategy: "no change (simulated)", Change: 0.045}, Applies: true, Time: 20_900_000}}}
-	rows, _ := r.sorted(true, 0)
-	if got := r.names(rows[:2]); got != "captured, no change (simulated)" {
+	r.Control = &Control{rows: []Row{{Answer: Answer{Strategy: Unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}}
+	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+Unchanged {
 		t.Error(got)
 	}
 	r.Control.rows[0].Change = 0.001
-	if _, folded := r.sorted(true, 0); r.names(folded) != "bulk, no change (simulated)" {
-		t.Error(r.names(folded))
+	if got := r.names(r.sorted(true, 0).rows); got != Unchanged {
+		t.Error(got)
 	}
 	n := 0
 	r.workload = &workload.Workload{Run: &trace.Run{}}
 	for line := range r.CSV() {
-		if n++; n > len(r.Rows)+1 && line[3] != "no change (simulated)" {
+		if n++; n > len(r.Rows)+1 && line[3] != Unchanged {
 			t.Error(line)
 		}
 	}
@@ -82,25 +109,24 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// The table fits 100 and 80 columns and has the probability in both; the narrow one drops words.
+// The table fits 100 and 80 columns and has the probability in both; the narrow one drops what explains the others.
 func TestTableFits(t *testing.T) {
-	for width, effort := range map[int]bool{80: false, 100: true} {
+	for width, points := range map[int]bool{80: false, 120: true} {
 		var out bytes.Buffer
 		r := tableRows()
-		rows, _ := r.sorted(true, 0)
-		(&console.Console{Out: &out, Width: width}).Show(r.table(rows, width))
+		(&console.Console{Out: &out, Width: width}).Show(r.intervals(r.sorted(false, 0).rows, width, false))
 		for _, line := range strings.Split(out.String(), "\n") {
 			if n := text.LongestLineLen(line); n > width {
 				t.Errorf("%d columns in %d: %q", n, width, line)
 			}
 		}
-		for _, want := range []string{"time, ms", "20.00", "19.00", "-5.0 %", "12.0", "61 %", "1.90"} {
+		for _, want := range []string{"20.00", "19.00", "-5.0 %", "61 %", "own kernel", "┊"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("at %d no %q in\n%s", width, want, out.String())
 			}
 		}
-		if got := strings.Contains(out.String(), "own kernel"); got != effort {
-			t.Errorf("at %d effort: %v\n%s", width, got, out.String())
+		if got := strings.Contains(out.String(), "12.0"); got != points {
+			t.Errorf("at %d the interval in points: %v\n%s", width, got, out.String())
 		}
 	}
 }
@@ -109,9 +135,8 @@ func TestTableFits(t *testing.T) {
 func TestMarkdownTable(t *testing.T) {
 	r := tableRows()
 	r.Rows[3].Settings = "a|b <i>*x*"
-	rows, _ := r.sorted(false, 0)
-	got := r.table(rows, 0).Markdown()
-	for _, want := range []string{"| strategy | time, ms | change | ± | faster | effort | exposed |", `| fused a&#124;b &lt;i&gt;\*x\* | 19.50 | -2.5 % | 12.0 | 61 % | own kernel | 1.95 |`} {
+	got := r.table(r.sorted(false, 0).rows).Markdown()
+	for _, want := range []string{"| schedule | time, ms | change | ± | effort | likely | exposed |", `| fused a&#124;b &lt;i&gt;\*x\* | 19.50 | -2.5 % | 12.0 | own kernel | 61 % | 1.95 |`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no line %q in\n%s", want, got)
 		}

@@ -1,0 +1,181 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// A part is the work of one name: means over the ranks, an iteration.
+type part struct {
+	count float64
+	time  trace.Time
+	kind  trace.Kind
+}
+
+// partsOf counts the kernels and copies of an outcome's phase by name, and its collectives by operation. A rank that was not simulated
+// does what another does.
+func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
+	run := out.Result.Run
+	steps := plan.StepsOf(w, run).Of(out.Phase)
+	iterations, _ := workload.IterationsOf(w)
+	as := make([]float64, len(run.Ranks)) // ranks that each stands for
+	for row := range as {
+		if run.Like != nil {
+			as[run.Like[row]]++
+		} else {
+			as[row]++
+		}
+	}
+	all, counted := map[string]part{}, map[int32]bool{}
+	for _, s := range run.Spans {
+		op := plan.OriginOf(run, s)
+		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
+			continue
+		}
+		counted[iterations[op]] = true
+		name := names.Short(run.NameOf(s))
+		if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
+			name = c.Op.String()
+		}
+		p, ranks := all[name], as[run.Lanes[s.Lane].Rank]
+		all[name] = part{p.count + ranks, p.time + trace.Time(ranks)*s.Dur(), s.Kind}
+	}
+	of := len(run.Ranks) * max(1, len(counted))
+	for name, p := range all {
+		all[name] = part{p.count / float64(of), p.time / trace.Time(of), p.kind}
+	}
+	return all
+}
+
+// mostFewer is how many names a reason has.
+const mostFewer = 2
+
+// changed says what an outcome has fewer and more of than the captured schedule, and which times are less and more, of an iteration and
+// the mean over ranks. times are those of its row.
+func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
+	captured := r.reference.Of(out.Phase)
+	was, is := partsByName(r.workload, captured), partsByName(r.workload, out)
+	type count struct {
+		name     string
+		was, now int
+		time     trace.Time
+	}
+	var counts []count
+	var kernels trace.Time // of compute, side by side or not
+	for name, p := range is {
+		if _, ok := was[name]; !ok {
+			was[name] = part{kind: p.kind}
+		}
+	}
+	for name, a := range was {
+		b := is[name]
+		if a.kind == trace.Compute {
+			kernels += b.time - a.time
+		}
+		if x, y := int(math.Round(a.count)), int(math.Round(b.count)); x != y {
+			counts = append(counts, count{name, x, y, b.time - a.time})
+		}
+	}
+	slices.SortFunc(counts, func(a, b count) int {
+		return cmp.Or(cmp.Compare(max(b.time, -b.time), max(a.time, -a.time)), cmp.Compare(a.name, b.name))
+	})
+	var list []string
+	for i, c := range counts {
+		if i == mostFewer {
+			break
+		}
+		list = append(list, fmt.Sprintf("%d %s instead of %d", c.now, words.Middle(c.name, 20), c.was))
+	}
+	said := strings.Join(list, ", ")
+	if said == "" {
+		said = "as many operations"
+	}
+	before := explain.TimesOf(r.workload, captured)
+	unit := words.UnitOf(before.Total())
+	list = nil
+	for _, x := range []struct {
+		name    string
+		was, is trace.Time
+	}{
+		{"transfer", before.Transfer, times.Transfer}, {"waiting", before.Waiting, times.Waiting},
+		{"compute", before.Compute, times.Compute},
+		{"copies", before.Copies, times.Copies}, {"idle", before.Idle, times.Idle},
+	} {
+		d := x.is - x.was
+		if math.Abs(float64(d)) < sameTime*float64(before.Total()) {
+			continue
+		}
+		text := fmt.Sprintf("%s %s", x.name, unit.Signed(d))
+		if beside := d - kernels; x.name == "compute" && math.Abs(float64(beside)) >= sameTime*float64(before.Total()) {
+			text += fmt.Sprintf(" (kernels %s, side by side %s)", unit.Signed(kernels), unit.Signed(beside))
+		}
+		list = append(list, text)
+	}
+	if len(list) == 0 {
+		return said
+	}
+	return said + "; " + strings.Join(list, ", ") + " " + unit.Name
+}
+
+// An axis is the range of changes that intervals are drawn in.
+type axis struct{ least, most float64 }
+
+// axisWidth is the width of an interval's drawing, in characters.
+const axisWidth = 21
+
+// axisOf has room for the intervals of rows, and for no change.
+func axisOf(rows []*Row) (x axis) {
+	x = axis{-0.02, 0.02}
+	for _, row := range rows {
+		half := row.Error
+		if row.Unproven {
+			half = 0
+		}
+		x.least, x.most = min(x.least, row.Change-half), max(x.most, row.Change+half)
+	}
+	return axis{max(x.least, -1), min(x.most, max(0.1, -2*x.least))}
+}
+
+// at is the column of a change; changes beyond the axis stand at its end.
+func (x axis) at(change float64) int {
+	return int(math.Round(min(1, max(0, (change-x.least)/(x.most-x.least))) * (axisWidth - 1)))
+}
+
+// header has the ends of the axis and no change, as one word: it is not wrapped.
+func (x axis) header() string {
+	line := []rune(strings.Repeat("─", axisWidth))
+	least, most := fmt.Sprintf("%.0f%%", 100*x.least), fmt.Sprintf("%+.0f%%", 100*x.most)
+	copy(line, []rune(least))
+	if zero := x.at(0); zero > len(least) && zero < axisWidth-len(most)-1 {
+		line[zero] = '0'
+	}
+	copy(line[axisWidth-len(most):], []rune(most))
+	return string(line)
+}
+
+// interval draws a row's change and its 80 % interval beside the line of no change.
+func (x axis) interval(row *Row) string {
+	line := []rune(strings.Repeat(" ", axisWidth))
+	line[x.at(0)] = '┊'
+	if row.Error > 0 && !row.Unproven {
+		from, to := x.at(row.Change-row.Error), x.at(row.Change+row.Error)
+		for i := from; i <= to; i++ {
+			line[i] = '─'
+		}
+		line[from], line[to] = '├', '┤'
+	}
+	line[x.at(row.Change)] = '●'
+	return string(line)
+}
