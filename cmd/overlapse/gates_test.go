@@ -21,13 +21,13 @@ import (
 // Gates count what makes this code hard to change. Each stands at what it is now: a change may lower one, never raise it.
 // A feature names the mechanism that it extends; if it adds one, an old one goes in the same merge (CONTRIBUTING.md).
 var gates = map[string]int{
-	"packages that build commands or phases of programs":              2,
+	"packages that build commands or phases of programs":              1,
 	"files outside replay/machine and replay/cost that evaluate laws": 0,
 	"value copies of a workload":                                      1,
 	"structs of more than 20 fields":                                  19,
 	"exported identifiers":                                            2171,
 	"packages":                                                        69,
-	"lines over 140 characters":                                       907,
+	"lines over 140 characters":                                       906,
 }
 
 // laws are the methods of replay/machine that say how long a collective, a GEMM or a pass over memory takes, or at what rate.
