@@ -165,7 +165,8 @@ func (r *recut) inOne(rank int, at place, add func(planned, ...int32)) {
 // spreadPipelined gives a collective and a GEMM of one rank the captured times of a pipelined one. The collective gathers until all
 // ranks have begun, or scatters from when the first one has ended.
 func (r *recut) spreadPipelined(rank int, p *Pipelined, ops []planned) trace.Time {
-	first, last := func(ids []int32) trace.Time { return r.w.Ops[ids[0]].Start }, func(ids []int32) trace.Time { return r.w.Ops[ids[len(ids)-1]].End }
+	first := func(ids []int32) trace.Time { return r.w.Ops[ids[0]].Start }
+	last := func(ids []int32) trace.Time { return r.w.Ops[ids[len(ids)-1]].End }
 	between := first(p.Ops[0])
 	for _, ids := range p.Ops {
 		between = max(between, first(ids))

@@ -32,7 +32,7 @@ type Workload struct {
 	Scale       []float64        // by op: duration in a replay of the captured schedule over the captured one; nil: 1
 	Rescaled    *Rescaling       // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
 	Notes       []string         // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
-	Order       [][]int32        // by rank: ops in the order in which an edit has the host issue them; nil: captured times tell it (IssueOrder)
+	Order       [][]int32        // by rank: the order in which an edit has the host issue ops; nil: captured times tell it (IssueOrder)
 	Origins     []int32          // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
 	Slow        []SlowCollective // operations whose collectives take several times the law of the captured machine, longest first (rule C28)
 	Isolation   *Isolation       // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
