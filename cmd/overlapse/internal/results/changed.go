@@ -41,7 +41,8 @@ func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	all, counted := map[string]part{}, map[int32]bool{}
 	for _, s := range run.Spans {
 		op := plan.OriginOf(run, s)
-		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
+		cut := func() bool { return run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated }
+		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || cut() {
 			continue
 		}
 		counted[iterations[op]] = true
