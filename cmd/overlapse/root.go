@@ -182,7 +182,9 @@ Results go to standard output, everything else to standard error.`,
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Find what to change:", []*cobra.Command{a.replayCommand(), a.tuneCommand(), a.inspectCommand(), a.diffCommand(), a.viewCommand()}},
+		{"Find what to change:", []*cobra.Command{
+			a.replayCommand(), a.tuneCommand(), a.inspectCommand(), a.diffCommand(), a.viewCommand(),
+		}},
 		{"Write files:", []*cobra.Command{a.reportCommand(), a.exportCommand(), a.sweepCommand()}},
 		{"Capture, and know the machine:", []*cobra.Command{a.captureCommand(), a.machinesCommand(), a.strategiesCommand()}},
 		{"For those who change overlapse:", []*cobra.Command{a.calibrateCommand(), a.validateCommand(), a.reproduceCommand()}},

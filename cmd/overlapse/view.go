@@ -76,7 +76,8 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Strategy, "strategy", "", "also replay under these strategies and show them below the trace (recommended: what replay recommends, beside the captured step); "+
+	f.StringVar(&o.Strategy, "strategy", "", "also replay under these strategies and show them below the trace "+
+		"(recommended: what replay recommends, beside the captured step); "+
 		"for a folder written by replay -o: show only these")
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
@@ -218,7 +219,9 @@ const recommended = "recommended"
 
 // recommend replays under all strategies and their cheap settings, and returns those that are recommended, or the captured schedule,
 // and the answer.
-func (a *app) recommend(ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection) ([]plan.Selection, string, error) {
+func (a *app) recommend(
+	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection,
+) (sel []plan.Selection, answer string, err error) {
 	like := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false)
 	if err != nil {
@@ -227,7 +230,6 @@ func (a *app) recommend(ctx context.Context, o viewOptions, w *workload.Workload
 	if err := r.Cheap(ctx, a.Console, m, like); err != nil {
 		return nil, "", err
 	}
-	var sel []plan.Selection
 	for _, v := range r.Verdict.Each() {
 		i := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool {
 			return v.Kind == verdict.Winner && out.Strategy.Name == v.Strategy && maps.Equal(out.Values, v.Parameters)

@@ -345,8 +345,8 @@ func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Option
 		return replay.Simulate(o.Machine, pl.Program, opts)
 	}
 	type key struct {
-		program.Digest
-		whole bool
+		digest uint64
+		whole  bool
 	}
 	simulate := func() (any, error) { return replay.Simulate(o.Machine, pl.Program, opts) }
 	of, memo := key{pl.Program.Digest(), opts.Iterations == nil}, w.Isolation.Memo

@@ -137,8 +137,8 @@ type Pair struct {
 // Links returns the pair and the pairs that continue it.
 func (p *Pair) Links() []*Pair { return append([]*Pair{p}, p.Continued...) }
 
-// Last returns the last pair of the chain.
-func (p *Pair) Last() *Pair {
+// last returns the last pair of the chain.
+func (p *Pair) last() *Pair {
 	if n := len(p.Continued); n > 0 {
 		return p.Continued[n-1]
 	}
@@ -203,7 +203,7 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		pr := pl.newPair(p)
 		members := pl.members(&pr)
 		head, continues := ends[p.First[0]]
-		if continues = continues && chains && slices.Equal(pl.Pairs[head].Last().Second, p.First); continues {
+		if continues = continues && chains && slices.Equal(pl.Pairs[head].last().Second, p.First); continues {
 			members = slices.DeleteFunc(members, func(id int32) bool {
 				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id]
 			})

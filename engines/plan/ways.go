@@ -425,8 +425,10 @@ var (
 		Costs: "shapes and addresses must not change between iterations",
 		Ways: []Way{
 			{Effort: ByCode, Library: "PyTorch", Version: "1.10", Says: "capture the iteration in a CUDA graph", Line: "graph = torch.cuda.CUDAGraph()\nwith torch.cuda.graph(graph):\n    step(static_input)\n# each iteration: static_input.copy_(batch); graph.replay()", Note: "step and static_input are yours: an iteration, and a tensor that stays in its place"},
-			{Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12",
-				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda")},
+			{
+				Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12",
+				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda"),
+			},
 			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
 		},
 	}

@@ -50,26 +50,36 @@ var Multistream = plan.Strategy{
 			Work:     "a schedule that splits backward: gradients of weights as a call of their own",
 			Measured: []string{"captured", "gpipe", "1f1b", "interleaved", "zb"},
 			Ways: []plan.Way{
-				{With: "schedule=gpipe", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleGPipe",
-					Line: "schedule = torch.distributed.pipelining.ScheduleGPipe(stage, n_microbatches, loss_fn)"},
-				{With: "schedule=1f1b", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use Schedule1F1B",
-					Line: "schedule = torch.distributed.pipelining.Schedule1F1B(stage, n_microbatches, loss_fn)", Note: "Megatron's default"},
+				{
+					With: "schedule=gpipe", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleGPipe",
+					Line: "schedule = torch.distributed.pipelining.ScheduleGPipe(stage, n_microbatches, loss_fn)",
+				},
+				{
+					With: "schedule=1f1b", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use Schedule1F1B",
+					Line: "schedule = torch.distributed.pipelining.Schedule1F1B(stage, n_microbatches, loss_fn)", Note: "Megatron's default",
+				},
 				{With: "schedule=interleaved", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleInterleaved1F1B", Line: "schedule = torch.distributed.pipelining.ScheduleInterleaved1F1B(stages, n_microbatches, loss_fn)"},
-				{With: "schedule=interleaved groups=0", Effort: plan.ByFlag, Library: plan.Megatron,
-					Line: "--num-virtual-stages-per-pipeline-rank 2", Note: "with --overlap-p2p-communication, its default there"},
+				{
+					With: "schedule=interleaved groups=0", Effort: plan.ByFlag, Library: plan.Megatron,
+					Line: "--num-virtual-stages-per-pipeline-rank 2", Note: "with --overlap-p2p-communication, its default there",
+				},
 				{With: "schedule=interleaved groups=2|3|4|6|8", Effort: plan.ByFlag, Library: plan.Megatron, Line: "--num-virtual-stages-per-pipeline-rank %groups", Note: "with --overlap-p2p-communication, its default there"},
 				{With: "schedule=zb", Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "use ScheduleInterleavedZeroBubble", Line: "schedule = torch.distributed.pipelining.ScheduleInterleavedZeroBubble(stages, n_microbatches, loss_fn)"},
 				{With: "schedule=zb", Effort: plan.ByCode, Library: "sail-sg/zero-bubble-pipeline-parallelism", Line: "--enable-optimizer-post-validation", Note: "a fork of Megatron-LM"},
-				{With: "schedule=dualpipe", Effort: plan.ByCode, Library: "DualPipe", Says: "use DualPipe",
-					Line: "model = dualpipe.DualPipe((stage, stage_from_the_end))", Note: "stages implement overlapped_forward_backward"},
+				{
+					With: "schedule=dualpipe", Effort: plan.ByCode, Library: "DualPipe", Says: "use DualPipe",
+					Line: "model = dualpipe.DualPipe((stage, stage_from_the_end))", Note: "stages implement overlapped_forward_backward",
+				},
 			},
 		},
 		{
 			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipeline.Schedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations",
 			Measured: []string{plan.AnyNumber},
-			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "set n_microbatches=%microbatches",
-				Note: "n_microbatches=%microbatches of the schedule"}},
+			Ways: []plan.Way{{
+				Effort: plan.ByCode, Library: "PyTorch", Version: "2.5", Says: "set n_microbatches=%microbatches",
+				Note: "n_microbatches=%microbatches of the schedule",
+			}},
 		},
 		{
 			Name: "groups", Default: "0", Experimental: true, Most: 64, For: "schedule=interleaved|zb", Ops: []trace.CollectiveOp{trace.SendRecv},

@@ -255,7 +255,8 @@ func synchronisedKernel(pl *plan.Planner, s *side, in, out *link, begun program.
 			}
 			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n, rest := hi-lo+1, g.Time-early.Time
-			for part, end := 0, 0; part < n; part = end {
+			var end int
+			for part := 0; part < n; part = end {
 				passes, more := before, in.steps
 				if part > 0 {
 					passes, more = inside, max(0, more-1)

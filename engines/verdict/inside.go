@@ -77,5 +77,6 @@ func insideText(run *trace.Run) string {
 			said = append(said, x.name+" "+percent)
 		}
 	}
-	return fmt.Sprintf("the communication is inside kernels: %d workgroups or tiles store to other ranks; of their places' time: %s", stores, strings.Join(said, ", "))
+	return fmt.Sprintf("the communication is inside kernels: %d workgroups or tiles store to other ranks; of their places' time: %s",
+		stores, strings.Join(said, ", "))
 }

@@ -21,7 +21,7 @@ package fluid
 const aboveLevel = 1.125
 
 // Aggregate returns the aggregated class of a path that a flow of the weight and
-// limit may join, or None. The limit must not change while the flow is a member.
+// limit may join, or -1. The limit must not change while the flow is a member.
 func (s *System) Aggregate(path int32, weight, limit float64) int32 {
 	p := &s.paths[path]
 	least := p.level * aboveLevel * weight

@@ -77,7 +77,7 @@ func (s *System) discard(id int32, c *class) {
 	s.free = append(s.free, id)
 }
 
-// PathOf is the path of a class, or None.
+// PathOf is the path of a class, or -1.
 func (s *System) PathOf(class int32) int32 { return s.classes[class].path }
 
 // read is the class's clock at now.

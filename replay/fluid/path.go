@@ -88,7 +88,7 @@ func (s *System) crossed(st *state) (resources []int32, costs []float64) {
 	return resources, s.costs[st.costs:][:len(resources)]
 }
 
-// FullResource is the first resource of the path that carries its capacity, or None.
+// FullResource is the first resource of the path that carries its capacity, or -1.
 func (s *System) FullResource(path int32) int32 {
 	resources, _ := s.crossed(&s.states[path])
 	for _, id := range resources {

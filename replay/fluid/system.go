@@ -1,9 +1,7 @@
 package fluid
 
-// None is the absent value of indices and times.
-const None = -1
-
-const none = None
+// none is the absent value of indices and times.
+const none = -1
 
 // last bounds times. Sums of two times below it do not overflow.
 const last int64 = 1 << 60
@@ -40,7 +38,7 @@ type Timer int32
 
 // The timers: the completion of a class's first member, that of the first member
 // of a path's held classes, and a solve of a large component.
-const recompute Timer = None
+const recompute Timer = none
 
 func classTimer(class int32) Timer { return Timer(2 * class) }
 func pathTimer(path int32) Timer   { return Timer(2*path + 1) }

@@ -2,14 +2,12 @@ package program
 
 import "hash/maphash"
 
-// A Digest is equal for programs of which a simulation of kernels is equal, and differs for others but for one in
-// 2^64: every command, and the phases of every tile, with flags numbered by their first use. It holds in this process.
-type Digest uint64
-
 var digestSeed = maphash.MakeSeed()
 
-// Digest reads the whole program, and generates the tiles of its kernels once.
-func (p *Program) Digest() Digest {
+// Digest is equal for programs of which a simulation of kernels is equal, and differs for others but for one in
+// 2^64: it is of every command, and of the phases of every tile, which it generates, with flags numbered by their first use.
+// It holds in this process.
+func (p *Program) Digest() uint64 {
 	d := digest{flags: map[Flag]int{NoFlag: 0}}
 	d.hash.SetSeed(digestSeed)
 	add(&d, p.Arbiter)
@@ -21,7 +19,7 @@ func (p *Program) Digest() Digest {
 			d.stream(&streams[j])
 		}
 	}
-	return Digest(d.hash.Sum64())
+	return d.hash.Sum64()
 }
 
 type digest struct {

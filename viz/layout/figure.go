@@ -87,9 +87,16 @@ func warpOf(l *trace.Lane) int {
 
 func (t *Timeline) addCluster(rows []Row) {
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.ComputeEnd, b.ComputeEnd) })
-	label := fmt.Sprintf("cluster of %d", len(rows))
-	if r := t.Views[0].Run; r.Lanes[rows[0].Lane].Kind == trace.Slot {
+	label, lanes := fmt.Sprintf("cluster of %d", len(rows)), t.Views[0].Run.Lanes
+	first, last := lanes[rows[0].Lane].ID, lanes[rows[0].Lane].ID
+	for _, row := range rows {
+		first, last = min(first, lanes[row.Lane].ID), max(last, lanes[row.Lane].ID)
+	}
+	switch {
+	case lanes[rows[0].Lane].Kind == trace.Slot:
 		label = fmt.Sprintf("%d CU slots", len(rows))
+	case last-first+1 == int64(len(rows)) && len(rows) > 1:
+		label = fmt.Sprintf("WG %d to %d", first, last)
 	}
 	if !hasMarks(rows, SliceDone) {
 		markSlices(t.Views[0].Run, t.classes[0], rows)

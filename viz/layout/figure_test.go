@@ -114,10 +114,10 @@ func TestFigure11(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-cluster of 2
+WG 0 to 1
   WG 1  done 120  marks |RRR CCC  CCC...|
   WG 0  done 130  marks ▲30 ◆80 ◆130 |RRRRCCCC  CCC..|
-cluster of 2
+WG 2 to 3
   WG 3  done 80  marks ▲30 |RRRRCCCC ......|
   WG 2  done 110  marks ◆110 |RRRRCCCCCCC    |
 `
@@ -140,7 +140,7 @@ func TestFigureShowsTheTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `
-cluster of 3
+WG 0 to 2
   WG 2  done 40  marks | RCC   |
   WG 0  done 50  marks |.RCCC..|
   WG 1  done 70  marks ◆70 |RRCCCCC|

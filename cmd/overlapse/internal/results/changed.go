@@ -41,7 +41,8 @@ func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	all, counted := map[string]part{}, map[int32]bool{}
 	for _, s := range run.Spans {
 		op := plan.OriginOf(run, s)
-		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
+		cut := func() bool { return run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated }
+		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || cut() {
 			continue
 		}
 		counted[iterations[op]] = true
@@ -109,9 +110,11 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 		name    string
 		was, is trace.Time
 	}{
-		{"transfer", before.Transfer, times.Transfer}, {"waiting", before.Waiting, times.Waiting},
+		{"transfer", before.Transfer, times.Transfer},
+		{"waiting", before.Waiting, times.Waiting},
 		{"compute", before.Compute, times.Compute},
-		{"copies", before.Copies, times.Copies}, {"idle", before.Idle, times.Idle},
+		{"copies", before.Copies, times.Copies},
+		{"idle", before.Idle, times.Idle},
 	} {
 		d := x.is - x.was
 		if math.Abs(float64(d)) < sameTime*float64(before.Total()) {

@@ -318,7 +318,7 @@ func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *worklo
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
 func printAdvice(con *console.Console, a *verdict.Advice, all bool) {
 	for _, w := range a.Ways {
-		said := ""
+		var said string
 		switch {
 		case w.Needed:
 			said = strings.TrimSuffix(fmt.Sprintf("%s (%s; %s", w.For, w.Effort, w.Costs), "; ") + "): "

@@ -111,7 +111,7 @@ type Row struct {
 	// Phases are the steps that the row is about, if the trace tells their phase; one.
 	Phases   []plan.PhaseTime `json:"phases,omitempty"`
 	Effort   plan.Effort      `json:"effort,omitempty"`       // of getting it; "" for the captured schedule and bounds
-	Says     string           `json:"says,omitempty"`         // how to get it in the words of the program's libraries: "set bucket_cap_mb=50"
+	Says     string           `json:"says,omitempty"`         // how to get it, as the libraries say it: "set bucket_cap_mb=50"
 	Bubble   float64          `json:"bubble_share,omitempty"` // of a pipeline: share of the time in which ranks do nothing, their mean
 	Limit    string           `json:"limited_by,omitempty"`
 	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends

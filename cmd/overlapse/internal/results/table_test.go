@@ -72,8 +72,10 @@ func TestSorted(t *testing.T) {
 // An interval stands where its change is, never beyond the ends, and no change is marked.
 func TestInterval(t *testing.T) {
 	rows := []*Row{
-		{Answer: Answer{Change: -0.1, Chance: verdict.Chance{Error: 0.02}}}, {Answer: Answer{Change: 0.5, Chance: verdict.Chance{Error: 0.1}}},
-		{Answer: Answer{Change: 0.004}}, {Answer: Answer{Change: 0.05, Chance: verdict.Chance{Error: 0.1, Unproven: true}}},
+		{Answer: Answer{Change: -0.1, Chance: verdict.Chance{Error: 0.02}}},
+		{Answer: Answer{Change: 0.5, Chance: verdict.Chance{Error: 0.1}}},
+		{Answer: Answer{Change: 0.004}},
+		{Answer: Answer{Change: 0.05, Chance: verdict.Chance{Error: 0.1, Unproven: true}}},
 	}
 	x := axisOf(rows)
 	got := []string{x.header()}
