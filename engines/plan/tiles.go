@@ -107,7 +107,7 @@ func Signal(f program.Flag, mark string) program.Phase {
 	return program.Phase{Op: program.PostTo, Flag: f, Count: 1, Mark: mark}
 }
 
-// PutTo hands bytes for a GPU to what moves them there, and goes on; the counter shows that they have arrived.
+// PutTo hands bytes for a GPU to a copy engine or NIC and continues; the counter is posted there when they have arrived.
 func PutTo(peer int32, bytes float64, arrived program.Flag) program.Phase {
 	return program.Phase{Op: program.Put, Peer: peer, Bytes: bytes, Flag: arrived, Count: 1, Mark: "put"}
 }
