@@ -24,7 +24,7 @@ type part struct {
 	kind  trace.Kind
 }
 
-// partsOf counts the kernels and copies of an outcome's phase by name, and its collectives by operation. A rank that was not simulated
+// partsByName counts the kernels and copies of an outcome's phase by name, and its collectives by operation. A rank that was not simulated
 // does what another does.
 func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	run := out.Result.Run
@@ -60,7 +60,7 @@ func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	return all
 }
 
-// mostFewer is how many names a reason has.
+// mostFewer is how many names of operations a reason lists.
 const mostFewer = 2
 
 // changed says what an outcome has fewer and more of than the captured schedule, and which times are less and more, of an iteration and
