@@ -53,6 +53,7 @@ type Planner struct {
 
 	before          []program.Stream // of the rank written last
 	WriteRank       func(r *Rank)    // writes all operations of a rank
+	Overlapped      bool             // every collective runs beside compute in the captured schedule, and so without a setting
 	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
 	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
 	Runs            []int8           // by op: how often the schedule runs it; nil: once

@@ -85,14 +85,15 @@ type Way struct {
 
 // A Target is what a strategy is to change.
 type Target struct {
-	Ops       []trace.CollectiveOp // collectives that it changes; none: between kernels
-	Vendor    string               // of the GPUs; "": not known
-	Serves    bool                 // it is a step of inference
-	Forward   bool                 // its operators are recorded, and none is of a backward pass
-	Native    bool                 // nothing in the trace is PyTorch's
-	Either    bool                 // nor a program's own: it may be of either
-	Framework string               // one of the libraries that own a schedule, if the trace names it
-	Channels  int                  // most channels of a captured collective
+	Ops        []trace.CollectiveOp // collectives that it changes; none: between kernels
+	Vendor     string               // of the GPUs; "": not known
+	Serves     bool                 // it is a step of inference
+	Forward    bool                 // its operators are recorded, and none is of a backward pass
+	Native     bool                 // nothing in the trace is PyTorch's
+	Either     bool                 // nor a program's own: it may be of either
+	Framework  string               // one of the libraries that own a schedule, if the trace names it
+	Channels   int                  // most channels of a captured collective
+	Overlapped bool                 // as of Changes
 }
 
 // How returns the ways to get what a selection predicts on a target, and the effort of all
@@ -116,7 +117,7 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		v := s.Values[p.Name]
 		return v != p.Default && v != "" && p.Matters(s.Values)
 	}
-	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Alone && set(p) })
+	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return (p.Alone || t.Overlapped) && set(p) })
 	if !alone && (len(s.Strategy.Ways) > 0 || s.Strategy.Work != "") {
 		need(t.choose(s, s.Strategy.Name, t.Ops, s.Strategy.Ways, s.Strategy.Work))
 	}
@@ -261,19 +262,20 @@ const AnyNumber = "*"
 
 // Changes are what a plan changes.
 type Changes struct {
-	Workload *workload.Workload   // of the plan: it may be cut anew
-	Runs     []int8               // by op of Workload: how often it runs; nil: once
-	Pairs    []*workload.Pair     // none: the schedule of all collectives
-	Ops      []trace.CollectiveOp // of the collectives that it changes: each once, ascending
-	Never    []string             // reasons for which nothing like it has run on hardware
-	Notes    []string             // on what the plan did
-	Rest     float64              // share of the captured device time that it leaves alone (leftAlone)
+	Workload   *workload.Workload   // of the plan: it may be cut anew
+	Runs       []int8               // by op of Workload: how often it runs; nil: once
+	Pairs      []*workload.Pair     // none: the schedule of all collectives
+	Ops        []trace.CollectiveOp // of the collectives that it changes: each once, ascending
+	Never      []string             // reasons for which nothing like it has run on hardware
+	Notes      []string             // on what the plan did
+	Overlapped bool                 // all collectives run beside compute in the captured schedule: only settings change it
+	Rest       float64              // share of the captured device time that it leaves alone (leftAlone)
 }
 
 // Changes returns what the plan changes: the collectives of its pairs, or without pairs those that
 // ChangesOnly selects.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes}
+	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes, Overlapped: pl.Overlapped}
 	add := func(coll *workload.Collective) {
 		if coll.Op != trace.Barrier && !slices.Contains(c.Ops, coll.Op) {
 			c.Ops = append(c.Ops, coll.Op)

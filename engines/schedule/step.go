@@ -147,7 +147,8 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		s.items = append(s.items, items)
 	}
 	s.findAsync()
-	if !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false) && ofStep(o.values) == "" { // nothing moves
+	pl.Overlapped = !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false)
+	if pl.Overlapped && ofStep(o.values) == "" { // nothing moves
 		s.keep = true
 	}
 	if s.keep || o.serial || o.loop {
