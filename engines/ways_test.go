@@ -236,12 +236,12 @@ func TestSaid(t *testing.T) {
 		target    plan.Target
 		want      string
 	}{
-		{"multistream", plan.Target{Ops: gathers, Framework: plan.FSDP}, ""},
-		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Framework: plan.FSDP}, "set reshard_after_forward=False"},
-		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50"},
-		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16}, "set NCCL_MAX_CTAS=8"},
+		{"multistream", plan.Target{Ops: gathers, Framework: plan.FSDP}, "let FSDP overlap"},
+		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Framework: plan.FSDP, Overlapped: gathers}, "set reshard_after_forward=False"},
+		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50 and let DDP overlap"},
+		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums}, "set NCCL_MAX_CTAS=8"},
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16}, "set NCCL_MAX_P2P_NCHANNELS=8 and issue collectives with async_op=True"},
-		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16, Overlapped: true}, "set NCCL_MAX_P2P_NCHANNELS=8"},
+		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16, Overlapped: []trace.CollectiveOp{trace.AllToAll}}, "set NCCL_MAX_P2P_NCHANNELS=8"},
 		{"bulk", plan.Target{Ops: sums, Framework: plan.DDP}, "turn the overlap off"},
 		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA}, "capture the iteration in a CUDA graph"},
 		{"decompose:priority=on", plan.Target{Ops: sums, Vendor: plan.NVIDIA}, ""},

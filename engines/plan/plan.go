@@ -51,17 +51,17 @@ type Planner struct {
 	oneGraph    bool                            // IssueAhead: a captured graph launches all, not only some pairs
 	anchored    bool                            // AtCapturedStarts
 
-	before          []program.Stream // of the rank written last
-	WriteRank       func(r *Rank)    // writes all operations of a rank
-	Overlapped      bool             // every collective runs beside compute in the captured schedule, and so without a setting
-	hostOrder       [][]int32        // of IssueAhead, by rank; nil: the host's part is written with each operation
-	place           []int32          // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
-	Runs            []int8           // by op: how often the schedule runs it; nil: once
-	IssueShares     []float64        // by op: of the captured time to issue it, what it takes as planned; nil: all of it
-	hostPeriod      trace.Time       // result of HostPeriod
-	called          []int32          // by op: its first issue: index in the rank's calls, plus 1
-	where           []Point          // by op: behind its post
-	endedBefore     []int32          // result of timeOrder, once it is asked for
+	before          []program.Stream     // of the rank written last
+	WriteRank       func(r *Rank)        // writes all operations of a rank
+	Overlapped      []trace.CollectiveOp // whose collectives all run beside compute in the captured schedule, and so without a setting
+	hostOrder       [][]int32            // of IssueAhead, by rank; nil: the host's part is written with each operation
+	place           []int32              // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
+	Runs            []int8               // by op: how often the schedule runs it; nil: once
+	IssueShares     []float64            // by op: of the captured time to issue it, what it takes as planned; nil: all of it
+	hostPeriod      trace.Time           // result of HostPeriod
+	called          []int32              // by op: its first issue: index in the rank's calls, plus 1
+	where           []Point              // by op: behind its post
+	endedBefore     []int32              // result of timeOrder, once it is asked for
 	busy            []bool
 	withoutProfiler float64        // of hostsWithout; 0: not known yet
 	inGraph         *trace.Time    // graphGap; nil: not yet known

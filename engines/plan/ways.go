@@ -93,7 +93,7 @@ type Target struct {
 	Either     bool                 // nor a program's own: it may be of either
 	Framework  string               // one of the libraries that own a schedule, if the trace names it
 	Channels   int                  // most channels of a captured collective
-	Overlapped bool                 // as of Changes
+	Overlapped []trace.CollectiveOp // as of Changes
 }
 
 // How returns the ways to get what a selection predicts on a target, and the effort of all
@@ -117,9 +117,11 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		v := s.Values[p.Name]
 		return v != p.Default && v != "" && p.Matters(s.Values)
 	}
-	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return (p.Alone || t.Overlapped) && set(p) })
-	if !alone && (len(s.Strategy.Ways) > 0 || s.Strategy.Work != "") {
-		need(t.choose(s, s.Strategy.Name, t.Ops, s.Strategy.Ways, s.Strategy.Work))
+	alone := slices.ContainsFunc(s.Strategy.Params, func(p Param) bool { return p.Alone && set(p) })
+	overlapped := func(op trace.CollectiveOp) bool { return slices.Contains(t.Overlapped, op) } // only settings move these
+	moved := slices.DeleteFunc(slices.Clone(t.Ops), overlapped)
+	if !alone && len(moved) >= min(1, len(t.Ops)) && (len(s.Strategy.Ways) > 0 || s.Strategy.Work != "") {
+		need(t.choose(s, s.Strategy.Name, moved, s.Strategy.Ways, s.Strategy.Work))
 	}
 	for _, p := range s.Strategy.Params {
 		ops := t.Ops
@@ -268,7 +270,7 @@ type Changes struct {
 	Ops        []trace.CollectiveOp // of the collectives that it changes: each once, ascending
 	Never      []string             // reasons for which nothing like it has run on hardware
 	Notes      []string             // on what the plan did
-	Overlapped bool                 // all collectives run beside compute in the captured schedule: only settings change it
+	Overlapped []trace.CollectiveOp // of which all run beside compute in the captured schedule: only settings change them
 	Rest       float64              // share of the captured device time that it leaves alone (leftAlone)
 }
 

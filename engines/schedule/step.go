@@ -147,14 +147,28 @@ func newStep(pl *plan.Planner, o stepOptions) *step {
 		s.items = append(s.items, items)
 	}
 	s.findAsync()
-	pl.Overlapped = !o.serial && !o.loop && !o.keep && !slices.Contains(s.async, false)
-	if pl.Overlapped && ofStep(o.values) == "" { // nothing moves
-		s.keep = true
+	if !o.serial && !o.loop && !o.keep {
+		pl.Overlapped = s.overlapped()
+		s.keep = !slices.Contains(s.async, false) && ofStep(o.values) == "" // nothing moves
 	}
 	if s.keep || o.serial || o.loop {
 		s.async = slices.Repeat([]bool{true}, len(s.async))
 	}
 	return s
+}
+
+// overlapped are the operations of which every collective ran alongside compute when captured.
+func (s *step) overlapped() (all []trace.CollectiveOp) {
+	serial := map[trace.CollectiveOp]bool{}
+	for row, async := range s.async {
+		serial[s.w.Collectives[row].Op] = serial[s.w.Collectives[row].Op] || !async
+	}
+	for op, is := range serial {
+		if !is {
+			all = append(all, op)
+		}
+	}
+	return all
 }
 
 // findAsync finds the collectives that ran alongside compute when captured: all of a stream
