@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -328,7 +329,7 @@ func (p *Plan) piece(ops []*workload.Op, k, of int, late bool) Piece {
 		}
 		part.Read *= float64(x.By) / float64(of)
 	} else {
-		part = p.pl.Laws().Part(ops, k, of)
+		part = p.pl.Laws().Kernel(ops, cost.Part{K: k, Of: of}).Op
 	}
 	x.Part = &part
 	return x
@@ -479,7 +480,7 @@ func (p *Plan) message() {
 	if size := p.Bytes * int64(p.micros) / int64(p.shape.micros); size != p.Bytes {
 		message := *c
 		message.Alone, message.Bytes = p.Alone, p.Bytes
-		p.Alone, _ = p.pl.Laws().Collective(&message, size, 0)
+		p.Alone = p.pl.Laws().Collective(&message, size, 0).Alone
 		p.Bytes = size
 	}
 }

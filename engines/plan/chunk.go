@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/replay/cost"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -14,18 +13,11 @@ import (
 // chunkOf is the k-th of n parts of a compute operation, cut along its rows (rule G12). Copies of a rank
 // share it.
 func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
-	if sh := op.Shape; sh.Kind == workload.GEMM && sh.Groups <= 1 && op.Tiling.Persistent && n > 1 {
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rowsOf(op, k, n), N: sh.N, K: sh.K})
-		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K})
-	}
 	return pl.shared(op.Span, partOf(op, k, n), func() *program.Kernel {
-		part := pl.Laws().Slice(op, k, n)
-		return pl.whole(&part)
+		e := pl.Laws().Kernel([]*workload.Op{op}, cost.Part{K: k, Of: n, Weights: true})
+		return pl.whole(&e.Op)
 	})
 }
-
-// rowsOf is the number of rows in the k-th of n parts of a GEMM.
-func rowsOf(op *workload.Op, k, n int) int64 { return cost.Portion(op.Shape.M, k, n) }
 
 // sumsExperts is the reason why tiles of a pair's GEMM cannot be sent as they are computed: each
 // row that is sent is the sum of the rows of a token, which lie in tiles of different experts
@@ -54,7 +46,7 @@ func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 func (pl *Planner) MidPart(op *workload.Op, k, n int) program.Command {
 	if op.Kind == trace.Copy {
 		c := pl.CopyOf(op)
-		c.Copy.Time = Share(op.DurAlone(), k, n)
+		c.Copy.Time = pl.Laws().Kernel([]*workload.Op{op}, cost.Part{K: k, Of: n}).Op.Alone
 		return c
 	}
 	return LaunchOf(op, pl.chunkOf(op, k, n))

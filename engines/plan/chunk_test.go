@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -52,11 +53,13 @@ func TestChunksAreTheWhole(t *testing.T) {
 		}
 		var rows int64
 		for k := range n {
-			rows += rowsOf(&op, k, n)
+			rows += pl.Laws().Kernel([]*workload.Op{&op}, cost.Part{K: k, Of: n}).Op.Shape.M
 		}
 		if rows != op.Shape.M {
 			t.Errorf("%d chunks of %d rows have %d", n, op.Shape.M, rows)
 		}
+		another := *op.Kernel
+		op.Kernel = &another
 		op.Shape.Kind = rapid.SampledFrom([]workload.ShapeKind{workload.GEMM, workload.GEMV, workload.Elementwise}).Draw(t, "kind")
 		if rapid.Bool().Draw(t, "persistent") {
 			op.Tiling.Tiles, op.Tiling.Persistent = op.Tiling.WGs+rapid.IntRange(1, 5000).Draw(t, "more tiles"), true

@@ -147,7 +147,8 @@ func (pl *Planner) Chunks(c *workload.Collective, of, channels int, coRunner *wo
 // PieceOf sets the duration and the number of channels of a piece.
 func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	c, bytes := p.Coll, p.share(p.Coll.Bytes)
-	p.DurAlone, p.Channels = pl.Laws().Collective(c, bytes, channels)
+	e := pl.Laws().Collective(c, bytes, channels)
+	p.DurAlone, p.Channels = e.Alone, e.Channels
 	p.Slowdown = 1
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.Laws().Channel(c, bytes, p.Channels, w).Time)

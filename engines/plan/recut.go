@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/recut"
@@ -91,9 +92,11 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
 	return recut.Cutter{
-		Part: pl.Laws().Part,
+		Part: func(captured []*workload.Op, k, n int) workload.Op {
+			return pl.Laws().Kernel(captured, cost.Part{K: k, Of: n}).Op
+		},
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {
-			return pl.partOfCollective(captured, n, channels)
+			return pl.Laws().Cut(captured, n, channels)
 		},
 		Alone: func(c *workload.Collective) trace.Time {
 			return Duration(pl.Laws().Time(c, c.Op, c.Bytes, channels))
@@ -129,21 +132,4 @@ func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
 		}
 	}
 	return ""
-}
-
-// partOfCollective is one of n equal parts of a collective that was captured in parts.
-func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels int) workload.Collective {
-	c, parts := *captured[0], int64(len(captured))
-	c.Scale, c.Alone = 0, 0 // Alone has it
-	for _, x := range captured {
-		c.Alone += x.TransferAlone()
-	}
-	c.Alone /= trace.Time(parts)
-	seen := c
-	c.Bytes, c.In, c.Out = c.Bytes*parts/int64(n), c.In*parts/int64(n), c.Out*parts/int64(n)
-	var on int
-	if c.Alone, on = pl.Laws().Collective(&seen, c.Bytes, channels); channels > 0 || c.Channels > 0 {
-		c.Channels = on
-	}
-	return c
 }

@@ -19,7 +19,7 @@ func TestChannelsOfMore(t *testing.T) {
 		channels, want int
 	}{{40 << 10, 2, 24}, {40 << 10, 5, 24}, {64 << 20, 4, 4}, {64 << 20, 24, 24}} {
 		captured := &workload.Collective{Op: trace.AllReduce, Bytes: c.bytes, Channels: c.channels, Depart: 50_000, Members: []int32{0, 1}}
-		if got := pl.partOfCollective(slices.Repeat([]*workload.Collective{captured}, 16), 1, 0); got.Channels != c.want {
+		if got := pl.Laws().Cut(slices.Repeat([]*workload.Collective{captured}, 16), 1, 0); got.Channels != c.want {
 			t.Errorf("16 × %d bytes, captured with %d channels: %d, want %d", c.bytes, c.channels, got.Channels, c.want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestPartOfOne(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2), Workload: &workload.Workload{}}
 	pl.Workload.Ops = make([]workload.Op, 2)
 	c := workload.Collective{Op: trace.AllReduce, Bytes: 64 << 10, Channels: 32, Depart: 50_000, Members: []int32{0, 1}}
-	if got := pl.partOfCollective([]*workload.Collective{&c}, 1, 0); got.Alone != 50_000 {
+	if got := pl.Laws().Cut([]*workload.Collective{&c}, 1, 0); got.Alone != 50_000 {
 		t.Errorf("%d ns on %d channels", got.Alone, got.Channels)
 	}
 }

@@ -249,7 +249,7 @@ func (s *step) bucket(grads []gradient, flattens bool) {
 func (s *step) timeOf(c *workload.Collective, rows []int32, share map[int32]int64) trace.Time {
 	var sum, bytes float64
 	for _, row := range rows {
-		alone, _ := s.pl.Laws().Collective(&s.w.Collectives[row], c.Bytes, 0)
+		alone := s.pl.Laws().Collective(&s.w.Collectives[row], c.Bytes, 0).Alone
 		sum += float64(share[row]) * float64(alone)
 		bytes += float64(share[row])
 	}

@@ -175,11 +175,7 @@ func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item
 	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.By, x.Op.Rank != rank}
 	y := pw.parts[key]
 	if y == nil {
-		c := pw.w.Collectives[row]
-		if n, by := int64(x.Of), int64(x.By); n*by > 1 {
-			c.Alone, _ = pw.pl.Laws().Collective(&c, c.Bytes*by/n, 0)
-			c.Bytes, c.In, c.Out = c.Bytes*by/n, c.In*by/n, c.Out*by/n
-		}
+		c := pw.pl.Laws().Cut(slices.Repeat([]*workload.Collective{&pw.w.Collectives[row]}, x.By), x.Of, 0)
 		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}
 		pw.parts[key], pw.exchanges, pw.carriers[row] = y, append(pw.exchanges, y), append(pw.carriers[row], y)
 	}

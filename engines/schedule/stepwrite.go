@@ -125,8 +125,7 @@ func (sw *stepWriter) beside() {
 			for _, x := range placed[rank][int32(i)] {
 				on := sw.lineOf(x, x.member(rank))
 				from := max(at, busy[on])
-				alone, _ := sw.pl.Laws().Collective(x.coll, x.coll.Bytes, sw.channels)
-				busy[on] = from + alone
+				busy[on] = from + sw.pl.Laws().Collective(x.coll, x.coll.Bytes, sw.channels).Alone
 				runs[x] = during{from, busy[on]}
 			}
 			if i < len(items) {

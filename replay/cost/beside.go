@@ -47,6 +47,6 @@ func (l *Laws) coRunner(op *workload.Op, parts int) machine.CoRunner {
 
 func (l *Laws) partInMemory(op *workload.Op, parts int) bool {
 	part := *op
-	part.Kernel = l.partKernel([]*workload.Op{op}, 0, parts)
+	part.Kernel = l.partKernel([]*workload.Op{op}, Part{Of: parts})
 	return l.Tiling(&part).InMemory
 }

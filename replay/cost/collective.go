@@ -14,9 +14,15 @@ import (
 // captured, as is a number with which the library runs on those of the capture), and the number of channels that it
 // takes. It is the captured time, times the law's time of what is asked over the law's time of what was captured
 // (rule C11). Fewer bytes take no longer, since the library could send them as it sends the whole.
-func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (alone trace.Time, on int) {
-	lib, captured := l.libraryOf(c), l.Channels(c)
-	alone = c.TransferAlone()
+func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (e Estimate) {
+	e.Alone, e.Channels, e.By = c.TransferAlone(), l.Channels(c), 1
+	if l.Seen != nil {
+		e.Channels = l.channelsHere(c)
+		e.By, e.Reason = l.collectiveHere(c, e.Channels)
+		e.Alone = workload.Scaled(e.Alone, e.By)
+		return e
+	}
+	lib, captured := l.libraryOf(c), e.Channels
 	if channels > 0 {
 		channels = lib.Runs(c.Op, channels)
 	}
@@ -31,21 +37,37 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (al
 		is = was
 	}
 	if bytes == c.Bytes && was == is { // whatever the library is known to take
-		return alone, captured
+		return e
 	}
 	for _, q := range []machine.Question{{Bytes: bytes, Channels: cmp.Or(channels, captured)}, {Bytes: c.Bytes, Channels: captured}} {
 		q.Kind, q.Op, q.Ranks = machine.AboutCollective, c.Op, len(c.Members)
 		l.Lookups.Add(q)
 	}
-	on = min(is, max(1, lib.ChannelsFor(c.Op, bytes)))
-	by := 1.0
+	e.Channels = min(is, max(1, lib.ChannelsFor(c.Op, bytes)))
 	if from, to := l.Time(c, c.Op, c.Bytes, was), l.Time(c, c.Op, bytes, is); from > 0 && to > 0 {
-		by = to / from
+		e.By = to / from
 	}
 	if bytes <= c.Bytes && is >= was {
-		by, on = min(by, 1), min(on, max(captured, channels))
+		e.By, e.Channels = min(e.By, 1), min(e.Channels, max(captured, channels))
 	}
-	return max(1, trace.Time(float64(alone)*by+0.5)), on
+	e.Alone = max(1, trace.Time(float64(e.Alone)*e.By+0.5))
+	return e
+}
+
+// Cut is one of n equal parts of a collective that was captured in parts, on at most so many channels (0: as captured).
+func (l *Laws) Cut(captured []*workload.Collective, n, channels int) workload.Collective {
+	c, parts := *captured[0], int64(len(captured))
+	c.Scale, c.Alone = 0, 0 // Alone has it
+	for _, x := range captured {
+		c.Alone += x.TransferAlone()
+	}
+	c.Alone /= trace.Time(parts)
+	e := l.Collective(&c, c.Bytes*parts/int64(n), channels)
+	c.Bytes, c.In, c.Out = c.Bytes*parts/int64(n), c.In*parts/int64(n), c.Out*parts/int64(n)
+	if c.Alone = e.Alone; channels > 0 || c.Channels > 0 {
+		c.Channels = e.Channels
+	}
+	return c
 }
 
 // Time is the library's time, in seconds, of an operation on the ranks of a collective, on at most so many channels
@@ -175,13 +197,16 @@ func (l *Laws) libraryOf(c *workload.Collective) *machine.Library {
 	if len(c.Members) == 0 {
 		return &l.Machine.Library
 	}
-	return l.libraries.Of(&c.Members[0], func() *machine.Library {
-		lib := l.Machine.LibraryFor(l.Workload.RanksOf(c))
-		if l.inPlace(c) {
-			lib = withoutCopy(lib)
-		}
-		return lib
-	})
+	return l.libraries.Of(&c.Members[0], func() *machine.Library { return l.libraryAmong(c, l.Workload.RanksOf(c)) })
+}
+
+// libraryAmong is the library for ranks of a collective.
+func (l *Laws) libraryAmong(c *workload.Collective, ranks []int) *machine.Library {
+	lib := l.Machine.LibraryFor(ranks)
+	if l.inPlace(c) {
+		lib = withoutCopy(lib)
+	}
+	return lib
 }
 
 // withoutCopy is the library for all-gathers whose input lies in their output. The first step of others also writes a copy

@@ -19,8 +19,8 @@ func TestPartOfSmallCollective(t *testing.T) {
 	l := lawsOf(plantest.H200(t, 4))
 	l.Workload.Ops = make([]workload.Op, 4)
 	c := &workload.Collective{Op: trace.AllReduce, Bytes: 128 << 10, Channels: 4, Depart: 14_000, Members: []int32{0, 1, 2, 3}}
-	if alone, on := l.Collective(c, c.Bytes/8, 0); alone < 12_000 || alone > 13_000 || on != 1 {
-		t.Errorf("an eighth of %d ns takes %d on %d channels", c.Transfer(), alone, on)
+	if e := l.Collective(c, c.Bytes/8, 0); e.Alone < 12_000 || e.Alone > 13_000 || e.Channels != 1 {
+		t.Errorf("an eighth of %d ns takes %d on %d channels", c.Transfer(), e.Alone, e.Channels)
 	}
 }
 
@@ -31,12 +31,12 @@ func TestChannelsOfTheCapture(t *testing.T) {
 	l.Workload.Ops = make([]workload.Op, 2)
 	c := &workload.Collective{Op: trace.AllToAll, Bytes: 128 << 20, Channels: 17, Depart: 700_000, Members: []int32{0, 1}}
 	for _, n := range []int{17, 24} {
-		if alone, on := l.Collective(c, c.Bytes, n); alone != c.Transfer() || on != c.Channels {
-			t.Errorf("%d channels: %d ns on %d, captured %d on %d", n, alone, on, c.Transfer(), c.Channels)
+		if e := l.Collective(c, c.Bytes, n); e.Alone != c.Transfer() || e.Channels != c.Channels {
+			t.Errorf("%d channels: %d ns on %d, captured %d on %d", n, e.Alone, e.Channels, c.Transfer(), c.Channels)
 		}
 	}
-	if alone, _ := l.Collective(c, c.Bytes, 4); alone <= c.Transfer() {
-		t.Errorf("4 channels: %d ns, captured %d", alone, c.Transfer())
+	if e := l.Collective(c, c.Bytes, 4); e.Alone <= c.Transfer() {
+		t.Errorf("4 channels: %d ns, captured %d", e.Alone, c.Transfer())
 	}
 }
 
@@ -92,8 +92,8 @@ func TestChannelsOfGathersInPlace(t *testing.T) {
 		l := lawsOf(plantest.H200(t, 2))
 		l.Workload.Ops = []workload.Op{{InPlace: i == 1}, {InPlace: i == 1}}
 		c := &workload.Collective{Op: trace.AllGather, Bytes: 404_766_720, Channels: 24, Depart: 772_000, Members: []int32{0, 1}}
-		took[i], _ = l.Collective(c, c.Bytes, 4)
-		if same, _ := l.Collective(c, c.Bytes, 24); same != c.Transfer() {
+		took[i] = l.Collective(c, c.Bytes, 4).Alone
+		if same := l.Collective(c, c.Bytes, 24).Alone; same != c.Transfer() {
 			t.Errorf("%d ns through the captured channels, captured %d", same, c.Transfer())
 		}
 	}
@@ -123,7 +123,8 @@ func TestBoundsOfCollectives(t *testing.T) {
 		c.Bytes = n << rapid.IntRange(10, 26).Draw(t, "bytes of a part")
 		c.Channels = rapid.IntRange(1, 32).Draw(t, "channels")
 		c.Depart = trace.Time(rapid.IntRange(5_000, 10_000_000).Draw(t, "ns"))
-		part, on := l.Collective(c, c.Bytes/n, 0)
+		e := l.Collective(c, c.Bytes/n, 0)
+		part, on := e.Alone, e.Channels
 		if n == 1 && (part != c.Transfer() || on != c.Channels) {
 			t.Errorf("as captured: %d ns on %d channels", part, on)
 		}

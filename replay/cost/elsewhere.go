@@ -1,24 +1,16 @@
 package cost
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
-
-// Elsewhere is the laws of operations that were seen on one machine and are asked for on another one.
-type Elsewhere struct{ From, To *machine.Machine }
-
-// A Reason is why a factor is what it is.
-type Reason struct {
-	Bound string // what limits the operation, or the rest of a kernel's time besides launch and memory
-	Law   string
-	Sure  bool // the trace shows what limits the operation
-}
 
 // What bounds operations.
 const (
@@ -29,9 +21,6 @@ const (
 	theLinks    = "links"
 	theHost     = "copies of the host"
 )
-
-// Bounds are what bounds the first parts of a Roofed.
-var Bounds = [...]string{theLaunch, theMemory}
 
 var (
 	byMatmul    = Reason{matrixUnits, "rounds of the same tiles", true}
@@ -47,32 +36,52 @@ var (
 	byLinks     = Reason{theLinks, "link rate", true}
 	byLibrary   = Reason{theLinks, "collective library", true}
 	bySize      = Reason{theLinks, "unchanged: collective of unknown size", false}
+	byCopies    = Reason{theMemory, byBytes.Law, true}
 	byHost      = Reason{theHost, "unchanged: copies from and to the host", true}
 )
 
-// Kernel is the factor on the duration of a kernel or copy of which a share is left (rule Y1), and what bounds its
-// time. there is its launch on the other machine.
-func (e *Elsewhere) Kernel(w *workload.Workload, op *workload.Op, there *workload.Kernel, share float64) (by float64, of Reason, t Roofed) {
-	took := float64(op.DurAlone()) / 1e9
-	if op.Kind == trace.Copy {
-		by, of = e.copied(w, op)
-		return by, of, t
+// kernelHere is a kernel or copy on this machine that was seen on another one (rule Y1).
+func (l *Laws) kernelHere(e Estimate) Estimate {
+	op, there := &e.Op, l.Launched(&e.Op)
+	by, of, t := l.factor(op, there)
+	if !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
+		by, of, t = 1, Reason{of.Bound, of.Law + ", unknown", false}, Roofed{}
 	}
+	e.By, e.Reason, e.Roofed = e.By*by, of, t
+	op.Kernel, op.Alone = there, workload.Scaled(op.DurAlone(), by)
+	return e
+}
+
+// factor is the factor on the duration of a kernel or copy whose launch here is another one, and what bounds its time.
+func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of Reason, t Roofed) {
+	from, to, took := l.Seen.Machine, l.Machine, seconds(op.DurAlone())
+	ratio, bytes := from.GPU.VectorRatio(&to.GPU), l.through(op.Read, op.Write)
+	sh := op.Shape
 	if took <= 0 {
 		return 1, byBytes, t
 	}
-	ratio, bytes := e.From.GPU.VectorRatio(&e.To.GPU), e.through(op.Read, op.Write)
 	switch {
-	case op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.N > 0 && op.Shape.K > 0:
-		if !e.sameTile(op) {
-			by, of = e.libraries(op)
+	case op.Kind == trace.Copy:
+		a := l.Workload.Run.Copy(l.Workload.Run.Spans[op.Span])
+		switch {
+		case a == nil || a.Dir == trace.HostToDevice || a.Dir == trace.DeviceToHost || a.Dir == trace.UnknownDir:
+			return 1, byHost, t
+		case a.Dir == trace.PeerToPeer:
+			return from.Engines.Rate.Value / to.Engines.Rate.Value, byLinks, t
+		}
+		t = l.roof(took, bytes, 1)
+		return t.Seconds() / took, byCopies, Roofed{}
+	case sh.Kind == workload.GEMM && min(sh.M, sh.N, sh.K) > 0:
+		if !compiled(op) && !(hasTile(from, op) && hasTile(to, op)) {
+			by, of = l.gemmHere(op)
 			return by, of, t
 		}
-		bytes, ratio, of = e.operands(op), e.rounds(op, there), byMatmul
+		read, written := sh.Traffic()
+		bytes, ratio, of = read+written, l.rounds(op, there), byMatmul
 	case narrow(op):
 		bytes, of = math.Inf(1), byWeights
 	case op.Matrix() || op.Tiling.TileM > 0:
-		if ratio, of = e.To.GPU.Flops.Value/e.From.GPU.Flops.Value, byFlops; bytes == 0 {
+		if ratio, of = to.GPU.Flops.Value/from.GPU.Flops.Value, byFlops; bytes == 0 {
 			if bytes = op.Inputs; bytes == 0 {
 				of = byUnshown
 			}
@@ -80,81 +89,58 @@ func (e *Elsewhere) Kernel(w *workload.Workload, op *workload.Op, there *workloa
 	case bytes > 0:
 		of = byBytes
 	case op.Inputs > 0: // a concatenation
-		bytes, of = e.through(op.Inputs, op.Inputs), byBytes
+		bytes, of = l.through(op.Inputs, op.Inputs), byBytes
 	case kernel.OfPasses(op.Name):
 		of = byPasses
 	case op.Moves:
-		half := e.reach(op, took) / 2 // read, and as much written
-		bytes, of = e.through(half, half), byName
+		half := l.reach(op, took) / 2 // read, and as much written
+		bytes, of = l.through(half, half), byName
 	default:
 		of = byVectors
 	}
-	t = e.roof(took, bytes, share, ratio)
-	if by = t.seconds() / took; !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
-		return 1, Reason{of.Bound, of.Law + ", unknown", false}, Roofed{}
-	}
-	if share != 1 {
-		of.Law = "shard of the optimizer: " + of.Law
-	}
-	return by, of, t
-}
-
-// sameTile reports whether a GEMM runs on both machines with the same tile: one of both libraries, or compiled.
-func (e *Elsewhere) sameTile(op *workload.Op) bool {
-	return compiled(op) || hasTile(e.From, op) && hasTile(e.To, op)
+	t = l.roof(took, bytes, ratio)
+	return t.Seconds() / took, of, t
 }
 
 // rounds is how much faster the matrix units compute a GEMM with the same tile: as many rounds as there are tiles for
 // each slot, each as fast as a compute unit's matrix units (rule Y3).
-func (e *Elsewhere) rounds(op *workload.Op, there *workload.Kernel) float64 {
-	ratio, t := e.To.GPU.Flops.Value/e.From.GPU.Flops.Value, op.Tiling
-	if t.Tiles <= 0 || e.From.GPU.CUs.Value < 1 || e.To.GPU.CUs.Value < 1 {
+func (l *Laws) rounds(op *workload.Op, there *workload.Kernel) float64 {
+	ratio, t := l.Machine.GPU.Flops.Value/l.Seen.Machine.GPU.Flops.Value, op.Tiling
+	if t.Tiles <= 0 || l.Seen.Machine.GPU.CUs.Value < 1 || l.Machine.GPU.CUs.Value < 1 {
 		return ratio
 	}
-	a := int(e.From.GPU.CUs.Value) * max(1, op.Footprint.Residents(&e.From.GPU))
-	b := int(e.To.GPU.CUs.Value) * max(1, there.Footprint.Residents(&e.To.GPU))
+	a := int(l.Seen.Machine.GPU.CUs.Value) * max(1, op.Footprint.Residents(&l.Seen.Machine.GPU))
+	b := int(l.Machine.GPU.CUs.Value) * max(1, there.Footprint.Residents(&l.Machine.GPU))
 	return ratio * float64(machine.CeilDiv(t.Tiles, a)*a) / float64(machine.CeilDiv(t.Tiles, b)*b)
 }
 
 // through is the bytes that pass the memory while a kernel runs: what it reads and, where all of it fits into the
 // last-level cache of both machines, not what it writes, which stays there until something else needs the place.
-func (e *Elsewhere) through(read, written float64) float64 {
-	if read+written <= min(e.From.GPU.Cache.Value, e.To.GPU.Cache.Value) {
+func (l *Laws) through(read, written float64) float64 {
+	if read+written <= min(l.Seen.Machine.GPU.Cache.Value, l.Machine.GPU.Cache.Value) {
 		return read
 	}
 	return read + written
 }
 
-// operands is the bytes of a GEMM's operands, each once.
-func (e *Elsewhere) operands(op *workload.Op) float64 {
-	sh := op.Shape
-	groups := max(1, sh.Groups)
-	seconds := float64(groups) * e.From.Moving(machine.CeilDiv(sh.M, groups), sh.N, sh.K)
-	return seconds * e.From.GPU.Memory.Value * float64(max(1, sh.ElemSize)) / 2
-}
-
-// libraries is the ratio of the law's times of a GEMM on both machines, whose libraries have different tiles or whose
+// gemmHere is the ratio of the law's times of a GEMM on both machines, whose libraries have different tiles or whose
 // tile is not known (rule Y3). The tile is that of the capture, if the machine's library has it, else the one that it
 // prefers. The tile of a what-if is the one that the library prefers without it. Times that the profiles recorded
 // count only if both did.
-func (e *Elsewhere) libraries(op *workload.Op) (float64, Reason) {
-	from, to := tilingOn(e.From, op), tilingOn(e.To, op)
+func (l *Laws) gemmHere(op *workload.Op) (float64, Reason) {
+	from, to := tilingOn(l.Seen.Machine, op), tilingOn(l.Machine, op)
 	sh := op.Shape
-	if e.From.Profile == e.To.Profile && !hasTile(e.From, op) && sh.Groups <= 1 {
-		to = e.To.WithSplits(sh.M, sh.N, sh.K, from)
+	if l.Seen.Machine.Profile == l.Machine.Profile && !hasTile(l.Seen.Machine, op) && sh.Groups <= 1 {
+		to = l.Machine.WithSplits(sh.M, sh.N, sh.K, from)
 	}
 	if from.Measured != to.Measured {
-		from = e.From.LawWithTile(sh.M, sh.N, sh.K, from.Rows, from.Columns, from.Splits)
-		to = e.To.LawWithTile(sh.M, sh.N, sh.K, to.Rows, to.Columns, to.Splits)
+		from = l.Seen.Machine.LawWithTile(sh.M, sh.N, sh.K, from.Rows, from.Columns, from.Splits)
+		to = l.Machine.LawWithTile(sh.M, sh.N, sh.K, to.Rows, to.Columns, to.Splits)
 	}
-	by := to.Seconds / from.Seconds
-	switch {
-	case !(by > 0) || math.IsInf(by, 0):
-		return 1, Reason{matrixUnits, byLibraries.Law + ", unknown", false}
-	case sh.ElemSize != 2:
-		return by, byOtherType
+	if sh.ElemSize != 2 {
+		return to.Seconds / from.Seconds, byOtherType
 	}
-	return by, byLibraries
+	return to.Seconds / from.Seconds, byLibraries
 }
 
 func tilingOn(m *machine.Machine, op *workload.Op) machine.Tiling {
@@ -182,17 +168,12 @@ func narrow(op *workload.Op) bool {
 	return op.Shape.Kind != workload.GEMM && t.TileM > 0 && min(t.TileM, t.TileN) <= rows && kernel.OfLibrary(op.Name)
 }
 
-// Roofed is the seconds of a kernel on both machines, by what bounds them: its launch, memory, and the rest.
-type Roofed struct{ Was, Is [3]float64 }
-
-func (t *Roofed) seconds() float64 { return t.Is[0] + t.Is[1] + t.Is[2] }
-
 // roof is the time of a kernel that takes some seconds on the machine of the capture and moves bytes (rule Y4). It has
 // three parts: that of an empty kernel; that in which it would move its bytes at the memory's rate; and the rest, which
 // is faster by the given ratio. Waiting for memory and the rest overlap in part: together they take the root of the sum
-// of their squares. share is the part of its work that is left.
-func (e *Elsewhere) roof(took, bytes, share, ratio float64) (t Roofed) {
-	empty, emptyTo := e.From.Launch.Graph.Value, e.To.Launch.Graph.Value
+// of their squares.
+func (l *Laws) roof(took, bytes, ratio float64) (t Roofed) {
+	empty, emptyTo := l.Seen.Machine.Launch.Graph.Value, l.Machine.Launch.Graph.Value
 	if empty <= 0 {
 		empty, emptyTo = 0, 0
 	}
@@ -200,86 +181,104 @@ func (e *Elsewhere) roof(took, bytes, share, ratio float64) (t Roofed) {
 		t.Is[0] = t.Was[0] * emptyTo / empty
 	}
 	busy := took - t.Was[0]
-	moving := min(busy, bytes/e.From.GPU.Memory.Value)
+	moving := min(busy, bytes/l.Seen.Machine.GPU.Memory.Value)
 	rest := math.Sqrt(busy*busy - moving*moving)
 	if busy <= 0 {
 		return t
 	}
 	t.Was[1], t.Was[2] = moving*moving/busy, rest*rest/busy
 	if moving > 0 {
-		moving *= e.From.GPU.Memory.Value / e.To.GPU.Memory.Value
+		moving *= l.Seen.Machine.GPU.Memory.Value / l.Machine.GPU.Memory.Value
 	}
-	t.Is[2] = share * t.Was[2] / ratio
-	t.Is[1] = share*math.Hypot(moving, rest/ratio) - t.Is[2]
+	t.Is[2] = t.Was[2] / ratio
+	t.Is[1] = math.Hypot(moving, rest/ratio) - t.Is[2]
 	return t
 }
 
 // reach is the most bytes that a kernel of unknown traffic has moved: those of a streaming kernel with as many
 // workgroups.
-func (e *Elsewhere) reach(op *workload.Op, took float64) float64 {
+func (l *Laws) reach(op *workload.Op, took float64) float64 {
 	if op.Tiling.WGs <= 0 {
 		return math.Inf(1)
 	}
-	return took * e.From.GPU.StreamAt(op.Tiling.WGs)
+	return took * l.Seen.Machine.GPU.StreamAt(op.Tiling.WGs)
 }
 
-// copied is the factor of a copy or fill.
-func (e *Elsewhere) copied(w *workload.Workload, op *workload.Op) (by float64, of Reason) {
-	a := w.Run.Copy(w.Run.Spans[op.Span])
-	switch {
-	case a == nil || a.Dir == trace.HostToDevice || a.Dir == trace.DeviceToHost || a.Dir == trace.UnknownDir:
-		return 1, byHost
-	case a.Dir == trace.PeerToPeer:
-		by, of = e.From.Engines.Rate.Value/e.To.Engines.Rate.Value, byLinks
-	default:
-		took := float64(op.DurAlone()) / 1e9
-		t := e.roof(took, e.through(op.Read, op.Write), 1, 1)
-		by, of = t.seconds()/took, Reason{theMemory, byBytes.Law, true}
-	}
-	if !(by > 0) || math.IsInf(by, 0) {
-		return 1, byHost
-	}
-	return by, of
-}
-
-// Collective is the factor on a collective's transfer, whose members were so many ranks: the ratio of the library's
-// times (rule Y5). If the ranks are on several nodes on one side, or only one library's times are
+// collectiveHere is the factor on a collective's transfer on this machine that was seen on another one or on other ranks:
+// the ratio of the library's times (rule Y5). If the ranks are on several nodes on one side, or only one library's times are
 // recorded, both are those of the tuner's model, whose errors then cancel.
-func (e *Elsewhere) Collective(c *workload.Collective, was, ranks []int) (by float64, of Reason) {
+func (l *Laws) collectiveHere(c *workload.Collective, channels int) (by float64, of Reason) {
+	ranks := l.Workload.RanksOf(c)
+	was := ranks
+	if l.RanksSeen != nil {
+		was = l.RanksSeen(c, ranks)
+	}
 	switch {
 	case c.Part || len(ranks) < 2 || len(was) < 2:
 		return 1, byLibrary
 	case c.Bytes <= 0 && c.Op != trace.Barrier:
 		return 1, bySize
 	}
-	a, b := e.From.LibraryFor(was), e.To.LibraryFor(ranks)
+	a, b := l.Seen.libraryAmong(c, was), l.libraryAmong(c, ranks)
 	alike := (a.Nodes > 1) == (b.Nodes > 1) && a.Of(c.Op).Times.Known() == b.Of(c.Op).Times.Known()
-	timeOf := func(m *machine.Machine, l *machine.Library, n, channels int) float64 {
+	took := func(m *machine.Machine, lib *machine.Library, n, channels int) float64 {
 		if alike {
-			return max(l.Time(c.Op, c.Bytes, n, channels), onLinks(m, c.Op, c.Bytes, n))
+			return timeOf(m, lib, c.Op, c.Bytes, n, channels)
 		}
-		if channels == 0 {
-			channels = l.ChannelsFor(c.Op, c.Bytes)
-		}
-		return max(l.Expected(c.Op, l.Spread(n), float64(l.Runs(c.Op, channels)), float64(max(0, c.Bytes))), onLinks(m, c.Op, c.Bytes, n))
+		channels = cmp.Or(channels, lib.ChannelsFor(c.Op, c.Bytes))
+		return max(lib.Expected(c.Op, lib.Spread(n), float64(lib.Runs(c.Op, channels)), float64(max(0, c.Bytes))), onLinks(m, c.Op, c.Bytes, n))
 	}
-	by = timeOf(e.To, b, len(ranks), e.Channels(c)) / timeOf(e.From, a, len(was), c.Channels)
+	by = took(l.Machine, b, len(ranks), channels) / took(l.Seen.Machine, a, len(was), c.Channels)
 	if !(by > 0) || math.IsInf(by, 0) {
 		return 1, bySize
 	}
 	return by, byLibrary
 }
 
-// Channels is the number of channels of a captured collective on the other machine: as
-// many as its library uses by itself, if the capture's did so too, else at most the captured
-// number.
-func (e *Elsewhere) Channels(c *workload.Collective) int {
-	if c.Channels == 0 || e.From.Profile == e.To.Profile || e.From.Library.Name == e.To.Library.Name {
+// channelsHere is the number of channels on this machine of a collective that was seen on another one: as many as its library
+// uses by itself, if the capture's did so too, else at most the captured number.
+func (l *Laws) channelsHere(c *workload.Collective) int {
+	was, is := &l.Seen.Machine.Library, &l.Machine.Library
+	if c.Channels == 0 || l.Seen.Machine.Profile == l.Machine.Profile || was.Name == is.Name {
 		return c.Channels
 	}
-	own := max(1, e.To.Library.ChannelsFor(c.Op, c.Bytes))
-	if c.Channels == e.From.Library.ChannelsFor(c.Op, c.Bytes) {
+	own := max(1, is.ChannelsFor(c.Op, c.Bytes))
+	if c.Channels == was.ChannelsFor(c.Op, c.Bytes) {
 		return own
 	}
 	return min(c.Channels, own)
+}
+
+// Launched is the launch of an operation on this machine that was seen on another one. Persistent workgroups grow with the
+// compute units. A workgroup that fits on no compute unit here takes a whole one: the kernel is another build. Channels of
+// another library have its footprint.
+func (l *Laws) Launched(op *workload.Op) *workload.Kernel {
+	return l.launched.Of(launchKey{op.Kernel, op.Kind}, func() *workload.Kernel {
+		k, from, to := *op.Kernel, l.Seen.Machine, l.Machine
+		cus, now := from.GPU.CUs.Value, to.GPU.CUs.Value
+		if t := &k.Tiling; op.Kind == trace.Compute && t.Persistent && cus != now && cus > 0 {
+			t.WGs = max(1, int(float64(t.WGs)*now/cus+0.5))
+			if t.Tiles > 0 {
+				t.WGs = min(t.WGs, t.Tiles)
+			}
+		}
+		switch another := from.Profile != to.Profile; {
+		case another && op.Kind == trace.Collective:
+			k.Footprint = program.Footprint{}
+		case another && op.Kind == trace.Compute && program.Fits(to, k.Footprint) != nil:
+			f, has := &k.Footprint, to.GPU.CUResources()
+			f.Threads = min(f.Threads, int(has.Threads))
+			f.Registers = min(f.Registers, int(has.Registers)/max(1, f.Threads))
+			f.Shared = min(f.Shared, int(has.Shared)-int(to.GPU.SharedSpare.Value))
+		}
+		if k == *op.Kernel {
+			return op.Kernel
+		}
+		return &k
+	})
+}
+
+type launchKey struct {
+	kernel *workload.Kernel
+	kind   trace.Kind
 }

@@ -10,13 +10,55 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// kernel is the time alone of a share of a kernel, which is asked for as an operation that has the seen
-// time alone until then.
-func (l *Laws) kernel(seen, asked *workload.Op, share float64) trace.Time {
-	if by := l.product(seen, asked, share); by > 0 {
-		return max(1, trace.Time(float64(asked.Alone)*by+0.5))
+// A Part is the K-th of Of parts of all rows of the operations that were seen, or of the weights of a matrix-vector product.
+// The zero value is one operation as it was seen.
+type Part struct {
+	K, Of   int
+	Weights bool
+}
+
+// Kernel is a part of the rows of an operation that was seen in equal parts, on the machine of the laws: a launch with its own
+// tiles and its own last wave. The parts together have all rows, workgroups and bytes; what does not divide goes to the first
+// ones. Every part of a product reads all of the weights (rules G12 and G20). Fewer rows take no longer than those that were
+// seen, since the same kernel could compute them, and more no less.
+func (l *Laws) Kernel(seen []*workload.Op, p Part) (e Estimate) {
+	if l.Seen != nil {
+		return l.kernelHere(l.Seen.Kernel(seen, p))
 	}
-	return l.shared(seen, asked, share)
+	first := seen[0]
+	p.Of = max(1, p.Of)
+	e.Op, e.By, e.Op.Alone = *first, 1, first.DurAlone()
+	if p.Weights = p.Weights && first.Shape.Kind == workload.GEMV; len(seen) == 1 && p.Of == 1 {
+		return e
+	}
+	op, share, took := &e.Op, float64(len(seen))/float64(p.Of), trace.Time(0)
+	for _, x := range seen {
+		took += x.DurAlone()
+	}
+	took /= trace.Time(len(seen))
+	op.Alone, op.Kernel = took, l.partKernel(seen, p)
+	reads, writes := share, share
+	if read, write := first.Shape.Traffic(); read*write > 0 && first.Shape.Flops() > 0 && !p.Weights {
+		r, w := op.Shape.Traffic()
+		reads, writes = r/read, w/write
+	}
+	op.Read, op.Write = op.Read*reads, op.Write*writes
+	by := 0.0
+	if !p.Weights {
+		by = l.product(first, op, share)
+	}
+	if by > 0 {
+		op.Alone = max(1, trace.Time(float64(took)*by+0.5))
+	} else {
+		op.Alone = l.shared(first, op, share)
+	}
+	if share <= 1 {
+		op.Alone = min(op.Alone, took)
+	} else {
+		op.Alone = max(op.Alone, took)
+	}
+	e.By = float64(op.Alone) / float64(max(1, first.DurAlone()))
+	return e
 }
 
 // product is the factor on the time of a product that has share times the rows; 0 for other kernels. A library's
@@ -33,7 +75,7 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 		is, _ := l.Rounds(asked)
 		return is / was
 	case gemm && sh.Guessed == 0:
-		return l.library(seen, seconds(asked.Alone), share)
+		return l.library(seen, asked)
 	case !gemm && (sh.Kind != workload.NoShape || !l.byRows(seen)):
 		return 0
 	}
@@ -51,22 +93,22 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	})
 }
 
-// library is the factor on the time of a product of the library that took so many seconds and has share times the
-// rows: the ratio of the law's times, of its own tile and of the tile that the library takes then. Where the tile
+// library is the factor on the time of a product of the library that has other rows: the ratio of the law's times, of its own tile and of the tile that the library takes then. Where the tile
 // changes, seen over predicted time counts only beyond the law's error: a ratio within it is the error for this
-// tile and says nothing about other tiles (rule G12). Fewer rows take no longer, since the same kernel could compute them.
-func (l *Laws) library(seen *workload.Op, took, share float64) float64 {
-	sh := seen.Shape
-	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
+// tile and says nothing about other tiles (rule G12).
+func (l *Laws) library(seen, asked *workload.Op) float64 {
+	sh, rows, took := seen.Shape, max(1, asked.Shape.M), seconds(asked.Alone)
+	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, rows, sh.N, sh.K)
+	if sh.Groups <= 1 && seen.Tiling.Persistent {
+		l.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K})
+		l.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K})
+	}
 	by, another := is.Seconds/was.Seconds, is.Rows != was.Rows || is.Columns != was.Columns
 	if another && math.Abs(took/was.Seconds-1) < l.Machine.Matmul.RunSpread.Value {
 		by = is.Seconds / took
 	}
-	switch {
-	case math.IsNaN(by) || math.IsInf(by, 0): // a profile that lacks the rates
+	if math.IsNaN(by) || math.IsInf(by, 0) { // a profile that lacks the rates
 		return 0
-	case share <= 1:
-		return min(by, 1)
 	}
 	return by
 }

@@ -1,11 +1,10 @@
-// Package cost says how long a kernel or a collective takes that was not seen as it is asked for: in
-// part, with more rows, on other channels, on another machine. Where it was seen it takes the seen time, times the law's time
-// of what is asked over the law's time of what was seen; what is asked as it was seen takes the seen time.
+// Package cost says how long a kernel or a collective takes that was not seen as it is asked for: in part, with more rows, on
+// other channels, on another machine. Kernel and Collective answer all of these: the seen time, times the law's time of what is
+// asked over the law's time of what was seen. What is asked as it was seen takes the seen time.
 //
 //	laws.go        the laws of a machine; how kernels lie on it
-//	part.go        a part of an operation, as an operation
 //	kernel.go      the time of a kernel: products by their tiles, others by launch, memory and the rest
-//	unseen.go      the time of a kernel that nobody has seen
+//	part.go        the launch of a part of a kernel
 //	memory.go      how fast workgroups move bytes; what memory takes of a kernel
 //	collective.go  the time of a collective, what its channels move, and its inverse: the bytes of a time
 //	beside.go      a collective alongside compute
@@ -13,11 +12,13 @@
 package cost
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Laws are the laws of a machine for the operations of a workload. They remember what they were asked, and
@@ -27,6 +28,10 @@ type Laws struct {
 	Workload *workload.Workload
 	Lookups  *machine.Questions // times of collectives that were looked up in the profile; nil: not noted
 
+	Seen      *Laws                                   // of the machine that operations were seen on; nil: this one
+	RanksSeen func(*workload.Collective, []int) []int // ranks that a collective of these ranks was seen on; nil: the same
+
+	launched Memo[launchKey, *workload.Kernel]
 	clusters Memo[int, float64]
 	factors  Memo[rowsKey, float64]
 	parts    Memo[partKey, *workload.Kernel]
@@ -36,6 +41,33 @@ type Laws struct {
 
 	libraries Memo[*int32, *machine.Library] // by the first of the members
 }
+
+// An Estimate is how long what was asked for takes alone, and why.
+type Estimate struct {
+	Op       workload.Op // a kernel as it was asked for, with its time alone
+	Alone    trace.Time  // of a collective, ns
+	Channels int         // of a collective
+	By       float64     // that time over the seen one
+	Reason
+	Roofed
+}
+
+// A Reason is why an operation takes its time on a machine that it was not seen on.
+type Reason struct {
+	Bound string // what limits the operation, or the rest of a kernel's time besides launch and memory
+	Law   string
+	Sure  bool // the trace shows what limits the operation
+}
+
+// Roofed is the seconds of a kernel where it was seen and where it is asked for, by what bounds them: its launch, memory, and
+// the rest.
+type Roofed struct{ Was, Is [3]float64 }
+
+// Bounds are what bounds the first parts of a Roofed.
+var Bounds = [...]string{theLaunch, theMemory}
+
+// Seconds is the time of a kernel by its parts.
+func (t *Roofed) Seconds() float64 { return t.Is[0] + t.Is[1] + t.Is[2] }
 
 // A Memo has the values of keys that were asked for. The zero value is empty.
 type Memo[K comparable, T any] map[K]T
@@ -80,9 +112,13 @@ func (l *Laws) FillsSlots(op *workload.Op) bool {
 		t.WGs == int(l.Clustered(l.StartsTogether(t.Cluster)))*l.Residents(op.Footprint)
 }
 
-// keepsGrid reports whether a kernel launches the same number of workgroups for any number of rows: one that
-// fills all slots, PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024), and the gradients
-// of a norm's parameters (layer_norm_kernel.cu: a workgroup for 32 columns, which loops over the rows).
+// keepsGrid reports whether a kernel launches the same number of workgroups for any number of rows: one that fills all slots,
+// and those of fixedGrids.
 func (l *Laws) keepsGrid(op *workload.Op) bool {
-	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel") || strings.Contains(op.Name, "GammaBetaBackwardCUDAKernel") || l.FillsSlots(op)
+	return slices.ContainsFunc(fixedGrids, func(name string) bool { return strings.Contains(op.Name, name) }) || l.FillsSlots(op)
 }
+
+// fixedGrids are PyTorch's kernels of such grids: EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024), the
+// gradients of a norm's parameters (layer_norm_kernel.cu: a workgroup for 32 columns, which loops over the rows), and launches
+// of a list of tensors, of which a shorter list takes fewer (MultiTensorApply.cuh: 320 workgroups each).
+var fixedGrids = []string{"EmbeddingBag_updateOutputKernel", "GammaBetaBackwardCUDAKernel", "multi_tensor_apply"}

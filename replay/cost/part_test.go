@@ -115,7 +115,7 @@ func TestPartsAgainstHardware(t *testing.T) {
 		for i := range x.us {
 			op := whole.op
 			op.End = trace.Time(1000 * whole.us[i])
-			part := l.Part([]*workload.Op{&op}, 0, x.share)
+			part := l.Kernel([]*workload.Op{&op}, cost.Part{K: 0, Of: x.share}).Op
 			if errors[x.family] == nil {
 				families = append(families, x.family)
 			}
@@ -172,7 +172,7 @@ func TestBoundsOfParts(t *testing.T) {
 		least := map[string]float64{"nvjet": 0.85, "triton_mm": 0.95, "norm": 0.95}
 		var sum trace.Time
 		for k := range n {
-			part := l.Part([]*workload.Op{op}, k, n)
+			part := l.Kernel([]*workload.Op{op}, cost.Part{K: k, Of: n}).Op
 			if part.Alone > op.Dur() || n == 1 && part.Alone != op.Dur() {
 				t.Errorf("part %d of %d of %s takes %d ns, the whole %d", k, n, op.Name, part.Alone, op.Dur())
 			}
@@ -203,17 +203,17 @@ func TestShareTime(t *testing.T) {
 		}}
 	}
 	const whole, quarter = 1_136_700, 289_900
-	part := l.Part([]*workload.Op{bag(32768, whole)}, 1, 4)
+	part := l.Kernel([]*workload.Op{bag(32768, whole)}, cost.Part{K: 1, Of: 4}).Op
 	if off := math.Abs(float64(part.Alone)/quarter - 1); off > 0.01 || part.Shape.M != 8192 || part.Tiling.WGs != 1024 {
 		t.Errorf("a quarter: %d ns for %d bags on %d workgroups, measured %d", part.Alone, part.Shape.M, part.Tiling.WGs, quarter)
 	}
 	q := bag(8192, quarter)
-	merged := l.Part([]*workload.Op{q, q, q, q}, 0, 1)
+	merged := l.Kernel([]*workload.Op{q, q, q, q}, cost.Part{}).Op
 	if off := math.Abs(float64(merged.Alone)/whole - 1); off > 0.01 || merged.Shape.M != 32768 {
 		t.Errorf("four quarters: %d ns for %d bags, measured %d", merged.Alone, merged.Shape.M, whole)
 	}
 	tiny := &workload.Op{End: 1000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "fill", Tiling: workload.Tiling{WGs: 512}}}
-	if got := l.Part([]*workload.Op{tiny}, 0, 8); got.Alone != 1000 || got.Tiling.WGs != 64 {
+	if got := l.Kernel([]*workload.Op{tiny}, cost.Part{K: 0, Of: 8}).Op; got.Alone != 1000 || got.Tiling.WGs != 64 {
 		t.Errorf("an eighth of a kernel of 1 us: %d ns on %d workgroups, want 1000 on 64", got.Alone, got.Tiling.WGs)
 	}
 }
@@ -246,11 +246,11 @@ func TestShareTimeOfSteps(t *testing.T) {
 		{"twice as many as fit", plain(1056), 4, 50_000, 52_000},
 		{"five times as many", plain(2640), 2, 50_000, 52_000},
 	} {
-		if got := l.Part([]*workload.Op{c.op}, 0, c.of).Alone; got < c.least || got > c.most {
+		if got := l.Kernel([]*workload.Op{c.op}, cost.Part{K: 0, Of: c.of}).Op.Alone; got < c.least || got > c.most {
 			t.Errorf("%s: %d ns, want %d to %d", c.name, got, c.least, c.most)
 		}
 	}
-	if half := l.Part([]*workload.Op{gemm(256, workload.GEMM, 0)}, 0, 2); half.Tiling.WGs != 128 || half.Shape.M != 128 {
+	if half := l.Kernel([]*workload.Op{gemm(256, workload.GEMM, 0)}, cost.Part{K: 0, Of: 2}).Op; half.Tiling.WGs != 128 || half.Shape.M != 128 {
 		t.Errorf("a half of 128 workgroups has %d, its tiles %d×%d", half.Tiling.WGs, half.Tiling.TileM, half.Tiling.TileN)
 	}
 }
@@ -262,7 +262,9 @@ func TestPartsOfDecoding(t *testing.T) {
 	l := lawsOf(plantest.H200(t, 2))
 	l.Workload = w
 	shape := workload.Shape{Kind: workload.GEMV, M: 4, N: 6144, K: 4096, ElemSize: 2}
-	times := func(op *workload.Op, n int) workload.Op { return l.Part(slices.Repeat([]*workload.Op{op}, n), 0, 1) }
+	times := func(op *workload.Op, n int) workload.Op {
+		return l.Kernel(slices.Repeat([]*workload.Op{op}, n), cost.Part{}).Op
+	}
 	gemv := &workload.Op{End: 20_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "nvjet", Shape: shape}}
 	gemv.Read, gemv.Write = shape.Traffic()
 	more := times(gemv, 16)
@@ -270,7 +272,7 @@ func TestPartsOfDecoding(t *testing.T) {
 		t.Errorf("16 times the rows: %s, %.1f MB instead of %.1f, %.1f written instead of %.1f, %d ns", more.Shape, more.Read/1e6, gemv.Read/1e6, more.Write/1e6, gemv.Write/1e6, more.Alone)
 	}
 	sum := &workload.Op{End: 20_000, Kind: trace.Compute, Read: 2e6, Write: 1e6, Kernel: &workload.Kernel{Name: "add", Shape: workload.Shape{Kind: workload.Elementwise, M: 1, N: 1 << 20, ElemSize: 2}}}
-	if half := l.Part([]*workload.Op{sum}, 0, 2); half.Read != 1e6 || half.Write != 5e5 {
+	if half := l.Kernel([]*workload.Op{sum}, cost.Part{K: 0, Of: 2}).Op; half.Read != 1e6 || half.Write != 5e5 {
 		t.Errorf("half of a sum reads %.1f MB and writes %.1f", half.Read/1e6, half.Write/1e6)
 	}
 	norm := &workload.Op{End: 4_000, Kind: trace.Compute, Kernel: &workload.Kernel{Name: "norm"}}

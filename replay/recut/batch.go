@@ -39,8 +39,8 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 			e.Add(partOf(w, int32(i), k, n, row))
 		}
 		if op := &w.Ops[i]; op.Collective < 0 {
-			p := c.Part(slices.Repeat([]*workload.Op{op}, up), 0, down*n)
 			for k := range n {
+				p := c.Part(slices.Repeat([]*workload.Op{op}, up), k, down*n)
 				part := &e.Rows[row(op.ID, k)]
 				part.Kernel, part.Read, part.Write, part.Alone = p.Kernel, p.Read, p.Write, p.Alone
 			}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -236,7 +235,7 @@ func (z *Resized) before(c *workload.Collective, now []int) []int {
 // captured is the workload of the captured job, with durations alone, on its machine.
 func (z *Resized) Lifted(w, captured *workload.Workload, from, to machine.Machine) *workload.Workload {
 	w = isolatedAs(w, captured)
-	scaled := rescale(w, &scaler{Elsewhere: cost.Elsewhere{From: &from, To: &to}, resized: z})
+	scaled := rescale(w, &from, &to, z)
 	r := scaled.Rescaled
 	r.Group, r.Was, r.Ranks, r.Of = z.Group, z.Was, z.Ranks, captured
 	return scaled
@@ -280,13 +279,4 @@ func isolatedAs(w, captured *workload.Workload) *workload.Workload {
 	}
 	w.Isolation = &isolation
 	return w
-}
-
-// shard is the part of an operation's work that is left with another number of ranks:
-// optimizers of sharded parameters (rule Y7).
-func (s *scaler) shard(op *workload.Op) float64 {
-	if z := s.resized; z != nil && z.sharded && op.Optimizer {
-		return float64(z.Was) / float64(z.Ranks)
-	}
-	return 1
 }
