@@ -477,12 +477,10 @@ func (p *Plan) message() {
 		}
 	}
 	p.Early = held*float64(forward) < float64(p.Alone)
-	if size := p.Bytes * int64(p.micros) / int64(p.shape.micros); size != p.Bytes {
-		message := *c
-		message.Alone, message.Bytes = p.Alone, p.Bytes
-		p.Alone = p.pl.Laws().Collective(&message, size, 0).Alone
-		p.Bytes = size
-	}
+	message := *c
+	message.Alone = p.Alone
+	message = p.pl.Laws().Cut(slices.Repeat([]*workload.Collective{&message}, p.micros), p.shape.micros, 0)
+	p.Alone, p.Bytes = message.Alone, message.Bytes
 }
 
 // hold counts the activations of the micro-batches between forward and backward, on the rank with

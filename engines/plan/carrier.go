@@ -80,7 +80,7 @@ func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 	case engines && c.Engines:
 		return pl.engineKernel(op, c, whole)
 	case engines:
-		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.engineTime(c)/pl.Laws().Time(c, c.Op, c.Bytes, 0)))
+		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.engineTime(c)/pl.Laws().Time(c, c.Op, c.Bytes, c.Channels)))
 	}
 	if took := pl.engineTime(c); c.Engines && took > 0 {
 		p.DurAlone = trace.Time(float64(whole) * pl.Laws().Time(c, c.Op, c.Bytes, p.Channels) / took)

@@ -13,15 +13,16 @@ import (
 // Collective is the time alone of a captured collective with other bytes, on at most so many channels (0: as
 // captured, as is a number with which the library runs on those of the capture), and the number of channels that it
 // takes. It is the captured time, times the law's time of what is asked over the law's time of what was captured
-// (rule C11). Fewer bytes take no longer, since the library could send them as it sends the whole.
+// (rule C11). Fewer bytes take no longer, since the library could send them as it sends the whole, and more no less.
 func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (e Estimate) {
-	e.Alone, e.Channels, e.By = c.TransferAlone(), l.Channels(c), 1
-	if l.Seen != nil {
-		e.Channels = l.channelsHere(c)
-		e.By, e.Reason = l.collectiveHere(c, e.Channels)
-		e.Alone = workload.Scaled(e.Alone, e.By)
-		return e
+	if e.By = 1; l.Seen != nil {
+		here := *c
+		here.Channels = l.channelsHere(c)
+		e.By, e.Reason = l.collectiveHere(c, here.Channels)
+		here.Alone = workload.Scaled(c.TransferAlone(), e.By)
+		c = &here
 	}
+	e.Alone, e.Channels = c.TransferAlone(), l.Channels(c)
 	lib, captured := l.libraryOf(c), e.Channels
 	if channels > 0 {
 		channels = lib.Runs(c.Op, channels)
@@ -44,13 +45,17 @@ func (l *Laws) Collective(c *workload.Collective, bytes int64, channels int) (e 
 		l.Lookups.Add(q)
 	}
 	e.Channels = min(is, max(1, lib.ChannelsFor(c.Op, bytes)))
+	by := 1.0
 	if from, to := l.Time(c, c.Op, c.Bytes, was), l.Time(c, c.Op, bytes, is); from > 0 && to > 0 {
-		e.By = to / from
+		by = to / from
 	}
-	if bytes <= c.Bytes && is >= was {
-		e.By, e.Channels = min(e.By, 1), min(e.Channels, max(captured, channels))
+	switch {
+	case bytes <= c.Bytes && is >= was:
+		by, e.Channels = min(by, 1), min(e.Channels, max(captured, channels))
+	case bytes > c.Bytes && is <= was:
+		by = max(by, 1)
 	}
-	e.Alone = max(1, trace.Time(float64(e.Alone)*e.By+0.5))
+	e.Alone, e.By = max(1, trace.Time(float64(e.Alone)*by+0.5)), e.By*by
 	return e
 }
 

@@ -41,15 +41,15 @@ var (
 )
 
 // kernelHere is a kernel or copy on this machine that was seen on another one (rule Y1).
-func (l *Laws) kernelHere(e Estimate) Estimate {
-	op, there := &e.Op, l.Launched(&e.Op)
-	by, of, t := l.factor(op, there)
-	if !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
-		by, of, t = 1, Reason{of.Bound, of.Law + ", unknown", false}, Roofed{}
+func (l *Laws) kernelHere(op *workload.Op) *Estimate {
+	e := Estimate{Op: *op}
+	e.Op.Kernel = l.Launched(op)
+	e.By, e.Reason, e.Roofed = l.factor(op, e.Op.Kernel)
+	if !(e.By > 0) || math.IsInf(e.By, 0) { // a profile that lacks the rates
+		e.By, e.Reason, e.Roofed = 1, Reason{e.Bound, e.Law + ", unknown", false}, Roofed{}
 	}
-	e.By, e.Reason, e.Roofed = e.By*by, of, t
-	op.Kernel, op.Alone = there, workload.Scaled(op.DurAlone(), by)
-	return e
+	e.Op.Alone = workload.Scaled(op.DurAlone(), e.By)
+	return &e
 }
 
 // factor is the factor on the duration of a kernel or copy whose launch here is another one, and what bounds its time.

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -17,48 +18,64 @@ type Part struct {
 	Weights bool
 }
 
-// Kernel is a part of the rows of an operation that was seen in equal parts, on the machine of the laws: a launch with its own
-// tiles and its own last wave. The parts together have all rows, workgroups and bytes; what does not divide goes to the first
-// ones. Every part of a product reads all of the weights (rules G12 and G20). Fewer rows take no longer than those that were
-// seen, since the same kernel could compute them, and more no less.
+// Kernel is how long an operation takes that was seen, or a part of the rows of operations that were seen in equal parts, on
+// the machine of the laws.
 func (l *Laws) Kernel(seen []*workload.Op, p Part) (e Estimate) {
-	if l.Seen != nil {
-		return l.kernelHere(l.Seen.Kernel(seen, p))
+	here := seen
+	if e.By = 1; l.Seen != nil {
+		e = *l.kernelHere(seen[0])
+		first := e.Op
+		here = slices.Repeat([]*workload.Op{&first}, len(seen))
+		for i, x := range seen {
+			if x != seen[0] {
+				here[i] = &l.kernelHere(x).Op
+			}
+		}
 	}
-	first := seen[0]
+	e.Op = l.part(here, p)
+	by := float64(e.Op.Alone) / float64(max(1, here[0].DurAlone()))
+	for k := range e.Is {
+		e.Is[k] *= by
+	}
+	e.By *= by
+	return e
+}
+
+// part is a part of operations as a launch with its own tiles and its own last wave. The parts together have all rows,
+// workgroups and bytes; what does not divide goes to the first ones. Every part of a product reads all of the weights (rules
+// G12 and G20). Fewer rows take no longer than those that were seen, since the same kernel could compute them. More may take
+// less: the library has another kernel for them (64 tokens on two H200 take less than the kernels of 4 let expect).
+func (l *Laws) part(seen []*workload.Op, p Part) workload.Op {
 	p.Of = max(1, p.Of)
-	e.Op, e.By, e.Op.Alone = *first, 1, first.DurAlone()
-	if p.Weights = p.Weights && first.Shape.Kind == workload.GEMV; len(seen) == 1 && p.Of == 1 {
-		return e
+	if op := *seen[min(p.K, len(seen)-1)]; len(seen) == p.Of { // as it was seen
+		op.Alone = op.DurAlone()
+		return op
 	}
-	op, share, took := &e.Op, float64(len(seen))/float64(p.Of), trace.Time(0)
+	first, op, share, took := seen[0], *seen[0], float64(len(seen))/float64(p.Of), trace.Time(0)
 	for _, x := range seen {
 		took += x.DurAlone()
 	}
 	took /= trace.Time(len(seen))
+	p.Weights = p.Weights && first.Shape.Kind == workload.GEMV
 	op.Alone, op.Kernel = took, l.partKernel(seen, p)
-	reads, writes := share, share
+	reads, writes, by := share, share, 0.0
 	if read, write := first.Shape.Traffic(); read*write > 0 && first.Shape.Flops() > 0 && !p.Weights {
 		r, w := op.Shape.Traffic()
 		reads, writes = r/read, w/write
 	}
 	op.Read, op.Write = op.Read*reads, op.Write*writes
-	by := 0.0
 	if !p.Weights {
-		by = l.product(first, op, share)
+		by = l.product(first, &op, share)
 	}
 	if by > 0 {
 		op.Alone = max(1, trace.Time(float64(took)*by+0.5))
 	} else {
-		op.Alone = l.shared(first, op, share)
+		op.Alone = l.shared(first, &op, share)
 	}
 	if share <= 1 {
 		op.Alone = min(op.Alone, took)
-	} else {
-		op.Alone = max(op.Alone, took)
 	}
-	e.By = float64(op.Alone) / float64(max(1, first.DurAlone()))
-	return e
+	return op
 }
 
 // product is the factor on the time of a product that has share times the rows; 0 for other kernels. A library's

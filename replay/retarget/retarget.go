@@ -45,7 +45,9 @@ func rescale(w *workload.Workload, from, to *machine.Machine, z *Resized) *workl
 		for _, id := range c.Members {
 			sums.count(scaled, scaled.Ops[id].Rank, &e, c.TransferAlone())
 		}
-		c.Alone, c.Scale, c.Channels = e.Alone, cmp.Or(c.Scale, 1)*e.By, e.Channels
+		if c.Alone, c.Scale = e.Alone, cmp.Or(c.Scale, 1)*e.By; c.Channels > 0 {
+			c.Channels = e.Channels
+		}
 	}
 	for i := range scaled.Ops {
 		op := &scaled.Ops[i]
