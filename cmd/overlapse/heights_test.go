@@ -77,7 +77,7 @@ var folders = map[string]folder{
 	"replay/lift":          {height: 4, siblings: []string{"replay/cost", "replay/lift/kernel", "replay/lift/order", "replay/lift/dataflow", "replay/lift/pairs"}},
 
 	"engines/plan":     {height: 4, siblings: []string{"replay/cost", "replay/recut", "replay/lift/kernel", "replay/lift/pairs"}},
-	"engines/pipeline": {height: 4, siblings: []string{"engines/plan"}},
+	"engines/pipeline": {height: 4, siblings: []string{"engines/plan", "replay/cost"}},
 	"engines/compare":  {height: 5, siblings: []string{"engines/schedule"}},
 	"engines":          {height: 6},
 	"engines/explain":  {height: 6},

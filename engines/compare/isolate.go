@@ -216,14 +216,13 @@ func gemmLaw(op *workload.Op, laws *cost.Laws) trace.Time {
 	return plan.Duration(max(0, laws.Tiling(op).Seconds))
 }
 
-// collectiveLaw is the profile's time of a collective's transfer alone, ns; 0 for an operation that takes several times the
-// law: not what the law has in it sets its time, nor how the time grows with the size.
+// collectiveLaw is the profile's time of a collective's transfer alone, ns; 0 for one that no law is of, and for an operation
+// that takes several times the law: not what the law has in it sets its time, nor how the time grows with the size.
 func collectiveLaw(c *workload.Collective, laws *cost.Laws) trace.Time {
-	slow := slices.ContainsFunc(laws.Workload.Slow, func(s workload.SlowCollective) bool { return s.Op == c.Op })
-	if len(c.Members) < 2 || c.Bytes <= 0 || slow {
+	if slices.ContainsFunc(laws.Workload.Slow, func(s workload.SlowCollective) bool { return s.Op == c.Op }) {
 		return 0
 	}
-	return plan.Duration(max(0, laws.Time(c, c.Op, c.Bytes, laws.Channels(c))))
+	return plan.Duration(laws.Captured(c))
 }
 
 // calm sets how long kernels would have lasted without the collectives that waited alongside them: what

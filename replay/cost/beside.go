@@ -34,8 +34,11 @@ type slowdownKey struct {
 // coRunner is a compute operation alongside a collective if that compute is cut into parts: a GEMM of the matrix library,
 // another kernel of matrix instructions, or a memory-bound kernel, which includes GEMMs of few rows (rule I1).
 func (l *Laws) coRunner(op *workload.Op, parts int) machine.CoRunner {
+	inMemory := func() bool {
+		return l.Tiling(&workload.Op{Kernel: l.partKernel([]*workload.Op{op}, Part{Of: parts})}).InMemory
+	}
 	switch {
-	case op.Shape.Kind == workload.GEMM && parts > 1 && l.partInMemory(op, parts):
+	case op.Shape.Kind == workload.GEMM && parts > 1 && inMemory():
 		return machine.CoRunner{Kind: machine.CoRunMemory, Load: 1}
 	case op.Shape.Kind == workload.GEMM && op.Tiling.Persistent:
 		return machine.CoRunner{Kind: machine.CoRunLibrary}
@@ -43,10 +46,4 @@ func (l *Laws) coRunner(op *workload.Op, parts int) machine.CoRunner {
 		return machine.CoRunner{Kind: machine.CoRunTiles}
 	}
 	return machine.CoRunner{Kind: machine.CoRunMemory, Load: l.MemoryLoad(op)}
-}
-
-func (l *Laws) partInMemory(op *workload.Op, parts int) bool {
-	part := *op
-	part.Kernel = l.partKernel([]*workload.Op{op}, Part{Of: parts})
-	return l.Tiling(&part).InMemory
 }

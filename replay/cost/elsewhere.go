@@ -17,9 +17,7 @@ const (
 	matrixUnits = "matrix units"
 	vectorUnits = "latency and vector units"
 	theMemory   = "memory"
-	theLaunch   = "launch"
 	theLinks    = "links"
-	theHost     = "copies of the host"
 )
 
 var (
@@ -37,7 +35,7 @@ var (
 	byLibrary   = Reason{theLinks, "collective library", true}
 	bySize      = Reason{theLinks, "unchanged: collective of unknown size", false}
 	byCopies    = Reason{theMemory, byBytes.Law, true}
-	byHost      = Reason{theHost, "unchanged: copies from and to the host", true}
+	byHost      = Reason{"copies of the host", "unchanged: copies from and to the host", true}
 )
 
 // kernelHere is a kernel or copy on this machine that was seen on another one (rule Y1).
@@ -70,7 +68,7 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 			return from.Engines.Rate.Value / to.Engines.Rate.Value, byLinks, t
 		}
 		t = l.roof(took, bytes, 1)
-		return t.Seconds() / took, byCopies, Roofed{}
+		return t.seconds() / took, byCopies, Roofed{}
 	case sh.Kind == workload.GEMM && min(sh.M, sh.N, sh.K) > 0:
 		if !compiled(op) && !(hasTile(from, op) && hasTile(to, op)) {
 			by, of = l.gemmHere(op)
@@ -99,7 +97,7 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 		of = byVectors
 	}
 	t = l.roof(took, bytes, ratio)
-	return t.Seconds() / took, of, t
+	return t.seconds() / took, of, t
 }
 
 // rounds is how much faster the matrix units compute a GEMM with the same tile: as many rounds as there are tiles for

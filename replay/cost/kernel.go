@@ -110,9 +110,9 @@ func (l *Laws) product(seen, asked *workload.Op, share float64) float64 {
 	})
 }
 
-// library is the factor on the time of a product of the library that has other rows: the ratio of the law's times, of its own tile and of the tile that the library takes then. Where the tile
-// changes, seen over predicted time counts only beyond the law's error: a ratio within it is the error for this
-// tile and says nothing about other tiles (rule G12).
+// library is the factor on the time of a product of the library that has other rows: the ratio of the law's times, of its own
+// tile and of the tile that the library takes then. Where the tile changes, seen over predicted time counts only beyond the
+// law's error: a ratio within it is the error for this tile and says nothing about other tiles (rule G12).
 func (l *Laws) library(seen, asked *workload.Op) float64 {
 	sh, rows, took := seen.Shape, max(1, asked.Shape.M), seconds(asked.Alone)
 	was, is := l.Tiling(seen), l.Machine.Grouped(sh.Groups, rows, sh.N, sh.K)

@@ -5,6 +5,7 @@
 //	laws.go        the laws of a machine; how kernels lie on it
 //	kernel.go      the time of a kernel: products by their tiles, others by launch, memory and the rest
 //	part.go        the launch of a part of a kernel
+//	unseen.go      the time of a kernel that nobody has seen
 //	memory.go      how fast workgroups move bytes; what memory takes of a kernel
 //	collective.go  the time of a collective, what its channels move, and its inverse: the bytes of a time
 //	beside.go      a collective alongside compute
@@ -38,7 +39,6 @@ type Laws struct {
 	times    Memo[timeKey, float64]
 
 	slowdowns Memo[slowdownKey, slowdown]
-
 	libraries Memo[*int32, *machine.Library] // by the first of the members
 }
 
@@ -64,10 +64,9 @@ type Reason struct {
 type Roofed struct{ Was, Is [3]float64 }
 
 // Bounds are what bounds the first parts of a Roofed.
-var Bounds = [...]string{theLaunch, theMemory}
+var Bounds = [...]string{"launch", theMemory}
 
-// Seconds is the time of a kernel by its parts.
-func (t *Roofed) Seconds() float64 { return t.Is[0] + t.Is[1] + t.Is[2] }
+func (t *Roofed) seconds() float64 { return t.Is[0] + t.Is[1] + t.Is[2] }
 
 // A Memo has the values of keys that were asked for. The zero value is empty.
 type Memo[K comparable, T any] map[K]T

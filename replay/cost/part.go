@@ -20,24 +20,17 @@ func (l *Laws) partKernel(captured []*workload.Op, p Part) *workload.Kernel {
 	return l.parts.Of(key, func() *workload.Kernel { return l.partOf(captured, p) })
 }
 
-// partOf is the launch of a part: the parts together have all rows and workgroups of the whole. A library takes the tile for the part's sizes, a compiled kernel keeps its own.
+// partOf is the launch of a part: the parts together have all rows and workgroups of the whole. A library takes the tile for
+// the part's sizes, a compiled kernel keeps its own.
 func (l *Laws) partOf(captured []*workload.Op, p Part) *workload.Kernel {
-	k, n := p.K, p.Of
-	op, part := captured[0], *captured[0].Kernel
+	op, part, k, n, by := captured[0], *captured[0].Kernel, p.K, p.Of, len(captured)
 	sh, t := &part.Shape, &part.Tiling
-	if p.Weights {
-		long := &sh.N
-		if sh.M > sh.N {
-			long = &sh.M
-		}
-		*long = Portion(*long, k, n)
-		t.Tiles, t.WGs = max(1, Portion(t.Tiles, k, n)), max(1, Portion(t.WGs, k, n))
-		return &part
+	if p.Weights && sh.N >= sh.M {
+		sh.N = portion(sh.N, k, n)
+	} else {
+		sh.M = portion(sh.M*int64(by), k, n)
 	}
-	if sh.M > 0 {
-		sh.M = Portion(sh.M*int64(len(captured)), k, n)
-	}
-	if sh.Kind == workload.GEMM || sh.Kind == workload.GEMV {
+	if !p.Weights && (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) {
 		sh.Kind = kernel.GEMMKind(sh.M, sh.N)
 	}
 	switch {
@@ -54,9 +47,9 @@ func (l *Laws) partOf(captured []*workload.Op, p Part) *workload.Kernel {
 				t.WGs = min(is.Tiles, int(l.Clustered(t.Cluster)))
 			}
 		}
-	case t.WGs > 0 && !l.keepsGrid(op) && (op.Shape.Kind == workload.GEMM || !l.byRows(op)):
-		t.WGs = max(1, Portion(t.WGs*len(captured), k, n))
-		t.Tiles = max(1, Portion(t.Tiles*len(captured), k, n))
+	case t.WGs > 0 && !l.keepsGrid(op) && (p.Weights || op.Shape.Kind == workload.GEMM || !l.byRows(op)):
+		t.WGs = max(1, portion(t.WGs*by, k, n))
+		t.Tiles = max(1, portion(t.Tiles*by, k, n))
 	}
 	return &part
 }
@@ -67,9 +60,9 @@ func rowsOfTiles(s workload.Shape, height int) int64 {
 	return groups * machine.CeilDiv(machine.CeilDiv(s.M, groups), int64(height))
 }
 
-// Portion is the k-th of n nearly equal integer parts of a whole. The first parts get the
+// portion is the k-th of n nearly equal integer parts of a whole. The first parts get the
 // remainder, one each.
-func Portion[T int | int64](whole T, k, n int) T {
+func portion[T int | int64](whole T, k, n int) T {
 	p := whole / T(n)
 	if T(k) < whole%T(n) {
 		p++
