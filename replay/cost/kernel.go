@@ -33,18 +33,20 @@ func (l *Laws) Kernel(seen []*workload.Op, p Part) (e Estimate) {
 		}
 	}
 	e.Op = l.part(here, p)
-	by := float64(e.Op.Alone) / float64(max(1, here[0].DurAlone()))
-	for k := range e.Is {
-		e.Is[k] *= by
+	if was := here[0].DurAlone(); e.Op.Alone != was {
+		by := float64(e.Op.Alone) / float64(max(1, was))
+		for k := range e.Is {
+			e.Is[k] *= by
+		}
+		e.By *= by
 	}
-	e.By *= by
 	return e
 }
 
 // part is a part of operations as a launch with its own tiles and its own last wave. The parts together have all rows,
 // workgroups and bytes; what does not divide goes to the first ones. Every part of a product reads all of the weights (rules
 // G12 and G20). Fewer rows take no longer than those that were seen, since the same kernel could compute them. More may take
-// less: the library has another kernel for them (64 tokens on two H200 take less than the kernels of 4 let expect).
+// less: the library has another kernel for them.
 func (l *Laws) part(seen []*workload.Op, p Part) workload.Op {
 	p.Of = max(1, p.Of)
 	if op := *seen[min(p.K, len(seen)-1)]; len(seen) == p.Of { // as it was seen

@@ -27,7 +27,7 @@ func drawnMachine(t *rapid.T, label string) machine.Machine {
 
 // drawnKernel is a kernel of any kind, with a grid or without.
 func drawnKernel(t *rapid.T, m *machine.Machine) *workload.Op {
-	op := &workload.Op{Kind: trace.Compute, End: trace.Time(rapid.IntRange(2_000, 1_000_000).Draw(t, "ns")), Collective: -1, Kernel: &workload.Kernel{
+	op := &workload.Op{Kind: trace.Compute, End: trace.Time(max(0, rapid.IntRange(-10_000, 1_000_000).Draw(t, "ns"))), Collective: -1, Kernel: &workload.Kernel{
 		Name:      rapid.SampledFrom([]string{"library", "triton_mm", "gemv", "norm", "bag", "copy", "weights"}).Draw(t, "kernel"),
 		Footprint: program.Footprint{Threads: 128 << rapid.IntRange(0, 2).Draw(t, "threads")},
 	}}
