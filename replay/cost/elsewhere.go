@@ -91,7 +91,10 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 	case kernel.OfPasses(op.Name):
 		of = byPasses
 	case op.Moves:
-		half := l.reach(op, took) / 2 // read, and as much written
+		half := math.Inf(1) // of the bytes that its workgroups can stream, of which half are written
+		if op.Tiling.WGs > 0 {
+			half = took * from.GPU.StreamAt(op.Tiling.WGs) / 2
+		}
 		bytes, of = l.through(half, half), byName
 	default:
 		of = byVectors
@@ -191,15 +194,6 @@ func (l *Laws) roof(took, bytes, ratio float64) (t Roofed) {
 	t.Is[2] = t.Was[2] / ratio
 	t.Is[1] = math.Hypot(moving, rest/ratio) - t.Is[2]
 	return t
-}
-
-// reach is the most bytes that a kernel of unknown traffic has moved: those of a streaming kernel with as many
-// workgroups.
-func (l *Laws) reach(op *workload.Op, took float64) float64 {
-	if op.Tiling.WGs <= 0 {
-		return math.Inf(1)
-	}
-	return took * l.Seen.Machine.GPU.StreamAt(op.Tiling.WGs)
 }
 
 // collectiveHere is the factor on a collective's transfer on this machine that was seen on another one or on other ranks:
