@@ -171,10 +171,8 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	}
 	opts.Verdict = cmp.Or(opts.Verdict, r.Verdict.Headline())
 	opts.Parts = r.Parts()
-	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
-	if r.Phases != nil {
-		opts.Times[0].Time = words.Phases(r.Phases)
-	}
+	text, step := r.Step()
+	opts.Times = []tui.Time{{Time: text}}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for i, out := range r.Outcomes {
@@ -182,7 +180,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.ReasonsOf(out.Result, 0, 0)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0)})
 		var times tui.Time
 		for _, row := range r.Rows {
 			if row.At == i && row.Applies {
@@ -195,7 +193,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	layout.Align(views, starts)
 	if answer && opts.At == (layout.Address{}) { // the step of both, from its start
 		start := starts[0] + views[0].Offset
-		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + trace.Time(max(1, r.Measured))}}
+		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + max(1, step)}}
 	}
 	return views, o.FailedError(r.Outcomes), nil
 }
@@ -292,8 +290,8 @@ func addTime(t *tui.Time, phase string, ns int64, change float64) {
 	add := func(to *string, text string) {
 		*to = strings.TrimPrefix(*to+", "+strings.TrimSpace(phase+" "+text), ", ")
 	}
-	add(&t.Time, layout.Short(trace.Time(ns)))
-	add(&t.Change, fmt.Sprintf("%+.1f %%", 100*change))
+	add(&t.Time, words.Micros(trace.Time(ns)))
+	add(&t.Change, words.Percent(change))
 }
 
 // viewsOf are the runs of the selected strategies, or all.

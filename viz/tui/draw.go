@@ -144,6 +144,7 @@ type tabStyle struct {
 // tabStyles are the ways to write the header, the longest first.
 var tabStyles = []tabStyle{
 	{60, true, true},
+	{60, false, true},
 	{24, true, true},
 	{12, true, true},
 	{24, false, true},

@@ -370,7 +370,7 @@ func Replayed(r *results.Replayed, w *workload.Workload, a, b *compare.Outcome) 
 func replayedSide(r *results.Replayed, w *workload.Workload, out compare.Outcome) side {
 	run := out.Result.Run
 	steps := plan.StepsOf(w, run).Of(out.Phase)
-	s := side{Name: r.Named(run.Name), Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
+	s := side{Name: run.Name, Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
 	of := steps.Iteration(overlap.Collect(run), out.Time)
 	of.Mean = explain.TimesOf(w, out)

@@ -19,43 +19,32 @@ import (
 
 // A part is the work of one name: means over the ranks, an iteration.
 type part struct {
-	count float64
-	time  trace.Time
-	kind  trace.Kind
+	count, time float64
+	kind        trace.Kind
 }
 
-// partsByName counts the kernels and copies of an outcome's phase by name, and its collectives by operation. A rank that was not simulated
-// does what another does.
+// partsByName are the kernels and copies of an outcome's phase by name, and its collectives by operation.
 func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	run := out.Result.Run
 	steps := plan.StepsOf(w, run).Of(out.Phase)
 	iterations, _ := workload.IterationsOf(w)
-	as := make([]float64, len(run.Ranks)) // ranks that each stands for
-	for row := range as {
-		if run.Like != nil {
-			as[run.Like[row]]++
-		} else {
-			as[row]++
-		}
-	}
 	all, counted := map[string]part{}, map[int32]bool{}
-	for _, s := range run.Spans {
+	overlap.EachKernel(run, func(s trace.Span, ranks int) {
 		op := plan.OriginOf(run, s)
-		cut := func() bool { return run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated }
-		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || cut() {
-			continue
+		if op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
+			return
 		}
 		counted[iterations[op]] = true
 		name := names.Short(run.NameOf(s))
 		if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
 			name = c.Op.String()
 		}
-		p, ranks := all[name], as[run.Lanes[s.Lane].Rank]
-		all[name] = part{p.count + ranks, p.time + trace.Time(ranks)*s.Dur(), s.Kind}
-	}
-	of := len(run.Ranks) * max(1, len(counted))
+		p := all[name]
+		all[name] = part{p.count + float64(ranks), p.time + float64(ranks)*float64(s.Dur()), s.Kind}
+	})
+	of := float64(len(run.Ranks) * max(1, len(counted)))
 	for name, p := range all {
-		all[name] = part{p.count / float64(of), p.time / trace.Time(of), p.kind}
+		all[name] = part{p.count / of, p.time / of, p.kind}
 	}
 	return all
 }
@@ -83,10 +72,10 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 	for name, a := range was {
 		b := is[name]
 		if a.kind == trace.Compute {
-			kernels += b.time - a.time
+			kernels += trace.Time(b.time - a.time)
 		}
 		if x, y := int(math.Round(a.count)), int(math.Round(b.count)); x != y {
-			counts = append(counts, count{name, x, y, b.time - a.time})
+			counts = append(counts, count{name, x, y, trace.Time(b.time - a.time)})
 		}
 	}
 	slices.SortFunc(counts, func(a, b count) int {

@@ -53,7 +53,7 @@ func (r *Replayed) memoryTable() html.Table {
 		if len(row.Memory) == 0 {
 			continue
 		}
-		bar, sum := html.Line{Name: r.Named(r.Outcomes[row.At].Result.Run.Name)}, 0.0
+		bar, sum := html.Line{Name: r.RunName(row.At)}, 0.0
 		for _, m := range row.Memory {
 			t.Add(bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6))
 			cause := m.Cause
