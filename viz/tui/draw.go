@@ -29,7 +29,11 @@ func (m *Model) regions() regions {
 	h := m.height
 	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
 	if m.together && len(m.times) > 0 {
-		r.labels = min(m.width*2/5, 36)
+		r.labels = 36
+		for i, t := range m.times {
+			r.labels = max(r.labels, utf8.RuneCountInString(nameOf(m.views[i])+t.Time+t.Change)+6)
+		}
+		r.labels = min(m.width*2/5, r.labels)
 	}
 	r.header.h = atLeast(h, 5)
 	r.verdict.h = min(len(m.verdictLines(2)), max(0, (h-8)/8))
@@ -39,7 +43,7 @@ func (m *Model) regions() regions {
 	if m.details && h >= 14 {
 		r.details.h = min(8, h/3)
 	}
-	if (m.stats || m.hits || m.full) && h >= 8 {
+	if (m.stats || m.hits || m.full || m.prompt != nil && len(m.matching(m.prompt)) > 0) && h >= 8 {
 		r.details.h = max(3, h/2-2)
 	}
 	p := m.page()
@@ -101,7 +105,13 @@ func (m *Model) Draw(s Surface) {
 		c.legend(p, r.legend.y, r.width, 1, m.markKinds)
 	}
 	if r.details.h > 0 {
+		var list []Time
+		if m.prompt != nil {
+			list = m.matching(m.prompt)
+		}
 		switch {
+		case len(list) > 0:
+			m.drawChoices(c, r, list)
 		case m.hits:
 			m.drawHits(c, p, r)
 		case m.stats:
