@@ -157,6 +157,11 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			return nil, nil, err
 		}
 	}
+	if sel == nil { // nothing to show beside the captured step
+		sel = []plan.Selection{engines.CapturedSelection()}
+	} else {
+		answer = false
+	}
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
 	}
@@ -192,6 +197,9 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		opts.Times = append(opts.Times, times)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
+	if answer {
+		views, starts, opts.Times = views[:1], starts[:1], opts.Times[:1]
+	}
 	layout.Align(views, starts)
 	if o.beside && opts.At == (layout.Address{}) { // the step of both, from its start
 		start := starts[0] + views[0].Offset
@@ -218,7 +226,7 @@ func insideOnly(run *trace.Run) bool {
 // recommended is the --strategy of what replay recommends.
 const recommended = "recommended"
 
-// recommend replays under all strategies and their cheap settings, and returns those that are recommended, or the captured schedule;
+// recommend replays under all strategies and their cheap settings, and returns those that are recommended;
 // opts gets the answer, and all of them to choose from.
 func (a *app) recommend(
 	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection, opts *tui.Options,
@@ -238,9 +246,6 @@ func (a *app) recommend(
 		if i >= 0 {
 			sel = append(sel, r.Outcomes[i].Selection)
 		}
-	}
-	if sel == nil {
-		sel = []plan.Selection{engines.CapturedSelection()}
 	}
 	for i := range r.Outcomes {
 		choice := tui.Time{Name: r.RunName(i), Strategy: strings.ReplaceAll(r.Outcomes[i].Selection.String(), " ", ":")}

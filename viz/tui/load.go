@@ -61,7 +61,9 @@ func (l *loaded) after(was *Model, screen tcell.Screen, asked bool) *Model {
 	if was.touched && !asked {
 		m.goToAddress(was.address())
 		m.stats, m.details, m.hits, m.full = was.stats, was.details, was.hits, was.full
-		m.message = "replayed: x shows it beside the captured step"
+		if len(m.views) > 1 {
+			m.message = "replayed: x shows it beside the captured step"
+		}
 	}
 	m.prompt, m.help, m.touched = was.prompt, was.help, was.touched
 	if len(m.choices) == 0 {
