@@ -174,7 +174,7 @@ return {
 			}
 		}
 	}
-	for _, w := range []string{"compute for a peer", "store to a peer", "local slice complete", "wait"} {
+	for _, w := range []string{"compute for rank +1", "store to a peer", "local slice complete", "wait"} {
 		if !strings.Contains(got.Legend, w) {
 			t.Errorf("the legend lacks %q: %q", w, got.Legend)
 		}
