@@ -105,14 +105,16 @@ func (r *Replayed) HTML() html.Report {
 	r.how(&rep, best)
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
-	reasons, notes := console.Table{Title: "Reasons", Columns: []string{"reason"}}, console.Table{Title: "Assumptions", Columns: []string{"note"}}
-	for _, line := range r.why() {
-		reasons.Add(line)
-	}
+	notes := console.Table{Title: "Assumptions", Columns: []string{"note"}}
 	for _, n := range r.Notes {
 		notes.Add(n)
 	}
-	rep.Tables = append(r.explainTables(), reasons.HTML(), r.idleTable().HTML(), r.memoryTable(), r.pairTable().HTML(), notes.HTML())
+	if best >= 0 {
+		page := r.worksTable(best).HTML()
+		page.Folded = false
+		rep.Tables = append(rep.Tables, page)
+	}
+	rep.Tables = append(append(rep.Tables, r.explainTables()...), r.pairTable().HTML(), notes.HTML())
 	return rep
 }
 
