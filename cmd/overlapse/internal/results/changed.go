@@ -84,7 +84,7 @@ func (r *Replayed) worksTable(outcome int) *console.Table {
 	t := &console.Table{
 		Title:   "What " + r.RunName(outcome) + " changes",
 		Note:    "Kernels and copies by name and collectives by operation, of one step: means over ranks, the largest difference first.",
-		Columns: []string{"", "captured: count", "captured: time", "changed: count", "changed: time", "difference"},
+		Columns: []string{"", "captured: count", "captured: time", "changed: count", "changed: time", "difference"}, OneUnit: true,
 	}
 	for i, phase := range r.reference.Each() {
 		list := r.works(r.Outcomes[outcome].Of(phase))

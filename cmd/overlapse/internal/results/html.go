@@ -257,7 +257,7 @@ func (r *Replayed) runNote(outcome int) string {
 		case row.At != outcome || !row.Applies:
 		case row.phase > 0:
 			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
-		case r.Iterations > 1:
+		case r.Iterations > 0:
 			notes = append(notes, fmt.Sprintf("%s per iteration, %s", words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
 		default:
 			notes = append(notes, words.Percent(row.Change))
