@@ -115,7 +115,7 @@ func TestToyNeedsNothingElse(t *testing.T) {
 		t.Errorf("confidence: %+v", c)
 	}
 	graph := enginetest.Outcome(t, w, m, "multistream", map[string]string{"graph": "on"})
-	if c := verdict.Predict(w, base, graph).Confidence; c.Level != verdict.Low || !strings.Contains(c.Why, "multistream graph=on") {
+	if c := verdict.Predict(w, base, graph).Confidence; c.Level != "low" || !strings.Contains(c.Why, "multistream graph=on") {
 		t.Errorf("confidence of a graph that nobody ran: %+v", c)
 	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)

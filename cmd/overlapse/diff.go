@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/merge"
 )
 
@@ -23,6 +25,8 @@ type diffOptions struct {
 	output string
 	above  float64
 	top    int
+
+	predicted string // a result.json
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -43,10 +47,11 @@ ranks grew by more than 3 % of A's step, and by more than twice the standard err
 steps of both traces. For CI: --format junit or markdown, and the action in
 .github/actions/overlapse.`,
 		Example: `  overlapse diff before/ after/ --fail-above 3% --format junit -o diff.xml
+  overlapse diff before/ after/ --predicted out/result.json
   overlapse diff samples/moe-ep4 --strategy bulk,fused
   overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
-			if two := o.Strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
+			if two := o.Strategy != "" && o.predicted == ""; len(args) != 2 && !two || len(args) != 1 && two {
 				return cli.Errorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
 			}
 			return nil
@@ -55,6 +60,8 @@ steps of both traces. For CI: --format junit or markdown, and the action in
 	}
 	f := c.Flags()
 	f.StringVar(&o.Strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
+	f.StringVar(&o.predicted, "predicted", "", "result.json of replay -o on A, or its folder: says whether B's time "+
+		"is within what it predicts for the change that it recommends, or for --strategy")
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	o.forms().flag(c, &o.format, "format")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
@@ -80,6 +87,9 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.format == "junit" && o.above < 0 {
 		return cli.Errorf("--format junit needs --fail-above, such as 3%% (see overlapse diff --help)")
 	}
+	if o.predicted != "" && slices.ContainsFunc(args, difference.IsResult) {
+		return cli.Errorf("--predicted compares captures with a result: give the two captures (see overlapse diff --help)")
+	}
 	var d difference.Difference
 	var err error
 	switch {
@@ -87,13 +97,16 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		d, err = a.diffRuns(args[0], o.Strategy)
 	case len(args) == 1:
 		d, err = a.diffStrategies(ctx, o, args[0])
-	case difference.IsResult(args[0]) && difference.IsResult(args[1]):
-		d, err = difference.Results(args[0], args[1])
 	default:
 		d, err = difference.Measured(&a.Reader, args[0], args[1])
 	}
 	if err != nil {
 		return err
+	}
+	if o.predicted != "" {
+		if err := a.verify(ctx, o, args, &d); err != nil {
+			return err
+		}
 	}
 	a.shown = &d
 	if o.above >= 0 {
@@ -108,6 +121,34 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		return cli.Exit(cli.Threshold, "%s", failed)
 	}
 	return err
+}
+
+// verify compares the measured difference of two captures with a prediction, as far as known without the profiler.
+func (a *app) verify(ctx context.Context, o diffOptions, args []string, d *difference.Difference) error {
+	strategy := ""
+	if o.Strategy != "" {
+		sel, err := engines.ParseSelection(o.Strategy)
+		if err != nil {
+			return err
+		}
+		strategy = sel[0].String()
+	}
+	var took [2]map[string]trace.Time
+	for i, path := range args {
+		o.Path, o.Strategy, took[i] = path, "captured", map[string]trace.Time{}
+		sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
+		if err != nil {
+			return err
+		}
+		r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Like: true, Stop: input.StopFunc(ctx)}, false)
+		if err != nil {
+			return err
+		}
+		for _, row := range r.Rows {
+			took[i][row.Phase] = trace.Time(row.Time)
+		}
+	}
+	return d.Verify(o.predicted, strategy, took)
 }
 
 // diffStrategies replays a trace under two strategies.

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"flag"
+	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,12 +29,20 @@ func TestReadmeAnswers(t *testing.T) {
 	if len(parts) < 3 {
 		t.Fatalf("README.md shows %d answers, want those of replay and diff", len(parts)-1)
 	}
+	var result bytes.Buffer // of the replay before
+	if code := run([]string{"-q", "replay", "samples/fsdp-step", "--format", "json"}, newApp(&console.Console{Out: &result, Data: &result, Err: io.Discard})); code != cli.OK {
+		t.Fatal(code)
+	}
+	predicted := filepath.Join(t.TempDir(), "result.json")
+	if err := os.WriteFile(predicted, result.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	want := parts[0]
 	for _, part := range parts[1:] {
 		shown, rest, _ := strings.Cut(part, "```\n")
 		command, shown, _ := strings.Cut(shown, "\n")
 		var out, stderr bytes.Buffer
-		if code := run(append([]string{"-q"}, strings.Fields(command)...), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
+		if code := run(append([]string{"-q"}, strings.Fields(strings.Replace(command, "out/result.json", predicted, 1))...), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
 			t.Fatalf("%s: exit %d: %s", command, code, stderr.String())
 		}
 		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")

@@ -183,12 +183,12 @@ Results go to standard output, everything else to standard error.`,
 		commands []*cobra.Command
 	}{
 		{"Find what to change:", []*cobra.Command{
-			a.replayCommand(), a.tuneCommand(), a.inspectCommand(), a.diffCommand(), a.viewCommand(),
+			a.replayCommand(), a.tuneCommand(), a.inspectCommand(), a.diffCommand(), a.viewCommand(), a.mcpCommand(),
 		}},
 		{"Write files:", []*cobra.Command{a.reportCommand(), a.exportCommand(), a.sweepCommand()}},
 		{"Capture, and know the machine:", []*cobra.Command{a.captureCommand(), a.machinesCommand(), a.strategiesCommand()}},
 		{"For those who change overlapse:", []*cobra.Command{a.calibrateCommand(), a.validateCommand(), a.reproduceCommand()}},
-		{"", []*cobra.Command{a.mcpCommand(), manCommand()}},
+		{"", []*cobra.Command{manCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.title
@@ -200,6 +200,8 @@ Results go to standard output, everything else to standard error.`,
 	}
 	root.InitDefaultHelpFlag() // else what follows -h is its value
 	root.SetHelpCommand(helpCommand(root))
+	root.SetHelpCommandGroupID("Find what to change:")
+	root.SetCompletionCommandGroupID("Write files:")
 	completions(root)
 	return root
 }

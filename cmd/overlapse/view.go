@@ -43,6 +43,7 @@ type viewOptions struct {
 	full   bool // the user chose a rank: record it without a limit
 	width  int
 	ascii  bool
+	beside bool   // open with the captured step beside the replayed one
 	at     string // address of a view
 }
 
@@ -51,9 +52,10 @@ func (a *app) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view PATH...",
 		Short: "Browse timelines in the terminal",
-		Long: `Opens a trace, or a folder written by replay -o, in a terminal browser. With
---strategy the trace is replayed first and the strategies are shown below it on the
-same time axis. Press ? for the keys.
+		Long: `Opens a trace, or a folder written by replay -o, in a terminal browser. What replay
+recommends is worked out meanwhile, and shown below the captured step when it is there;
+the key : lists the other strategies. With --strategy the trace is replayed first under
+these. Press ? for the keys.
 
 If standard output is not a terminal, or with --print, the timeline is printed instead.`,
 		Example: `  overlapse view samples/moe-ep4
@@ -143,7 +145,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		return views, nil, err
 	}
 	answer := o.Strategy == recommended
-	if answer {
+	if o.beside = o.beside || answer; answer {
 		o.Strategy = "all"
 	}
 	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
@@ -151,9 +153,14 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		return nil, nil, err
 	}
 	if answer {
-		if sel, opts.Verdict, err = a.recommend(ctx, o, w, m, sel); err != nil {
+		if sel, err = a.recommend(ctx, o, w, m, sel, opts); err != nil {
 			return nil, nil, err
 		}
+	}
+	if sel == nil { // nothing to show beside the captured step
+		sel = []plan.Selection{engines.CapturedSelection()}
+	} else {
+		answer = false
 	}
 	if err := inJob(w.World, o.rank); err != nil {
 		return nil, nil, err
@@ -171,10 +178,8 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	}
 	opts.Verdict = cmp.Or(opts.Verdict, r.Verdict.Headline())
 	opts.Parts = r.Parts()
-	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
-	if r.Phases != nil {
-		opts.Times[0].Time = words.Phases(r.Phases)
-	}
+	text, step := r.Step()
+	opts.Times = []tui.Time{{Time: text, Step: step}}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for i, out := range r.Outcomes {
@@ -182,7 +187,7 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.ReasonsOf(out.Result, 0, 0)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.RunName(i), Gaps: results.ReasonsOf(out.Result, 0, 0)})
 		var times tui.Time
 		for _, row := range r.Rows {
 			if row.At == i && row.Applies {
@@ -192,10 +197,14 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		opts.Times = append(opts.Times, times)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
+	if answer {
+		views, starts, opts.Times = views[:1], starts[:1], opts.Times[:1]
+	}
 	layout.Align(views, starts)
-	if answer && opts.At == (layout.Address{}) { // the step of both, from its start
+	if o.beside && opts.At == (layout.Address{}) { // the step of both, from its start
 		start := starts[0] + views[0].Offset
-		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + trace.Time(max(1, r.Measured))}}
+		opts.Stats = true
+		opts.At = layout.Address{Show: "all", Window: layout.Window{From: start, To: start + max(1, step)}}
 	}
 	return views, o.FailedError(r.Outcomes), nil
 }
@@ -217,18 +226,18 @@ func insideOnly(run *trace.Run) bool {
 // recommended is the --strategy of what replay recommends.
 const recommended = "recommended"
 
-// recommend replays under all strategies and their cheap settings, and returns those that are recommended, or the captured schedule,
-// and the answer.
+// recommend replays under all strategies and their cheap settings, and returns those that are recommended;
+// opts gets the answer, and all of them to choose from.
 func (a *app) recommend(
-	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection,
-) (sel []plan.Selection, answer string, err error) {
+	ctx context.Context, o viewOptions, w *workload.Workload, m machine.Machine, all []plan.Selection, opts *tui.Options,
+) (sel []plan.Selection, err error) {
 	like := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, all, o.Scenario(), like, false)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := r.Cheap(ctx, a.Console, m, like); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	for _, v := range r.Verdict.Each() {
 		i := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool {
@@ -238,10 +247,20 @@ func (a *app) recommend(
 			sel = append(sel, r.Outcomes[i].Selection)
 		}
 	}
-	if sel == nil {
-		sel = []plan.Selection{engines.CapturedSelection()}
+	for i := range r.Outcomes {
+		choice := tui.Time{Name: r.RunName(i), Strategy: strings.ReplaceAll(r.Outcomes[i].Selection.String(), " ", ":")}
+		for _, row := range r.Rows {
+			if row.At == i && row.Applies {
+				addTime(&choice, row.Phase, row.Time, row.Change)
+			}
+		}
+		if choice.Time != "" {
+			opts.Choices = append(opts.Choices, choice)
+		}
 	}
-	return sel, r.Verdict.Headline(), nil
+	slices.SortStableFunc(opts.Choices, func(a, b tui.Time) int { return cmp.Compare(a.Step, b.Step) })
+	opts.Verdict = r.Verdict.Headline()
+	return sel, nil
 }
 
 // stated takes the verdict and the time of every run from the result beside a timeline; of one
@@ -292,8 +311,11 @@ func addTime(t *tui.Time, phase string, ns int64, change float64) {
 	add := func(to *string, text string) {
 		*to = strings.TrimPrefix(*to+", "+strings.TrimSpace(phase+" "+text), ", ")
 	}
-	add(&t.Time, layout.Short(trace.Time(ns)))
-	add(&t.Change, fmt.Sprintf("%+.1f %%", 100*change))
+	add(&t.Time, words.Micros(trace.Time(ns)))
+	if phase == "" {
+		t.Step = trace.Time(ns)
+	}
+	add(&t.Change, words.Percent(change))
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -31,6 +31,7 @@ type Evidence struct {
 	Unproven     int     // caveats that widen it twice
 	Copied       bool    // ranks that nobody captured are copies of others
 	Untested     int     // caveats after which the prediction may be worth nothing
+	profiled     bool    // the estimate of the time without the profiler decides the sign of the change
 	Why          string  // the strongest caveat, else what speaks for the prediction
 	none         bool    // no schedule that can run: a bound, or hardware that nobody has
 }

@@ -159,7 +159,7 @@ func TestChance(t *testing.T) {
 			}
 		}
 	}
-	for p, want := range map[float64]level{0: High, 0.05: High, 0.06: medium, 0.2: medium, 0.3: Low, 0.79: Low, 0.8: medium, 0.94: medium, 0.95: High, 1: High} {
+	for p, want := range map[float64]level{0: High, 0.05: High, 0.06: medium, 0.2: medium, 0.3: low, 0.79: low, 0.8: medium, 0.94: medium, 0.95: High, 1: High} {
 		if got := levelOf(p); got != want {
 			t.Errorf("probability %v: %s, want %s", p, got, want)
 		}

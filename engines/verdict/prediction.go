@@ -15,7 +15,7 @@ type level string
 const (
 	High   level = "high"
 	medium level = "medium"
-	Low    level = "low"
+	low    level = "low"
 )
 
 // A Confidence is how certain it is whether an outcome is faster than the captured schedule,
@@ -35,7 +35,7 @@ func levelOf(p float64) level {
 	case far >= Likely:
 		return medium
 	}
-	return Low
+	return low
 }
 
 // A Prediction is an outcome against the captured schedule: by how much it is faster, what that
@@ -79,7 +79,7 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 			p.Confidence.Why = p.Evidence.Why
 		}
 		if DamageOf(w) != "" { // whether it ran so is not known
-			p.Confidence.Level = Low
+			p.Confidence.Level = low
 		}
 	}
 	if p.likely() && p.Result != nil {

@@ -30,18 +30,23 @@ func measuredStep(w *workload.Workload, captured compare.Outcome) trace.Time {
 	return plan.MeasuredSteps(w).Of(captured.Phase).Time()
 }
 
-// profiler says that the profiler made much of the captured time, between which limits the time without it is, and how to
-// capture again.
-func (v *Verdict) profiler(w *workload.Workload, captured compare.Outcome) {
+// profilerText says that the profiler made much of the captured time, between which limits the time without it is, and how to
+// capture again; "" if it did not.
+func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	added := addedBy(w, captured)
 	if added <= muchAdded {
-		return
+		return ""
 	}
 	limits := "at most " + explain.Micros(measuredStep(w, captured))
 	if busy := plan.BusyTime(w, captured.Phase); busy > 0 {
 		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", explain.Micros(busy), explain.Micros(measuredStep(w, captured)))
 	}
-	v.say("the captured step took %.0f %% longer than its estimate without the profiler, which holds up the host: that time is %s; record less for each launch (with_stack and profile_memory off), or more steps", 100*added, limits)
+	less := "with_stack off" // no peak: profile_memory was off
+	if plan.CapturedPeak(w) > 0 {
+		less = "with_stack and profile_memory off"
+	}
+	return fmt.Sprintf("the captured step took %.0f %% longer than its estimate without the profiler, which holds up the host: "+
+		"that time is %s; record less for each launch (%s), or more steps", 100*added, limits, less)
 }
 
 // besideProfiler makes a likely gain unlikely that is no gain with the profiler's waits: where the time without the
@@ -61,7 +66,7 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 		times[i] = float64(out.Of(p.Phase).Expected)
 	}
 	if change := times[1]/times[0] - 1; change > Faster {
-		p.Evidence.Untested++
+		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
 		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler decides: with the waits of the capture it takes %s", signed(change))
 		p.Confidence = p.Evidence.Confidence(p.Change)
 	}

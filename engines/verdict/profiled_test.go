@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,10 +53,23 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 		if p.likely() == c.added {
 			t.Errorf("%s: a gain of 20 %% has probability %.2f: %s", c.path, p.Confidence.Chance.PFaster, p.Evidence.Why)
 		}
-		var v Verdict
-		v.profiler(w, captured)
-		if said := strings.Join(v.Sentences, "\n"); strings.Contains(said, "without the profiler, which holds up the host: that time is between") != c.added {
-			t.Errorf("%s: %q", c.path, said)
+		said := profilerText(w, captured)
+		if strings.Contains(said, "without the profiler, which holds up the host: that time is between") != c.added || strings.Contains(said, "profile_memory") {
+			t.Errorf("%s: %q", c.path, said) // profile_memory was off
+		}
+		// The change is said first, but where the slowing decides its sign.
+		better := captured
+		better.Selection, better.Expected = claimed.Selection, claimed.Expected
+		for _, decides := range []bool{false, true} {
+			p := Prediction{Outcome: better, Change: -0.2}
+			if p.Evidence.profiled = decides; decides {
+				p.Evidence.Untested = 1
+			}
+			p.Confidence = p.Evidence.Confidence(p.Change)
+			v := Judge(w, captured, []Prediction{p}, nil)
+			if first := said != "" && v.Sentences[0] == said; first != (c.added && decides) || c.added && !slices.Contains(v.Sentences, said) {
+				t.Errorf("%s, decides %v: %q", c.path, decides, v.Sentences)
+			}
 		}
 	}
 }

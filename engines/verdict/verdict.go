@@ -94,7 +94,11 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 	}
 	v.damaged(w)
 	v.slow(w, &captured.Machine)
-	v.profiler(w, captured)
+	slowed := profilerText(w, captured)
+	decides := slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled })
+	if decides { // else the change comes first
+		v.say("%s", slowed)
+	}
 	v.hosts(w, captured, outcomes)
 	v.boundBy(outcomes)
 	if v.untimed(w) {
@@ -109,6 +113,9 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 		return v
 	}
 	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
+	if slowed != "" && !decides {
+		v.say("%s", slowed)
+	}
 	v.experimental(outcomes)
 	v.bound(w, captured, outcomes)
 	v.waiting(w)

@@ -161,7 +161,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		changeOf(a.Ways, c), -100*c.Change, 100*v.Error, PercentOf(v.PFaster), -100*Faster, a.Effort)
 	switch {
 	case a.Memory >= leastMemory:
-		said += fmt.Sprintf(";%s %s more on a GPU%s", atLeast(c.Memory), names.Bytes(a.Memory), ofMemory(w, a.Memory))
+		said += fmt.Sprintf(";%s %s more on a GPU%s", atLeast(c.Memory), names.Bytes(a.Memory), ofMemory(w, captured, a.Memory))
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
 		said += fmt.Sprintf("; %s less on a GPU", names.Bytes(-a.Memory))
 	}
@@ -206,7 +206,7 @@ func changeOf(ways []plan.Way, c Prediction) string {
 }
 
 // ofMemory is what a GPU of the capture has, and what of it the captured schedule and more bytes take.
-func ofMemory(w *workload.Workload, more int64) string {
+func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string {
 	var has int64
 	for i := range w.Run.Ranks {
 		if bytes := w.Run.Ranks[i].Device.MemoryBytes; has == 0 || bytes < has {
@@ -219,7 +219,11 @@ func ofMemory(w *workload.Workload, more int64) string {
 	if peak := plan.CapturedPeak(w); peak > 0 {
 		return fmt.Sprintf(", %s of its %s instead of %s", names.Bytes(peak+more), names.Bytes(has), names.Bytes(peak))
 	}
-	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True)", names.Bytes(has))
+	how := ""
+	if addedBy(w, captured) > muchAdded { // recording more would slow such a step further
+		how = " in a capture of its own"
+	}
+	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True%s)", names.Bytes(has), how)
 }
 
 // passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.
@@ -289,4 +293,4 @@ func few(words []string, with string) string {
 }
 
 // signed is a change in percent.
-func signed(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
+func signed(change float64) string { return fmt.Sprintf("%+.1f %%", math.Round(1000*change)/10+0) }

@@ -61,12 +61,12 @@ func Items(run *trace.Run, reasons []Reason, of *Iteration) []Item {
 			t.addRank(run, s.Rank, s.Is, d)
 		}
 	})
-	for _, s := range run.Spans {
-		if x := in(run.Lanes[s.Lane].Rank); s.Kind.OnDevice() && s.Start >= x.Start && s.Start < x.End {
-			t.add(byClass, s.Kind.String(), s.Dur(), 1, ranks*n)
-			t.add(ByKernel, run.NameOf(s), s.Dur(), 1, ranks*n)
+	EachKernel(run, func(s trace.Span, as int) {
+		if x := in(run.Lanes[s.Lane].Rank); s.Start >= x.Start && s.Start < x.End {
+			t.add(byClass, s.Kind.String(), trace.Time(as)*s.Dur(), as, ranks*n)
+			t.add(ByKernel, run.NameOf(s), trace.Time(as)*s.Dur(), as, ranks*n)
 		}
-	}
+	})
 	var idle trace.Time
 	for i := range t.items {
 		if t.items[i].Time /= t.shares[i]; t.items[i].Group == ByCause {
@@ -81,6 +81,24 @@ func Items(run *trace.Run, reasons []Reason, of *Iteration) []Item {
 	}
 	slices.SortStableFunc(t.items, func(a, b Item) int { return cmp.Compare(groupOrder(a.Group), groupOrder(b.Group)) })
 	return t.items
+}
+
+// EachKernel calls f for every kernel and copy on a device, with how many ranks its rank stands for: one that was not simulated does
+// what another does.
+func EachKernel(run *trace.Run, f func(s trace.Span, ranks int)) {
+	ranks := make([]int, len(run.Ranks))
+	for row := range ranks {
+		if run.Like != nil {
+			ranks[run.Like[row]]++
+		} else {
+			ranks[row]++
+		}
+	}
+	for _, s := range run.Spans {
+		if s.Kind.OnDevice() {
+			f(s, ranks[run.Lanes[s.Lane].Rank])
+		}
+	}
 }
 
 func groupOrder(group string) int {

@@ -150,7 +150,7 @@ type state struct {
 var states = []state{
 	{Part{"compute", layout.Local.CSS()}, func(t overlap.Times) trace.Time { return t.Compute }},
 	{Part{"transfer", layout.Comm.CSS()}, func(t overlap.Times) trace.Time { return t.Transfer }},
-	{Part{"waiting", layout.Remote.CSS()}, func(t overlap.Times) trace.Time { return t.Waiting }},
+	{Part{"waiting", "#e69f00"}, func(t overlap.Times) trace.Time { return t.Waiting }},
 	{Part{"copies", layout.Copy.CSS()}, func(t overlap.Times) trace.Time { return t.Copies }},
 	{Part{"idle", "#a6a6a6"}, func(t overlap.Times) trace.Time { return t.Idle }},
 }

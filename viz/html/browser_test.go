@@ -166,7 +166,7 @@ return {
 	for name, c := range map[string]struct{ inks, want []string }{
 		"bars":       {got.BarInks, []string{"#56b4e9", "#e69f00", "#cc79a7", "#0072b2", "#a6a6a6"}},
 		"lanes":      {got.LaneInks, []string{"#56b4e9", "#cc79a7", "#0072b2"}},
-		"workgroups": {got.WorkInks, []string{"#56b4e9", "#e69f00", "#f0e442", "#999999"}},
+		"workgroups": {got.WorkInks, []string{"#56b4e9", "#9c5a00", "#f0e442", "#999999"}},
 	} {
 		for _, w := range c.want {
 			if !strings.Contains(strings.Join(c.inks, " "), w) {
@@ -174,7 +174,7 @@ return {
 			}
 		}
 	}
-	for _, w := range []string{"compute for a peer", "store to a peer", "local slice complete", "wait"} {
+	for _, w := range []string{"compute for rank +1", "store to a peer", "local slice complete", "wait"} {
 		if !strings.Contains(got.Legend, w) {
 			t.Errorf("the legend lacks %q: %q", w, got.Legend)
 		}

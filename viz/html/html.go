@@ -71,7 +71,8 @@ type Bar struct {
 
 // A Named is a run with its name in the report.
 type Named struct {
-	Name  string
+	Name  string // in addresses
+	Says  string // on the page; "": Name
 	Note  string // printed next to its time: "−22.8 %"; may be ""
 	Run   *trace.Run
 	Start trace.Time       // of its first iteration: timelines show all runs from there

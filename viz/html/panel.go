@@ -46,6 +46,7 @@ type panel struct {
 // A section is the rows of one rank of one run.
 type section struct {
 	Run    int        `json:"run"`
+	Key    string     `json:"key"`   // of the run, in addresses
 	Name   string     `json:"name"`  // of the run
 	Title  string     `json:"title"` // the name with additional information
 	Time   string     `json:"time"`

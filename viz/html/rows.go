@@ -125,10 +125,7 @@ func (r Report) firstShown() []int {
 
 // title is the name of a run with its note.
 func (n Named) title() string {
-	if n.Note == "" {
-		return n.Name
-	}
-	return n.Name + " · " + n.Note
+	return strings.TrimSuffix(cmp.Or(n.Says, n.Name)+" · "+n.Note, " · ")
 }
 
 func (r Report) section(run int, group string) section {
@@ -137,7 +134,7 @@ func (r Report) section(run int, group string) section {
 	if n.Run.Estimated != "" {
 		time = "est. " + time
 	}
-	return section{Run: run, Name: n.Name, Title: n.title(), Group: group, End: n.Run.End, Time: time}
+	return section{Run: run, Key: n.Name, Name: cmp.Or(n.Says, n.Name), Title: n.title(), Group: group, End: n.Run.End, Time: time}
 }
 
 // views are the runs with their starts at one time of the axis, origin. The page counts

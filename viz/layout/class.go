@@ -13,7 +13,9 @@ type Class uint8
 const (
 	Idle    Class = iota // nothing ran
 	Local                // compute whose result stays here, or whose destination is unknown
-	Remote               // compute whose result goes to a peer
+	remote1              // compute whose result goes to the next rank
+	remote2              // likewise, to the one after it
+	remote3              // likewise, to one further on
 	Comm                 // a communication kernel, or bytes under way on a link
 	Copy                 // a copy or fill by an engine
 	store                // storing a result, here or at a peer
@@ -37,23 +39,26 @@ type Ink struct {
 	Letter byte   // in ASCII
 	Shade  rune   // one cell wide, in Unicode without colour
 	Dark   bool   // text on it is light
+	Sum    int    // of a workgroup's time: 1 compute, 2 stores and puts, 3 waiting, 0 none
 }
 
 var inks = [numClasses]Ink{
-	Idle:   {Name: "idle", RGB: 0x000000, Ansi: 16, Letter: ' ', Shade: ' ', Dark: true},
-	Local:  {Name: "compute", RGB: 0x56B4E9, Ansi: 74, Basic: 6, Letter: 'C', Shade: '█'},
-	Remote: {Name: "compute for a peer", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'R', Shade: '▓'},
-	Comm:   {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Basic: 5, Letter: 'X', Shade: '▚'},
-	Copy:   {Name: "copy", RGB: 0x0072B2, Ansi: 25, Basic: 4, Letter: 'D', Shade: '▤', Dark: true},
-	store:  {Name: "store", RGB: 0xF0E442, Ansi: 221, Basic: 7, Letter: 'S', Shade: '▒'},
-	Put:    {Name: "put", RGB: 0xD55E00, Ansi: 166, Basic: 1, Letter: 'P', Shade: '▞', Dark: true},
-	Wait:   {Name: "wait", RGB: 0x999999, Ansi: 246, Basic: 7, Letter: '.', Shade: '░'},
-	host:   {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
-	marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
+	Idle:    {Name: "idle", RGB: 0x000000, Ansi: 16, Letter: ' ', Shade: ' ', Dark: true},
+	Local:   {Name: "compute", RGB: 0x56B4E9, Ansi: 74, Basic: 6, Letter: 'C', Shade: '█', Sum: 1},
+	remote1: {Name: "compute for rank +1", RGB: 0x9C5A00, Ansi: 130, Basic: 3, Letter: 'R', Shade: '▓', Dark: true, Sum: 1},
+	Comm:    {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Basic: 5, Letter: 'X', Shade: '▚'},
+	Copy:    {Name: "copy", RGB: 0x0072B2, Ansi: 25, Basic: 4, Letter: 'D', Shade: '▤', Dark: true},
+	store:   {Name: "store", RGB: 0xF0E442, Ansi: 221, Basic: 7, Letter: 'S', Shade: '▒', Sum: 2},
+	Put:     {Name: "put", RGB: 0xD55E00, Ansi: 166, Basic: 1, Letter: 'P', Shade: '▞', Dark: true, Sum: 2},
+	Wait:    {Name: "wait", RGB: 0x999999, Ansi: 246, Basic: 7, Letter: '.', Shade: '░', Sum: 3},
+	host:    {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
+	marker:  {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
 
+	remote2: {Name: "compute for rank +2", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'Q', Shade: '▨', Sum: 1},
+	remote3: {Name: "compute for rank +3 or more", RGB: 0xFFDDB3, Ansi: 223, Basic: 3, Letter: 'T', Shade: '▧', Sum: 1},
 	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦', Dark: true},
 	Memory:  {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
-	vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·'},
+	vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·', Sum: 3},
 }
 
 // A ClassSet is some classes; the zero value stands for all.
@@ -67,8 +72,11 @@ func (s ClassSet) has(c Class) bool { return s == 0 || s&(1<<c) != 0 }
 
 // Classes lists every class but Idle, in the order of a legend.
 func Classes() []Class {
-	return []Class{Local, Remote, store, Put, Wait, Overlap, Comm, Copy, host, Memory, marker, vacant}
+	return []Class{Local, remote1, remote2, remote3, store, Put, Wait, Overlap, Comm, Copy, host, Memory, marker, vacant}
 }
+
+// remote reports whether the class is compute for a peer.
+func (c Class) remote() bool { return c >= remote1 && c <= remote3 }
 
 // Ink returns how to draw the class.
 func (c Class) Ink() Ink {
@@ -166,10 +174,16 @@ func stateOf(name string) Class {
 	return vacant
 }
 
-// destination is Remote for work whose result goes to another rank than its own.
+// destination is remote1 or one of the others of compute for a peer for work whose result goes to another rank than its own, by how many
+// ranks that is further on.
 func destination(r *trace.Run, s trace.Span) Class {
-	if w := r.Workgroup(s); w != nil && w.Peer != trace.None && int(w.Peer) != r.RankID(r.Lanes[s.Lane].Rank) {
-		return Remote
+	w, row := r.Workgroup(s), r.Lanes[s.Lane].Rank
+	if w == nil || w.Peer == trace.None || int(w.Peer) == r.RankID(row) {
+		return Local
 	}
-	return Local
+	further := int(w.Peer) - r.RankID(row)
+	if further < 0 {
+		further += max(r.Ranks[row].World, len(r.Ranks))
+	}
+	return remote1 + Class(max(0, min(further-1, 2))) //nolint:gosec // 0 to 2
 }

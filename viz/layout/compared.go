@@ -3,6 +3,7 @@ package layout
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -83,7 +84,7 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 		first = max(cmp.Or(first, end-start), 1)
 		label := fmt.Sprintf("%s  %s", cmp.Or(v.Name, v.Run.Name), Short(end-start))
 		if len(t.Views) > 1 {
-			label += fmt.Sprintf("  %+.1f %%", 100*float64(end-start-first)/float64(first))
+			label += fmt.Sprintf("  %+.1f %%", math.Round(1000*float64(end-start-first)/float64(first))/10+0) // no "-0.0 %"
 		}
 		heading := Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Largest: x.states.largestGaps(rank, start, end, 3)}
 		t.addPart(heading, x, kernels, most)

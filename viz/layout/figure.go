@@ -234,7 +234,7 @@ func launches(r *trace.Run) map[int32][]*launch {
 		l.start, l.end = min(l.start, s.Start), max(l.end, s.End)
 		if s.Kind == trace.Workgroup {
 			l.workgroups++
-			if destination(r, *s) == Remote {
+			if destination(r, *s).remote() {
 				l.senders++
 			}
 		}

@@ -246,7 +246,7 @@ func TestFigureMeasured(t *testing.T) {
 			t.Errorf("%s ends its computation at %d, the row before it at %d", row.Label, row.ComputeEnd, last)
 		}
 		last = row.ComputeEnd
-		remote := func(id trace.SpanID) bool { return tl.Class(i, id) == Remote }
+		remote := func(id trace.SpanID) bool { return tl.Class(i, id).remote() }
 		local := func(id trace.SpanID) bool { return tl.Class(i, id) == Local }
 		lastRemote := len(row.Spans) - 1
 		for ; lastRemote > 0 && !remote(row.Spans[lastRemote]); lastRemote-- {
@@ -319,6 +319,25 @@ func TestFigureTitles(t *testing.T) {
 		tl, err := Figure11(View{Run: &run}, Figure{})
 		if err != nil || tl.Title != want {
 			t.Errorf("simulated %v: %q, %v, want %q", simulated, tl.Title, err, want)
+		}
+	}
+}
+
+// The class of what is computed for a peer says how many ranks further on it is, around the end of the ranks.
+func TestDestinations(t *testing.T) {
+	for _, c := range []struct {
+		rank, peer int
+		want       Class
+	}{{0, 0, Local}, {0, 1, remote1}, {0, 2, remote2}, {0, 3, remote3}, {3, 0, remote1}, {3, 2, remote3}, {1, 7, remote3}, {1, trace.None, Local}} {
+		var b trace.Builder
+		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: b.AddRank(trace.Rank{ID: c.rank, World: max(4, c.peer+1)}), Peer: trace.None})
+		b.Add(trace.Span{
+			Kind: trace.Workgroup, End: 10, Name: b.Intern("wg"), Lane: lane, Parent: trace.None,
+			Attr: b.AddWorkgroup(trace.WorkgroupAttr{Peer: int32(c.peer)}),
+		})
+		r := b.Finish(trace.Options{})
+		if got := destination(r, r.Spans[0]); got != c.want {
+			t.Errorf("rank %d for %d: %s, want %s", c.rank, c.peer, got, c.want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (t *Timeline) Caption(row int, id trace.SpanID) string {
 		switch {
 		case w == nil || w.ID == trace.None:
 			return ""
-		case t.Class(row, id) == Remote:
+		case t.Class(row, id).remote():
 			return fmt.Sprintf("%d→%d", w.ID, w.Peer)
 		}
 		return strconv.Itoa(int(w.ID))

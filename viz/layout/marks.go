@@ -23,7 +23,7 @@ func marksOf(r *trace.Run, spans []trace.SpanID) []Mark {
 // markKind returns the kind of mark at the start of a span. A simulated run names its
 // marks: "put", "slice ready"; what else it posts is marked as other.
 func markKind(r *trace.Run, s *trace.Span) (k MarkKind, ok bool) {
-	remote := destination(r, *s) == Remote
+	remote := destination(r, *s).remote()
 	name := r.Names[s.Name]
 	switch {
 	case s.Kind == trace.PhaseStore:
@@ -50,7 +50,7 @@ func hasMarks(rows []Row, k MarkKind) bool {
 // when the last of them ends, on that one's row.
 func markSlices(r *trace.Run, classes []Class, rows []Row) {
 	if !slices.ContainsFunc(rows, func(row Row) bool {
-		return slices.ContainsFunc(row.Spans, func(id trace.SpanID) bool { return classes[id] == Remote })
+		return slices.ContainsFunc(row.Spans, func(id trace.SpanID) bool { return classes[id].remote() })
 	}) {
 		return // nothing leaves this rank, so "local" says nothing
 	}

@@ -17,7 +17,7 @@ func TestMergeNaive(t *testing.T) {
 		for row := range tl.Rows {
 			w := randomWindow(t, tl)
 			cells := rapid.IntRange(1, 40).Draw(t, "cells")
-			of := ClassSet(rapid.SampledFrom([]int{0, 1 << Local, 1<<Comm | 1<<Remote, 1 << Wait}).Draw(t, "classes"))
+			of := ClassSet(rapid.SampledFrom([]int{0, 1 << Local, 1<<Comm | 1<<remote1, 1 << Wait}).Draw(t, "classes"))
 			got := tl.Merge(nil, row, w.From, w.To, cells, of)
 			for i, g := range got {
 				a, b := w.Edge(i, cells), w.Edge(i+1, cells)

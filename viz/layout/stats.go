@@ -14,6 +14,7 @@ import (
 type Stat struct {
 	Name          string
 	Class         Class
+	State         bool // of a rank, not spans
 	Count         int
 	Time          trace.Time // of the spans' parts in the range
 	P50, P90, Max trace.Time // of their whole durations
@@ -73,7 +74,7 @@ func (g *gathering) row(row int, from, to trace.Time, chosen bool) {
 		if !ok {
 			i = len(g.stats)
 			g.at[key] = i
-			g.stats = append(g.stats, Stat{Name: run.NameOf(s), Class: key.class})
+			g.stats = append(g.stats, Stat{Name: run.NameOf(s), Class: key.class, State: r.Strip})
 			g.durations, g.work = append(g.durations, nil), append(g.work, work{})
 		}
 		g.stats[i].Count++

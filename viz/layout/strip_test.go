@@ -108,7 +108,7 @@ func TestInksDiffer(t *testing.T) {
 	if len(Classes()) != int(numClasses)-1 {
 		t.Errorf("the legend has %d of %d classes", len(Classes()), numClasses-1)
 	}
-	if store.Ink().Basic == Remote.Ink().Basic || vacant.Ink().RGB == 0 {
+	if store.Ink().Basic == remote1.Ink().Basic || vacant.Ink().RGB == 0 {
 		t.Error("store and compute for a peer have one colour, or vacant time is black")
 	}
 }

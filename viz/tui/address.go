@@ -47,7 +47,7 @@ func (m *Model) copyAddress() {
 func (m *Model) goToAddress(a layout.Address) {
 	m.together = a.Show == "all" && len(m.views) > 1
 	for i, v := range m.views {
-		if a.Show == cmp.Or(v.Name, v.Run.Name) || a.Show == "" && i == 0 {
+		if a.Show != "" && (a.Show == v.Name || a.Show == v.Run.Name) || a.Show == "" && i == 0 {
 			m.tab = i
 		}
 	}

@@ -44,7 +44,7 @@ func browseFor(ctx context.Context, t *testing.T, do func(*readyScreen)) error {
 	done := make(chan error)
 	ready := &readyScreen{SimulationScreen: screen, shown: make(chan struct{}, 100)}
 	from := Loader{Load: loadBoth}
-	quick := <-from.start(Options{Colors: 256})
+	quick := <-from.start(Options{Colors: 256}, from.Load)
 	go func() { done <- browse(ctx, ready, Options{}, &quick, nil, from) }()
 	ready.wait(t)
 	do(ready)

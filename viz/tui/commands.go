@@ -80,7 +80,7 @@ func groups() []group {
 			{[]string{"e", "E"}, "all workgroups, or some", func(m *Model) { m.refigure(allRows) }},
 		}},
 		{"Views and commands", []command{
-			{[]string{":"}, "go to a time, 12.5 ms, or address", func(m *Model) { m.ask(":", (*Model).run) }},
+			{[]string{":"}, "strategies; go to a time or address", func(m *Model) { m.ask(":", (*Model).run) }},
 			{[]string{"y"}, "show and copy this view's address", (*Model).copyAddress},
 			{[]string{"?"}, "this help", func(m *Model) { m.help = true }},
 			{[]string{"Ctrl-L"}, "draw the screen anew", func(m *Model) { m.effect.Redraw = true }},

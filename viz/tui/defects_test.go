@@ -29,7 +29,7 @@ func TestHeaderKeepsTheRange(t *testing.T) {
 	var times []Time
 	for _, name := range []string{"captured", "bulk", "ideal", "decompose", "multistream", "fused", "tilesync", "onesided", "trigger"} {
 		views = append(views, layout.View{Run: capture(name, 1000), Name: name + " chunks=4:channels=8"})
-		times = append(times, Time{"6.481 ms", "-2.1 %"})
+		times = append(times, Time{Time: "6.481 ms", Change: "-2.1 %"})
 	}
 	for _, size := range [][2]int{{200, 60}, {120, 40}, {80, 24}, {40, 10}} {
 		m := newModel(views, Options{Colors: 256, Times: times})

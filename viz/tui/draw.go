@@ -22,6 +22,7 @@ type region struct{ y, h int }
 type regions struct {
 	width                                                          int
 	labels                                                         int // columns of labels, before the cells
+	sums                                                           int // columns of sums, behind them
 	header, verdict, overview, axis, rows, legend, details, status region
 }
 
@@ -29,8 +30,13 @@ func (m *Model) regions() regions {
 	h := m.height
 	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
 	if m.together && len(m.times) > 0 {
-		r.labels = min(m.width*2/5, 36)
+		r.labels = 36
+		for i, t := range m.times {
+			r.labels = max(r.labels, utf8.RuneCountInString(nameOf(m.views[i])+t.Time+t.Change)+6)
+		}
+		r.labels = min(m.width*2/5, r.labels)
 	}
+	r.sums = m.page().sums(m.width)
 	r.header.h = atLeast(h, 5)
 	r.verdict.h = min(len(m.verdictLines(2)), max(0, (h-8)/8))
 	r.axis.h = atLeast(h, 3)
@@ -39,7 +45,7 @@ func (m *Model) regions() regions {
 	if m.details && h >= 14 {
 		r.details.h = min(8, h/3)
 	}
-	if (m.stats || m.hits || m.full) && h >= 8 {
+	if (m.stats || m.hits || m.full || m.prompt != nil && len(m.matching(m.prompt)) > 0) && h >= 8 {
 		r.details.h = max(3, h/2-2)
 	}
 	p := m.page()
@@ -63,7 +69,7 @@ func atLeast(h, least int) int {
 }
 
 // cells is how many columns show time.
-func (r regions) cells() int { return max(1, r.width-r.labels) }
+func (r regions) cells() int { return max(1, r.width-r.labels-r.sums) }
 
 // Draw draws all of the model on a surface that was cleared.
 func (m *Model) Draw(s Surface) {
@@ -101,7 +107,13 @@ func (m *Model) Draw(s Surface) {
 		c.legend(p, r.legend.y, r.width, 1, m.markKinds)
 	}
 	if r.details.h > 0 {
+		var list []Time
+		if m.prompt != nil {
+			list = m.matching(m.prompt)
+		}
 		switch {
+		case len(list) > 0:
+			m.drawChoices(c, r, list)
 		case m.hits:
 			m.drawHits(c, p, r)
 		case m.stats:
@@ -144,6 +156,7 @@ type tabStyle struct {
 // tabStyles are the ways to write the header, the longest first.
 var tabStyles = []tabStyle{
 	{60, true, true},
+	{60, false, true},
 	{24, true, true},
 	{12, true, true},
 	{24, false, true},
@@ -243,9 +256,12 @@ func (m *Model) drawAxis(c canvas, p *page, r regions) {
 	for _, t := range axis.Ticks {
 		x := r.labels + p.window.Cell(t.At, r.cells())
 		c.Put(x, r.axis.y, c.bar(), c.faint())
-		if x+utf8.RuneCountInString(t.Label) < r.width {
+		if x+utf8.RuneCountInString(t.Label) < r.width-r.sums {
 			c.text(x+1, r.axis.y, r.width, c.words(t.Label), c.faint())
 		}
+	}
+	if r.sums > 0 {
+		c.text(r.width-r.sums+1, r.axis.y, r.width, "comp.   put  wait", c.faint())
 	}
 	if m.pinned == nil {
 		return
@@ -306,6 +322,34 @@ func (m *Model) drawRow(c canvas, p *page, r regions, y, row int, b *bar, cursor
 		c.fill(end, y, r.labels-1, " ", style)
 	}
 	m.drawCells(c, p, row, r.labels, y, b)
+	if r.sums > 0 {
+		c.text(r.width-r.sums+1, y, r.width, p.summed(row), style)
+	}
+}
+
+// sums is how many columns of a width the sums of workgroups take; only they have some.
+func (p *page) sums(width int) int {
+	if p.t.Title == "" || width < 80 {
+		return 0
+	}
+	return 19
+}
+
+// summed is what a row's lanes computed, stored or put, and waited, of the time of the figure.
+func (p *page) summed(row int) string {
+	tally := p.t.Tally(row, p.bounds.From, p.bounds.To)
+	whole := float64(p.bounds.Len()) * float64(max(1, p.t.Rows[row].Lanes))
+	var of [3]trace.Time
+	for _, class := range layout.Classes() {
+		if i := class.Ink().Sum; i > 0 {
+			of[i-1] += tally.Time[class]
+		}
+	}
+	text := ""
+	for _, d := range of {
+		text += fmt.Sprintf(" %3.0f %%", 100*float64(d)/whole)
+	}
+	return strings.TrimPrefix(text, " ")
 }
 
 func (m *Model) label(p *page, row int) string {

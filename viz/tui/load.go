@@ -13,7 +13,9 @@ import (
 type Loader struct {
 	// Load returns the views, which must not be empty, and may add to the options what it
 	// knows of them.
-	Load   func(o *Options) ([]layout.View, error)
+	Load func(o *Options) ([]layout.View, error)
+	// Replay likewise returns the first run and its replay under a selection, while the others are shown; nil: there is none.
+	Replay func(o *Options, strategy string) ([]layout.View, error)
 	Status func() string    // how far Load is, in one line
 	Ticks  <-chan time.Time // when to draw the status; nothing is drawn before the first
 }
@@ -25,13 +27,13 @@ type loaded struct {
 	err   error
 }
 
-// start calls Load in a goroutine, which ends when it does. Its panic is an error.
-func (from *Loader) start(o Options) chan loaded {
+// start calls load in a goroutine, which ends when it does. Its panic is an error.
+func (from *Loader) start(o Options, load func(*Options) ([]layout.View, error)) chan loaded {
 	done := make(chan loaded, 1)
 	go func() {
 		l := loaded{o: o}
 		l.err = guard.Call(func() (err error) {
-			l.views, err = from.Load(&l.o)
+			l.views, err = load(&l.o)
 			return err
 		})
 		done <- l
@@ -46,6 +48,28 @@ func (l *loaded) model(screen tcell.Screen) *Model {
 	}
 	l.o.ASCII = l.o.ASCII || !isUTF8(screen.CharacterSet())
 	return newModel(l.views, l.o)
+}
+
+// after is the model that follows another, of whose runs the first is shown on: what was looked at stays, unless nobody did anything
+// yet or asked for the replay. An error leaves the model.
+func (l *loaded) after(was *Model, screen tcell.Screen, asked bool) *Model {
+	if l.err != nil {
+		was.verdict = "not replayed: " + l.err.Error()
+		return was
+	}
+	m := l.model(screen)
+	if was.touched && !asked {
+		m.goToAddress(was.address())
+		m.stats, m.details, m.hits, m.full = was.stats, was.details, was.hits, was.full
+		if len(m.views) > 1 {
+			m.message = "replayed: x shows it beside the captured step"
+		}
+	}
+	m.prompt, m.help, m.touched = was.prompt, was.help, was.touched
+	if len(m.choices) == 0 {
+		m.choices = was.choices
+	}
+	return m
 }
 
 // A frame is what the screen shows: a waiting, then a Model.

@@ -14,6 +14,79 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
+// What is replayed behind the first run appears beside it: at once where nobody did anything, else when asked for; keys work meanwhile.
+// An error leaves what is shown.
+func TestReplayedBehind(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		touched bool
+		err     error
+		sees    string
+	}{
+		{"untouched", false, nil, "2 − 1"},
+		{"touched", true, nil, "replayed: x shows it beside"},
+		{"failed", true, errors.New("no machine"), "not replayed: no machine"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defer goleak.VerifyNone(t)
+			release := make(chan error, 1)
+			screen := &readyScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8"), shown: make(chan struct{}, 100)}
+			from := Loader{Replay: func(o *Options, strategy string) ([]layout.View, error) {
+				o.Stats, o.At = true, layout.Address{Show: "all"}
+				o.Choices = []Time{{Name: "turn the overlap off", Strategy: "bulk", Time: "9 ms"}}
+				return both(), <-release
+			}}
+			quick := loaded{views: both()[:1], o: Options{Colors: 256, Then: "recommended"}}
+			done := make(chan error)
+			go func() { done <- browse(context.Background(), screen, Options{Colors: 256}, &quick, nil, from) }()
+			screen.wait(t)
+			if c.touched {
+				screen.press(t, 'j')
+			}
+			release <- c.err
+			for screen.wait(t); !strings.Contains(contents(screen), c.sees); screen.wait(t) {
+			}
+			if c.err == nil {
+				screen.press(t, ':')
+				if got := contents(screen); !strings.Contains(got, "turn the overlap off") {
+					t.Errorf("no list:\n%s", got)
+				}
+				screen.InjectKey(tcell.KeyEnter, 0, 0)
+				screen.wait(t)
+				release <- nil
+				for screen.wait(t); !strings.Contains(contents(screen), "2 − 1"); screen.wait(t) {
+				}
+			}
+			screen.InjectKey(tcell.KeyRune, 'q', 0)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A run beside itself differs in nothing.
+func TestNoDifference(t *testing.T) {
+	m := newModel([]layout.View{{Run: capture("a", 1)}, {Run: capture("b", 1)}}, Options{Stats: true, At: layout.Address{Show: "all"}})
+	s := tcell.NewSimulationScreen("UTF-8")
+	if err := s.Init(); err != nil {
+		t.Fatal(err)
+	}
+	s.SetSize(120, 40)
+	m.Draw(s)
+	s.Show()
+	got := contents(s)
+	_, table, ok := strings.Cut(got, "2 − 1")
+	if !ok || !strings.Contains(table, "gemm_128x256") {
+		t.Fatalf("no table:\n%s", got)
+	}
+	for _, line := range strings.Split(table, "\n") {
+		if strings.ContainsAny(line, "+-") {
+			t.Errorf("a difference: %s", line)
+		}
+	}
+}
+
 // While the runs are loaded, the screen shows how far that is and reacts to keys; then it
 // shows the runs, or Run returns the error.
 func TestLoading(t *testing.T) {
@@ -53,7 +126,7 @@ func TestLoading(t *testing.T) {
 			ticks := make(chan time.Time, 1)
 			from := Loader{Ticks: ticks, Status: func() string { return "reading x.json: 12 %" }}
 			from.Load = func(*Options) ([]layout.View, error) { return both(), <-load }
-			all := from.start(Options{Colors: 256})
+			all := from.start(Options{Colors: 256}, from.Load)
 			done := make(chan error)
 			go func() { done <- browse(context.Background(), screen, Options{}, nil, all, from) }()
 			screen.wait(t)

@@ -50,6 +50,8 @@ type Model struct {
 	strategy      string      // what was replayed, for addresses
 	verdict       string      // below the header
 	times         []Time      // by view, in its tab
+	choices       []Time      // that the list of ":" has
+	touched       bool        // there was input
 	pinned        *trace.Time // a time to measure from
 	drag          *drag
 	facts         facts                 // of the selection
@@ -65,7 +67,8 @@ func newModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: layout.Indexed(views), theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
-		strategy: o.Strategy, verdict: o.Verdict, times: o.Times, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
+		strategy: o.Strategy, verdict: o.Verdict, times: o.Times, choices: o.Choices, stats: o.Stats,
+		suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
 	}
 	if o.Figure != nil {
 		m.chosen, m.figure, m.parts = *o.Figure, true, nil
@@ -190,10 +193,12 @@ func (m *Model) Update(ev tcell.Event) Effect {
 	case *tcell.EventResize:
 		m.width, m.height = ev.Size()
 	case *tcell.EventMouse:
+		m.touched = true
 		m.mouse(ev)
 	case *tcell.EventInterrupt:
 		m.effect.Quit = true
 	case *tcell.EventKey:
+		m.touched = true
 		m.key(keyName(ev))
 	}
 	m.remember(p.window, was)

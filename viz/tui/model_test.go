@@ -43,7 +43,7 @@ func golden(t *testing.T, got string) {
 // judged are options that say what the runs show.
 var judged = Options{
 	Verdict: "predicted fastest: decompose, 20 % less than the captured schedule (likely), because the all-reduce starts after the first tile",
-	Times:   []Time{{"480 µs", ""}, {"384 µs", "-20.0 %"}},
+	Times:   []Time{{Time: "480 µs"}, {Time: "384 µs", Change: "-20.0 %"}},
 }
 
 // TestScreen draws screens of every size and kind after some keys.

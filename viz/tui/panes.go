@@ -144,6 +144,9 @@ func (m *Model) drawStatus(c canvas, p *page, r regions) {
 	if len(m.views) > 1 {
 		help += "  Tab next  x compare"
 	}
+	if len(m.choices) > 0 {
+		help += "  : strategies"
+	}
 	c.text(0, r.status.y, r.width, help, c.faint())
 	if n := len(p.visible); n > r.rows.h {
 		text := fmt.Sprintf(" row %d of %d", p.cursor+1, n)

@@ -78,7 +78,7 @@ func (o Options) print(out *bufio.Writer, p *page, width int) {
 	var cells tcell.CellBuffer
 	cells.Resize(m.width, m.height)
 	c := canvas{&cells, m.theme}
-	r := regions{width: width, labels: min(p.labels, width*2/5, 36), rows: region{1, len(p.visible)}}
+	r := regions{width: width, labels: min(p.labels, width*2/5, 36), sums: p.sums(width), rows: region{1, len(p.visible)}}
 	m.markKinds = m.shownMarks(p, r)
 	m.drawAxis(c, p, r)
 	m.drawRows(c, p, r)

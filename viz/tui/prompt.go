@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/trace"
@@ -15,6 +16,7 @@ import (
 type prompt struct {
 	sign string // what it starts with: "/" or ":"
 	text string
+	at   int // of the list above it
 	done func(*Model, string)
 }
 
@@ -30,7 +32,14 @@ func (m *Model) promptKey(name string) {
 		m.prompt = nil
 	case name == "Enter":
 		m.prompt = nil
+		if list := m.matching(p); p.at < len(list) {
+			m.chooseRun(&list[p.at])
+			return
+		}
 		p.done(m, p.text)
+	case name == "Down" || name == "Up":
+		p.at += map[string]int{"Down": 1, "Up": -1}[name]
+		p.at = max(0, min(p.at, len(m.matching(p))-1))
 	case name == "Backspace":
 		_, n := utf8.DecodeLastRuneInString(p.text)
 		p.text = p.text[:len(p.text)-n]
@@ -39,6 +48,24 @@ func (m *Model) promptKey(name string) {
 	case utf8.RuneCountInString(name) == 1 && len(p.text) < maxText:
 		p.text += name
 	}
+}
+
+// matching are the choices that contain what was typed after ":"; a time is none.
+func (m *Model) matching(p *prompt) (list []Time) {
+	if _, err := layout.ParseTime(p.text); p.sign != ":" || err == nil {
+		return nil
+	}
+	for _, c := range m.choices {
+		if strings.Contains(strings.ToLower(c.Name+" "+c.Strategy), strings.ToLower(strings.TrimSpace(p.text))) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// chooseRun asks for the replay of a choice.
+func (m *Model) chooseRun(c *Time) {
+	m.effect.Replay, m.message = c.Strategy, "replaying "+clean(c.Name)
 }
 
 // goTo moves the window so that a time is in its middle.

@@ -25,6 +25,7 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -47,6 +48,9 @@ type Options struct {
 	First    *layout.Timeline // of the first run alone; nil: it is laid out
 	Verdict  string           // what the runs show, below the header; "": no line
 	Times    []Time           // by view, in its tab; nil: none
+	Choices  []Time           // what can be replayed, for the list of ":"
+	Stats    bool             // begin with the statistics of what is shown
+	Then     string           // a selection to replay while the runs are shown (Loader.Replay); "": none
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
@@ -54,10 +58,13 @@ type Options struct {
 	After func(time.Duration) <-chan time.Time
 }
 
-// A Time is what the tab of a run says about it.
+// A Time is what the tab of a run says about it, or the list of what can be replayed.
 type Time struct {
-	Time   string // such as 2.1 ms
-	Change string // against the captured schedule, such as -3.2 %
+	Time     string     // such as 2.1 ms
+	Change   string     // against the captured schedule, such as -3.2 %
+	Step     trace.Time // one step; 0: unknown
+	Name     string     // in the list
+	Strategy string     // in the list: the selection to replay
 }
 
 // An Effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
@@ -66,13 +73,14 @@ type Effect struct {
 	Copy   string // text for the clipboard
 	Redraw bool   // all of the screen: something else wrote on it
 	Leave  bool   // leave the terminal to others for a while (Options.Suspend)
+	Replay string // a selection to replay and show beside the first run
 }
 
 // Run browses on the terminal that the process runs in, until the user quits or the context
 // ends. While the views are loaded it shows how far that is; it does not wait for that when
 // the user quits.
 func Run(ctx context.Context, o Options, from Loader) error {
-	all := from.start(o)
+	all := from.start(o, from.Load)
 	var quick *loaded
 	select {
 	case l := <-all:
@@ -106,8 +114,16 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 		}
 	}()
 	var shown frame = waiting(from.Status)
+	var behind <-chan loaded // what is replayed while something is shown
+	asked := false           // by the user
+	show := func(l *loaded) {
+		m := l.model(screen)
+		if shown = m; from.Replay != nil && l.o.Then != "" {
+			behind, asked = from.start(o, func(o *Options) ([]layout.View, error) { return from.Replay(o, l.o.Then) }), false
+		}
+	}
 	if quick != nil {
-		shown = quick.model(screen)
+		show(quick)
 	}
 	for {
 		screen.Clear()
@@ -121,14 +137,20 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 				if l.err != nil {
 					return l.err
 				}
-				shown = l.model(screen)
+				show(&l)
+			case l := <-behind:
+				behind, shown = nil, l.after(shown.(*Model), screen, asked)
 			case <-shown.ticks(from.Ticks):
 			case ev, open := <-events:
 				if !open {
 					return nil
 				}
-				if over, err := handle(shown, screen, ev, o.Suspend); over || err != nil {
+				over, replay, err := handle(shown, screen, ev, o.Suspend)
+				if over || err != nil {
 					return err
+				}
+				if replay != "" && from.Replay != nil {
+					behind, asked = from.start(o, func(o *Options) ([]layout.View, error) { return from.Replay(o, replay) }), true
 				}
 			}
 		}
@@ -142,16 +164,16 @@ func isUTF8(charset string) bool {
 }
 
 // handle updates what is shown and does outside what it asks for. It reports
-// whether browsing is over.
-func handle(shown frame, screen tcell.Screen, ev tcell.Event, suspend func()) (over bool, err error) {
+// whether browsing is over, and what to replay.
+func handle(shown frame, screen tcell.Screen, ev tcell.Event, suspend func()) (over bool, replay string, err error) {
 	effect := shown.Update(ev)
 	if effect.Leave && suspend != nil {
 		if err := screen.Suspend(); err != nil {
-			return true, fmt.Errorf("terminal: %w", err)
+			return true, "", fmt.Errorf("terminal: %w", err)
 		}
 		suspend()
 		if err := screen.Resume(); err != nil {
-			return true, fmt.Errorf("terminal: %w", err)
+			return true, "", fmt.Errorf("terminal: %w", err)
 		}
 		effect.Redraw = true
 	}
@@ -161,5 +183,5 @@ func handle(shown frame, screen tcell.Screen, ev tcell.Event, suspend func()) (o
 	if effect.Copy != "" {
 		screen.SetClipboard([]byte(effect.Copy))
 	}
-	return effect.Quit, nil
+	return effect.Quit, effect.Replay, nil
 }

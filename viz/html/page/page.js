@@ -69,13 +69,13 @@ class Controls {
   }
 
   chips() {
-    const titles = new Map(this.sections.map((s) => [s.run, s.name]));
+    const titles = new Map(this.sections.map((s) => [s.run, s]));
     if (titles.size < 2) return null;
     const set = document.createElement("fieldset");
-    const boxes = [...titles].map(([run, title]) => {
-      const box = this.chip(title, this.timeline.panel.shown.includes(run));
+    const boxes = [...titles].map(([run, { name, key }]) => {
+      const box = this.chip(name, this.timeline.panel.shown.includes(run));
       box.value = run;
-      box.dataset.name = title;
+      box.dataset.name = key;
       box.defaultChecked = box.checked;
       set.append(box.parentElement);
       return box;

@@ -43,6 +43,7 @@ type Difference struct {
 	Causes      []cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
 	Checks      []check          `json:"checks,omitempty"`
+	Predicted   *predicted       `json:"predicted,omitempty"` // with --predicted
 	// Phase is the steps that the times are of, where both have steps of several phases (rule V34); Phases are the differences of
 	// each then, and the times, the causes and the rows of both together are 0 and empty.
 	Phase  string       `json:"phase,omitempty"`
@@ -218,8 +219,12 @@ func (d *Difference) groups() iter.Seq[[]overlap.Change] {
 	}
 }
 
-// Measured compares two traces: per step if both have iterations, of each phase that both have, else as whole runs.
+// Measured compares two folders written by replay -o, or two traces: per step if both have iterations, of each phase that both have,
+// else as whole runs.
 func Measured(r *input.Reader, a, b string) (Difference, error) {
+	if IsResult(a) && IsResult(b) {
+		return ofFolders(a, b)
+	}
 	var sides [2]side
 	var lifted [2]*workload.Workload
 	for i, path := range []string{a, b} {
@@ -370,7 +375,7 @@ func Replayed(r *results.Replayed, w *workload.Workload, a, b *compare.Outcome) 
 func replayedSide(r *results.Replayed, w *workload.Workload, out compare.Outcome) side {
 	run := out.Result.Run
 	steps := plan.StepsOf(w, run).Of(out.Phase)
-	s := side{Name: r.Named(run.Name), Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
+	s := side{Name: run.Name, Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
 	of := steps.Iteration(overlap.Collect(run), out.Time)
 	of.Mean = explain.TimesOf(w, out)
@@ -383,7 +388,7 @@ func replayedSide(r *results.Replayed, w *workload.Workload, out compare.Outcome
 // Recorded compares two runs of a folder written by replay -o: whole runs, or where phases are answered apart the times that its
 // result has of each.
 func Recorded(path string, a, b *trace.Run) (Difference, error) {
-	result, err := readResult(path)
+	result, err := readResult(filepath.Join(path, resultFile))
 	if err != nil {
 		return Difference{}, err
 	}
@@ -457,11 +462,14 @@ func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time
 }
 
 // IsResult reports whether a path is a folder written by replay -o.
-func IsResult(path string) bool { return input.IsFile(filepath.Join(path, "result.json")) }
+func IsResult(path string) bool { return input.IsFile(filepath.Join(path, resultFile)) }
 
-// Results compares the strategies that two results have in common, of each phase that both have. The time of a side
+// resultFile is the name of a result in the folder that replay -o writes.
+const resultFile = "result.json"
+
+// ofFolders compares the strategies that two results have in common, of each phase that both have. The time of a side
 // is that of the first of them: of the captured schedule, where it was selected.
-func Results(a, b string) (Difference, error) {
+func ofFolders(a, b string) (Difference, error) {
 	xs, err := resultSides(a)
 	if err != nil {
 		return Difference{}, err
@@ -519,23 +527,37 @@ type result struct {
 	Schema     int         `json:"schema"`
 	Iterations int         `json:"iterations"`
 	Rows       []resultRow `json:"strategies"`
+	Verdict    struct {
+		recommended
+		Phases []recommended `json:"phases"`
+	} `json:"verdict"`
+}
+
+// A recommended strategy is that of a result, on a phase where phases are answered apart.
+type recommended struct {
+	Phase      string            `json:"phase"`
+	Strategy   string            `json:"strategy"`
+	Parameters map[string]string `json:"parameters"`
 }
 
 // A resultRow is a strategy of a result, on the steps of a phase where phases are answered apart.
 type resultRow struct {
-	Strategy   string          `json:"strategy"`
-	Settings   string          `json:"settings"`
-	Phase      string          `json:"phase"`
-	Parameters json.RawMessage `json:"parameters"`
-	Applies    bool            `json:"applies"`
-	Time       trace.Time      `json:"time_ns"`
+	recommended
+	Settings string     `json:"settings"`
+	Applies  bool       `json:"applies"`
+	Time     trace.Time `json:"time_ns"`
+	Change   float64    `json:"change"`
+	Error    float64    `json:"error"`
 	overlap.Times
 }
+
+// name is the row's strategy with its settings.
+func (r *resultRow) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
 
 // rows are those of a recorded run, which is named after strategy and settings.
 func (r *result) rows(run string) []resultRow {
 	return slices.DeleteFunc(slices.Clone(r.Rows), func(row resultRow) bool {
-		return !row.Applies || run != strings.TrimSpace(row.Strategy+" "+row.Settings)
+		return !row.Applies || run != row.name()
 	})
 }
 
@@ -545,8 +567,7 @@ func (r *resultRow) side(name string) side {
 	return side{Name: name, Time: r.Time, phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
 }
 
-func readResult(path string) (*result, error) {
-	file := filepath.Join(path, "result.json")
+func readResult(file string) (*result, error) {
 	f, err := regular.Open(file)
 	if err != nil {
 		return nil, err
@@ -564,7 +585,7 @@ func readResult(path string) (*result, error) {
 
 // resultSides are the strategies of a result, of each phase where phases are answered apart.
 func resultSides(path string) ([]side, error) {
-	r, err := readResult(path)
+	r, err := readResult(filepath.Join(path, resultFile))
 	if err != nil {
 		return nil, err
 	}
@@ -578,7 +599,8 @@ func resultSides(path string) ([]side, error) {
 			s := &sides[trace.Memo(at, row.Phase, func() int32 { return trace.Push(&sides, side{Name: path, phase: row.Phase, steps: r.Iterations}) })]
 			name := row.Strategy
 			if seen[[2]string{name, row.Phase}] { // with other parameters
-				name += " " + strings.Join(strings.Fields(string(row.Parameters)), "")
+				text, _ := json.Marshal(row.Parameters) //nolint:errchkjson // strings
+				name += " " + string(text)
 			}
 			seen[[2]string{name, row.Phase}] = true
 			d := map[string]trace.Time{byStrategy: row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]

@@ -67,7 +67,7 @@ func TestPhasesDiffer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "result.json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	same, err := Results(folder, folder)
+	same, err := ofFolders(folder, folder)
 	if err != nil || len(same.Phases) != 2 || same.Phases[0].A.Time != 2_800_000 || same.Phases[1].A.Time != 280_000 {
 		t.Fatalf("%v %+v", err, same)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -19,45 +20,84 @@ import (
 
 // A part is the work of one name: means over the ranks, an iteration.
 type part struct {
-	count float64
-	time  trace.Time
-	kind  trace.Kind
+	count, time float64
+	kind        trace.Kind
 }
 
-// partsByName counts the kernels and copies of an outcome's phase by name, and its collectives by operation. A rank that was not simulated
-// does what another does.
+// partsByName are the kernels and copies of an outcome's phase by name, and its collectives by operation.
 func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	run := out.Result.Run
 	steps := plan.StepsOf(w, run).Of(out.Phase)
 	iterations, _ := workload.IterationsOf(w)
-	as := make([]float64, len(run.Ranks)) // ranks that each stands for
-	for row := range as {
-		if run.Like != nil {
-			as[run.Like[row]]++
-		} else {
-			as[row]++
-		}
-	}
 	all, counted := map[string]part{}, map[int32]bool{}
-	for _, s := range run.Spans {
+	overlap.EachKernel(run, func(s trace.Span, ranks int) {
 		op := plan.OriginOf(run, s)
-		cut := func() bool { return run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated }
-		if !s.Kind.OnDevice() || op < 0 || !steps.Has(int(w.Ops[op].Step)) || cut() {
-			continue
+		if op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
+			return
 		}
 		counted[iterations[op]] = true
 		name := names.Short(run.NameOf(s))
 		if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
 			name = c.Op.String()
 		}
-		p, ranks := all[name], as[run.Lanes[s.Lane].Rank]
-		all[name] = part{p.count + ranks, p.time + trace.Time(ranks)*s.Dur(), s.Kind}
-	}
-	of := len(run.Ranks) * max(1, len(counted))
+		p := all[name]
+		all[name] = part{p.count + float64(ranks), p.time + float64(ranks)*float64(s.Dur()), s.Kind}
+	})
+	of := float64(len(run.Ranks) * max(1, len(counted)))
 	for name, p := range all {
-		all[name] = part{p.count / float64(of), p.time / trace.Time(of), p.kind}
+		all[name] = part{p.count / of, p.time / of, p.kind}
 	}
 	return all
+}
+
+// A work is a name's part in the captured schedule and in an outcome.
+type work struct {
+	name    string
+	was, is part
+}
+
+// change is how much longer the work takes in the outcome.
+func (x *work) change() trace.Time { return trace.Time(x.is.time - x.was.time) }
+
+// works are those of an outcome's phase, the largest change first.
+func (r *Replayed) works(out compare.Outcome) (list []work) {
+	was, is := partsByName(r.workload, r.reference.Of(out.Phase)), partsByName(r.workload, out)
+	for name, a := range was {
+		list = append(list, work{name, a, is[name]})
+	}
+	for name, b := range is {
+		if _, ok := was[name]; !ok {
+			list = append(list, work{name, part{kind: b.kind}, b})
+		}
+	}
+	slices.SortFunc(list, func(a, b work) int {
+		return cmp.Or(cmp.Compare(max(b.change(), -b.change()), max(a.change(), -a.change())), cmp.Compare(a.name, b.name))
+	})
+	return list
+}
+
+// mostWorks is how many names the page's table of works has.
+const mostWorks = 30
+
+// worksTable has the work of a step of the captured schedule and of an outcome, of the phases that it has.
+func (r *Replayed) worksTable(outcome int) *console.Table {
+	t := &console.Table{
+		Title:   "What " + r.RunName(outcome) + " changes",
+		Note:    "Kernels and copies by name and collectives by operation, of one step: means over ranks, the largest difference first.",
+		Columns: []string{"", "captured: count", "captured: time", "changed: count", "changed: time", "difference"}, OneUnit: true,
+	}
+	for i, phase := range r.reference.Each() {
+		list := r.works(r.Outcomes[outcome].Of(phase))
+		for _, x := range list[:min(mostWorks, len(list))] {
+			if phase > 0 {
+				x.name = r.Phases[i].Phase + ": " + x.name
+			}
+			unit := words.UnitOf(x.change())
+			t.Add(words.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time),
+				unit.Signed(x.change())+" "+unit.Name)
+		}
+	}
+	return t
 }
 
 // mostFewer is how many names of operations a reason lists.
@@ -67,42 +107,17 @@ const mostFewer = 2
 // the mean over ranks. times are those of its row.
 func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 	captured := r.reference.Of(out.Phase)
-	was, is := partsByName(r.workload, captured), partsByName(r.workload, out)
-	type count struct {
-		name     string
-		was, now int
-		time     trace.Time
-	}
-	var counts []count
-	var kernels trace.Time // of compute, side by side or not
-	for name, p := range is {
-		if _, ok := was[name]; !ok {
-			was[name] = part{kind: p.kind}
-		}
-	}
-	for name, a := range was {
-		b := is[name]
-		if a.kind == trace.Compute {
-			kernels += b.time - a.time
-		}
-		if x, y := int(math.Round(a.count)), int(math.Round(b.count)); x != y {
-			counts = append(counts, count{name, x, y, b.time - a.time})
-		}
-	}
-	slices.SortFunc(counts, func(a, b count) int {
-		return cmp.Or(cmp.Compare(max(b.time, -b.time), max(a.time, -a.time)), cmp.Compare(a.name, b.name))
-	})
 	var list []string
-	for i, c := range counts {
-		if i == mostFewer {
-			break
+	var kernels trace.Time // of compute, side by side or not
+	for _, x := range r.works(out) {
+		if x.was.kind == trace.Compute {
+			kernels += x.change()
 		}
-		list = append(list, fmt.Sprintf("%d %s instead of %d", c.now, words.Middle(c.name, 20), c.was))
+		if was, is := math.Round(x.was.count), math.Round(x.is.count); was != is && len(list) < mostFewer {
+			list = append(list, fmt.Sprintf("%.0f %s instead of %.0f", is, words.Middle(x.name, 20), was))
+		}
 	}
-	said := strings.Join(list, ", ")
-	if said == "" {
-		said = "as many operations"
-	}
+	said := cmp.Or(strings.Join(list, ", "), "as many operations")
 	before := explain.TimesOf(r.workload, captured)
 	unit := words.UnitOf(before.Total())
 	list = nil

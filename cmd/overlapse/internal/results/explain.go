@@ -97,7 +97,7 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.Named(row.Strategy)+" "+row.Settings))
+		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.scheduled(row.Strategy)+" "+row.Settings))
 		if row.Phase != "" {
 			fmt.Fprintf(con.Out, ", %s", row.Phase)
 		}

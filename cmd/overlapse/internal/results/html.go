@@ -3,7 +3,6 @@ package results
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
@@ -36,7 +35,7 @@ func (r *Replayed) explainTables() []html.Table {
 		if e == nil {
 			continue
 		}
-		name := r.Named(r.Outcomes[row.At].Result.Run.Name)
+		name := r.RunName(row.At)
 		if row.Phase != "" {
 			name += ", " + row.Phase
 		}
@@ -85,7 +84,7 @@ func (r *Replayed) HTML() html.Report {
 			rep.Shown = append(rep.Shown, len(rep.Runs))
 		}
 		rep.Runs = append(rep.Runs, html.Named{
-			Name: r.Named(out.Result.Run.Name), Note: r.runNote(i), Run: out.Result.Run,
+			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
 			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
 		})
 	}
@@ -106,14 +105,16 @@ func (r *Replayed) HTML() html.Report {
 	r.how(&rep, best)
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
-	reasons, notes := console.Table{Title: "Reasons", Columns: []string{"reason"}}, console.Table{Title: "Assumptions", Columns: []string{"note"}}
-	for _, line := range r.why() {
-		reasons.Add(line)
-	}
+	notes := console.Table{Title: "Assumptions", Columns: []string{"note"}}
 	for _, n := range r.Notes {
 		notes.Add(n)
 	}
-	rep.Tables = append(r.explainTables(), reasons.HTML(), r.idleTable().HTML(), r.memoryTable(), r.pairTable().HTML(), notes.HTML())
+	if best >= 0 {
+		page := r.worksTable(best).HTML()
+		page.Folded = false
+		rep.Tables = append(rep.Tables, page)
+	}
+	rep.Tables = append(append(rep.Tables, r.explainTables()...), r.pairTable().HTML(), notes.HTML())
 	return rep
 }
 
@@ -129,7 +130,7 @@ func (r *Replayed) everyRow() (rows []*Row) {
 func (r *Replayed) bars(phase int) (bars []html.Bar) {
 	for _, row := range r.sorted(false, phase).rows {
 		bar := html.Bar{
-			Name: r.named(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
+			Name: r.says(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
 		}
 		if r.recommended(row) {
 			bar.Name = "▸ " + bar.Name
@@ -188,26 +189,37 @@ func (r *Replayed) best() int {
 
 // how adds how to get what is recommended, on each phase, or, if nothing is likely to gain, the fastest of what may.
 func (r *Replayed) how(rep *html.Report, best int) {
-	for _, v := range r.Verdict.Each() {
+	for i, v := range r.Verdict.Each() {
 		if v.Advice == nil {
 			continue
 		}
-		if rep.HowTitle = fmt.Sprintf("How to get %s", r.Outcomes[best].Selection); v.Phase != "" {
+		if rep.HowTitle = "How to get " + r.RunName(best); v.Phase != "" {
 			rep.HowTitle = "How to get what is recommended"
-			rep.How = append(rep.How, html.Step{Text: "for " + v.Phase + " steps: " + r.recommendedOf(v.Phase)})
+		}
+		if row := r.recommendedOf(i); row != nil {
+			if v.Phase != "" {
+				rep.How = append(rep.How, html.Step{Text: "for " + v.Phase + " steps: " + r.says(row)})
+			}
+			if row.changed != "" {
+				rep.How = append(rep.How, html.Step{Text: "why: " + row.changed})
+			}
 		}
 		rep.How = append(rep.How, stepsOf(v.Advice)...)
 	}
 	if rep.How == nil && best >= 0 && r.Verdict.Has(verdict.NoClearWinner) {
 		a := verdict.AdviceOn(r.workload, r.reference, r.Outcomes[best])
-		rep.HowTitle, rep.How = fmt.Sprintf("How to try %s", r.Outcomes[best].Selection), stepsOf(&a)
+		rep.HowTitle, rep.How = "How to try "+r.RunName(best), stepsOf(&a)
 	}
 }
 
-// recommendedOf is the name of the row that is recommended for a phase.
-func (r *Replayed) recommendedOf(phase string) string {
-	i := slices.IndexFunc(r.Rows, func(row Row) bool { return row.Phase == phase && r.recommended(&row) })
-	return r.named(&r.Rows[i])
+// recommendedOf is the row that is recommended for a phase, an index of the reference's; nil: none is.
+func (r *Replayed) recommendedOf(phase int) *Row {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.phase == r.reference.Each()[phase] && r.recommended(row) {
+			return row
+		}
+	}
+	return nil
 }
 
 // stepsOf are the steps of an advice.
@@ -245,7 +257,7 @@ func (r *Replayed) runNote(outcome int) string {
 		case row.At != outcome || !row.Applies:
 		case row.phase > 0:
 			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
-		case r.Iterations > 1:
+		case r.Iterations > 0:
 			notes = append(notes, fmt.Sprintf("%s per iteration, %s", words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
 		default:
 			notes = append(notes, words.Percent(row.Change))
@@ -261,10 +273,13 @@ func (r *Replayed) idleTable() *console.Table {
 		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
 		Columns: []string{"strategy", "cause", "time", "share of the streams' time", "longest"},
 	}
-	for _, out := range r.ran() {
+	for i, out := range r.Outcomes {
+		if out.Result == nil {
+			continue
+		}
 		streams := streamTime(out.Result)
 		for _, s := range explain.IdleByCause(&out) {
-			t.Add(r.Named(out.Result.Run.Name), causeText(s.Cause), s.Time, words.ShareOf(s.Time, streams), s.Longest)
+			t.Add(r.RunName(i), causeText(s.Cause), s.Time, words.ShareOf(s.Time, streams), s.Longest)
 		}
 	}
 	return t

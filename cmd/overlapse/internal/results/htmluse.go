@@ -1,11 +1,8 @@
 package results
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
@@ -35,46 +32,4 @@ func useOf(r *replay.Result) []html.Use {
 		all = append(all, use)
 	}
 	return all
-}
-
-// causeColors are those of the causes of memory traffic, in the order in which they appear.
-var causeColors = []string{"#56b4e9", "#cc79a7", "#e69f00", "#009e73", "#0072b2", "#f0e442", "#d55e00", "#999999", "#6a51a3", "#b08d57"}
-
-// memoryTable has each strategy's memory traffic by cause.
-func (r *Replayed) memoryTable() html.Table {
-	t := console.Table{
-		Title:   "Memory traffic by cause",
-		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
-		Columns: []string{"strategy", "cause", "read, MB", "written, MB"},
-	}
-	chart := html.Chart{Unit: "MB"}
-	part := map[string]int{}
-	for _, row := range r.Rows {
-		if len(row.Memory) == 0 {
-			continue
-		}
-		bar, sum := html.Line{Name: r.Named(r.Outcomes[row.At].Result.Run.Name)}, 0.0
-		for _, m := range row.Memory {
-			t.Add(bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6))
-			cause := m.Cause
-			if strings.HasPrefix(cause, "copy ") { // of each pair of ranks
-				cause = "copies"
-			}
-			at, ok := part[cause]
-			if !ok {
-				at = len(chart.Parts)
-				part[cause] = at
-				chart.Parts = append(chart.Parts, html.Part{Name: cause, Color: causeColors[at%len(causeColors)]})
-			}
-			bar.Values = append(bar.Values, make([]float64, max(0, at+1-len(bar.Values)))...)
-			bar.Values[at] += (m.Read + m.Written) / 1e6
-			sum += (m.Read + m.Written) / 1e6
-		}
-		bar.Note = html.Value(sum, "MB")
-		bar.Tip = bar.Name + ": " + bar.Note
-		chart.Bars = append(chart.Bars, bar)
-	}
-	page := t.HTML()
-	page.Chart = &chart
-	return page
 }

@@ -77,10 +77,8 @@ func (r *Replayed) printVerdict(con *console.Console, why bool) {
 				continue
 			}
 			printAdvice(con, v.Advice, why)
-			for k := range r.Rows {
-				if row := &r.Rows[k]; row.phase == r.reference.Each()[i] && r.recommended(row) && row.changed != "" {
-					con.Labelled("why", row.changed)
-				}
+			if row := r.recommendedOf(i); row != nil && row.changed != "" {
+				con.Labelled("why", row.changed)
 			}
 		}
 	}
@@ -173,6 +171,20 @@ func CapturedTimes(w *workload.Workload, captured compare.Outcome, otherClock bo
 		profiled = withoutProfiler(w, captured, otherClock)
 	}
 	return capturedText(w, captured), profiled
+}
+
+// Step is what a captured step takes, of each phase, without the profiler, and what it took with it if that differs, as text; and
+// how long the trace shows it.
+func (r *Replayed) Step() (text string, shown trace.Time) {
+	text, profiled := CapturedTimes(r.workload, r.reference, r.Clock != "")
+	if r.Phases != nil {
+		return strings.TrimSpace(text + " " + profiled), 0
+	}
+	text, shown = words.Micros(r.reference.Expected), r.reference.Expected
+	if profiled != "" {
+		text, shown = text+" "+profiled, trace.Time(r.Measured)
+	}
+	return text, shown
 }
 
 // withoutProfiler says that times are without the profiler, where that changes them, and what the captured ones are; else nothing.

@@ -542,15 +542,15 @@ func (r *Replayed) Runs() []*trace.Run {
 	for _, out := range r.Outcomes {
 		if out.Result != nil {
 			run := *out.Result.Run
-			run.Name = r.Named(run.Name)
+			run.Name = r.scheduled(run.Name)
 			runs = append(runs, &run)
 		}
 	}
 	return runs
 }
 
-// Named is a run's name in files and views: nobody captured the schedule of a workload file.
-func (r *Replayed) Named(run string) string {
+// scheduled is a run's name in files and views: nobody captured the schedule of a workload file.
+func (r *Replayed) scheduled(run string) string {
 	if run == "captured" {
 		return r.given()
 	}

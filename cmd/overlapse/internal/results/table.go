@@ -192,7 +192,7 @@ func (r *Row) given() bool { return r.Strategy == "captured" && r.Settings == ""
 
 // named is a row's strategy with its settings.
 func (r *Replayed) named(row *Row) string {
-	name := strings.TrimSpace(r.Named(row.Strategy) + " " + row.Settings)
+	name := strings.TrimSpace(r.scheduled(row.Strategy) + " " + row.Settings)
 	if row.bound != "" {
 		name += " (" + row.bound + ")"
 	}
@@ -208,6 +208,17 @@ func (r *Replayed) says(row *Row) string {
 		return r.named(row)
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(cmp.Or(row.short, row.Says), "set "), "pass ")
+}
+
+// RunName is what pages and views call the run of an outcome: as says calls its row, or its strategy where another run is called so too.
+func (r *Replayed) RunName(outcome int) string {
+	of := func(row Row) bool { return row.At == outcome }
+	row := &r.Rows[slices.IndexFunc(r.Rows, of)]
+	said := r.says(row)
+	if slices.ContainsFunc(r.Rows, func(other Row) bool { return !of(other) && other.Applies && r.says(&other) == said }) {
+		return r.named(row)
+	}
+	return said
 }
 
 // phased is a row's name with its phase.

@@ -20,18 +20,18 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
-// An Axis is a list of words in a plan.
-type Axis int
+// A wordList is a list of words in a plan.
+type wordList int
 
 // The axes. Those before seeds make a workload.
 const (
-	Inputs    Axis = iota // traces and workload files, relative to the plan
-	Machines              // as --machine
-	WhatIf                // as --what-if
-	Clocks                // as --clock
-	Ranks                 // as --ranks
-	Retargets             // as --retarget
-	seeds                 // 0: the mean over dispatch orders, as `overlapse replay`
+	Inputs    wordList = iota // traces and workload files, relative to the plan
+	Machines                  // as --machine
+	WhatIf                    // as --what-if
+	Clocks                    // as --clock
+	Ranks                     // as --ranks
+	Retargets                 // as --retarget
+	seeds                     // 0: the mean over dispatch orders, as `overlapse replay`
 )
 
 // axes are the keys of a plan with the check of a value; nil: later.
@@ -98,7 +98,7 @@ func (p *reader) read(body ast.Node) {
 	}
 	known := map[string]func(ast.Node){"strategies": p.strategies}
 	for axis := range axes {
-		known[axes[axis].key] = func(n ast.Node) { p.words(Axis(axis), n) }
+		known[axes[axis].key] = func(n ast.Node) { p.words(wordList(axis), n) }
 	}
 	given := map[string]bool{}
 	for _, e := range keyed.Pairs(body) {
@@ -157,7 +157,7 @@ func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
 }
 
 // words reads an axis. "default" is the value of an axis that is left out.
-func (p *reader) words(axis Axis, n ast.Node) {
+func (p *reader) words(axis wordList, n ast.Node) {
 	known := map[string]bool{}
 	p.values(n, func(n ast.Node, text string) {
 		if text == "default" && axis != Inputs {
