@@ -73,6 +73,7 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	if w.Isolation != nil {
 		isolation = *w.Isolation
 	}
+	isolation.Memo = &workload.Memo{} // of another machine
 	scaled.Isolation = &isolation
 	if w.Rescaled != nil { // the captured workload and its laws stay
 		r := *w.Rescaled
