@@ -24,10 +24,9 @@ const variants = "decompose:variant=ring,decompose:variant=waves,multistream:pri
 	"onesided:impl=ll,onesided:impl=ll128,onesided:impl=multimem,onesided:impl=store," +
 	"trigger:arbitration=mca:queue=5,trigger:nmc=off"
 
-// everywhere calls check with the outcome of every strategy that applies, for
-// every sample and for every operation of a library, on each kind of machine:
-// switch, mesh, torus and two nodes, of NVIDIA and AMD.
-func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out compare.Outcome)) {
+// TestEverywhere checks every strategy that applies, of every sample and of every operation of a library, on each kind
+// of machine: switch, mesh, torus and two nodes, of NVIDIA and AMD.
+func TestEverywhere(t *testing.T) {
 	all, err := engines.ParseSelection("all")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +38,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	try := func(name string, w *workload.Workload, m machine.Machine) {
+	try := func(name string, w *workload.Workload, m machine.Machine, isFile bool) {
 		t.Run(name+" on "+m.Name, func(t *testing.T) {
 			if !longtest.Asked() && w.World > 8 {
 				t.Skip("many ranks")
@@ -52,21 +51,24 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 			for _, out := range outs {
 				if out.Result != nil {
 					ran++
-					check(t, w, out)
+					memoryIsOneAccount(t, w, out)
 				}
 			}
 			if ran < 3 {
 				t.Errorf("%d strategies ran", ran)
 			}
+			if isFile {
+				haveReasons(t, w, outs)
+			}
 		})
 	}
 	for _, name := range []string{"moe-ep4", "llama70b-fc2-allreduce", "moe-down-triton"} {
 		w := plantest.LiftSample(t, name)
-		try(name, w, plantest.H200(t, w.World))
+		try(name, w, plantest.H200(t, w.World), false)
 	}
 	for _, name := range plantest.SampleOperators(t) {
 		w, m := plantest.SampleOperator(t, name)
-		try(name, w, m)
+		try(name, w, m, true)
 	}
 	for _, kind := range []struct {
 		profile string
@@ -86,16 +88,34 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 			{Op: trace.Reduce, Bytes: 32 << 20, Comm: 153_000, Channels: 16},
 		} {
 			s.Ranks, s.Steps, s.Gemm = kind.ranks, 2, 304_000
-			try(s.Op.String(), buildFor(t, s, &m), m.Resize(kind.ranks))
+			try(s.Op.String(), buildFor(t, s, &m), m.Resize(kind.ranks), false)
 		}
 	}
 }
 
-// TestEverywhere checks what holds for every sample, strategy and machine.
-func TestEverywhere(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *workload.Workload, out compare.Outcome) {
-		memoryIsOneAccount(t, w, out)
-	})
+// haveReasons checks of a workload file that each strategy has a result, or one line that says why it has none, and that
+// the schedule as given comes out as it went in.
+func haveReasons(t *testing.T, w *workload.Workload, outs []compare.Outcome) {
+	applied := map[string]bool{}
+	for _, out := range outs {
+		switch {
+		case out.Result == nil && (out.Why == "" || strings.HasPrefix(out.Why, "cannot run")):
+			t.Errorf("%s: %q", out.Strategy.Name, out.Why)
+		case out.Result == nil:
+			continue
+		case out.Result.Run.Estimated == "":
+			t.Errorf("%s: not marked as estimated", out.Strategy.Name)
+		case out.Strategy.Name == "captured":
+			if r := compare.ResidualOf(w, out.Result.Run); r.Worst > 0 {
+				t.Errorf("the schedule as given is off by %d ns", r.Worst)
+			}
+		default:
+			applied[out.Strategy.Name] = true
+		}
+	}
+	if len(applied) < 2 { // bulk, and the strategy of the file
+		t.Errorf("%d strategies apply", len(applied))
+	}
 }
 
 // memoryIsOneAccount checks that the bytes that flows took of each GPU's memory, for

@@ -257,7 +257,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 
 // simulate plans the selection for a scenario, simulates it and sets its time.
 func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
-	sc.Shared = opts.Like && opts.Level == replay.Kernels && !opts.Causes && !opts.Limits && !opts.Usage
+	sc.Shared = opts.Like && timesOnly(opts)
 	pl, err := schedule.Planned(o.Strategy, w, o.Machine, o.Values, sc)
 	var na *plan.NotApplicable
 	if errors.As(err, &na) {
@@ -339,28 +339,34 @@ func (o *Outcome) cannotRun() string {
 	return why
 }
 
-// run simulates what was planned, but for a program that the captured schedule, which others are relative to, was simulated with before.
+// mostKept is how many spans the simulations that are kept for equal programs have, at about 250 bytes each.
+const mostKept = 1 << 19
+
+// timesOnly reports whether a simulation records no more than when kernels run.
+func timesOnly(o replay.Options) bool {
+	return o.Level == replay.Kernels && !o.Causes && !o.Limits && !o.Usage && !o.Unfolded
+}
+
+// run simulates what was planned, once for all strategies and settings that plan the same program. Those that overlap inside
+// kernels rarely do, and to compare their programs takes a part of the simulation.
 func (o *Outcome) run(w *workload.Workload, pl *plan.Planner, opts replay.Options) (*replay.Result, error) {
-	if o.Strategy.Inside || !o.Scenario.Shared || pl.Workload.Origins != nil || !o.isRelative(w) {
+	if o.Strategy.Inside || !timesOnly(opts) || pl.Workload.Origins != nil || w.Isolation == nil || w.Isolation.Memo == nil {
 		return replay.Simulate(o.Machine, pl.Program, opts)
 	}
 	type key struct {
 		digest uint64
 		whole  bool
 	}
-	simulate := func() (any, error) { return replay.Simulate(o.Machine, pl.Program, opts) }
-	of, memo := key{pl.Program.Digest(), opts.Iterations == nil}, w.Isolation.Memo
-	if o.Strategy.Name == schedule.InPlace.Name {
-		found, err := memo.Get(of, simulate)
-		result, _ := found.(*replay.Result)
-		return result, err
-	}
-	if _, err := o.base(w, o.Scenario, opts.Stop); err != nil {
+	of := key{pl.Program.Digest(), opts.Iterations == nil}
+	found, err := w.Isolation.Memo.GetBounded(of, mostKept, func() (any, int, error) {
+		result, err := replay.Simulate(o.Machine, pl.Program, opts)
+		if err != nil {
+			return nil, 0, err
+		}
+		return result, len(result.Run.Spans), nil
+	})
+	if err != nil {
 		return nil, err
-	}
-	found, ok := memo.Known(of)
-	if !ok {
-		return replay.Simulate(o.Machine, pl.Program, opts)
 	}
 	result := *found.(*replay.Result)
 	run := *result.Run

@@ -12,35 +12,47 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// A strategy whose program is the captured schedule's has that schedule's run under its own name, without a simulation of its own.
+// Strategies and settings that plan the same program, such as the captured schedule's, have one simulation, each under its own name.
 func TestSameProgramIsSimulatedOnce(t *testing.T) {
 	t.Parallel()
 	w := plantest.LiftSample(t, "fsdp-step")
 	m := plantest.H200(t, w.World)
+	alone, err := compare.Isolate(w, m, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var simulated []string
 	var mu sync.Mutex
 	o := replay.Options{Like: true, Progress: func(run string, _ float64) {
 		mu.Lock()
 		defer mu.Unlock()
-		simulated = append(simulated, run)
+		if !slices.Contains(simulated, run) {
+			simulated = append(simulated, run)
+		}
 	}}
-	alone, err := compare.Isolate(w, m, nil)
+	control, err := compare.Control(alone, m, plan.Scenario{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs, err := compare.Compare(alone, m, enginetest.MustParse(t, "multistream,bulk"), plan.Scenario{}, o, nil)
-	if err != nil {
-		t.Fatal(err)
+	var outs []compare.Outcome
+	for _, settings := range []string{"multistream,bulk,multistream:prefetch=1,multistream:prefetch=2", "bulk:channels=64"} {
+		more, err := compare.Compare(alone, m, enginetest.MustParse(t, settings), plan.Scenario{}, o, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outs = append(outs, more...)
 	}
-	control, err := compare.Control(alone, m, plan.Scenario{}, replay.Options{Like: true})
-	if err != nil {
-		t.Fatal(err)
+	for _, of := range []struct {
+		i     int
+		as    *replay.Result
+		equal bool
+	}{{0, control.Result, true}, {1, control.Result, false}, {2, control.Result, false}, {3, control.Result, false}, {4, outs[1].Result, true}} {
+		is := outs[of.i].Result
+		if is.Run.Name != outs[of.i].String() || slices.Equal(is.Run.Spans, of.as.Run.Spans) != of.equal || (is.Makespan == of.as.Makespan) != of.equal {
+			t.Errorf("%q runs %d ns, %q %d", is.Run.Name, is.Makespan, of.as.Run.Name, of.as.Makespan)
+		}
 	}
-	same, other := outs[0].Result, outs[1].Result
-	if same.Run.Name != "multistream" || !slices.Equal(same.Run.Spans, control.Result.Run.Spans) || same.Makespan != control.Result.Makespan {
-		t.Errorf("%q runs %d ns, the captured schedule %d", same.Run.Name, same.Makespan, control.Result.Makespan)
-	}
-	if slices.Contains(simulated, "multistream") || !slices.Contains(simulated, "bulk") || other.Makespan == same.Makespan {
-		t.Errorf("simulated: %q", slices.Compact(simulated))
+	if slices.Sort(simulated); !slices.Equal(simulated, []string{"", "bulk", "multistream prefetch=1", "multistream prefetch=2"}) {
+		t.Errorf("simulated: %q", simulated)
 	}
 }

@@ -68,6 +68,7 @@ func rescale(w *workload.Workload, from, to *machine.Machine, z *Resized) *workl
 	if w.Isolation != nil {
 		isolation = *w.Isolation
 	}
+	isolation.Memo = &workload.Memo{} // of another machine
 	scaled.Isolation = &isolation
 	if w.Rescaled != nil { // the captured workload and its laws stay
 		r := *w.Rescaled

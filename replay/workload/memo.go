@@ -1,10 +1,16 @@
 package workload
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // A Memo keeps what is expensive to compute, by a comparable key. The zero value is empty. It
 // may be used from several goroutines.
-type Memo struct{ kept sync.Map }
+type Memo struct {
+	kept sync.Map
+	size atomic.Int64 // of the values of GetBounded
+}
 
 // Get returns the value of a key, computed on the first call. A failed computation is not kept.
 func (m *Memo) Get(key any, compute func() (any, error)) (any, error) {
@@ -16,12 +22,14 @@ func (m *Memo) Get(key any, compute func() (any, error)) (any, error) {
 	return x, err
 }
 
-// Known returns the value of a key for which Get was called, once it is there; false if there is none.
-func (m *Memo) Known(key any) (any, bool) {
-	once, ok := m.kept.Load(key)
-	if !ok {
-		return nil, false
-	}
-	x, err := once.(func() (any, error))()
-	return x, err == nil
+// GetBounded is Get of a value with a size: it is kept only while the sizes of all such values sum up to at most a bound.
+func (m *Memo) GetBounded(key any, most int64, compute func() (x any, size int, err error)) (any, error) {
+	return m.Get(key, func() (any, error) {
+		x, size, err := compute()
+		if err == nil && m.size.Add(int64(size)) > most {
+			m.size.Add(-int64(size))
+			m.kept.Delete(key)
+		}
+		return x, err
+	})
 }

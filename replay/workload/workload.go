@@ -75,7 +75,7 @@ type Isolation struct {
 	Collective float64   `json:"collective_slowdown"` // the same for transfers of collectives
 	Rounds     int       `json:"rounds"`
 	CoRunners  [][]CoRun `json:"-"`             // by collective: the ops of any rank that computed alongside its transfer
-	Memo       *Memo     `json:"-"`             // ratios of simulated to captured times
+	Memo       *Memo     `json:"-"`             // of simulations on the machine of the isolation
 	Why        string    `json:"why,omitempty"` // reason why the captured schedule cannot be simulated on this machine; durations alone are then the captured ones
 }
 
