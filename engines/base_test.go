@@ -7,9 +7,9 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
@@ -35,7 +35,7 @@ func TestOneBase(t *testing.T) {
 				t.Fatal(err)
 			}
 			to = to.Resize(w.World)
-			agree(t, name+" on "+gpu, retarget.To(alone, m, to), to, plan.Scenario{})
+			agree(t, name+" on "+gpu, edit.To(alone, m, to), to, plan.Scenario{})
 		}
 		more, on := withRanks(t, w, 8)
 		agree(t, name+" on 8 ranks", more, on, plan.Scenario{})
@@ -63,7 +63,7 @@ func TestGraphStaysGraph(t *testing.T) {
 // withRanks is the workload with another number of ranks of its largest group.
 func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, machine.Machine) {
 	t.Helper()
-	run, resized, err := retarget.Ranks(w.Run, w.World, "", n)
+	run, resized, err := edit.Ranks(w.Run, w.World, "", n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,12 +8,9 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/decompose"
-	"github.com/overlapse/overlapse/engines/fused"
-	"github.com/overlapse/overlapse/engines/onesided"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
-	"github.com/overlapse/overlapse/engines/tilesync"
-	"github.com/overlapse/overlapse/engines/trigger"
+	"github.com/overlapse/overlapse/engines/tiles"
 )
 
 //go:embed STRATEGIES.md
@@ -30,7 +27,7 @@ func About(name string) string {
 
 // All lists the strategies in the order of tables.
 func All() []plan.Strategy {
-	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, fused.Strategy, tilesync.Strategy, onesided.Strategy, trigger.Strategy}
+	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, tiles.Fused, tiles.Tilesync, tiles.Onesided, tiles.Trigger}
 }
 
 // Named returns the strategy of a name.

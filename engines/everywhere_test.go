@@ -7,11 +7,10 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -74,7 +73,7 @@ func TestEverywhere(t *testing.T) {
 		profile string
 		ranks   int
 	}{{"h200", 4}, {"mi300x", 4}, {"torus128", 4}, {"h800", 16}} {
-		m, err := profile.Load(kind.profile)
+		m, err := machine.Load(kind.profile)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +140,7 @@ func memoryIsOneAccount(t *testing.T, w *workload.Workload, out compare.Outcome)
 		}
 	}
 	reported := 0.0
-	for _, x := range explain.MemoryByCause(w, out) {
+	for _, x := range verdict.MemoryByCause(w, out) {
 		reported += x.Read + x.Written
 	}
 	if each := float64(w.World * max(1, workload.Iterations(w))); math.Abs(reported*each-total) > 1e-6*total+10*each {
@@ -167,7 +166,7 @@ func TestMemoryOfCollectives(t *testing.T) {
 			profile string
 			ranks   int
 		}{{"h200", 4}, {"mi300x", 8}, {"torus128", 4}, {"h800", 16}} {
-			m, err := profile.Load(kind.profile)
+			m, err := machine.Load(kind.profile)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +179,7 @@ func TestMemoryOfCollectives(t *testing.T) {
 					if out.Result == nil {
 						t.Fatalf("%s on %s: %s", name, kind.profile, out.Why)
 					}
-					got, chunk := explain.MemoryByCause(w, out), float64(s.Bytes)/float64(s.Ranks)
+					got, chunk := verdict.MemoryByCause(w, out), float64(s.Bytes)/float64(s.Ranks)
 					want := of(float64(s.Ranks))
 					for _, x := range got {
 						if c, ok := want[x.Cause]; ok && (!plantest.Near(x.Read, c.read*chunk) || !plantest.Near(x.Written, c.written*chunk)) {

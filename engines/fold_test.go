@@ -17,7 +17,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -154,7 +153,7 @@ func copied(t testing.TB, name string, ranks int) (*workload.Workload, machine.M
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load(fmt.Sprintf("h200:%d", ranks))
+	m, err := machine.Load(fmt.Sprintf("h200:%d", ranks))
 	if err != nil {
 		t.Fatal(err)
 	}

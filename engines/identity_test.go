@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
@@ -53,7 +53,7 @@ func TestIdentityReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := profile.Load("h200")
+			m, err := machine.Load("h200")
 			if err != nil {
 				t.Fatal(err)
 			}

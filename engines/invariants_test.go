@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -61,7 +61,7 @@ func TestEveryTrace(t *testing.T) {
 
 func holds(t *testing.T, name, gpu string, w *workload.Workload) {
 	t.Helper()
-	m, err := profile.Load(gpu)
+	m, err := machine.Load(gpu)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -76,7 +75,7 @@ const ofSpecs = "h200: NVIDIA, switch, workloads without a workload file"
 
 func matrixRows(t *testing.T) (rows []matrixRow) {
 	for _, on := range matrixMachines {
-		m, err := profile.Load(on.name)
+		m, err := machine.Load(on.name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
@@ -124,7 +123,7 @@ func bubblesAreWaits(t *testing.T, name string, w *workload.Workload) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := explain.TimesOf(w, outs[0]); x.Transfer > outs[0].Time/50 || x.Waiting < outs[0].Time/20 {
+	if x := verdict.TimesOf(w, outs[0]); x.Transfer > outs[0].Time/50 || x.Waiting < outs[0].Time/20 {
 		t.Errorf("%s: of %v ns %v are transfers and %v waits", name, outs[0].Time, x.Transfer, x.Waiting)
 	}
 }
@@ -138,7 +137,7 @@ func prefetchGains(t *testing.T, name string, w *workload.Workload) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	was, is := explain.TimesOf(w, outs[0]), explain.TimesOf(w, outs[1])
+	was, is := verdict.TimesOf(w, outs[0]), verdict.TimesOf(w, outs[1])
 	if change := outs[1].ChangeFrom(outs[0].Expected); change > -nothing || outs[1].Unchanged || is.Exposed() >= was.Exposed() {
 		t.Errorf("%s: prefetch=1 changes the time by %+.2f %%, exposed communication from %v to %v ns", name, 100*change, was.Exposed(), is.Exposed())
 	}

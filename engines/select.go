@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -71,7 +71,7 @@ func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, err
 // OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if
 // deep; nil: it has none.
 func OfPipelines(w *workload.Workload, deep bool) ([]plan.Selection, error) {
-	list, more := pipeline.Settings(w)
+	list, more := schedule.Settings(w)
 	if deep {
 		list = append(list, more...)
 	}

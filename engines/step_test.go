@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
@@ -32,7 +32,7 @@ func BenchmarkReplayStep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			m, err := profile.Load("h200")
+			m, err := machine.Load("h200")
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,6 +1,8 @@
 // Package trace holds a run: the spans of time on the lanes of every rank of a job. A
 // measured run (read from a profiler's file) and a simulated run (made by package
 // replay) have the same type, so every view, metric and exporter works on both.
+//
+// What names of kernels, calls and files say is in communication.go, demangle.go, names.go and naming.go.
 package trace
 
 import "math"

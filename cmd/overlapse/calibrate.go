@@ -15,14 +15,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/regular"
@@ -115,10 +113,10 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	res.Machine.Profile = strings.TrimSuffix(file, filepath.Ext(file))
 	res.Machine.GPU.Name = cmp.Or(gpu, res.Machine.GPU.Name)
 	var text bytes.Buffer
-	if err := profile.WriteYAML(res.Machine, &text); err != nil {
+	if err := machine.WriteYAML(res.Machine, &text); err != nil {
 		return err
 	}
-	if _, err := profile.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
+	if _, err := machine.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
 		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
 	}
 	return a.files.WriteBytes(o.output, text.Bytes())
@@ -144,7 +142,7 @@ func gpuOf(file string) (string, error) {
 // baseOf is the shipped profile that the rows' machine names, else h200.
 func baseOf(rows []dataset.Row) string {
 	for i := range rows {
-		if name := profile.Named(rows[i].Machine); name != "" {
+		if name := machine.Named(rows[i].Machine); name != "" {
 			return name
 		}
 	}
@@ -171,7 +169,7 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		}
 		scores[i] = score.Scores(checks)
 	}
-	t := console.Table{Title: "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile", Columns: []string{"strategy", "rows", "base", "", "calibrated", ""}}
+	t := cli.Table{Title: "error of predicted times over " + file + ", to which nothing was fitted: median, 90th percentile", Columns: []string{"strategy", "rows", "base", "", "calibrated", ""}}
 	for i, s := range scores[1] {
 		b := scores[0][i]
 		t.Add(s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90))
@@ -184,12 +182,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 func (a *app) printCalibration(res calibrate.Result) {
-	t := console.Table{Title: "parameters that are read together: mean error over left-out rows", Columns: []string{"law", "rows", "base", "fit", "read as"}}
+	t := cli.Table{Title: "parameters that are read together: mean error over left-out rows", Columns: []string{"law", "rows", "base", "fit", "read as"}}
 	for _, c := range res.Choices {
 		t.Add(c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better"))
 	}
 	a.Show(&t)
-	t = console.Table{Title: "parameters", Columns: []string{"parameter", "value", "rows", "error", "rule"}}
+	t = cli.Table{Title: "parameters", Columns: []string{"parameter", "value", "rows", "error", "rule"}}
 	for _, f := range res.Fits {
 		residual, rule := magnitude(f.Residual), f.Rule
 		switch {
@@ -207,12 +205,12 @@ func (a *app) printCalibration(res calibrate.Result) {
 func (a *app) printInherited(rows []dataset.Row, base machine.Machine, m *machine.Machine, output string) {
 	several := false
 	for i := range rows {
-		if len(profile.Readings(rows[i].Machine, []string{base.Profile})) > 0 {
+		if len(machine.Readings(rows[i].Machine, []string{base.Profile})) > 0 {
 			return
 		}
 		several = several || rows[i].World > 1
 	}
-	n := profile.Inherit(m, base)
+	n := machine.Inherit(m, base)
 	if n == 0 {
 		return
 	}

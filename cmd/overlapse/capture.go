@@ -18,8 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/samples/capture"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -75,12 +74,12 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 	}
 	site, err := os.MkdirTemp("", "overlapse-*")
 	if err != nil {
-		return files.WithoutPath(err)
+		return input.WithoutPath(err)
 	}
 	defer func() { _ = os.RemoveAll(site) }()
 	for name, text := range map[string]string{"overlapse_capture.py": string(capture.Script), "sitecustomize.py": sitecustomize} {
 		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o666); err != nil {
-			return files.WithoutPath(err)
+			return input.WithoutPath(err)
 		}
 	}
 	env := append(os.Environ(),
@@ -102,7 +101,7 @@ func (a *app) capture(ctx context.Context, o captureOptions, command []string) e
 		return err
 	}
 	if failed != nil {
-		failed = fmt.Errorf("%s: %w", words.ShellWords(run), files.WithoutPath(failed))
+		failed = fmt.Errorf("%s: %w", cli.ShellWords(run), input.WithoutPath(failed))
 	}
 	return a.captured(ctx, o, failed)
 }
@@ -126,9 +125,9 @@ func (a *app) captured(ctx context.Context, o captureOptions, failed error) erro
 		return errors.Join(err, failed)
 	}
 	if !slices.ContainsFunc(run.Spans, func(s trace.Span) bool { return s.Kind.OnDevice() }) {
-		return fmt.Errorf("%s: the program did no GPU work: no kernel or copy among the %d events of %s (run it on a machine with GPUs)", o.output, len(run.Spans), words.Counted(len(found), "rank"))
+		return fmt.Errorf("%s: the program did no GPU work: no kernel or copy among the %d events of %s (run it on a machine with GPUs)", o.output, len(run.Spans), cli.Counted(len(found), "rank"))
 	}
-	a.Notef("captured %s into %s", words.Counted(len(run.Ranks), "rank"), o.output)
+	a.Notef("captured %s into %s", cli.Counted(len(run.Ranks), "rank"), o.output)
 	replay := a.replayCommand()
 	replay.SetContext(ctx)
 	return replay.RunE(replay, []string{o.output})

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
 // Two processes of a real PyTorch that train over gloo on CPUs end in the sentence that they
@@ -54,7 +53,7 @@ for i in range(12):
 	}
 	launch := fmt.Sprintf("cd %[1]s; export MASTER_ADDR=127.0.0.1 MASTER_PORT=%[2]d WORLD_SIZE=2; RANK=1 %[3]s train.py & RANK=0 %[3]s train.py && wait $!", dir, port, python)
 	var out, stderr bytes.Buffer
-	a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})
+	a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})
 	code := run([]string{"capture", "-o", filepath.Join(dir, "out"), "--steps", "2", "--warmup", "3", "--", "sh", "-c", launch}, a)
 	if want := "the program did no GPU work: no kernel or copy among the "; code != cli.Failed || !strings.Contains(stderr.String(), want) || !strings.Contains(stderr.String(), "events of 2 ranks") {
 		t.Fatalf("exit %d: %s", code, stderr.String())

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // completions registers the shell completion of flag values.
@@ -36,17 +36,17 @@ func completions(root *cobra.Command) {
 
 // completeMachines completes profiles, and paths of YAML files.
 func completeMachines(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return profile.Names(), cobra.ShellCompDirectiveDefault
+	return machine.Names(), cobra.ShellCompDirectiveDefault
 }
 
 // completeWhatIf completes the last property of a list.
 func completeWhatIf(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	at := strings.LastIndexByte(typed, ',') + 1
-	words := prefixed(typed[:at], profile.PropertyNames())
+	words := prefixed(typed[:at], machine.PropertyNames())
 	for i := range words {
 		words[i] += "="
 	}
-	words = append(words, prefixed(typed[:at], []string{profile.Balanced, profile.Balanced + "=fastest"})...)
+	words = append(words, prefixed(typed[:at], []string{machine.Balanced, machine.Balanced + "=fastest"})...)
 	return words, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 

@@ -10,9 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // Flags whose values are files, numbers or names that only the user knows.
@@ -22,7 +21,7 @@ var uncompleted = []string{
 
 // Every flag that takes a word completes it.
 func TestCompletedFlags(t *testing.T) {
-	root, seen := newApp(&console.Console{}).root(), 0
+	root, seen := newApp(&cli.Console{}).root(), 0
 	for _, c := range root.Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() != "string" {
@@ -45,7 +44,7 @@ func completed(t *testing.T, line string) []string {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	args := append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...)
-	if code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
+	if code := run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
 		t.Fatalf("%s: exit %d: %s", line, code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -57,7 +56,7 @@ func TestCompletions(t *testing.T) {
 		line string
 		want []string
 	}{
-		{"replay x --machine ", profile.Names()},
+		{"replay x --machine ", machine.Names()},
 		{"replay x --retarget mi300", []string{"mi300x"}},
 		{"calibrate x --base h2", []string{"h20", "h200"}},
 		{"machines gb", []string{"gb200"}},

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
@@ -26,7 +26,7 @@ func TestStepResults(t *testing.T) {
 	}
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
-		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
+		a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 		o.Flags, o.format, o.ranks = input.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
@@ -56,7 +56,7 @@ func isDir(path string) bool {
 // Lanes of simulated runs have names, and replayed kernels have the grid of the captured ones.
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
-	a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
+	a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 	q := input.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
 	sel, w, m, err := input.Prepare(&a.Reader, q, engines.ParseSelection)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
@@ -70,13 +69,13 @@ steps of both traces. For CI: --format junit or markdown, and the action in
 	return c
 }
 
-func (o *diffOptions) forms() forms[*difference.Difference] {
-	return forms[*difference.Difference]{
+func (o *diffOptions) forms() forms[*results.Difference] {
+	return forms[*results.Difference]{
 		{name: "table"},
-		{name: "json", write: asJSON[*difference.Difference]},
-		{name: "markdown", note: "a comment on a pull request", write: func(w io.Writer, d *difference.Difference) error { return d.WriteMarkdown(w, o.top) }},
-		{name: "junit", note: "the checks of --fail-above", write: func(w io.Writer, d *difference.Difference) error { return d.WriteJUnit(w) }},
-		{name: "html", note: "with timelines of traces and strategies", write: func(w io.Writer, d *difference.Difference) error { return d.WriteHTML(w, o.top) }},
+		{name: "json", write: asJSON[*results.Difference]},
+		{name: "markdown", note: "a comment on a pull request", write: func(w io.Writer, d *results.Difference) error { return d.WriteMarkdown(w, o.top) }},
+		{name: "junit", note: "the checks of --fail-above", write: func(w io.Writer, d *results.Difference) error { return d.WriteJUnit(w) }},
+		{name: "html", note: "with timelines of traces and strategies", write: func(w io.Writer, d *results.Difference) error { return d.WriteHTML(w, o.top) }},
 	}
 }
 
@@ -87,18 +86,18 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.format == "junit" && o.above < 0 {
 		return cli.Errorf("--format junit needs --fail-above, such as 3%% (see overlapse diff --help)")
 	}
-	if o.predicted != "" && slices.ContainsFunc(args, difference.IsResult) {
+	if o.predicted != "" && slices.ContainsFunc(args, results.IsResult) {
 		return cli.Errorf("--predicted compares captures with a result: give the two captures (see overlapse diff --help)")
 	}
-	var d difference.Difference
+	var d results.Difference
 	var err error
 	switch {
-	case len(args) == 1 && difference.IsResult(args[0]):
+	case len(args) == 1 && results.IsResult(args[0]):
 		d, err = a.diffRuns(args[0], o.Strategy)
 	case len(args) == 1:
 		d, err = a.diffStrategies(ctx, o, args[0])
 	default:
-		d, err = difference.Measured(&a.Reader, args[0], args[1])
+		d, err = results.Measured(&a.Reader, args[0], args[1])
 	}
 	if err != nil {
 		return err
@@ -124,7 +123,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 }
 
 // verify compares the measured difference of two captures with a prediction, as far as known without the profiler.
-func (a *app) verify(ctx context.Context, o diffOptions, args []string, d *difference.Difference) error {
+func (a *app) verify(ctx context.Context, o diffOptions, args []string, d *results.Difference) error {
 	strategy := ""
 	if o.Strategy != "" {
 		sel, err := engines.ParseSelection(o.Strategy)
@@ -152,7 +151,7 @@ func (a *app) verify(ctx context.Context, o diffOptions, args []string, d *diffe
 }
 
 // diffStrategies replays a trace under two strategies.
-func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d difference.Difference, err error) {
+func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d results.Difference, err error) {
 	o.Path = path
 	sel, w, m, err := input.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
@@ -173,11 +172,11 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (d
 			return d, cli.Exit(cli.Failed, "%s: %s", out.Strategy.Name, out.Why)
 		}
 	}
-	return difference.Replayed(r, w, &r.Outcomes[0], &r.Outcomes[1]), nil
+	return results.Simulated(r, w, &r.Outcomes[0], &r.Outcomes[1]), nil
 }
 
 // diffRuns compares two runs of a folder written by replay -o.
-func (a *app) diffRuns(path, strategies string) (d difference.Difference, err error) {
+func (a *app) diffRuns(path, strategies string) (d results.Difference, err error) {
 	run, err := a.Open(filepath.Join(path, "timeline.json.gz"), "")
 	if err != nil {
 		return d, err
@@ -189,5 +188,5 @@ func (a *app) diffRuns(path, strategies string) (d difference.Difference, err er
 	if err != nil {
 		return d, err
 	}
-	return difference.Recorded(path, views[0].Run, views[1].Run)
+	return results.Recorded(path, views[0].Run, views[1].Run)
 }

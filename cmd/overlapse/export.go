@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
@@ -68,7 +67,7 @@ such a file; the settings of its overlap scheduling that the prediction favours 
 
 // forms are those of a run.
 func (o *exportOptions) forms() forms[*trace.Run] {
-	rows := func(run *trace.Run) iter.Seq[schema.Span] { return schema.Spans(results.BasisOf, run) }
+	rows := func(run *trace.Run) iter.Seq[results.Span] { return results.Spans(results.BasisOf, run) }
 	return forms[*trace.Run]{
 		{name: "chrome", note: "for Perfetto and chrome://tracing", write: func(w io.Writer, run *trace.Run) error {
 			return results.WritePerfetto(plain.JSON(w), run, o.operators, nil, nil)
@@ -79,7 +78,7 @@ func (o *exportOptions) forms() forms[*trace.Run] {
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}},
 		{name: "json", note: "a row per kernel, collective and copy, as in csv", write: func(w io.Writer, run *trace.Run) error {
-			return schema.WriteSpansJSON(w, rows(run))
+			return results.WriteSpansJSON(w, rows(run))
 		}},
 		asCSV(rows),
 	}

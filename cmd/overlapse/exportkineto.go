@@ -14,10 +14,8 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -105,7 +103,7 @@ func (a *app) exportKineto(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	a.Notef("wrote a file for each of %s into %s", words.Counted(len(run.Ranks), "rank"), o.output)
+	a.Notef("wrote a file for each of %s into %s", cli.Counted(len(run.Ranks), "rank"), o.output)
 	return nil
 }
 
@@ -268,7 +266,7 @@ func withProfile(path string, read func(io.Reader) error) error {
 	}
 	z, err := gzip.NewReader(in)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, files.WithoutPath(err))
+		return fmt.Errorf("%s: %w", path, input.WithoutPath(err))
 	}
 	return cmp.Or(read(z), z.Close())
 }
@@ -276,7 +274,7 @@ func withProfile(path string, read func(io.Reader) error) error {
 // printIsolated says what is in the profiles, and how inductor reads one.
 func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 	change := func(before, after trace.Time) string {
-		return words.Percent(float64(after)/float64(max(1, before)) - 1)
+		return cli.Percent(float64(after)/float64(max(1, before)) - 1)
 	}
 	var sums []string
 	for i, sum := range s.sums {
@@ -288,7 +286,7 @@ func (a *app) printIsolated(r *results.Replayed, s isolated, profile string) {
 		sums = append(sums, fmt.Sprintf("%sin sum computation %s, collectives %s", of, compute, transfer))
 	}
 	a.Labelled("wrote", fmt.Sprintf("the profile of %s into %s: %d of %d kernels have another duration; %s",
-		words.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, strings.Join(sums, "; ")))
+		cli.Counted(r.Captured, "rank"), filepath.Dir(profile), s.changed, s.kernels, strings.Join(sums, "; ")))
 	if r.Captured < r.Ranks {
 		a.Labelled("note", fmt.Sprintf("waits for the %d ranks that were not captured stay in the durations of collectives that are the shortest of their size", r.Ranks-r.Captured))
 	}
@@ -333,7 +331,7 @@ func overlapPays(r *results.Replayed) (literal, why string) {
 		if min(was, early) > verdict.Faster {
 			literal = "False"
 		}
-		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, words.Percent(was), words.Percent(early)))
+		reasons = append(reasons, fmt.Sprintf("%scaptured %s, as early as their data allow %s", title, cli.Percent(was), cli.Percent(early)))
 	}
 	return literal, "against collectives in the order of the program: " + strings.Join(reasons, "; ")
 }

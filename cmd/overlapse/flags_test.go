@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -78,7 +76,7 @@ var tinyLines = map[string]string{
 // eachCommand calls f with the line of every command.
 func eachCommand(t *testing.T, f func(c *cobra.Command, args []string)) {
 	t.Helper()
-	root := newApp(&console.Console{}).root()
+	root := newApp(&cli.Console{}).root()
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
@@ -146,7 +144,7 @@ func TestExtremeMachines(t *testing.T) {
 	tinyFiles(t)
 	none := regexp.MustCompile(`\b(NaN|[+-]?Inf)\b|-9223372036854775808`)
 	var m machine.Machine
-	for i, e := range profile.Entries(&m) {
+	for i, e := range machine.Entries(&m) {
 		for j, number := range []string{"1e-300", "1e-9", "0", "1", "1e6", "1e12", "1e308"} {
 			if e.Quantity == nil || !longtest.Asked() && (i+j)%5 > 0 {
 				continue
@@ -173,7 +171,7 @@ func TestExtremeMachines(t *testing.T) {
 // runTiny runs a line in this process.
 func runTiny(args []string) (code int, out, stderr string) {
 	var o, e bytes.Buffer
-	code = run(args, newApp(&console.Console{In: strings.NewReader(""), Out: plain.Writer(&o), Err: plain.Writer(&e), Data: &o}))
+	code = run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: plain.Writer(&o), Err: plain.Writer(&e), Data: &o}))
 	return code, o.String(), e.String()
 }
 
@@ -193,7 +191,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		args = slices.DeleteFunc(args, func(s string) bool { return c.Name() == "export" && (s == "-o" || s == "x.json") })
 		var stderr bytes.Buffer
-		code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: plain.Writer(full{}), Err: &stderr, Data: full{}}))
+		code := run(args, newApp(&cli.Console{In: strings.NewReader(""), Out: plain.Writer(full{}), Err: &stderr, Data: full{}}))
 		if code != cli.Failed || !strings.Contains(stderr.String(), errFull.Error()) {
 			t.Errorf("%q: exit code %d, and %q", args, code, stderr.String())
 		}
@@ -202,7 +200,7 @@ func TestFullDisk(t *testing.T) {
 
 // A defect has an exit code and a line of its own.
 func TestDefect(t *testing.T) {
-	a := newApp(&console.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+	a := newApp(&cli.Console{Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 	var stderr bytes.Buffer
 	a.Err = &stderr
 	code := run([]string{"replay", "-"}, a) // without standard input

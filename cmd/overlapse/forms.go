@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 )
 
 // A form is one way to write a result. A new one is a row in the table of a command: the flag with
@@ -25,10 +25,10 @@ type forms[R any] []form[R]
 
 // asCSV is the form of rows of a struct with json tags.
 func asCSV[R, T any](rows func(R) iter.Seq[T]) form[R] {
-	return form[R]{name: "csv", write: func(w io.Writer, r R) error { return schema.WriteTableCSV(w, rows(r)) }}
+	return form[R]{name: "csv", write: func(w io.Writer, r R) error { return results.WriteTableCSV(w, rows(r)) }}
 }
 
-func asJSON[R any](w io.Writer, r R) error { return schema.WriteJSON(w, r) }
+func asJSON[R any](w io.Writer, r R) error { return results.WriteJSON(w, r) }
 
 // flag adds the flag that chooses a form.
 func (f forms[R]) flag(c *cobra.Command, to *string, flag string) {

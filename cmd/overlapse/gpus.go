@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -30,12 +30,12 @@ func hostProfiles(ctx context.Context, root fs.FS) (lines []string) {
 			}
 		}
 		line := fmt.Sprintf("this host has %d × %s: ", n, d.Name)
-		if name := profile.ForDevice(d); name != "" {
+		if name := machine.ForDevice(d); name != "" {
 			lines = append(lines, line+fmt.Sprintf("%s fits (--machine %s:%d)", name, name, n))
 			continue
 		}
 		line += fmt.Sprintf("no profile fits; measure it: torchrun --nproc-per-node %d samples/capture/capture.py --out mymachine; overlapse calibrate mymachine -o mine.yaml", n)
-		if alike := profile.Alike(d); len(alike) > 0 {
+		if alike := machine.Alike(d); len(alike) > 0 {
 			line += " --base " + strings.Join(alike, " or ")
 		}
 		lines = append(lines, line)

@@ -34,25 +34,20 @@ type folder struct {
 const command = 9 // from this height on: the command and its packages, the only ones with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
-	"trace":         {height: 0},
+	"trace":         {height: 0, uses: []string{"github.com/ianlancetaylor/demangle"}},
 	"trace/regular": {height: 0, opens: true},
 	"trace/guard":   {height: 0, spawns: true},
 
-	"trace/lex":                {height: 1},
-	"trace/names":              {height: 1, uses: []string{"github.com/ianlancetaylor/demangle"}},
-	"trace/wire":               {height: 1, uses: []string{protowire}},
+	"trace/lex":                {height: 1, uses: []string{protowire, sqlite}},
 	"trace/merge":              {height: 1},
-	"trace/assemble":           {height: 1, siblings: []string{"trace/lex", "trace/names"}},
+	"trace/assemble":           {height: 1, siblings: []string{"trace/lex"}},
 	"trace/overlap":            {height: 1},
-	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
 	"trace/chakra":             reader(protowire),
 	"trace/rocprof":            reader("github.com/pierrec/lz4/v4"),
 	"replay/event":             {height: 0},
 	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
-	"replay/keyed":             {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
-	"replay/machine":           {height: 1},
-	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
+	"replay/machine":           {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},
 	"viz/layout":               {height: 2, spawns: true},
 	"viz/plain":                {height: 1},
@@ -61,55 +56,42 @@ var folders = map[string]folder{
 	"replay/program":  {height: 2},
 	"replay":          {height: 3},
 	"replay/workload": {height: 3},
-	"replay/summary":  {height: 4},
-	"replay/retarget": {height: 4, siblings: []string{"replay/cost"}},
-	"replay/recut":    {height: 4, siblings: []string{"replay/lift/pairs"}},
+	"replay/edit":     {height: 4, siblings: []string{"replay/cost", "replay/lift"}},
 	"replay/cost":     {height: 4, siblings: []string{"replay/lift/kernel"}},
 	"replay/operator": {height: 5, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
-	"replay/lift/kernel":   {height: 4},
-	"replay/lift/order":    {height: 4, siblings: []string{"replay/lift/kernel"}},
-	"replay/lift/dataflow": {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/lift/kernel", "replay/lift/order"}},
-	"replay/lift/pairs":    {height: 4, siblings: []string{"replay/lift/kernel"}},
-	"replay/lift":          {height: 4, siblings: []string{"replay/cost", "replay/lift/kernel", "replay/lift/order", "replay/lift/dataflow", "replay/lift/pairs"}},
+	"replay/lift/kernel": {height: 4},
+	"replay/lift":        {height: 4, uses: []string{"github.com/goccy/go-yaml"}, siblings: []string{"replay/cost", "replay/lift/kernel"}},
 
-	"engines/plan":     {height: 4, siblings: []string{"replay/cost", "replay/recut", "replay/lift/kernel", "replay/lift/pairs"}},
-	"engines/pipeline": {height: 4, siblings: []string{"engines/plan", "replay/cost"}},
-	"engines/compare":  {height: 5, siblings: []string{"engines/schedule"}},
-	"engines":          {height: 6},
-	"engines/explain":  {height: 6},
-	"engines/verdict":  {height: 7},
-	"engines/score":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
+	"engines/plan":    {height: 4, siblings: []string{"replay/cost", "replay/edit", "replay/lift", "replay/lift/kernel"}},
+	"engines/compare": {height: 5, siblings: []string{"engines/schedule"}},
+	"engines":         {height: 6},
+	"engines/verdict": {height: 7},
+	"engines/score":   {height: 8, uses: []string{"github.com/goccy/go-yaml"}},
 
 	"samples/workloads":    {height: 0},
 	"samples/capture":      {height: 0},
 	"samples/own-strategy": {height: command},
 	"samples/figure11":     {height: command},
 
-	"cmd/overlapse/internal/words":  {height: command},
-	"cmd/overlapse/internal/files":  {height: command},
-	"cmd/overlapse/internal/cli":    {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/internal/schema": {height: command},
-	"cmd/overlapse/internal/console": {height: command + 1, spawns: true, uses: []string{
-		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term",
+	"cmd/overlapse/internal/cli": {height: command + 1, spawns: true, uses: []string{
+		"github.com/jedib0t/go-pretty/v6", "golang.org/x/term", "github.com/spf13/cobra", "github.com/spf13/pflag",
 	}},
-	"cmd/overlapse/internal/input":      {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/internal/sweep":      {height: command + 2, uses: []string{"github.com/goccy/go-yaml"}},
-	"cmd/overlapse/internal/inspection": {height: command + 3},
-	"cmd/overlapse/internal/results":    {height: command + 3},
-	"cmd/overlapse/internal/difference": {height: command + 4},
+	"cmd/overlapse/internal/input":   {height: command + 2, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/internal/results": {height: command + 3},
 	"cmd/overlapse": {height: command + 5, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6/text", "github.com/modelcontextprotocol/go-sdk",
+		"github.com/goccy/go-yaml",
 	}},
 }
 
 // reader is the rule for a folder below trace that reads a format family. One
 // that uses no other module needs no row above.
 func reader(uses ...string) folder {
-	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/lex", "trace/names", "trace/sqldb", "trace/wire"}}
+	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/lex"}}
 }
 
 // helpers has the packages that only tests may import. They may import what they test with.
@@ -301,8 +283,8 @@ func forbidden(dir string, own folder, imported string) string {
 		if !slices.ContainsFunc(own.uses, within) && !(own.spawns && within(sync)) {
 			return "not a library of " + dir
 		}
-	case imported == "encoding/csv" && strings.HasPrefix(dir, "cmd/") && dir != "cmd/overlapse/internal/schema":
-		return "schema.WriteCSV marks what a spreadsheet would execute"
+	case imported == "encoding/csv" && strings.HasPrefix(dir, "cmd/") && dir != "cmd/overlapse/internal/results":
+		return "results.WriteCSV marks what a spreadsheet would execute"
 	case own.opens && imported == "os":
 	case own.height < command && slices.ContainsFunc(impure, within):
 		return "only the command may"

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -80,7 +80,7 @@ func safe(ts *testscript.TestScript, _ bool, args []string) {
 
 // Streams of the process are safe, whoever writes to them.
 func TestTerminalIsPlain(t *testing.T) {
-	a := console.Terminal()
+	a := cli.Terminal()
 	if a.Out == io.Writer(os.Stdout) || a.Err == io.Writer(os.Stderr) {
 		t.Error("text reaches the terminal as it is")
 	}

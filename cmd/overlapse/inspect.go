@@ -7,10 +7,8 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 )
 
 // inspectOptions are the flags of `overlapse inspect`.
@@ -19,7 +17,7 @@ type inspectOptions struct {
 	machine  string
 	format   string
 	dataflow string // a file of corrections
-	inspection.Options
+	results.Options
 }
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -75,7 +73,7 @@ func (a *app) inspect(o inspectOptions) error {
 	debug.FreeOSMemory() // temporary memory of lifting
 	on := input.KnownMachine(w)
 	if on != nil {
-		pairs.Shapes(w, on)
+		lift.Shapes(w, on)
 		w.Slow = lift.SlowCollectives(w, on)
 	}
 	if o.machine != "" && !input.IsYAML(o.path) {
@@ -88,10 +86,10 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		on = &m
 	}
-	v := inspection.Of(w, on)
+	v := results.Inspect(w, on)
 	a.shown = v
 	if o.format == "json" {
-		return schema.WriteJSON(a.Out, v.JSON())
+		return results.WriteJSON(a.Out, v.JSON())
 	}
 	v.Options, v.Input, v.Machine = o.Options, a.again(input.Flags{Path: o.path}), o.machine
 	v.Print(a.Console)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -273,7 +273,7 @@ func TestOverlapPaysByPhase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	con := &console.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}
+	con := &cli.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}
 	r, err := results.Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{}, false)
 	if err != nil {
 		t.Fatal(err)

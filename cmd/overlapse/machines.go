@@ -9,9 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 func (a *app) machinesCommand() *cobra.Command {
@@ -68,7 +67,7 @@ which capture.py wrote, numbers that its rows do not give. CONTRIBUTING.md has t
 				return err
 			}
 			fmt.Fprint(a.Out, originText(m))
-			return profile.WriteYAML(m, a.Out)
+			return machine.WriteYAML(m, a.Out)
 		},
 		ValidArgsFunction: completeMachines,
 	}
@@ -78,14 +77,14 @@ which capture.py wrote, numbers that its rows do not give. CONTRIBUTING.md has t
 
 // originText says, as comments of YAML, how much of a machine was measured and which numbers are assumed.
 func originText(m machine.Machine) string {
-	o := profile.OriginOf(m)
+	o := machine.OriginOf(m)
 	all := o.Measured + o.Published + o.Assumed
 	var text strings.Builder
 	fmt.Fprintf(&text, "# %d numbers and tables: %.0f %% measured on such a machine, %.0f %% published, %.0f %% assumed\n",
 		all, percentOf(o.Measured, all), percentOf(o.Published, all), percentOf(o.Assumed, all))
 	var sections []string
 	keys := map[string][]string{}
-	for _, x := range profile.Assumptions(m) {
+	for _, x := range machine.Assumptions(m) {
 		at := strings.LastIndexByte(x.Key, '.')
 		section, key := x.Key[:max(0, at)], x.Key[at+1:]
 		if keys[section] == nil {
@@ -102,13 +101,13 @@ func originText(m machine.Machine) string {
 func percentOf(n, all int) float64 { return 100 * float64(n) / float64(max(1, all)) }
 
 func (a *app) listMachines(ctx context.Context) error {
-	t := console.Table{Columns: []string{"machine", "GPU", "measured", "published", "assumed", "CUs", "memory", "links", "network"}}
-	for _, name := range profile.Names() {
-		m, err := profile.Load(name)
+	t := cli.Table{Columns: []string{"machine", "GPU", "measured", "published", "assumed", "CUs", "memory", "links", "network"}}
+	for _, name := range machine.Names() {
+		m, err := machine.Load(name)
 		if err != nil {
 			return err
 		}
-		o := profile.OriginOf(m)
+		o := machine.OriginOf(m)
 		share := func(n int) string {
 			return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(o.Measured+o.Published+o.Assumed))
 		}

@@ -9,11 +9,10 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/regular"
 )
@@ -43,16 +42,16 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 			a.Labelled("", "to do: "+cure)
 		}
 	}
-	o := profile.OriginOf(m)
+	o := machine.OriginOf(m)
 	cure := ""
 	if o.Measured == 0 {
-		cure = "torchrun --nproc-per-node N samples/capture/capture.py --out mymachine, then overlapse calibrate mymachine -o " + words.ShellWord(file)
+		cure = "torchrun --nproc-per-node N samples/capture/capture.py --out mymachine, then overlapse calibrate mymachine -o " + cli.ShellWord(file)
 	}
-	say("sources", cure, "%d numbers measured, %d published, %d assumed or unknown (overlapse machines %s lists them)", o.Measured, o.Published, o.Assumed, words.ShellWord(file))
+	say("sources", cure, "%d numbers measured, %d published, %d assumed or unknown (overlapse machines %s lists them)", o.Measured, o.Published, o.Assumed, cli.ShellWord(file))
 	cure = ""
-	known := profile.ForDevice(trace.Device{Name: m.GPU.Name})
+	known := machine.ForDevice(trace.Device{Name: m.GPU.Name})
 	if known == "" {
-		cure = "add a row to replay/machine/profile/detect.go, by which traces of this GPU find the profile"
+		cure = "add a row to replay/machine/detect.go, by which traces of this GPU find the profile"
 	}
 	say("GPU", cure, "%s, %d in a node", m.GPU.Name, m.PerNode())
 	cure = ""
@@ -62,7 +61,7 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 	}
 	say("private", cure, "%s", map[bool]string{true: "no path, host or address", false: fmt.Sprintf("has %q", strings.Trim(found, " \n\t\"'("))}[found == ""])
 	if folder == "" {
-		say("rows", "overlapse machines --check "+words.ShellWord(file)+" FOLDER", "nobody can compute the numbers again without the rows that they were read off")
+		say("rows", "overlapse machines --check "+cli.ShellWord(file)+" FOLDER", "nobody can compute the numbers again without the rows that they were read off")
 	} else {
 		base, err := a.checkRows(m, folder, say)
 		if rows := filepath.Join(folder, "rows.jsonl"); err == nil && input.IsFile(rows) {
@@ -73,7 +72,7 @@ func (a *app) checkMachine(ctx context.Context, file, folder string) error {
 		}
 	}
 	if fix > 0 {
-		return fmt.Errorf("%s: %s to fix before it is shared", file, words.Counted(fix, "thing"))
+		return fmt.Errorf("%s: %s to fix before it is shared", file, cli.Counted(fix, "thing"))
 	}
 	return nil
 }
@@ -94,7 +93,7 @@ func (a *app) checkRows(m machine.Machine, folder string, say func(check, cure, 
 	}
 	res.Machine.Profile, res.Machine.GPU.Name = m.Profile, m.GPU.Name
 	var want, got bytes.Buffer
-	if err := errors.Join(profile.WriteYAML(res.Machine, &want), profile.WriteYAML(m, &got)); err != nil {
+	if err := errors.Join(machine.WriteYAML(res.Machine, &want), machine.WriteYAML(m, &got)); err != nil {
 		return base, err
 	}
 	lines := map[string]bool{}
@@ -111,10 +110,10 @@ func (a *app) checkRows(m machine.Machine, folder string, say func(check, cure, 
 	}
 	cure := ""
 	if other > 0 {
-		cure = "write it with overlapse calibrate " + words.ShellWord(folder) + " -o, and do not edit it"
+		cure = "write it with overlapse calibrate " + cli.ShellWord(folder) + " -o, and do not edit it"
 	}
-	say("rows", cure, "%d of %s read; %s", res.Rows, words.Counted(len(rows), "row"), map[bool]string{
-		true: "calibrate gives the same numbers", false: fmt.Sprintf("calibrate gives other numbers in %s, first: %s", words.Counted(other, "line"), words.Shorten(first, 80)),
+	say("rows", cure, "%d of %s read; %s", res.Rows, cli.Counted(len(rows), "row"), map[bool]string{
+		true: "calibrate gives the same numbers", false: fmt.Sprintf("calibrate gives other numbers in %s, first: %s", cli.Counted(other, "line"), cli.Shorten(first, 80)),
 	}[other == 0])
 	return base, nil
 }

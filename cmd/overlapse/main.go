@@ -5,9 +5,9 @@ package main
 import (
 	"os"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], newApp(console.Terminal())))
+	os.Exit(run(os.Args[1:], newApp(cli.Terminal())))
 }

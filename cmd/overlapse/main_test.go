@@ -10,15 +10,15 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv("OVERLAPSE_TEST_MAIN") != "" { // of programs that tests start
-		os.Exit(run(os.Args[1:], newApp(console.Terminal())))
+		os.Exit(run(os.Args[1:], newApp(cli.Terminal())))
 	}
 	testscript.Main(m, map[string]func(){
-		"overlapse": func() { os.Exit(run(os.Args[1:], newApp(console.Terminal()))) },
+		"overlapse": func() { os.Exit(run(os.Args[1:], newApp(cli.Terminal()))) },
 	})
 }
 

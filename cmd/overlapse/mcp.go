@@ -19,15 +19,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -51,7 +46,7 @@ the timeline. samples/capture/SKILL.md teaches an assistant the loop.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			roots, err := files.NewRoots(args)
+			roots, err := input.NewRoots(args)
 			if err != nil {
 				return err
 			}
@@ -145,7 +140,7 @@ var tools = []struct {
 }
 
 // serve is the server. One question is answered at a time.
-func (a *app) serve(roots files.Roots) *mcp.Server {
+func (a *app) serve(roots input.Roots) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "overlapse", Version: version()}, &mcp.ServerOptions{
 		Instructions: "Ask inspect about a trace, then replay; tune for settings, explain for reasons. After a change: diff of the old and the new trace. Cite the address beside a number.",
 	})
@@ -163,7 +158,7 @@ func (a *app) serve(roots files.Roots) *mcp.Server {
 				text, err := a.answer(ctx, roots, tool.command, tool.takes, q)
 				debug.FreeOSMemory() // the trace
 				if err != nil {
-					return nil, nil, errors.New(words.Shorten(err.Error(), 1000))
+					return nil, nil, errors.New(cli.Shorten(err.Error(), 1000))
 				}
 				return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 			})
@@ -172,7 +167,7 @@ func (a *app) serve(roots files.Roots) *mcp.Server {
 }
 
 // answer runs a command on a question.
-func (a *app) answer(ctx context.Context, roots files.Roots, command []string, takes string, q question) (string, error) {
+func (a *app) answer(ctx context.Context, roots input.Roots, command []string, takes string, q question) (string, error) {
 	for _, x := range []struct{ name, value string }{{"other", q.Other}, {"strategy", q.Strategy}, {"machine", q.Machine}, {"at", q.At}} {
 		switch {
 		case x.value == "":
@@ -200,7 +195,7 @@ func (a *app) answer(ctx context.Context, roots files.Roots, command []string, t
 			return "", fmt.Errorf("%q: a workload file names other files (give a trace)", path)
 		}
 		beside, err := format.Files(full, format.Options{})
-		if err != nil && !difference.IsResult(full) {
+		if err != nil && !results.IsResult(full) {
 			return "", err
 		}
 		for _, file := range beside {
@@ -211,13 +206,13 @@ func (a *app) answer(ctx context.Context, roots files.Roots, command []string, t
 		command = append(command, full)
 	}
 	var out, stderr bytes.Buffer
-	b := newApp(&console.Console{In: strings.NewReader(""), Out: plain.Writer(&out), Data: io.Discard, Err: plain.Writer(&stderr), Width: 100})
+	b := newApp(&cli.Console{In: strings.NewReader(""), Out: plain.Writer(&out), Data: io.Discard, Err: plain.Writer(&stderr), Width: 100})
 	b.Limit = a.Limit
 	if code := b.run(ctx, command); code != cli.OK {
 		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
 		return "", errors.New(lines[len(lines)-1])
 	}
-	return bounded(out.String(), b.addresses(q.Strategy), "overlapse "+words.ShellWords(command)), nil
+	return bounded(out.String(), b.addresses(q.Strategy), "overlapse "+cli.ShellWords(command)), nil
 }
 
 // mostTokens bounds an answer, by tokens's estimate.
@@ -276,10 +271,10 @@ func (a *app) addresses(strategies string) (list []string) {
 		add(text, layout.Address{Strategy: strings.ReplaceAll(text, " ", ":"), Show: text})
 	}
 	kernel := func(name string, at layout.Address) {
-		name = names.Short(name)
+		name = trace.Short(name)
 		sought, _, _ := strings.Cut(name, " and ") // a fused kernel and what it replaces
 		at.Find = regexp.QuoteMeta(string([]rune(sought)[:min(48, len([]rune(sought)))]))
-		add(words.Middle(name, 40), at)
+		add(cli.Middle(name, 40), at)
 	}
 	switch r := a.shown.(type) {
 	case *results.Replayed:
@@ -292,7 +287,7 @@ func (a *app) addresses(strategies string) (list []string) {
 		for _, t := range append(slices.Clone(r.Ladder), r.Tried...) {
 			strategy(t.Strategy, t.Settings)
 		}
-	case *inspection.Inspection:
+	case *results.Inspection:
 		j := r.JSON()
 		for _, k := range j.Workload.Kernels[:min(4, len(j.Workload.Kernels))] {
 			kernel(k.Name, layout.Address{})
@@ -303,7 +298,7 @@ func (a *app) addresses(strategies string) (list []string) {
 		for _, rank := range r.RankLabels()[:min(3, len(r.RankLabels()))] {
 			add(rank, layout.Address{Row: rank})
 		}
-	case *difference.Difference:
+	case *results.Difference:
 		for _, p := range r.Each() {
 			for _, c := range p.Rows {
 				at := layout.Address{Strategy: strategies}

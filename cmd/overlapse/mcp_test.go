@@ -18,7 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 // served is a client of `overlapse mcp` on folders, over its standard input and output.
@@ -28,7 +28,7 @@ func served(t *testing.T, folders ...string) *mcp.ClientSession {
 	fromServer, out := io.Pipe()
 	done := make(chan int, 1)
 	go func() {
-		done <- run(append([]string{"mcp"}, folders...), newApp(&console.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
+		done <- run(append([]string{"mcp"}, folders...), newApp(&cli.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
 		out.Close()
 	}()
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)

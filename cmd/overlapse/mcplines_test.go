@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 // A line that is no message is answered with an error, and the server continues; a long argument is refused and not
@@ -16,7 +16,7 @@ func TestMCPLines(t *testing.T) {
 	in, client := io.Pipe()
 	server, out := io.Pipe()
 	go func() {
-		run([]string{"mcp", "testdata"}, newApp(&console.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
+		run([]string{"mcp", "testdata"}, newApp(&cli.Console{In: in, Out: io.Discard, Data: out, Err: io.Discard}))
 		out.Close()
 	}()
 	defer client.Close()

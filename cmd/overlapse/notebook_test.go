@@ -19,16 +19,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 )
 
 // printed is what a command prints.
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	if code := run(append(args, "-q"), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})); code != cli.OK {
+	if code := run(append(args, "-q"), newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})); code != cli.OK {
 		t.Fatalf("%q: exit %d: %s", args, code, stderr.String())
 	}
 	return out.Bytes()
@@ -77,7 +75,7 @@ func TestNotebook(t *testing.T) {
 	if err := json.Unmarshal(read("result.json"), &result); err != nil {
 		t.Fatal(err)
 	}
-	if result.Schema != schema.Version || len(rows) != len(result.Rows)+1 { // and no change, simulated
+	if result.Schema != results.Version || len(rows) != len(result.Rows)+1 { // and no change, simulated
 		t.Fatalf("schema %d, %d rows of CSV, %d of JSON", result.Schema, len(rows), len(result.Rows))
 	}
 	recommended, banded := "", 0
@@ -194,13 +192,13 @@ func TestNotebookRuns(t *testing.T) {
 func TestSpanTables(t *testing.T) {
 	const sample = "../../samples/moe-ep4"
 	var found struct {
-		Schema int           `json:"schema"`
-		Spans  []schema.Span `json:"spans"`
+		Schema int            `json:"schema"`
+		Spans  []results.Span `json:"spans"`
 	}
 	if err := json.Unmarshal(printed(t, "export", sample, "--to", "json"), &found); err != nil {
 		t.Fatal(err)
 	}
-	if found.Schema != schema.Version || len(found.Spans) < 50 {
+	if found.Schema != results.Version || len(found.Spans) < 50 {
 		t.Errorf("schema %d, %d rows", found.Schema, len(found.Spans))
 	}
 	var want []map[string]string
@@ -219,10 +217,10 @@ func TestSpanTables(t *testing.T) {
 	if d := cmp.Diff(want, csvRows(t, bytes.NewReader(printed(t, "export", sample, "--to", "csv")))); d != "" {
 		t.Error(d)
 	}
-	withBytes := slices.ContainsFunc(found.Spans, func(r schema.Span) bool {
+	withBytes := slices.ContainsFunc(found.Spans, func(r results.Span) bool {
 		return r.Bytes != nil && *r.Bytes == 134217728 && r.Collective == "all_to_all"
 	})
-	without := slices.ContainsFunc(found.Spans, func(r schema.Span) bool { return r.Bytes == nil && r.Kind == "compute" })
+	without := slices.ContainsFunc(found.Spans, func(r results.Span) bool { return r.Bytes == nil && r.Kind == "compute" })
 	if !withBytes || !without {
 		t.Errorf("bytes of an all-to-all: %v, none of a kernel: %v", withBytes, without)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -70,11 +70,11 @@ func checkOutput(command, out, in string) error {
 	const cure = "(give another path)"
 	beside := map[string]string{"validate": ".md", "calibrate": ".yaml"}[command] // what a folder of inputs may get
 	switch {
-	case files.Same(out, in):
+	case input.Same(out, in):
 		return cli.Errorf("--output %s: is an input, which it would replace %s", out, cure)
-	case files.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):
+	case input.Within(out, in) && (beside == "" || filepath.Ext(out) != beside):
 		return cli.Errorf("--output %s: lies in the input %s, which would have another file %s", out, in, cure)
-	case command == "replay" && files.Within(in, out):
+	case command == "replay" && input.Within(in, out):
 		return cli.Errorf("--output %s: holds the input %s, which it would replace %s", out, in, cure)
 	}
 	return nil

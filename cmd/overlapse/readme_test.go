@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 )
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")
@@ -30,7 +29,7 @@ func TestReadmeAnswers(t *testing.T) {
 		t.Fatalf("README.md shows %d answers, want those of replay and diff", len(parts)-1)
 	}
 	var result bytes.Buffer // of the replay before
-	if code := run([]string{"-q", "replay", "samples/fsdp-step", "--format", "json"}, newApp(&console.Console{Out: &result, Data: &result, Err: io.Discard})); code != cli.OK {
+	if code := run([]string{"-q", "replay", "samples/fsdp-step", "--format", "json"}, newApp(&cli.Console{Out: &result, Data: &result, Err: io.Discard})); code != cli.OK {
 		t.Fatal(code)
 	}
 	predicted := filepath.Join(t.TempDir(), "result.json")
@@ -42,7 +41,7 @@ func TestReadmeAnswers(t *testing.T) {
 		shown, rest, _ := strings.Cut(part, "```\n")
 		command, shown, _ := strings.Cut(shown, "\n")
 		var out, stderr bytes.Buffer
-		if code := run(append([]string{"-q"}, strings.Fields(strings.Replace(command, "out/result.json", predicted, 1))...), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
+		if code := run(append([]string{"-q"}, strings.Fields(strings.Replace(command, "out/result.json", predicted, 1))...), newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != cli.OK {
 			t.Fatalf("%s: exit %d: %s", command, code, stderr.String())
 		}
 		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")

@@ -13,13 +13,10 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -100,7 +97,7 @@ func replayForms() forms[*results.Replayed] {
 		{name: "table"},
 		{name: "json", write: asJSON[*results.Replayed]},
 		{name: "markdown", write: results.WriteMarkdown},
-		{name: "csv", write: func(w io.Writer, r *results.Replayed) error { return schema.WriteCSV(w, r.CSV()) }},
+		{name: "csv", write: func(w io.Writer, r *results.Replayed) error { return results.WriteCSV(w, r.CSV()) }},
 	}
 }
 
@@ -162,7 +159,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 
 // replayMore runs the further replays that flags request: seeds, single pairs,
 // what-ifs and explanations.
-func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered profile.WhatIf) error {
+func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
 	if o.seeds > 0 {
 		if err := results.Spread(ctx, a.Console, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
@@ -206,7 +203,7 @@ func (a *app) again(f input.Flags) string {
 			list = append(slices.Clone(list), flag[0], flag[1])
 		}
 	}
-	return words.ShellWords(list)
+	return cli.ShellWords(list)
 }
 
 // simulation is what the simulator records for these flags.

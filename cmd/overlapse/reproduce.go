@@ -12,10 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -81,7 +79,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	}
 	return a.writeOut(output, func(w io.Writer) error {
 		if format == "json" {
-			return schema.WriteJSON(w, claims)
+			return results.WriteJSON(w, claims)
 		}
 		all, each := claimTables(claims)
 		byPaper, summary := paperTable(claims)
@@ -127,9 +125,9 @@ func selectClaims(words []string) (claims []score.Claim, err error) {
 }
 
 // claimTables have a row for each claim and for each published number.
-func claimTables(claims []score.Claim) (all, each *console.Table) {
-	all = &console.Table{Columns: []string{"claim", "status", "within", "same sign", "says", "cause or reason"}}
-	each = &console.Table{Columns: []string{"claim", "point", "as", "published", "replayed", "within", "same sign", "apart"}}
+func claimTables(claims []score.Claim) (all, each *cli.Table) {
+	all = &cli.Table{Columns: []string{"claim", "status", "within", "same sign", "says", "cause or reason"}}
+	each = &cli.Table{Columns: []string{"claim", "point", "as", "published", "replayed", "within", "same sign", "apart"}}
 	yes := map[bool]string{true: "yes", false: "no"}
 	for _, c := range claims {
 		t := score.TallyOf([]score.Claim{c})
@@ -157,8 +155,8 @@ func claimTables(claims []score.Claim) (all, each *console.Table) {
 
 // paperTable has a row for each paper with effects. The lines below it say what is reproduced, and whether that is more
 // than models without knowledge reach.
-func paperTable(claims []score.Claim) (byPaper *console.Table, lines []string) {
-	byPaper = &console.Table{Columns: []string{"paper", "effects", "within", "no effect", "above 2 %", "within", "one gain for all", "same sign", "always gains", "mean error", "no effect's", "one gain's"}}
+func paperTable(claims []score.Claim) (byPaper *cli.Table, lines []string) {
+	byPaper = &cli.Table{Columns: []string{"paper", "effects", "within", "no effect", "above 2 %", "within", "one gain for all", "same sign", "always gains", "mean error", "no effect's", "one gain's"}}
 	counts, apart, of := map[score.Status]int{}, 0, map[string][]score.Claim{}
 	for _, c := range claims {
 		counts[c.Status]++

@@ -17,8 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -28,13 +26,13 @@ import (
 // it writes.
 type app struct {
 	input.Reader
-	files  files.Set
+	files  input.Set
 	ending atomic.Int64 // nanoseconds that the command needs to end after a signal, if more than grace
 	shown  any          // what inspect, replay, tune or diff printed last, for the addresses of its numbers
 }
 
 // newApp is an app on a console.
-func newApp(c *console.Console) *app { return &app{Reader: input.Reader{Console: c}} }
+func newApp(c *cli.Console) *app { return &app{Reader: input.Reader{Console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -55,7 +53,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	code, stated := cli.Code(err)
 	if lost := cmp.Or(out.err, data.err); lost != nil && (err == nil || code == cli.Threshold) {
-		err, code, stated = fmt.Errorf("standard output: %w", files.WithoutPath(lost)), cli.Failed, false
+		err, code, stated = fmt.Errorf("standard output: %w", input.WithoutPath(lost)), cli.Failed, false
 	}
 	var defect *guard.PanicError
 	switch {

@@ -12,11 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/difference"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/inspection"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweep"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -26,7 +22,7 @@ const schemaFile = "testdata/schema.golden"
 // The fields of every JSON and CSV output, with their types. A field that goes or changes
 // its type without a higher Version breaks what users have written, and fails here.
 func TestSchema(t *testing.T) {
-	got := append([]string{fmt.Sprintf("schema integer = %d", schema.Version)}, schemaLines()...)
+	got := append([]string{fmt.Sprintf("schema integer = %d", results.Version)}, schemaLines()...)
 	text, err := os.ReadFile(schemaFile)
 	if err != nil && !*update {
 		t.Fatal(err)
@@ -92,17 +88,17 @@ func schemaLines() []string {
 	}{
 		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
-		{"diff", reflect.TypeFor[difference.Difference]()},
-		{"inspect", reflect.TypeFor[inspection.Inspected]()},
+		{"diff", reflect.TypeFor[results.Difference]()},
+		{"inspect", reflect.TypeFor[results.Inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
-		{"export.spans[]", reflect.TypeFor[schema.Span]()},
+		{"export.spans[]", reflect.TypeFor[results.Span]()},
 	} {
 		lines = append(lines, fieldsOf(x.name, x.of, "")...)
 	}
 	full := results.Row{Time: 1, Fastest: 1, Slowest: 1, Seeds: &compare.Spread{Times: []trace.Time{1}}}
 	r := &results.Replayed{Rows: []results.Row{full, {}}}
 	lines = append(lines, columnsOf("result.csv", slices.Collect(r.CSV()))...)
-	return append(lines, columnsOf("sweep.csv", sweepLines(r, make([]sweep.Cell, 1), "", ""))...)
+	return append(lines, columnsOf("sweep.csv", sweepLines(r, make([]Cell, 1), "", ""))...)
 }
 
 // columnsOf are those of CSV, of a head, a row with every value and one with the fewest.

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 )
@@ -32,7 +32,7 @@ func (p patient) Err() error {
 func TestInterruptedReplay(t *testing.T) {
 	for _, after := range []int64{0, 1, 5, 20} { // questions whether to stop: one each 256 instants, and one a write
 		var out, stderr bytes.Buffer
-		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
+		a := newApp(&cli.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 		left := new(atomic.Int64)
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
@@ -53,7 +53,7 @@ func TestInterruptedReplay(t *testing.T) {
 func TestInterruptedWrite(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	a := newApp(&console.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Quiet: true})
+	a := newApp(&cli.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Quiet: true})
 	cancel()
 	if err := results.WriteFolder(ctx, a.Console, &a.files, dir, &results.Replayed{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
@@ -70,7 +70,7 @@ func TestInterruptedSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, after := range []int64{0, 1, 2} {
-		a := newApp(&console.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
+		a := newApp(&cli.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}})
 		left := new(atomic.Int64)
 		left.Store(after)
 		if err := a.sweep(patient{t.Context(), left}, sweepOptions{plan: "plan.yaml", out: "out", jobs: 1}); !errors.Is(err, context.Canceled) {

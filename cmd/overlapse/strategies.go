@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 )
@@ -27,12 +26,12 @@ func (a *app) strategiesCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case format == "json":
-				return schema.WriteJSON(a.Out, strategiesOf(shown))
+				return results.WriteJSON(a.Out, strategiesOf(shown))
 			case len(args) == 1:
 				a.explainStrategy(shown[0])
 				return nil
 			}
-			t := console.Table{Columns: []string{"strategy", "from", "what it does"}}
+			t := cli.Table{Columns: []string{"strategy", "from", "what it does"}}
 			for _, e := range engines.All() {
 				t.Add(e.Name, e.From, e.Summary)
 			}

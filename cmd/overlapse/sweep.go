@@ -16,18 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/sweep"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -99,13 +94,13 @@ var notOfSweeps = []string{"recommended", "seeds", "seed_fastest_ns", "seed_medi
 
 // sweepLines are the lines of CSV of what was replayed for cells, the head first: a row of each phase. What is damaged in the input and
 // the digest of the sweep (sweep.Plan.Digest) are the last columns.
-func sweepLines(r *results.Replayed, cells []sweep.Cell, damage, digest string) (lines [][]any) {
+func sweepLines(r *results.Replayed, cells []Cell, damage, digest string) (lines [][]any) {
 	for line := range r.CSV(notOfSweeps...) {
 		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}
 		if len(lines) > 0 {
 			of := cells[r.Rows[len(lines)-1].At]
 			at := of.Workload
-			more = []any{at[sweep.WhatIf], at[sweep.Clocks], plain.Line(at[sweep.Retargets]), of.Seed, damage, digest}
+			more = []any{at[WhatIf], at[Clocks], plain.Line(at[Retargets]), of.Seed, damage, digest}
 		}
 		lines = append(lines, append(line, more...))
 	}
@@ -113,7 +108,7 @@ func sweepLines(r *results.Replayed, cells []sweep.Cell, damage, digest string) 
 }
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
-	shard, shards, err := sweep.ShardOf(o.shard, os.Getenv)
+	shard, shards, err := ShardOf(o.shard, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -121,8 +116,8 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, in := range p.Values[sweep.Inputs] {
-		if files.Within(o.out, input.Besides(o.plan, in)) {
+	for _, in := range p.Values[Inputs] {
+		if input.Within(o.out, input.Besides(o.plan, in)) {
 			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in)
 		}
 	}
@@ -135,7 +130,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if o.jobs > 0 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(o.jobs))
 	}
-	a.Notef("%s: %s of %s", plain.Line(o.plan), words.Counted(cells, "cell"), words.Counted(len(parts), "workload"))
+	a.Notef("%s: %s of %s", plain.Line(o.plan), cli.Counted(cells, "cell"), cli.Counted(len(parts), "workload"))
 	bar := a.Progress(cells, "replaying")
 	defer bar.Finish()
 	found := make([]*results.Replayed, len(parts))
@@ -166,11 +161,11 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return err
 	}
 	if err := a.files.Write(file, func(w io.Writer) error {
-		return schema.WriteCSV(files.WhileRunning(ctx, w), slices.Values(lines))
+		return results.WriteCSV(input.WhileRunning(ctx, w), slices.Values(lines))
 	}); err != nil {
 		return err
 	}
-	a.Notef("wrote %s to %s", words.Counted(len(lines)-1, "row"), plain.Line(file))
+	a.Notef("wrote %s to %s", cli.Counted(len(lines)-1, "row"), plain.Line(file))
 	return nil
 }
 
@@ -182,13 +177,13 @@ func sweepDone(file, digest string, rows int) bool {
 }
 
 // sweepPlan reads a plan, and the hash of what its results depend on.
-func (a *app) sweepPlan(path string) (*sweep.Plan, string, error) {
+func (a *app) sweepPlan(path string) (*Plan, string, error) {
 	in, err := regular.Open(path)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w (a plan of a sweep)", path, files.WithoutPath(err))
+		return nil, "", fmt.Errorf("%s: %w (a plan of a sweep)", path, input.WithoutPath(err))
 	}
 	defer in.Close()
-	p, err := sweep.Parse(in, path)
+	p, err := Parse(in, path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -203,19 +198,19 @@ func (a *app) sweepPlan(path string) (*sweep.Plan, string, error) {
 }
 
 // sweepPart reads and lifts a workload, and replays its cells. It says what is damaged in it.
-func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell, done func()) (
+func (a *app) sweepPart(ctx context.Context, planPath string, cells []Cell, done func()) (
 	r *results.Replayed, damage string, err error,
 ) {
 	of := cells[0].Workload
-	quiet := &input.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
+	quiet := &input.Reader{Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
 	f := input.Flags{
-		Path: input.Besides(planPath, of[sweep.Inputs]), Machine: input.BesidesMachine(planPath, of[sweep.Machines]), Strategy: "captured",
-		Clock: cmp.Or(of[sweep.Clocks], "captured"), Ranks: of[sweep.Ranks], Retarget: input.BesidesMachine(planPath, of[sweep.Retargets]),
+		Path: input.Besides(planPath, of[Inputs]), Machine: input.BesidesMachine(planPath, of[Machines]), Strategy: "captured",
+		Clock: cmp.Or(of[Clocks], "captured"), Ranks: of[Ranks], Retarget: input.BesidesMachine(planPath, of[Retargets]),
 	}
 	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		why := plain.Line(strings.TrimSpace(err.Error()))
-		r = &results.Replayed{Path: of[sweep.Inputs], Machine: of[sweep.Machines]}
+		r = &results.Replayed{Path: of[Inputs], Machine: of[Machines]}
 		for i, c := range cells {
 			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
 			r.Rows = append(r.Rows, results.Row{Answer: answer, Why: why, At: i})
@@ -226,10 +221,10 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell
 	if err != nil {
 		return nil, "", err
 	}
-	if altered, err := input.ParseWhatIf(of[sweep.WhatIf]); err != nil {
+	if altered, err := input.ParseWhatIf(of[WhatIf]); err != nil {
 		return nil, "", err
 	} else if len(altered) > 0 {
-		w, m = retarget.WhatIf(w, m, altered)
+		w, m = edit.WhatIf(w, m, altered)
 		if w, err = compare.Isolate(w, m, nil); err != nil {
 			return nil, "", err
 		}
@@ -252,6 +247,6 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweep.Cell
 	if err := compare.Defect(r.Outcomes...); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", f.Path, err)
 	}
-	r.Path, r.Machine, r.Control = of[sweep.Inputs], cmp.Or(of[sweep.Machines], r.Machine), nil
+	r.Path, r.Machine, r.Control = of[Inputs], cmp.Or(of[Machines], r.Machine), nil
 	return r, plain.Line(strings.Join(w.Damage.Sentences, "; ")), nil
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 // A pane is a terminal with a shell in it.
@@ -183,7 +183,7 @@ func TestLocale(t *testing.T) {
 		{"", "UTF-8", "C", true}, // macOS
 	} {
 		env := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
-		if got := console.UTF8(func(name string) string { return env[name] }); got != c.want {
+		if got := cli.UTF8(func(name string) string { return env[name] }); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -9,11 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -93,7 +91,7 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	s := &batchSearch{w: w, m: m, sc: o.Scenario(), opts: replay.Options{Like: true, Stop: input.StopFunc(ctx)}, sel: sel}
 	s.of, s.by = map[int]*workload.Workload{}, map[int][]compare.Outcome{}
 	bar := a.Progress(-1, "replaying batches")
-	found := threshold{Schema: schema.Version}
+	found := threshold{Schema: results.Version}
 	tried := map[int][]int{}
 	for _, batch := range firstBatches {
 		for i := range sel {
@@ -114,9 +112,9 @@ func (a *app) threshold(ctx context.Context, o tuneOptions) error {
 	}
 	bar.Finish()
 	if o.format == "json" {
-		return schema.WriteJSON(a.Out, found)
+		return results.WriteJSON(a.Out, found)
 	}
-	a.Say(fmt.Sprintf("%s · %s · other batches than the captured one", o.Path, words.MachineText(m.Name, m.Guess)))
+	a.Say(fmt.Sprintf("%s · %s · other batches than the captured one", o.Path, cli.MachineText(m.Name, m.Guess)))
 	for i := range found.Phases {
 		a.printThreshold(w, &found.Phases[i])
 	}
@@ -277,7 +275,7 @@ func (p *phaseFrom) sizeText(batch float64) string {
 	if p.Tokens == 0 {
 		return p.batchText(batch)
 	}
-	return words.Counted(int(p.tokens(batch)), "token")
+	return cli.Counted(int(p.tokens(batch)), "token")
 }
 
 // printThreshold prints the answer for one phase, and what was tried.
@@ -285,9 +283,9 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 	fmt.Fprintln(a.Out)
 	title := strings.TrimSpace(p.Phase + " steps")
 	if p.Tokens > 0 {
-		title += fmt.Sprintf(" (captured: %s)", words.Counted(int(p.Tokens), "token"))
+		title += fmt.Sprintf(" (captured: %s)", cli.Counted(int(p.Tokens), "token"))
 	}
-	t := console.Table{Title: title, Columns: []string{"tokens"}}
+	t := cli.Table{Title: title, Columns: []string{"tokens"}}
 	if p.Tokens == 0 {
 		t.Columns[0] = "batch"
 	}
@@ -304,12 +302,12 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 		for _, b := range r.Tried {
 			row := rows[b.Batch]
 			if row == nil {
-				row = []any{p.batchText(b.Batch), words.Micros(b.Captured)}
+				row = []any{p.batchText(b.Batch), cli.Micros(b.Captured)}
 			}
 			for len(row) < len(t.Columns)-1 {
 				row = append(row, "")
 			}
-			rows[b.Batch] = append(row, words.Percent(b.Change))
+			rows[b.Batch] = append(row, cli.Percent(b.Change))
 		}
 	}
 	for _, r := range p.Strategies {
@@ -337,7 +335,7 @@ func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	switch {
 	case len(r.Pays) == 0 && best.Change <= verdict.Faster:
 		return fmt.Sprintf("%s may pay, best for %s: %s, but at most %s likely",
-			r.Strategy, p.sizeText(best.Batch), words.Percent(best.Change), verdict.PercentOf(best.Faster))
+			r.Strategy, p.sizeText(best.Batch), cli.Percent(best.Change), verdict.PercentOf(best.Faster))
 	case len(r.Pays) == 0 && first == last:
 		return fmt.Sprintf("%s does not pay for %s, the only batch tried: leave it off", r.Strategy, p.sizeText(first))
 	case len(r.Pays) == 0:

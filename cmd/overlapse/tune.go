@@ -11,21 +11,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/retarget"
-	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // tuneOptions are the flags of `overlapse tune`.
@@ -129,7 +124,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		return err
 	}
 	if len(altered) > 0 {
-		w, m = retarget.WhatIf(w, m, altered)
+		w, m = edit.WhatIf(w, m, altered)
 	}
 	opts := replay.Options{Like: true, Stop: input.StopFunc(ctx)}
 	sc := o.Scenario()
@@ -191,7 +186,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return results.Stopped(ctx, err)
 	}
-	found := tuning{Schema: schema.Version, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: unchanged}
+	found := tuning{Schema: results.Version, WhatIf: altered.String(), Rescaled: w.Rescaled, Control: unchanged}
 	var verdicts []verdict.Verdict
 	for _, l := range ladders {
 		v := verdict.Judge(w, l.Captured, l.Last, late, l.Others()...)
@@ -222,16 +217,16 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 	}
 	if o.format == "json" {
-		if err := schema.WriteJSON(a.Out, found); err != nil {
+		if err := results.WriteJSON(a.Out, found); err != nil {
 			return err
 		}
 		return o.failedError(found.Strategies)
 	}
 	times, profiled := results.CapturedTimes(w, base, o.Clock != "captured")
 	if _, longest, _ := plan.MeasuredSteps(w).Disturbed(); longest == 0 && base.Phases == nil {
-		times = words.Micros(base.Time)
+		times = cli.Micros(base.Time)
 	}
-	title := []string{o.Path, words.MachineText(m.Name, m.Guess), words.Counted(tried, "setting") + " tried", "captured " + times}
+	title := []string{o.Path, cli.MachineText(m.Name, m.Guess), cli.Counted(tried, "setting") + " tried", "captured " + times}
 	for _, more := range []string{w.Run.Estimated, profiled} {
 		if more != "" {
 			title = append(title, more)
@@ -264,7 +259,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	fmt.Fprintln(a.Out)
 	results.PrintAdvice(a.Console, &found.Verdict, found.Control, w.Isolation)
-	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(summary.Pairs(w))))
+	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(workload.Pairs(w))))
 	return o.failedError(found.Strategies)
 }
 
@@ -310,19 +305,19 @@ func (t *tunedTime) added(before *tunedTime) string {
 func refusedText(w *workload.Workload, limit int64, tallies []verdict.Tally) string {
 	from := "the capture does not record its own memory (profile_memory=True): only what a setting takes more is compared"
 	if captured := plan.CapturedPeak(w); captured > 0 {
-		from = "the captured schedule takes " + names.Bytes(captured)
+		from = "the captured schedule takes " + trace.Bytes(captured)
 	}
 	var list []string
 	for _, s := range tallies {
 		if s.TooLarge > 0 {
-			list = append(list, fmt.Sprintf("%s of %s", words.Counted(s.TooLarge, "setting"), s.Strategy))
+			list = append(list, fmt.Sprintf("%s of %s", cli.Counted(s.TooLarge, "setting"), s.Strategy))
 		}
 	}
 	refused := "no setting is refused"
 	if len(list) > 0 {
 		refused = "refused: " + strings.Join(list, ", ")
 	}
-	return fmt.Sprintf("memory of %s: %s; %s", names.Bytes(limit), refused, from)
+	return fmt.Sprintf("memory of %s: %s; %s", trace.Bytes(limit), refused, from)
 }
 
 // leftOutText says what the search did not try when its time was over.
@@ -334,7 +329,7 @@ func leftOutText(found tuning, tried int) string {
 		}
 	}
 	return fmt.Sprintf("best so far: %d of %s were not tried: --within %s (%s)",
-		found.NotTried, words.Counted(found.NotTried+tried, "setting"), found.Within, strings.Join(list, ", "))
+		found.NotTried, cli.Counted(found.NotTried+tried, "setting"), found.Within, strings.Join(list, ", "))
 }
 
 // of are the times of a phase.
@@ -356,12 +351,12 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 	if len(ladder) == 0 {
 		return
 	}
-	t := console.Table{Title: titleOf("one change after the other", phase), Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
+	t := cli.Table{Title: titleOf("one change after the other", phase), Columns: []string{"schedule", "time", "change", "likely", "in all", "memory"}}
 	t.Add("captured", captured, "", "", "", "")
 	var before *tunedTime
 	for i := range ladder {
 		r := &ladder[i]
-		step, likely, change := words.Percent(r.Step), verdict.PercentOf(r.StepChance), words.Percent(r.Change)
+		step, likely, change := cli.Percent(r.Step), verdict.PercentOf(r.StepChance), cli.Percent(r.Change)
 		t.Add(r.added(before), trace.Time(r.Time), step, likely, change, results.MemoryText(r.PeakMemory, r.MemoryLacks))
 		before = r
 	}
@@ -375,12 +370,12 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 
 // printTried prints the fastest settings of a phase that are not steps of the ladder.
 func (a *app) printTried(found tuning, phase string, top int) {
-	t := console.Table{Title: titleOf("other settings, fastest first", phase)}
+	t := cli.Table{Title: titleOf("other settings, fastest first", phase)}
 	t.Columns = []string{"strategy", "settings", "time", "change", "likely faster", "memory"}
 	if c := found.Control; c != nil {
 		for _, p := range append(slices.Clone(c.Phases), *c) {
 			if p.Phase == phase {
-				t.Add(results.Unchanged, "", trace.Time(p.Time), words.Percent(p.Change), "", "")
+				t.Add(results.Unchanged, "", trace.Time(p.Time), cli.Percent(p.Change), "", "")
 			}
 		}
 	}
@@ -402,7 +397,7 @@ func (a *app) printTried(found tuning, phase string, top int) {
 		if r.Error == 0 { // nothing is changed
 			likely = ""
 		}
-		t.Add(r.Strategy, settings, trace.Time(r.Time), words.Percent(r.Change), likely, results.MemoryText(r.PeakMemory, r.MemoryLacks))
+		t.Add(r.Strategy, settings, trace.Time(r.Time), cli.Percent(r.Change), likely, results.MemoryText(r.PeakMemory, r.MemoryLacks))
 	}
 	a.Show(&t)
 }

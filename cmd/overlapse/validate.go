@@ -12,9 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -210,7 +209,7 @@ func (a *app) writeAccuracy(o validateOptions, found []score.SetResult, mayPrint
 func readRows(path string) ([]dataset.Row, error) {
 	f, err := regular.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, files.WithoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, input.WithoutPath(err))
 	}
 	defer f.Close()
 	return dataset.ReadRows(f, path)
@@ -246,7 +245,7 @@ func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset
 }
 
 func summarize(found []score.SetResult) *validated {
-	v := &validated{Schema: schema.Version, Strategies: map[string]score.Score{}}
+	v := &validated{Schema: results.Version, Strategies: map[string]score.Score{}}
 	for _, r := range found {
 		v.checks = append(v.checks, r.Checks...)
 		for _, c := range r.Checks {
@@ -273,7 +272,7 @@ func summarize(found []score.SetResult) *validated {
 }
 
 func (v *validated) print(a *app) {
-	t := console.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
+	t := cli.Table{Columns: []string{"row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence"}}
 	for _, r := range v.Rows {
 		predicted := fmt.Sprintf("%.1f µs", r.PredictedUs)
 		if r.SlowestUs > 0 { // with --seeds
@@ -283,13 +282,13 @@ func (v *validated) print(a *app) {
 		t.Add(r.ID, cmp.Or(k.Name, k.Kind), k.Collective, score.RowName(r.of.Row), predicted, fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence)
 	}
 	a.Show(&t)
-	t = console.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}
+	t = cli.Table{Title: "regret: measured time of the predicted fastest strategy over that of the measured fastest", Columns: []string{"workload", "measured fastest", "predicted fastest", "regret"}}
 	choices, _ := score.Choices(v.checks)
 	for _, c := range choices {
 		t.Add(c.Workload, c.Best, c.Predicted, magnitude(c.Regret))
 	}
 	a.Show(&t)
-	t = console.Table{Title: "error by strategy: |predicted / measured − 1|", Columns: []string{"strategy", "rows", "median", "90th percentile"}}
+	t = cli.Table{Title: "error by strategy: |predicted / measured − 1|", Columns: []string{"strategy", "rows", "median", "90th percentile"}}
 	for _, s := range score.Scores(v.checks) {
 		t.Add(s.Strategy, s.N, magnitude(s.Median), magnitude(s.P90))
 	}
@@ -324,5 +323,5 @@ func writeValidatedCSV(w io.Writer, v *validated) error {
 			e.OtherKernels, fmt.Sprintf("%.4f", e.Rest), fmt.Sprintf("%.4f", e.Spread), e.Poor, e.Untested, fraction(r.PFaster), r.Confidence, r.Why,
 		}[from:])
 	}
-	return schema.WriteCSV(w, slices.Values(lines))
+	return results.WriteCSV(w, slices.Values(lines))
 }

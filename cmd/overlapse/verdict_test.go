@@ -10,15 +10,13 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 )
 
 // Defect 1: the terminal, the report, the Markdown summary and the JSON recommend the same.
 func TestOneVerdict(t *testing.T) {
 	dir := t.TempDir()
 	var out, notes bytes.Buffer
-	a := newApp(&console.Console{Out: &out, Err: &notes, Quiet: true})
+	a := newApp(&cli.Console{Out: &out, Err: &notes, Quiet: true})
 	if code := run([]string{"replay", "../../samples/workloads/td-gemm-rs.yaml", "--strategy", "bulk,fused,onesided,trigger", "-o", dir}, a); code != cli.OK {
 		t.Fatalf("exit code %d: %s", code, notes.String())
 	}
@@ -46,7 +44,7 @@ func TestOneVerdict(t *testing.T) {
 		}
 	}
 	first, _, _ := strings.Cut(result.Verdict.Sentences[0], "(")
-	if !strings.Contains(read("summary.md"), words.Markdown(first)) {
+	if !strings.Contains(read("summary.md"), cli.Markdown(first)) {
 		t.Errorf("summary.md lacks %q", first)
 	}
 }

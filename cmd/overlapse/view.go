@@ -16,10 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -95,8 +93,8 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 const maxColumns = 1000
 
 func (a *app) view(ctx context.Context, o viewOptions) error {
-	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), After: time.After, Strategy: o.Strategy}
+	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !cli.UTF8(os.Getenv)
+	opts := tui.Options{ASCII: ascii, Suspend: cli.Suspend(), After: time.After, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -311,11 +309,11 @@ func addTime(t *tui.Time, phase string, ns int64, change float64) {
 	add := func(to *string, text string) {
 		*to = strings.TrimPrefix(*to+", "+strings.TrimSpace(phase+" "+text), ", ")
 	}
-	add(&t.Time, words.Micros(trace.Time(ns)))
+	add(&t.Time, cli.Micros(trace.Time(ns)))
 	if phase == "" {
 		t.Step = trace.Time(ns)
 	}
-	add(&t.Change, words.Percent(change))
+	add(&t.Change, cli.Percent(change))
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/viz/tui"
 )
@@ -19,7 +18,7 @@ import (
 func TestViewsOfAFolder(t *testing.T) {
 	for _, strategy := range []string{"bulk,multistream:channels=4,onesided", "multistream:channels=4"} {
 		dir := filepath.Join(t.TempDir(), "out")
-		if code := run([]string{"replay", "../../samples/moe-ep4", "--strategy", strategy, "-o", dir, "-q"}, newApp(&console.Console{Out: io.Discard, Err: io.Discard})); code != cli.OK {
+		if code := run([]string{"replay", "../../samples/moe-ep4", "--strategy", strategy, "-o", dir, "-q"}, newApp(&cli.Console{Out: io.Discard, Err: io.Discard})); code != cli.OK {
 			t.Fatal(code)
 		}
 		var of [2]tui.Options
@@ -28,7 +27,7 @@ func TestViewsOfAFolder(t *testing.T) {
 			if i == 0 {
 				o.Strategy = strategy
 			}
-			a := newApp(&console.Console{Out: io.Discard, Err: io.Discard})
+			a := newApp(&cli.Console{Out: io.Discard, Err: io.Discard})
 			if _, _, err := a.views(context.Background(), o, &of[i]); err != nil {
 				t.Fatal(err)
 			}

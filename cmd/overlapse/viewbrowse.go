@@ -10,9 +10,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -26,16 +25,16 @@ const mostReplayed = 1 << 20
 func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error {
 	var notes bytes.Buffer
 	behind := &app{Reader: a.Reader}
-	behind.Console = &console.Console{In: a.In, Out: a.Out, Err: &notes, Quiet: a.Quiet}
+	behind.Console = &cli.Console{In: a.In, Out: a.Out, Err: &notes, Quiet: a.Quiet}
 	behind.Read = new(format.Progress)
 	then := "laying out"
 	if o.Strategy != "" {
-		then = "replaying under " + words.Shorten(o.Strategy, 30)
+		then = "replaying under " + cli.Shorten(o.Strategy, 30)
 	}
 	begun := time.Now()
 	var cannot error
 	loaded := make(chan struct{})
-	tick := time.NewTicker(console.Patience / 2)
+	tick := time.NewTicker(cli.Patience / 2)
 	defer tick.Stop()
 	load := func(opts *tui.Options) (views []layout.View, err error) {
 		defer close(loaded)

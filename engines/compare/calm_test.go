@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -199,7 +198,7 @@ func TestCapturedTakesItsBusyTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load("a100")
+	m, err := machine.Load("a100")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -39,7 +38,7 @@ func setOf(rows []int) map[int]bool {
 
 // A PairChoice is the outcomes of strategies that replan only the pairs of one kind.
 type PairChoice struct {
-	summary.PairSummary
+	workload.PairSummary
 	Outcomes []Outcome          // in the order of the selections, without results
 	Op       trace.CollectiveOp `json:"-"` // of the pairs; UnknownOp between kernels
 	Phase    int                `json:"-"` // of the first pair, which the outcomes are of, where phases are answered apart (Outcome.Of)
@@ -60,7 +59,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	kinds := summary.Pairs(w)
+	kinds := workload.Pairs(w)
 	alike := func(s plan.Selection) *Outcome {
 		i := slices.IndexFunc(known, func(out Outcome) bool { return out.String() == s.String() })
 		if i < 0 || len(kinds) > 1 || len(w.Pairs) < len(w.Collectives) || !s.Strategy.Inside || s.Strategy.Rebuild != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -177,7 +176,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 func TestSettingsOfParts(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	sel := enginetest.MustParse(t, "bulk:graph=on,bulk")
-	kinds := summary.Pairs(w)
+	kinds := workload.Pairs(w)
 	choices := []compare.PairChoice{
 		{PairSummary: kinds[0], Outcomes: []compare.Outcome{taking(sel[0], 1, "")}},
 		{PairSummary: kinds[2], Outcomes: []compare.Outcome{taking(sel[1], 2, "")}},

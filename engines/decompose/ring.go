@@ -8,7 +8,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // ringDecomposition is the ring decomposition of an all-gather and a GEMM, or of a
@@ -46,7 +45,7 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
 	}
 	if compute.Shape.Kind != workload.GEMM {
-		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", names.Short(compute.Name))
+		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", trace.Short(compute.Name))
 	}
 	return pl.NotByTile(p)
 }

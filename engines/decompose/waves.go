@@ -7,7 +7,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // pollNap is the pause between two looks of FlashOverlap's wait kernel (src/wait.cuh).
@@ -33,9 +32,9 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	for _, id := range p.First {
 		switch first := &pl.Workload.Ops[id]; {
 		case first.Tiling.Tiles == 0:
-			return fmt.Sprintf("the tiles of %s are not known (give them)", names.Short(first.Name))
+			return fmt.Sprintf("the tiles of %s are not known (give them)", trace.Short(first.Name))
 		case first.Tiling.Tiles != tiles:
-			return fmt.Sprintf("ranks cut %s into %d and %d tiles: groups would not match", names.Short(first.Name), tiles, first.Tiling.Tiles)
+			return fmt.Sprintf("ranks cut %s into %d and %d tiles: groups would not match", trace.Short(first.Name), tiles, first.Tiling.Tiles)
 		}
 	}
 	return ""

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -66,7 +65,7 @@ func TestCarriers(t *testing.T) {
 func TestEngineTime(t *testing.T) {
 	s := plantest.Spec{Ranks: 8, Steps: 1, Op: trace.AllGather, Bytes: 448 << 20, Gemm: 2_000_000, Comm: 1_400_000, Channels: 32}
 	w := s.Build(t)
-	m, err := profile.Load("mi300x")
+	m, err := machine.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +93,7 @@ func TestEngineTime(t *testing.T) {
 // A collective takes the time of its law where a GPU has fewer copy engines than
 // peers, too; a captured one by engines takes the time that it took.
 func TestTurnsOfEngines(t *testing.T) {
-	amd, err := profile.Load("mi300x")
+	amd, err := machine.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +164,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		}
 		return w
 	}
-	m, err := profile.Load("mi300x")
+	m, err := machine.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // chunkOf is the k-th of n parts of a compute operation, cut along its rows (rule G12). Copies of a rank
@@ -26,7 +25,7 @@ func (pl *Planner) sumsExperts(p *workload.Pair) string {
 	if p.Experts <= 1 || p.Direction != workload.ComputeThenCollective {
 		return ""
 	}
-	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles", p.Experts, names.Short(pl.Workload.Ops[p.First[0]].Name))
+	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles", p.Experts, trace.Short(pl.Workload.Ops[p.First[0]].Name))
 }
 
 // TooFewRows is the reason why a pair cannot be cut into n parts; "" if it can. Every part
@@ -34,9 +33,9 @@ func (pl *Planner) sumsExperts(p *workload.Pair) string {
 func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
 		if op := &pl.Workload.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
-			return fmt.Sprintf("chunks=%d: %s has %d rows", n, names.Short(op.Name), op.Shape.M)
+			return fmt.Sprintf("chunks=%d: %s has %d rows", n, trace.Short(op.Name), op.Shape.M)
 		} else if k := int64(max(1, p.Experts)); k > 1 && op.Shape.Kind == workload.GEMM && op.Shape.M/k < int64(n) {
-			return fmt.Sprintf("chunks=%d: %s has rows of %d tokens", n, names.Short(op.Name), op.Shape.M/k)
+			return fmt.Sprintf("chunks=%d: %s has rows of %d tokens", n, trace.Short(op.Name), op.Shape.M/k)
 		}
 	}
 	return ""

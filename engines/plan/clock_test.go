@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -65,7 +65,7 @@ func TestShortLoopsOnAnotherGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := machinetest.Load(t, "h100:2")
-	w := retarget.To(captured, plantest.H200(t, 2), other)
+	w := edit.To(captured, plantest.H200(t, 2), other)
 	at := map[plan.ClockRegime]trace.Time{}
 	for _, regime := range []plan.ClockRegime{plan.FullClock, plan.CapturedClock, plan.SettledClock} {
 		at[regime] = enginetest.OutcomeIn(t, w, other, "captured", nil, plan.Scenario{Clock: regime}).Time

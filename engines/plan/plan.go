@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Planner is what one program is written with. Package schedule walks every rank's operations
@@ -276,7 +275,7 @@ func (pl *Planner) NeverRun(why string) { pl.Never = once(pl.Never, why) }
 
 // FusedBuild is the reason of a captured kernel that becomes part of another one.
 func FusedBuild(op *workload.Op) string {
-	return names.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
+	return trace.Short(op.Name) + " as part of another kernel needs a fused build, of which nothing was measured"
 }
 
 // Write writes all ranks (WriteRank) and returns the program. Afterwards the planner does not hold what only

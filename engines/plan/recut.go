@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/cost"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
+	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/recut"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -16,9 +16,9 @@ import (
 // the given channels (0: as captured). Chains that cannot be cut stay as captured. only
 // limits it to some chains; nil: all. It returns the workload itself and the reason if
 // there is nothing to cut.
-func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int, only func(*pairs.Chain) bool) (cut *workload.Workload, why string) {
-	var chains []pairs.Chain
-	for _, c := range pairs.Chains(w) {
+func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int, only func(*lift.Chain) bool) (cut *workload.Workload, why string) {
+	var chains []lift.Chain
+	for _, c := range lift.Chains(w) {
 		if only != nil && !only(&c) {
 			continue
 		}
@@ -31,25 +31,25 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 	if len(chains) == 0 {
 		return w, why
 	}
-	return recut.Chains(w, chains, n, cutter(w, m, sc, channels)), ""
+	return edit.Chains(w, chains, n, cutter(w, m, sc, channels)), ""
 }
 
 // JoinChains is the Strategy.Rebuild of strategies that serve a kernel and its collective: the
 // workload with each of its chains as such a pair (rule V20); the workload itself if it has none.
 func JoinChains(w *workload.Workload, m machine.Machine, _ Values, sc Scenario) *workload.Workload {
-	chains := pairs.Chains(w)
+	chains := lift.Chains(w)
 	if len(chains) == 0 {
 		return w
 	}
-	return recut.Joined(w, chains, cutter(w, m, sc, 0))
+	return edit.Joined(w, chains, cutter(w, m, sc, 0))
 }
 
 // Undecomposed is the workload with its chains in one part each and its pipelined collectives
 // (async tensor parallelism) as the library's; the workload itself if it has neither.
 func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels int) *workload.Workload {
-	w, _ = Recut(w, m, sc, 1, channels, func(c *pairs.Chain) bool { return c.Parts() > 1 })
-	if pipelines := recut.Pipelines(w); len(pipelines) > 0 {
-		w = recut.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
+	w, _ = Recut(w, m, sc, 1, channels, func(c *lift.Chain) bool { return c.Parts() > 1 })
+	if pipelines := edit.Pipelines(w); len(pipelines) > 0 {
+		w = edit.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
 	}
 	return w
 }
@@ -57,7 +57,7 @@ func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels
 // Batched is the workload with up/down times the tokens of every iteration, in n batches that do
 // not depend on each other, as two-batch overlap splits them (rule V24).
 func Batched(w *workload.Workload, m machine.Machine, sc Scenario, up, down, n int) *workload.Workload {
-	b := recut.Batch(w, up, down, n, cutter(w, m, sc, 0))
+	b := edit.Batch(w, up, down, n, cutter(w, m, sc, 0))
 	if b.Rescaled == nil { // its clock is that of the capture
 		b.Rescaled = &workload.Rescaling{From: m.Name, To: m.Name, Same: true, Of: w, On: m}
 	}
@@ -89,9 +89,9 @@ func WithTokens(w *workload.Workload, tokens int64) *workload.Workload {
 }
 
 // cutter gives the parts of a workload their times on the machine.
-func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
+func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) edit.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
-	return recut.Cutter{
+	return edit.Cutter{
 		Part: func(captured []*workload.Op, k, n int) workload.Op {
 			return pl.Laws().Kernel(captured, cost.Part{K: k, Of: n}).Op
 		},
@@ -116,7 +116,7 @@ func (pl *Planner) disturbs(op *workload.Op) bool {
 const mostOps = 1 << 22
 
 // tooFewRows is the reason why a chain cannot be cut into n parts; "" if it can.
-func tooFewRows(w *workload.Workload, c *pairs.Chain, n int) string {
+func tooFewRows(w *workload.Workload, c *lift.Chain, n int) string {
 	if n > mostOps/max(1, len(w.Ops)) {
 		return fmt.Sprintf("chunks=%d makes more than %d operations", n, mostOps)
 	}

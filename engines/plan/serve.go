@@ -8,7 +8,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // What strategies that replace pairs by kernels and copies of their own have in common: which
@@ -59,7 +58,7 @@ func (pl *Planner) otherTiles(p *workload.Pair) string {
 	}
 	for _, id := range p.First[1:] {
 		if b := &pl.Workload.Ops[id]; b.Tiling.Tiles != a.Tiling.Tiles || b.Tiling.WGs != a.Tiling.WGs || b.Footprint != a.Footprint {
-			return fmt.Sprintf("ranks %d and %d cut %s before the %s into other tiles or workgroups: parts of the sum would not match", a.Rank, b.Rank, names.Short(a.Name), c.Op)
+			return fmt.Sprintf("ranks %d and %d cut %s before the %s into other tiles or workgroups: parts of the sum would not match", a.Rank, b.Rank, trace.Short(a.Name), c.Op)
 		}
 	}
 	return ""
@@ -69,7 +68,7 @@ func (pl *Planner) otherTiles(p *workload.Pair) string {
 func (pl *Planner) Between(p *workload.Pair, can func(*workload.Op) bool) string {
 	for k := range p.First {
 		if name := pl.opBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], can); name != "" {
-			return names.Short(name) + " lies between compute and communication, and works on the whole"
+			return trace.Short(name) + " lies between compute and communication, and works on the whole"
 		}
 	}
 	return ""

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -86,7 +86,7 @@ func Unknown(what, name, there string, known []string) error {
 	if len(known) > 0 {
 		all = strings.Join(known, ", ")
 	}
-	return fmt.Errorf("%s %q (%s %s)%s", what, name, there, all, profile.Suggestion(name, known))
+	return fmt.Errorf("%s %q (%s %s)%s", what, name, there, all, machine.Suggestion(name, known))
 }
 
 // A Selection is a strategy with settings.

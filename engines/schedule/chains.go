@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -80,7 +79,7 @@ func (s *step) holdChains(captured []*item, chains *chainSet, n int) {
 		}
 	}
 	largest, all := int64(0), true
-	ends := map[int32]pipeline.Chunk{} // by op: the chunk that it begins, or ends
+	ends := map[int32]pipelineChunk{} // by op: the chunk that it begins, or ends
 	for g, h := range halves {
 		if len(h[0]) == 0 || len(h[1]) == 0 {
 			return
@@ -88,13 +87,13 @@ func (s *step) holdChains(captured []*item, chains *chainSet, n int) {
 		bytes, known := s.pl.Saved(h[0], h[1])
 		largest, all = max(largest, bytes), all && known
 		first := slices.IndexFunc(h[0], func(id int32) bool { return s.w.Ops[id].Collective < 0 })
-		ends[h[0][max(0, first)]], ends[last[g]] = pipeline.Chunk{Micro: g}, pipeline.Chunk{Part: pipeline.Backward, Micro: g}
+		ends[h[0][max(0, first)]], ends[last[g]] = pipelineChunk{Micro: g}, pipelineChunk{Part: backwardPart, Micro: g}
 	}
 	held := func(order []*item) int {
-		var o pipeline.Order
+		var o microBatchOrder
 		for _, it := range order[:to] {
 			if c, ok := ends[it.op.ID]; ok {
-				o = append(o, []pipeline.Chunk{c})
+				o = append(o, []pipelineChunk{c})
 			}
 		}
 		return o.InFlight()

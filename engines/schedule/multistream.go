@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -44,7 +43,7 @@ var Multistream = plan.Strategy{
 			},
 		},
 		{
-			Name: "schedule", Default: pipeline.Schedules[0], Choices: pipeline.Schedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
+			Name: "schedule", Default: pipelineSchedules[0], Choices: pipelineSchedules, Keep: true, Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc:      "pipelines: order of the micro-batches on each stage, with messages beside compute; zb is zero bubble with the memory of 1f1b; dualpipe has two directions",
 			Costs:    "gpipe: activations of all micro-batches; interleaved: more messages; dualpipe: twice the parameters",
 			Work:     "a schedule that splits backward: gradients of weights as a call of their own",
@@ -73,7 +72,7 @@ var Multistream = plan.Strategy{
 			},
 		},
 		{
-			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipeline.Schedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
+			Name: "microbatches", Default: "0", Keep: true, Most: 1 << 12, For: "schedule=" + strings.Join(pipelineSchedules[1:], "|"), Ops: []trace.CollectiveOp{trace.SendRecv},
 			Doc: "pipelines: micro-batches that the batch of a step is divided into; 0: as captured", Costs: "smaller operations",
 			Measured: []string{plan.AnyNumber},
 			Ways: []plan.Way{{
@@ -157,12 +156,12 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
 	}
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }
-	if schedule := v["schedule"]; schedule != pipeline.Schedules[0] && schedule != "" {
+	if schedule := v["schedule"]; schedule != pipelineSchedules[0] && schedule != "" {
 		pl.Pairs = nil
 		if name := ofStep(v); name != "" {
 			return nil, refuse(name + " and a schedule of a pipeline are not planned together")
 		}
-		p, why := pipeline.New(pl, schedule, v.Int("microbatches"), v.Int("groups"))
+		p, why := newPipeline(pl, schedule, v.Int("microbatches"), v.Int("groups"))
 		if why != "" {
 			return nil, refuse(why)
 		}

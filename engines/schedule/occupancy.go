@@ -6,7 +6,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // An occupancy is what a GEMM's kernel leaves of the device for others
@@ -33,11 +32,11 @@ func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 	case o.carve >= int(gpu.CUs.Value):
 		return fmt.Sprintf("carve=%d leaves compute none of %.0f compute units", o.carve, gpu.CUs.Value)
 	case o.shared > 0 && o.shared < op.Footprint.Shared:
-		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, plan.CeilDiv(op.Footprint.Shared, 1<<10), names.Short(op.Name))
+		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, plan.CeilDiv(op.Footprint.Shared, 1<<10), trace.Short(op.Name))
 	case o.shared > 0 && float64(o.shared)+gpu.SharedSpare.Value > gpu.Shared.Value:
 		return fmt.Sprintf("lds=%d does not fit on a compute unit with %.0f KiB", o.shared>>10, gpu.Shared.Value/(1<<10))
 	case o != occupancy{} && op.Tiling.WGs == 0:
-		return fmt.Sprintf("the workgroups of %s are not known (give its tiles)", names.Short(op.Name))
+		return fmt.Sprintf("the workgroups of %s are not known (give its tiles)", trace.Short(op.Name))
 	}
 	return ""
 }
@@ -52,14 +51,14 @@ func (o occupancy) note(pl *plan.Planner, p *plan.Pair, v plan.Values) {
 	fits := float64(g.Footprint.Shared*pl.Laws().Residents(g.Footprint)+channel.Shared)+float64(pl.Laws().Residents(g.Footprint)+1)*gpu.SharedSpare.Value <= gpu.Shared.Value
 	if v["priority"] == "on" && g.WGs <= slots {
 		pl.Note("priority=on orders workgroups that wait for a slot: all %d of %s are resident at once, so it decides only who is placed first where two kernels become ready together",
-			g.WGs, names.Short(compute.Name))
+			g.WGs, trace.Short(compute.Name))
 	}
 	if o.shared > 0 && pl.Laws().Residents(g.Footprint) == pl.Laws().Residents(compute.Footprint) {
 		room := "and a channel of the collective needs more than the rest"
 		if fits {
 			room = "and a channel of the collective fits beside them"
 		}
-		pl.Note("lds=%d leaves as many workgroups of %s on a compute unit as captured, %d, %s", o.shared>>10, names.Short(compute.Name), pl.Laws().Residents(g.Footprint), room)
+		pl.Note("lds=%d leaves as many workgroups of %s on a compute unit as captured, %d, %s", o.shared>>10, trace.Short(compute.Name), pl.Laws().Residents(g.Footprint), room)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -23,7 +22,7 @@ import (
 //	         compute                 |F0    |
 type pipelineWriter struct {
 	*step
-	*pipeline.Plan
+	*pipelinePlan
 	messages map[messageKey]*exchange
 	parts    map[partKey]*exchange
 	ends     []int32     // of the current rank and iteration, by the number of steps that have ended: its last item
@@ -35,7 +34,7 @@ type pipelineWriter struct {
 // A messageKey is a chunk whose result a rank sends on.
 type messageKey struct {
 	round, from int
-	pipeline.Chunk
+	pipelineChunk
 }
 
 // A partKey is a part of a captured collective. owner is the rank whose layers it belongs to.
@@ -46,8 +45,8 @@ type partKey struct {
 }
 
 // pipeline replaces the captured items and exchanges by those of a plan.
-func (s *step) pipeline(p *pipeline.Plan) {
-	pw := &pipelineWriter{step: s, Plan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}, issuedOnce: map[int32]bool{}}
+func (s *step) pipeline(p *pipelinePlan) {
+	pw := &pipelineWriter{step: s, pipelinePlan: p, messages: map[messageKey]*exchange{}, parts: map[partKey]*exchange{}, issuedOnce: map[int32]bool{}}
 	oneQueue := pw.oneQueue()
 	for id := range s.at {
 		s.at[id] = -1
@@ -58,7 +57,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 		for round, orders := range p.Orders {
 			pw.whole(rank, p.Head(round, rank))
 			pw.ends = []int32{int32(len(s.items[rank]) - 1)}
-			posts := map[pipeline.Sent]pipeline.Post(nil)
+			posts := map[sentMessage]postedMessage(nil)
 			if oneQueue {
 				posts = p.Posts(round)
 			}
@@ -70,7 +69,7 @@ func (s *step) pipeline(p *pipeline.Plan) {
 					if from, sent, ok := p.Beside(rank, c, -1); ok {
 						x := pw.message(round, from, sent)
 						at := pw.ends[i]
-						if post, ok := posts[pipeline.Sent{From: from, Chunk: sent}]; ok {
+						if post, ok := posts[sentMessage{From: from, pipelineChunk: sent}]; ok {
 							at, x.turn, x.name = pw.ends[post.Steps], int32(round*len(posts)+post.Turn+1), "messages"
 						} else if p.Early {
 							at = pw.ends[max(0, i-1)]
@@ -119,7 +118,7 @@ func (pw *pipelineWriter) add(rank int, it *item, id int32) {
 }
 
 // run adds pieces behind the last item of a rank.
-func (pw *pipelineWriter) run(round, rank int, pieces []pipeline.Piece) {
+func (pw *pipelineWriter) run(round, rank int, pieces []pipelinePiece) {
 	items, exchanges := map[int32]*item{}, map[int32]*exchange{} // of the chunk, by op
 	for _, x := range pieces {
 		if x.Op.Collective >= 0 {
@@ -167,7 +166,7 @@ func (pw *pipelineWriter) mainQueue(rank int) int64 {
 
 // part adds a rank to the exchange of a collective, or a part of it. Layers of another rank run with
 // the same collective of the rank's own group.
-func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item) *exchange {
+func (pw *pipelineWriter) part(rank int, x pipelinePiece, items map[int32]*item) *exchange {
 	op := x.Op
 	if op.Rank != rank {
 		op = pw.counterpart(rank, op)
@@ -175,7 +174,7 @@ func (pw *pipelineWriter) part(rank int, x pipeline.Piece, items map[int32]*item
 	row, key := op.Collective, partKey{op.Collective, x.K, x.Of, x.By, x.Op.Rank != rank}
 	y := pw.parts[key]
 	if y == nil {
-		c := pw.pl.Laws().Cut(slices.Repeat([]*workload.Collective{&pw.w.Collectives[row]}, x.By), x.Of, 0)
+		c := pw.step.pl.Laws().Cut(slices.Repeat([]*workload.Collective{&pw.w.Collectives[row]}, x.By), x.Of, 0)
 		y = &exchange{coll: &c, carries: []int32{row}, name: pw.streamName(&c), placed: true}
 		pw.parts[key], pw.exchanges, pw.carriers[row] = y, append(pw.exchanges, y), append(pw.carriers[row], y)
 	}
@@ -206,7 +205,7 @@ func (pw *pipelineWriter) counterpart(rank int, op *workload.Op) *workload.Op {
 }
 
 // message is the exchange of what a chunk of a rank sends on.
-func (pw *pipelineWriter) message(round, from int, c pipeline.Chunk) *exchange {
+func (pw *pipelineWriter) message(round, from int, c pipelineChunk) *exchange {
 	key := messageKey{round, from, c}
 	x := pw.messages[key]
 	if x == nil {
@@ -216,7 +215,7 @@ func (pw *pipelineWriter) message(round, from int, c pipeline.Chunk) *exchange {
 			op := pw.Message(round, rank)
 			coll.Members, coll.Channels = append(coll.Members, op.ID), max(coll.Channels, pw.w.Collectives[op.Collective].Channels)
 		}
-		if oneNode := pw.pl.Machine.Node(from) == pw.pl.Machine.Node(to); coll.Bytes <= int64(coll.Channels)*workload.SendBuffer(oneNode) {
+		if oneNode := pw.step.pl.Machine.Node(from) == pw.step.pl.Machine.Node(to); coll.Bytes <= int64(coll.Channels)*workload.SendBuffer(oneNode) {
 			if coll.Sender = 1; from > to {
 				coll.Sender = 2
 			}

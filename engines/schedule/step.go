@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -64,7 +63,7 @@ type item struct {
 
 	// Of a pipeline's micro-batch: what it waits for instead of its captured dependencies.
 	deps   []*item
-	piece  *pipeline.Piece
+	piece  *pipelinePiece
 	origin int32 // of a layer of another rank: the op that it counts as
 }
 

@@ -14,7 +14,6 @@ package schedule
 import (
 	"maps"
 
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -49,7 +48,7 @@ type stepOptions struct {
 	serial bool // compute keeps away from collectives
 	keep   bool // every collective keeps its place
 	loop   bool // iterations do not depend on each other
-	pipe   *pipeline.Plan
+	pipe   *pipelinePlan
 	pairs  plan.Emitter // writes the pairs that a strategy serves; nil: it serves none
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
@@ -28,11 +27,11 @@ func TestCalibratedByOneCapture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h100, err := profile.Load("h100")
+	h100, err := machine.Load("h100")
 	if err != nil {
 		t.Fatal(err)
 	}
-	h200, err := profile.Load("h200")
+	h200, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}

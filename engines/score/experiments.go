@@ -16,7 +16,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -195,14 +194,14 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x repl
 func machineNamed(name string) (machine.Machine, error) {
 	file, gpus, _ := strings.Cut(name, ":")
 	if !strings.HasSuffix(file, ".yaml") {
-		return profile.Load(name)
+		return machine.Load(name)
 	}
 	f, err := papers.Open("machines/" + file)
 	if err != nil {
 		return machine.Machine{}, err
 	}
 	defer f.Close()
-	m, err := profile.Parse(f, file)
+	m, err := machine.Parse(f, file)
 	n, all := strconv.Atoi(gpus)
 	if all != nil {
 		n = int(m.Most.Value)

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
-	"github.com/overlapse/overlapse/engines/tilesync"
+	"github.com/overlapse/overlapse/engines/tiles"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -81,7 +81,7 @@ func (x *replayed) measure(name string) (float64, error) {
 		}
 		return 0, nil
 	case "waves":
-		waves, _ := tilesync.WavesOf(x.Machine, &x.Ops[x.Pairs[0].First[0]], &x.Ops[x.Pairs[0].Second[0]])
+		waves, _ := tiles.WavesOf(x.Machine, &x.Ops[x.Pairs[0].First[0]], &x.Ops[x.Pairs[0].Second[0]])
 		return map[string]float64{
 			"first": waves.First, "second": waves.Second, "stream": waves.Apart,
 			"fine": waves.Together, "whole": math.Ceil(waves.Together),
@@ -132,7 +132,7 @@ func (x *replayed) ends() []trace.Time {
 // traffic is bytes of memory, of one cause, of all but one, or with "" of all.
 func (x *replayed) traffic(kind, cause string) (sum float64) {
 	but, others := strings.CutPrefix(cause, "-")
-	for _, m := range explain.MemoryByCause(x.Workload, x.Outcome) {
+	for _, m := range verdict.MemoryByCause(x.Workload, x.Outcome) {
 		if cause != "" && strings.HasPrefix(m.Cause, but) == others {
 			continue
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
@@ -41,7 +40,7 @@ func TestCapturesOfOneJobAgree(t *testing.T) {
 	// Jobs of which one loses by overlap, one gains, and one gathers.
 	jobs := []string{"ddp_hf_llama", "ddp_tv_resnet50", "fsdp1_hf_llama"}
 	rows = slices.DeleteFunc(rows, func(r dataset.Row) bool { return !slices.Contains(jobs, r.Workload.Name) })
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}

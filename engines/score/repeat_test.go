@@ -8,10 +8,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/recut"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -23,7 +23,7 @@ func TestRepeat(t *testing.T) {
 	few, many := plantest.MoeDown, plantest.MoeDown
 	few.Steps, many.Steps = 3, 9
 	m := plantest.H200(t, few.Ranks)
-	w := recut.Repeat(few.Build(t), many.Steps)
+	w := edit.Repeat(few.Build(t), many.Steps)
 	if _, n := workload.IterationsOf(w); n != many.Steps {
 		t.Fatalf("%d iterations, want %d", n, many.Steps)
 	}
@@ -37,7 +37,7 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("residual %+v of %d ops", r, len(w.Ops))
 	}
 	same := few.Build(t)
-	if recut.Repeat(same, 2) != same {
+	if edit.Repeat(same, 2) != same {
 		t.Error("a workload with enough iterations was rebuilt")
 	}
 }
@@ -53,7 +53,7 @@ func TestRepeatFlow(t *testing.T) {
 			w.Flow[i] = append(w.Flow[i], workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
 		}
 	}
-	w = recut.Repeat(w, 6)
+	w = edit.Repeat(w, 6)
 	for i := range w.Ops {
 		var want []workload.Edge
 		for _, d := range w.Ops[i].After {
@@ -77,7 +77,7 @@ func repeatedAfter(t *testing.T, change func(op *workload.Op)) *workload.Workloa
 			change(&w.Ops[i])
 		}
 	}
-	return recut.Repeat(w, 6)
+	return edit.Repeat(w, 6)
 }
 
 // Ranks keep the distances of the last captured iteration, whatever their own distances from the one before.
@@ -129,11 +129,11 @@ func TestEqualIterationsRepeat(t *testing.T) {
 	m := plantest.H200(t, 2)
 	few := plantest.LiftSample(t, "ddp-step")
 	few.Unprofiled = true
-	equal, err := compare.Isolate(recut.Repeat(few, 5), m, nil)
+	equal, err := compare.Isolate(edit.Repeat(few, 5), m, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := recut.Repeat(few, 4)
+	other := edit.Repeat(few, 4)
 	of, _ := workload.IterationsOf(other)
 	for i := range other.Ops {
 		if op := &other.Ops[i]; of[i] == 3 && op.Collective < 0 {
@@ -160,8 +160,8 @@ func TestEqualIterationsRepeat(t *testing.T) {
 		for _, x := range []struct{ short, all any }{
 			{short.Time, all.Time},
 			{short.Simulated, all.Simulated},
-			{explain.TimesOf(equal, short), explain.TimesOf(equal, all)},
-			{explain.MemoryByCause(equal, short), explain.MemoryByCause(equal, all)},
+			{verdict.TimesOf(equal, short), verdict.TimesOf(equal, all)},
+			{verdict.MemoryByCause(equal, short), verdict.MemoryByCause(equal, all)},
 		} {
 			if d := cmp.Diff(x.all, x.short, near, cmp.Transformer("ns", as)); d != "" {
 				t.Errorf("%s: simulated until iterations repeat: %s", e, d)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -30,8 +30,8 @@ var sameProgram = map[string]string{
 
 // retargeted predicts rows on a GPU from traces in a folder that were captured on another one.
 func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Check {
-	on, err := profile.Load(from)
-	other, err2 := profile.Load(to)
+	on, err := machine.Load(from)
+	other, err2 := machine.Load(to)
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func retargeted(t *testing.T, rows []dataset.Row, folder, from, to string) []Che
 				if w, err = compare.Isolate(w, captured, nil); err != nil {
 					return err
 				}
-				g.lifted[key] = retarget.To(w, captured, m)
+				g.lifted[key] = edit.To(w, captured, m)
 			}
 			checks[i] = g.check(*r, m, 0)
 		}

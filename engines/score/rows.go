@@ -26,10 +26,9 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/recut"
-	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/guard"
@@ -210,7 +209,7 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	lift.GuessSizes(w, &m)
 	if w.World < row.World {
 		w, err = t.grown(row, w, m, given)
-	} else if again := recut.Repeat(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
+	} else if again := edit.Repeat(w, row.Params.Iterations); again != w && len(row.Params.Tokens) == 2 {
 		return w, nil // split into batches first
 	} else {
 		w, err = compare.Isolate(again, m, nil)
@@ -234,7 +233,7 @@ func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machi
 	if err != nil {
 		return nil, err
 	}
-	run, resized, err := retarget.Ranks(t.run, w.World, "", row.World)
+	run, resized, err := edit.Ranks(t.run, w.World, "", row.World)
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +278,7 @@ func (c *Check) predict(t *rowGroup, m machine.Machine, seeds int) error {
 	if t := row.Params.Tokens; len(t) == 2 {
 		w = plan.Batched(plan.WithTokens(w, t[0]), m, sc, int(t[1]), int(t[0]), 1)
 	}
-	if w, err = compare.Isolate(recut.Repeat(w, row.Params.Iterations), m, nil); err != nil {
+	if w, err = compare.Isolate(edit.Repeat(w, row.Params.Iterations), m, nil); err != nil {
 		return err
 	}
 	out, err := compare.Run(w, m, s, sc, replay.Options{})

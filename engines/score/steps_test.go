@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
@@ -52,7 +51,7 @@ func TestStepsWithoutExecutionTrace(t *testing.T) {
 				}
 				return first[program] != r.Workload.Name
 			})
-			m, err := profile.Load(c.profile)
+			m, err := machine.Load(c.profile)
 			if err != nil {
 				t.Fatal(err)
 			}

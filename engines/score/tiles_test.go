@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/samples/workloads"
 )
 
@@ -71,7 +71,7 @@ func TestTilesAgainstHardware(t *testing.T) {
 
 func compareTiles(t *testing.T, gpu string) {
 	pairs, poll, lone, rate := tileRows(t, "testdata/"+gpu+"-tiles.jsonl")
-	m, err := profile.Load(gpu + ":1")
+	m, err := machine.Load(gpu + ":1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,11 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // An Advice is what a strategy changes and how a user gets it.
@@ -34,7 +32,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 		changed.Workload = w
 	}
 	a := Advice{
-		Exposed: [2]int64{int64(explain.TimesOf(w, captured).Exposed()), int64(explain.TimesOf(w, out).Exposed())},
+		Exposed: [2]int64{int64(TimesOf(w, captured).Exposed()), int64(TimesOf(w, out).Exposed())},
 		Memory:  out.Memory.Bytes,
 		Where:   whereOf(changed),
 	}
@@ -153,7 +151,7 @@ func whereOf(c plan.Changes) []string {
 		if k.n > 1 {
 			times = fmt.Sprint(k.n, " times")
 		}
-		list = append(list, fmt.Sprintf("%s (%s)", k.named("about "+names.Range(k.least, k.most)), times))
+		list = append(list, fmt.Sprintf("%s (%s)", k.named("about "+trace.Range(k.least, k.most)), times))
 	}
 	return list
 }
@@ -162,10 +160,10 @@ func whereOf(c plan.Changes) []string {
 // its stream, and the module if the trace has it.
 func nameOf(w *workload.Workload, id int32, guessed string) string {
 	op := &w.Ops[id]
-	name := names.Short(op.Name)
+	name := trace.Short(op.Name)
 	if op.Collective >= 0 {
 		c := &w.Collectives[op.Collective]
-		size := names.Bytes(c.Bytes)
+		size := trace.Bytes(c.Bytes)
 		switch {
 		case c.Bytes == 0:
 			size = "unknown size"

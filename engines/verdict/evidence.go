@@ -8,17 +8,14 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A caveat is a reason against a prediction and how much it leaves of it.
@@ -72,7 +69,7 @@ func EvidenceOf(w *workload.Workload, out compare.Outcome) Evidence {
 	case len(v.caveats) > 0 && v.caveats[0].weight < noted:
 		e.Why = v.caveats[0].why
 	case e.Spread > 0:
-		e.Why = fmt.Sprintf("dispatch order varies between runs: %s to %s (--seeds shows the spread)", explain.Micros(out.Best), explain.Micros(out.Worst))
+		e.Why = fmt.Sprintf("dispatch order varies between runs: %s to %s (--seeds shows the spread)", micros(out.Best), micros(out.Worst))
 	case len(v.caveats) > 0:
 		e.Why = v.caveats[0].why
 	case out.Strategy.Exact:
@@ -123,7 +120,7 @@ func (v *assessment) otherGPU() {
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
 			if err := program.Fits(v.m, op.Footprint); err != nil {
-				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, names.Short(op.Name), err)
+				v.addCaveat(unproven, "the trace is of another GPU than %s: %s: %v", v.m.Name, trace.Short(op.Name), err)
 				return
 			}
 		}
@@ -131,7 +128,7 @@ func (v *assessment) otherGPU() {
 }
 
 func guessed(m *machine.Machine) (n int) {
-	for _, a := range profile.Assumptions(*m) {
+	for _, a := range machine.Assumptions(*m) {
 		if !a.Absent {
 			n++
 		}
@@ -338,11 +335,11 @@ func (v *assessment) build() {
 			case op.Kind != trace.Compute:
 				continue
 			case kernel.OfLibrary(op.Name):
-				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", names.Short(op.Name))
+				v.addCaveat(unproven, "%s is the library's: a kernel that does this in one is another build, and usually slower", trace.Short(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(op):
 				v.addCaveat(poor, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", names.Short(op.Name))
+				v.addCaveat(noted, "%s that stores to peers or waits for tiles is another build than the captured kernel", trace.Short(op.Name))
 			default:
 				continue
 			}
@@ -374,7 +371,7 @@ func (v *assessment) programs() {
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {
 			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
-				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", names.Short(op.Name), op.Tiling.WGs, n)
+				v.addCaveat(noted, "%s was captured with %d workgroups, not %d", trace.Short(op.Name), op.Tiling.WGs, n)
 				return
 			}
 		}
@@ -499,7 +496,7 @@ func (v *assessment) sizes() {
 
 // assumed: numbers that nobody measured and that this result hangs on.
 func (v *assessment) assumed() {
-	for _, a := range profile.Assumptions(*v.m) {
+	for _, a := range machine.Assumptions(*v.m) {
 		for _, key := range v.out.Strategy.DependsOn {
 			if strings.HasPrefix(a.Key, key) {
 				v.addCaveat(noted, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)

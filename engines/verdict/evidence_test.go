@@ -10,10 +10,9 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -21,11 +20,11 @@ import (
 
 // Each caveat has its reason and widens the error, and none of them looks at a measured time of a strategy.
 func TestEvidence(t *testing.T) {
-	h100, err := profile.Load("h100x4")
+	h100, err := machine.Load("h100x4")
 	if err != nil {
 		t.Fatal(err)
 	}
-	mi300x, err := profile.Load("mi300x:4")
+	mi300x, err := machine.Load("mi300x:4")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,9 +106,9 @@ func TestEvidenceOfRescaled(t *testing.T) {
 			op.Kernel = &workload.Kernel{Name: "mine", Footprint: op.Footprint}
 		}
 	}
-	grown := retarget.To(captured, m, m)
+	grown := edit.To(captured, m, m)
 	grown.Rescaled.Was, grown.Rescaled.Ranks = 2, 4
-	more := retarget.To(captured, m, m)
+	more := edit.To(captured, m, m)
 	more.Rescaled.Was, more.Rescaled.Ranks = 2, 16
 	for _, c := range []struct {
 		name string
@@ -119,9 +118,9 @@ func TestEvidenceOfRescaled(t *testing.T) {
 		why  string
 	}{
 		{"as captured", captured, m, 0, "as it was measured"},
-		{"the same GPU", retarget.To(captured, m, m), m, 0, "as it was measured"},
-		{"another GPU", retarget.To(captured, m, other), other, 1, "captured on h200x4 and scaled to other:4 by laws"},
-		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, 2, "of the captured time the trace does not show which law holds"},
+		{"the same GPU", edit.To(captured, m, m), m, 0, "as it was measured"},
+		{"another GPU", edit.To(captured, m, other), other, 1, "captured on h200x4 and scaled to other:4 by laws"},
+		{"kernels of unknown sizes", edit.To(&guessed, m, other), other, 2, "of the captured time the trace does not show which law holds"},
 		{"twice the ranks", grown, m, 1, "2 ranks were captured, not 4"},
 		{"eight times the ranks", more, m, 2, "2 ranks were captured, not 16"},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
@@ -37,7 +37,7 @@ func TestPausesInGraphs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load("h200:1")
+	m, err := machine.Load("h200:1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -62,7 +61,7 @@ func Climb(w *workload.Workload, m machine.Machine, captured compare.Outcome, ca
 	if over == nil {
 		over = func() bool { return false }
 	}
-	of := search{w: w, m: m, captured: explain.Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done, known: map[place]*Prediction{}, fastest: map[ofStrategy]whole{}}
+	of := search{w: w, m: m, captured: Timed(w, captured), candidates: candidates, sc: sc, o: o, over: over, done: done, known: map[place]*Prediction{}, fastest: map[ofStrategy]whole{}}
 	var ladders []Ladder
 	for _, phase := range of.captured.Each() {
 		c := climber{search: &of, phase: phase, tried: map[place]*Rung{}}

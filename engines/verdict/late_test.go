@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/merge"
@@ -103,7 +102,7 @@ func TestGraphAndUnseenRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +173,7 @@ func TestLateRank(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := profile.Load("h200")
+			m, err := machine.Load("h200")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -26,7 +25,7 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 	why := impossible(base, *p.Times)
 	for _, t := range []trace.Time{p.Expected, p.Best, p.Worst} {
 		if why == "" && t <= 0 {
-			why = fmt.Sprintf("a time of %s", explain.Micros(t))
+			why = fmt.Sprintf("a time of %s", micros(t))
 		}
 	}
 	if why == "" && !finite(p.Change, p.Noise, p.Evidence.Spread, p.Evidence.Rest) {
@@ -34,14 +33,14 @@ func (p *Prediction) check(w *workload.Workload, captured compare.Outcome) {
 	}
 	gain := base - p.Expected
 	if why == "" && gain > 0 && p.Simulated > 0 && captured.Times != nil && !p.Evidence.none && !asCaptured(p.Selection) { // bounds are no schedules
-		was, is := *captured.Times, explain.SimulatedTimes(w, p.Outcome)
+		was, is := *captured.Times, simulatedTimes(w, p.Outcome)
 		rounding := trace.Time(leastGain * float64(base)) // of parts
 		gaps, work := max(0, was.Idle-is.Idle), max(0, was.Compute-is.Compute)
 		switch most := was.Exposed() + was.Copies + gaps + work; {
 		case gain > most+rounding:
-			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", explain.Micros(gain), explain.Micros(most))
+			why = fmt.Sprintf("it gains %s, and can change %s at most: exposed communication, copies, gaps and work that it removes", micros(gain), micros(most))
 		case !p.Evidence.OtherKernels && is.Exposed() > was.Exposed() && gain > max(rounding, gaps+compare.SlowdownOf(w).Time):
-			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here", explain.Micros(is.Exposed()-was.Exposed()))
+			p.Evidence.doubt("it exposes %s of communication more than the captured schedule and removes no work: only less interference could make it faster, and kernels alone show no slowdown of that size here", micros(is.Exposed()-was.Exposed()))
 		}
 	}
 	if why != "" {
@@ -83,14 +82,14 @@ func (e *Evidence) doubt(format string, args ...any) {
 // impossible says what of a time and its parts cannot be; "": nothing.
 func impossible(time trace.Time, parts overlap.Times) string {
 	if time <= 0 {
-		return fmt.Sprintf("the captured schedule takes %s", explain.Micros(time))
+		return fmt.Sprintf("the captured schedule takes %s", micros(time))
 	}
 	for _, part := range []struct {
 		name string
 		time trace.Time
 	}{{"compute", parts.Compute}, {"transfer", parts.Transfer}, {"waiting", parts.Waiting}, {"copies", parts.Copies}, {"idle", parts.Idle}, {"hidden", parts.Hidden}} {
 		if part.time < 0 {
-			return fmt.Sprintf("%s of %s", part.name, explain.Micros(part.time))
+			return fmt.Sprintf("%s of %s", part.name, micros(part.time))
 		}
 	}
 	return ""
@@ -101,10 +100,10 @@ func impossible(time trace.Time, parts overlap.Times) string {
 func (v *Verdict) withdraw(w *workload.Workload, captured compare.Outcome) bool {
 	why := ""
 	if captured.Result != nil {
-		why = impossible(captured.Expected, explain.TimesOf(w, captured))
+		why = impossible(captured.Expected, TimesOf(w, captured))
 	}
 	if measured := measuredStep(w, captured); why == "" && w.Rescaled == nil && measured <= 0 {
-		why = fmt.Sprintf("the measured step takes %s", explain.Micros(measured))
+		why = fmt.Sprintf("the measured step takes %s", micros(measured))
 	}
 	if why == "" {
 		return false

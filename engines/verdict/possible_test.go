@@ -7,7 +7,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -32,7 +31,7 @@ func overlapping(t *testing.T) (w *workload.Workload, captured, bulk compare.Out
 	if err != nil {
 		t.Fatal(err)
 	}
-	times := explain.TimesOf(w, captured)
+	times := TimesOf(w, captured)
 	captured.Times = &times
 	return w, captured, enginetest.Outcome(t, w, m, "bulk", nil)
 }
@@ -103,7 +102,7 @@ func TestGainsByLessSlowing(t *testing.T) {
 			w.Ops[i].Kernel = &k
 		}
 		captured := enginetest.Outcome(t, w, plantest.H200(t, 2), "captured", nil)
-		times := explain.TimesOf(w, captured)
+		times := TimesOf(w, captured)
 		captured.Times = &times
 		faster := enginetest.Outcome(t, w, plantest.H200(t, 2), "bulk", nil)
 		faster.Expected = captured.Expected - 25_000

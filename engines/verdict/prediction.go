@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -59,7 +58,7 @@ func (p *Prediction) of(phase int) Prediction {
 // Predict compares an outcome with the captured schedule. An outcome that cannot be has no result
 // afterwards, and the reason (check).
 func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
-	p := Prediction{Outcome: explain.Timed(w, out)}
+	p := Prediction{Outcome: Timed(w, out)}
 	if len(captured.Phases) > 1 && captured.Phase == 0 {
 		for _, phase := range captured.Each() {
 			p.Apart = append(p.Apart, Predict(w, captured.Of(phase), p.Outcome.Of(phase)))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
@@ -37,9 +36,9 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	if added <= muchAdded {
 		return ""
 	}
-	limits := "at most " + explain.Micros(measuredStep(w, captured))
+	limits := "at most " + micros(measuredStep(w, captured))
 	if busy := plan.BusyTime(w, captured.Phase); busy > 0 {
-		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", explain.Micros(busy), explain.Micros(measuredStep(w, captured)))
+		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", micros(busy), micros(measuredStep(w, captured)))
 	}
 	less := "with_stack off" // no peak: profile_memory was off
 	if plan.CapturedPeak(w) > 0 {

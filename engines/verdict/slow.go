@@ -3,7 +3,6 @@ package verdict
 import (
 	"fmt"
 
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -36,5 +35,5 @@ func SlowText(s *workload.SlowCollective) string {
 		at = fmt.Sprintf(", %.2g %% of the links of %s", 100*s.Bus/s.Links, s.Machine)
 	}
 	return fmt.Sprintf("%s runs at %.2g GB/s%s: %s an iteration instead of %s by the law, in each of %d; find out why first: peer access off (NCCL_P2P_DISABLE, IOMMU), host staging, ranks that are late",
-		s.Op, s.Bus/1e9, at, explain.Micros(s.Took), explain.Micros(s.Law), s.Iterations)
+		s.Op, s.Bus/1e9, at, micros(s.Took), micros(s.Law), s.Iterations)
 }

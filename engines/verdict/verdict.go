@@ -1,5 +1,6 @@
 // Package verdict recommends a strategy for a workload, with its predicted gain and the
 // reliability of the prediction.
+// explain.go, limit.go, traffic.go, versus.go and whatif.go explain the time of a strategy.
 package verdict
 
 import (
@@ -9,13 +10,12 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -220,8 +220,8 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	if err != nil {
 		return late
 	}
-	mean := func(x profile.WhatIf) float64 {
-		changed, m := retarget.WhatIf(w, captured.Machine, x)
+	mean := func(x machine.WhatIf) float64 {
+		changed, m := edit.WhatIf(w, captured.Machine, x)
 		sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
 		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true})
 		if err != nil || out.Result == nil {
@@ -237,7 +237,7 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 			return float64(ran[n-1].End-ran[0].End) / float64(n-1)
 		}
 	}
-	if balanced, as := mean(profile.WhatIf{{Name: profile.Balanced, By: profile.ByMedian}}), mean(nil); balanced > 0 && as > 0 {
+	if balanced, as := mean(machine.WhatIf{{Name: machine.Balanced, By: machine.ByMedian}}), mean(nil); balanced > 0 && as > 0 {
 		late.Balanced = balanced/as - 1
 	}
 	return late
@@ -267,26 +267,26 @@ func (v *Verdict) waiting(w *workload.Workload) {
 // LateText says what it costs that others wait for a rank, how steady that is, what takes the rank longer, and what
 // balanced ranks change.
 func LateText(late *overlap.LateRank) string {
-	text := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", explain.Micros(late.Cost), 100*late.Share)
+	text := fmt.Sprintf("others wait %s an iteration (%.1f %%) for it", micros(late.Cost), 100*late.Share)
 	if late.Iterations > 1 {
-		text += fmt.Sprintf(", last in %d of %d (%s to %s)", late.Last, late.Iterations, explain.Micros(late.Least), explain.Micros(late.Most))
+		text += fmt.Sprintf(", last in %d of %d (%s to %s)", late.Last, late.Iterations, micros(late.Least), micros(late.Most))
 	} else {
 		text += ", one iteration was captured"
 	}
 	switch late.Cause {
 	case overlap.LateHost:
-		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data", explain.Micros(late.Idle))
+		text += fmt.Sprintf("; its device is idle %s longer than the others: its host (profilers slow it), or its data", micros(late.Idle))
 	case overlap.LateClock:
 		text += fmt.Sprintf("; all of its kernels take %.1f %% longer: its clock", 100*late.Slower)
 	case overlap.LateKernels:
 		k := late.Longer[0]
-		name := []rune(names.Short(k.Name))
+		name := []rune(trace.Short(k.Name))
 		if len(name) > 28 {
 			name = append(name[:27], '…')
 		}
-		text += fmt.Sprintf("; %s takes %s (%.1f %%) longer there", string(name), explain.Micros(k.Time), 100*k.By)
+		text += fmt.Sprintf("; %s takes %s (%.1f %%) longer there", string(name), micros(k.Time), 100*k.By)
 	case overlap.LateWork:
-		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", explain.Micros(late.Other))
+		text += fmt.Sprintf("; its work differs: kernels or grids that no other rank launches as often take %s longer", micros(late.Other))
 	default:
 		text += ", though neither its kernels nor its host take longer"
 	}
@@ -298,7 +298,7 @@ func LateText(late *overlap.LateRank) string {
 
 // overlaps says what the captured schedule gains from its own overlap, if that is likely; else "".
 func overlaps(w *workload.Workload, captured compare.Outcome, outcomes []Prediction) string {
-	if t := explain.TimesOf(w, captured); float64(t.Hidden) <= overlapsFrom*float64(t.Hidden+t.Exposed()) {
+	if t := TimesOf(w, captured); float64(t.Hidden) <= overlapsFrom*float64(t.Hidden+t.Exposed()) {
 		return ""
 	}
 	for _, o := range outcomes {

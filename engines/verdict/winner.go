@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // contenders are the outcomes that can be recommended, fastest first.
@@ -161,9 +161,9 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		changeOf(a.Ways, c), -100*c.Change, 100*v.Error, PercentOf(v.PFaster), -100*Faster, a.Effort)
 	switch {
 	case a.Memory >= leastMemory:
-		said += fmt.Sprintf(";%s %s more on a GPU%s", atLeast(c.Memory), names.Bytes(a.Memory), ofMemory(w, captured, a.Memory))
+		said += fmt.Sprintf(";%s %s more on a GPU%s", atLeast(c.Memory), trace.Bytes(a.Memory), ofMemory(w, captured, a.Memory))
 	case a.Memory <= -leastMemory && len(c.Memory.Lacks) == 0:
-		said += fmt.Sprintf("; %s less on a GPU", names.Bytes(-a.Memory))
+		said += fmt.Sprintf("; %s less on a GPU", trace.Bytes(-a.Memory))
 	}
 	said += slowerPhase(captured, c)
 	var changes []string
@@ -217,13 +217,13 @@ func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string
 		return ""
 	}
 	if peak := plan.CapturedPeak(w); peak > 0 {
-		return fmt.Sprintf(", %s of its %s instead of %s", names.Bytes(peak+more), names.Bytes(has), names.Bytes(peak))
+		return fmt.Sprintf(", %s of its %s instead of %s", trace.Bytes(peak+more), trace.Bytes(has), trace.Bytes(peak))
 	}
 	how := ""
 	if addedBy(w, captured) > muchAdded { // recording more would slow such a step further
 		how = " in a capture of its own"
 	}
-	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True%s)", names.Bytes(has), how)
+	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True%s)", trace.Bytes(has), how)
 }
 
 // passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.

@@ -7,7 +7,6 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Collective is the time alone of a captured collective with other bytes, on at most so many channels (0: as
@@ -159,10 +158,10 @@ func (l *Laws) BytesIn(c *workload.Collective, took trace.Time) int64 {
 	const most = 1 << 44
 	lib, n := l.libraryOf(c), len(c.Members)
 	within := seconds(took)
-	if shots := names.ShotsOf(l.Workload.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
+	if shots := trace.ShotsOf(l.Workload.Ops[c.Members[0]].Name); c.Own && c.Op == trace.AllReduce && shots != "" {
 		ring := 2 * float64(n-1) / float64(n)
-		each := map[names.Shots]float64{
-			names.OneShot: float64(n-1) / ring, names.TwoShot: 1, names.Multimem: (1 + 1/float64(n)) / ring,
+		each := map[trace.Shots]float64{
+			trace.OneShot: float64(n-1) / ring, trace.TwoShot: 1, trace.Multimem: (1 + 1/float64(n)) / ring,
 		}[shots]
 		if within -= l.Machine.Launch.Barrier.Value + 2*l.Machine.Fabric.Latency.Value; within <= 0 {
 			return 0

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -54,14 +53,14 @@ func TestGathersInPlace(t *testing.T) {
 		}
 		return l.Time(c, op, bytes, channels)
 	}
-	for _, name := range profile.Names() {
-		m, err := profile.Load(name)
+	for _, name := range machine.Names() {
+		m, err := machine.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, ranks := range []int{2, 3, 8, 4 * m.GPUs} {
 			for _, channels := range []int{0, 1, 4, 8, 24, 32} {
-				for _, op := range profile.RecordedOps {
+				for _, op := range machine.RecordedOps {
 					got, from := timeOf(m, op, ranks, channels, true), timeOf(m, op, ranks, channels, false)
 					if !(got > from/2) || got > from || op != trace.AllGather && got != from {
 						t.Fatalf("%s %v, %d ranks, %d channels: %v s in place, %v s", name, op, ranks, channels, got, from)
@@ -107,7 +106,7 @@ func TestChannelsOfGathersInPlace(t *testing.T) {
 func TestBoundsOfCollectives(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"h200", "a100", "mi300x", "b200"}).Draw(t, "machine")
-		m, err := profile.Load(name)
+		m, err := machine.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -18,7 +17,7 @@ import (
 
 // drawnMachine is a shipped machine.
 func drawnMachine(t *rapid.T, label string) machine.Machine {
-	m, err := profile.Load(rapid.SampledFrom([]string{"h200", "h100", "a100", "mi300x", "b200"}).Draw(t, label))
+	m, err := machine.Load(rapid.SampledFrom([]string{"h200", "h100", "a100", "mi300x", "b200"}).Draw(t, label))
 	if err != nil {
 		t.Fatal(err)
 	}

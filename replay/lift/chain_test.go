@@ -3,8 +3,6 @@ package lift
 import (
 	"strings"
 	"testing"
-
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 )
 
 const stepTraces = "samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_"
@@ -26,7 +24,7 @@ func TestChains(t *testing.T) {
 	} {
 		t.Run(c.path[strings.LastIndex(c.path, "/")+1:], func(t *testing.T) {
 			w := open(t, c.path, Options{})
-			chains := pairs.Chains(w)
+			chains := Chains(w)
 			if len(chains) != c.chains {
 				t.Fatalf("%d chains, want %d", len(chains), c.chains)
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A matchKey is the properties that the members of one collective share.
@@ -106,7 +105,7 @@ func (l *lifter) collect() {
 		name := l.Ops[c.Members[0]].Name
 		is, known := own[name]
 		if !known {
-			is = names.OfAnotherLibrary(name)
+			is = trace.OfAnotherLibrary(name)
 			own[name] = is
 		}
 		c.Own = is

@@ -10,8 +10,6 @@ import (
 
 	diff "github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/replay/lift/dataflow"
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -172,7 +170,7 @@ func TestQueries(t *testing.T) {
 	if w.EvidenceOf(0) != workload.Exact || exactShare(w) != 1 {
 		t.Errorf("%v, %v exact", w.EvidenceOf(0), exactShare(w))
 	}
-	s := summary.Flows(w)
+	s := workload.Flows(w)
 	if s.ChainNs != 4*column || s.ChainOps != 3 || s.Reused != 0 || s.StepNs != 8*column {
 		t.Errorf("%+v", s)
 	}
@@ -185,7 +183,7 @@ func TestQueries(t *testing.T) {
 func TestCorrections(t *testing.T) {
 	lift := func(text string) (*workload.Workload, error) {
 		run := drawing{text: "0 7 |A B A B |"}.run(t)
-		list, err := dataflow.ParseCorrections(strings.NewReader(text), "flow.yaml")
+		list, err := ParseCorrections(strings.NewReader(text), "flow.yaml")
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +242,7 @@ func TestCorrections(t *testing.T) {
 
 // Sizes that the user gives are those of the kernels, and make pairs of GEMMs.
 func TestGivenSizes(t *testing.T) {
-	list, err := dataflow.ParseCorrections(strings.NewReader("- {op: A, shape: 256 x 512 x 64, tile: 128x128}\n- {op: B, shape: 256×64×512, type: f32}"), "flow.yaml")
+	list, err := ParseCorrections(strings.NewReader("- {op: A, shape: 256 x 512 x 64, tile: 128x128}\n- {op: B, shape: 256×64×512, type: f32}"), "flow.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +264,7 @@ func FuzzCorrections(f *testing.F) {
 	f.Add("- &a [*a]")
 	f.Add("- {op: A, shape: 4x4x4, groups: 2, tile: 8x8}")
 	f.Fuzz(func(t *testing.T, text string) {
-		list, err := dataflow.ParseCorrections(strings.NewReader(text), "f")
+		list, err := ParseCorrections(strings.NewReader(text), "f")
 		if err != nil {
 			return
 		}

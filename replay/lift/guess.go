@@ -10,12 +10,9 @@ import (
 
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // noteUnknownCommunication adds a note about compute kernels with names as of
@@ -28,7 +25,7 @@ func (l *lifter) noteUnknownCommunication() {
 		}
 		yes, known := looks[s.Name]
 		if !known {
-			yes = names.LooksLikeCommunication(l.Run.NameOf(s))
+			yes = trace.LooksLikeCommunication(l.Run.NameOf(s))
 			looks[s.Name] = yes
 		}
 		if yes {
@@ -54,17 +51,17 @@ func (l *lifter) noteUnknownCommunication() {
 func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	least, most := int64(math.MaxInt64), int64(0)
 	n := 0
-	laws, twins := &cost.Laws{Machine: m, Workload: w}, pairs.Twins(w)
+	laws, twins := &cost.Laws{Machine: m, Workload: w}, twinsOf(w)
 	shortest := map[int32]trace.Time{} // of twins
 	for i, twin := range twins {
 		if t, ok := shortest[twin]; twin > 0 && (!ok || w.Collectives[i].Transfer() < t) {
 			shortest[twin] = w.Collectives[i].Transfer()
 		}
 	}
-	places := pairs.Places(w)
+	places := placesIn(w)
 	loop, holds := slices.ContainsFunc(places, func(p int32) bool { return p > 0 }), int64(0)
 	if len(w.Run.Ranks) > 0 {
-		holds = profile.MemoryBytes(w.Run.Ranks[0].Device)
+		holds = machine.MemoryBytes(w.Run.Ranks[0].Device)
 	}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
@@ -96,7 +93,7 @@ func GuessSizes(w *workload.Workload, m *machine.Machine) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, names.Range(least, most))
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the laws of %s, %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, trace.Range(least, most))
 }
 
 func counted(n int, one, many string) string {

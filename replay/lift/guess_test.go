@@ -9,13 +9,10 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // sequence is a run of one rank of a node of 8 GPUs, with a kernel of the length a name on
@@ -33,9 +30,9 @@ func sequenceOf(t *testing.T, id int, length trace.Time, kernels ...string) *wor
 	for i, name := range kernels {
 		k, grid := trace.Kernel{Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}, int32(304)
 		s := trace.Span{Start: trace.Time(i) * length, End: trace.Time(i+1) * length, Name: b.Intern(name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
-		if names.Communicates(name) {
+		if trace.Communicates(name) {
 			grid = 32
-			k.Comm = b.AddComm(trace.Comm{Op: names.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
+			k.Comm = b.AddComm(trace.Comm{Op: trace.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
 			s.Kind = trace.Collective
 		}
 		k.Setup = b.AddSetup(trace.Setup{Grid: [3]int32{grid, 1, 1}, Block: [3]int32{256, 1, 1}})
@@ -104,7 +101,7 @@ func TestGuessedLogits(t *testing.T) {
 		for i := range w.Collectives[:2] {
 			w.Collectives[i].Op = trace.UnknownOp
 		}
-		pairs.GuessOperations(w)
+		lift.GuessOperations(w)
 		if first, last := w.Collectives[0].Op, w.Collectives[1].Op; first != trace.AllReduce || last != c.want {
 			t.Errorf("%v, %d kernels: %v and %v, want %v", c.phase, len(w.Ops), first, last, c.want)
 		}
@@ -136,7 +133,7 @@ func TestWorldOfNode(t *testing.T) {
 
 // The guessed size takes the captured time, by the law that it was guessed with.
 func TestGuessSizes(t *testing.T) {
-	m, err := profile.Load("mi300x")
+	m, err := machine.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +176,7 @@ func TestSizesByProducts(t *testing.T) {
 			w.Ops[i].Kernel = &k
 		}
 	}
-	if n := pairs.SizesByProducts(w); n != 2 || w.Collectives[0].Bytes != 4*7168*2 || w.Collectives[1].Bytes != 4*7168*2 {
+	if n := lift.SizesByProducts(w); n != 2 || w.Collectives[0].Bytes != 4*7168*2 || w.Collectives[1].Bytes != 4*7168*2 {
 		t.Errorf("%d sizes: %d and %d bytes", n, w.Collectives[0].Bytes, w.Collectives[1].Bytes)
 	}
 }
@@ -200,7 +197,7 @@ func TestOperationsOfTwins(t *testing.T) {
 				c.Op, c.Bytes, c.In, c.Out = trace.AllReduce, 4096, 4096, 4096
 			}
 		}
-		pairs.GuessOperations(w)
+		lift.GuessOperations(w)
 		for i, c := range w.Collectives {
 			if c.Op != want || c.Bytes != int64(4096*named) {
 				t.Errorf("named %d, iteration %d: %v of %d bytes, want %v", named, i, c.Op, c.Bytes, want)
@@ -230,7 +227,7 @@ func TestSizesByRows(t *testing.T) {
 // that nobody captured.
 func TestGuessedSizesFit(t *testing.T) {
 	for _, name := range []string{"mi300x:2", "mi300x:8", "mi300x:16", "h100:8", "h100:16"} {
-		m, err := profile.Load(name)
+		m, err := machine.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +244,7 @@ func TestGuessedSizesFit(t *testing.T) {
 			}
 		}
 	}
-	m, err := profile.Load("mi300x")
+	m, err := machine.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +269,7 @@ func TestGuessedSizesFit(t *testing.T) {
 // An engine's own all-reduce has what the library's rate moves behind its barrier, in two shots over 8 ranks four times
 // as much as in one and more; one that is all barrier has no known size.
 func TestGuessedSizesOfShots(t *testing.T) {
-	m, err := profile.Load("mi300x")
+	m, err := machine.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +318,7 @@ func TestTokens(t *testing.T) {
 		for _, k := range c.kernels {
 			w.Ops = append(w.Ops, workload.Op{Kernel: k, Kind: trace.Compute, Backward: c.backward})
 		}
-		if pairs.Tokens(w); w.Steps[0].Batch.Tokens != c.want {
+		if lift.Tokens(w); w.Steps[0].Batch.Tokens != c.want {
 			t.Errorf("%s: %d tokens, want %d", c.kernels[0].Name, w.Steps[0].Batch.Tokens, c.want)
 		}
 	}
@@ -338,7 +335,7 @@ func TestSizeBehindOnAnotherStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}

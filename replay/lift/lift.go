@@ -1,12 +1,14 @@
-// Package lift turns a captured run into a workload. The stages are packages, each of which
-// knows only those before it:
+// Package lift turns a captured run into a workload, in stages of which each uses only those before it:
 //
-//	kernel    sizes, tiles and traffic of a kernel, from its name, its grid and its operator
-//	order     operations of a rank, what each waited for, its iterations and its host
-//	dataflow  what the data of each operation depend on
-//	pairs     computation and communication that may overlap, found by walks along the dataflow
+//	kernel    (a package) sizes, tiles and traffic of a kernel, from its name, its grid and its operator
+//	order     operations of a rank, what each waited for, its iterations and its host: ops.go, order.go, events.go,
+//	          stated.go, lead.go, host.go, recorder.go, batches.go, steps.go
+//	dataflow  what the data of each operation depend on: build.go, arena.go, memory.go, annotate.go, gradients.go,
+//	          given.go, sizes.go
+//	pairs     computation and communication that may overlap, found by walks along the dataflow: pairs.go, search.go,
+//	          candidates.go, chain.go, experts.go, shapes.go, pairguess.go
 //
-// This package places ranks in the world and matches collectives over them.
+// lift.go, collect.go, world.go and messages.go place ranks in the world and match collectives over them.
 package lift
 
 import (
@@ -15,10 +17,7 @@ import (
 	"runtime/debug"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
-	"github.com/overlapse/overlapse/replay/lift/order"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -39,7 +38,7 @@ type Options struct {
 	Shapes map[string]workload.Shape
 	Tiles  map[string]workload.Tiling // Tiles alone, or TileM and TileN; the rest is derived
 
-	Dataflow []dataflow.Correction // of what depends on what, and of the sizes of kernels, by the user
+	Dataflow []Correction // of what depends on what, and of the sizes of kernels, by the user
 }
 
 // NoDeviceOperation is the note of a workload without operations.
@@ -52,34 +51,34 @@ const NoDeviceOperation = "the run holds no device operation"
 // fits no op.
 func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	w := &workload.Workload{Run: run, Damage: run.Damage(), Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
-	l := lifter{Workload: w, opt: o, sources: make([]order.Rank, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
+	l := lifter{Workload: w, opt: o, sources: make([]rankOps, len(run.Ranks)), flows: make([][][]workload.Edge, len(run.Ranks))}
 	l.noteEstimates()
 	l.noteKernels()
 	l.findLead()
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
-	order.Gather(run, l.sources, l.lead)
-	w.Steps = order.Steps(l.sources)
-	shapes, tiles := dataflow.Sizes(o.Dataflow)
+	gatherOps(run, l.sources, l.lead)
+	w.Steps = iterationSteps(l.sources)
+	shapes, tiles := sizesBy(o.Dataflow)
 	maps.Copy(shapes, o.Shapes)
 	maps.Copy(tiles, o.Tiles)
-	kernels, ranges := kernel.NewReader(run, shapes, tiles), dataflow.RangesOf(run)
-	hosts := make([]order.Recorder, len(l.sources))
+	kernels, ranges := kernel.NewReader(run, shapes, tiles), rangesOf(run)
+	hosts := make([]recorder, len(l.sources))
 	for i := range l.sources { // rank by rank: facts of one rank are kept at a time
 		rank := &l.sources[i]
 		l.refuted += rank.Resolve(run)
 		for k := range rank.Ops {
 			kernels.Measure(&rank.Ops[k], rank.Facts[k].Operator, rank.ResetsCounter(run, k))
 		}
-		dataflow.Of(run, rank, i, ranges, l.flows[i])
+		flowOf(run, rank, i, ranges, l.flows[i])
 		if !o.WithoutHosts {
 			hosts[i] = rank.Host(run)
 		}
 		rank.Free()
 	}
 	if !o.WithoutHosts {
-		order.RecordHosts(run, hosts, l.sources)
+		recordHosts(run, hosts, l.sources)
 		for _, row := range w.Rows {
 			w.Calls, w.Hosts = append(w.Calls, hosts[row].Call), append(w.Hosts, hosts[row].Host)
 		}
@@ -95,22 +94,22 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	if len(run.Spans) > 1<<20 {
 		debug.FreeOSMemory() // calls and what matching needed
 	}
-	l.noteCount(pairs.GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
-	l.noteCount(pairs.SizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
-	l.noteCount(pairs.SizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
-	pairs.Tokens(w)
+	l.noteCount(GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
+	l.noteCount(sizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
+	l.noteCount(sizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
+	Tokens(w)
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Step >= 0 {
 			kernels.SizeByName(op, w.Steps[op.Step].Batch.Tokens)
 		}
 	}
-	l.noteCount(pairs.SizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
+	l.noteCount(SizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
 	l.waitsForUnseen()
 	l.noteUnknownSizes()
-	if err := dataflow.Correct(w, o.Dataflow); err != nil {
+	if err := correct(w, o.Dataflow); err != nil {
 		return nil, err
 	}
-	l.noteCount(pairs.Find(w), "all-reduce", "all-reduces", "with the norm behind it in one kernel: no strategy replaces it")
+	l.noteCount(findPairs(w), "all-reduce", "all-reduces", "with the norm behind it in one kernel: no strategy replaces it")
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note(NoDeviceOperation)
@@ -122,7 +121,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 type lifter struct {
 	*workload.Workload
 	opt     Options
-	sources []order.Rank          // by row of Run.Ranks
+	sources []rankOps             // by row of Run.Ranks
 	flows   [][][]workload.Edge   // by row of Run.Ranks, op: what its data depend on
 	ids     []int                 // by row of Run.Ranks: its rank in the world
 	lead    map[trace.SpanID]bool // operations launched before the profiler recorded
@@ -262,7 +261,7 @@ func (l *lifter) cutSteps(counts [][]int) {
 
 // findLead finds what was launched before the profiler recorded, and says so.
 func (l *lifter) findLead() {
-	lead := order.FindLead(l.Run)
+	lead := leadOf(l.Run)
 	l.lead = lead.Spans
 	behind := ""
 	if lead.Behind > 0 {

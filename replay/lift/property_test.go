@@ -9,7 +9,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
@@ -187,7 +186,7 @@ func dump(w *workload.Workload) string {
 	for i := range w.Pairs {
 		fmt.Fprintf(&b, "%+v\n", w.Pairs[i])
 	}
-	summary, err := json.Marshal(summary.Of(w, nil))
+	summary, err := json.Marshal(workload.Of(w, nil))
 	fmt.Fprintf(&b, "%+v\n%s %v\n", w.Steps, summary, err)
 	return b.String()
 }

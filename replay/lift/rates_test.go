@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
@@ -26,7 +26,7 @@ func TestRatesAreOfTheirTimes(t *testing.T) {
 			text: c.text, ranks: []trace.Rank{{World: 2}}, groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
 			parts: map[byte]part{'W': gather("batchMemOp"), 'C': gather("copyBufferBatch"), 'D': gather("batchMemOp"), 'E': reduce(1), 'F': reduce(2), 'G': reduce(3)},
 		}, Options{})
-		r := summary.Of(w, nil).Collectives[0]
+		r := workload.Of(w, nil).Collectives[0]
 		if got := fmt.Sprintf("%s %d bytes: %d µs, %.1f MB/s", r.Op, r.Bytes, r.TransferNs/1000, r.Algorithm/1e6); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -54,7 +54,7 @@ func TestWhatIsCountedWasCaptured(t *testing.T) {
 		parts: map[byte]part{'G': {name: "sgemm_16x16_x", op: gemm(32, 64, 16), grid: 8, block: 128}, 'R': {name: "ncclDevKernel_AllReduce", comm: &trace.Comm{Op: trace.AllReduce, Group: trace.None, In: 64, Out: 64, Peer: trace.None}}},
 		ranks: []trace.Rank{{World: 4}},
 	}, Options{})
-	s := summary.Of(w, [][]overlap.Interval{{{Start: 4000, End: 10_000}}})
+	s := workload.Of(w, [][]overlap.Interval{{{Start: 4000, End: 10_000}}})
 	if k := s.Kernels[0]; k.Count != 2 || k.TotalNs != 6000 || k.InNs != 4000 {
 		t.Errorf("%d kernels of %d ns, %d in the iteration: want 2, 6000 and 4000", k.Count, k.TotalNs, k.InNs)
 	}

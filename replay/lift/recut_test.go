@@ -4,15 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
-	"github.com/overlapse/overlapse/replay/recut"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // halves cuts everything in proportion.
-var halves = recut.Cutter{
+var halves = edit.Cutter{
 	Part: func(captured []*workload.Op, _, n int) workload.Op {
 		op := *captured[0]
 		op.Alone = op.Dur() * trace.Time(len(captured)) / trace.Time(n)
@@ -37,8 +36,8 @@ var halves = recut.Cutter{
 // back, steps have their captured times.
 func TestRecut(t *testing.T) {
 	w := lift.Open(t, "samples/measurements/2026-11-20-h200x4/traces/dlrm_train", lift.Options{})
-	chains := pairs.Chains(w)
-	cut := recut.Chains(w, chains, 4, halves)
+	chains := lift.Chains(w)
+	cut := edit.Chains(w, chains, 4, halves)
 	lift.CheckInvariants(t, cut)
 	if got, want := len(cut.Collectives), len(w.Collectives)+3*len(chains); got != want {
 		t.Errorf("%d collectives, want %d", got, want)
@@ -49,11 +48,11 @@ func TestRecut(t *testing.T) {
 		}
 	}
 	sameOrder(t, cut)
-	again := pairs.Chains(cut)
+	again := lift.Chains(cut)
 	if len(again) != len(chains) || again[0].Parts() != 4 {
 		t.Fatalf("%d chains, the first in %d parts; want %d in 4", len(again), again[0].Parts(), len(chains))
 	}
-	whole := recut.Chains(cut, again, 1, halves)
+	whole := edit.Chains(cut, again, 1, halves)
 	lift.CheckInvariants(t, whole)
 	if len(whole.Ops) != len(w.Ops) || len(whole.Collectives) != len(w.Collectives) {
 		t.Fatalf("%d ops and %d collectives, want %d and %d", len(whole.Ops), len(whole.Collectives), len(w.Ops), len(w.Collectives))
@@ -93,8 +92,8 @@ func sameOrder(t *testing.T, w *workload.Workload) {
 func TestUnpipelined(t *testing.T) {
 	w := lift.Open(t, lift.StepTraces+"tp_sp_s4096_modeasync_tp", lift.Options{})
 	compiled := lift.Open(t, lift.StepTraces+"tp_sp_s4096_modecompiled", lift.Options{})
-	pipelines := recut.Pipelines(w)
-	if n := len(recut.Pipelines(compiled)); n != 0 {
+	pipelines := edit.Pipelines(w)
+	if n := len(edit.Pipelines(compiled)); n != 0 {
 		t.Errorf("%d in the compiled step, want none", n)
 	}
 	if got, want := len(pipelines), len(compiled.Collectives); got != want {
@@ -107,7 +106,7 @@ func TestUnpipelined(t *testing.T) {
 	}
 	cut := halves
 	cut.Alone = func(*workload.Collective) trace.Time { return 160_000 }
-	whole := recut.Unpipelined(w, pipelines, cut)
+	whole := edit.Unpipelined(w, pipelines, cut)
 	lift.CheckInvariants(t, whole)
 	gemms := func(w *workload.Workload) (rows int64) {
 		for i := range w.Ops {

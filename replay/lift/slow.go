@@ -6,7 +6,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/cost"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -24,7 +23,7 @@ func SlowCollectives(w *workload.Workload, m *machine.Machine) (slow []workload.
 	if w.Run.Estimated != "" || m.Nodes() > 1 || m.Guess != "" || len(w.Run.Ranks) == 0 {
 		return nil
 	}
-	if was := profile.ForDevice(w.Run.Ranks[0].Device); was != "" && was != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
+	if was := machine.ForDevice(w.Run.Ranks[0].Device); was != "" && was != machine.ForDevice(trace.Device{Name: m.GPU.Name}) {
 		return nil
 	}
 	var rows []int32

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -29,7 +28,7 @@ func TestSlowCollectives(t *testing.T) {
 		{"on another GPU", `0 7 | CCCCCCCC A DDDDDDD A`, func(m *machine.Machine) { m.GPU.Name = "NVIDIA A100-SXM4-80GB" }, "[]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m, err := profile.Load("h200:2")
+			m, err := machine.Load("h200:2")
 			if err != nil {
 				t.Fatal(err)
 			}

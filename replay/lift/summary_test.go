@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -24,7 +24,7 @@ func TestSummary(t *testing.T) {
 		ranks:  []trace.Rank{{ID: 0, World: 3, Source: "rank0.json"}, {ID: 1, World: 3, Source: "rank1.json", Uncertainty: 7}},
 		device: trace.Device{Name: "GPU"},
 	}, Options{})
-	got, err := json.MarshalIndent(summary.Of(w, nil), "", "  ")
+	got, err := json.MarshalIndent(workload.Of(w, nil), "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}

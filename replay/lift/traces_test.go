@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -91,7 +90,7 @@ func TestTraces(t *testing.T) {
 
 // report draws a summary for a golden: everything but bookkeeping kernels and sources.
 func report(w *workload.Workload) []byte {
-	s := summary.Of(w, nil)
+	s := workload.Of(w, nil)
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "world %d, captured %d, %d ops\n", s.World, s.Captured, len(w.Ops))
 	const most = 16

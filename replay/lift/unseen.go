@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/cost"
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -20,7 +19,7 @@ func (l *lifter) waitsForUnseen() {
 		return
 	}
 	var order []int32
-	twins := pairs.Twins(l.Workload)
+	twins := twinsOf(l.Workload)
 	for i := range l.Collectives {
 		c := &l.Collectives[i]
 		if (c.Bytes > 0 || twins[i] > 0) && c.Op != trace.SendRecv && !c.Engines && l.HasUnseen(c) {
@@ -64,7 +63,7 @@ func OnMachine(w *workload.Workload, m *machine.Machine) {
 		w.Slow = SlowCollectives(w, m)
 	}
 	waitsOn(w, m)
-	pairs.Shapes(w, m)
+	Shapes(w, m)
 }
 
 // waitsOn is waitsForUnseen where the profile has times of its machine's collectives: beyond those, with SizeSpread, is

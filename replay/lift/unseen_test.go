@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/lift/pairs"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -59,7 +58,7 @@ func TestWaitsOfUnknownSizes(t *testing.T) {
 	for i := range w.Collectives {
 		late = append(late, w.Collectives[i].Late/1000)
 	}
-	if twins := pairs.Twins(w); fmt.Sprint(late, twins) != "[0 2 0 0] [1 1 2 0]" {
+	if twins := twinsOf(w); fmt.Sprint(late, twins) != "[0 2 0 0] [1 1 2 0]" {
 		t.Errorf("waits %v, twins %v", late, twins)
 	}
 }

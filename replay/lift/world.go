@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // maxWorld is more ranks than one job has had.
@@ -65,8 +63,8 @@ func (l *lifter) fill() {
 
 // number gives a rank the ops and edges of a captured one, which count from its own first op.
 func (l *lifter) number(rank int, ops []workload.Op, flows [][]workload.Edge) {
-	var deps dataflow.Arena[workload.Dep]
-	var edges dataflow.Arena[workload.Edge]
+	var deps arena[workload.Dep]
+	var edges arena[workload.Edge]
 	for i, id := range l.Ranks[rank] {
 		op, flow := ops[i], flows[i]
 		if l.Copies[rank] {
@@ -162,7 +160,7 @@ func (l *lifter) guessWorld(gpus int) {
 // ranksInNames is the number of ranks for which a kernel is compiled, as its name says; 0: no name says.
 func (l *lifter) ranksInNames() (most int) {
 	for _, name := range l.Run.Names {
-		most = max(most, names.RanksInKernel(name))
+		most = max(most, trace.RanksInKernel(name))
 	}
 	return most
 }
@@ -210,7 +208,7 @@ func (l *lifter) copyMissing() {
 	}
 	switch {
 	case len(missing) == 0:
-	case l.Captured == 1 && l.opt.World == 0 && l.Run.Ranks[0].World <= 1 && first == 0 && names.RankInName(l.Run.Ranks[0].Source) == trace.None:
+	case l.Captured == 1 && l.opt.World == 0 && l.Run.Ranks[0].World <= 1 && first == 0 && trace.RankInName(l.Run.Ranks[0].Source) == trace.None:
 		l.note("one of %d ranks captured, and the trace does not say which: replayed as if all were alike", l.World)
 	case l.Captured == 1:
 		l.note("rank %d of %d captured: replayed as if all ranks were alike", first, l.World)

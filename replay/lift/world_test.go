@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -177,6 +177,6 @@ func TestEmptyRuns(t *testing.T) {
 		if len(w.Notes) == 0 || w.Notes[len(w.Notes)-1] != "the run holds no device operation" {
 			t.Errorf("%s: notes %q", name, w.Notes)
 		}
-		summary.Of(w, nil)
+		workload.Of(w, nil)
 	}
 }

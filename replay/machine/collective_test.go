@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -40,9 +39,9 @@ func TestRuns(t *testing.T) {
 // times do fall with bytes where the library changes its protocol, but by no
 // more than the quarter that one channel shows.
 func TestTimeIsMonotone(t *testing.T) {
-	for _, name := range profile.Names() {
+	for _, name := range machine.Names() {
 		m := machinetest.Load(t, name)
-		for _, op := range profile.RecordedOps {
+		for _, op := range machine.RecordedOps {
 			c := m.Library.Of(op)
 			for _, ranks := range []int{2, 3, 4, 8} {
 				for channels := 1; channels <= 40; channels++ {
@@ -115,7 +114,7 @@ func TestChannelsFor(t *testing.T) {
 // Channels that are the limit are slowed most; a link that is the limit hides it.
 func TestSlowdownFallsWithChannels(t *testing.T) {
 	m := machinetest.Load(t, "h200")
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
 			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, machine.CoRunner{Kind: n, Load: 1}), m.Library.Slowdown(op, 128<<20, 4, 32, machine.CoRunner{Kind: n, Load: 1})
 			if !(few > many && many >= 1) {

@@ -2,6 +2,8 @@
 // engines, launch costs, the collective library and the matrix library. Every number of a
 // profile has a source; numbers that were not measured on that machine are marked as
 // assumed or unknown.
+//
+// load.go, parse.go, schema.go and base.go read profiles from YAML files, of which the shipped ones are embedded.
 package machine
 
 import (

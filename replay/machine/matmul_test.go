@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
@@ -93,7 +92,7 @@ func TestTilingUsesRecordedShapes(t *testing.T) {
 }
 
 func TestTilingIsWhole(t *testing.T) {
-	for _, name := range profile.Names() {
+	for _, name := range machine.Names() {
 		m := machinetest.Load(t, name)
 		last := 0.0
 		for M := int64(64); M <= 1<<15; M *= 2 {

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // Occupancy is what the scarcest of threads, registers, shared memory and
 // workgroups allows, the driver's own shared memory included.
 func TestResidents(t *testing.T) {
-	h200, err := profile.Load("h200")
+	h200, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}

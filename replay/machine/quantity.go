@@ -17,9 +17,9 @@ const (
 	Unknown      // no number: Value is 0; Source says what was looked for
 )
 
-// MarkKeys are the keys of a mark in a profile: "source: ...", "assumed: ...", "unknown:
+// markKeys are the keys of a mark in a profile: "source: ...", "assumed: ...", "unknown:
 // ...".
-var MarkKeys = [...]string{"source", "assumed", "unknown"}
+var markKeys = [...]string{"source", "assumed", "unknown"}
 
 func (m Mark) String() string { return [...]string{"", "assumed", "unknown"}[m] }
 
@@ -65,7 +65,7 @@ const (
 	Rate // bytes per second
 	Span // seconds
 	Flops
-	Frequency // hertz
+	frequency // hertz
 	numDimensions
 )
 
@@ -100,8 +100,8 @@ var units = [...]unit{
 	{Flops, "PFLOP/s", 1e15},
 	{Flops, "TFLOP/s", 1e12},
 	{Flops, "GFLOP/s", 1e9},
-	{Frequency, "GHz", 1e9},
-	{Frequency, "MHz", 1e6},
+	{frequency, "GHz", 1e9},
+	{frequency, "MHz", 1e6},
 }
 
 // ScaleOf is the value of one unit in SI units; 1 for no unit.
@@ -125,8 +125,8 @@ func unitNames(d Dimension) string {
 	return strings.Join(names, ", ")
 }
 
-// ParseQuantity reads "381 GB/s" as a number of dimension d.
-func ParseQuantity(s string, d Dimension) (Quantity, error) {
+// parseQuantity reads "381 GB/s" as a number of dimension d.
+func parseQuantity(s string, d Dimension) (Quantity, error) {
 	number, name, _ := strings.Cut(strings.TrimSpace(s), " ")
 	name = strings.TrimSpace(name)
 	v, err := strconv.ParseFloat(number, 64)
@@ -159,11 +159,11 @@ func ParseQuantity(s string, d Dimension) (Quantity, error) {
 // limits are the least and the largest value of a dimension that a machine may have, besides 0.
 // Beyond them, times of replays are no whole numbers of nanoseconds, or memory runs out.
 var limits = [numDimensions][2]float64{
-	Count: {1, 1e9}, Ratio: {1e-9, 1e9}, Size: {1, 1e18}, Rate: {1e3, 1e18}, Span: {1e-12, 1e6}, Flops: {1e6, 1e24}, Frequency: {1e3, 1e15},
+	Count: {1, 1e9}, Ratio: {1e-9, 1e9}, Size: {1, 1e18}, Rate: {1e3, 1e18}, Span: {1e-12, 1e6}, Flops: {1e6, 1e24}, frequency: {1e3, 1e15},
 }
 
 // Check is an error if a value is out of the limits.
-func (d Dimension) Check(v float64) error { return d.check(FormatCell(v, d), v) }
+func (d Dimension) Check(v float64) error { return d.check(formatCell(v, d), v) }
 
 func (d Dimension) check(text string, v float64) error {
 	if in := limits[d]; v != 0 && !(v >= in[0] && v <= in[1]) {
@@ -184,7 +184,7 @@ func UsualUnit(d Dimension) string {
 		return "us"
 	case Flops:
 		return "TFLOP/s"
-	case Frequency:
+	case frequency:
 		return "MHz"
 	}
 	return ""
@@ -203,8 +203,8 @@ func RoundTo(v float64, digits int) float64 {
 	return r
 }
 
-// FormatCell writes one cell of a table in the unit that reads best.
-func FormatCell(v float64, d Dimension) string {
+// formatCell writes one cell of a table in the unit that reads best.
+func formatCell(v float64, d Dimension) string {
 	switch d {
 	case Count, Ratio:
 		return formatNumber(v)

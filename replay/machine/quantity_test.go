@@ -9,7 +9,7 @@ func TestQuantityString(t *testing.T) {
 	for _, s := range []string{"381 GB/s", "4.259 TB/s", "1.375 us", "228 KiB", "103808 B", "0 B", "824.4 TFLOP/s", "0.6299", "132"} {
 		parsed := false
 		for d := range numDimensions {
-			if q, err := ParseQuantity(s, d); err == nil {
+			if q, err := parseQuantity(s, d); err == nil {
 				parsed = true
 				if q.String() != s {
 					t.Errorf("%s reads as %s", s, q)
@@ -20,7 +20,7 @@ func TestQuantityString(t *testing.T) {
 			t.Errorf("%s is of no dimension", s)
 		}
 	}
-	q, err := ParseQuantity("1.5 us", Span)
+	q, err := parseQuantity("1.5 us", Span)
 	if err != nil || q.Value != 1.5e-6 {
 		t.Errorf("1.5 us is %v, %v", q.Value, err)
 	}

@@ -17,7 +17,7 @@ const (
 )
 
 // topologies are the words of a profile.
-var Topologies = []string{string(Switch), string(Mesh), string(Ring), string(Torus2D), string(Torus3D)}
+var topologies = []string{string(Switch), string(Mesh), string(Ring), string(Torus2D), string(Torus3D)}
 
 // Known reports whether the topology is one of Topologies.
 func (t Topology) Known() bool {

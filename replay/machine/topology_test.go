@@ -64,7 +64,7 @@ func TestWay(t *testing.T) {
 // (found by search), and goes along one axis after another.
 func TestWaysAreShortest(t *testing.T) {
 	rapidtest.Check(t, func(t *rapid.T) {
-		topology := Topology(rapid.SampledFrom(Topologies).Draw(t, "topology"))
+		topology := Topology(rapid.SampledFrom(topologies).Draw(t, "topology"))
 		members := rapid.IntRange(1, 36).Draw(t, "members")
 		from := rapid.IntRange(0, members-1).Draw(t, "from")
 		distance := searched(topology, members, from)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -16,7 +15,7 @@ import (
 // slices and writes one where the ring's last step reads two and writes one; LL
 // carries twice the bytes; the best of all ways is the library's own choice.
 func TestWays(t *testing.T) {
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func TestWays(t *testing.T) {
 // 2.30) gains 1.14 over a ring with 5 GPUs and 1.29 with 8, and does not take it with 4. Small
 // buffers do not gain.
 func TestSumsInTheSwitch(t *testing.T) {
-	m, err := profile.Load("h100")
+	m, err := machine.Load("h100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ func TestSumsInTheSwitch(t *testing.T) {
 }
 
 func TestWaysRefused(t *testing.T) {
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/overlapse/overlapse/replay/keyed"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -230,7 +229,7 @@ func (p *reader) graphOf(n ast.Node) graph {
 
 // node reads an operator or a repeated list.
 func (p *reader) node(n ast.Node) (x node, ok bool) {
-	fields := keyed.Pairs(n)
+	fields := machine.Pairs(n)
 	if fields == nil {
 		p.Fail(n, "write {op: NAME, ...}", "no operator")
 		return x, false
@@ -238,7 +237,7 @@ func (p *reader) node(n ast.Node) (x node, ok bool) {
 	x = node{line: n.GetToken().Position.Line, Sizes: map[string]int64{}, Repeat: 1}
 	given := map[string]ast.Node{}
 	for _, f := range fields {
-		given[keyed.Key(f)] = f.Value
+		given[machine.Key(f)] = f.Value
 	}
 	take := func(key string) (ast.Node, bool) {
 		v, ok := given[key]
@@ -388,13 +387,13 @@ func (p *reader) groupSizes() {
 		return
 	}
 	delete(p.nodes, "groups")
-	sizes := keyed.Pairs(n)
+	sizes := machine.Pairs(n)
 	if sizes == nil {
 		p.Fail(n, "write groups: {NAME: NUMBER}", "no list of groups")
 		return
 	}
 	for _, f := range sizes {
-		p.file.groups[keyed.Key(f)] = int(p.size(f.Value))
+		p.file.groups[machine.Key(f)] = int(p.size(f.Value))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -16,7 +16,7 @@ func graphRun(t *testing.T, text string) *trace.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestGraphErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load("h200")
+	m, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -24,7 +23,7 @@ shape: {m: 8192, n: 4096, k: 3584}
 
 func load(t *testing.T, name string) machine.Machine {
 	t.Helper()
-	m, err := profile.Load(name)
+	m, err := machine.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +314,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(gemmFile)
 	f.Add("operator: gemm+gemm\nmachine: v100:1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
 	f.Add("machine: h200:4\ntype: bf16\nshape: {a: 2048}\ngroups: {g: 2}\ngraph:\n  - {op: gemm, m: a, n: 3*a/2, k: a, name: x}\n  - {op: all_reduce, count: a*a, group: g, stream: s, after: [x]}")
-	m, err := profile.Load("mi210:4")
+	m, err := machine.Load("mi210:4")
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/overlapse/overlapse/replay/keyed"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 const (
@@ -24,7 +24,7 @@ func Parse(r io.Reader, path string) (*File, error) { return ParseWith(r, path, 
 
 // ParseWith is Parse with other values of keys, such as "shape.m" or "kernel.tile".
 func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
-	body, errs, err := keyed.Read(r, path, maxFile, "a workload file")
+	body, errs, err := machine.Read(r, path, maxFile, "a workload file")
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
 // A reader has the values of a file by key; keys below a heading are written as
 // "shape.m". Keys that remain after reading are unknown.
 type reader struct {
-	keyed.Errors
+	machine.Errors
 	file  *File
 	nodes map[string]ast.Node
 	order []string
@@ -70,14 +70,14 @@ func (p *reader) fail(key, cure, format string, args ...any) {
 }
 
 func (p *reader) flatten(prefix string, n ast.Node) {
-	values := keyed.Pairs(n)
+	values := machine.Pairs(n)
 	if values == nil {
 		p.file.lines[prefix] = n.GetToken().Position.Line
 		p.fail(prefix, "write operator: NAME and what else samples/workloads shows", "no list of keys and values")
 		return
 	}
 	for _, v := range values {
-		key := keyed.Key(v)
+		key := machine.Key(v)
 		if prefix != "" {
 			key = prefix + "." + key
 		}
@@ -101,7 +101,7 @@ func (p *reader) take(key string) (text string, ok bool) {
 	if text, ok := p.set[key]; ok {
 		return text, true
 	}
-	if text, ok = keyed.Word(n); !ok || text == "" {
+	if text, ok = machine.Word(n); !ok || text == "" {
 		p.fail(key, "write one word or number", "%s has no value", key)
 		return "", false
 	}

@@ -2,6 +2,8 @@
 // and their order, collectives matched across ranks, producer and consumer pairs, and the
 // logical tiles of kernels. Everything inferred carries its evidence. Package lift makes
 // workloads of runs.
+//
+// summary.go describes a workload for people.
 package workload
 
 import (

@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -74,7 +74,7 @@ func main() {
 	path := append(os.Args[1:], "samples/moe-down-triton")[0]
 	run := must(format.Open(path, format.Options{}))
 	w := must(lift.Workload(run, lift.Options{}))
-	m := must(profile.Load(fmt.Sprintf("%s:%d", profile.ForDevice(run.Ranks[0].Device), w.World)))
+	m := must(machine.Load(fmt.Sprintf("%s:%d", machine.ForDevice(run.Ranks[0].Device), w.World)))
 	selected := append(must(engines.ParseSelection("bulk,decompose,fused,onesided")), plan.Selection{Strategy: putSlices})
 	outcomes := must(compare.Compare(w, m, selected, plan.Scenario{}, replay.Options{}, nil))
 	t := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // MaxRanks is larger than any job.
@@ -16,7 +15,7 @@ const MaxRanks = 1 << 20
 // result are not set.
 func Collective(arg func(string) string) (trace.Comm, trace.Group) {
 	name := arg("Collective name")
-	c := trace.Comm{Op: names.CollectiveOpIn(name), DType: arg("dtype"), Group: trace.None, Peer: trace.None}
+	c := trace.Comm{Op: trace.CollectiveOpIn(name), DType: arg("dtype"), Group: trace.None, Peer: trace.None}
 	c.ElemSize = ElemSize(c.DType)
 	switch name {
 	case "send":

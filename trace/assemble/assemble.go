@@ -9,7 +9,6 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Session collects the records of one profiled job. Make one with New.
@@ -135,7 +134,7 @@ func New(name string) *Session {
 // Process returns the row of the process with the key, adding it if it is new.
 func (s *Session) Process(key string, id int64, source string) int32 {
 	return trace.Memo(s.processRow, key, func() int32 {
-		return trace.Push(&s.Processes, Process{Key: key, ID: id, Rank: names.RankInName(source), Source: source})
+		return trace.Push(&s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
 	})
 }
 
@@ -215,7 +214,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 // IsCollective reports whether a name belongs to a kernel of a collective library. Each name is
 // examined once.
 func (s *Session) IsCollective(name trace.NameID) bool {
-	return trace.Memo(s.collects, name, func() bool { return names.Communicates(s.Builder.NameOf(name)) })
+	return trace.Memo(s.collects, name, func() bool { return trace.Communicates(s.Builder.NameOf(name)) })
 }
 
 // A Copy is one copy. Agents are trace.None if unknown.
@@ -372,7 +371,7 @@ func (s *Session) Place() []trace.LaneID {
 	}
 	s.describeAgents()
 	for i, name := range s.Builder.Run.Names {
-		s.Builder.Run.Names[i] = names.Demangle(name)
+		s.Builder.Run.Names[i] = trace.Demangle(name)
 	}
 	rows := s.ranks()
 	s.placeWaits(rows)

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // NameGraphs gives the kernels of captured graphs what a profiler records of them only elsewhere:
@@ -292,7 +291,7 @@ func (n *naming) plausible(l graphLaunch, s *source) bool {
 			continue
 		}
 		is := c.Comm != trace.None || communicates(s.run.Operators[c.Op].Name)
-		if is != names.Communicates(n.run.NameOf(n.run.Spans[id])) {
+		if is != trace.Communicates(n.run.NameOf(n.run.Spans[id])) {
 			return false
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A commUnit is the work of one kernel of the collective library: one call, or all
@@ -85,7 +84,7 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 		if u == nil {
 			continue
 		}
-		if op := names.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op || op == trace.SendRecv && u.comm.Op == trace.AllToAll {
+		if op := trace.CollectiveOpIn(s.Builder.NameOf(span.Name)); op == trace.UnknownOp || op == u.comm.Op || op == trace.SendRecv && u.comm.Op == trace.AllToAll {
 			ops[i] = u
 			launched = launched || op == trace.UnknownOp
 		}
@@ -137,7 +136,7 @@ func (s *Session) matchInOrder(kernels []processSpan, ops []*commUnit, units []c
 		}
 		matched := 0
 		for i, k := range of {
-			if names.CollectiveOpIn(s.Builder.NameOf(s.Builder.Span(kernels[k].span).Name)) == trace.UnknownOp {
+			if trace.CollectiveOpIn(s.Builder.NameOf(s.Builder.Span(kernels[k].span).Name)) == trace.UnknownOp {
 				ops[k] = units[i]
 				matched++
 			}
@@ -227,5 +226,5 @@ func communicationCall(name string) trace.CollectiveOp {
 	if name == "ncclBcast" {
 		return trace.Broadcast
 	}
-	return names.CollectiveOpIn(name)
+	return trace.CollectiveOpIn(name)
 }

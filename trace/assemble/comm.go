@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A CollectiveKernel is a kernel of a collective library and the file's attributes of
@@ -107,7 +106,7 @@ func (k *kernelNames) complete(c *trace.Comm, name trace.NameID) {
 // whatever the type.
 func fromKernelName(c *trace.Comm, name string) {
 	if c.Op == trace.UnknownOp {
-		c.Op = names.KernelOp(name)
+		c.Op = trace.KernelOp(name)
 	}
 	if i := strings.IndexAny(name, "(<"); i >= 0 {
 		name = name[:i]
@@ -133,7 +132,7 @@ func fromOperator(c *trace.Comm, o *trace.Operator) {
 	if !communicates(o.Name) {
 		return
 	}
-	if op := names.CollectiveOpIn(o.Name); op != trace.UnknownOp && (c.Op == trace.UnknownOp || c.Op == trace.SendRecv && c.Peer == trace.None) {
+	if op := trace.CollectiveOpIn(o.Name); op != trace.UnknownOp && (c.Op == trace.UnknownOp || c.Op == trace.SendRecv && c.Peer == trace.None) {
 		c.Op = op
 	}
 	if c.In > 0 || c.Out > 0 || c.Op == trace.Barrier {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // An Execution is an execution trace of one process, as written by PyTorch's observer
@@ -57,7 +56,7 @@ var numberInName = regexp.MustCompile(`(?:^|\D)(\d{1,6})\D*$`)
 
 // executionRank reads the rank from a name such as rank0_et.json, et_0.json or model.0.et.
 func executionRank(file string) int {
-	if n := names.RankInName(file); n != trace.None {
+	if n := trace.RankInName(file); n != trace.None {
 		return n
 	}
 	m := numberInName.FindStringSubmatch(path.Base(strings.ReplaceAll(file, `\`, "/")))

@@ -15,7 +15,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/wire"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // maxMessage bounds the bytes of one message. Real ones are a few kilobytes.
@@ -73,7 +73,7 @@ func isWord(b []byte) bool {
 func Read(in io.Reader, file string) (*assemble.Execution, error) {
 	x := assemble.NewExecution(file)
 	read := metadata
-	err := wire.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
+	err := lex.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
 		if !read(x, b) {
 			return &trace.SyntaxError{File: file, Pos: at, Unit: "byte", Msg: "no valid message of a Chakra trace"}
 		}
@@ -90,7 +90,7 @@ func Read(in io.Reader, file string) (*assemble.Execution, error) {
 // metadata reads the number of the process. The first schema had no version,
 // and its attributes where the version is now. It reports false if the message is broken.
 func metadata(x *assemble.Execution, b []byte) bool {
-	f := wire.Field{Rest: b}
+	f := lex.Field{Rest: b}
 	for f.Next() {
 		if f.ID != metadataAttr && f.ID != metadataAttrBeforeVersions {
 			continue
@@ -106,7 +106,7 @@ func metadata(x *assemble.Execution, b []byte) bool {
 // false if the message is broken.
 func node(x *assemble.Execution, b []byte) bool {
 	var n assemble.Node
-	f := wire.Field{Rest: b}
+	f := lex.Field{Rest: b}
 	for f.Next() {
 		switch f.ID {
 		case nodeID:
@@ -114,7 +114,7 @@ func node(x *assemble.Execution, b []byte) bool {
 		case nodeName:
 			n.Name = string(bytes.ToValidUTF8(f.Bytes, []byte("\ufffd")))
 		case nodeInputs:
-			in := wire.Field{Rest: f.Bytes}
+			in := lex.Field{Rest: f.Bytes}
 			for in.Next() {
 				switch in.ID {
 				case inputShapes:
@@ -145,7 +145,7 @@ func jsonOf(list []byte) []byte { return bytes.ReplaceAll(list, []byte("'"), []b
 
 // attribute reads an attribute's name and, where it is one, its whole number.
 func attribute(b []byte) (name string, value int64, ok bool) {
-	f := wire.Field{Rest: b}
+	f := lex.Field{Rest: b}
 	for f.Next() {
 		switch f.ID {
 		case attrName:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/wire"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // Types of nodes, NodeType of et_def.proto, and their fields.
@@ -52,7 +52,7 @@ const mostMicros = trace.MaxTime / 1000
 func ReadRun(in io.Reader, file string) (*trace.Run, error) {
 	var all []work
 	first := true
-	err := wire.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
+	err := lex.Messages(in, file, "message", maxMessage, 0, func(b []byte, at int64) error {
 		if first {
 			first = false
 			return nil // metadata
@@ -89,7 +89,7 @@ func workOf(b []byte, at int64) (w work, ok bool) {
 	w = work{at: at, comm: trace.Comm{Group: trace.None, Peer: trace.None}, stream: trace.None}
 	hosted := false
 	var size, src, dst int64 = 0, trace.None, trace.None
-	f := wire.Field{Rest: b}
+	f := lex.Field{Rest: b}
 	for f.Next() {
 		switch f.ID {
 		case nodeID:
@@ -99,7 +99,7 @@ func workOf(b []byte, at int64) (w work, ok bool) {
 		case nodeType:
 			w.kind = f.Number
 		case nodeControl, nodeData:
-			w.after = wire.Varints(w.after, &f)
+			w.after = lex.Varints(w.after, &f)
 		case nodeStart:
 			w.start = min(f.Number, uint64(mostMicros))
 		case nodeDuration:
@@ -284,15 +284,15 @@ func valueOf(b []byte) (v value, ok bool) {
 	if v.name, v.number, ok = attribute(b); !ok {
 		return v, false
 	}
-	for f := (wire.Field{Rest: b}); f.Next(); {
+	for f := (lex.Field{Rest: b}); f.Next(); {
 		switch f.ID {
 		case attrBool:
 			v.number = int64(f.Number)
 		case attrString:
 			v.text = string(f.Bytes)
 		case attrInt32List, attrInt64List, attrU32List, attrU64List:
-			for l := (wire.Field{Rest: f.Bytes}); l.Next(); {
-				for _, n := range wire.Varints(nil, &l) {
+			for l := (lex.Field{Rest: f.Bytes}); l.Next(); {
+				for _, n := range lex.Varints(nil, &l) {
 					v.list = append(v.list, int64(min(n, math.MaxInt64)))
 				}
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // shared is the folder next to the checkout with traces that are not part of it.
@@ -171,7 +170,7 @@ func naive(t *testing.T, r io.Reader) (events []naiveEvent) {
 		if e.Cat != "kernel" && e.Cat != "gpu_memcpy" && e.Cat != "gpu_memset" {
 			continue
 		}
-		events = append(events, naiveEvent{e.Name, exact(t, e.TS) + doc.Base, exact(t, e.Dur), e.Args.Stream, fmt.Sprint(e.Args.Grid), e.Args.Bytes, names.CollectiveOpIn(e.Args.Collective).String()})
+		events = append(events, naiveEvent{e.Name, exact(t, e.TS) + doc.Base, exact(t, e.Dur), e.Args.Stream, fmt.Sprint(e.Args.Grid), e.Args.Bytes, trace.CollectiveOpIn(e.Args.Collective).String()})
 	}
 	return events
 }

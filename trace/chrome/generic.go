@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // recognise finds the rows of GPUs in traces of other tools: rocprof v1 and
@@ -74,7 +73,7 @@ type unread struct {
 func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	name := d.Builder.NameOf(s.Name)
 	info := deviceInfo{span: id, issuer: trace.None, param: trace.None}
-	if dir := names.Direction(name); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
+	if dir := trace.Direction(name); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
 		s.Kind = trace.Copy
 		s.Attr = d.Builder.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})
 		d.copies = trace.Append(&d.Builder, d.copies, info)

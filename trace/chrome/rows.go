@@ -6,7 +6,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // number reads an integer argument; 0 if absent or invalid.
@@ -86,7 +85,7 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 		Dir:         trace.Fill,
 	}
 	if c == memcpy {
-		row.Dir = names.Direction(string(e.name) + string(a.kind))
+		row.Dir = trace.Direction(string(e.name) + string(a.kind))
 	}
 	d.copies = trace.Append(&d.Builder, d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
 	return d.Builder.AddCopy(row)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // companions are the execution traces among the files of a run. Kineto readers,
@@ -113,7 +112,7 @@ func (c *companions) find(rank int, hasProcess func(int64) bool) *assemble.Execu
 		return named[0]
 	case len(of) == 1:
 		return of[0]
-	case c.sole && len(c.all) == 1 && (rank == trace.None || names.RankInName(c.all[0].File) == trace.None):
+	case c.sole && len(c.all) == 1 && (rank == trace.None || trace.RankInName(c.all[0].File) == trace.None):
 		return c.all[0]
 	}
 	return nil

@@ -5,9 +5,9 @@ import (
 	// the size of a file
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/nsys"
 	"github.com/overlapse/overlapse/trace/rocprof"
-	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
 // readDatabase reads a database where it lies, or loads into memory one that is
@@ -32,9 +32,9 @@ func readDatabase(in *input) (*trace.Run, error) {
 	}
 }
 
-func (in *input) database() (*sqldb.DB, error) {
+func (in *input) database() (*lex.DB, error) {
 	if in.disk == nil {
-		return sqldb.Load(in.text(), in.name)
+		return lex.Load(in.text(), in.name)
 	}
 	info, err := in.disk.Stat()
 	if err == nil {
@@ -43,5 +43,5 @@ func (in *input) database() (*sqldb.DB, error) {
 	if err != nil {
 		return nil, &trace.SyntaxError{File: in.name, Msg: "cannot read the database", Err: err}
 	}
-	return sqldb.Open(in.name)
+	return lex.Open(in.name)
 }

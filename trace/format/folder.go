@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
@@ -204,7 +203,7 @@ func (l *listing) nested(path string, depth int, o Options) (paths []string, err
 			l.threadTraces = append(l.threadTraces, below)
 			continue
 		}
-		ofRank := names.RankOfFolder(name) != trace.None
+		ofRank := trace.RankOfFolder(name) != trace.None
 		for _, p := range sub.traces {
 			stem, ok := rocprof.Stem(filepath.ToSlash(p))
 			if ofRank || ok && !strings.HasSuffix(stem, "/") {
@@ -243,7 +242,7 @@ func (o Options) nameHosts(runs []*trace.Run) {
 			k := &r.Ranks[i]
 			below, err := filepath.Rel(o.root, k.Source)
 			host, _, nested := strings.Cut(filepath.ToSlash(below), "/")
-			if err == nil && nested && k.Host == "" && r.Clock != 0 && strings.Trim(host, "0123456789") != "" && names.RankOfFolder(host) == trace.None {
+			if err == nil && nested && k.Host == "" && r.Clock != 0 && strings.Trim(host, "0123456789") != "" && trace.RankOfFolder(host) == trace.None {
 				k.Host = host
 			}
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chakra"
 	"github.com/overlapse/overlapse/trace/chrome"
-	"github.com/overlapse/overlapse/trace/intra"
 	"github.com/overlapse/overlapse/trace/nsys"
 	"github.com/overlapse/overlapse/trace/perfetto"
 	"github.com/overlapse/overlapse/trace/rocprof"
@@ -177,7 +176,7 @@ func readPerfetto(in *input) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return intra.Lift(run), nil
+	return liftStamps(run), nil
 }
 
 func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
@@ -194,7 +193,7 @@ func readChrome(in *input) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return intra.Lift(run), nil
+	return liftStamps(run), nil
 }
 
 // supported lists what can be read.

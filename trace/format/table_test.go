@@ -8,13 +8,12 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // toy reads lines of a name, a start and an end in nanoseconds.
 func toy(in *input) (*trace.Run, error) {
 	var b trace.Builder
-	rank := b.AddRank(trace.Rank{ID: names.RankInName(in.name), Source: in.name})
+	rank := b.AddRank(trace.Rank{ID: trace.RankInName(in.name), Source: in.name})
 	queue := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
 	lines := bufio.NewScanner(in.text())
 	for n := int64(1); lines.Scan(); n++ {

@@ -1,5 +1,7 @@
 // Package lex reads JSON as profilers write it: five dialects and truncated files, in a window of
 // fixed size.
+//
+// wire.go reads streams of protobuf messages, and sqldb.go tables of SQLite databases.
 package lex
 
 import (

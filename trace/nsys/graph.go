@@ -5,7 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A launch is a call that launches a CUDA graph.
@@ -20,7 +20,7 @@ const nodeFlag = "(nsys profile --cuda-graph-trace=node records them)"
 // default: each is one kernel. Launches of which the file has no work at all are noted.
 func (d *reader) wholeGraphs() {
 	seen := map[launch]bool{}
-	d.Kernels(graphTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "graphexecid"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels(graphTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "graphexecid"}, func(r lex.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		seen[launch{process: process, correlation: r.Int(5)}] = true
 		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Noted, d.Name,
@@ -34,7 +34,7 @@ func (d *reader) wholeGraphs() {
 		return
 	}
 	for _, t := range [...]string{kernelTable, copyTable, fillTable} {
-		d.Each(t, []string{"globalpid", "correlationid"}, func(r sqldb.Row) {
+		d.Each(t, []string{"globalpid", "correlationid"}, func(r lex.Row) {
 			seen[launch{process: d.process(r.Int(0)), correlation: r.Int(1)}] = true
 		})
 	}
@@ -71,7 +71,7 @@ func (d *reader) node(process int32, id int64) {
 func (d *reader) captures() {
 	type creation struct{ original, thread, at int64 }
 	created := map[graphNode]creation{}
-	d.Each(nodeTable, []string{"start", "globaltid", "graphnodeid", "originalgraphnodeid"}, func(r sqldb.Row) {
+	d.Each(nodeTable, []string{"start", "globaltid", "graphnodeid", "originalgraphnodeid"}, func(r lex.Row) {
 		created[graphNode{d.process(r.Int(1)), r.Int(2)}] = creation{r.Int(3), r.Int(1) & 0xffffff, r.Int(0)}
 	})
 	for _, n := range d.nodes {
@@ -111,10 +111,10 @@ type event struct {
 func (d *reader) waits() {
 	type record struct{ stream, correlation int64 }
 	records := map[event]record{}
-	d.Each(recordTable, []string{"globalpid", "streamid", "correlationid", "eventsyncid"}, func(r sqldb.Row) {
+	d.Each(recordTable, []string{"globalpid", "streamid", "correlationid", "eventsyncid"}, func(r lex.Row) {
 		records[event{d.process(r.Int(0)), r.Int(3)}] = record{r.Int(1), r.Int(2)}
 	})
-	d.Timed(waitTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "synctype", "eventsyncid"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed(waitTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "synctype", "eventsyncid"}, func(r lex.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		w := trace.Wait{Start: start, End: end, Stream: trace.None, On: trace.None, Correlation: r.Int(5)}
 		of, known := records[event{process, r.Int(7)}]

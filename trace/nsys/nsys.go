@@ -13,8 +13,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/names"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // ErrNoWork is the cause of an error about a database without anything of CUDA.
@@ -43,8 +42,8 @@ func HasTables(tables []string) bool {
 // A reader reads a database.
 type reader struct {
 	*assemble.Session
-	sqldb.Scan
-	texts    sqldb.Texts   // StringIds
+	lex.Scan
+	texts    lex.Texts     // StringIds
 	ranks    map[int32]int // that ranges named, by process row
 	graphs   []launch      // calls that launch a CUDA graph
 	nodes    []nodeSpan    // work of CUDA graphs
@@ -54,12 +53,12 @@ type reader struct {
 // ReadDB reads a database: kernels, CUDA graphs, copies, fills, waits, calls of the CUDA
 // runtime and NVTX ranges. Times are nanoseconds from the start of the session, which
 // the file dates; grids are in blocks.
-func ReadDB(db *sqldb.DB) (*trace.Run, error) {
+func ReadDB(db *lex.DB) (*trace.Run, error) {
 	if !slices.Contains(db.Tables(), "StringIds") {
 		return nil, &trace.SyntaxError{File: db.File, Msg: "no table StringIds, which has the names of kernels", Cure: "export it again: nsys export --type sqlite"}
 	}
 	s := assemble.New(db.File)
-	d := &reader{Session: s, Scan: sqldb.Scan{DB: db, To: &s.Builder}, ranks: map[int32]int{}}
+	d := &reader{Session: s, Scan: lex.Scan{DB: db, To: &s.Builder}, ranks: map[int32]int{}}
 	d.texts = d.Texts("StringIds", "id", "value")
 	d.processes()
 	d.kernels()
@@ -85,14 +84,14 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 
 // epoch is when the session started, or 0.
 func (d *reader) epoch() (ns int64) {
-	d.Each("TARGET_INFO_SESSION_START_TIME", []string{"utcepochns"}, func(r sqldb.Row) { ns = r.Int(0) })
+	d.Each("TARGET_INFO_SESSION_START_TIME", []string{"utcepochns"}, func(r lex.Row) { ns = r.Int(0) })
 	return ns
 }
 
 // processes names the host that all processes ran on.
 func (d *reader) processes() {
 	host := ""
-	d.Each("TARGET_INFO_SYSTEM_ENV", []string{"name", "value"}, func(r sqldb.Row) {
+	d.Each("TARGET_INFO_SYSTEM_ENV", []string{"name", "value"}, func(r lex.Row) {
 		if r.Text(0) == "Hostname" {
 			host = r.Text(1)
 		}
@@ -100,9 +99,9 @@ func (d *reader) processes() {
 	// Only processes that have records become rows; of all others on the
 	// machine a table may tell, too.
 	for _, t := range [...]string{kernelTable, graphTable, copyTable} {
-		d.Each(t, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+		d.Each(t, []string{"globalpid"}, func(r lex.Row) { d.process(r.Int(0)) })
 	}
-	d.Each(runtimeTable, []string{"globaltid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	d.Each(runtimeTable, []string{"globaltid"}, func(r lex.Row) { d.process(r.Int(0)) })
 	for i := range d.Processes {
 		d.Processes[i].Host = host
 	}
@@ -124,7 +123,7 @@ func (d *reader) kernels() {
 		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "demangledname", "shortname", "registersperthread",
 		"staticsharedmemory", "dynamicsharedmemory", "gridx", "gridy", "gridz", "blockx", "blocky", "blockz",
 		"graphnodeid",
-	}, func(r sqldb.Row, start, end trace.Time) {
+	}, func(r lex.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		d.node(process, r.Int(17))
 		k := assemble.Dispatch{
@@ -161,7 +160,7 @@ func direction(kind int64) (dir trace.CopyDir, name string) {
 
 func (d *reader) copies() {
 	d.Kernels(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid", "graphnodeid"},
-		func(r sqldb.Row, start, end trace.Time) {
+		func(r lex.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
 			d.node(process, r.Int(10))
 			dir, name := direction(r.Int(7))
@@ -177,7 +176,7 @@ func (d *reader) copies() {
 			}
 			d.AddCopy(process, &c)
 		})
-	d.Kernels(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "graphnodeid"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "graphnodeid"}, func(r lex.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		d.node(process, r.Int(7))
 		d.AddCopy(process, &assemble.Copy{
@@ -192,7 +191,7 @@ var callVersion = regexp.MustCompile(`_v\d+$`)
 
 func (d *reader) calls() {
 	plain := map[int64]trace.NameID{}
-	d.Timed(runtimeTable, []string{"start", "end", "globaltid", "correlationid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed(runtimeTable, []string{"start", "end", "globaltid", "correlationid", "nameid"}, func(r lex.Row, start, end trace.Time) {
 		name := trace.Memo(plain, r.Int(4), func() trace.NameID { return d.Builder.Intern(callVersion.ReplaceAllString(d.texts.Of[r.Int(4)], "")) })
 		process := d.process(r.Int(2))
 		if strings.HasPrefix(d.Builder.NameOf(name), "cudaGraphLaunch") {
@@ -206,7 +205,7 @@ func (d *reader) calls() {
 
 // overheads reads when the profiler held up a thread, marks as PyTorch's profiler has them.
 func (d *reader) overheads() {
-	d.Timed(overTable, []string{"start", "end", "globaltid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed(overTable, []string{"start", "end", "globaltid", "nameid"}, func(r lex.Row, start, end trace.Time) {
 		d.AddCall(d.process(r.Int(2)), &assemble.Call{Name: d.texts.Name(r.Int(3)), Thread: r.Int(2) & 0xffffff, Start: start, End: end, Marker: true})
 	})
 }
@@ -224,7 +223,7 @@ var mpiRank = regexp.MustCompile(`^MPI Rank (\d{1,6})$`)
 // ranges reads NVTX. Ranges of NCCL are calls of a collective library.
 func (d *reader) ranges() {
 	d.payloads = d.readSchemas()
-	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid", "jsontext", "jsontextid", "binarydata"}, func(r sqldb.Row) {
+	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid", "jsontext", "jsontextid", "binarydata"}, func(r lex.Row) {
 		text := r.Text(4)
 		if r.Null(4) {
 			text = d.texts.Of[r.Int(5)]
@@ -265,7 +264,7 @@ func (d *reader) ranges() {
 			switch {
 			case ok:
 				c.Arguments = p.arguments()
-			case names.CollectiveOpIn(text) != trace.UnknownOp && !strings.HasPrefix(text, "nccl:"): // PyTorch's ranges have none
+			case trace.CollectiveOpIn(text) != trace.UnknownOp && !strings.HasPrefix(text, "nccl:"): // PyTorch's ranges have none
 				d.Builder.NoteKernel(trace.Noted, d.Name, "of NCCL without a size: this export has no NVTX payloads (nsys export --type sqlite --include-json true has them)", "row", r.Number)
 			}
 		}
@@ -279,7 +278,7 @@ func (d *reader) ranges() {
 func (d *reader) devices() {
 	described := map[int64]trace.Device{}
 	d.Each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},
-		func(r sqldb.Row) {
+		func(r lex.Row) {
 			n := func(column int) int { return int(assemble.Narrow(r.Int(column))) }
 			described[r.Int(0)] = trace.Device{
 				Name: r.Text(1), CUs: n(2), WaveSize: n(3), ThreadsPerCU: n(3) * n(4), RegistersPerCU: n(5), SharedPerCU: n(6), SharedPerWG: n(7),

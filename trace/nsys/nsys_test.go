@@ -13,12 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 func read(path string) (*trace.Run, error) {
-	db, err := sqldb.Open(path)
+	db, err := lex.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func TestReadDBGraphNodes(t *testing.T) {
 func TestDamagedTables(t *testing.T) {
 	sqldbtest.Damage(t, script+graphs+nodes, func(t *testing.T, data []byte, did string) {
 		t.Helper()
-		db, err := sqldb.Load(bytes.NewReader(data), "damaged")
+		db, err := lex.Load(bytes.NewReader(data), "damaged")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func FuzzReadDB(f *testing.F) {
 	}
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		db, err := sqldb.Load(bytes.NewReader(data), "fuzz")
+		db, err := lex.Load(bytes.NewReader(data), "fuzz")
 		if err != nil {
 			return
 		}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // A payload is that of a range of NCCL, with the names of nvtx_payload_schemas.h: a JSON
@@ -59,7 +59,7 @@ var intTypes = map[int64]bool{5: true, 6: true, 15: true, 16: true}
 
 func (d *reader) readSchemas() schemas {
 	s := schemas{}
-	d.Each("NVTX_PAYLOAD_SCHEMA_ENTRIES", []string{"schemaid", "name", "offset", "type"}, func(r sqldb.Row) {
+	d.Each("NVTX_PAYLOAD_SCHEMA_ENTRIES", []string{"schemaid", "name", "offset", "type"}, func(r lex.Row) {
 		if name := r.Text(1); new(payload).field(name) != nil {
 			s[r.Int(0)] = append(s[r.Int(0)], entry{name, r.Int(2), intTypes[r.Int(3)]})
 		}

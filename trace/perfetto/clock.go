@@ -2,7 +2,7 @@ package perfetto
 
 import (
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/wire"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // Clocks of Perfetto that all processes share. Times of events become boot
@@ -45,12 +45,12 @@ func (c clocks) snapshot(sequence uint64, message []byte) {
 	}
 	var all []reading
 	boot, hasBoot := int64(0), false
-	for f := (wire.Field{Rest: message}); f.Next(); {
+	for f := (lex.Field{Rest: message}); f.Next(); {
 		if f.ID != 1 {
 			continue
 		}
 		r := reading{clock: clock{unit: 1}}
-		for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+		for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
 			switch f.ID {
 			case 1:
 				r.id = idOf(sequence, f.Number)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/wire"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // ErrNoSlices is the cause of an error about a trace without anything of a timeline.
@@ -44,7 +44,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
 		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{}, operators: map[string]int32{},
 	}
-	if err := wire.Messages(r, file, "packet", maxPacket, packetField, d.packet); err != nil {
+	if err := lex.Messages(r, file, "packet", maxPacket, packetField, d.packet); err != nil {
 		return nil, err
 	}
 	d.closeAll()
@@ -126,7 +126,7 @@ type packet struct {
 
 func (d *reader) packet(message []byte, at int64) error {
 	var p packet
-	f := wire.Field{Rest: message}
+	f := lex.Field{Rest: message}
 	for f.Next() {
 		switch f.ID {
 		case 6: // clock_snapshot
@@ -201,16 +201,16 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 	}
 	d.depth++
 	defer func() { d.depth-- }()
-	return wire.Messages(d.bound(z, len(squeezed)), d.Name, "packet", maxPacket, packetField, func(p []byte, _ int64) error { return d.packet(p, at) })
+	return lex.Messages(d.bound(z, len(squeezed)), d.Name, "packet", maxPacket, packetField, func(p []byte, _ int64) error { return d.packet(p, at) })
 }
 
 func (s *sequence) setDefaults(message []byte) {
-	for f := (wire.Field{Rest: message}); f.Next(); {
+	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
 		case 58: // timestamp_clock_id
 			s.clock = f.Number
 		case 11: // track_event_defaults
-			if track := wire.Last(f.Bytes, 11); track.ID != 0 { // track_uuid
+			if track := lex.Last(f.Bytes, 11); track.ID != 0 { // track_uuid
 				s.track = track.Number
 			}
 		}
@@ -222,20 +222,20 @@ func (s *sequence) intern(message []byte) {
 	if len(message) == 0 {
 		return // most packets have none
 	}
-	tables := map[wire.Number]map[uint64]string{ // of InternedData: names of categories, events and annotations, strings; GPU specifications, kernels, arguments
+	tables := map[lex.Number]map[uint64]string{ // of InternedData: names of categories, events and annotations, strings; GPU specifications, kernels, arguments
 		1: s.categories, 2: s.events, 3: s.keys, 29: s.values, 24: s.kinds, 1000: s.kernels, 1001: s.arguments,
 	}
-	for f := (wire.Field{Rest: message}); f.Next(); {
-		id, entry := wire.Last(f.Bytes, 1).Number, wire.Last(f.Bytes, 2) // iid, and name, string or pid
+	for f := (lex.Field{Rest: message}); f.Next(); {
+		id, entry := lex.Last(f.Bytes, 1).Number, lex.Last(f.Bytes, 2) // iid, and name, string or pid
 		text := string(entry.Bytes)
 		const compute = 2
 		switch f.ID {
 		case 23: // graphics_contexts
 			s.pids[id] = int64(int32(entry.Number))
 		case 24: // gpu_specifications
-			s.compute[id] = wire.Last(f.Bytes, 4).Number == compute // category
+			s.compute[id] = lex.Last(f.Bytes, 4).Number == compute // category
 		case 1000: // names of kernels
-			text = cmp.Or(string(wire.Last(f.Bytes, 3).Bytes), text) // demangled
+			text = cmp.Or(string(lex.Last(f.Bytes, 3).Bytes), text) // demangled
 		}
 		if table := tables[f.ID]; table != nil {
 			table[id] = text
@@ -247,7 +247,7 @@ func (s *sequence) intern(message []byte) {
 func (d *reader) describe(message []byte) {
 	var uuid uint64
 	var t track
-	for f := (wire.Field{Rest: message}); f.Next(); {
+	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
 		case 1: // UUID
 			uuid = f.Number
@@ -255,12 +255,12 @@ func (d *reader) describe(message []byte) {
 			t.name = string(f.Bytes)
 		case 3: // process
 			t.process = true
-			if pid := wire.Last(f.Bytes, 1); pid.ID != 0 { // pid
+			if pid := lex.Last(f.Bytes, 1); pid.ID != 0 { // pid
 				t.pid = int64(int32(pid.Number))
 			}
 		case 4: // thread
 			t.thread = true
-			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+			for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
 				switch f.ID {
 				case 1: // PID
 					t.pid = int64(int32(f.Number))
@@ -297,7 +297,7 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 	e := slice{at: at}
 	var kind uint64
 	uuid := s.track
-	for f := (wire.Field{Rest: p.event}); f.Next(); {
+	for f := (lex.Field{Rest: p.event}); f.Next(); {
 		switch f.ID {
 		case 3: // category ID
 			e.category = s.categories[f.Number]
@@ -314,9 +314,9 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 		case 23: // name
 			e.name = string(f.Bytes)
 		case 3000: // gpu_correlation: 1 is ids of stages that the event launched
-			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+			for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
 				if f.ID == 1 {
-					e.submits = wire.Varints(e.submits, &f)
+					e.submits = lex.Varints(e.submits, &f)
 				}
 			}
 		}

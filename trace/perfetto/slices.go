@@ -7,8 +7,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/names"
-	"github.com/overlapse/overlapse/trace/wire"
 )
 
 // notes are the debug annotations of rocprofv3's slices that a run keeps.
@@ -26,7 +24,7 @@ func (n *notes) add(s *sequence, message []byte) {
 	var key, text string
 	var number int64
 	whole := message
-	for f := (wire.Field{Rest: message}); f.Next(); {
+	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
 		case 1:
 			key = s.keys[f.Number]
@@ -85,7 +83,7 @@ func (n *notes) add(s *sequence, message []byte) {
 func appendJSON(b []byte, s *sequence, message []byte, depth int) []byte {
 	const deep = 8
 	before, list := len(b), false
-	for f := (wire.Field{Rest: message}); f.Next() && depth < deep; {
+	for f := (lex.Field{Rest: message}); f.Next() && depth < deep; {
 		switch f.ID {
 		case 2, 3, 4:
 			return strconv.AppendInt(b, int64(f.Number), 10)
@@ -128,7 +126,7 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		good = d.AddKernel(process, d.kernel(process, name, s, end))
 	case "memory_copy":
 		c := assemble.Copy{
-			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: names.Direction(s.name + s.notes.operation),
+			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: trace.Direction(s.name + s.notes.operation),
 			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
 		}
 		good = d.AddCopy(process, &c)

@@ -8,8 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/names"
-	"github.com/overlapse/overlapse/trace/wire"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // stages is the work of GPUs that is written as render stages, as PyTorch's CUPTI exporter does
@@ -59,7 +58,7 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 		launch                []byte
 		extra                 = map[string]string{}
 	)
-	for f := (wire.Field{Rest: p.stage}); f.Next(); {
+	for f := (lex.Field{Rest: p.stage}); f.Next(); {
 		switch f.ID {
 		case 1: // ID
 			g.id = f.Number
@@ -84,9 +83,9 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 		case 21: // launch
 			launch = f.Bytes
 		case 18: // waits
-			g.waits = wire.Varints(g.waits, &f)
+			g.waits = lex.Varints(g.waits, &f)
 		case 6: // extra
-			extra[string(wire.Last(f.Bytes, 1).Bytes)] = string(wire.Last(f.Bytes, 2).Bytes)
+			extra[string(lex.Last(f.Bytes, 1).Bytes)] = string(lex.Last(f.Bytes, 2).Bytes)
 		}
 	}
 	start, ok := d.time(s, p, at)
@@ -113,7 +112,7 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 	switch {
 	case what == "Memcpy" || what == "Memset" || what == "" && strings.HasPrefix(name, "Mem"):
 		c := assemble.Copy{
-			Name: label, From: agent, To: trace.None, Dir: names.Direction(name + extra["copy kind"]), Stream: stream,
+			Name: label, From: agent, To: trace.None, Dir: trace.Direction(name + extra["copy kind"]), Stream: stream,
 			Correlation: number("correlation"), Bytes: number("bytes"), Start: start, End: end, OnQueue: true,
 		}
 		if strings.HasPrefix(cmp.Or(what, name), "Memset") {
@@ -139,14 +138,14 @@ func (d *reader) stage(s *sequence, p *packet, at int64) {
 // launch reads grid, block and what a workgroup takes.
 func (s *sequence) launch(k *trace.Setup, message []byte) {
 	triple := func(message []byte) (t [3]int32) {
-		for f := (wire.Field{Rest: message}); f.Next(); {
+		for f := (lex.Field{Rest: message}); f.Next(); {
 			if f.ID >= 1 && f.ID <= 3 {
 				t[f.ID-1] = assemble.Narrow(int64(min(f.Number, math.MaxInt64)))
 			}
 		}
 		return t
 	}
-	for f := (wire.Field{Rest: message}); f.Next(); {
+	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
 		case 1: // grid
 			k.Grid = triple(f.Bytes)
@@ -155,7 +154,7 @@ func (s *sequence) launch(k *trace.Setup, message []byte) {
 		case 3: // arg
 			var name string
 			var value int32
-			for f := (wire.Field{Rest: f.Bytes}); f.Next(); {
+			for f := (lex.Field{Rest: f.Bytes}); f.Next(); {
 				switch f.ID {
 				case 1: // name ID
 					name = s.arguments[f.Number]

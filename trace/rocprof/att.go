@@ -11,7 +11,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A waveEvent is a wave's arrival on a slot of a CU, or its end.
@@ -53,7 +52,7 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 	}
 	slices.SortStableFunc(events, func(x, y waveEvent) int { return cmp.Compare(x.cycle, y.cycle) })
 	a := occupancyReader{b: &b, file: file, names: kernels, times: times, running: map[waveSlot]waveEvent{}, kernels: map[int64]trace.SpanID{}}
-	a.rank = b.AddRank(trace.Rank{ID: names.RankInName(file), Source: file})
+	a.rank = b.AddRank(trace.Rank{ID: trace.RankInName(file), Source: file})
 	for _, e := range events {
 		a.take(e)
 	}

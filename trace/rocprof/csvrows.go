@@ -5,7 +5,6 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A csvReader reads the records of one table into a session.
@@ -234,7 +233,7 @@ func direction(name string) trace.CopyDir {
 	if strings.Contains(strings.ToLower(strings.ReplaceAll(name, "_", "")), "fillbuffer") {
 		return trace.Fill
 	}
-	return names.Direction(name)
+	return trace.Direction(name)
 }
 
 func (r *csvReader) called() {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // HasTables reports whether ReadDB reads a database with these tables.
@@ -14,7 +14,7 @@ func HasTables(tables []string) bool { return dbKind(tables) != nil }
 
 // ReadDB reads a database: rocpd, which rocprofv3 writes by default, RPD of
 // rocmProfileData, or results.db of rocprof v1. Times are nanoseconds.
-func ReadDB(db *sqldb.DB) (*trace.Run, error) {
+func ReadDB(db *lex.DB) (*trace.Run, error) {
 	read := dbKind(db.Tables())
 	if read == nil {
 		return nil, &trace.SyntaxError{
@@ -23,7 +23,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 		}
 	}
 	s := newSession(db.File)
-	d := &dbReader{s, sqldb.Scan{DB: db, To: &s.Builder}}
+	d := &dbReader{s, lex.Scan{DB: db, To: &s.Builder}}
 	read(d)
 	if d.Err != nil {
 		return nil, d.Err
@@ -37,7 +37,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 // A dbReader reads a database.
 type dbReader struct {
 	*assemble.Session
-	sqldb.Scan
+	lex.Scan
 }
 
 // dbKind returns the reader of a database with these tables, or nil.

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 	"github.com/overlapse/overlapse/trace/testkit/sqldbtest"
 )
 
 func readDB(path string) (*trace.Run, error) {
-	db, err := sqldb.Open(path)
+	db, err := lex.Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func TestDamagedTables(t *testing.T) {
 
 func checkDamaged(t *testing.T, data []byte, did string) {
 	t.Helper()
-	db, err := sqldb.Load(bytes.NewReader(data), "damaged")
+	db, err := lex.Load(bytes.NewReader(data), "damaged")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func FuzzReadDB(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		db, err := sqldb.Load(bytes.NewReader(data), "fuzz.db")
+		db, err := lex.Load(bytes.NewReader(data), "fuzz.db")
 		if err != nil {
 			return
 		}

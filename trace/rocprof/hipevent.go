@@ -6,7 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // hipEventTable is what rocpd has from 3.0.4 on, with rocprofv3 --hip-trace.
@@ -49,7 +49,7 @@ func addHIPEvents(s *assemble.Session, all []hipEvent) {
 
 func (g *rocpdReader) readHIPEvents() {
 	var all []hipEvent
-	g.Timed(hipEventTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"source_queue_id", "hip_event_handle", "event_id"}), func(r sqldb.Row, start, end trace.Time) {
+	g.Timed(hipEventTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"source_queue_id", "hip_event_handle", "event_id"}), func(r lex.Row, start, end trace.Time) {
 		on := g.trackOf(r)
 		all = append(all, hipEvent{on.process, on.agent, on.queue, r.Int(8), on.stream, r.Int(9), g.events[r.Int(10)].stack, start, end})
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/lex"
-	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
 // dispatchTable is how the table of kernels of a rocpd database begins.
@@ -35,7 +34,7 @@ func (d *dbReader) rocpd() {
 type rocpdReader struct {
 	*dbReader
 	suffix    string
-	names     sqldb.Texts
+	names     lex.Texts
 	symbols   map[int64]symbol
 	agents    map[int64]int32
 	tracks    map[int64]rocpdTrack
@@ -55,9 +54,9 @@ func (g *rocpdReader) read() {
 	g.names = g.Texts("rocpd_string"+g.suffix, "id", "string")
 	g.readProcesses()
 	g.readAgents()
-	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
-	g.Each("rocpd_track"+g.suffix, append([]string{"id", "nid"}, trackColumns...), func(r sqldb.Row) { g.tracks[r.Int(0)] = g.trackOf(r) })
-	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
+	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r lex.Row) { g.threads[r.Int(0)] = r.Int(1) })
+	g.Each("rocpd_track"+g.suffix, append([]string{"id", "nid"}, trackColumns...), func(r lex.Row) { g.tracks[r.Int(0)] = g.trackOf(r) })
+	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r lex.Row) {
 		g.symbols[r.Int(0)] = symbol{cmp.Or(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
 	})
 	g.readEvents()
@@ -68,14 +67,14 @@ func (g *rocpdReader) read() {
 	g.readMemory()
 	g.readHIPEvents()
 	for _, t := range []string{"rocpd_sample", "rocpd_pmc_event"} {
-		g.Each(t+g.suffix, []string{"id"}, func(r sqldb.Row) { g.Builder.Note(trace.Skipped, g.Name, t+": no timeline", "row", r.Number) })
+		g.Each(t+g.suffix, []string{"id"}, func(r lex.Row) { g.Builder.Note(trace.Skipped, g.Name, t+": no timeline", "row", r.Number) })
 	}
 }
 
 func (g *rocpdReader) readProcesses() {
 	hosts := map[int64]string{}
-	g.Each("rocpd_info_node"+g.suffix, []string{"id", "hostname"}, func(r sqldb.Row) { hosts[r.Int(0)] = r.Text(1) })
-	g.Each("rocpd_info_process"+g.suffix, []string{"id", "pid", "nid", "environment"}, func(r sqldb.Row) {
+	g.Each("rocpd_info_node"+g.suffix, []string{"id", "hostname"}, func(r lex.Row) { hosts[r.Int(0)] = r.Text(1) })
+	g.Each("rocpd_info_process"+g.suffix, []string{"id", "pid", "nid", "environment"}, func(r lex.Row) {
 		row := g.Process(g.suffix+"/"+r.Text(0), r.Int(1), g.Name)
 		p := &g.Processes[row]
 		p.Host = hosts[r.Int(2)]
@@ -108,7 +107,7 @@ func launcher(environment string) (rank, world int) {
 }
 
 func (g *rocpdReader) readAgents() {
-	g.Each("rocpd_info_agent"+g.suffix, []string{"id", "pid", "type", "type_index", "name", "product_name", "extdata"}, func(r sqldb.Row) {
+	g.Each("rocpd_info_agent"+g.suffix, []string{"id", "pid", "type", "type_index", "name", "product_name", "extdata"}, func(r lex.Row) {
 		process := g.processOf(r.Int(1))
 		row := g.Agent(process, "agent "+r.Text(0))
 		a := &g.Agents[row]
@@ -138,7 +137,7 @@ func (g *rocpdReader) processOf(id int64) int32 {
 }
 
 // agentOf returns the agent in a column, or trace.None where there is none.
-func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
+func (g *rocpdReader) agentOf(r lex.Row, column int, process int32) int32 {
 	if r.Null(column) {
 		return trace.None
 	}
@@ -149,12 +148,12 @@ func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
 func (g *rocpdReader) readEvents() {
 	calls := false
 	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate", hipEventTable, graphLaunchTable} {
-		g.Each(t+g.suffix, []string{"id"}, func(sqldb.Row) { calls = true })
+		g.Each(t+g.suffix, []string{"id"}, func(lex.Row) { calls = true })
 	}
 	if !calls {
 		return
 	}
-	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
+	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r lex.Row) {
 		g.events[r.Int(0)] = rocpdEvent{r.Int(1), assemble.Narrow(r.Int(2))}
 	})
 }
@@ -164,7 +163,7 @@ func (g *rocpdReader) readKernels() {
 	g.Kernels(dispatchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{
 		"kernel_id", "event_id", "group_segment_size",
 		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z", "graph_exec_id", "graph_node_id", "dispatch_id",
-	}), func(r sqldb.Row, start, end trace.Time) {
+	}), func(r lex.Row, start, end trace.Time) {
 		on := g.trackOf(r)
 		trace.Memo(kernels, on.process, func() *numbered { return &numbered{} }).add(r.Int(19))
 		last = r.Number
@@ -187,7 +186,7 @@ func (g *rocpdReader) readKernels() {
 
 func (g *rocpdReader) readCopies() {
 	g.Kernels("rocpd_memory_copy"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "src_agent_id", "dst_agent_id", "size", "event_id", "graph_exec_id", "graph_node_id"}),
-		func(r sqldb.Row, start, end trace.Time) {
+		func(r lex.Row, start, end trace.Time) {
 			on := g.trackOf(r)
 			g.Node(r.Int(13), r.Int(14))
 			c := assemble.Copy{
@@ -206,9 +205,9 @@ const graphLaunchTable = "rocpd_graph_launch"
 func (g *rocpdReader) readGraphLaunches() {
 	called := map[int64]bool{}
 	if g.DB.Columns(graphLaunchTable+g.suffix) != nil {
-		g.Each("rocpd_region"+g.suffix, []string{"event_id"}, func(r sqldb.Row) { called[g.events[r.Int(0)].stack] = true })
+		g.Each("rocpd_region"+g.suffix, []string{"event_id"}, func(r lex.Row) { called[g.events[r.Int(0)].stack] = true })
 	}
-	g.Timed(graphLaunchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"event_id"}), func(r sqldb.Row, start, end trace.Time) {
+	g.Timed(graphLaunchTable+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"event_id"}), func(r lex.Row, start, end trace.Time) {
 		if stack := g.events[r.Int(8)].stack; !called[stack] {
 			on := g.trackOf(r)
 			g.AddCall(on.process, &assemble.Call{Name: g.Builder.Intern("hipGraphLaunch"), Thread: g.threads[on.thread], Correlation: stack, Start: start, End: end})
@@ -219,10 +218,10 @@ func (g *rocpdReader) readGraphLaunches() {
 // readRegions reads calls and markers. A marker's name is in its message.
 func (g *rocpdReader) readRegions() {
 	categories := map[int64]string{} // schema 4 has a table of them
-	g.Each("rocpd_info_category"+g.suffix, []string{"id", "name"}, func(r sqldb.Row) { categories[r.Int(0)] = r.Text(1) })
+	g.Each("rocpd_info_category"+g.suffix, []string{"id", "name"}, func(r lex.Row) { categories[r.Int(0)] = r.Text(1) })
 	domainOf := func(category int64) domain { return domainOf(cmp.Or(categories[category], g.names.Of[category])) }
 	messages := map[int64]string{} // by event id
-	g.Each("rocpd_event"+g.suffix, []string{"id", "category_id", "extdata"}, func(r sqldb.Row) {
+	g.Each("rocpd_event"+g.suffix, []string{"id", "category_id", "extdata"}, func(r lex.Row) {
 		if domainOf(r.Int(1)).marker {
 			if m := messageIn(plain(r.Text(2))); m != "" {
 				messages[r.Int(0)] = m
@@ -231,7 +230,7 @@ func (g *rocpdReader) readRegions() {
 	})
 	arguments := g.readArguments()
 	domains := map[int32]domain{}
-	g.Timed("rocpd_region"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "event_id"}), func(r sqldb.Row, start, end trace.Time) {
+	g.Timed("rocpd_region"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"name_id", "event_id"}), func(r lex.Row, start, end trace.Time) {
 		on, event := g.trackOf(r), r.Int(9)
 		e := g.events[event]
 		in := trace.Memo(domains, e.category, func() domain { return domainOf(int64(e.category)) })
@@ -253,7 +252,7 @@ func (g *rocpdReader) readRegions() {
 func (g *rocpdReader) readArguments() map[int64]callArguments {
 	wanted := map[string]bool{"count": true, "sendcount": true, "recvcount": true, "datatype": true, "comm": true, "peer": true, "root": true, "nranks": true}
 	all := map[int64]callArguments{}
-	g.Each("rocpd_arg"+g.suffix, []string{"event_id", "name", "value"}, func(r sqldb.Row) {
+	g.Each("rocpd_arg"+g.suffix, []string{"event_id", "name", "value"}, func(r lex.Row) {
 		if name := r.Text(1); wanted[name] {
 			trace.Memo(all, r.Int(0), func() callArguments { return callArguments{} })[name] = r.Text(2)
 		}
@@ -306,7 +305,7 @@ func messageIn(extdata string) (message string) {
 }
 
 func (g *rocpdReader) readMemory() {
-	g.Timed("rocpd_memory_allocate"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"type", "level"}), func(r sqldb.Row, start, end trace.Time) {
+	g.Timed("rocpd_memory_allocate"+g.suffix, slices.Concat([]string{"start", "end"}, trackColumns, []string{"type", "level"}), func(r lex.Row, start, end trace.Time) {
 		g.AddRange(g.trackOf(r).process, g.Builder.Intern(strings.TrimSpace(r.Text(8)+" "+r.Text(9))), start, end)
 	})
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // rpd reads a database of rocmProfileData: operations of the device, calls of
@@ -17,7 +17,7 @@ func (d *dbReader) rpd() {
 	names := d.Texts("rocpd_string", "id", "string")
 	calls := d.rpdCalls(names)
 	arguments := d.readArguments()
-	d.Kernels("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r lex.Row, start, end trace.Time) {
 		api := calls.of[r.Int(2)]
 		process, known := calls.process[api]
 		if !known && len(d.Processes) == 0 { // of a database with several, the first is as good as any
@@ -56,9 +56,9 @@ type rpdCalls struct {
 	of        map[int64]int64 // the call that an operation came from
 }
 
-func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
+func (d *dbReader) rpdCalls(names lex.Texts) rpdCalls {
 	c := rpdCalls{map[int64]int32{}, map[int64]bool{}, map[int64]int64{}}
-	d.Timed("rocpd_api", []string{"start", "end", "id", "pid", "tid", "apiname_id", "args_id"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed("rocpd_api", []string{"start", "end", "id", "pid", "tid", "apiname_id", "args_id"}, func(r lex.Row, start, end trace.Time) {
 		p := d.Process(r.Text(3), r.Int(3), d.Name)
 		c.process[r.Int(2)] = p
 		name := names.Of[r.Int(5)]
@@ -75,7 +75,7 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 		}
 		d.AddCall(p, &call)
 	})
-	d.Each("rocpd_api_ops", []string{"api_id", "op_id"}, func(r sqldb.Row) { c.of[r.Int(1)] = r.Int(0) })
+	d.Each("rocpd_api_ops", []string{"api_id", "op_id"}, func(r lex.Row) { c.of[r.Int(1)] = r.Int(0) })
 	return c
 }
 
@@ -88,14 +88,14 @@ type rpdArguments struct {
 
 func (d *dbReader) readArguments() map[int64]rpdArguments {
 	arguments := map[int64]rpdArguments{}
-	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
+	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r lex.Row) {
 		a := rpdArguments{kernel: trace.Setup{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
 		for i := range a.grid {
 			a.grid[i], a.workgroup[i] = r.Int(3+i), r.Int(6+i)
 		}
 		arguments[r.Int(0)] = a
 	})
-	d.Each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r sqldb.Row) {
+	d.Each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r lex.Row) {
 		arguments[r.Int(0)] = rpdArguments{copy: assemble.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
 	})
 	return arguments

@@ -9,7 +9,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // required are the columns without which rows of a table mean nothing. One of several that stand
@@ -26,7 +26,7 @@ var required = map[string][]string{
 // check returns an error about a version of the schema that is not known, or a missing column.
 func (g *rocpdReader) check() error {
 	version := ""
-	g.Each("rocpd_metadata"+g.suffix, []string{"tag", "value"}, func(r sqldb.Row) {
+	g.Each("rocpd_metadata"+g.suffix, []string{"tag", "value"}, func(r lex.Row) {
 		if r.Text(0) == "schema_version" {
 			version = r.Text(1)
 		}
@@ -69,7 +69,7 @@ type rocpdTrack struct {
 var trackColumns = []string{"track_id", "pid", "tid", "agent_id", "queue_id", "stream_id"}
 
 // trackOf is the track of a row with trackColumns.
-func (g *rocpdReader) trackOf(r sqldb.Row) rocpdTrack {
+func (g *rocpdReader) trackOf(r lex.Row) rocpdTrack {
 	if t, ok := g.tracks[r.Int(2)]; ok && !r.Null(2) {
 		return t
 	}

@@ -5,14 +5,14 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/lex"
 )
 
 // v1 reads results.db of rocprof v1. Kernels are in KERN if grids and counters
 // were recorded, else in OPS, which knows neither.
 func (d *dbReader) v1() {
 	kernels := false
-	d.Kernels("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r lex.Row, start, end trace.Time) {
 		kernels = true
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		k := assemble.Dispatch{
@@ -27,7 +27,7 @@ func (d *dbReader) v1() {
 	if kernels {
 		operations = d.Timed
 	}
-	operations("OPS", operation, func(r sqldb.Row, start, end trace.Time) {
+	operations("OPS", operation, func(r lex.Row, start, end trace.Time) {
 		if kernels {
 			d.Builder.Note(trace.Skipped, d.Name, "OPS: kernels that KERN has in more detail", "row", r.Number)
 			return
@@ -38,7 +38,7 @@ func (d *dbReader) v1() {
 			Correlation: r.Int(7), Setup: trace.Setup{Stream: r.Int(6)},
 		})
 	})
-	d.Kernels("COPY", operation, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels("COPY", operation, func(r lex.Row, start, end trace.Time) {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		c := assemble.Copy{
 			Name: d.Builder.Intern(r.Text(5)), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
@@ -50,7 +50,7 @@ func (d *dbReader) v1() {
 		d.AddCopy(p, &c)
 	})
 	for _, table := range [...]string{"HIP", "HSA", "rocTX"} {
-		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index"}, func(r sqldb.Row, start, end trace.Time) {
+		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index"}, func(r lex.Row, start, end trace.Time) {
 			d.AddCall(d.Process(r.Text(2), r.Int(2), d.Name), &assemble.Call{
 				Name: d.Builder.Intern(r.Text(4)), Thread: r.Int(3), Correlation: r.Int(5), Start: start, End: end, Marker: table == "rocTX",
 				Collective: strings.HasPrefix(r.Text(4), "nccl"),

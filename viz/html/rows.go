@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -96,7 +95,7 @@ func newData(rep Report) (data, error) {
 	out.Workgroups, err2 = rep.workgroups(d).finish(d)
 	out.Names, out.Details, out.Short = d.names, d.details, map[int]string{}
 	for i, name := range d.names {
-		if short := names.Short(name); short != name {
+		if short := trace.Short(name); short != name {
 			out.Short[i] = short
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Part is some operations of a step that strategies are compared on: a pair of
@@ -32,7 +31,7 @@ func PartsOf(views []View, rank int32) []Part {
 				continue
 			}
 			known[op] = true
-			parts = append(parts, Part{fmt.Sprintf("%s, operation %d", names.Short(l.name), op), []int32{op}})
+			parts = append(parts, Part{fmt.Sprintf("%s, operation %d", trace.Short(l.name), op), []int32{op}})
 		}
 	}
 	slices.SortStableFunc(parts, func(a, b Part) int {
@@ -127,7 +126,7 @@ func (t *Timeline) addPart(heading Row, x *partIndex, kernels []trace.SpanID, mo
 	top, v := t.open(heading), heading.View
 	r := t.Views[v].Run
 	for _, id := range kernels {
-		row := Row{Label: names.Short(r.NameOf(r.Spans[id])), Kind: GroupHeading, Depth: 1, View: v, Rank: heading.Rank, Parent: top}
+		row := Row{Label: trace.Short(r.NameOf(r.Spans[id])), Kind: GroupHeading, Depth: 1, View: v, Rank: heading.Rank, Parent: top}
 		l := x.of[id]
 		if l != nil {
 			row.Label += fmt.Sprintf(" (%d)", l.lanes(r))

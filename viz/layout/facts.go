@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -103,7 +102,7 @@ func (f *facts) comm(id trace.SpanID, c *trace.Comm) {
 		f.add("sequence", strconv.FormatInt(c.Seq, 10))
 	}
 	if c.In != 0 || c.Out != 0 {
-		f.add("bytes", fmt.Sprintf("%s in, %s out %s", names.Bytes(c.In), names.Bytes(c.Out), c.DType))
+		f.add("bytes", fmt.Sprintf("%s in, %s out %s", trace.Bytes(c.In), trace.Bytes(c.Out), c.DType))
 	}
 	if c.Peer != trace.None {
 		f.add("peer", fmt.Sprintf("rank %d", c.Peer))
@@ -147,7 +146,7 @@ func (f *facts) copy(s trace.Span, c *trace.CopyAttr) {
 		f.add("direction", c.Dir.String())
 	}
 	if c.Bytes > 0 {
-		f.add("bytes", names.Bytes(c.Bytes))
+		f.add("bytes", trace.Bytes(c.Bytes))
 	}
 	if c.Bytes > 0 && s.Dur() > 0 {
 		f.add("rate", fmt.Sprintf("%.1f GB/s", float64(c.Bytes)/float64(s.Dur())))

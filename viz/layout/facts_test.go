@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -185,7 +184,7 @@ func TestKernelName(t *testing.T) {
 		{"a::", "a::"},
 		{"", ""},
 	} {
-		if got := names.Short(c.in); got != c.want {
+		if got := trace.Short(c.in); got != c.want {
 			t.Errorf("Short(%q) = %q, want %q", c.in, got, c.want)
 		}
 	}
@@ -193,7 +192,7 @@ func TestKernelName(t *testing.T) {
 
 func TestBytes(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.50 KiB", 64 << 20: "64 MiB", 3 << 40: "3 TiB", 1 << 60: "1048576 TiB"} {
-		if got := names.Bytes(n); got != want {
+		if got := trace.Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}
 	}
@@ -204,7 +203,7 @@ func TestRange(t *testing.T) {
 		least, most int64
 		want        string
 	}{{25 << 20, 30 << 20, "25 to 30 MiB"}, {260 << 10, 260<<10 + 1, "260 KiB"}, {512, 2048, "512 B to 2 KiB"}} {
-		if got := names.Range(c.least, c.most); got != c.want {
+		if got := trace.Range(c.least, c.most); got != c.want {
 			t.Errorf("Range(%d, %d) = %q, want %q", c.least, c.most, got, c.want)
 		}
 	}

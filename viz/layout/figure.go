@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // A Figure selects the workgroups that Figure11 shows. The zero value is the paper's
@@ -47,7 +46,7 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	}
 	t.Title = fmt.Sprintf("%s on rank %d", k.name, r.RankID(f.Rank))
 	if r.Simulated {
-		t.Title = fmt.Sprintf("modelled workgroups of %s on rank %d", names.Short(k.name), r.RankID(f.Rank))
+		t.Title = fmt.Sprintf("modelled workgroups of %s on rank %d", trace.Short(k.name), r.RankID(f.Rank))
 		if r.Estimated == "" { // else the run's name says so
 			t.Title += " (not measured)"
 		}
@@ -121,7 +120,7 @@ func (t *Timeline) addBeside(f Figure, k *launch) {
 		}
 		l.spans = slices.DeleteFunc(l.spans, func(id trace.SpanID) bool { return !during(&r.Spans[id]) })
 		if rows := l.rows(r, lanes); len(rows) > 0 {
-			t.addGroup(fmt.Sprintf("%s, %d of %d rows", names.Short(l.name), min(mostBeside, len(rows)), len(rows)), rows[:min(mostBeside, len(rows))])
+			t.addGroup(fmt.Sprintf("%s, %d of %d rows", trace.Short(l.name), min(mostBeside, len(rows)), len(rows)), rows[:min(mostBeside, len(rows))])
 		}
 	}
 	var rows []Row

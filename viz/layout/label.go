@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // Caption is what to write on a span that is drawn long enough: a kernel's name
@@ -27,7 +26,7 @@ func (t *Timeline) Caption(row int, id trace.SpanID) string {
 		if c.Bytes() == 0 {
 			return c.Op.String()
 		}
-		return c.Op.String() + " " + names.Bytes(c.Bytes())
+		return c.Op.String() + " " + trace.Bytes(c.Bytes())
 	}
 	name := r.NameOf(s)
 	switch {
@@ -36,7 +35,7 @@ func (t *Timeline) Caption(row int, id trace.SpanID) string {
 	case name == "" || s.Kind.InKernel() && s.Parent != trace.None && s.Name == r.Spans[s.Parent].Name:
 		return s.Kind.String()
 	case s.Kind == trace.Compute || s.Kind == trace.Collective:
-		return names.Short(name)
+		return trace.Short(name)
 	}
 	return name
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -23,7 +23,7 @@ func (m *Model) drawHits(c canvas, p *page, r regions) {
 		y := r.details.y + 1 + i
 		x := c.text(0, y, r.width, fmt.Sprintf("%*d  %-12s %-10s", len(fmt.Sprint(len(p.hits))), first+i+1, c.words(layout.Short(from)), c.words(layout.Short(to-from))), style)
 		x = c.text(x+1, y, r.width, p.t.Path(h.row)+"  ", c.faint())
-		c.text(x, y, r.width, names.Short(p.t.Run(h.row).NameOf(p.t.Span(h.row, h.span))), style)
+		c.text(x, y, r.width, trace.Short(p.t.Run(h.row).NameOf(p.t.Span(h.row, h.span))), style)
 	}
 }
 

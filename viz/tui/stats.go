@@ -11,7 +11,6 @@ import (
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -65,7 +64,7 @@ func (m *Model) drawStats(c canvas, p *page, r regions) {
 		}
 		sign, style := c.swatch(s.Class)
 		c.Put(0, y, sign, style)
-		line(y, names.Short(s.Name), []string{
+		line(y, trace.Short(s.Name), []string{
 			fmt.Sprint(s.Count), layout.Short(s.Time), fmt.Sprintf("%.1f %%", 100*float64(s.Time)/float64(w.Len())),
 			layout.Short(s.P50), layout.Short(s.P90), layout.Short(s.Max), s.Rate,
 		}, c.plain())
@@ -147,7 +146,7 @@ func (m *Model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 		if change(b) != 0 {
 			d = map[bool]string{true: "-", false: "+"}[change(b) < 0] + d
 		}
-		c.line(r.details.y+2+i, wide, r.width, names.Short(b.Name),
+		c.line(r.details.y+2+i, wide, r.width, trace.Short(b.Name),
 			[]string{counts(0), layout.Short(b.time[0] / n), counts(1), layout.Short(b.time[1] / n), d}, width, c.plain())
 	}
 }

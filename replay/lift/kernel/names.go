@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
@@ -146,7 +145,7 @@ func NameHas(name string, words ...string) bool {
 // Short is the short form of a kernel's name.
 func Short(name string) string {
 	const most = 60
-	name = names.Signature(name)
+	name = trace.Signature(name)
 	if i := strings.IndexAny(name, "(<"); i > 0 {
 		name = strings.TrimSpace(name[:i])
 	}
@@ -255,10 +254,10 @@ type namedTile struct {
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
 // right behind CUTLASS 3's tile (128x256x64_2x1x1).
 func nameTile(kernel string) (t namedTile, ok bool) {
-	if m, n, k, ok := names.Tile(kernel); ok {
+	if m, n, k, ok := trace.Tile(kernel); ok {
 		return namedTile{first: m, second: n, depth: k}, true
 	}
-	if _, _, t, ok := names.DeepGEMM(kernel); ok {
+	if _, _, t, ok := trace.DeepGEMM(kernel); ok {
 		return namedTile{first: t[0], second: t[1], depth: t[2], stated: true}, true
 	}
 	if i := strings.IndexByte(kernel, '('); i > 0 {

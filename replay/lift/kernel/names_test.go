@@ -6,7 +6,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // TestRoles has the role that the name of a kernel gives it, and of attention the phase: "attention", and
@@ -97,7 +96,7 @@ func TestRoles(t *testing.T) {
 		"void fbgemm_gpu::permute_2D_data_kernel<false, int, int>(int)": "sweep",
 		"_convert_req_index_to_global_index_kernel":                     "light",
 	} {
-		name := names.Demangle(name)
+		name := trace.Demangle(name)
 		got := role[ClassOf(name)]
 		if is, prefill, decode := attention(name); prefill {
 			got = "prefill"
@@ -140,7 +139,7 @@ func TestDeepGEMM(t *testing.T) {
 		"void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 0u, 2048u, 1u, 64u, 16u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 128u, (deep_gemm::GemmType)0, deep_gemm::EpilogueIdentity>(float*)":       "0 2048 [64 16 128] true",
 		"void deep_gemm::sm90_fp8_gemm_1d2d_impl<0u, 4096u, 7168u, 32u, 128u, 112u, 128u, 32u, 3u, 1u, 128u, 256u, 2u, true, 132u, (deep_gemm::GemmType)1, deep_gemm::EpilogueIdentity>(float*)": "0 0 [0 0 0] false",
 	} {
-		n, k, tile, ok := names.DeepGEMM(name)
+		n, k, tile, ok := trace.DeepGEMM(name)
 		if got := fmt.Sprint(n, k, tile, ok); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 )
 
 // skinny is the smaller side of an output up to which a GEMM counts as a GEMV: that of the
@@ -116,7 +115,7 @@ func (r *Reader) SizeByName(op *workload.Op, tokens int64) {
 	if op.Kind != trace.Compute || op.Shape.Kind != workload.NoShape || tokens <= 0 || !r.name(op).tiled {
 		return
 	}
-	n, k, _, ok := names.DeepGEMM(op.Name)
+	n, k, _, ok := trace.DeepGEMM(op.Name)
 	if !ok || n*k == 0 {
 		return
 	}

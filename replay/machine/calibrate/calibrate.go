@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A Fit is one number of a profile as calibration found it.
@@ -67,7 +66,7 @@ func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error
 		s.run(c)
 	}
 	res, read := c.found, map[string]bool{}
-	for _, key := range profile.DropIncomplete(&c.m) {
+	for _, key := range machine.DropIncomplete(&c.m) {
 		i := slices.IndexFunc(res.Fits, func(f Fit) bool { return f.Key == key })
 		if i >= 0 {
 			res.Fits[i].Value, res.Fits[i].Kept = find(&c.m, key).String(), "others that belong to it are missing"
@@ -89,7 +88,7 @@ func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error
 
 // clone copies what calibration may write into.
 func clone(m machine.Machine) machine.Machine {
-	for _, e := range profile.Entries(&m) {
+	for _, e := range machine.Entries(&m) {
 		if e.Table != nil {
 			*e.Table = e.Table.Copy()
 		}
@@ -98,8 +97,8 @@ func clone(m machine.Machine) machine.Machine {
 }
 
 // find is the entry of a key that the schema has.
-func find(m *machine.Machine, key string) profile.Entry {
-	for _, e := range profile.Entries(m) {
+func find(m *machine.Machine, key string) machine.Entry {
+	for _, e := range machine.Entries(m) {
 		if e.Key == key {
 			return e
 		}

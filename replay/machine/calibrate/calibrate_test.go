@@ -15,7 +15,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -48,7 +47,7 @@ func setOf(t *testing.T, name string) []dataset.Row {
 
 // The shipped profile is what calibration reads off the rows, to the byte.
 func TestShippedIsCalibrated(t *testing.T) {
-	shipped, err := profile.Load("h200")
+	shipped, err := machine.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,16 +63,16 @@ func TestShippedIsCalibrated(t *testing.T) {
 		}
 	}
 	var want bytes.Buffer
-	if err := profile.WriteYAML(res.Machine, &want); err != nil {
+	if err := machine.WriteYAML(res.Machine, &want); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "../profile/profiles/h200.yaml", want.String())
+	golden(t, "../profiles/h200.yaml", want.String())
 }
 
 // The device of the h100 profile is what one run of capture.py on one GPU gives, to the byte.
 // The rows of the host are left out: a container's host is no property of the GPU.
 func TestShippedH100IsCalibrated(t *testing.T) {
-	shipped, err := profile.Load("h100")
+	shipped, err := machine.Load("h100")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +84,10 @@ func TestShippedH100IsCalibrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want bytes.Buffer
-	if err := profile.WriteYAML(res.Machine, &want); err != nil {
+	if err := machine.WriteYAML(res.Machine, &want); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "../profile/profiles/h100.yaml", want.String())
+	golden(t, "../profiles/h100.yaml", want.String())
 }
 
 // Without rows nothing changes, and every rule says what it would need.
@@ -136,8 +135,8 @@ func TestCalibrateIgnoresStrategiesAndOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := profile.Entries(&two.Machine)
-	for i, e := range profile.Entries(&one.Machine) {
+	entries := machine.Entries(&two.Machine)
+	for i, e := range machine.Entries(&one.Machine) {
 		if e.Quantity != nil && e.Quantity.Value != entries[i].Quantity.Value {
 			t.Errorf("%s: %v and %v", e.Key, e.Quantity, entries[i].Quantity)
 		}
@@ -154,13 +153,13 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 	truth := machinetest.Load(t, "h200")
 	truth.Library.Name = "one protocol"
 	base, other := machinetest.Load(t, "h200"), machinetest.Load(t, "a100")
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		truth.Library.Of(op).Times = machine.Table{Mark: machine.Unknown}
 		*base.Library.Of(op) = *other.Library.Of(op)
 		base.Library.Of(op).Channels = truth.Library.Of(op).Channels
 	}
 	var rows []dataset.Row
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		for _, world := range []int{2, 4} {
 			for _, channels := range []int{0, 1, 2, 8, 12, 16, 32} {
 				for bytes := int64(4 << 10); bytes <= 512<<20; bytes *= 2 {
@@ -178,7 +177,7 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := res.Machine
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		want, got := truth.Library.Of(op), m.Library.Of(op)
 		for _, c := range []struct {
 			name      string

@@ -6,7 +6,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -99,7 +98,7 @@ var coRuns = [len(machine.CoRunNames)]struct{ key, name string }{
 // are fitted, one number a kind, and left out of K (rule E6).
 func coRunLaw(n machine.CoRunKind) law {
 	var slowdowns, latencies []string
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		slowdowns = append(slowdowns, "library."+op.String()+"."+coRuns[n].key)
 		latencies = append(latencies, "library."+op.String()+".beside_latency")
 	}

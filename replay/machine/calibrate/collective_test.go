@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
@@ -27,7 +26,7 @@ func TestTimeAgainstRows(t *testing.T) {
 		}
 		byOp[op] = append(byOp[op], e)
 	}
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		if e := median(byOp[op]); e > 0.005 {
 			t.Errorf("%v: median error %.2f %% of %d rows", op, 100*e, len(byOp[op]))
 		}
@@ -38,7 +37,7 @@ func TestTimeAgainstRows(t *testing.T) {
 // the recorded ratios of four ranks on it.
 func TestTimeOfOtherRanks(t *testing.T) {
 	m := machinetest.Load(t, "h200")
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		c := *m.Library.Of(op)
 		all := c.Times.Rows
 		c.Times.Rows = nil

@@ -10,7 +10,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace/testkit/machinetest"
 )
 
@@ -19,7 +18,7 @@ import (
 func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []dataset.Row) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for kind, strategy := range machine.CoRunNames {
-		for _, op := range profile.RecordedOps {
+		for _, op := range machine.RecordedOps {
 			for _, channels := range []int{4, 8, 16, 24} {
 				for _, bytes := range []int64{32 << 20, 128 << 20} {
 					alone := m.Library.Time(op, bytes, 4, channels)
@@ -50,7 +49,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 			wait = 1.2e-3
 		}
 		base := machinetest.Load(t, "h200")
-		for _, op := range profile.RecordedOps {
+		for _, op := range machine.RecordedOps {
 			for n := range machine.CoRunNames {
 				base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)).Value *= 3
 			}
@@ -59,7 +58,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, op := range profile.RecordedOps {
+		for _, op := range machine.RecordedOps {
 			for n := range machine.CoRunNames {
 				kind := machine.CoRunKind(n)
 				got, want := res.Machine.Library.Of(op).CoRunSlowdown(kind).Value, truth.Library.Of(op).CoRunSlowdown(kind).Value
@@ -74,7 +73,7 @@ func TestWaitIsNoSlowdown(t *testing.T) {
 // Slowdowns that the base does not know are read off rows as others are.
 func TestUnknownSlowdownsAreRead(t *testing.T) {
 	truth, base := machinetest.Load(t, "h200"), machinetest.Load(t, "h200")
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		for n := range machine.CoRunNames {
 			*base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)) = machine.Quantity{Mark: machine.Unknown}
 		}
@@ -83,7 +82,7 @@ func TestUnknownSlowdownsAreRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		for n := range machine.CoRunNames {
 			kind := machine.CoRunKind(n)
 			got, want := res.Machine.Library.Of(op).CoRunSlowdown(kind), truth.Library.Of(op).CoRunSlowdown(kind)
@@ -144,10 +143,10 @@ func TestPartOfTheRowsGivesAProfile(t *testing.T) {
 				t.Fatal(err)
 			}
 			var text bytes.Buffer
-			if err := profile.WriteYAML(res.Machine, &text); err != nil {
+			if err := machine.WriteYAML(res.Machine, &text); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := profile.Parse(&text, "mine.yaml"); err != nil {
+			if _, err := machine.Parse(&text, "mine.yaml"); err != nil {
 				t.Errorf("%s, seed %d: %v", name, seed, err)
 			}
 		}
@@ -159,7 +158,7 @@ func BenchmarkCalibrate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	base, err := profile.Load("h100")
+	base, err := machine.Load("h100")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A perRow is something of each row, in SI units; NaN where the row does not have it.
@@ -178,7 +177,7 @@ func (c *calibration) settle(key, how, need string, f reading) {
 }
 
 // newQuantity rounds to four digits in the unit that the profile uses already.
-func newQuantity(v float64, e profile.Entry, source string) machine.Quantity {
+func newQuantity(v float64, e machine.Entry, source string) machine.Quantity {
 	unit := e.Quantity.Unit
 	if unit == "" {
 		unit = machine.UsualUnit(e.Dims[0])

@@ -12,7 +12,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // places are where a row has its fields, by their names in files of rows.
@@ -131,7 +130,7 @@ func recorded(m *machine.Machine, rows []dataset.Row) (out []dataset.Row) {
 	same, measured := false, map[string]bool{}
 	for i := range rows {
 		r := &rows[i]
-		same = same || len(profile.Readings(r.Machine, []string{m.Profile})) > 0
+		same = same || len(machine.Readings(r.Machine, []string{m.Profile})) > 0
 		if r.Strategy == "isolated" && (r.Workload.Kind != "gemm" || r.Params.Cool) {
 			measured[benchmark(&m.Library, r)] = true
 		}
@@ -150,7 +149,7 @@ func recorded(m *machine.Machine, rows []dataset.Row) (out []dataset.Row) {
 		w := dataset.Workload{Kind: "gemm", M: int64(s[0]), N: int64(s[1]), K: int64(s[2])}
 		add(1, w, dataset.Params{State: dataset.State{Cool: true}}, s[3])
 	}
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		c := m.Library.Of(op)
 		for _, s := range c.Times.Rows {
 			p := dataset.Params{State: dataset.State{Queued: true}}

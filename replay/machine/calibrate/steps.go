@@ -6,13 +6,12 @@ import (
 
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // steps lists numbers, tables and laws in an order in which each finds what it builds on.
 func steps() []step {
 	list := slices.Concat(launching(), memory(), gemms(), fabric())
-	for _, op := range profile.RecordedOps {
+	for _, op := range machine.RecordedOps {
 		list = append(list, collectives(op)...)
 	}
 	for n := range coRuns {

@@ -6,13 +6,12 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // Load is Load of a profile that must be good.
 func Load(t testing.TB, name string) machine.Machine {
 	t.Helper()
-	m, err := profile.Load(name)
+	m, err := machine.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
-var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return profile.Load("h200") })
+var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return machine.Load("h200") })
 
 // H200 is the shipped profile with a number of GPUs.
 func H200(t testing.TB, gpus int) machine.Machine {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
@@ -21,7 +20,7 @@ func OperatorOf(t testing.TB, text string) (*workload.Workload, machine.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := profile.Load(f.Machine)
+	m, err := machine.Load(f.Machine)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 // Package cli has the errors that end a command with an exit code of their own, and what
 // a wrong command line is answered with: the words that a flag takes, and the nearest one to
 // what was typed.
+//
+// terminal.go, progress.go and their neighbours have what a command prints with, and words.go how values are written.
 package cli
 
 import (

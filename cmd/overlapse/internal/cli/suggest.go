@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // Unknown is an Error about a word that is not among the known ones, and the nearest of them.
 func Unknown(text, typed string, known []string) error {
-	return Errorf("%s%s", text, profile.Suggestion(typed, known))
+	return Errorf("%s%s", text, machine.Suggestion(typed, known))
 }
 
 // Choice checks that the value of a flag is one of the words.

@@ -7,8 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/regular"
@@ -34,7 +33,7 @@ func (r *Reader) InputDigest(name string) (string, error) {
 	for _, p := range paths {
 		sum, err := regular.Digest(p)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", p, files.WithoutPath(err))
+			return "", fmt.Errorf("%s: %w", p, WithoutPath(err))
 		}
 		rel, err := filepath.Rel(base, p)
 		if err != nil {
@@ -72,7 +71,7 @@ func (r *Reader) MachineDigest(name string) (string, error) {
 	}
 	h := sha256.New()
 	fmt.Fprintln(h, sized)
-	if err := profile.WriteYAML(m, h); err != nil {
+	if err := machine.WriteYAML(m, h); err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil

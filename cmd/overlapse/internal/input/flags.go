@@ -11,15 +11,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/regular"
 )
@@ -96,7 +92,7 @@ func withSettings(selection string) (string, error) {
 		}
 		f, err := regular.Open(name)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w (a file of settings)", name, files.WithoutPath(err))
+			return "", fmt.Errorf("%s: %w (a file of settings)", name, WithoutPath(err))
 		}
 		list[i], err = engines.ReadSettings(f, name)
 		f.Close()
@@ -146,12 +142,12 @@ func (f *Flags) FailedError(outcomes []compare.Outcome) error {
 
 // WhatIfFlag adds --what-if.
 func WhatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+words.Listed(profile.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+cli.Listed(machine.PropertyNames())+" (links=2,clock=0.9); balanced: with all ranks as fast as the median one, balanced=fastest: as the fastest")
 }
 
 // ParseWhatIf reads the value of --what-if.
-func ParseWhatIf(s string) (profile.WhatIf, error) {
-	x, err := profile.ParseWhatIf(s)
+func ParseWhatIf(s string) (machine.WhatIf, error) {
+	x, err := machine.ParseWhatIf(s)
 	if err != nil {
 		return nil, cli.Errorf("--what-if %w", err)
 	}
@@ -161,7 +157,7 @@ func ParseWhatIf(s string) (profile.WhatIf, error) {
 // SelectedPairs restricts the selections to the pairs of --pair: numbers of
 // inspect's table, separated by commas.
 func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
-	kinds := summary.Pairs(w)
+	kinds := workload.Pairs(w)
 	var rows []int
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))

@@ -8,12 +8,9 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/regular"
 )
 
@@ -47,12 +44,12 @@ func (r *Reader) noteNetwork(m *machine.Machine) {
 
 // readMachine loads a machine; sized reports whether its name has a number of GPUs.
 func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
-	file, gpus, sized := profile.CutCount(name)
+	file, gpus, sized := machine.CutCount(name)
 	if !isPath(name) {
-		m, err = profile.Load(name)
-		return m, profile.Sized(name), err
+		m, err = machine.Load(name)
+		return m, machine.Sized(name), err
 	}
-	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return regular.Open(path) })
+	m, err = machine.ParseFile(file, func(path string) (io.ReadCloser, error) { return regular.Open(path) })
 	if err == nil && sized {
 		m, err = m.Sized(gpus)
 	}
@@ -61,7 +58,7 @@ func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err er
 
 // isPath reports whether a machine's name is a file, with or without a number of GPUs.
 func isPath(name string) bool {
-	file, _, _ := profile.CutCount(name)
+	file, _, _ := machine.CutCount(name)
 	return IsYAML(file) || strings.ContainsRune(file, os.PathSeparator)
 }
 
@@ -73,7 +70,7 @@ func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine,
 	}
 	device := deviceOf(w)
 	m, err := r.MachineNamed(name, w.World)
-	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
+	if err == nil && device.Name != "" && machine.ForDevice(device) != machine.ForDevice(trace.Device{Name: m.GPU.Name}) {
 		r.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
 	}
 	return m, err
@@ -82,11 +79,11 @@ func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine,
 // KnownMachine is the machine of the trace's device, with as many GPUs as the job has ranks;
 // nil where no profile matches.
 func KnownMachine(w *workload.Workload) *machine.Machine {
-	name := profile.ForDevice(deviceOf(w))
+	name := machine.ForDevice(deviceOf(w))
 	if name == "" {
 		return nil
 	}
-	m, err := profile.Load(machine.NameOf(name, max(1, w.World)))
+	m, err := machine.Load(machine.NameOf(name, max(1, w.World)))
 	if err != nil {
 		return nil
 	}
@@ -98,7 +95,7 @@ func KnownMachine(w *workload.Workload) *machine.Machine {
 // that the format, or the name of a kernel or call, tells.
 func Likely(w *workload.Workload) (name, why string) {
 	d := deviceOf(w)
-	alike := profile.Alike(d)
+	alike := machine.Alike(d)
 	if len(alike) > 0 {
 		why = "a GPU with the properties in the trace"
 		if len(alike) > 1 {
@@ -113,19 +110,19 @@ func Likely(w *workload.Workload) (name, why string) {
 // likelyGPU is a common GPU of a trace's vendor, and what tells the vendor.
 func likelyGPU(w *workload.Workload, d trace.Device) (gpu, why string) {
 	if strings.HasPrefix(d.RuntimeVersion, "ROCm") {
-		gpu, vendor := profile.VendorOf("rccl")
+		gpu, vendor := machine.VendorOf("rccl")
 		return gpu, vendor + ", by the trace's runtime " + d.RuntimeVersion
 	}
 	for i := range w.Ops {
-		if gpu, vendor := profile.VendorOf(w.Ops[i].Name); gpu != "" {
-			return gpu, vendor + ", by kernel " + words.Shorten(names.Short(w.Ops[i].Name), 24)
+		if gpu, vendor := machine.VendorOf(w.Ops[i].Name); gpu != "" {
+			return gpu, vendor + ", by kernel " + cli.Shorten(trace.Short(w.Ops[i].Name), 24)
 		}
 	}
 	for _, name := range w.Run.Names {
 		for prefix, kernel := range map[string]string{"hip": "rccl", "cuda": "cutlass"} {
 			if call, ok := strings.CutPrefix(name, prefix); ok && call != "" && call[0] >= 'A' && call[0] <= 'Z' {
-				gpu, vendor := profile.VendorOf(kernel)
-				return gpu, vendor + ", by call " + words.Shorten(name, 24)
+				gpu, vendor := machine.VendorOf(kernel)
+				return gpu, vendor + ", by call " + cli.Shorten(name, 24)
 			}
 		}
 	}
@@ -138,11 +135,11 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 	if len(w.Run.Ranks) > 0 {
 		d = w.Run.Ranks[0].Device
 	}
-	if profile.ForDevice(d) != "" {
+	if machine.ForDevice(d) != "" {
 		return d
 	}
 	for i := range w.Ops {
-		if isa := profile.ArchitectureOf(w.Ops[i].Name); isa != "" {
+		if isa := machine.ArchitectureOf(w.Ops[i].Name); isa != "" {
 			d.Name = isa
 			break
 		}
@@ -154,7 +151,7 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 // GPUs as the job has ranks.
 func (r *Reader) suggested(w *workload.Workload) (machine.Machine, error) {
 	device, ranks := deviceOf(w), w.World
-	name, alike := profile.ForDevice(device), profile.Alike(device)
+	name, alike := machine.ForDevice(device), machine.Alike(device)
 	if name == "" {
 		return r.guessed(w, device)
 	}
@@ -183,7 +180,7 @@ func (r *Reader) guessed(w *workload.Workload, device trace.Device) (machine.Mac
 	m, err := r.MachineNamed(name, 0)
 	if err == nil {
 		m.Guess = what + ": " + why
-		r.Notef("machine %s, a guess: %s (--machine names it; overlapse machines lists all %d)", m.Name, m.Guess, len(profile.Names()))
+		r.Notef("machine %s, a guess: %s (--machine names it; overlapse machines lists all %d)", m.Name, m.Guess, len(machine.Names()))
 	}
 	return m, err
 }

@@ -6,28 +6,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
-	r := &Reader{Console: &console.Console{Out: io.Discard, Err: io.Discard, Quiet: true}}
-	for _, name := range profile.Names() {
-		base, err := profile.Load(name)
+	r := &Reader{Console: &cli.Console{Out: io.Discard, Err: io.Discard, Quiet: true}}
+	for _, name := range machine.Names() {
+		base, err := machine.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		device := trace.Device{Name: base.GPU.Name}
 		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
 			m, err := r.suggested(captured(device, ranks))
-			if known := profile.ForDevice(device) != ""; err == nil && known == (m.Guess != "") {
+			if known := machine.ForDevice(device) != ""; err == nil && known == (m.Guess != "") {
 				t.Errorf("%q selects %s, a guess: %q", device.Name, m.Name, m.Guess)
 			}
-			if profile.ForDevice(device) == "" {
+			if machine.ForDevice(device) == "" {
 				continue
 			}
 			if err != nil { // a ring that has fewer: --machine refuses it too
@@ -89,7 +88,7 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{Name: "Other GPU"}, "h100:8", `no profile matches the trace's device "Other GPU": nothing in the trace tells the GPU (`, nil},
 	} {
 		var notes strings.Builder
-		r := &Reader{Console: &console.Console{Out: io.Discard, Err: &notes}}
+		r := &Reader{Console: &cli.Console{Out: io.Discard, Err: &notes}}
 		m, err := r.suggested(captured(c.d, 8, c.kernels...))
 		if guess := strings.Contains(notes.String(), "a guess"); err != nil || m.Name != c.want || guess != (m.Guess != "") || !strings.Contains(notes.String(), c.note) {
 			t.Errorf("%+v: machine %q, %q, %v, %s\nwant %q, %s", c.d, m.Name, m.Guess, err, notes.String(), c.want, c.note)

@@ -1,5 +1,7 @@
 // Package input reads what a command works on, from flags and files: traces, workload files,
 // machines, strategies and the job that they are replayed for.
+//
+// files.go writes files and folders completely or not at all.
 package input
 
 import (
@@ -16,25 +18,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/lift/dataflow"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/merge"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // A Reader reads traces, workload files and machines as the flags of every command say.
 type Reader struct {
-	*console.Console
+	*cli.Console
 	Context context.Context     // ends reading
 	Limit   int64               // MiB to read of all files; 0: the default
 	SkipBad bool                // skip files of a run that cannot be read
@@ -81,7 +77,7 @@ func (r *Reader) openAll(path string, o format.Options) (*trace.Run, error) {
 	if info, err := os.Stat(path); err == nil && info.Mode()&fs.ModeNamedPipe != 0 {
 		pipe, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, files.WithoutPath(err))
+			return nil, fmt.Errorf("%s: %w", path, WithoutPath(err))
 		}
 		defer pipe.Close()
 		o.Stdin, path = pipe, "-"
@@ -104,16 +100,16 @@ func CollectOften() (undo func()) {
 func ReadingLine(p *format.Progress, then string) string {
 	line := "reading"
 	if file := p.File(); file != "" {
-		line += " " + words.Shorten(filepath.Base(file), 30)
+		line += " " + cli.Shorten(filepath.Base(file), 30)
 	}
 	read, total, events := p.Read.Load(), p.Total.Load(), p.Events.Load()
 	switch {
 	case total > 0 && read >= total:
 		line = then
 	case total > 0:
-		line += fmt.Sprintf(", %d %% of %s", min(100, 100*read/total), names.Bytes(total))
+		line += fmt.Sprintf(", %d %% of %s", min(100, 100*read/total), trace.Bytes(total))
 	case read > 0:
-		line += ", " + names.Bytes(read)
+		line += ", " + trace.Bytes(read)
 	}
 	if events > 0 {
 		line += fmt.Sprintf(", %d events", events)
@@ -199,7 +195,7 @@ func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
-	if file, _, _ := profile.CutCount(f.Machine); IsYAML(file) && !filepath.IsAbs(file) {
+	if file, _, _ := machine.CutCount(f.Machine); IsYAML(file) && !filepath.IsAbs(file) {
 		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := r.MachineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
@@ -247,7 +243,7 @@ func DataflowFlag(c *cobra.Command, path *string) {
 }
 
 // ReadCorrections reads the file of the flag; none for "".
-func ReadCorrections(path string) ([]dataflow.Correction, error) {
+func ReadCorrections(path string) ([]lift.Correction, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -256,7 +252,7 @@ func ReadCorrections(path string) ([]dataflow.Correction, error) {
 		return nil, err
 	}
 	defer in.Close()
-	return dataflow.ParseCorrections(in, path)
+	return lift.ParseCorrections(in, path)
 }
 
 // LiftError is the error of lifting the run of a path. One about a file of corrections

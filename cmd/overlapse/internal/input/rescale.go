@@ -6,10 +6,9 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -26,13 +25,13 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 		return nil, m, cli.Errorf("--retarget scales the durations of the captured GPU: %s (name it: --machine %s, if it is that)", m.Guess, m.Name)
 	}
 	world, lifted := w.World, w
-	var resized *retarget.Resized
+	var resized *edit.Resized
 	if f.Ranks != "" {
 		group, n, err := parseRanks(f.Ranks)
 		if err != nil {
 			return nil, m, err
 		}
-		run, z, err := retarget.Ranks(w.Run, w.World, group, n)
+		run, z, err := edit.Ranks(w.Run, w.World, group, n)
 		if err != nil {
 			return nil, m, cli.Errorf("--ranks %s: %w", f.Ranks, err)
 		}
@@ -50,7 +49,7 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 		return nil, m, err
 	}
 	if resized == nil {
-		scaled := retarget.To(w, m, to)
+		scaled := edit.To(w, m, to)
 		if scaled.Rescaled.Same {
 			r.Notef("--retarget %s changes no duration: the trace was captured on %s", f.Retarget, m.Name)
 			return w, to, nil
@@ -63,7 +62,7 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 // target is the machine of --retarget or, without it, that of the capture, with enough GPUs.
 func (r *Reader) target(name string, m machine.Machine, ranks int) (machine.Machine, error) {
 	if name != "" {
-		if !isPath(name) && !profile.Sized(name) {
+		if !isPath(name) && !machine.Sized(name) {
 			name = fmt.Sprintf("%s:%d", name, ranks)
 		}
 		return r.MachineNamed(name, ranks)

@@ -7,14 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -36,7 +34,7 @@ func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 			return
 		}
 		counted[iterations[op]] = true
-		name := names.Short(run.NameOf(s))
+		name := trace.Short(run.NameOf(s))
 		if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
 			name = c.Op.String()
 		}
@@ -80,8 +78,8 @@ func (r *Replayed) works(out compare.Outcome) (list []work) {
 const mostWorks = 30
 
 // worksTable has the work of a step of the captured schedule and of an outcome, of the phases that it has.
-func (r *Replayed) worksTable(outcome int) *console.Table {
-	t := &console.Table{
+func (r *Replayed) worksTable(outcome int) *cli.Table {
+	t := &cli.Table{
 		Title:   "What " + r.RunName(outcome) + " changes",
 		Note:    "Kernels and copies by name and collectives by operation, of one step: means over ranks, the largest difference first.",
 		Columns: []string{"", "captured: count", "captured: time", "changed: count", "changed: time", "difference"}, OneUnit: true,
@@ -92,8 +90,8 @@ func (r *Replayed) worksTable(outcome int) *console.Table {
 			if phase > 0 {
 				x.name = r.Phases[i].Phase + ": " + x.name
 			}
-			unit := words.UnitOf(x.change())
-			t.Add(words.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time),
+			unit := cli.UnitOf(x.change())
+			t.Add(cli.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time),
 				unit.Signed(x.change())+" "+unit.Name)
 		}
 	}
@@ -114,12 +112,12 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 			kernels += x.change()
 		}
 		if was, is := math.Round(x.was.count), math.Round(x.is.count); was != is && len(list) < mostFewer {
-			list = append(list, fmt.Sprintf("%.0f %s instead of %.0f", is, words.Middle(x.name, 20), was))
+			list = append(list, fmt.Sprintf("%.0f %s instead of %.0f", is, cli.Middle(x.name, 20), was))
 		}
 	}
 	said := cmp.Or(strings.Join(list, ", "), "as many operations")
-	before := explain.TimesOf(r.workload, captured)
-	unit := words.UnitOf(before.Total())
+	before := verdict.TimesOf(r.workload, captured)
+	unit := cli.UnitOf(before.Total())
 	list = nil
 	for _, x := range []struct {
 		name    string

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -27,7 +27,7 @@ func emitted(t *testing.T, selection string, target plan.Target, where ...string
 	a := verdict.Advice{Where: where}
 	a.Ways, a.Effort = plan.How(sel[0], target)
 	dir, said := filepath.Join(t.TempDir(), "new", "out"), bytes.Buffer{}
-	if err := Emit(&console.Console{Err: &said}, &files.Set{}, dir, verdict.Verdict{Strategy: sel[0].Strategy.Name, Advice: &a}); err != nil {
+	if err := Emit(&cli.Console{Err: &said}, &input.Set{}, dir, verdict.Verdict{Strategy: sel[0].Strategy.Name, Advice: &a}); err != nil {
 		t.Fatal(err)
 	}
 	found := map[string]string{}
@@ -77,7 +77,7 @@ func TestEmit(t *testing.T) {
 		}
 	}
 	said := bytes.Buffer{}
-	if err := Emit(&console.Console{Err: &said}, &files.Set{}, t.TempDir(), verdict.Verdict{}); err != nil || !strings.Contains(said.String(), "no change is recommended") {
+	if err := Emit(&cli.Console{Err: &said}, &input.Set{}, t.TempDir(), verdict.Verdict{}); err != nil || !strings.Contains(said.String(), "no change is recommended") {
 		t.Errorf("%v, %q", err, said.String())
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -21,7 +20,7 @@ import (
 )
 
 // Explain adds to every row its critical path and the comparison with bulk.
-func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
+func Explain(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
 	bulks, err := r.bulk(m, opts)
 	if err != nil {
 		return err
@@ -32,9 +31,9 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 			explained[i].Result = nil
 		}
 	}
-	changes := explain.WhatIfs(&m)
+	changes := verdict.WhatIfs(&m)
 	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
-	whatIf, err := explain.Under(r.workload, m, explained, changes, opts.Stop, func() { bar.Add(1) })
+	whatIf, err := verdict.Under(r.workload, m, explained, changes, opts.Stop, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
@@ -49,7 +48,7 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 			row.Notes = append(row.Notes, notExplained+out.Unexplained)
 			continue
 		}
-		e := explain.Explain(r.workload, out)
+		e := verdict.Explain(r.workload, out)
 		e.WhatIf = r.whatIfOf(whatIf[row.At], row)
 		if bulk := bulks[row.phase]; bulk != nil && !out.Strategy.Plain && e.Rounds > 0 {
 			e.Against(engines.PlainSelection().Strategy.Name, *bulk)
@@ -60,7 +59,7 @@ func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.M
 }
 
 // bulk explains the strategy bulk, by phase, and replays it first if it was not selected; nil if it cannot run.
-func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*explain.Explanation, error) {
+func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*verdict.Explanation, error) {
 	outcomes, sel := r.Outcomes, engines.PlainSelection()
 	i := strategyIn(outcomes, sel.Strategy.Name)
 	if i < 0 {
@@ -73,9 +72,9 @@ func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*explai
 	if outcomes[i].Result == nil || outcomes[i].Unexplained != "" {
 		return nil, nil
 	}
-	bulks := map[int]*explain.Explanation{}
+	bulks := map[int]*verdict.Explanation{}
 	for _, phase := range outcomes[i].Each() {
-		e := explain.Explain(r.workload, outcomes[i].Of(phase))
+		e := verdict.Explain(r.workload, outcomes[i].Of(phase))
 		bulks[phase] = &e
 	}
 	return bulks, nil
@@ -85,7 +84,7 @@ func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (map[int]*explai
 const notExplained = "not explained: "
 
 // PrintExplanations prints the explanation of each strategy.
-func PrintExplanations(con *console.Console, r *Replayed) {
+func PrintExplanations(con *cli.Console, r *Replayed) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		for _, note := range row.Notes {
@@ -117,7 +116,7 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 		if len(e.WhatIf) > 0 {
 			var list []string
 			for _, x := range e.WhatIf {
-				list = append(list, x.Name+" "+words.Percent(x.Change))
+				list = append(list, x.Name+" "+cli.Percent(x.Change))
 			}
 			fmt.Fprintf(con.Out, "  what if: %s\n", strings.Join(list, "; "))
 		}
@@ -125,7 +124,7 @@ func PrintExplanations(con *console.Console, r *Replayed) {
 }
 
 // printPath prints the links of a critical path, after a summary if there are many.
-func printPath(con *console.Console, e *explain.Explanation) {
+func printPath(con *cli.Console, e *verdict.Explanation) {
 	if len(e.Path) > longPath {
 		fmt.Fprintf(con.Out, "  mostly: %s\n", mostOf(e.Names, e.Time))
 	}
@@ -133,13 +132,13 @@ func printPath(con *console.Console, e *explain.Explanation) {
 		if l.After != "" {
 			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
 		}
-		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", words.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", cli.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 	}
 }
 
 // explainedUnit is the part of the replay that an explanation covers.
-func (r *Replayed) explainedUnit(e *explain.Explanation) string {
+func (r *Replayed) explainedUnit(e *verdict.Explanation) string {
 	switch {
 	case r.Window == Iteration && e.Rounds > 1:
 		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
@@ -182,12 +181,12 @@ func causeText(c program.Cause) string {
 }
 
 // idleText lists the causes of idle time, with what the longest interval waited for.
-func idleText(idle []explain.IdleSum) string {
+func idleText(idle []verdict.IdleSum) string {
 	var list []string
 	for _, s := range idle {
-		word := words.Micros(s.Time) + " " + causeText(s.Cause)
+		word := cli.Micros(s.Time) + " " + causeText(s.Cause)
 		if s.Longest != "" {
-			word += fmt.Sprintf(" (longest: %s)", plain.Line(words.Shorten(s.Longest, 60)))
+			word += fmt.Sprintf(" (longest: %s)", plain.Line(cli.Shorten(s.Longest, 60)))
 		}
 		list = append(list, word)
 	}
@@ -198,7 +197,7 @@ func idleText(idle []explain.IdleSum) string {
 const longPath = 8
 
 // mostOf lists the names that took at least 5 % of the time.
-func mostOf(names []explain.Part, of trace.Time) string {
+func mostOf(names []verdict.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
 		brief[i].What = plain.Line(kernel.Short(brief[i].What))
@@ -207,7 +206,7 @@ func mostOf(names []explain.Part, of trace.Time) string {
 }
 
 // partsOf lists the parts of a time, those of at least the given percentage.
-func partsOf(parts []explain.Part, of trace.Time, least float64) string {
+func partsOf(parts []verdict.Part, of trace.Time, least float64) string {
 	var list []string
 	for _, p := range parts {
 		if share := 100 * float64(p.Time) / float64(max(1, of)); share >= least {
@@ -231,7 +230,7 @@ func ranksOf(ranks []int) string {
 	return "ranks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ","), "[]")
 }
 
-func namesOf(l explain.Link) string {
+func namesOf(l verdict.Link) string {
 	names := plain.Line(kernel.Short(l.Names[0].What))
 	if l.Launches > 1 {
 		names += fmt.Sprintf(" ×%d", l.Launches)
@@ -243,7 +242,7 @@ func namesOf(l explain.Link) string {
 		names += fmt.Sprintf(" and %d more", n-1)
 	}
 	if l.Late > 0 && l.After == "" {
-		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", words.Micros(l.Late))
+		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", cli.Micros(l.Late))
 	}
 	return names
 }

@@ -12,10 +12,8 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/merge"
 	"github.com/overlapse/overlapse/viz/html"
@@ -24,7 +22,7 @@ import (
 
 // CheckFolder is an error if `replay -o` may not write the folder.
 func CheckFolder(dir string) error {
-	return files.Replaceable(dir, "result.json", func(name string) bool {
+	return input.Replaceable(dir, "result.json", func(name string) bool {
 		return slices.Contains(fixedNames, name) || strings.HasPrefix(name, "profile.") && strings.HasSuffix(name, ".pb.gz")
 	})
 }
@@ -33,7 +31,7 @@ func CheckFolder(dir string) error {
 var fixedNames = []string{"result.json", "timeline.json.gz", "result.csv", "spans.csv.gz", "summary.md", "report.html", "result.parquet", "spans.parquet"}
 
 // WriteFolder writes the folder of `replay -o`, which is complete or absent.
-func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir string, r *Replayed) error {
+func WriteFolder(ctx context.Context, con *cli.Console, set *input.Set, dir string, r *Replayed) error {
 	if err := CheckFolder(dir); err != nil {
 		return err
 	}
@@ -43,12 +41,12 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 		write func(io.Writer) error
 	}
 	list := []file{
-		{"result.json", func(w io.Writer) error { return schema.WriteJSON(w, r) }},
+		{"result.json", func(w io.Writer) error { return WriteJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
-		{"result.csv", func(w io.Writer) error { return schema.WriteCSV(w, r.CSV()) }},
+		{"result.csv", func(w io.Writer) error { return WriteCSV(w, r.CSV()) }},
 		{"spans.csv.gz", func(w io.Writer) error {
 			z := gzip.NewWriter(w)
-			return cmp.Or(schema.WriteTableCSV(z, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...)), z.Close())
+			return cmp.Or(WriteTableCSV(z, Spans(func(r *trace.Run) string { return r.Name }, runs...)), z.Close())
 		}},
 		{"summary.md", func(w io.Writer) error { return WriteMarkdown(w, r) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, r.HTML()) }},
@@ -58,9 +56,9 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
 	bar := con.Progress(len(list), "writing")
-	err := set.Folder(dir, func(in *files.Set, aside string) error {
+	err := set.Folder(dir, func(in *input.Set, aside string) error {
 		for _, f := range list {
-			if err := in.Write(filepath.Join(aside, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
+			if err := in.Write(filepath.Join(aside, f.name), func(w io.Writer) error { return f.write(input.WhileRunning(ctx, w)) }); err != nil {
 				return fmt.Errorf("%s: %w", filepath.Join(dir, f.name), errors.Unwrap(err)) // not the name of the folder aside
 			}
 			bar.Add(1)
@@ -74,7 +72,7 @@ func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir 
 	if left := r.Coarse(); left != "" {
 		con.Notef("%s", left)
 	}
-	con.Notef("wrote report.html, timeline.json.gz, result.json, result.csv, spans.csv.gz, summary.md and %s (go tool pprof -diff_base) to %s", words.Counted(len(runs), "profile"), dir)
+	con.Notef("wrote report.html, timeline.json.gz, result.json, result.csv, spans.csv.gz, summary.md and %s (go tool pprof -diff_base) to %s", cli.Counted(len(runs), "profile"), dir)
 	return nil
 }
 
@@ -87,7 +85,7 @@ func profileName(runs []*trace.Run, i int) string {
 				return c
 			}
 			return '-'
-		}, words.Shorten(r.Name, 80))
+		}, cli.Shorten(r.Name, 80))
 	}
 	name, same := clean(runs[i]), 1
 	for _, r := range runs[:i] {

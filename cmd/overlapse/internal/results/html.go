@@ -5,15 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
-	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
 )
@@ -24,8 +21,8 @@ func (r *Replayed) explainTables() []html.Table {
 	if r.Window != Iteration {
 		of = "the window " + r.Window
 	}
-	sum := console.Table{Title: "Against bulk", Columns: []string{"strategy", "why"}}
-	path := console.Table{
+	sum := cli.Table{Title: "Against bulk", Columns: []string{"strategy", "why"}}
+	path := cli.Table{
 		Title:   "Critical paths",
 		Note:    "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
 		Columns: []string{"strategy", "time", "ranks", "kernels and copies", "breakdown", "waited before for"},
@@ -64,7 +61,7 @@ func (r *Replayed) HTML() html.Report {
 		Parts: r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", words.MachineText(r.Machine, r.Guess), words.Counted(r.Ranks, "rank"), r.captured())},
+			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", cli.MachineText(r.Machine, r.Guess), cli.Counted(r.Ranks, "rank"), r.captured())},
 			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: r.measured()},
 		},
@@ -105,7 +102,7 @@ func (r *Replayed) HTML() html.Report {
 	r.how(&rep, best)
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
-	notes := console.Table{Title: "Assumptions", Columns: []string{"note"}}
+	notes := cli.Table{Title: "Assumptions", Columns: []string{"note"}}
 	for _, n := range r.Notes {
 		notes.Add(n)
 	}
@@ -146,7 +143,7 @@ func (r *Replayed) bars(phase int) (bars []html.Bar) {
 
 // barNote is the time of a row, its change and error, and how likely it is faster, as tables have them.
 func (r *Replayed) barNote(row *Row) string {
-	note, cells := words.Micros(trace.Time(row.Time)), r.cells()
+	note, cells := cli.Micros(trace.Time(row.Time)), r.cells()
 	if row.Same {
 		return fmt.Sprintf("%s  %s", note, cells["likely"](row))
 	}
@@ -161,9 +158,9 @@ func (r *Replayed) barNote(row *Row) string {
 // measured is the measured time, of each phase.
 func (r *Replayed) measured() string {
 	if r.Phases != nil {
-		return words.Phases(r.Phases)
+		return cli.Phases(r.Phases)
 	}
-	return words.Micros(trace.Time(r.Measured))
+	return cli.Micros(trace.Time(r.Measured))
 }
 
 // best is the outcome that the verdict recommends or, if that is the captured schedule, the
@@ -256,19 +253,19 @@ func (r *Replayed) runNote(outcome int) string {
 		switch {
 		case row.At != outcome || !row.Applies:
 		case row.phase > 0:
-			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
+			notes = append(notes, fmt.Sprintf("%s steps %s, %s", row.Phase, cli.Micros(trace.Time(row.Time)), cli.Percent(row.Change)))
 		case r.Iterations > 0:
-			notes = append(notes, fmt.Sprintf("%s per iteration, %s", words.Micros(trace.Time(row.Time)), words.Percent(row.Change)))
+			notes = append(notes, fmt.Sprintf("%s per iteration, %s", cli.Micros(trace.Time(row.Time)), cli.Percent(row.Change)))
 		default:
-			notes = append(notes, words.Percent(row.Change))
+			notes = append(notes, cli.Percent(row.Change))
 		}
 	}
 	return strings.Join(notes, "; ")
 }
 
 // idleTable has the idle time of streams by strategy and cause.
-func (r *Replayed) idleTable() *console.Table {
-	t := &console.Table{
+func (r *Replayed) idleTable() *cli.Table {
+	t := &cli.Table{
 		Title:   "Idle time of streams",
 		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
 		Columns: []string{"strategy", "cause", "time", "share of the streams' time", "longest"},
@@ -278,8 +275,8 @@ func (r *Replayed) idleTable() *console.Table {
 			continue
 		}
 		streams := streamTime(out.Result)
-		for _, s := range explain.IdleByCause(&out) {
-			t.Add(r.RunName(i), causeText(s.Cause), s.Time, words.ShareOf(s.Time, streams), s.Longest)
+		for _, s := range verdict.IdleByCause(&out) {
+			t.Add(r.RunName(i), causeText(s.Cause), s.Time, cli.ShareOf(s.Time, streams), s.Longest)
 		}
 	}
 	return t
@@ -296,10 +293,10 @@ func streamTime(r *replay.Result) trace.Time {
 }
 
 // pairTable has the pairs of the trace with their evidence.
-func (r *Replayed) pairTable() *console.Table {
-	t := &console.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
-	short := func(name string) string { return words.Middle(names.Short(name), 40) } // such that the evidence has room
-	for _, p := range summary.Pairs(r.workload) {
+func (r *Replayed) pairTable() *cli.Table {
+	t := &cli.Table{Title: "Pairs of computation and communication", Columns: []string{"kind", "first", "second", "bytes", "count", "evidence"}}
+	short := func(name string) string { return cli.Middle(trace.Short(name), 40) } // such that the evidence has room
+	for _, p := range workload.Pairs(r.workload) {
 		t.Add(p.Direction, short(p.First), short(p.Second), p.Bytes, p.Count, strings.Join(p.Evidence, "; "))
 	}
 	return t

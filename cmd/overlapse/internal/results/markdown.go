@@ -5,28 +5,28 @@ import (
 	"io"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 )
 
 // WriteMarkdown writes the result as a comment on a pull request: the verdict and the table.
 func WriteMarkdown(w io.Writer, r *Replayed) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### overlapse: %s\n\n", words.Markdown(r.title()))
+	fmt.Fprintf(&b, "### overlapse: %s\n\n", cli.Markdown(r.title()))
 	for i, sentence := range append(r.Verdict.Sentences, r.answers()...) {
 		form := "- %s\n"
 		if i == 0 {
 			form = "**%s**\n\n"
 		}
-		fmt.Fprintf(&b, form, words.Markdown(sentence))
+		fmt.Fprintf(&b, form, cli.Markdown(sentence))
 	}
 	for _, phase := range r.reference.Each() {
 		if phase > 0 {
-			fmt.Fprintf(&b, "\n%s\n", words.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
+			fmt.Fprintf(&b, "\n%s\n", cli.Markdown(strings.TrimSuffix(r.ofPhase(phase), " ")))
 		}
 		fmt.Fprintf(&b, "\n%s\n\n", r.table(r.sorted(false, phase).rows).Markdown())
 	}
 	for _, row := range r.refused() {
-		fmt.Fprintf(&b, "- %s\n", words.Markdown(r.phased(row)+" "+row.reason()))
+		fmt.Fprintf(&b, "- %s\n", cli.Markdown(r.phased(row)+" "+row.reason()))
 	}
 	var how []string
 	for i, v := range r.Verdict.Each() {
@@ -50,7 +50,7 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 		}
 		fmt.Fprintf(&b, "\n<details><summary>%s</summary>\n\n", part.title)
 		for _, line := range part.lines {
-			fmt.Fprintf(&b, "- %s\n", words.Markdown(line))
+			fmt.Fprintf(&b, "- %s\n", cli.Markdown(line))
 		}
 		b.WriteString("\n</details>\n")
 	}

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/summary"
-	"github.com/overlapse/overlapse/trace/names"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -41,9 +40,9 @@ type pairTime struct {
 }
 
 // ComparePairs adds the rows by kind of pair, and the row of the best mix.
-func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
+func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Bound || s.Strategy.Future })
-	bar := con.Progress(len(sel)*len(summary.Pairs(r.workload)), "replaying pairs")
+	bar := con.Progress(len(sel)*len(workload.Pairs(r.workload)), "replaying pairs")
 	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, r.reference, r.Outcomes, opts, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
@@ -86,19 +85,19 @@ func (r *Replayed) mixes() (rows []*Row) {
 }
 
 // printPairs prints the fastest strategy of each kind of pair.
-func printPairs(con *console.Console, r *Replayed) {
+func printPairs(con *cli.Console, r *Replayed) {
 	if len(r.PairKinds) == 0 {
 		return
 	}
 	title, changes := "no strategy gains on any kind of pair alone", []string(nil)
 	for _, mix := range r.mixes() {
 		if mix.Applies {
-			changes = append(changes, r.ofPhase(mix.phase)+words.Percent(mix.Change))
+			changes = append(changes, r.ofPhase(mix.phase)+cli.Percent(mix.Change))
 			title = fmt.Sprintf("the best of each kind of pair together (%s): %s", mix.Settings, strings.Join(changes, ", "))
 		}
 	}
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
-	t := console.Table{Columns: []string{"pair", "kernels", "size", "count"}}
+	t := cli.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
 		t.Columns = append(t.Columns, strings.TrimSpace(s.Strategy+" "+s.Settings))
 	}
@@ -107,18 +106,18 @@ func printPairs(con *console.Console, r *Replayed) {
 		if p.Phase != "" && !slices.Contains(t.Columns, "steps") {
 			t.Columns = append(t.Columns, "steps")
 		}
-		kernels := words.Shorten(p.First, 22) + " → " + words.Shorten(p.Second, 22)
-		row := []any{p.Number, kernels, unless(p.Bytes == 0, names.Bytes(p.Bytes)), p.Count}
+		kernels := cli.Shorten(p.First, 22) + " → " + cli.Shorten(p.Second, 22)
+		row := []any{p.Number, kernels, unless(p.Bytes == 0, trace.Bytes(p.Bytes)), p.Count}
 		for _, s := range p.Strategies {
 			change := ""
 			if s.Why == "" {
-				change = words.Percent(s.Change)
+				change = cli.Percent(s.Change)
 			}
 			row = append(row, change)
 		}
 		best := "as captured"
 		if p.best != nil {
-			best = fmt.Sprintf("%s %s", p.Best, words.Percent(p.best.Change))
+			best = fmt.Sprintf("%s %s", p.Best, cli.Percent(p.best.Change))
 		}
 		t.Add(append(row, best, p.Phase)[:len(t.Columns)]...)
 	}

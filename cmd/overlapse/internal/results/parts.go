@@ -4,11 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
-	"github.com/overlapse/overlapse/replay/summary"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -23,14 +21,14 @@ func (r *Replayed) Parts() []layout.Part {
 		return n
 	}
 	parts := r.chains(count)
-	for _, k := range summary.Pairs(r.workload) {
+	for _, k := range workload.Pairs(r.workload) {
 		row := slices.MaxFunc(k.Rows, func(a, b int) int { return count(a) - count(b) })
 		if count(row) == 0 {
 			continue
 		}
-		name := fmt.Sprintf("pair %d: %s → %s", k.Number, words.Shorten(names.Short(k.First), 40), words.Shorten(names.Short(k.Second), 40))
+		name := fmt.Sprintf("pair %d: %s → %s", k.Number, cli.Shorten(trace.Short(k.First), 40), cli.Shorten(trace.Short(k.Second), 40))
 		if k.Bytes > 0 {
-			name += ", " + names.Bytes(k.Bytes)
+			name += ", " + trace.Bytes(k.Bytes)
 		}
 		parts = append(parts, layout.Part{Name: name, Ops: opsOf(r.workload, row)})
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -23,7 +23,7 @@ func TestRowsOfPhases(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	con := &console.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 120}
+	con := &cli.Console{Out: &out, Err: &out, Bar: &out, Quiet: true, Width: 120}
 	r, err := Of(t.Context(), con, "served", w, plantest.H200(t, 2), sel, plan.Scenario{}, replay.Options{Like: true}, true)
 	if err != nil {
 		t.Fatal(err)

@@ -6,15 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
-	"github.com/overlapse/overlapse/replay/summary"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -23,7 +20,7 @@ import (
 // Print prints the answer: what to change, with its gain and cost, the lines to write and what they change of the step; then where
 // the time goes, the table, and what to run next. input is what commands take to read the trace again. fold leaves out rows that
 // nobody would choose tonight; why adds all reasons.
-func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
+func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 	say := con.Say
 	say(r.title())
 	fmt.Fprintln(con.Out)
@@ -32,7 +29,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 		say(s)
 	}
 	for _, phase := range r.reference.Each() {
-		if shares := explain.Shares(explain.TimesOf(r.workload, r.reference.Of(phase))); len(shares) > 0 {
+		if shares := verdict.Shares(verdict.TimesOf(r.workload, r.reference.Of(phase))); len(shares) > 0 {
 			con.Labelled("time", r.ofPhase(phase)+strings.Join(shares, ", "))
 		}
 	}
@@ -69,7 +66,7 @@ func Print(con *console.Console, r *Replayed, input string, fold, why bool) {
 }
 
 // printVerdict prints the sentences of the verdict, and behind each recommendation how to get it and what it changes.
-func (r *Replayed) printVerdict(con *console.Console, why bool) {
+func (r *Replayed) printVerdict(con *cli.Console, why bool) {
 	for _, s := range r.Verdict.Sentences {
 		con.Say(s)
 		for i, v := range r.Verdict.Each() {
@@ -85,7 +82,7 @@ func (r *Replayed) printVerdict(con *console.Console, why bool) {
 }
 
 // printRows prints the table of each phase, and returns the rows that it has.
-func (r *Replayed) printRows(con *console.Console, fold, why bool) (shown []*Row) {
+func (r *Replayed) printRows(con *cli.Console, fold, why bool) (shown []*Row) {
 	width := con.Width
 	if con.Wide {
 		width = 0
@@ -127,13 +124,13 @@ func (r *Replayed) ofPhase(phase int) string {
 
 // printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
 // nothing was measured. more stands behind it.
-func printModel(con *console.Console, c *Control, i *workload.Isolation, more string) {
+func printModel(con *cli.Console, c *Control, i *workload.Isolation, more string) {
 	if c == nil {
 		return
 	}
 	var steps []string
 	for _, row := range c.rows {
-		steps = append(steps, strings.TrimSpace(row.Phase+" step "+words.Percent(row.Change)))
+		steps = append(steps, strings.TrimSpace(row.Phase+" step "+cli.Percent(row.Change)))
 	}
 	said := "re-simulated: " + strings.Join(steps, ", ")
 	if i != nil && i.Checked > 0 {
@@ -144,8 +141,8 @@ func printModel(con *console.Console, c *Control, i *workload.Isolation, more st
 
 // title names the input, the machine, the iterations, and what differs from the capture.
 func (r *Replayed) title() string {
-	parts := []string{r.Path, words.MachineText(r.Machine, r.Guess)}
-	if ranks := words.Counted(r.Ranks, "rank"); r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil {
+	parts := []string{r.Path, cli.MachineText(r.Machine, r.Guess)}
+	if ranks := cli.Counted(r.Ranks, "rank"); r.Captured < r.Ranks && r.Estimated == "" && r.Rescaled == nil {
 		parts = append(parts, fmt.Sprintf("%d of %s captured", r.Captured, ranks))
 	} else {
 		parts = append(parts, ranks)
@@ -180,7 +177,7 @@ func (r *Replayed) Step() (text string, shown trace.Time) {
 	if r.Phases != nil {
 		return strings.TrimSpace(text + " " + profiled), 0
 	}
-	text, shown = words.Micros(r.reference.Expected), r.reference.Expected
+	text, shown = cli.Micros(r.reference.Expected), r.reference.Expected
 	if profiled != "" {
 		text, shown = text+" "+profiled, trace.Time(r.Measured)
 	}
@@ -191,9 +188,9 @@ func (r *Replayed) Step() (text string, shown trace.Time) {
 // otherClock is that times are of another clock.
 func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock bool) string {
 	steps := plan.MeasuredSteps(w)
-	was, differ := words.Micros(steps.Time()), false
+	was, differ := cli.Micros(steps.Time()), false
 	if len(captured.Phases) > 1 {
-		was = words.Phases(steps.Phases())
+		was = cli.Phases(steps.Phases())
 	}
 	for _, phase := range captured.Each() {
 		of := captured.Of(phase)
@@ -204,7 +201,7 @@ func withoutProfiler(w *workload.Workload, captured compare.Outcome, otherClock 
 	}
 	profiled, with := "without the profiler", "it"
 	if loads := loaded(w); 10*loads > steps.Time() {
-		profiled, with = profiled+" and "+words.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
+		profiled, with = profiled+" and "+cli.Micros(loads)+" of loading kernels, which later iterations do not repeat", "both"
 	}
 	if w.Rescaled == nil {
 		profiled += " (" + was + " with " + with + ")"
@@ -223,11 +220,11 @@ func capturedText(w *workload.Workload, captured compare.Outcome) string {
 	}
 	switch n := workload.Iterations(w); {
 	case phases != nil:
-		return words.Phases(phases)
+		return cli.Phases(phases)
 	case n > 0:
-		return words.Iterations(n, captured.Expected, plan.MeasuredSteps(w))
+		return cli.Iterations(n, captured.Expected, plan.MeasuredSteps(w))
 	}
-	return words.Micros(captured.Expected)
+	return cli.Micros(captured.Expected)
 }
 
 // sameTime is the difference of two runs of one step in the median, relative: again_us in samples/measurements.
@@ -299,22 +296,22 @@ func (r *Replayed) why() (lines []string) {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("pair %d: %s fills the GPU %.2f times, %s %.2f times: %.0f waves one after the other, %.2f side by side",
-			p.Pair, words.Shorten(p.First, 30), p.Waves.First, words.Shorten(p.Second, 30), p.Waves.Second, p.Apart, p.Together))
+			p.Pair, cli.Shorten(p.First, 30), p.Waves.First, cli.Shorten(p.Second, 30), p.Waves.Second, p.Apart, p.Together))
 	}
 	if i := r.Isolation; i != nil && i.Disturbed > 0 {
 		lines = append(lines, isolationText(i))
 	}
 	res := r.Residual
-	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), words.Micros(res.Worst), res.Ops)
+	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), cli.Micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		check += fmt.Sprintf(" (%s, %.2f %%)", words.Shorten(res.WorstOp, 40), res.WorstPct)
+		check += fmt.Sprintf(" (%s, %.2f %%)", cli.Shorten(res.WorstOp, 40), res.WorstPct)
 	}
 	return append(lines, fmt.Sprintf("%s; %d by more than 1 µs and 1 %%; %s %s", check, res.Outside, r.basis(), r.measured()))
 }
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
 // the model of this capture is to be trusted.
-func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *workload.Isolation) {
+func PrintAdvice(con *cli.Console, v *verdict.Verdict, c *Control, i *workload.Isolation) {
 	for _, of := range v.Each() {
 		if of.Advice == nil {
 			continue
@@ -328,7 +325,7 @@ func PrintAdvice(con *console.Console, v *verdict.Verdict, c *Control, i *worklo
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
-func printAdvice(con *console.Console, a *verdict.Advice, all bool) {
+func printAdvice(con *cli.Console, a *verdict.Advice, all bool) {
 	for _, w := range a.Ways {
 		var said string
 		switch {
@@ -360,7 +357,7 @@ func printAdvice(con *console.Console, a *verdict.Advice, all bool) {
 }
 
 // PrintNext prints the next step on one line, since it may be a command to paste.
-func PrintNext(con *console.Console, step string) {
+func PrintNext(con *cli.Console, step string) {
 	fmt.Fprintf(con.Out, "next      %s\n", plain.Line(step))
 }
 
@@ -388,7 +385,7 @@ func (r *Replayed) next(input string) string {
 		return p.Kind == verdict.Winner && (p.Advice.Effort == plan.ByFlag || p.Advice.Effort == plan.ByCode)
 	}):
 		return "overlapse tune " + input + " --emit settings"
-	case late < muchWaiting && len(r.PairKinds) == 0 && len(summary.Pairs(r.workload)) > 1 && v.Has(verdict.NoClearWinner):
+	case late < muchWaiting && len(r.PairKinds) == 0 && len(workload.Pairs(r.workload)) > 1 && v.Has(verdict.NoClearWinner):
 		return "overlapse replay " + input + " --pairs"
 	case late >= verdict.LeastWaiting:
 		return "overlapse replay " + input + " --what-if balanced"
@@ -458,11 +455,11 @@ func RescaledText(r *workload.Rescaling) string {
 }
 
 // PrintRescaled prints the laws that scale captured durations.
-func PrintRescaled(con *console.Console, r *workload.Rescaling) {
+func PrintRescaled(con *cli.Console, r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := console.Table{Title: "laws of the scaled durations", Columns: []string{"bound by", "scaled by", "operations", "captured", "scaled", "change"}}
+	t := cli.Table{Title: "laws of the scaled durations", Columns: []string{"bound by", "scaled by", "operations", "captured", "scaled", "change"}}
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue
@@ -471,7 +468,7 @@ func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.Add(p.Bound, law, p.Ops, words.Micros(p.Was), words.Micros(p.Is), words.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
+		t.Add(p.Bound, law, p.Ops, cli.Micros(p.Was), cli.Micros(p.Is), cli.Percent(float64(p.Is)/float64(max(1, p.Was))-1))
 	}
 	con.Show(&t)
 }

@@ -1,6 +1,9 @@
 // Package results replays a workload under several strategies, and has all forms of the
 // outcome: the printed tables, Markdown, CSV, JSON, the HTML report and the timeline
 // for Perfetto.
+//
+// difference.go and its neighbours compare two of them, inspection.go says what a trace holds, and schema.go has the
+// JSON and CSV of all.
 package results
 
 import (
@@ -12,13 +15,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/explain"
-	"github.com/overlapse/overlapse/engines/pipeline"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -116,15 +117,15 @@ type Row struct {
 	Limit    string           `json:"limited_by,omitempty"`
 	RankEnds []int64          `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
-	Memory []explain.Moved `json:"memory,omitempty"`
+	Memory []verdict.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
-	Explanation *explain.Explanation `json:"explanation,omitempty"`
+	Explanation *verdict.Explanation `json:"explanation,omitempty"`
 	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
 	// Seeds is set with --seeds.
 	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
-	WhatIf  *explain.WhatIf `json:"what_if,omitempty"`
+	WhatIf  *verdict.WhatIf `json:"what_if,omitempty"`
 	short   string          // Says of the settings alone, if it has some
 	changed string          // what became fewer, and what of the time is less and more; "": not recommended
 	bound   string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
@@ -135,7 +136,7 @@ type Row struct {
 // Of replays the selections, and always the captured schedule: if it is not
 // selected, only its times are needed. keep says that somebody reads the runs of the outcomes, which
 // else are dropped as soon as a row is made of them.
-func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options, keep bool) (*Replayed, error) {
+func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options, keep bool) (*Replayed, error) {
 	bar := con.Progress(len(sel), "replaying")
 	defer bar.Finish()
 	opts.Progress = bar.Share
@@ -152,7 +153,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
-	base = explain.Timed(w, base)
+	base = verdict.Timed(w, base)
 	asMeasured := base
 	asCaptured, on := w, m
 	if w.Rescaled != nil {
@@ -166,7 +167,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		}
 	}
 	r := &Replayed{
-		Schema: schema.Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Schema: Version, Path: path, Machine: m.Name, Guess: m.Guess, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), reference: base, keep: keep, workload: w, scenario: sc, most: opts.Most, Waves: wavesOf(w, m),
 	}
@@ -179,7 +180,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 		r.Notes = append(slices.Clone(w.Notes), RescaledText(w.Rescaled))
 	}
 	r.WaitedFor, r.Unaligned = plan.StepsOf(w, base.Result.Run).WaitedFor(overlap.Collect(base.Result.Run)), overlap.Unaligned(w.Run)
-	schedules, _ := pipeline.Settings(w)
+	schedules, _ := schedule.Settings(w)
 	r.pipeline, r.Peak = schedules != nil, plan.CapturedPeak(w)
 	if r.Control, err = ControlOf(w, m, base, sc, opts.Stop); err != nil {
 		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
@@ -231,13 +232,13 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 	}
 	var c Control
 	for _, phase := range captured.Each() {
-		of, times := out.Of(phase), explain.TimesOf(w, out.Of(phase))
+		of, times := out.Of(phase), verdict.TimesOf(w, out.Of(phase))
 		if of.Time <= 0 { // no iteration of the phase is left
 			continue
 		}
 		row := Row{
 			Answer: Answer{Strategy: Unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
-			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: explain.LimitOf(w, of, times), phase: phase,
+			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: verdict.LimitOf(w, of, times), phase: phase,
 		}
 		if phase > 0 {
 			row.Phase = captured.Phases[phase-1].Steps.Phase
@@ -256,7 +257,7 @@ const leastShown = 0.001
 
 // Cheap adds the rows of single settings that apply to a step and change its time. A graph counts
 // where the host bounds the captured schedule.
-func (r *Replayed) Cheap(ctx context.Context, con *console.Console, m machine.Machine, opts replay.Options) error {
+func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machine, opts replay.Options) error {
 	sel, err := engines.Cheap()
 	if err != nil {
 		return err
@@ -389,7 +390,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		return row
 	}
 	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
-	row.Times, row.RankEnds = explain.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
+	row.Times, row.RankEnds = verdict.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
 	switch {
 	case out.Phase > 0:
 		is := out.Phases[out.Phase-1].Steps
@@ -398,9 +399,9 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	case len(out.Phases) == 1:
 		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
 	}
-	row.Same, row.Limit = p.Same(), explain.LimitOf(r.workload, out, row.Times)
+	row.Same, row.Limit = p.Same(), verdict.LimitOf(r.workload, out, row.Times)
 	if out.Phase == 0 { // traffic is summed over the run
-		row.Memory = explain.MemoryByCause(r.workload, out)
+		row.Memory = verdict.MemoryByCause(r.workload, out)
 	}
 	if total := row.Total(); r.pipeline && total > 0 {
 		row.Bubble = float64(row.Waiting+row.Idle) / float64(total)

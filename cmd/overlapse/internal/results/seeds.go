@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // Spread replays every strategy under n seeds.
-func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
+func Spread(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
 	bar := con.Progress(len(sel)*n, "replaying with other random seeds")
 	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { bar.Add(1) })
 	bar.Finish()
@@ -41,15 +40,15 @@ func (r *Replayed) seedsText() string {
 		if s.Fastest() == s.Slowest() {
 			continue
 		}
-		vary = append(vary, strings.TrimSuffix(fmt.Sprintf("%s takes %s to %s, %s", r.phased(&r.Rows[i]), words.Micros(s.Fastest()), words.Micros(s.Slowest()), modesOf(s)), ", "))
+		vary = append(vary, strings.TrimSuffix(fmt.Sprintf("%s takes %s to %s, %s", r.phased(&r.Rows[i]), cli.Micros(s.Fastest()), cli.Micros(s.Slowest()), modesOf(s)), ", "))
 	}
 	switch {
 	case n == 0:
 		return ""
 	case len(vary) == 0:
-		return fmt.Sprintf("over %s of dispatch order and arrival of ranks no time varies", words.Counted(n, "random seed"))
+		return fmt.Sprintf("over %s of dispatch order and arrival of ranks no time varies", cli.Counted(n, "random seed"))
 	}
-	return fmt.Sprintf("over %s of dispatch order and arrival of ranks %s", words.Counted(n, "random seed"), strings.Join(vary, "; "))
+	return fmt.Sprintf("over %s of dispatch order and arrival of ranks %s", cli.Counted(n, "random seed"), strings.Join(vary, "; "))
 }
 
 // modesOf describes the two modes of a bimodal distribution; "" if there is one mode.
@@ -59,7 +58,7 @@ func modesOf(s *compare.Spread) string {
 	}
 	var list []string
 	for _, m := range s.Modes {
-		list = append(list, fmt.Sprintf("%d near %s", m.Seeds, words.Micros(m.Median)))
+		list = append(list, fmt.Sprintf("%d near %s", m.Seeds, cli.Micros(m.Median)))
 	}
 	return strings.Join(list, ", ")
 }

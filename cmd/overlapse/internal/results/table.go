@@ -8,12 +8,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/names"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -42,12 +40,12 @@ func (r *Replayed) columns() []column {
 		{key: "slowest_ns", value: func(row *Row) any { return unless(row.Slowest == 0, row.Slowest) }},
 		{key: "captured_ns", value: func(row *Row) any { return r.reference.Of(row.phase).Expected }},
 		{"change", "change", func(row *Row) any { return row.Change }, func(row *Row) any {
-			return unless(row.given() || !row.Applies, words.Percent(row.Change))
+			return unless(row.given() || !row.Applies, cli.Percent(row.Change))
 		}},
 	}
 	for i, key := range []string{"compute_ns", "transfer_ns", "waiting_ns", "copies_ns", "idle_ns", "hidden_ns"} {
-		of := func(row *Row) any { return console.States(row.Times)[i] }
-		list = append(list, column{key, console.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
+		of := func(row *Row) any { return cli.States(row.Times)[i] }
+		list = append(list, column{key, cli.StateNames[i], of, func(row *Row) any { return unless(!row.Applies, of(row)) }})
 	}
 	list = append(list,
 		column{"peak_memory_bytes", "memory", func(row *Row) any { return row.PeakMemory }, func(row *Row) any {
@@ -100,7 +98,7 @@ func (r *Replayed) columns() []column {
 	}
 	return append(list,
 		column{name: "exposed", value: func(row *Row) any { return row.Exposed() }},
-		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, words.Micros(row.Transfer)) }},
+		column{name: "sends", value: func(row *Row) any { return unless(!r.pipeline || !row.Applies, cli.Micros(row.Transfer)) }},
 		column{name: r.whatIf(), value: func(row *Row) any {
 			if row.WhatIf == nil {
 				return nil
@@ -109,7 +107,7 @@ func (r *Replayed) columns() []column {
 		}},
 		column{name: "change there", value: func(row *Row) any {
 			change, ok := r.there(row)
-			return unless(!ok || row.given(), words.Percent(change))
+			return unless(!ok || row.given(), cli.Percent(change))
 		}},
 	)
 }
@@ -176,13 +174,13 @@ func (r *Replayed) recommended(row *Row) bool {
 func MemoryText(bytes int64, lacks []string) string {
 	switch {
 	case bytes > 0 && len(lacks) > 0:
-		return "≥ +" + names.Bytes(bytes)
+		return "≥ +" + trace.Bytes(bytes)
 	case bytes > 0:
-		return "+" + names.Bytes(bytes)
+		return "+" + trace.Bytes(bytes)
 	case len(lacks) > 0:
 		return "unknown"
 	case bytes < 0:
-		return "-" + names.Bytes(-bytes)
+		return "-" + trace.Bytes(-bytes)
 	}
 	return ""
 }
@@ -310,13 +308,13 @@ func (r *Replayed) sayings(rows []*Row) string {
 const proseFrom = 120
 
 // table is that of rows of one phase.
-func (r *Replayed) table(rows []*Row) *console.Table {
+func (r *Replayed) table(rows []*Row) *cli.Table {
 	return r.tableOf(rows, append(slices.DeleteFunc(r.shown(), func(name string) bool { return name == "steps" }), "exposed"))
 }
 
 // intervals is the table of a terminal of a width, 0: of any: what to change, and the interval of each around no change. chosen is that
 // the user named the strategies.
-func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *console.Table {
+func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *cli.Table {
 	names := slices.DeleteFunc(r.shown(), func(name string) bool {
 		return name == "steps" || chosen && name == "strategy" ||
 			!chosen && width > 0 && width < proseFrom && slices.Contains([]string{"±", "memory", "strategy"}, name)
@@ -334,8 +332,8 @@ func (r *Replayed) intervals(rows []*Row, width int, chosen bool) *console.Table
 }
 
 // page is the table of a page, which has all columns.
-func (r *Replayed) page(rows []*Row) *console.Table {
-	return r.tableOf(rows, append(append(r.shown(), console.StateNames...), "time breakdown"))
+func (r *Replayed) page(rows []*Row) *cli.Table {
+	return r.tableOf(rows, append(append(r.shown(), cli.StateNames...), "time breakdown"))
 }
 
 // shown names the first columns of every table.
@@ -348,12 +346,12 @@ func (r *Replayed) shown() []string {
 }
 
 // tableOf has columns of rows, with one unit for all times. Columns without a value in any row are left out.
-func (r *Replayed) tableOf(rows []*Row, names []string) *console.Table {
+func (r *Replayed) tableOf(rows []*Row, names []string) *cli.Table {
 	cells := r.cells()
 	if !slices.ContainsFunc(rows, func(row *Row) bool { return r.says(row) != r.named(row) }) && names[0] == "schedule" {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == "strategy" })
 	}
-	t := &console.Table{OneUnit: true, Columns: names}
+	t := &cli.Table{OneUnit: true, Columns: names}
 	for _, row := range rows {
 		var line []any
 		for _, name := range t.Columns {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
@@ -116,7 +116,7 @@ func TestTableFits(t *testing.T) {
 	for width, points := range map[int]bool{80: false, 120: true} {
 		var out bytes.Buffer
 		r := tableRows()
-		(&console.Console{Out: &out, Width: width}).Show(r.intervals(r.sorted(false, 0).rows, width, false))
+		(&cli.Console{Out: &out, Width: width}).Show(r.intervals(r.sorted(false, 0).rows, width, false))
 		for _, line := range strings.Split(out.String(), "\n") {
 			if n := text.LongestLineLen(line); n > width {
 				t.Errorf("%d columns in %d: %q", n, width, line)

@@ -6,19 +6,17 @@ import (
 	"math"
 	"strings"
 
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/internal/words"
-	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // WhatIf replays every strategy on the machine of --what-if.
-func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, x profile.WhatIf, opts replay.Options) error {
+func WhatIf(ctx context.Context, con *cli.Console, r *Replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
 	bar := con.Progress(len(r.Rows), "replaying --what-if")
-	found, err := explain.Under(r.workload, m, r.Outcomes, []profile.WhatIf{x}, opts.Stop, func() { bar.Add(1) })
+	found, err := verdict.Under(r.workload, m, r.Outcomes, []machine.WhatIf{x}, opts.Stop, func() { bar.Add(1) })
 	bar.Finish()
 	if err != nil {
 		return Stopped(ctx, err)
@@ -32,7 +30,7 @@ func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Ma
 }
 
 // whatIfOf are changes of the machine of an outcome on a row's phase.
-func (r *Replayed) whatIfOf(list []explain.WhatIf, row *Row) (of []explain.WhatIf) {
+func (r *Replayed) whatIfOf(list []verdict.WhatIf, row *Row) (of []verdict.WhatIf) {
 	for _, x := range list {
 		if row.phase > 0 && row.phase <= len(x.Phases) {
 			x = x.Phases[row.phase-1]
@@ -76,9 +74,9 @@ func (r *Replayed) whatIfText() string {
 		}
 		switch change, ok := r.there(row); {
 		case row.given() || !ok:
-			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.phased(row), words.Micros(trace.Time(row.WhatIf.Time)), words.Percent(row.WhatIf.Change)))
+			moved = append(moved, fmt.Sprintf("%s takes %s (%s)", r.phased(row), cli.Micros(trace.Time(row.WhatIf.Time)), cli.Percent(row.WhatIf.Change)))
 		case math.Abs(change-row.Change) >= leastMoved:
-			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.phased(row), words.Percent(change), words.Percent(row.Change)))
+			moved = append(moved, fmt.Sprintf("%s %s instead of %s", r.phased(row), cli.Percent(change), cli.Percent(row.Change)))
 		}
 	}
 	if name == "" {

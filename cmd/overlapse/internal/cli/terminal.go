@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// Console
+//
+// A Console has what a command prints with: the standard streams, notes, progress, and
+// tables that fit the terminal.
+
+// A Console has the standard streams of a command. Names from traces, files and
+// arguments are untrusted text: the writers Out and Err remove escape sequences (see
+// Terminal). The writers Bar and Data do not; untrusted text is never written to Bar.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer // text
+	Data     io.Writer // standard output for binary data
+	Bar      io.Writer // progress bar, with escape sequences
+	tty      bool      // Err is a terminal: progress may be drawn
+	Width    int       // of Out, if it is a terminal; else 0
+	Wide     bool      // tables may be wider than that
+	Quiet    bool
+}
+
+// Terminal is the console of the real process.
+func Terminal() *Console {
+	c := &Console{In: os.Stdin, Out: plain.Writer(os.Stdout), Err: plain.Writer(os.Stderr), Data: os.Stdout, Bar: os.Stderr}
+	c.tty = term.IsTerminal(int(os.Stderr.Fd()))
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		c.Width = w
+	}
+	return c
+}
+
+// UTF8 reports whether the terminal's characters are UTF-8: of LC_ALL, LC_CTYPE and LANG the first
+// that is set says so. It is LANGUAGE.CHARSET@VARIANT, or on macOS the character set alone.
+func UTF8(env func(string) string) bool {
+	locale, _, _ := strings.Cut(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")), "@")
+	charset := locale[strings.LastIndexByte(locale, '.')+1:]
+	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
+}
+
+// Notef writes a line to standard error, unless --quiet is set.
+func (c *Console) Notef(format string, args ...any) {
+	if !c.Quiet {
+		fmt.Fprintln(c.Err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
+	}
+}
+
+// Labelled prints a sentence behind a word that says what it is about, wrapped.
+func (c *Console) Labelled(label, sentence string) {
+	const indent = 10
+	fmt.Fprintf(c.Out, "%-*s%s\n", indent, label, wrapped(plain.Line(sentence), indent, c.wrapAt()))
+}
+
+// Say prints a sentence, wrapped.
+func (c *Console) Say(sentence string) {
+	fmt.Fprintln(c.Out, wrapped(plain.Line(sentence), 2, c.wrapAt()))
+}
+
+// lineWidth is the width that sentences are wrapped at, in columns, unless the terminal is narrower.
+const lineWidth = 100
+
+// wrapAt is lineWidth on this terminal.
+func (c *Console) wrapAt() int {
+	if c.Width > 0 {
+		return min(c.Width, lineWidth)
+	}
+	return lineWidth
+}

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package console
-
-// Suspend is nil where no shell can continue a process.
-func Suspend() func() { return nil }

@@ -1,0 +1,51 @@
+package results
+
+import (
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// steps are samples of these step times.
+func steps(times ...float64) (list []sample) {
+	for _, t := range times {
+		list = append(list, sample{t, t / 10, 0})
+	}
+	return list
+}
+
+// A growth within the noise of the steps is no failure; the same growth of steady steps is.
+func TestCheckNoise(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		a, b []sample
+		want string
+	}{
+		{"steady", steps(999, 1000, 1001), steps(1049, 1050, 1051), "step time +5.0 %"},
+		{"noisy", steps(900, 1000, 1100), steps(950, 1050, 1150), ""},
+		{"unknown", nil, steps(1049, 1050, 1051), "step time +5.0 %"},
+	} {
+		d := differenceOf(side{Name: "a", Time: 1000, samples: c.a, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 1000}}},
+			side{Name: "x\x1b\x00<", Time: 1050, samples: c.b, items: []overlap.Item{{Group: byStrategy, Name: "bulk", Time: 1050}}})
+		d.Check(0.03)
+		if got := d.Failed(); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q", c.name, got)
+		}
+		var b strings.Builder
+		if err := d.WriteJUnit(&b); err != nil {
+			t.Fatal(err)
+		}
+		var suite struct {
+			Failures int `xml:"failures,attr"`
+			Cases    []struct {
+				Name    string    `xml:"name,attr"`
+				Failure *struct{} `xml:"failure"`
+			} `xml:"testcase"`
+		}
+		if err := xml.Unmarshal([]byte(b.String()), &suite); err != nil || len(suite.Cases) != 3 || (suite.Failures == 1) != (c.want != "") || (suite.Cases[0].Failure != nil) != (c.want != "") {
+			t.Errorf("%s: %v %+v\n%s", c.name, err, suite, b.String())
+		}
+	}
+}

@@ -1,0 +1,609 @@
+package results
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/regular"
+)
+
+// Differences
+//
+// A Difference compares two traces, results or strategies, and has the forms of the
+// comparison: printed tables, Markdown, JSON and HTML.
+
+// A Difference is two runs, or two results.
+type Difference struct {
+	Schema  int     `json:"schema"`
+	A       side    `json:"a"`
+	B       side    `json:"b"`
+	Change  float64 `json:"change"` // of the time: 0.1 is 10 % more
+	PerStep bool    `json:"per_step"`
+	// Explanation says what makes the difference; Causes are its parts, the largest first, none
+	// of results.
+	Explanation string           `json:"explanation"`
+	Notes       []string         `json:"notes,omitempty"` // why the times may not compare
+	Causes      []cause          `json:"causes"`
+	Rows        []overlap.Change `json:"rows"`
+	Checks      []check          `json:"checks,omitempty"`
+	Predicted   *predicted       `json:"predicted,omitempty"` // with --predicted
+	// Phase is the steps that the times are of, where both have steps of several phases (rule V34); Phases are the differences of
+	// each then, and the times, the causes and the rows of both together are 0 and empty.
+	Phase  string       `json:"phase,omitempty"`
+	Phases []Difference `json:"phases,omitempty"`
+
+	under string  // of results: the strategy whose times are compared
+	above float64 // of Checks: what they allow
+}
+
+// byStrategy is the group of the times of results.
+const byStrategy = "strategy"
+
+// A side is one of the two.
+type side struct {
+	Name  string     `json:"name"`
+	Time  trace.Time `json:"time_ns"`
+	phase string     // that the time is of; "": all steps
+	steps int
+	items []overlap.Item
+
+	samples []sample   // of its iterations; nil: too few
+	run     *trace.Run // nil for results
+	start   trace.Time // of its first iteration
+	gaps    []overlap.Reason
+}
+
+// Print prints at most top rows of each group; 0: all.
+func (d *Difference) Print(con *cli.Console, top int) {
+	for _, p := range d.Each() {
+		con.Say(p.Explanation)
+	}
+	for _, note := range d.Notes {
+		con.Labelled("warning", note)
+	}
+	for _, p := range d.Each() {
+		con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, cli.Micros(p.A.Time), p.unit()))
+		con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, cli.Micros(p.B.Time), p.unit(), cli.Percent(p.Change)))
+	}
+	for _, p := range d.Each() {
+		if t := p.checked(); t != nil {
+			con.Show(t)
+		}
+		for group := range p.groups() {
+			t, _ := p.table(group, top, false)
+			con.Show(t)
+		}
+	}
+}
+
+// Each are the differences of each phase where phases are answered apart, else the only one.
+func (d *Difference) Each() (each []*Difference) {
+	if d.Phases == nil {
+		return []*Difference{d}
+	}
+	for i := range d.Phases {
+		each = append(each, &d.Phases[i])
+	}
+	return each
+}
+
+// apart is the difference of two runs that were compared phase by phase, or as a whole.
+func apart(each []Difference) Difference {
+	if len(each) == 1 {
+		return each[0]
+	}
+	first := &each[0]
+	d := Difference{
+		Schema: Version, A: side{Name: first.A.Name}, B: side{Name: first.B.Name}, PerStep: first.PerStep,
+		Causes: []cause{}, Rows: []overlap.Change{}, Phases: each,
+	}
+	var says []string
+	for i := range each {
+		says = append(says, each[i].Explanation)
+	}
+	d.Explanation = strings.Join(says, " ")
+	return d
+}
+
+// title begins what is said of a phase; "" of all steps.
+func (d *Difference) title() string {
+	if d.Phase == "" {
+		return ""
+	}
+	return d.Phase + " steps: "
+}
+
+// WriteMarkdown writes a difference as a comment on a pull request, at most top rows of each group; 0: all.
+func (d *Difference) WriteMarkdown(w io.Writer, top int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### overlapse: %s and %s\n\n**%s**\n", cli.Markdown(d.A.Name), cli.Markdown(d.B.Name), cli.Markdown(d.Explanation))
+	for _, note := range d.Notes {
+		fmt.Fprintf(&b, "\n%s\n", cli.Markdown(note))
+	}
+	for _, p := range d.Each() {
+		if t := p.checked(); t != nil {
+			fmt.Fprintf(&b, "\n%s:\n\n%s\n", cli.Markdown(t.Title), t.Markdown())
+		}
+		for group := range p.groups() {
+			t, _ := p.table(group, top, false)
+			fmt.Fprintf(&b, "\n%s:\n\n%s\n", cli.Markdown(t.Title), t.Markdown())
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// table has a group of changes, at most top of them, and the unit of their times; top 0: all.
+func (d *Difference) table(group []overlap.Change, top int, counts bool) (*cli.Table, cli.Unit) {
+	var times []trace.Time
+	for _, c := range group {
+		times = append(times, c.A, c.B)
+	}
+	u := cli.UnitOf(times...)
+	t := &cli.Table{
+		Title: d.title() + "by " + group[0].Group, Top: top,
+		Columns: []string{"", "A, " + u.Name, "B, " + u.Name, "B − A", "share of A"},
+	}
+	if counts {
+		t.Columns = append(t.Columns, "count in A", "count in B")
+	}
+	for _, c := range group {
+		t.Add(cli.Middle(trace.Short(c.Name), 58), u.Number(c.A), u.Number(c.B), u.Signed(c.Diff),
+			cli.Percent(float64(c.Diff)/float64(max(1, d.A.Time))), c.CountA, c.CountB)
+	}
+	return t, u
+}
+
+// differenceOf compares two sides.
+func differenceOf(a, b side) Difference {
+	d := Difference{
+		Schema: Version, A: a, B: b, Phase: a.phase, PerStep: a.steps > 0 && b.steps > 0,
+		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items), Causes: []cause{},
+	}
+	if a.run == nil && b.run == nil && len(a.items) > 0 && a.items[0].Group == byStrategy {
+		d.under = a.items[0].Name
+	}
+	if a.run != nil && b.run != nil {
+		kinds, operations := kernelKinds(a.run, b.run)
+		rows, moved := joinFused(d.Rows, operations)
+		d.Rows, d.Causes = rows, causesOf(rows, moved, kinds)
+		d.sortCauses()
+	}
+	d.Explanation = d.explain()
+	return d
+}
+
+// sortCauses puts the largest causes first.
+func (d *Difference) sortCauses() {
+	slices.SortStableFunc(d.Causes, func(a, b cause) int { return cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)) })
+}
+
+// unit is what times are of.
+func (d *Difference) unit() string {
+	if d.PerStep {
+		return "per " + strings.TrimSpace(d.Phase+" step")
+	}
+	return "of the whole runs"
+}
+
+// groups are the rows group by group.
+func (d *Difference) groups() iter.Seq[[]overlap.Change] {
+	return func(yield func([]overlap.Change) bool) {
+		for rest := d.Rows; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].Group == rest[0].Group {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// Measured compares two folders written by replay -o, or two traces: per step if both have iterations, of each phase that both have,
+// else as whole runs.
+func Measured(r *input.Reader, a, b string) (Difference, error) {
+	if IsResult(a) && IsResult(b) {
+		return ofFolders(a, b)
+	}
+	var sides [2]side
+	var lifted [2]*workload.Workload
+	for i, path := range []string{a, b} {
+		run, err := r.One(path, "")
+		if err != nil {
+			return Difference{}, err
+		}
+		sides[i] = side{Name: path, Time: run.End, run: run}
+		if lifted[i], err = r.Workload(run, path, lift.Options{}); err == nil {
+			sides[i].steps = workload.Iterations(lifted[i])
+		}
+	}
+	x, y := &sides[0], &sides[1]
+	var notes []string
+	if note := wholeRuns(x, y); note != "" {
+		notes = append(notes, note)
+	}
+	var steps [2]*plan.Steps
+	for i, w := range lifted {
+		if w == nil {
+			continue
+		}
+		steps[i] = plan.MeasuredSteps(w)
+		if m := input.KnownMachine(w); m != nil {
+			lift.OnMachine(w, m)
+		}
+	}
+	pairs, note := phasesOf(steps, x.steps > 0)
+	if note != "" {
+		notes = append(notes, note)
+	}
+	var each []Difference
+	for _, pair := range pairs {
+		of := sides
+		for i, w := range lifted {
+			of[i].measure(r, w, pair[i])
+		}
+		each = append(each, differenceOf(of[0], of[1]))
+	}
+	d := apart(each)
+	inBoth := func(row overlap.Change) bool { return row.Group == overlap.ByKernel && row.A > 0 && row.B > 0 }
+	if !slices.ContainsFunc(d.Each(), func(p *Difference) bool { return slices.ContainsFunc(p.Rows, inBoth) }) {
+		notes = append(notes, "A and B have no kernel in common: they may be two programs, and the times say nothing about a change of one.")
+	}
+	d.Notes = notes
+	return d, nil
+}
+
+// phasesOf pairs the steps of two captures that are compared: of each phase of that name, where one has several phases
+// (rule V34); else all. It says what is not compared.
+func phasesOf(of [2]*plan.Steps, perStep bool) (pairs [][2]*plan.Steps, note string) {
+	if !perStep || len(of[0].Phases()) < 2 && len(of[1].Phases()) < 2 {
+		return [][2]*plan.Steps{of}, ""
+	}
+	var only []string
+	other := of[1].Phases()
+	for i, p := range of[0].Phases() {
+		at := slices.IndexFunc(other, func(q plan.PhaseTime) bool { return q.Phase == p.Phase })
+		if at < 0 {
+			only = append(only, fmt.Sprintf("only A has %s steps", p.Phase))
+			continue
+		}
+		pairs = append(pairs, [2]*plan.Steps{of[0].Of(i + 1), of[1].Of(at + 1)})
+	}
+	for _, q := range other {
+		if !slices.ContainsFunc(pairs, func(pair [2]*plan.Steps) bool { return pair[1].Phase().Phase == q.Phase }) {
+			only = append(only, fmt.Sprintf("only B has %s steps", q.Phase))
+		}
+	}
+	if pairs == nil {
+		return [][2]*plan.Steps{of}, "A and B have steps of different phases: times are means over different work."
+	}
+	if only != nil {
+		note = "not compared: " + strings.Join(only, ", ") + "."
+	}
+	return pairs, note
+}
+
+// wholeRuns makes times of both sides those of whole runs if only one side has iterations, and says so; else "".
+func wholeRuns(x, y *side) string {
+	if (x.steps > 0) == (y.steps > 0) {
+		return ""
+	}
+	with, without := "A", "B"
+	if y.steps > 0 {
+		with, without = without, with
+	}
+	note := fmt.Sprintf("%s has %d iterations and none were found in %s: times are of the whole runs.", with, x.steps+y.steps, without)
+	x.steps, y.steps = 0, 0
+	return note
+}
+
+// measure fills in the times of a captured run, of one of its steps; w may be nil.
+func (s *side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps) {
+	if w == nil {
+		s.items = overlap.Items(s.run, nil, nil)
+		return
+	}
+	of := (*overlap.Iteration)(nil)
+	s.Time, s.start, s.phase = steps.Whole().Length(), MeasuredStart(w), steps.Phase().Phase
+	if s.steps > 0 {
+		s.Time, s.samples = steps.Time(), samplesOf(w)
+		of = steps.Iteration(overlap.Collect(s.run), 0)
+	}
+	s.items = overlap.Items(s.run, nil, of)
+	s.items = append(s.items, pairItems(w, func(op int32) (start, end trace.Time, ok bool) {
+		return w.Ops[op].Start, w.Ops[op].End, steps.Has(int(w.Ops[op].Step))
+	})...)
+	s.tellUnseen(w, of)
+}
+
+// tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
+// of transfer.
+func (s *side) tellUnseen(w *workload.Workload, of *overlap.Iteration) {
+	move := func(group, prefix string, late trace.Time) {
+		for is, d := range map[overlap.Is]trace.Time{overlap.Transferring: -late, overlap.Waiting: late} {
+			name := prefix + is.String()
+			i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group && x.Name == name })
+			if i < 0 {
+				i = slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group })
+				s.items = slices.Insert(s.items, i, overlap.Item{Group: group, Name: name})
+			}
+			s.items[i].Time += d
+		}
+	}
+	w.UnseenWaits(func(op *workload.Op, late trace.Time) {
+		if of != nil {
+			if x := of.In[w.Rows[op.Rank]]; op.Start < x.Start || op.Start >= x.End {
+				return
+			}
+			late /= trace.Time(of.Of)
+		}
+		move(overlap.ByState, "", late/trace.Time(len(w.Run.Ranks)))
+		move(overlap.ByRank, fmt.Sprintf("rank %d ", w.Run.RankID(w.Rows[op.Rank])), late)
+	})
+}
+
+// Simulated compares two strategies that ran on a workload.
+func Simulated(r *Replayed, w *workload.Workload, a, b *compare.Outcome) Difference {
+	var each []Difference
+	for _, phase := range a.Each() {
+		each = append(each, differenceOf(replayedSide(r, w, a.Of(phase)), replayedSide(r, w, b.Of(phase))))
+	}
+	return apart(each)
+}
+
+// replayedSide is a strategy on the phase that its outcome is of.
+func replayedSide(r *Replayed, w *workload.Workload, out compare.Outcome) side {
+	run := out.Result.Run
+	steps := plan.StepsOf(w, run).Of(out.Phase)
+	s := side{Name: run.Name, Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: StartOf(w, run), gaps: ReasonsOf(out.Result, 0, 0)}
+	starts, ends := opTimes(run, len(w.Ops))
+	of := steps.Iteration(overlap.Collect(run), out.Time)
+	of.Mean = verdict.TimesOf(w, out)
+	s.items = append(overlap.Items(run, ReasonsOf(out.Result, 0, 0), of), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
+		return starts[op], ends[op], starts[op] <= ends[op] && steps.Has(int(w.Ops[op].Step))
+	})...)
+	return s
+}
+
+// Recorded compares two runs of a folder written by replay -o: whole runs, or where phases are answered apart the times that its
+// result has of each.
+func Recorded(path string, a, b *trace.Run) (Difference, error) {
+	result, err := readResult(filepath.Join(path, resultFile))
+	if err != nil {
+		return Difference{}, err
+	}
+	var each []Difference
+	for _, x := range result.rows(a.Name) {
+		for _, y := range result.rows(b.Name) {
+			if x.Phase != "" && x.Phase == y.Phase {
+				each = append(each, differenceOf(x.side(a.Name), y.side(b.Name)))
+			}
+		}
+	}
+	if each == nil {
+		return differenceOf(recordedSide(a), recordedSide(b)), nil
+	}
+	return apart(each), nil
+}
+
+// recordedSide is a whole run of such a folder.
+func recordedSide(run *trace.Run) side {
+	s := side{Name: run.Name, items: overlap.Items(run, nil, nil), run: run}
+	for _, item := range s.items {
+		if item.Group == overlap.ByState {
+			s.Time += item.Time
+		}
+	}
+	return s
+}
+
+// opTimes is when the first kernel of each operation starts and the last ends; a start
+// after the end: it did not run.
+func opTimes(run *trace.Run, ops int) (starts, ends []trace.Time) {
+	starts, ends = slices.Repeat([]trace.Time{trace.Infinity}, ops), make([]trace.Time, ops)
+	for _, s := range run.Spans {
+		if op := plan.OriginOf(run, s); op >= 0 {
+			starts[op], ends[op] = min(starts[op], s.Start), max(ends[op], s.End)
+		}
+	}
+	return starts, ends
+}
+
+// pairItems is the mean time of each kind of pair, from the start of the first operation
+// to the end of the last.
+func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time, ok bool)) []overlap.Item {
+	var items []overlap.Item
+	for _, k := range workload.Pairs(w) {
+		var sum trace.Time
+		n := 0
+		for _, row := range k.Rows {
+			p := &w.Pairs[row]
+			for rank := range p.First {
+				start, end, ok := times(p.First[rank])
+				if second, last, ran := times(p.Second[rank]); ran {
+					start, end, ok = min(start, second), max(end, last), true
+				}
+				if ok {
+					sum, n = sum+end-start, n+1
+				}
+			}
+		}
+		if n == 0 { // of other phases
+			continue
+		}
+		size := "" // none between kernels
+		if k.Bytes > 0 {
+			size = " " + trace.Bytes(k.Bytes)
+		}
+		name := fmt.Sprintf("%s → %s%s", cli.Shorten(trace.Short(k.First), 24), cli.Shorten(trace.Short(k.Second), 24), size)
+		items = append(items, overlap.Item{Group: "pair, mean of its kind", Name: name, Time: sum / trace.Time(n), Count: n})
+	}
+	return items
+}
+
+// IsResult reports whether a path is a folder written by replay -o.
+func IsResult(path string) bool { return input.IsFile(filepath.Join(path, resultFile)) }
+
+// resultFile is the name of a result in the folder that replay -o writes.
+const resultFile = "result.json"
+
+// ofFolders compares the strategies that two results have in common, of each phase that both have. The time of a side
+// is that of the first of them: of the captured schedule, where it was selected.
+func ofFolders(a, b string) (Difference, error) {
+	xs, err := resultSides(a)
+	if err != nil {
+		return Difference{}, err
+	}
+	ys, err := resultSides(b)
+	if err != nil {
+		return Difference{}, err
+	}
+	in := func(items []overlap.Item, i overlap.Item) bool {
+		return slices.ContainsFunc(items, func(j overlap.Item) bool { return i.Group == j.Group && i.Name == j.Name })
+	}
+	var each []Difference
+	for _, x := range xs {
+		at := slices.IndexFunc(ys, func(y side) bool { return y.phase == x.phase })
+		if at < 0 {
+			continue
+		}
+		y := ys[at]
+		x.items = slices.DeleteFunc(x.items, func(i overlap.Item) bool { return !in(y.items, i) })
+		y.items = slices.DeleteFunc(y.items, func(i overlap.Item) bool { return !in(x.items, i) })
+		if len(x.items) > 0 {
+			each = append(each, ofResults(x, y))
+		}
+	}
+	if each == nil {
+		return Difference{}, fmt.Errorf("%s and %s have no strategy in common", a, b)
+	}
+	return apart(each), nil
+}
+
+// ofResults compares two sides that have the same strategies.
+func ofResults(x, y side) Difference {
+	times := [2]int{max(1, x.steps), max(1, y.steps)}
+	note := wholeRuns(&x, &y)
+	for k, s := range []*side{&x, &y} {
+		for i := range s.items {
+			if note != "" {
+				s.items[i].Time *= trace.Time(times[k])
+			}
+		}
+		s.Time = s.items[slices.IndexFunc(s.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })].Time
+	}
+	d := differenceOf(x, y)
+	if note != "" {
+		d.Notes = append(d.Notes, note)
+	}
+	return d
+}
+
+// mostResult is the largest result.json that is read, in bytes.
+const mostResult = 256 << 20
+
+// A result is what is read of result.json.
+type result struct {
+	Schema     int         `json:"schema"`
+	Iterations int         `json:"iterations"`
+	Rows       []resultRow `json:"strategies"`
+	Verdict    struct {
+		recommended
+		Phases []recommended `json:"phases"`
+	} `json:"verdict"`
+}
+
+// A recommended strategy is that of a result, on a phase where phases are answered apart.
+type recommended struct {
+	Phase      string            `json:"phase"`
+	Strategy   string            `json:"strategy"`
+	Parameters map[string]string `json:"parameters"`
+}
+
+// A resultRow is a strategy of a result, on the steps of a phase where phases are answered apart.
+type resultRow struct {
+	recommended
+	Settings string     `json:"settings"`
+	Applies  bool       `json:"applies"`
+	Time     trace.Time `json:"time_ns"`
+	Change   float64    `json:"change"`
+	Error    float64    `json:"error"`
+	overlap.Times
+}
+
+// name is the row's strategy with its settings.
+func (r *resultRow) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
+
+// rows are those of a recorded run, which is named after strategy and settings.
+func (r *result) rows(run string) []resultRow {
+	return slices.DeleteFunc(slices.Clone(r.Rows), func(row resultRow) bool {
+		return !row.Applies || run != row.name()
+	})
+}
+
+// side is the row's time by state.
+func (r *resultRow) side(name string) side {
+	of := &overlap.Iteration{Mean: r.Times}
+	return side{Name: name, Time: r.Time, phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
+}
+
+func readResult(file string) (*result, error) {
+	f, err := regular.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var r result
+	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if r.Schema > Version {
+		return nil, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, Version)
+	}
+	return &r, nil
+}
+
+// resultSides are the strategies of a result, of each phase where phases are answered apart.
+func resultSides(path string) ([]side, error) {
+	r, err := readResult(filepath.Join(path, resultFile))
+	if err != nil {
+		return nil, err
+	}
+	sides, at := []side{}, map[string]int32{}
+	for _, group := range []string{byStrategy, "transfer", "waiting", "idle"} {
+		seen := map[[2]string]bool{}
+		for _, row := range r.Rows {
+			if !row.Applies {
+				continue
+			}
+			s := &sides[trace.Memo(at, row.Phase, func() int32 { return trace.Push(&sides, side{Name: path, phase: row.Phase, steps: r.Iterations}) })]
+			name := row.Strategy
+			if seen[[2]string{name, row.Phase}] { // with other parameters
+				text, _ := json.Marshal(row.Parameters) //nolint:errchkjson // strings
+				name += " " + string(text)
+			}
+			seen[[2]string{name, row.Phase}] = true
+			d := map[string]trace.Time{byStrategy: row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
+			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
+		}
+	}
+	return sides, nil
+}

@@ -1,0 +1,194 @@
+package results
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// A cause is a part of the difference of two times. The causes add up to the difference of
+// the states of the ranks.
+type cause struct {
+	Name string     `json:"name"`
+	Diff trace.Time `json:"difference_ns"`
+}
+
+// kernelKinds are the kinds of the kernels and copies of runs by name, and the operations of
+// their collectives.
+func kernelKinds(runs ...*trace.Run) (kinds map[string]trace.Kind, operations map[string]string) {
+	kinds, operations = map[string]trace.Kind{}, map[string]string{}
+	for _, run := range runs {
+		for _, s := range run.Spans {
+			if s.Kind.OnDevice() {
+				kinds[run.NameOf(s)] = s.Kind
+			}
+			if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
+				operations[run.NameOf(s)] = c.Op.String()
+			}
+		}
+	}
+	return kinds, operations
+}
+
+// joinFused puts a fused kernel, the GEMM that it replaces, and what it replaces of the time
+// of collectives into one row, which so compares like with like. A fused kernel is named
+// after both: "gemm + all_to_all". moved is the time of collectives in such rows, B less A.
+func joinFused(rows []overlap.Change, operations map[string]string) (joined []overlap.Change, moved trace.Time) {
+	at := map[string]*overlap.Change{}
+	for i := range rows {
+		if rows[i].Group == overlap.ByKernel {
+			at[rows[i].Name] = &rows[i]
+		}
+	}
+	gone := map[*overlap.Change]bool{}
+	for i := range rows {
+		f := &rows[i]
+		kernel, operation, ok := strings.Cut(f.Name, " + ")
+		if _, first := trace.ParseCollectiveOp(kernel); first {
+			kernel, operation = operation, kernel
+		}
+		alone := at[kernel]
+		_, known := trace.ParseCollectiveOp(operation)
+		if f.Group != overlap.ByKernel || !ok || !known || alone == nil || gone[alone] {
+			continue
+		}
+		gone[alone] = true
+		f.Name = trace.Short(kernel) + " and " + operation
+		f.A, f.B, f.CountA, f.CountB = f.A+alone.A, f.B+alone.B, f.CountA+alone.CountA, f.CountB+alone.CountB
+		for _, name := range slices.Sorted(maps.Keys(operations)) {
+			c := at[name]
+			if c == nil || operations[name] != operation || c.CountA == c.CountB {
+				continue
+			}
+			moved += c.Diff
+			f.A, f.B = f.A+max(0, -c.Diff), f.B+max(0, c.Diff)
+			c.A, c.B = min(c.A, c.B), min(c.A, c.B)
+			c.CountA, c.CountB = min(c.CountA, c.CountB), min(c.CountA, c.CountB)
+			c.Diff = 0
+		}
+		f.Diff = f.B - f.A
+	}
+	groups := map[string]int{}
+	for i := range rows {
+		if r := &rows[i]; !gone[r] {
+			if _, ok := groups[r.Group]; !ok {
+				groups[r.Group] = i
+			}
+			joined = append(joined, *r)
+		}
+	}
+	slices.SortStableFunc(joined, func(a, b overlap.Change) int {
+		return cmp.Or(cmp.Compare(groups[a.Group], groups[b.Group]), cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)))
+	})
+	return joined, moved
+}
+
+// causesOf divides the difference of two runs: compute by kernel, idle time by cause, the rest
+// by state. rows and moved are those of joinFused. A kernel that only A has and one that only
+// B has, both run as often, are one cause: one replaces the other.
+func causesOf(rows []overlap.Change, moved trace.Time, kinds map[string]trace.Kind) []cause {
+	var causes []cause
+	var compute trace.Time          // by state
+	kernels := -moved               // compute by kernel
+	var lost, more []overlap.Change // kernels that only A, only B has
+	name := func(r overlap.Change) string { return trace.Short(r.Name) }
+	for _, r := range rows {
+		kind, single := kinds[r.Name] // not single: of joinFused
+		switch {
+		case r.Group == overlap.ByState && (r.Name == overlap.Computing.String() || r.Name == overlap.Overlapping.String()):
+			compute += r.Diff
+		case r.Group == overlap.ByState && r.Name != overlap.Idle.String():
+			if r.Name != overlap.Copying.String() { // what fused kernels replace of it is theirs
+				theirs := min(max(r.Diff, moved), 0) + max(min(r.Diff, moved), 0)
+				r.Diff, moved = r.Diff-theirs, moved-theirs
+			}
+			causes = append(causes, cause{r.Name, r.Diff})
+		case r.Group == overlap.ByCause:
+			causes = append(causes, cause{"idle for " + r.Name, r.Diff})
+		case r.Group != overlap.ByKernel || single && kind != trace.Compute:
+		case single && r.CountB == 0:
+			lost, kernels = append(lost, r), kernels+r.Diff
+		case single && r.CountA == 0:
+			more, kernels = append(more, r), kernels+r.Diff
+		default:
+			causes, kernels = append(causes, cause{name(r), r.Diff}), kernels+r.Diff
+		}
+	}
+	for _, a := range lost {
+		if i := slices.IndexFunc(more, func(b overlap.Change) bool { return b.CountB == a.CountA }); i >= 0 {
+			causes = append(causes, cause{name(more[i]) + " in place of " + name(a), a.Diff + more[i].Diff})
+			more = slices.Delete(more, i, i+1)
+			continue
+		}
+		causes = append(causes, cause{name(a) + " (only in A)", a.Diff})
+	}
+	for _, b := range more {
+		causes = append(causes, cause{name(b) + " (only in B)", b.Diff})
+	}
+	return append(causes, cause{"kernels side by side", compute - kernels})
+}
+
+// What explain names: at most mostCauses that are faster and as many that are slower, none
+// below leastCause of all that are faster or slower, or below leastShare of A's time.
+const (
+	mostCauses  = 3
+	leastCause  = 0.05
+	leastChange = 0.0005
+)
+
+// explain says in a sentence or two which time is less, by how much, and what makes it so.
+func (d *Difference) explain() string {
+	var of string
+	if d.PerStep {
+		of = " " + d.unit()
+	}
+	var says []string
+	switch diff := d.B.Time - d.A.Time; {
+	case d.Change > -leastChange && d.Change < leastChange:
+		says = append(says, fmt.Sprintf("A and B take the same time, %s%s.", cli.Micros(d.A.Time), of))
+	case diff < 0:
+		says = append(says, fmt.Sprintf("B is %s%s (%.1f %%) faster.", cli.Micros(-diff), of, -100*d.Change))
+	default:
+		says = append(says, fmt.Sprintf("B is %s%s (%.1f %%) slower.", cli.Micros(diff), of, 100*d.Change))
+	}
+	if d.Phase != "" {
+		says[0] = d.title() + says[0]
+	}
+	if d.under != "" { // results, of which only times by strategy are known
+		says[0] = "Under " + d.under + ", " + says[0]
+		strategies := slices.DeleteFunc(slices.Clone(d.Rows), func(r overlap.Change) bool { return r.Group != byStrategy })
+		if most := strategies[0]; most.Name != d.under && most.Diff != 0 { // the largest difference comes first
+			change := float64(most.Diff) / float64(max(1, most.A))
+			says = append(says, fmt.Sprintf("Most differs %s: %s.", most.Name, cli.Percent(change)))
+		}
+	}
+	var sums [2]trace.Time // of what is faster, slower
+	for _, c := range d.Causes {
+		sums[0], sums[1] = sums[0]+max(0, -c.Diff), sums[1]+max(0, c.Diff)
+	}
+	unit := cli.UnitOf(sums[:]...)
+	for k, heading := range []string{"Less: ", "More: "} {
+		var list []string
+		for _, c := range d.Causes {
+			size := c.Diff
+			if k == 0 {
+				size = -size
+			}
+			part := float64(size) / float64(max(1, sums[k]))
+			if len(list) < mostCauses && part >= leastCause && float64(size) > leastChange*float64(d.A.Time) {
+				name := cli.Middle(c.Name, 44)
+				list = append(list, fmt.Sprintf("%s %s %s (%.0f %%)", name, unit.Signed(c.Diff), unit.Name, 100*part))
+			}
+		}
+		if len(list) > 0 {
+			says = append(says, heading+strings.Join(list, ", ")+".")
+		}
+	}
+	return strings.Join(says, " ")
+}

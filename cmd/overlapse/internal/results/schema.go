@@ -1,0 +1,152 @@
+package results
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// What programs read
+//
+// schema.go writes what programs read: JSON and CSV, with the version of their fields
+// (SCHEMA.md), and the table of kernels, collectives and copies.
+
+// Version is that of the JSON and CSV that commands write (SCHEMA.md). A field that
+// is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
+const Version = 4
+
+// A Span is a kernel, collective or copy of spans.csv.gz and of export.
+type Span struct {
+	Run        string `json:"run"` // measured, estimated, or a strategy with its settings
+	Rank       int64  `json:"rank"`
+	Stream     string `json:"stream"`
+	Kind       string `json:"kind"` // compute, collective or copy
+	Name       string `json:"name"`
+	Start      int64  `json:"start_ns"` // since the first event of the run
+	Duration   int64  `json:"duration_ns"`
+	Workgroups *int64 `json:"workgroups,omitempty"` // where it is known
+	Collective string `json:"collective,omitempty"` // all_reduce; "": none
+	Bytes      *int64 `json:"bytes,omitempty"`      // of a collective or copy, where they are known
+}
+
+// Spans are the kernels, collectives and copies of runs, each in order of start.
+func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		for _, run := range runs {
+			for _, s := range run.Spans {
+				if s.Kind.OnDevice() && !yield(spanRowOf(plain.Line(name(run)), run, s)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
+	row := Span{
+		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: plain.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
+		Name: plain.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
+	}
+	if setup := run.Setup(run.Kernel(s)); setup.WGs() > 0 {
+		n := int64(setup.WGs())
+		row.Workgroups = &n
+	}
+	if x := run.Comm(s); x != nil {
+		n := x.Bytes()
+		row.Collective, row.Bytes = x.Op.String(), &n
+	}
+	if x := run.Copy(s); x != nil && x.Bytes > 0 {
+		row.Bytes = &x.Bytes
+	}
+	return row
+}
+
+// WriteSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
+func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
+	b := bufio.NewWriter(plain.JSON(w))
+	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", Version)
+	before := "\n"
+	for row := range rows {
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(b, "%s%s", before, text); err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	fmt.Fprint(b, "\n]}\n")
+	return b.Flush()
+}
+
+// WriteJSON writes indented JSON.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(plain.JSON(w))
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// WriteTableCSV writes rows of a struct as CSV, of which the columns are the fields of its JSON. A field that JSON
+// may omit is empty then.
+func WriteTableCSV[T any](w io.Writer, rows iter.Seq[T]) error {
+	var head []any
+	var optional []bool
+	for f := range reflect.TypeFor[T]().Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		head, optional = append(head, name), append(optional, options == "omitempty")
+	}
+	return WriteCSV(w, func(yield func([]any) bool) {
+		more := yield(head)
+		for row := range rows {
+			cells := make([]any, len(head))
+			for i, v := 0, reflect.ValueOf(row); i < len(head); i++ {
+				switch f := v.Field(i); {
+				case optional[i] && f.IsZero():
+				case f.Kind() == reflect.Pointer:
+					cells[i] = f.Elem().Interface()
+				default:
+					cells[i] = f.Interface()
+				}
+			}
+			if more = more && yield(cells); !more {
+				return
+			}
+		}
+	})
+}
+
+// WriteCSV writes lines as CSV, the head first. Nil is an empty cell. A text that a spreadsheet would take for a formula gets an
+// apostrophe in front, as spreadsheets mark text.
+func WriteCSV(w io.Writer, lines iter.Seq[[]any]) error {
+	c := csv.NewWriter(plain.Writer(w))
+	for line := range lines {
+		cells := make([]string, len(line))
+		for i, cell := range line {
+			switch x := cell.(type) {
+			case nil:
+			case float64:
+				cells[i] = strconv.FormatFloat(x, 'g', 6, 64)
+			default:
+				cells[i] = fmt.Sprint(x)
+			}
+			if text := cells[i]; text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+				if _, err := strconv.ParseFloat(text, 64); err != nil {
+					cells[i] = "'" + text
+				}
+			}
+		}
+		_ = c.Write(cells) // Error returns the first error
+	}
+	c.Flush()
+	return c.Error()
+}

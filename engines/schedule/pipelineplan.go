@@ -1,0 +1,521 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// Pipelines
+//
+// A pipelinePlan is one of the schedules of a pipeline: GPipe, 1F1B, interleaved, zero bubble and
+// DualPipe, of the forward and backward chunks of a capture (rules W18 to W21).
+//
+//	reading.go  which rank has which stage, and what each micro-batch consists of
+//	halves.go   what making gradients of weights apart takes
+//	order.go    the order in which every rank runs them
+
+// pipelineSchedules are the values of the setting; the first leaves the step as it is.
+var pipelineSchedules = []string{"captured", "gpipe", "1f1b", "interleaved", "zb", "dualpipe"}
+
+// A pipelinePlan is a schedule of a captured pipeline.
+type pipelinePlan struct {
+	*reading
+	Orders  [][]microBatchOrder // by iteration and rank
+	Early   bool                // receives are posted a step ahead: that takes compute less than a message lasts
+	Bytes   int64               // of a message
+	Alone   trace.Time
+	Hosts   []trace.Time // by rank, to issue a message: the median captured one's; 0: unknown
+	Issues  []trace.Time // by op: the host's time to issue it as captured, each time that it is issued; 0: unknown
+	Same    bool         // the captured schedule: nothing changes
+	inTurns bool         // see Posts
+	halves  bool         // PyTorch makes gradients of weights by calls of their own (halves.go)
+	shape   shape
+	pl      *plan.Planner
+	ids     map[place][]int32 // of captured micro-batches
+	pieces  map[place][]pipelinePiece
+}
+
+// A place is a chunk of an iteration with the layers of a rank.
+type place struct {
+	round, rank int
+	pipelineChunk
+}
+
+// A pipelinePiece is an operation of a chunk. Of > 1: it is the k-th of so many equal parts of the captured
+// one; By > 1: one in place of so many captured ones. Part is the operation with that size, a
+// collective's apart.
+type pipelinePiece struct {
+	Op, Part  *workload.Op
+	K, Of, By int
+	Added     bool       // a kernel that was not captured, in front of Op
+	Host      trace.Time // that the host takes longer to issue it than captured, ns
+}
+
+// newPipeline plans a pipeline with so many micro-batches (0: as captured) and, interleaved or without
+// bubbles, groups of layers on each rank (0: as captured, and two where that is one, as programs of PyTorch's
+// schedules have them). The work of the step stays: fewer micro-batches are larger ones. It returns the reason why it
+// cannot, or "".
+func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipelinePlan, why string) {
+	rd, why := read(pl.Workload)
+	if why != "" {
+		return nil, why
+	}
+	if micros == 0 {
+		micros = rd.micros
+	}
+	if micros%rd.micros != 0 && rd.micros%micros != 0 {
+		return nil, fmt.Sprintf("microbatches=%d is no multiple and no part of the %d that were captured", micros, rd.micros)
+	}
+	switch {
+	case (schedule == "interleaved" || schedule == "zb") && groups == 0:
+		groups = max(2, rd.groups)
+	case schedule != "interleaved" && schedule != "zb":
+		groups = 1
+	}
+	p = &pipelinePlan{
+		reading: rd, pl: pl, ids: map[place][]int32{}, pieces: map[place][]pipelinePiece{}, Issues: make([]trace.Time, len(rd.w.Ops)),
+		shape:  shape{stages: len(rd.ranks[0]), micros: micros, groups: groups, forwardOnly: rd.forwardOnly},
+		halves: schedule == "zb" && (!rd.splits || rd.groups != groups),
+	}
+	for rank, ids := range rd.w.Ranks {
+		for i, cost := range pl.IssueCosts(rank) {
+			p.Issues[ids[i]] = cost
+		}
+	}
+	if rd.splits && (schedule != "zb" || p.halves) {
+		p.callWhole()
+	}
+	if why := p.cut(schedule == "zb" || schedule == "dualpipe"); why != "" {
+		return nil, why
+	}
+	orders, why := p.shape.orders(schedule)
+	if why != "" {
+		return nil, why
+	}
+	for range rd.rounds {
+		var round []microBatchOrder
+		for rank := range rd.w.World {
+			round = append(round, orders[rd.stage[rank]])
+		}
+		p.Orders = append(p.Orders, round)
+	}
+	if p.Same = p.isCaptured(); p.Same {
+		return p, ""
+	}
+	p.message()
+	p.Hosts = p.messageHosts()
+	p.inTurns = schedule == "interleaved" || schedule == "zb"
+	p.hold(schedule == "dualpipe")
+	pl.ChangesOnly = func(c *workload.Collective) bool { return c.Op == trace.SendRecv }
+	if schedule == "dualpipe" {
+		pl.Note("dualpipe: every rank has the parameters of two stages, twice those of the captured pipeline")
+	}
+	return p, ""
+}
+
+// isCaptured reports whether the plan is the captured schedule.
+func (p *pipelinePlan) isCaptured() bool {
+	if p.shape.micros != p.micros || p.shape.groups != p.groups {
+		return false
+	}
+	for round := range p.rounds {
+		for rank := range p.rounds[round] {
+			if !slices.EqualFunc(p.Orders[round][rank], p.rounds[round][rank].microBatchOrder, slices.Equal[[]pipelineChunk]) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Settings are those of the schedules that a capture's pipeline may have, then the same with more
+// micro-batches; nil: it has no pipeline that can be planned anew.
+func Settings(w *workload.Workload) (list, more []string) {
+	rd, why := read(w)
+	if why != "" {
+		return nil, nil
+	}
+	for _, schedule := range pipelineSchedules[1:] {
+		list = append(list, "schedule="+schedule)
+		for _, by := range []int{2, 4} {
+			more = append(more, fmt.Sprintf("schedule=%s:microbatches=%d", schedule, by*rd.micros))
+		}
+	}
+	return list, more
+}
+
+// cut makes the pieces of all chunks. It returns the reason why it cannot, or "".
+func (p *pipelinePlan) cut(splits bool) string {
+	parts := []part{forwardPart, backwardPart}
+	if p.forwardOnly {
+		parts = parts[:1]
+	}
+	for round := range p.rounds {
+		for rank := range p.rounds[round] {
+			for micro := range p.micros {
+				for _, k := range parts {
+					if why := p.cutChunk(round, rank, micro, k, splits); why != "" {
+						return why
+					}
+				}
+			}
+		}
+	}
+	for at := range p.ids {
+		if at.Micro == 0 {
+			p.take(at)
+		}
+	}
+	if p.halves {
+		p.callHalves()
+	}
+	return ""
+}
+
+// cutChunk divides a part of a captured micro-batch into the planned groups of layers and, of
+// backward, into gradients of inputs and of weights.
+func (p *pipelinePlan) cutChunk(round, rank, micro int, k part, splits bool) string {
+	x := &p.rounds[round][rank]
+	order := p.groupsOf(k)
+	var groups, ahead [][]int32 // in the order in which data pass
+	if p.groups == p.shape.groups {
+		for _, g := range order {
+			groups, ahead = append(groups, x.of(k, micro, g)), append(ahead, x.of(forwardPart, micro, g))
+		}
+	} else {
+		var why string
+		if groups, why = p.divideLayers(x.of(k, micro, order...), p.shape.groups); why != "" {
+			return why
+		}
+		ahead = slices.Repeat([][]int32{x.of(forwardPart, micro, p.groupsOf(forwardPart)...)}, len(groups))
+	}
+	for i, ids := range groups {
+		c := pipelineChunk{Part: k, Micro: micro, Group: i}
+		if k == backwardPart {
+			c.Group = len(groups) - 1 - i
+		}
+		p.ids[place{round, rank, c}] = ids
+		if k != backwardPart || !splits {
+			continue
+		}
+		inputs, grads := x.chunks[c], x.chunks[pipelineChunk{Part: weights, Micro: micro, Group: c.Group}]
+		if !p.splits || p.groups != p.shape.groups {
+			var why string
+			if inputs, grads, why = p.split(ids, ahead[i]); why != "" {
+				return why
+			}
+			if p.halves && p.stage[rank]+c.Group == 0 { // nothing reads the gradients of the first stage's inputs
+				inputs, grads = nil, ids
+			}
+		}
+		c.Split = true
+		p.ids[place{round, rank, c}] = inputs
+		p.ids[place{round, rank, pipelineChunk{Part: weights, Micro: micro, Group: c.Group}}] = grads
+	}
+	return ""
+}
+
+// take makes the pieces of a chunk of every planned micro-batch: of the captured one that it is a
+// part of, or of several that it replaces. Gradients of weights are added once for every
+// micro-batch but the first, which has nothing to add to, at the same size whatever its rows.
+func (p *pipelinePlan) take(at place) {
+	of, by := max(1, p.shape.micros/p.micros), max(1, p.micros/p.shape.micros)
+	captured := func(micro int) []int32 {
+		at := at
+		at.Micro = micro
+		return p.ids[at]
+	}
+	var late map[int32]bool
+	for micro := range p.shape.micros {
+		at.Micro = micro
+		k, first := micro%of, micro*by/of
+		ids := captured(first)
+		if k > 0 && first == 0 && p.micros > 1 { // not the first
+			ids = p.addGradients(ids, captured(1))
+		}
+		if of*by > 1 && at.Part != forwardPart {
+			forward := p.rounds[at.round][at.rank].of(forwardPart, 0, p.groupsOf(forwardPart)...)
+			late, _ = p.sumsOverRows(ids, forward)
+		}
+		var others [][]int32
+		for i := 1; i < by; i++ {
+			others = append(others, captured(first+i))
+		}
+		if joined := p.join(ids, others, late); joined != nil {
+			p.pieces[at] = joined
+			continue
+		}
+		for _, ids := range append([][]int32{ids}, others...) { // one after another
+			for _, id := range ids {
+				p.pieces[at] = append(p.pieces[at], p.piece([]*workload.Op{&p.w.Ops[id]}, k, of, late[id]))
+			}
+		}
+	}
+}
+
+// addGradients is the first micro-batch's chunk with the additions to gradients of the second's, which
+// has something to add to; the chunk itself if it runs other kernels.
+func (p *pipelinePlan) addGradients(first, second []int32) (list []int32) {
+	rest := slices.DeleteFunc(slices.Clone(first), func(id int32) bool { return p.w.Ops[id].Gradient })
+	for _, id := range second {
+		switch {
+		case p.w.Ops[id].Gradient:
+			list = append(list, id)
+		case len(rest) == 0 || !p.w.Alike(rest[0], id):
+			return first
+		default:
+			list, rest = append(list, rest[0]), rest[1:]
+		}
+	}
+	if len(rest) > 0 {
+		return first
+	}
+	return list
+}
+
+// join makes the pieces of a chunk in place of several that run the same kernels; nil: they do not.
+// Fills and copies may be fewer: a library's workspace is not always cleared.
+func (p *pipelinePlan) join(ids []int32, others [][]int32, late map[int32]bool) (list []pipelinePiece) {
+	if len(others) == 0 {
+		return nil
+	}
+	rest := slices.Clone(others)
+	skip := func(i int, skips func(*workload.Op) bool) {
+		for len(rest[i]) > 0 && skips(&p.w.Ops[rest[i][0]]) {
+			rest[i] = rest[i][1:]
+		}
+	}
+	for _, id := range ids {
+		ops := []*workload.Op{&p.w.Ops[id]}
+		for i := range rest {
+			if ops[0].Gradient {
+				break
+			}
+			if skip(i, func(op *workload.Op) bool { return op.Gradient }); ops[0].Kind != trace.Copy {
+				skip(i, func(op *workload.Op) bool { return op.Gradient || op.Kind == trace.Copy })
+			}
+			switch alike := len(rest[i]) > 0 && p.w.Alike(id, rest[i][0]); {
+			case alike:
+				ops, rest[i] = append(ops, &p.w.Ops[rest[i][0]]), rest[i][1:]
+			case ops[0].Kind != trace.Copy:
+				return nil
+			}
+		}
+		list = append(list, p.piece(ops, 0, 1, late[id]))
+	}
+	for i := range rest {
+		if skip(i, func(op *workload.Op) bool { return op.Gradient || op.Kind == trace.Copy }); len(rest[i]) > 0 {
+			return nil
+		}
+	}
+	return list
+}
+
+// piece is the k-th of so many parts of an operation, or one in place of several. late: it sums over
+// the rows of a micro-batch.
+func (p *pipelinePlan) piece(ops []*workload.Op, k, of int, late bool) pipelinePiece {
+	x := pipelinePiece{Op: ops[0], Part: ops[0], K: k, Of: of, By: len(ops)}
+	if of*len(ops) == 1 || x.Op.Gradient || x.Op.Collective >= 0 {
+		return x
+	}
+	part := *x.Op
+	if late {
+		part.Alone = 0
+		for _, op := range ops {
+			part.Alone += plan.Share(op.DurAlone(), k, of)
+		}
+		part.Read *= float64(x.By) / float64(of)
+	} else {
+		part = p.pl.Laws().Kernel(ops, cost.Part{K: k, Of: of}).Op
+	}
+	x.Part = &part
+	return x
+}
+
+// Head and Tail are a rank's operations of an iteration in front of the first micro-batch and
+// behind the last.
+func (p *pipelinePlan) Head(round, rank int) []int32 { return p.rounds[round][rank].head }
+
+// Tail is Head of those behind the last.
+func (p *pipelinePlan) Tail(round, rank int) []int32 { return p.rounds[round][rank].tail }
+
+// Pieces are those of a step of an order, in the order in which they are issued. Two chunks
+// alternate at their collectives, so that one computes while the other communicates. Pieces of
+// another rank are layers of DualPipe's second stage.
+func (p *pipelinePlan) Pieces(round, rank int, step []pipelineChunk) (all []pipelinePiece) {
+	var lists [2][]pipelinePiece
+	for i, c := range step {
+		owner := rank
+		if c.Way == 1 {
+			owner = p.ranks[p.chain[rank]][p.shape.stages-1-p.stage[rank]]
+			c.Micro += p.shape.micros / 2
+		}
+		c.Way = 0
+		lists[i] = p.pieces[place{round, owner, c}]
+	}
+	for at := 0; len(lists[0])+len(lists[1]) > 0; at = 1 - at {
+		for len(lists[at]) > 0 {
+			x := lists[at][0]
+			all, lists[at] = append(all, x), lists[at][1:]
+			if x.Op.Collective >= 0 && len(lists[1-at]) > 0 {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// Beside is the chunk of the stage behind (by 1) or before (by -1) a rank's chunk, in the order in
+// which data pass, and its rank; false: there is none.
+func (p *pipelinePlan) Beside(rank int, c pipelineChunk, by int) (int, pipelineChunk, bool) {
+	stages := p.shape.stages
+	turned := func(stage int) int {
+		if c.Way == 1 {
+			return stages - 1 - stage
+		}
+		return stage
+	}
+	if c.Part == backwardPart {
+		by = -by
+	}
+	at := c.Group*stages + turned(p.stage[rank]) + by
+	if c.Part == weights || at < 0 || at >= stages*p.shape.groups {
+		return 0, c, false
+	}
+	c.Group, c.Split = at/stages, false
+	return p.ranks[p.chain[rank]][turned(at%stages)], c, true
+}
+
+// A sentMessage is a message: the rank that sends it, and the chunk that made it.
+type sentMessage struct {
+	From int
+	pipelineChunk
+}
+
+// A postedMessage is when a receive is posted: behind so many steps of the receiver, and its turn among all
+// messages.
+type postedMessage struct{ Steps, Turn int }
+
+// Posts are the receives of an iteration in the order of PyTorch's schedules of several stages on a
+// rank, or of halves of backward (_add_send_recv in torch/distributed/pipelining/schedules.py): ranks
+// take their next step in turn if its input is posted, and with each message the receiver posts it,
+// behind what it has taken until then. All messages of a rank are on one stream, in that order. nil: a
+// receive is posted where it is needed.
+func (p *pipelinePlan) Posts(round int) map[sentMessage]postedMessage {
+	if !p.inTurns {
+		return nil
+	}
+	posts, orders := map[sentMessage]postedMessage{}, p.Orders[round]
+	for at, progress := make([]int, len(orders)), true; progress; {
+		progress = false
+		for rank, order := range orders {
+			if at[rank] == len(order) {
+				continue
+			}
+			c := order[at[rank]][0]
+			if from, sent, ok := p.Beside(rank, c, -1); ok {
+				if _, posted := posts[sentMessage{from, sent}]; !posted {
+					continue
+				}
+			}
+			if to, _, ok := p.Beside(rank, c, 1); ok {
+				c.Split = false
+				posts[sentMessage{rank, c}] = postedMessage{at[to], len(posts)}
+			}
+			at[rank]++
+			progress = true
+		}
+	}
+	return posts
+}
+
+// Message is a captured message of a rank, of an iteration if it has one: what is planned stands
+// for it.
+func (p *pipelinePlan) Message(round, rank int) *workload.Op {
+	of, _ := workload.IterationsOf(p.w)
+	i := max(0, slices.IndexFunc(p.messages[rank], func(id int32) bool { return int(of[id]) == round }))
+	return &p.w.Ops[p.messages[rank][i]]
+}
+
+// messageHosts are Hosts.
+func (p *pipelinePlan) messageHosts() (hosts []trace.Time) {
+	for _, ids := range p.messages {
+		costs := make([]trace.Time, 0, len(ids))
+		for _, id := range ids {
+			costs = append(costs, p.Issues[id])
+		}
+		hosts = append(hosts, overlap.UpperMedian(costs))
+	}
+	return hosts
+}
+
+// message finds what a message carries and how long it takes: the shortest stay of any captured
+// one's kernels, since the others waited.
+func (p *pipelinePlan) message() {
+	row := 0
+	for i := range p.w.Collectives {
+		c := &p.w.Collectives[i]
+		if c.Op != trace.SendRecv || c.Bytes < p.Bytes {
+			continue
+		}
+		if c.Bytes > p.Bytes || p.Alone == 0 {
+			row, p.Bytes, p.Alone = i, c.Bytes, trace.Infinity
+		}
+		for _, id := range c.Members {
+			p.Alone = min(p.Alone, p.w.Ops[id].Dur())
+		}
+	}
+	c := &p.w.Collectives[row]
+	held := float64(p.pl.Laws().Channels(c)) / p.pl.Machine.GPU.CUs.Value
+	var forward trace.Time // of a group of layers of the first stage
+	for g := range p.shape.groups {
+		for _, x := range p.pieces[place{0, p.ranks[0][0], pipelineChunk{Part: forwardPart, Group: g}}] {
+			forward += x.Part.DurAlone() / trace.Time(p.shape.groups)
+		}
+	}
+	p.Early = held*float64(forward) < float64(p.Alone)
+	message := *c
+	message.Alone = p.Alone
+	message = p.pl.Laws().Cut(slices.Repeat([]*workload.Collective{&message}, p.micros), p.shape.micros, 0)
+	p.Alone, p.Bytes = message.Alone, message.Bytes
+}
+
+// hold counts the activations of the micro-batches between forward and backward, on the rank with
+// most, and in DualPipe the parameters of a second stage.
+func (p *pipelinePlan) hold(twice bool) {
+	captured, now, parameters, m := 0.0, 0.0, 0.0, &p.pl.Memory
+	sized := true
+	for rank := range p.w.World {
+		x := &p.rounds[0][rank]
+		if !p.forwardOnly {
+			bytes, all := p.pl.Saved(x.of(forwardPart, 0, p.groupsOf(forwardPart)...), x.of(backwardPart, 0, p.groupsOf(backwardPart)...))
+			if !all { // the input of a stage is kept at least
+				bytes, sized = max(bytes, p.Bytes*int64(p.shape.micros)/int64(p.micros)), false
+				m.Lack("activations of unknown size")
+			}
+			captured = max(captured, float64(bytes)*float64(x.InFlight())/float64(p.groups))
+			now = max(now, float64(bytes)*float64(p.Orders[0][rank].InFlight())*float64(p.micros)/float64(p.shape.micros*p.shape.groups))
+		}
+		held := 0.0
+		for _, id := range x.of(forwardPart, 0, p.groupsOf(forwardPart)...) {
+			if s := p.w.Ops[id].Shape; s.Kind == workload.GEMM {
+				held += float64(s.N*s.K*max(1, s.Groups)) * float64(s.ElemSize)
+			}
+		}
+		parameters = max(parameters, held)
+	}
+	if !sized { // fewer of them are less memory, but not how much
+		now = max(now, captured)
+	}
+	if twice {
+		now += parameters
+		m.Lack("gradients and states of the optimizer of a second stage, and its parameters that no GEMM reads")
+	}
+	m.Bytes += int64(now - captured)
+}

@@ -1,0 +1,217 @@
+// Package tiles has the strategies that overlap within kernels, whose producer and consumer meet tile by tile. They are
+// written in the notation of package plan: orders of units, sets that become ready, movers and waits.
+//
+//	fused      a kernel and its collective as one kernel that sends its tiles: fused.go, embedding.go, reduce.go,
+//	           gradient.go
+//	tilesync   dependent kernels beside each other: tilesync.go, semaphore.go, between.go, own.go, streamk.go, waves.go
+//	onesided   copies, stores and signals to symmetric memory: onesided.go, symmetric.go, shards.go, pipeline.go,
+//	           alternate.go, experts.go, internode.go, lowlatency.go, oneshot.go
+//	trigger    stores that are tracked, and DMA that they start: trigger.go, kernels.go, memory.go
+//
+// Fused replaces a kernel and its collective by one persistent kernel that sends tiles as soon as they are computed
+// (Punniyamurthy et al., SC'24).
+package tiles
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Fused is one persistent kernel per GPU that stores its tiles directly into the peers'
+// output (SC'24 section III, rules U1, U2 and U4).
+var Fused = plan.Strategy{
+	Name:    "fused",
+	From:    "fused computation-collective operators, SC'24",
+	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
+	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
+	Params: []plan.Param{
+		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first", Measured: []string{"aware", "oblivious"}, Work: "the order of tiles in that kernel"},
+		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices", Tune: []int{8, 16, 32, 64}, Work: "the size of slices in that kernel"},
+		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there", Work: "the resources of that kernel"},
+		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit", Measured: []string{plan.AnyNumber}, Work: "the grid of that kernel"},
+		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers", Work: "the fences of that kernel"},
+		plan.GraphParam.Ran(plan.AsCaptured, "on"),
+	},
+	Inside: true, Rebuilds: true, Replaces: true,
+	Rebuild:   plan.JoinChains,
+	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
+	Ways: []plan.Way{
+		{Ops: plan.OnlySums, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_allreduce.py; it has kernels for both vendors"},
+		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
+	},
+	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
+		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
+	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
+	Plan:       planFused,
+}
+
+func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	if why := pl.NoLinks(); why != "" {
+		return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+	}
+	others := len(pl.Pairs) // pairs of other strategies in a mix
+	err := pl.Serve("fused", "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found", func(p *workload.Pair) (bool, string) {
+		return fuses(pl, p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	pl.Graph = v["graph"] == "on"
+	leaveOutReorders(pl, pl.Pairs[others:])
+	emitters := map[int]plan.Emitter{} // by index of pair
+	for i := others; i < len(pl.Pairs); i++ {
+		p := &pl.Pairs[i]
+		op := &pl.Workload.Ops[p.First[0]]
+		if p.Joins > 1 {
+			pl.NeverRun(plan.FusedBuild(op))
+			pl.Note("several embeddings: one kernel over all tables, as FBGEMM's table-batched lookups")
+		}
+		gradient := p.Direction == workload.CollectiveThenCompute
+		if gradient {
+			op = &pl.Workload.Ops[p.Second[0]]
+		}
+		inSlices := gradient || acrossNodes(pl, p.Pair)
+		slots, why := resident(pl, op, v)
+		switch {
+		case why != "" && (inSlices || looksUp(pl, op)):
+			return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+		case inSlices:
+			d, why := newSlicing(pl, p, op, slots, v)
+			if why != "" {
+				return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+			}
+			emitters[i] = d.emit
+		case p.Coll.Op == trace.AllToAll:
+			emitters[i] = func(r *plan.Rank, p *plan.Pair) { fuse(r, p, v) }
+		default:
+			emitters[i] = newReduction(pl, p, v).emit
+		}
+	}
+	return func(r *plan.Rank, p *plan.Pair) { emitters[p.Index](r, p) }, nil
+}
+
+// fuses reports whether the strategy serves a pair; why is the reason if the operation matches but
+// something is missing.
+func fuses(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
+	switch {
+	case p.Collective >= 0 && servesGradient(pl, p):
+		return true, ""
+	case p.Direction != workload.ComputeThenCollective || p.Collective < 0:
+		return false, ""
+	}
+	switch op, first := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]; {
+	case acrossNodes(pl, p) && (op != trace.AllToAll || first.Shape.Kind != workload.Embedding):
+		return false, fmt.Sprintf("the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (an embedding's slices are put)", op)
+	case op != trace.AllToAll:
+		return reduces(pl, p)
+	case first.Tiling.Tiles < len(p.First):
+		return false, "the kernels before the all-to-alls have no known tiles (give their shapes)"
+	}
+	return true, ""
+}
+
+// fuse writes a pair as one kernel and a barrier.
+func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
+	compute, _ := r.Split(p)
+	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
+		// Kernels between the two rearrange the output for the collective. The stores of the fused
+		// kernel write every tile to its final position (rule U1).
+		r.Barrier(s, r.Planner.Arrived(p.Coll), len(p.First))
+	})
+}
+
+// fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous
+// share of tiles, in index order, like the rows of the output.
+func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
+	n, aware := len(p.First), v["order"] == "aware"
+	dest := pl.RanksOf(p.Coll)
+	g := pl.TilesOf(op)
+	g = pl.WithPrograms(op, g, v.Int("programs"))
+	if looksUp(pl, op) {
+		wgs, _ := resident(pl, op, v) // planFused has checked it
+		g = lookups(pl, op, wgs)
+	}
+	shares, order := plan.Cut{N: g.Tiles, Parts: n}, plan.Around(n, 0, 1)
+	if aware {
+		order = plan.Around(n, slices.Index(dest, int32(op.Rank))+1, 1)
+	}
+	owner := func(tile int) int32 { return dest[order[shares.Of(tile)]] }
+	if aware && pl.Machine.Fabric.Topology == machine.Mesh {
+		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U2).
+		owner = func(tile int) int32 {
+			if tile >= g.Tiles*(n-1)/n {
+				return dest[order[n-1]]
+			}
+			return dest[order[tile%(n-1)]]
+		}
+	}
+	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
+	stores := storesOf(pl, payload, aware)
+	k := fusing(pl, op, g, fmt.Sprintf("%s + %s", op.Name, p.Coll.Op))
+	k.Peer = func(tile int) int { return int(owner(tile)) }
+	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+		store := plan.StoreAt(int32(op.Rank), payload)
+		if to := owner(tile); int(to) != op.Rank {
+			store = stores.of(to, tile)
+		}
+		return append(buf, plan.Compute(g.Time, g.Read, 0), store)
+	}
+	return k
+}
+
+// fusing is the kernel of a compute operation on a grid that does the work of a collective as well.
+func fusing(pl *plan.Planner, op *workload.Op, g plan.Grid, name string) *program.Kernel {
+	k := pl.KernelOf(op, g)
+	k.Name, k.Setup.Grid = name, [3]int32{int32(g.WGs), 1, 1}
+	return k
+}
+
+// stores are those of computed tiles to peers. Their relative link shares are uneven (rule U10): between e^-spread
+// and e^spread, by the tile's level. With equal shares workgroups that start together would store
+// together to the end; on hardware they drift apart within a few tiles.
+type stores struct {
+	each   program.Phase
+	shares [levels]float64
+}
+
+// storesOf are stores of tiles of so many bytes: in aware order GPUs store to different peers at a time, on a mesh to all.
+func storesOf(pl *plan.Planner, bytes float64, aware bool) *stores {
+	pattern := machine.ToOne
+	switch {
+	case aware && pl.Machine.Fabric.Topology == machine.Mesh:
+		pattern = machine.ToAll
+	case aware:
+		pattern = machine.ToNext
+	}
+	s := &stores{each: pl.StoreTo(0, bytes, pattern)}
+	for i := range s.shares {
+		s.shares[i] = math.Exp(pl.Machine.Fabric.StoreUneven.Value * height(i))
+	}
+	return s
+}
+
+// of is the store of a tile to a peer.
+func (s *stores) of(peer int32, tile int) program.Phase {
+	store := s.each
+	store.Peer, store.Weight = peer, s.shares[levelOf(tile)]
+	return store
+}
+
+// levels is the number of levels.
+const levels = 8
+
+// levelOf is a tile's level, pseudo-random and uniform over many tiles.
+func levelOf(tile int) int {
+	h := uint32(tile) * 2654435761 // Knuth's multiplicative hash
+	return int(h >> 29)
+}
+
+// height is the position of a level between -1 and 1.
+func height(level int) float64 { return float64(level)/3.5 - 1 }

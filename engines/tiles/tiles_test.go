@@ -1,0 +1,82 @@
+package tiles
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
+)
+
+// TestMeasuredVectorsKeepTime: where the lookup was measured, a vector takes
+// its measured time if the same number of workgroups is resident.
+func TestMeasuredVectorsKeepTime(t *testing.T) {
+	w, m := plantest.OperatorOf(t, "operator: embedding+all_to_all\nmachine: mi210ibx2\ntype: f32\nshape: {batch: 832, tables: 16, dim: 256, pooling: 70}")
+	run := *w.Run
+	run.Estimated = ""
+	w.Run = &run
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := &w.Ops[w.Pairs[0].First[0]]
+	slots := 104 * 8 // of 256 threads
+	want := op.Dur() * trace.Time(slots) / (832 * 16)
+	if got := vectorTime(pl, op, slots) - plan.Duration(m.GPU.Post.Value+m.GPU.Poll.Value); got < want-1 || got > want+1 {
+		t.Errorf("%d ns a vector, want %d", got, want)
+	}
+}
+
+// With spread peers every tile is computed once, a rank's own tiles last, and
+// neighbouring workgroups begin with different peers.
+func TestSpreadReductionTiles(t *testing.T) {
+	d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: 1023, Parts: 4}, wgs: 64, aware: true, spread: true}
+	for me := range d.ranks {
+		begin := map[int]int{}
+		for wg := range d.wgs {
+			var got, want []int
+			for i := range d.before(wg, 4) {
+				got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*d.wgs)
+			}
+			begin[d.owners.Of(got[0])]++
+			if own := slices.IndexFunc(got, func(t int) bool { return d.owners.Of(t) == me }); slices.ContainsFunc(got[own:], func(t int) bool { return d.owners.Of(t) != me }) {
+				t.Fatalf("rank %d, workgroup %d: %v computes its own tiles before peers'", me, wg, got)
+			}
+			if slices.Sort(got); !slices.Equal(got, want) {
+				t.Fatalf("rank %d, workgroup %d computes %v, not %v", me, wg, got, want)
+			}
+		}
+		for to, n := range begin {
+			if n < d.wgs/3 || n > d.wgs/3+1 || to == me {
+				t.Errorf("rank %d: %d of %d workgroups begin with %d", me, n, d.wgs, to)
+			}
+		}
+	}
+}
+
+// On every rank a workgroup computes the same tiles, each once: the next rank's first,
+// then those of the other peers, then its own.
+func TestReductionTiles(t *testing.T) {
+	for _, tiles := range []int{4, 7, 256, 1023} {
+		for _, wgs := range []int{1, 3, 64, 132} {
+			wgs = min(wgs, tiles)
+			d := &reduction{ranks: []int32{0, 1, 2, 3}, owners: plan.Cut{N: tiles, Parts: 4}, wgs: wgs, aware: true}
+			for me := range d.ranks {
+				for wg := range wgs {
+					var got, want, at []int
+					for i := range d.before(wg, 4) {
+						got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*wgs)
+						at = append(at, (d.owners.Of(got[i])-me-1+4)%4)
+					}
+					if !slices.IsSorted(at) {
+						t.Fatalf("%d tiles, %d workgroups: rank %d computes %v for places %v", tiles, wgs, me, got, at)
+					}
+					if slices.Sort(got); !slices.Equal(got, want) {
+						t.Fatalf("%d tiles, %d workgroups: %d computes %v, not %v", tiles, wgs, wg, got, want)
+					}
+				}
+			}
+		}
+	}
+}

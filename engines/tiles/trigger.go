@@ -1,0 +1,220 @@
+package tiles
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/cost"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Strategy trigger
+//
+// Trigger models hardware that tracks a GEMM's stores and starts DMA transfers
+// of completed blocks (T3, ASPLOS'24).
+
+// Trigger is a GEMM whose stores are counted in memory; the last store of a block starts
+// its transfer (T3 section 4, rules K1, K2, K3, K5, K7, K8, K9, K10 and K11).
+//
+//	stage      1          2          3          4 (own)
+//	GEMM |stores →   |writes    |writes    |writes    |
+//	arrives |           |stores    |DMA 2     |DMA 3     |
+//	DMA     |           |     2 →  |     3 →  |          |  N-2 rounds
+var Trigger = plan.Strategy{
+	Name:    "trigger",
+	From:    "T3",
+	Saves:   "the collective's kernel, and its reads and writes of memory",
+	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
+	Params: []plan.Param{
+		{Name: "nmc", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
+		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
+	},
+	Inside: true, Rebuilds: true, Replaces: true,
+	Rebuild: plan.JoinChains,
+	Future:  true,
+	Work:    needs,
+	Plan:    planTrigger,
+}
+
+// needs is what no GPU has.
+const needs = "hardware that no GPU has: a tracker at the memory controller, DMA engines that it starts, memory that adds"
+
+func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	if why := pl.NoLinks(); why != "" {
+		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
+	}
+	err := pl.Serve("trigger", "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found", func(p *workload.Pair) (bool, string) {
+		return triggers(pl, p)
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := tracker{pl: pl, nmc: v["nmc"] == "on", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
+	for i := range pl.Pairs {
+		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
+			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), trace.Short(op.Name))}
+		}
+	}
+	t.note()
+	pl.Program.Arbiter = t.arbiter()
+	return t.emit, nil
+}
+
+// splitsOf is the number of workgroups that compute parts along K of one tile.
+func splitsOf(op *workload.Op) int {
+	c, _ := plan.CoverOf(op)
+	return max(1, c.Splits)
+}
+
+// adds reports whether the collective adds data of the ranks.
+func adds(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op == trace.AllReduce }
+
+// triggers reports whether the strategy serves a pair; why is the reason if the operation
+// matches but something is missing.
+func triggers(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
+	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
+		return false, ""
+	}
+	switch op := pl.Workload.Collectives[p.Collective].Op; {
+	case adds(op) || op == trace.AllGather:
+	case op == trace.AllToAll:
+		return false, "an all-to-all has nothing to pass around a ring"
+	default:
+		return false, ""
+	}
+	for _, id := range p.First {
+		if first := &pl.Workload.Ops[id]; first.Tiling.Tiles < len(p.First) {
+			return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", first.Name)
+		}
+	}
+	why = pl.NotByTile(p)
+	return why == "", why
+}
+
+// tracker plans the pairs of one program.
+type tracker struct {
+	pl     *plan.Planner
+	nmc    bool
+	first  bool                  // compute first
+	queue  string                // entries up to which transfers are issued then
+	bursts bool                  // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
+	rings  cost.Memo[int, *ring] // by index of pair
+}
+
+// A ring is what the ranks of one pair share. Stages count from 0: in stage s
+// rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
+// Before an all-gather the whole output is one stage, and s counts the hops.
+type ring struct {
+	n        int // ranks
+	gather   bool
+	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
+	stages   plan.Cut             // of the GEMM's tiles
+	blocks   int                  // blocks of a chunk, tracked separately
+	left     []program.Flag       // by rank: remote tiles computed
+	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
+	gathered *workload.Collective // second half of an all-reduce
+}
+
+// mostTrackedBlocks is the maximum number of blocks of a chunk's transfer. The hardware tracker
+// counts single tiles of wavefronts.
+const mostTrackedBlocks = 32
+
+func (t *tracker) ring(p *plan.Pair) *ring {
+	return t.rings.Of(p.Index, func() *ring {
+		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
+		shape := t.pl.GridOf(first, first.DurAlone())
+		ranks := t.pl.RanksOf(p.Coll)
+		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
+		if g.gather {
+			g.stages.Parts = 1
+		}
+		g.blocks = min(mostTrackedBlocks, max(1, g.stages.N/g.stages.Parts))
+		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
+		g.counters = t.pl.FlagsAbout(ranks, n*g.blocks, 0, 1, func(rank int32, i int) string {
+			return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
+		})
+		if p.Coll.Op == trace.AllReduce {
+			gather := *p.Coll
+			gather.Op, g.gathered = trace.AllGather, &gather
+		}
+		return g
+	})
+}
+
+// of returns the stage and the block of the i-th tile.
+func (g *ring) of(i int) (stage, block int) {
+	stage = g.stages.Of(i)
+	return stage, g.in(stage).Of(i - g.stages.From(stage))
+}
+
+// in is the blocks of a stage's tiles.
+func (g *ring) in(stage int) plan.Cut {
+	return plan.Cut{N: g.stages.From(stage+1) - g.stages.From(stage), Parts: g.blocks}
+}
+
+// size is the number of tiles of a block.
+func (g *ring) size(stage, block int) int { return g.in(stage).From(block+1) - g.in(stage).From(block) }
+
+// remote is how many tiles, the first ones, are stored to other ranks.
+func (g *ring) remote() int { return g.stages.From(1) }
+
+// complete is the count at which a block of a stage has the parts of the rank and of its
+// neighbour. The neighbour's part is stored tile by tile in the first stage and arrives
+// as one transfer in later stages. Before an all-gather there is only the neighbour's.
+func (g *ring) complete(stage, block int) int64 {
+	from := 1
+	if stage == 1 {
+		from = g.size(0, block)
+	}
+	if g.gather {
+		return int64(from)
+	}
+	return int64(from + g.size(stage, block))
+}
+
+func (g *ring) counter(rank, stage, block int) program.Flag {
+	return g.counters[rank][stage*g.blocks+block]
+}
+
+// A trackedSide is a pair on one rank.
+type trackedSide struct {
+	plan.Side
+	*tracker
+	*ring
+	next int // place of the rank that it sends to
+}
+
+// emit writes a pair on one rank.
+func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
+	x := &trackedSide{r.SideOf(p), t, t.ring(p), 0}
+	x.next = (x.Me + x.n - 1) % x.n
+	c, l := x.CommStream(x.Compute, x.Comm), t.pl.Machine.Launch
+
+	gap := r.WriteFills(x.On, p.FillsBefore[r.ID], x.Gap)
+	begun := t.pl.Program.NewFlag(x.Compute.Name + " launched")
+	x.On.Post(begun, 1)
+	x.On.Launch(gap, plan.LaunchOf(x.Compute, x.gemm()))
+
+	q := r.Added("stores")
+	q.Wait(begun, 1, x.Compute.Name)
+	q.Launch(0, plan.LaunchOf(x.Comm, x.stores()))
+	r.IssueOne(c, l.Host.Value, "transfers")
+	c.Wait(begun, 1, x.Compute.Name)
+	c.Launch(0, plan.LaunchOf(x.Comm, x.transfers()))
+	chunk := float64(p.Coll.Bytes) / float64(x.n)
+	if !t.nmc && adds(p.Coll.Op) {
+		r.IssueOne(c, l.Host.Value, "sum")
+		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(x.Comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
+	}
+	if x.gathered != nil {
+		r.IssueOne(c, l.HostCollective.Value, "all_gather")
+		_, took := t.pl.Laws().Halves(p.Coll)
+		k := t.pl.Collective(x.Comm, plan.Piece{Coll: x.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Laws().Channels(p.Coll), DurAlone: took, Slowdown: 1})
+		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
+		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(x.Comm, k))
+	}
+	x.End(c)
+}

@@ -1,0 +1,104 @@
+package edit
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Batch returns a copy of a workload whose iterations have up/down times the rows, in n parts
+// that do not depend on each other (rule V24): two batches of half the tokens, or a batch of
+// another size. Every operation becomes n, and every collective. What an operation waited for
+// when captured, its parts wait for in their own part.
+//
+//	captured   |A      |R      |B      |          R: collective
+//	2 parts    |A0 |A1 |R0 |R1 |B0 |B1 |          a strategy orders them anew
+func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
+	e := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}
+	row := func(id int32, k int) int32 { return id*int32(n) + int32(k) }
+	rows := func(ids []int32, k int) (parts []int32) {
+		for _, id := range ids {
+			parts = append(parts, row(id, k))
+		}
+		return parts
+	}
+	for i := range w.Collectives {
+		for k := range n {
+			part := c.Collective(slices.Repeat([]*workload.Collective{&w.Collectives[i]}, up), down*n)
+			part.Seq, part.Members, part.Arrive, part.Depart, part.Shortest = part.Seq*int64(n)+int64(k), nil, 0, 0, 0
+			if w.Ops[w.Collectives[i].Members[0]].Graph { // a host launches each part, as late as the whole
+				part.Late /= trace.Time(n)
+			}
+			e.Collectives = append(e.Collectives, part)
+		}
+	}
+	for i := range w.Ops {
+		for k := range n {
+			e.Add(partOf(w, int32(i), k, n, row))
+		}
+		if op := &w.Ops[i]; op.Collective < 0 {
+			for k := range n {
+				p := c.Part(slices.Repeat([]*workload.Op{op}, up), k, down*n)
+				part := &e.Rows[row(op.ID, k)]
+				part.Kernel, part.Read, part.Write, part.Alone = p.Kernel, p.Read, p.Write, p.Alone
+			}
+		}
+	}
+	for _, p := range w.Pairs {
+		for k := range n {
+			part := p
+			part.First, part.Second = rows(p.First, k), rows(p.Second, k)
+			if p.Collective >= 0 {
+				part.Collective = row(p.Collective, k)
+			}
+			e.Pairs = append(e.Pairs, part)
+		}
+	}
+	for i := range e.Steps {
+		e.Steps[i].Batch.Tokens = e.Steps[i].Batch.Tokens * int64(up) / int64(down)
+	}
+	b := e.Done()
+	if n == 1 { // the captured schedule, of other durations
+		b.Origins, b.Scale = nil, make([]float64, len(b.Ops))
+		for i := range b.Ops {
+			b.Scale[i] = float64(b.Ops[i].Alone) / float64(max(1, w.Ops[i].DurAlone()))
+		}
+		for i := range b.Collectives {
+			b.Collectives[i].Scale = float64(b.Collectives[i].Alone) / float64(max(1, w.Collectives[i].TransferAlone()))
+		}
+	}
+	return b
+}
+
+// partOf is the k-th of n parts of an op, at its place in the captured one's time. It waits for the parts with its number.
+// A host launches each part, but all those of a captured graph at once.
+func partOf(w *workload.Workload, id int32, k, n int, row func(int32, int) int32) workload.Row {
+	op := &w.Ops[id]
+	part := workload.Row{Op: *op, Origin: id, Issue: id}
+	part.Batch, part.After = uint8(k), nil
+	part.Start, part.End = op.Start+op.Dur()*trace.Time(k)/trace.Time(n), op.Start+op.Dur()*trace.Time(k+1)/trace.Time(n)
+	if k > 0 {
+		if part.Gap = 0; op.Graph {
+			part.Issue = -1
+		}
+	}
+	if op.Collective >= 0 {
+		part.Collective, part.Alone = row(op.Collective, k), 0
+	}
+	for _, d := range op.After {
+		d.Op = row(d.Op, k)
+		part.After = append(part.After, d)
+		part.Flow = append(part.Flow, workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
+	}
+	if w.Flow != nil {
+		for _, e := range w.Flow[id] {
+			e.Op = row(e.Op, k)
+			part.Flow = append(part.Flow, e)
+		}
+	}
+	slices.SortStableFunc(part.Flow, func(a, b workload.Edge) int { return cmp.Compare(a.Op, b.Op) })
+	part.Flow = slices.CompactFunc(part.Flow, func(a, b workload.Edge) bool { return a.Op == b.Op })
+	return part
+}

@@ -1,0 +1,189 @@
+package lift
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/overlapse/overlapse/replay/lift/kernel"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Correction is the user's word on the dependency of an op on an earlier one, or on the sizes of
+// a kernel.
+//
+// Ops are named by kernel, whole or up to its arguments, or by a collective's operation
+// (all_reduce). NAME#2 is the second one of each rank. Without a number all are meant;
+// what is read is then the last one before.
+type Correction struct {
+	Op          string
+	Reads       string          // it reads what this one wrote
+	Independent string          // no data pass between the two
+	Shape       workload.Shape  // of the kernels Op, or Op@workgroups for those of that grid; M 0: not given
+	Tile        workload.Tiling // their tile; TileM 0: not given
+	File        string
+	Line        int
+}
+
+// ParseCorrections reads a YAML list of {op: NAME, reads: NAME}, {op: NAME, independent: NAME} and
+// {op: NAME, shape: MxNxK}. Errors are *trace.SyntaxError with a line.
+func ParseCorrections(r io.Reader, file string) ([]Correction, error) {
+	body, errs, err := machine.Read(r, file, 1<<20, "a list of dependencies")
+	if err = cmp.Or(err, errs.Err()); err != nil || body == nil {
+		return nil, err
+	}
+	items, ok := body.(*ast.SequenceNode)
+	if !ok {
+		return nil, badCorrection(file, body.GetToken().Position.Line, "no list")
+	}
+	var list []Correction
+	for _, item := range items.Values {
+		c, err := parseCorrection(item, file)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+const cureCorrection = "write - {op: NAME, reads: NAME}, - {op: NAME, independent: NAME} or - {op: NAME, shape: MxNxK, groups: 1, type: bf16, tile: 128x128}, of which the last three may be left out; NAME as overlapse inspect lists kernels, NAME#2 for the second of a rank"
+
+func badCorrection(file string, line int, msg string) error {
+	return &trace.SyntaxError{File: file, Pos: int64(line), Unit: "line", Msg: msg, Cure: cureCorrection}
+}
+
+// parseCorrection reads one item of the list.
+func parseCorrection(item ast.Node, file string) (c Correction, err error) {
+	c.File, c.Line = file, item.GetToken().Position.Line
+	values := machine.Pairs(item)
+	if values == nil {
+		return c, badCorrection(file, c.Line, "no keys and values")
+	}
+	var shape, groups, dtype, tile string
+	for _, v := range values {
+		key, line := machine.Key(v), v.Key.GetToken().Position.Line
+		to := map[string]*string{"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent, "shape": &shape, "groups": &groups, "type": &dtype, "tile": &tile}[key]
+		if to == nil {
+			return c, badCorrection(file, line, fmt.Sprintf("unknown key %q", key))
+		}
+		if *to, _ = machine.Word(v.Value); *to == "" {
+			return c, badCorrection(file, line, key+" has no value")
+		}
+	}
+	given := 0
+	for _, of := range []string{c.Reads, c.Independent, shape} {
+		if of != "" {
+			given++
+		}
+	}
+	if c.Op == "" || given != 1 || shape == "" && groups+dtype+tile != "" {
+		return c, badCorrection(file, c.Line, "give op, and one of reads, independent and shape")
+	}
+	if shape != "" {
+		if why := c.sizes(shape, groups, dtype, tile); why != "" {
+			return c, badCorrection(file, c.Line, why)
+		}
+	}
+	return c, nil
+}
+
+// An opPattern is a name of ops, and the number of the one meant, from 1; 0: all.
+type opPattern struct {
+	name string
+	n    int
+}
+
+func parsePattern(text string) opPattern {
+	if i := strings.LastIndexByte(text, '#'); i > 0 {
+		if n, err := strconv.Atoi(text[i+1:]); err == nil && n > 0 {
+			return opPattern{text[:i], n}
+		}
+	}
+	return opPattern{text, 0}
+}
+
+// find lists the ops of a rank that a pattern means, ascending.
+func find(w *workload.Workload, p opPattern, ids []int32) []int32 {
+	var list []int32
+	for _, id := range ids {
+		op := &w.Ops[id]
+		name := op.Name == p.name || kernel.Short(op.Name) == p.name
+		if op.Collective >= 0 && w.Collectives[op.Collective].Op.String() == p.name {
+			name = true
+		}
+		if name {
+			list = append(list, id)
+		}
+	}
+	switch {
+	case p.n == 0:
+		return list
+	case p.n > len(list):
+		return nil
+	}
+	return list[p.n-1 : p.n]
+}
+
+// correct changes the graph as the user says. It is an error if a correction fits no op
+// of any rank.
+func correct(w *workload.Workload, list []Correction) error {
+	for _, c := range list {
+		if c.Shape.M > 0 {
+			if !sizedOps(w, &c) {
+				return badCorrection(c.File, c.Line, fmt.Sprintf("no kernel %s, or another entry gives its shape", c.Op))
+			}
+			continue
+		}
+		op, other := parsePattern(c.Op), parsePattern(c.Reads+c.Independent)
+		fits := false
+		for _, ids := range w.Ranks {
+			later, earlier := find(w, op, ids), find(w, other, ids)
+			for _, id := range later {
+				if c.Independent != "" {
+					fits = separate(w, id, earlier) || fits
+					continue
+				}
+				if at, _ := slices.BinarySearch(earlier, id); at > 0 {
+					give(w, id, earlier[at-1])
+					fits = true
+				}
+			}
+		}
+		if !fits {
+			return badCorrection(c.File, c.Line, fmt.Sprintf("no %s depends on an earlier %s, or can", c.Op, c.Reads+c.Independent))
+		}
+	}
+	return nil
+}
+
+// give adds the edge that an op reads what an earlier one wrote.
+func give(w *workload.Workload, id, earlier int32) {
+	edges := slices.Clone(w.Flow[id])
+	e := workload.Edge{Op: earlier, Kind: workload.ReadAfterWrite, Evidence: workload.Given}
+	at, ok := edgeTo(edges, earlier)
+	if ok {
+		e.Bytes = edges[at].Bytes
+		edges[at] = e
+	} else {
+		edges = slices.Insert(edges, at, e)
+	}
+	w.Flow[id] = edges
+}
+
+// separate removes the edges between an op and others, and reports whether the op and
+// one of them exist.
+func separate(w *workload.Workload, id int32, others []int32) bool {
+	for _, o := range others {
+		first, second := min(id, o), max(id, o)
+		w.Flow[second] = slices.DeleteFunc(slices.Clone(w.Flow[second]), func(e workload.Edge) bool { return e.Op == first })
+	}
+	return len(others) > 0
+}
