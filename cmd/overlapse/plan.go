@@ -17,8 +17,9 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// Package sweep is the product of inputs, machines, strategies and settings that a plan file
-// names, and its division into shards.
+// Plans of sweeps
+//
+// A plan file names a product of inputs, machines, strategies and settings, which is divided into shards.
 
 // A wordList is a list of words in a plan.
 type wordList int
