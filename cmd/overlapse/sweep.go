@@ -93,7 +93,7 @@ shards.`,
 var notOfSweeps = []string{"recommended", "seeds", "seed_fastest_ns", "seed_median_ns", "seed_slowest_ns"}
 
 // sweepLines are the lines of CSV of what was replayed for cells, the head first: a row of each phase. What is damaged in the input and
-// the digest of the sweep (sweep.Plan.Digest) are the last columns.
+// the digest of the sweep (Plan.Digest) are the last columns.
 func sweepLines(r *results.Replayed, cells []Cell, damage, digest string) (lines [][]any) {
 	for line := range r.CSV(notOfSweeps...) {
 		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}

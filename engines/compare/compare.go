@@ -38,7 +38,7 @@ type Outcome struct {
 	Window      plan.Interval   // window of the options; {}: none
 	Machine     machine.Machine // machine of the plan
 	Scenario    plan.Scenario   // its scenario, including the pace that was found
-	Times       *overlap.Times  // explain.TimesOf of an outcome that is brief
+	Times       *overlap.Times  // verdict.TimesOf of an outcome that is brief
 	Phases      []phaseTook     // of the workload's phases (plan.Steps.Phases); nil: it has none, or not all iterations ran
 	Phase       int             // the phase that the times are of, from 1; 0: all iterations
 	ClockOff    float64         // relative change of the pace in the last round of settleClock if it did not converge
@@ -95,7 +95,7 @@ func (o *Outcome) eachTime() []*stepTime {
 }
 
 // Brief is the outcome without the spans, idle times and bytes of its run. times are those of
-// explain.TimesOf.
+// verdict.TimesOf.
 func (o Outcome) Brief(times overlap.Times) Outcome {
 	o.Result, o.Program, o.Times = o.Result.Brief(), nil, &times
 	return o

@@ -38,7 +38,7 @@ type replayed struct {
 //	tiles          workgroups of the first compute kernel
 //	waves.X        tilesync.Waves of the first pair: first, second, stream (apart), fine (together), whole (together, rounded up)
 //	traffic        bytes of memory per rank and iteration
-//	traffic.X      those of cause X (explain.MemoryByCause)
+//	traffic.X      those of cause X (verdict.MemoryByCause)
 //	read.X         those that were read
 //	written.X      those that were written; X as in -all_gather: all but that cause
 //	mark.X         marks of rank 0: lastput and firstslice, in seconds; top and rest, shares of puts

@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Package order finds the operations of one captured rank in their order: the spans of its
+// The stage of the order finds the operations of one captured rank in their order: the spans of its
 // device, the host calls that launched them, what each of them waited for, and the iterations
 // that the program marked.
 

@@ -109,7 +109,7 @@ type Op struct {
 	Optimizer  bool       // launched in an optimizer's step
 	Gradient   bool       // launched where autograd adds to a parameter's gradient: as large as the parameter, whatever the batch
 	InPlace    bool       // an all-gather whose input lies in its output
-	Batch      uint8      // of the batches into which a strategy split its iteration (recut.Batch)
+	Batch      uint8      // of the batches into which a strategy split its iteration (edit.Batch)
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown
 	Write      float64

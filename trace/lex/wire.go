@@ -83,7 +83,7 @@ func Messages(in io.Reader, file, what string, most uint64, number protowire.Num
 // A Field walks the fields of a message. Varints and fixed numbers are in
 // Number, all else in Bytes. Where the message is broken it stops with a Rest.
 //
-//	for f := (wire.Field{Rest: message}); f.Next(); { switch f.ID { ... } }
+//	for f := (Field{Rest: message}); f.Next(); { switch f.ID { ... } }
 type Field struct {
 	Rest   []byte
 	ID     protowire.Number

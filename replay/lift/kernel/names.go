@@ -15,7 +15,7 @@ import (
 )
 
 // All that the lift reads from names of kernels and host calls is in this file; ranges of
-// frameworks are in package dataflow.
+// frameworks are in annotate.go of package lift.
 
 // A Class is the role of a kernel, by its name.
 type Class uint8
@@ -247,8 +247,8 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
-//	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see names.Tile
-//	deep_gemm::sm90_fp8_gemm_1d2d_impl<...>            DeepGEMM: see names.DeepGEMM
+//	ck::kernel_gemm_xdl_cshuffle_v3<...>               Composable Kernel: see trace.Tile
+//	deep_gemm::sm90_fp8_gemm_1d2d_impl<...>            DeepGEMM: see trace.DeepGEMM
 //	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
