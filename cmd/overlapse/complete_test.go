@@ -16,7 +16,7 @@ import (
 
 // Flags whose values are files, numbers or names that only the user knows.
 var uncompleted = []string{
-	"at", "check", "claim", "dataflow", "emit", "image", "kernel", "kubernetes", "memory", "output", "pair", "plan", "ranks", "slurm", "traces",
+	"at", "check", "claim", "dataflow", "emit", "image", "kernel", "kubernetes", "memory", "output", "pair", "plan", "predicted", "ranks", "slurm", "traces",
 }
 
 // Every flag that takes a word completes it.

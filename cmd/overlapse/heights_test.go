@@ -196,7 +196,7 @@ func TestHeightRules(t *testing.T) {
 		{"engines/a.go", `import "os/exec"`, "engines/a.go:1: imports os/exec: only the command may"},
 		{"trace/format/a.go", `import "os/exec"`, "trace/format/a.go:1: imports os/exec: only the command may"},
 		{"replay/a.go", `import "golang.org/x/sync/errgroup"`, "replay/a.go:1: imports golang.org/x/sync/errgroup: not a library of replay"},
-		{"cmd/overlapse/a.go", `import "encoding/csv"`, "cmd/overlapse/a.go:1: imports encoding/csv: schema.WriteCSV marks what a spreadsheet would execute"},
+		{"cmd/overlapse/a.go", `import "encoding/csv"`, "cmd/overlapse/a.go:1: imports encoding/csv: results.WriteCSV marks what a spreadsheet would execute"},
 		{"replay/a.go", `import "math/rand/v2"`, "replay/a.go:1: imports math/rand/v2: only the command may"},
 		{"replay/a.go", `import "time"; var t = time.Now`, "replay/a.go:1: reads the clock: time.Now"},
 		{"replay/a.go", `import t "time"; var d = t.Since`, "replay/a.go:1: reads the clock: time.Since"},

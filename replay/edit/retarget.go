@@ -62,10 +62,14 @@ func rescale(w *workload.Workload, from, to *machine.Machine, z *Resized) *workl
 			continue
 		}
 		seen, part := []*workload.Op{op}, cost.Part{}
-		if z != nil && z.sharded && op.Optimizer { // of sharded parameters (rule Y7)
+		shard := z != nil && z.sharded && op.Optimizer // of sharded parameters (rule Y7)
+		if shard {
 			seen, part.Of = slices.Repeat(seen, z.Was), z.Ranks
 		}
 		e := laws.Kernel(seen, part)
+		if shard {
+			e.Law = "shard of the optimizer: " + e.Law
+		}
 		sums.count(scaled, op.Rank, &e, op.DurAlone())
 		scaled.Scale[i] *= e.By
 		*op = e.Op
