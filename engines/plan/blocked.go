@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -170,8 +171,11 @@ func waitingCollectives(w *workload.Workload, rank int) map[int32][]int64 {
 	return waiting
 }
 
-// lowerMedian is the middle of times, the lower one of two.
-func lowerMedian(times []trace.Time) trace.Time {
-	sorted := slices.Sorted(slices.Values(times))
+// lowerMedian is the middle of a list, the lower one of two; zero of none.
+func lowerMedian[T cmp.Ordered](list []T) (middle T) {
+	if len(list) == 0 {
+		return middle
+	}
+	sorted := slices.Sorted(slices.Values(list))
 	return sorted[(len(sorted)-1)/2]
 }

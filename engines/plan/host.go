@@ -115,7 +115,7 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 			}
 		}
 	case w.Unprofiled || pl.Graph:
-		pl.undisturbed(rank, costs)
+		copy(costs, pl.undisturbed()[rank])
 	}
 	return costs
 }
@@ -164,38 +164,140 @@ func (pl *Planner) OnlyPairs() bool {
 	return *pl.onlyPairs
 }
 
-// undisturbed lowers the highest cost of each issue, over all iterations that issue the same as the
-// last one, to the second highest: what disturbs a host once only adds, and what happens again
-// stays (rule H7). Of two iterations that is the lower time. What waking a thread takes scatters, and is kept.
-func (pl *Planner) undisturbed(rank int, costs []trace.Time) {
-	w, ids := pl.Workload, pl.Workload.Ranks[rank]
-	of, n := pl.iterations()
-	if n < 2 {
-		return
+// undisturbed is, by rank, what the captured issues cost the program itself (rule H7). Of an issue that comes at one
+// place of several iterations, the highest cost is lowered to the second highest: what disturbs a host once only adds, and
+// what happens again stays. Of two iterations that is the lower one. Ranks that issue the same run one program: an issue costs
+// none of them more than the median over the iterations of all, each at the pace of its host, unless it is longer by
+// HostStall, as work that one rank has alone is. What waking a thread takes scatters, and is kept.
+func (pl *Planner) undisturbed() [][]trace.Time {
+	if pl.calm != nil {
+		return pl.calm
 	}
-	rounds := make([][]int32, n)
-	for _, i := range w.Hosts[rank].Order {
-		if k := of[ids[i]]; k >= 0 {
-			rounds[k] = append(rounds[k], i)
+	pl.calm = make([][]trace.Time, len(pl.Workload.Hosts))
+	for rank := range pl.calm {
+		if pl.calm[rank] = make([]trace.Time, len(pl.Workload.Ranks[rank])); pl.hasCalls(rank) {
+			pl.capturedCosts(rank, pl.calm[rank])
 		}
 	}
-	last := rounds[n-1]
-	rounds = slices.DeleteFunc(rounds, func(round []int32) bool {
-		return !slices.EqualFunc(round, last, func(a, b int32) bool { return w.Ops[ids[a]].Name == w.Ops[ids[b]].Name })
-	})
-	for place := range last {
-		if len(rounds) == 2 && w.Hosts[rank].Issues[last[place]].Handed {
+	for _, ranks := range pl.twins() {
+		most := pl.commonCosts(ranks)
+		for i, rounds := range ranks {
+			pl.lower(rounds, most[i])
+		}
+	}
+	return pl.calm
+}
+
+// rankRounds are iterations of a rank that issue the same: positions in Workload.Ranks, in order of issue.
+type rankRounds struct {
+	rank   int
+	rounds [][]int32
+}
+
+// twins are the ranks whose last iterations issue the same, each with all its iterations that do.
+func (pl *Planner) twins() (groups [][]rankRounds) {
+	w := pl.Workload
+	of, n := pl.iterations()
+	if n == 0 {
+		return nil
+	}
+	for rank := range w.Hosts {
+		if !pl.hasCalls(rank) {
 			continue
 		}
-		each := make([]*trace.Time, 0, n)
-		for _, round := range rounds {
-			if i := round[place]; i != w.Hosts[rank].Order[0] { // of the first issue nothing is known
+		rounds := make([][]int32, n)
+		for _, i := range w.Hosts[rank].Order {
+			if k := of[w.Ranks[rank][i]]; k >= 0 {
+				rounds[k] = append(rounds[k], i)
+			}
+		}
+		alike := func(last []int32, of int) func(round []int32) bool {
+			return func(round []int32) bool {
+				return slices.EqualFunc(round, last, func(a, b int32) bool {
+					return w.Ops[w.Ranks[rank][a]].Name == w.Ops[w.Ranks[of][b]].Name
+				})
+			}
+		}
+		last := rounds[n-1]
+		g := slices.IndexFunc(groups, func(ranks []rankRounds) bool { return alike(ranks[0].rounds[0], ranks[0].rank)(last) })
+		if g < 0 {
+			g, groups = len(groups), append(groups, nil)
+		}
+		same := alike(last, rank)
+		groups[g] = append(groups[g], rankRounds{rank, slices.DeleteFunc(rounds, func(round []int32) bool { return !same(round) })})
+	}
+	return groups
+}
+
+// commonCosts is, for each of ranks that issue the same and by place in an iteration, the median of the costs of all at the
+// pace of the rank's host, ns: the median over the places of its costs over those of all. It is nil for a rank without twins.
+func (pl *Planner) commonCosts(ranks []rankRounds) [][]trace.Time {
+	most := make([][]trace.Time, len(ranks))
+	if len(ranks) == 1 {
+		return most
+	}
+	all, pace, ratios := make([]int, len(ranks)), make([]float64, len(ranks)), make([][]float64, len(ranks))
+	for i := range ranks {
+		all[i], pace[i] = i, 1
+	}
+	var list []float64
+	median := func(place int, of ...int) float64 { // of the known costs of some ranks at their paces
+		list = list[:0]
+		for _, i := range of {
+			for _, round := range ranks[i].rounds {
+				if at := round[place]; at != pl.Workload.Hosts[ranks[i].rank].Order[0] { // of the first issue nothing is known
+					list = append(list, float64(pl.calm[ranks[i].rank][at])/pace[i])
+				}
+			}
+		}
+		return lowerMedian(list)
+	}
+	places := len(ranks[0].rounds[0])
+	for place := range places {
+		if common := median(place, all...); common > 0 {
+			for i := range ranks {
+				ratios[i] = append(ratios[i], median(place, i)/common)
+			}
+		}
+	}
+	for i := range ranks {
+		if ratio := lowerMedian(ratios[i]); ratio > 0 {
+			pace[i] = ratio
+		}
+	}
+	for place := range places {
+		common := median(place, all...)
+		for i := range ranks {
+			most[i] = append(most[i], trace.Time(common*pace[i]+0.5))
+		}
+	}
+	return most
+}
+
+// lower lowers the costs of a rank's iterations that issue the same: the highest of each place to the second highest, and
+// all to the most that ranks have in common, if they have twins.
+func (pl *Planner) lower(r rankRounds, most []trace.Time) {
+	h, costs := pl.Workload.Hosts[r.rank], pl.calm[r.rank]
+	each := make([]*trace.Time, 0, len(r.rounds))
+	for place, at := range r.rounds[len(r.rounds)-1] {
+		handed := h.Issues[at].Handed
+		each = each[:0]
+		for _, round := range r.rounds {
+			if i := round[place]; i != h.Order[0] {
 				each = append(each, &costs[i])
 			}
 		}
 		slices.SortFunc(each, func(a, b *trace.Time) int { return cmp.Compare(*b, *a) })
-		if len(each) > 1 {
+		if len(each) > 1 && !(handed && len(r.rounds) == 2) {
 			*each[0] = *each[1]
+		}
+		if handed || most == nil {
+			continue
+		}
+		for _, c := range each {
+			if *c < most[place]+HostStall {
+				*c = min(*c, most[place])
+			}
 		}
 	}
 }

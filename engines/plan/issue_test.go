@@ -59,3 +59,50 @@ func TestDisturbedHosts(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that issue the same run one program: an issue costs none of them more than the median over the iterations of both, at
+// the pace of its host. What one rank does longer by HostStall it does alone, waking a thread scatters, and ranks that issue
+// other operations are no twins (rule H7).
+func TestTwinHosts(t *testing.T) {
+	quiet := []trace.Time{0, 20, 30, 10, 20, 30} // us, of two iterations of a, b and c
+	for _, c := range []struct {
+		what        string
+		works, want []trace.Time // of rank 1
+		handed, own bool         // c is issued by another thread; rank 1 issues another c
+	}{
+		{"equal ranks", quiet, quiet, false, false},
+		{"a disturbed host", []trace.Time{0, 20, 90, 10, 20, 80}, quiet, false, false},
+		{"a slow host", []trace.Time{0, 40, 60, 20, 40, 60}, []trace.Time{0, 40, 60, 20, 40, 60}, false, false},
+		{"a slow and disturbed host", []trace.Time{0, 40, 160, 20, 40, 180}, []trace.Time{0, 40, 60, 20, 40, 60}, false, false},
+		{"work of one rank", []trace.Time{0, 20, 5080, 10, 20, 5030}, []trace.Time{0, 20, 5030, 10, 20, 5030}, false, false},
+		{"another thread", []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 90, 10, 20, 80}, true, false},
+		{"other operations", []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 80, 10, 20, 80}, false, true},
+	} {
+		w := plantest.Step(t, 2, "7 a 100\n7 b 100\n7 c 100\n7 a 100\n7 b 100\n7 c 100")
+		w.Unprofiled, w.Steps, w.Hosts = true, make([]workload.Step, 2), nil
+		for rank, ids := range w.Ranks {
+			h, works := &workload.Host{}, [][]trace.Time{quiet, c.works}[rank]
+			for i, id := range ids {
+				op := &w.Ops[id]
+				k := *op.Kernel
+				k.Name = w.Ops[ids[i%3]].Name
+				if c.own && rank == 1 && i%3 == 2 {
+					k.Name = "d"
+				}
+				op.Step, op.Kernel = int32(i/3), &k
+				h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, workload.Issue{Work: 1000 * works[i], Handed: c.handed && i%3 == 2})
+			}
+			w.Hosts = append(w.Hosts, h)
+		}
+		pl := &plan.Planner{Workload: w, Machine: plantest.H200(t, 2)}
+		for rank, want := range [][]trace.Time{quiet, c.want} {
+			got := pl.IssueCosts(rank)
+			for i := range got {
+				got[i] /= 1000
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: issues of rank %d cost %d us, want %d", c.what, rank, got, want)
+			}
+		}
+	}
+}

@@ -58,6 +58,7 @@ type Planner struct {
 	Runs            []int8               // by op: how often the schedule runs it; nil: once
 	IssueShares     []float64            // by op: of the captured time to issue it, what it takes as planned; nil: all of it
 	hostPeriod      trace.Time           // result of HostPeriod
+	calm            [][]trace.Time       // result of undisturbed
 	called          []int32              // by op: its first issue: index in the rank's calls, plus 1
 	where           []Point              // by op: behind its post
 	endedBefore     []int32              // result of timeOrder, once it is asked for
