@@ -175,12 +175,20 @@ func (a *annotator) annotate(run *trace.Run, id int32) {
 
 // guess adds what streams and events say about ops without accesses (rule V8). A collective whose
 // input is not known reads what the op before its issue wrote, and an op that waited for a collective reads what
-// that received; other orders may mean nothing.
+// that received; other orders may mean nothing. An op behind a collective on its stream for which the program made that stream
+// wait for compute reads what that wrote, too: autograd runs on the stream of a gather what makes gradients of its views.
 func (a *annotator) guess(id int32) {
 	op := &a.Ops[id]
+	behind := op.Kind != trace.Collective && slices.ContainsFunc(op.After, func(d workload.Dep) bool {
+		return a.Facts[d.Op].Queue == a.Facts[id].Queue && a.kindOf(id, d.Op) == workload.ReadAfterWrite
+	})
 	for _, d := range op.After {
 		if of := a.Facts[id].Stated; of == 0 || a.Facts[d.Op].Stated != of {
-			a.add(id, workload.Edge{Op: d.Op, Kind: a.kindOf(id, d.Op), Evidence: workload.Guessed})
+			kind := a.kindOf(id, d.Op)
+			if behind && d.Why == workload.HostWait && a.Ops[d.Op].Kind == trace.Compute {
+				kind = workload.ReadAfterWrite
+			}
+			a.add(id, workload.Edge{Op: d.Op, Kind: kind, Evidence: workload.Guessed})
 		}
 	}
 }

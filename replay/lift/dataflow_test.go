@@ -328,3 +328,28 @@ func producers(w *workload.Workload, op int32) []int32 {
 	}
 	return list
 }
+
+// A kernel behind a gather on its stream reads what was gathered; and, where the host made that stream wait for compute, what
+// that wrote, as autograd's gradients of a gather's views do.
+func TestReadsOnTheStreamOfAGather(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{
+			`0 host |a c k b    |
+			 0 7    | AA    BBB |
+			 0 25   |   CCK     |`,
+			"C read after write of A, guessed\nK read after write of C, guessed\nB stream order only of A, guessed\nB stream order only of K, guessed",
+		},
+		{
+			`0 host |a c b w k    |
+			 0 7    | AABBB       |
+			 0 25   |   CCC  KK   |`,
+			"B stream order only of A, guessed\nC read after write of A, guessed\nK read after write of B, guessed\nK read after write of C, guessed",
+		},
+	} {
+		w, err := Workload(drawing{text: c.text, parts: comms}.run(t), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameText(t, "flow of "+c.text, showFlow(w), c.want)
+	}
+}
