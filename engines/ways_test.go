@@ -132,6 +132,7 @@ func TestHow(t *testing.T) {
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.AMD, Channels: 24}, plan.ByFlag, "NCCL_MAX_NCHANNELS=8", "MAX_CTAS=|max_ctas ="},
 		{"multistream:prefetch=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Framework: plan.FSDP}, plan.ByCode, "blocks[i + 1 : i + 1 + 2]", plan.Megatron},
 		{"multistream:keep_gathered=on", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Framework: plan.FSDP}, plan.ByFlag, "reshard_after_forward=False", "kept, or freed"},
+		{"multistream:keep_gathered=on", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Framework: plan.FSDP1}, plan.ByFlag, "ShardingStrategy.SHARD_GRAD_OP", "reshard_after_forward|kept, or freed"},
 		{"multistream:bucket_mb=50", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Framework: plan.DDP}, plan.ByFlag, "bucket_cap_mb=50", "ddp-bucket-size"},
 		{"multistream:interleave=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.ByFlag, "--enable-dbo|--enable-two-batch-overlap", "%"},
 		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.ByFlag, "--overlap-grad-reduce", "CTA_POLICY|carrier"},
@@ -238,6 +239,7 @@ func TestSaid(t *testing.T) {
 	}{
 		{"multistream", plan.Target{Ops: gathers, Framework: plan.FSDP}, "let FSDP overlap"},
 		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Framework: plan.FSDP, Overlapped: gathers}, "set reshard_after_forward=False"},
+		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Framework: plan.FSDP1, Overlapped: gathers}, "set sharding_strategy=SHARD_GRAD_OP"},
 		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50 and let DDP overlap"},
 		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums}, "set NCCL_MAX_CTAS=8"},
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16}, "set NCCL_MAX_P2P_NCHANNELS=8 and issue collectives with async_op=True"},

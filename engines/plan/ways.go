@@ -32,13 +32,14 @@ func CompareEfforts(a, b Effort) int {
 const (
 	DDP      = "PyTorch DDP"
 	FSDP     = "PyTorch FSDP2"
+	FSDP1    = "PyTorch FSDP1" // FullyShardedDataParallel
 	Megatron = "Megatron Core"
 	VLLM     = "vLLM"
 	SGLang   = "SGLang"
 )
 
 var (
-	training   = []string{DDP, FSDP, Megatron}
+	training   = []string{DDP, FSDP, FSDP1, Megatron}
 	frameworks = append(slices.Clone(training), VLLM, SGLang)
 )
 

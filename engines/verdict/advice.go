@@ -82,6 +82,8 @@ func frameworkOf(run *trace.Run) string {
 		switch {
 		case strings.HasPrefix(name, "FSDP::"):
 			return plan.FSDP
+		case strings.HasPrefix(name, "FullyShardedDataParallel."):
+			return plan.FSDP1
 		case strings.HasPrefix(name, "DistributedDataParallel."):
 			return plan.DDP
 		}

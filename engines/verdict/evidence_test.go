@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -138,5 +139,19 @@ func TestEvidenceOfRescaled(t *testing.T) {
 func TestConfidenceOfNothing(t *testing.T) {
 	if c := Predict(nil, compare.Outcome{}, compare.Outcome{Why: "does not apply"}).Confidence; c != (Confidence{}) {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A program's library is the one whose ranges are in the trace; FSDP1's and FSDP2's arguments have other names.
+func TestFrameworks(t *testing.T) {
+	for name, want := range map[string]string{
+		"FSDP::pre_forward (layers.0)":          plan.FSDP,
+		"FullyShardedDataParallel._pre_forward": plan.FSDP1,
+		"DistributedDataParallel.forward":       plan.DDP,
+		"Optimizer.step#AdamW.step":             "",
+	} {
+		if got := frameworkOf(&trace.Run{Names: []string{"aten::mm", name}}); got != want {
+			t.Errorf("%s is of %q, want %q", name, got, want)
+		}
 	}
 }
