@@ -17,7 +17,15 @@ import (
 //	2 parts    |A0 |A1 |R0 |R1 |B0 |B1 |          a strategy orders them anew
 func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 	e := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}
-	row := func(id int32, k int) int32 { return id*int32(n) + int32(k) }
+	var order []int32
+	for rank := range w.Ranks {
+		order = append(order, w.IssueOrder(rank)...)
+	}
+	at := make([]int32, len(order)) // by operation: its place in order
+	for i, id := range order {
+		at[id] = int32(i)
+	}
+	row := func(id int32, k int) int32 { return at[id]*int32(n) + int32(k) }
 	rows := func(ids []int32, k int) (parts []int32) {
 		for _, id := range ids {
 			parts = append(parts, row(id, k))
@@ -34,11 +42,11 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 			e.Collectives = append(e.Collectives, part)
 		}
 	}
-	for i := range w.Ops {
+	for _, id := range order {
 		for k := range n {
-			e.Add(partOf(w, int32(i), k, n, row))
+			e.Add(partOf(w, id, k, n, row))
 		}
-		if op := &w.Ops[i]; op.Collective < 0 {
+		if op := &w.Ops[id]; op.Collective < 0 {
 			for k := range n {
 				p := c.Part(slices.Repeat([]*workload.Op{op}, up), k, down*n)
 				part := &e.Rows[row(op.ID, k)]
@@ -51,7 +59,7 @@ func Batch(w *workload.Workload, up, down, n int, c Cutter) *workload.Workload {
 			part := p
 			part.First, part.Second = rows(p.First, k), rows(p.Second, k)
 			if p.Collective >= 0 {
-				part.Collective = row(p.Collective, k)
+				part.Collective = p.Collective*int32(n) + int32(k)
 			}
 			e.Pairs = append(e.Pairs, part)
 		}
@@ -85,7 +93,7 @@ func partOf(w *workload.Workload, id int32, k, n int, row func(int32, int) int32
 		}
 	}
 	if op.Collective >= 0 {
-		part.Collective, part.Alone = row(op.Collective, k), 0
+		part.Collective, part.Alone = op.Collective*int32(n)+int32(k), 0
 	}
 	for _, d := range op.After {
 		d.Op = row(d.Op, k)

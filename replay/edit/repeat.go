@@ -16,15 +16,12 @@ func Repeat(w *workload.Workload, n int) *workload.Workload {
 	if n <= have || have < 2 {
 		return w
 	}
-	u := repeated{Edit: workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}, of: of, last: int32(have - 1)}
+	u := repeated{Edit: workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}, of: of, last: int32(have - 1), rows: make([][]int32, len(w.Ops))}
 	u.next = slices.Repeat([]int32{-1}, len(w.Ops))
 	for r := range w.Ranks {
 		if !u.rank(r) {
 			return w
 		}
-	}
-	for i := range w.Ops {
-		u.rows = append(u.rows, []int32{int32(i)})
 	}
 	for j := range n - have + 1 {
 		u.repeat(j)
@@ -80,15 +77,17 @@ func (u *repeated) repeat(j int) {
 			u.Collectives = append(u.Collectives, c)
 		}
 	}
-	for i := range w.Ops {
-		id := int32(i)
-		if !again(id) {
-			continue
+	var ids []int32
+	for rank := range w.Ranks {
+		for _, id := range w.IssueOrder(rank) {
+			if again(id) {
+				u.rows[id] = append(u.rows[id], int32(len(u.Rows)+len(ids)))
+				ids = append(ids, id)
+			}
 		}
-		if j > 0 {
-			u.rows[id] = append(u.rows[id], int32(len(u.Rows)))
-		}
-		r := workload.Row{Op: w.Ops[i], Origin: id, Issue: id}
+	}
+	for _, i := range ids {
+		r := workload.Row{Op: w.Ops[i], Origin: i, Issue: i}
 		if r.Start, r.End = r.Start+shift, r.End+shift; r.Issued != trace.Infinity {
 			r.Issued += shift
 		}
