@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -134,8 +135,6 @@ func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 	if o.carve == 0 {
 		return want
 	}
-	if want == 0 {
-		want = pl.Laws().Channels(&pl.Workload.Collectives[comm.Collective])
-	}
+	want = cmp.Or(want, pl.Laws().Channels(&pl.Workload.Collectives[comm.Collective]))
 	return min(want, o.carve*pl.Laws().Residents(pl.ChannelFootprint(comm)))
 }
