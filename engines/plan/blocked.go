@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // Blocked is what collectives that wait on streams of their own add to the gaps of one rank's kernels. While a
@@ -62,14 +63,14 @@ func (b *Blocked) read(pl *Planner, rank int) {
 	}
 	undelayed := Duration(pl.Machine.Launch.Gap.Value)
 	if len(free) >= enoughGaps {
-		undelayed = lowerMedian(free)
+		undelayed = overlap.Median(free)
 	}
 	for q, gaps := range among {
 		if len(alone[q]) >= enoughGaps {
 			gaps = alone[q]
 		}
 		if len(gaps) >= enoughGaps {
-			b.By[q] = max(0, lowerMedian(gaps)-undelayed)
+			b.By[q] = max(0, overlap.Median(gaps)-undelayed)
 		}
 	}
 }
@@ -168,10 +169,4 @@ func waitingCollectives(w *workload.Workload, rank int) map[int32][]int64 {
 		}
 	}
 	return waiting
-}
-
-// lowerMedian is the middle of times, the lower one of two.
-func lowerMedian(times []trace.Time) trace.Time {
-	sorted := slices.Sorted(slices.Values(times))
-	return sorted[(len(sorted)-1)/2]
 }

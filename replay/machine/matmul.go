@@ -243,8 +243,13 @@ func (m Machine) TileTimeFactor(n int) float64 {
 	return 1 - m.Matmul.IdleGain.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 
-// CeilDiv is a/b, rounded up.
-func CeilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
+// CeilDiv is a/b, rounded up; 0 for a divisor that is not positive.
+func CeilDiv[T int | int64](a, b T) T {
+	if b <= 0 {
+		return 0
+	}
+	return (a + b - 1) / b
+}
 
 // Grouped is the tiling of a grouped GEMM, whose groups have an equal part of the M rows each
 // and weights of their own: the tiles of all groups are computed in common waves. The tile is
