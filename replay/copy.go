@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -27,9 +28,7 @@ func newEngines(m *machine.Machine) engines {
 	if e.queued = nanoseconds(m.Engines.Queued.Value); e.queued == 0 || e.queued > e.latency {
 		e.queued = e.latency
 	}
-	if e.rate == 0 {
-		e.rate = boundless
-	}
+	e.rate = cmp.Or(e.rate, boundless)
 	return e
 }
 

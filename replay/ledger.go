@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A ledger counts, by name of kernels and copies, the bytes through each GPU's resources.
@@ -24,14 +25,10 @@ const (
 func newLedger(gpus int) ledger { return ledger{gpus: gpus, index: map[string]int32{}} }
 
 func (t *ledger) row(name string) int32 {
-	if id, ok := t.index[name]; ok {
-		return id
-	}
-	id := int32(len(t.names))
-	t.index[name] = id
-	t.names = append(t.names, name)
-	t.bytes = append(t.bytes, nil)
-	return id
+	return trace.Memo(t.index, name, func() int32 {
+		t.bytes = append(t.bytes, nil)
+		return trace.Push(&t.names, name)
+	})
 }
 
 func (t *ledger) add(row, gpu int32, r Resource, bytes float64) {

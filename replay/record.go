@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -110,9 +111,7 @@ func (r *recorder) copy(gpu int32, st *program.Stream, cmd *program.Command, on 
 	row := c.Attr
 	row.Stream, row.Origin, row.Op = st.Queue, cmd.Origin, trace.None
 	row.Peer = trace.None
-	if row.Bytes == 0 {
-		row.Bytes = int64(c.Bytes)
-	}
+	row.Bytes = cmp.Or(row.Bytes, int64(c.Bytes))
 	if c.Peer != c.From {
 		row.Peer = c.Peer
 		if c.Peer == gpu {
@@ -247,12 +246,9 @@ func (r *recorder) released(id int32, from poster) {
 // waitName is the name of a wait: the flag and its poster.
 func (r *recorder) waitName(id int32, f program.Flag) trace.NameID {
 	w := wait{f, r.posters[id]}
-	if name, ok := r.waits[w]; ok {
-		return name
-	}
-	name := r.Intern(fmt.Sprintf("%s, %s", r.program.Flags.Name(f), r.whose(w.from)))
-	r.waits[w] = name
-	return name
+	return trace.Memo(r.waits, w, func() trace.NameID {
+		return r.Intern(fmt.Sprintf("%s, %s", r.program.Flags.Name(f), r.whose(w.from)))
+	})
 }
 
 // mark records an instant: a put, or the mark at the end of a phase.
@@ -260,11 +256,7 @@ func (r *recorder) mark(w *workgroup, l *launch, p *program.Phase, now program.T
 	if r.options.Level < Phases || p.Op != program.Put && p.Mark == "" {
 		return
 	}
-	name := p.Mark
-	if name == "" {
-		name = phaseKinds[program.Put].name
-	}
-	r.inTile(w, l, p, trace.PhasePut, r.Intern(name), now, now)
+	r.inTile(w, l, p, trace.PhasePut, r.Intern(cmp.Or(p.Mark, phaseKinds[program.Put].name)), now, now)
 }
 
 func (r *recorder) inTile(w *workgroup, l *launch, p *program.Phase, kind trace.Kind, name trace.NameID, start, end program.Time) {

@@ -5,12 +5,12 @@
 // them:
 //
 //	collect.go      what is due now: phases, copies and puts that end, posts that arrive
-//	stream.go       commands of streams; launch.go, copy.go start them
+//	stream.go       commands of streams, and their kernels; copy.go starts copies
 //	dispatch.go     placement of workgroups; cluster.go places clusters
 //	workgroup.go    phases of workgroups; script.go calls their recipes; batch.go steps many as one
-//	put.go, flag.go transfers and flags that leave a workgroup
+//	put.go          transfers and flags that leave a workgroup
 //	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
-//	                interference.go, arbiter.go change what they may use
+//	                interference.go changes what they may use
 //	observe.go      what all of them tell their observers: record.go, the simulated run;
 //	                cause.go, limits.go, ledger.go, vacant.go, which explain it
 //	deadlock.go     explains a run that cannot continue

@@ -245,11 +245,7 @@ func (y *symmetry) sameKernel(g int32, a, b *program.Kernel) bool {
 			return false
 		}
 	} else {
-		tiles := a.Tiles
-		if tiles == 0 {
-			tiles = a.WGs
-		}
-		for t := range tiles {
+		for t := range cmp.Or(a.Tiles, a.WGs) {
 			if y.a, y.b = a.Recipe(t, y.a[:0]), b.Recipe(t, y.b[:0]); !y.samePhases(g, y.a, y.b) {
 				return false
 			}

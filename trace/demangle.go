@@ -2,6 +2,7 @@ package trace
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -88,12 +89,7 @@ func covered(a, blocks []int) bool {
 		return false
 	}
 	waves := m / rows * (n / columns)
-	for _, b := range blocks {
-		if b > 0 && (b == 64*waves || b == 32*waves) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(blocks, func(b int) bool { return b > 0 && (b == 64*waves || b == 32*waves) })
 }
 
 // integers reads numbers; one that is too large for a tile is 0.

@@ -182,19 +182,17 @@ type MemoryLevel struct {
 
 // A Device has the properties of a GPU; zero fields are unknown.
 type Device struct {
-	Name            string
-	CUs             int
-	WaveSize        int
-	ThreadsPerCU    int
-	RegistersPerCU  int // 32-bit registers
-	SharedPerCU     int // bytes of LDS or shared memory
-	SharedPerWG     int // bytes, maximum of one workgroup
-	MemoryBytes     int64
-	ComputeMajor    int // NVIDIA's compute capability; 0 elsewhere
-	ComputeMinor    int
-	RuntimeVersion  string // "CUDA 13.0", "ROCm 6.2"
-	CollectiveLib   string // "NCCL 2.28.9"
-	ProfilerVersion string
+	Name           string
+	CUs            int
+	WaveSize       int
+	ThreadsPerCU   int
+	RegistersPerCU int // 32-bit registers
+	SharedPerCU    int // bytes of LDS or shared memory
+	SharedPerWG    int // bytes, maximum of one workgroup
+	MemoryBytes    int64
+	ComputeMajor   int // NVIDIA's compute capability; 0 elsewhere
+	ComputeMinor   int
+	RuntimeVersion string // "CUDA 13.0", "ROCm 6.2"
 }
 
 // A Run holds all data of a measured or simulated run. Values of this type are

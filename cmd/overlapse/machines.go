@@ -1,16 +1,30 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 func (a *app) machinesCommand() *cobra.Command {
@@ -108,9 +122,7 @@ func (a *app) listMachines(ctx context.Context) error {
 			return err
 		}
 		o := machine.OriginOf(m)
-		share := func(n int) string {
-			return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(o.Measured+o.Published+o.Assumed))
-		}
+		share := func(n int) string { return fmt.Sprintf("%.0f %%", percentOf(n, o.Measured+o.Published+o.Assumed)) }
 		t.Add(name, m.GPU.Name, share(o.Measured), share(o.Published), share(o.Assumed), m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology)+", "+m.Fabric.Egress.String()+" out of a GPU", networkOf(m))
 	}
 	a.Show(&t)
@@ -127,4 +139,175 @@ func networkOf(m machine.Machine) string {
 		return ""
 	}
 	return fmt.Sprintf("%s, nodes of %v, %v × %v", m.Network.Topology, m.Network.Node, m.Network.NICs, m.Network.Egress)
+}
+
+// private finds what a shared profile must not have: paths of a file system, hosts, addresses.
+var private = regexp.MustCompile(`(?:^|[\s"'(])(?:~|/(?:home|root|mnt|data|scratch|users?|tmp|var|work|opt)/)[\w./-]*|\b\d+\.\d+\.\d+\.\d+\b|\b[\w-]+\.(?:local|internal|lan|corp)\b|\b[\w.]+@[\w.]+\b`)
+
+// checkMachine checks a machine file that is to be shared, with the folder of its rows, as
+// capture.py writes it; "": none.
+func (a *app) checkMachine(ctx context.Context, file, folder string) error {
+	text, err := regular.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	m, err := a.MachineNamed(file, 0)
+	if err != nil {
+		return err
+	}
+	fix := 0
+	say := func(check, cure, format string, args ...any) {
+		word := "ok"
+		if cure != "" {
+			word, fix = "fix", fix+1
+		}
+		a.Labelled(word, check+": "+fmt.Sprintf(format, args...))
+		if cure != "" {
+			a.Labelled("", "to do: "+cure)
+		}
+	}
+	o := machine.OriginOf(m)
+	cure := ""
+	if o.Measured == 0 {
+		cure = "torchrun --nproc-per-node N samples/capture/capture.py --out mymachine, then overlapse calibrate mymachine -o " + cli.ShellWord(file)
+	}
+	say("sources", cure, "%d numbers measured, %d published, %d assumed or unknown (overlapse machines %s lists them)", o.Measured, o.Published, o.Assumed, cli.ShellWord(file))
+	cure = ""
+	known := machine.ForDevice(trace.Device{Name: m.GPU.Name})
+	if known == "" {
+		cure = "add a row to replay/machine/detect.go, by which traces of this GPU find the profile"
+	}
+	say("GPU", cure, "%s, %d in a node", m.GPU.Name, m.PerNode())
+	cure = ""
+	found := private.FindString(string(text))
+	if found != "" {
+		cure = "remove it"
+	}
+	say("private", cure, "%s", map[bool]string{true: "no path, host or address", false: fmt.Sprintf("has %q", strings.Trim(found, " \n\t\"'("))}[found == ""])
+	if folder == "" {
+		say("rows", "overlapse machines --check "+cli.ShellWord(file)+" FOLDER", "nobody can compute the numbers again without the rows that they were read off")
+	} else {
+		base, err := a.checkRows(m, folder, say)
+		if rows := filepath.Join(folder, "rows.jsonl"); err == nil && input.IsFile(rows) {
+			err = a.checkProfile(ctx, rows, base, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if fix > 0 {
+		return fmt.Errorf("%s: %s to fix before it is shared", file, cli.Counted(fix, "thing"))
+	}
+	return nil
+}
+
+// checkRows compares a machine with what calibrate reads off its rows, and returns the base of
+// that.
+func (a *app) checkRows(m machine.Machine, folder string, say func(check, cure, format string, args ...any)) (base machine.Machine, err error) {
+	rows, err := readRows(filepath.Join(folder, "calibrate.jsonl"))
+	if err != nil {
+		return base, err
+	}
+	if base, err = a.MachineNamed(baseOf(rows), 0); err != nil {
+		return base, err
+	}
+	res, err := calibrate.Calibrate(rows, base)
+	if err != nil {
+		return base, err
+	}
+	res.Machine.Profile, res.Machine.GPU.Name = m.Profile, m.GPU.Name
+	var want, got bytes.Buffer
+	if err := errors.Join(machine.WriteYAML(res.Machine, &want), machine.WriteYAML(m, &got)); err != nil {
+		return base, err
+	}
+	wanted := strings.Split(want.String(), "\n")
+	other := slices.DeleteFunc(strings.Split(got.String(), "\n"), func(line string) bool { return slices.Contains(wanted, line) })
+	cure, first := "", ""
+	if len(other) > 0 {
+		first = strings.TrimSpace(other[0])
+		cure = "write it with overlapse calibrate " + cli.ShellWord(folder) + " -o, and do not edit it"
+	}
+	say("rows", cure, "%d of %s read; %s", res.Rows, cli.Counted(len(rows), "row"), map[bool]string{
+		true: "calibrate gives the same numbers", false: fmt.Sprintf("calibrate gives other numbers in %s, first: %s", cli.Counted(len(other), "line"), cli.Shorten(first, 80)),
+	}[len(other) == 0])
+	return base, nil
+}
+
+// hostProfiles says, a line for each kind of GPU of this host, which profile fits it. None
+// without GPUs.
+func hostProfiles(ctx context.Context, root fs.FS) (lines []string) {
+	devices := hostGPUs(ctx, root)
+	for i, d := range devices {
+		if slices.Contains(devices[:i], d) {
+			continue
+		}
+		n := len(slices.DeleteFunc(slices.Clone(devices), func(other trace.Device) bool { return other != d }))
+		line := fmt.Sprintf("this host has %d × %s: ", n, d.Name)
+		if name := machine.ForDevice(d); name != "" {
+			lines = append(lines, line+fmt.Sprintf("%s fits (--machine %s:%d)", name, name, n))
+			continue
+		}
+		line += fmt.Sprintf("no profile fits; measure it: torchrun --nproc-per-node %d samples/capture/capture.py --out mymachine; overlapse calibrate mymachine -o mine.yaml", n)
+		if alike := machine.Alike(d); len(alike) > 0 {
+			line += " --base " + strings.Join(alike, " or ")
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// hostGPUs are the GPUs of this host, as nvidia-smi or AMD's driver name them. root is the file system, for /sys.
+func hostGPUs(ctx context.Context, root fs.FS) (list []trace.Device) {
+	for _, name := range strings.Split(outputOf(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader"), "\n") {
+		if name = strings.TrimSpace(name); name != "" {
+			list = append(list, trace.Device{Name: name})
+		}
+	}
+	if len(list) > 0 {
+		return list
+	}
+	return driverDevices(root)
+}
+
+// outputOf is what a program printed; "" if it is not there or failed.
+func outputOf(ctx context.Context, name string, args ...string) string {
+	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
+	defer stop()
+	c := exec.CommandContext(ctx, name, args...)
+	c.WaitDelay = time.Second
+	text, err := c.Output()
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// driverDevices are the GPUs of /sys/class/kfd: architecture, CUs and memory.
+func driverDevices(root fs.FS) (list []trace.Device) {
+	nodes, _ := fs.Glob(root, "sys/class/kfd/kfd/topology/nodes/*/properties")
+	for _, name := range nodes {
+		p := driverProperties(root, name)
+		v := p["gfx_target_version"] // 90402 is gfx942; 0 is a CPU
+		if v == 0 {
+			continue
+		}
+		d := trace.Device{Name: fmt.Sprintf("gfx%d%x%x", v/10000, v/100%100, v%100), CUs: int(p["simd_count"] / max(1, p["simd_per_cu"]))}
+		banks, _ := fs.Glob(root, path.Join(path.Dir(name), "mem_banks/*/properties"))
+		for _, bank := range banks {
+			d.MemoryBytes += driverProperties(root, bank)["size_in_bytes"]
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// driverProperties are the lines "name number" of a file of the driver.
+func driverProperties(root fs.FS, name string) map[string]int64 {
+	p := map[string]int64{}
+	text, _ := fs.ReadFile(root, name)
+	for _, line := range strings.Split(string(text), "\n") {
+		key, value, _ := strings.Cut(line, " ")
+		p[key], _ = strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+	}
+	return p
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"iter"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -26,13 +29,13 @@ type wordList int
 
 // The axes. Those before seeds make a workload.
 const (
-	Inputs    wordList = iota // traces and workload files, relative to the plan
-	Machines                  // as --machine
-	WhatIf                    // as --what-if
-	Clocks                    // as --clock
-	Ranks                     // as --ranks
-	Retargets                 // as --retarget
-	seeds                     // 0: the mean over dispatch orders, as `overlapse replay`
+	planInputs    wordList = iota // traces and workload files, relative to the plan
+	planMachines                  // as --machine
+	planWhatIf                    // as --what-if
+	planClocks                    // as --clock
+	planRanks                     // as --ranks
+	planRetargets                 // as --retarget
+	seeds                         // 0: the mean over dispatch orders, as `overlapse replay`
 )
 
 // axes are the keys of a plan with the check of a value; nil: later.
@@ -40,15 +43,15 @@ var axes = [...]struct {
 	key   string
 	check func(string) error
 }{
-	Inputs: {key: "inputs"}, Machines: {key: "machines"}, Ranks: {key: "ranks"}, Retargets: {key: "retargets"},
-	WhatIf: {"what_if", func(s string) error { _, err := machine.ParseWhatIf(s); return err }},
-	Clocks: {"clocks", knownClock},
-	seeds:  {"seeds", func(s string) error { _, err := seedOf(s); return err }},
+	planInputs: {key: "inputs"}, planMachines: {key: "machines"}, planRanks: {key: "ranks"}, planRetargets: {key: "retargets"},
+	planWhatIf: {"what_if", func(s string) error { _, err := machine.ParseWhatIf(s); return err }},
+	planClocks: {"clocks", knownClock},
+	seeds:      {"seeds", func(s string) error { _, err := seedOf(s); return err }},
 }
 
-// A Plan is a plan file: the values of each axis, as written. An axis that the file leaves
+// A planFile is a plan of a sweep: the values of each axis, as written. An axis that the file leaves
 // out has one value, "", which is the default.
-type Plan struct {
+type planFile struct {
 	Values     [len(axes)][]string
 	Strategies []plan.Selection // one for each combination of settings
 }
@@ -62,14 +65,14 @@ const (
 	maxSettings = 100_000   // combinations of settings of all strategies
 )
 
-// Parse reads a plan file. path names it in errors, which are *trace.SyntaxError with line and
+// parsePlan reads a plan file. path names it in errors, which are *trace.SyntaxError with line and
 // column, all of them joined.
-func Parse(r io.Reader, path string) (*Plan, error) {
+func parsePlan(r io.Reader, path string) (*planFile, error) {
 	body, errs, err := machine.Read(r, path, maxFile, "a plan of a sweep")
 	if err != nil {
 		return nil, err
 	}
-	p := reader{Errors: errs, plan: &Plan{}}
+	p := reader{Errors: errs, plan: &planFile{}}
 	p.read(body)
 	if p.Len() == 0 && p.plan.count() > maxCells {
 		p.Fail(nil, "run several plans", "more than %d cells", maxCells)
@@ -78,7 +81,7 @@ func Parse(r io.Reader, path string) (*Plan, error) {
 }
 
 // count is the number of cells; above maxCells it is maxCells+1.
-func (p *Plan) count() int {
+func (p *planFile) count() int {
 	n := len(p.Strategies)
 	for _, values := range p.Values {
 		n = min(n*len(values), maxCells+1)
@@ -88,7 +91,7 @@ func (p *Plan) count() int {
 
 type reader struct {
 	machine.Errors
-	plan *Plan
+	plan *planFile
 }
 
 func (p *reader) read(body ast.Node) {
@@ -117,7 +120,7 @@ func (p *reader) read(body ast.Node) {
 			p.Fail(body, cure, "no %s", key)
 		}
 	}
-	for axis := Machines; axis <= seeds; axis++ {
+	for axis := planMachines; axis <= seeds; axis++ {
 		if len(p.plan.Values[axis]) == 0 {
 			p.plan.Values[axis] = []string{""}
 		}
@@ -161,7 +164,7 @@ func (p *reader) values(n ast.Node, f func(n ast.Node, text string)) {
 func (p *reader) words(axis wordList, n ast.Node) {
 	known := map[string]bool{}
 	p.values(n, func(n ast.Node, text string) {
-		if text == "default" && axis != Inputs {
+		if text == "default" && axis != planInputs {
 			text = ""
 		}
 		if check := axes[axis].check; check != nil && text != "" {
@@ -231,4 +234,99 @@ func alternatives(words []string) iter.Seq[string] {
 			}
 		}
 	}
+}
+
+// shardsVariable is the number of parts, which Kubernetes does not tell a pod.
+const shardsVariable = "OVERLAPSE_SHARDS"
+
+// shardOf reads --shard: the part, from 0, of how many.
+func shardOf(s string, env func(string) string) (part, parts int, err error) {
+	if s == "" {
+		return 0, 1, nil
+	}
+	first := 1 // the number of the first part: 1, or what the cluster counts from
+	from := "--shard " + s
+	i, n, ok := strings.Cut(s, "/")
+	if s == "auto" {
+		switch {
+		case env("SLURM_ARRAY_TASK_ID") != "":
+			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"), env("SLURM_ARRAY_TASK_COUNT"), true
+			if first, err = strconv.Atoi(cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")); err != nil {
+				return 0, 0, cli.Errorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
+			}
+		case env("JOB_COMPLETION_INDEX") != "":
+			from, i, n, ok, first = "JOB_COMPLETION_INDEX and "+shardsVariable, env("JOB_COMPLETION_INDEX"), env(shardsVariable), true, 0
+		default:
+			return 0, 0, cli.Errorf("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")
+		}
+	}
+	part, err1 := strconv.Atoi(i)
+	parts, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || parts < 1 || part < first || part >= first+parts {
+		return 0, 0, cli.Errorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
+	}
+	return part - first, parts, nil
+}
+
+// A sweepInput is an input as its cells replay it: on a machine, with what changes either. It has a value of each axis.
+type sweepInput [seeds]string
+
+// A sweepCell is one replay.
+type sweepCell struct {
+	sweepInput
+	Seed     int64
+	Strategy plan.Selection
+}
+
+// shard is the i-th of n shards, counted from 0: its cells by workload, and their number. Shards have
+// equally many cells of each workload, so that they take about equally long.
+func (p *planFile) shard(i, n int) (parts [][]sweepCell, cells int) {
+	list := []sweepInput{{}}
+	for axis, values := range p.Values[:seeds] {
+		var next []sweepInput
+		for _, w := range list {
+			for _, w[axis] = range values {
+				next = append(next, w)
+			}
+		}
+		list = next
+	}
+	position := 0
+	for _, w := range list {
+		var part []sweepCell
+		for _, text := range p.Values[seeds] {
+			seed, _ := seedOf(text)
+			for _, s := range p.Strategies {
+				if position%n == i {
+					part = append(part, sweepCell{w, seed, s})
+				}
+				position++
+			}
+		}
+		if part != nil {
+			parts, cells = append(parts, part), cells+len(part)
+		}
+	}
+	return parts, cells
+}
+
+// digest is the hash of what the results depend on: the plan, the version of the program, the options
+// that change what is read of the inputs, and the content of inputs and machines. input and machine return
+// the hash of a named file; machine is not asked for "".
+func (p *planFile) digest(version, reading string, input, machine func(name string) (string, error)) (string, error) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q\n", version, reading, p.Values, p.Strategies)
+	for axis, of := range []func(string) (string, error){planInputs: input, planMachines: machine, planRetargets: machine} {
+		for _, name := range p.Values[axis] {
+			if of == nil || name == "" {
+				continue
+			}
+			sum, err := of(name)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintln(h, sum)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16]), nil
 }

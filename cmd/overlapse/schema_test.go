@@ -98,7 +98,7 @@ func schemaLines() []string {
 	full := results.Row{Time: 1, Fastest: 1, Slowest: 1, Seeds: &compare.Spread{Times: []trace.Time{1}}}
 	r := &results.Replayed{Rows: []results.Row{full, {}}}
 	lines = append(lines, columnsOf("result.csv", slices.Collect(r.CSV()))...)
-	return append(lines, columnsOf("sweep.csv", sweepLines(r, make([]Cell, 1), "", ""))...)
+	return append(lines, columnsOf("sweep.csv", sweepLines(r, make([]sweepCell, 1), "", ""))...)
 }
 
 // columnsOf are those of CSV, of a head, a row with every value and one with the fewest.

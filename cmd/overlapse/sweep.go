@@ -93,14 +93,14 @@ shards.`,
 var notOfSweeps = []string{"recommended", "seeds", "seed_fastest_ns", "seed_median_ns", "seed_slowest_ns"}
 
 // sweepLines are the lines of CSV of what was replayed for cells, the head first: a row of each phase. What is damaged in the input and
-// the digest of the sweep (Plan.Digest) are the last columns.
-func sweepLines(r *results.Replayed, cells []Cell, damage, digest string) (lines [][]any) {
+// the digest of the sweep (planFile.digest) are the last columns.
+func sweepLines(r *results.Replayed, cells []sweepCell, damage, digest string) (lines [][]any) {
 	for line := range r.CSV(notOfSweeps...) {
 		more := []any{"what_if", "clock", "retarget", "seed", "damage", "sweep"}
 		if len(lines) > 0 {
 			of := cells[r.Rows[len(lines)-1].At]
-			at := of.Workload
-			more = []any{at[WhatIf], at[Clocks], plain.Line(at[Retargets]), of.Seed, damage, digest}
+			at := of.sweepInput
+			more = []any{at[planWhatIf], at[planClocks], plain.Line(at[planRetargets]), of.Seed, damage, digest}
 		}
 		lines = append(lines, append(line, more...))
 	}
@@ -108,7 +108,7 @@ func sweepLines(r *results.Replayed, cells []Cell, damage, digest string) (lines
 }
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
-	shard, shards, err := ShardOf(o.shard, os.Getenv)
+	shard, shards, err := shardOf(o.shard, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -116,13 +116,13 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	for _, in := range p.Values[Inputs] {
+	for _, in := range p.Values[planInputs] {
 		if input.Within(o.out, input.Besides(o.plan, in)) {
 			return fmt.Errorf("-o %s: lies in the input %s of the plan, which would have other files (give another folder)", o.out, in)
 		}
 	}
 	file := filepath.Join(o.out, fmt.Sprintf("shard-%0*d-of-%d.csv", len(fmt.Sprint(shards)), shard+1, shards))
-	parts, cells := p.Shard(shard, shards)
+	parts, cells := p.shard(shard, shards)
 	if sweepDone(file, digest, cells) {
 		a.Notef("kept %s: the plan, its files and this version are those that it was made with", plain.Line(file))
 		return nil
@@ -177,13 +177,13 @@ func sweepDone(file, digest string, rows int) bool {
 }
 
 // sweepPlan reads a plan, and the hash of what its results depend on.
-func (a *app) sweepPlan(path string) (*Plan, string, error) {
+func (a *app) sweepPlan(path string) (*planFile, string, error) {
 	in, err := regular.Open(path)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w (a plan of a sweep)", path, input.WithoutPath(err))
 	}
 	defer in.Close()
-	p, err := Parse(in, path)
+	p, err := parsePlan(in, path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -191,26 +191,26 @@ func (a *app) sweepPlan(path string) (*Plan, string, error) {
 	if a.SkipBad {
 		reading = fmt.Sprintf("--skip-bad --limit %d", a.Limit)
 	}
-	digest, err := p.Digest(programVersion(), reading,
+	digest, err := p.digest(programVersion(), reading,
 		func(name string) (string, error) { return a.InputDigest(input.Besides(path, name)) },
 		func(name string) (string, error) { return a.MachineDigest(input.BesidesMachine(path, name)) })
 	return p, digest, err
 }
 
 // sweepPart reads and lifts a workload, and replays its cells. It says what is damaged in it.
-func (a *app) sweepPart(ctx context.Context, planPath string, cells []Cell, done func()) (
+func (a *app) sweepPart(ctx context.Context, planPath string, cells []sweepCell, done func()) (
 	r *results.Replayed, damage string, err error,
 ) {
-	of := cells[0].Workload
+	of := cells[0].sweepInput
 	quiet := &input.Reader{Console: &cli.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each workload would hide the sweep's own
 	f := input.Flags{
-		Path: input.Besides(planPath, of[Inputs]), Machine: input.BesidesMachine(planPath, of[Machines]), Strategy: "captured",
-		Clock: cmp.Or(of[Clocks], "captured"), Ranks: of[Ranks], Retarget: input.BesidesMachine(planPath, of[Retargets]),
+		Path: input.Besides(planPath, of[planInputs]), Machine: input.BesidesMachine(planPath, of[planMachines]), Strategy: "captured",
+		Clock: cmp.Or(of[planClocks], "captured"), Ranks: of[planRanks], Retarget: input.BesidesMachine(planPath, of[planRetargets]),
 	}
 	_, w, m, err := input.Prepare(quiet, f, engines.ParseSelection)
 	if code, _ := cli.Code(err); code == cli.Usage { // as --ranks on a workload file: a result, not a failure
 		why := plain.Line(strings.TrimSpace(err.Error()))
-		r = &results.Replayed{Path: of[Inputs], Machine: of[Machines]}
+		r = &results.Replayed{Path: of[planInputs], Machine: of[planMachines]}
 		for i, c := range cells {
 			answer := results.Answer{Strategy: c.Strategy.Strategy.Name, Settings: c.Strategy.Strategy.String(c.Strategy.Values)}
 			r.Rows = append(r.Rows, results.Row{Answer: answer, Why: why, At: i})
@@ -221,7 +221,7 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []Cell, done
 	if err != nil {
 		return nil, "", err
 	}
-	if altered, err := input.ParseWhatIf(of[WhatIf]); err != nil {
+	if altered, err := input.ParseWhatIf(of[planWhatIf]); err != nil {
 		return nil, "", err
 	} else if len(altered) > 0 {
 		w, m = edit.WhatIf(w, m, altered)
@@ -247,6 +247,6 @@ func (a *app) sweepPart(ctx context.Context, planPath string, cells []Cell, done
 	if err := compare.Defect(r.Outcomes...); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", f.Path, err)
 	}
-	r.Path, r.Machine, r.Control = of[Inputs], cmp.Or(of[Machines], r.Machine), nil
+	r.Path, r.Machine, r.Control = of[planInputs], cmp.Or(of[planMachines], r.Machine), nil
 	return r, plain.Line(strings.Join(w.Damage.Sentences, "; ")), nil
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func parse(t testing.TB, text string) *Plan {
+func parse(t testing.TB, text string) *planFile {
 	t.Helper()
-	p, err := Parse(strings.NewReader(text), "plan.yaml")
+	p, err := parsePlan(strings.NewReader(text), "plan.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func parse(t testing.TB, text string) *Plan {
 
 func TestParse(t *testing.T) {
 	p := parse(t, "inputs: [a, b]\nmachines: [default, 'h100:4']\nstrategies:\n  - bulk\n  - decompose:chunks=2|4:priority=on|off\nseeds: 7\n")
-	if p.count() != 2*2*5 || !slices.Equal(p.Values[Machines], []string{"", "h100:4"}) || !slices.Equal(p.Values[seeds], []string{"7"}) {
+	if p.count() != 2*2*5 || !slices.Equal(p.Values[planMachines], []string{"", "h100:4"}) || !slices.Equal(p.Values[seeds], []string{"7"}) {
 		t.Errorf("%+v", p)
 	}
 	var names []string
@@ -52,7 +52,7 @@ func TestParseErrors(t *testing.T) {
 		{"inputs: [a]\nstrategies: ['decompose:" + strings.Repeat("c", 400_000) + "=2" + strings.Repeat("|2", 90_000) + "']\n", "(it has variant, chunks,"},
 		{"inputs: [a" + list(2000) + "]\nranks: [0" + list(1000) + "]\nstrategies: [bulk]\n", "plan.yaml: more than 1000000 cells (run several plans)"},
 	} {
-		_, err := Parse(strings.NewReader(c.text), "plan.yaml")
+		_, err := parsePlan(strings.NewReader(c.text), "plan.yaml")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want %s", c.text, err, c.want)
 		}
@@ -71,7 +71,7 @@ func list(n int) string {
 func FuzzParse(f *testing.F) {
 	f.Add("inputs: [a]\nstrategies: ['decompose:chunks=2|4']\nseeds: [0, 1]\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, err := Parse(strings.NewReader(text), "plan.yaml"); err == nil && p.count() == 0 {
+		if p, err := parsePlan(strings.NewReader(text), "plan.yaml"); err == nil && p.count() == 0 {
 			t.Errorf("a plan without cells: %+v", p)
 		}
 	})
@@ -89,7 +89,7 @@ func TestDigest(t *testing.T) {
 	digest := func(of sweep) string {
 		t.Helper()
 		file := func(name string) (string, error) { return of.content + name, of.err }
-		d, err := parse(t, of.text).Digest(of.version, of.reading, file, file)
+		d, err := parse(t, of.text).digest(of.version, of.reading, file, file)
 		if !errors.Is(err, of.err) {
 			t.Fatal(err)
 		}
@@ -132,14 +132,14 @@ func TestShard(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		seen := map[string]bool{}
 		for i := range n {
-			parts, cells := p.Shard(i, n)
+			parts, cells := p.shard(i, n)
 			counted := 0
 			for _, part := range parts {
 				for _, c := range part {
-					seen[fmt.Sprint(c.Workload, c.Seed, c.Strategy)] = true
+					seen[fmt.Sprint(c.sweepInput, c.Seed, c.Strategy)] = true
 				}
 				if each, of := 8, len(part); of < each/n || of > (each+n-1)/n || of == 0 {
-					t.Fatalf("shard %d of %d has %d of %d cells of %v", i, n, of, each, part[0].Workload)
+					t.Fatalf("shard %d of %d has %d of %d cells of %v", i, n, of, each, part[0].sweepInput)
 				}
 				counted += len(part)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Spread is the times of one strategy over several seeds (plan.Scenario.Seed).
@@ -39,7 +40,7 @@ func (s Spread) sorted() []trace.Time { return slices.Sorted(slices.Values(s.Tim
 func (s Spread) Fastest() trace.Time { return s.sorted()[0] }
 
 // Median is the lower median.
-func (s Spread) Median() trace.Time { return lowerMedian(s.sorted()) }
+func (s Spread) Median() trace.Time { return overlap.Median(s.sorted()) }
 
 // Slowest is the largest time.
 func (s Spread) Slowest() trace.Time { return s.sorted()[len(s.Times)-1] }
@@ -95,9 +96,7 @@ func modes(sorted []trace.Time) []mode {
 	}
 	below, above := sorted[:at], sorted[at:]
 	if at == 0 || float64(widest) < RunsDiffer*float64(sorted[0]) || widest < below[len(below)-1]-below[0] || widest < above[len(above)-1]-above[0] {
-		return []mode{{len(sorted), lowerMedian(sorted)}}
+		return []mode{{len(sorted), overlap.Median(sorted)}}
 	}
-	return []mode{{len(below), lowerMedian(below)}, {len(above), lowerMedian(above)}}
+	return []mode{{len(below), overlap.Median(below)}, {len(above), overlap.Median(above)}}
 }
-
-func lowerMedian(sorted []trace.Time) trace.Time { return sorted[(len(sorted)-1)/2] }

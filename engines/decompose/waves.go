@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -48,8 +49,8 @@ func groupsOf(pl *plan.Planner, op *workload.Op, n int) groups {
 		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
 	}
 	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(g.Footprint))
-	g.size = min(g.WGs, plan.CeilDiv(plan.CeilDiv(g.WGs, wave), n)*wave)
-	g.n = plan.CeilDiv(g.WGs, g.size)
+	g.size = min(g.WGs, machine.CeilDiv(machine.CeilDiv(g.WGs, wave), n)*wave)
+	g.n = machine.CeilDiv(g.WGs, g.size)
 	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))
 	return g
 }

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // Blocked is what collectives that wait on streams of their own add to the gaps of one rank's kernels. While a
@@ -63,14 +63,14 @@ func (b *Blocked) read(pl *Planner, rank int) {
 	}
 	undelayed := Duration(pl.Machine.Launch.Gap.Value)
 	if len(free) >= enoughGaps {
-		undelayed = lowerMedian(free)
+		undelayed = overlap.Median(free)
 	}
 	for q, gaps := range among {
 		if len(alone[q]) >= enoughGaps {
 			gaps = alone[q]
 		}
 		if len(gaps) >= enoughGaps {
-			b.By[q] = max(0, lowerMedian(gaps)-undelayed)
+			b.By[q] = max(0, overlap.Median(gaps)-undelayed)
 		}
 	}
 }
@@ -169,13 +169,4 @@ func waitingCollectives(w *workload.Workload, rank int) map[int32][]int64 {
 		}
 	}
 	return waiting
-}
-
-// lowerMedian is the middle of a list, the lower one of two; zero of none.
-func lowerMedian[T cmp.Ordered](list []T) (middle T) {
-	if len(list) == 0 {
-		return middle
-	}
-	sorted := slices.Sorted(slices.Values(list))
-	return sorted[(len(sorted)-1)/2]
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // The host is a stream of delays and posts: an operation cannot start before its launch
@@ -250,7 +251,7 @@ func (pl *Planner) commonCosts(ranks []rankRounds) [][]trace.Time {
 				}
 			}
 		}
-		return lowerMedian(list)
+		return overlap.Median(list)
 	}
 	places := len(ranks[0].rounds[0])
 	for place := range places {
@@ -261,7 +262,7 @@ func (pl *Planner) commonCosts(ranks []rankRounds) [][]trace.Time {
 		}
 	}
 	for i := range ranks {
-		if ratio := lowerMedian(ratios[i]); ratio > 0 {
+		if ratio := overlap.Median(ratios[i]); ratio > 0 {
 			pace[i] = ratio
 		}
 	}

@@ -21,12 +21,7 @@ func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
 	if iso == nil || int(row) >= len(iso.CoRunners) || len(iso.CoRunners[row]) == 0 {
 		return
 	}
-	key := coRunKey{row, p.Channels}
-	mean, ok := pl.coRuns[key]
-	if !ok {
-		mean = pl.meanCoRun(*p, iso.CoRunners[row])
-		pl.coRuns[key] = mean
-	}
+	mean := trace.Memo(pl.coRuns, coRunKey{row, p.Channels}, func() Piece { return pl.meanCoRun(*p, iso.CoRunners[row]) })
 	p.Slowdown, p.onset, p.late = mean.Slowdown, mean.onset, mean.late
 }
 

@@ -146,7 +146,7 @@ func (r *Rank) syncsInside() int {
 			n += len(syncs)
 		}
 	}
-	return CeilDiv(n, max(1, rounds))
+	return machine.CeilDiv(n, max(1, rounds))
 }
 
 // syncsAfter is the rank's waits for the device by the op that was issued before them.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"github.com/overlapse/overlapse/replay/cost"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -100,10 +101,10 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 		if t.Dynamic {
 			g.Owned = int(pl.Machine.Matmul.Owned.Or(-1)) // rules D12 and G7
 		}
-		g.Time = dur / trace.Time(CeilDiv(t.Tiles, t.WGs))
+		g.Time = dur / trace.Time(machine.CeilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
 		slots := int(pl.Laws().Clustered(g.cluster)) * perCU
-		waves := CeilDiv(t.WGs, slots)
+		waves := machine.CeilDiv(t.WGs, slots)
 		g.WGs, g.rounds = t.WGs, waves
 		if waves > MaxWaves && !apart {
 			waves = MaxWaves
@@ -120,7 +121,7 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 		g.WGs, g.Time = cus, dur
 	}
 	// Alone, the workgroups that share a CU together take the measured time.
-	together := float64(min(perCU, max(1, CeilDiv(g.WGs, cus))))
+	together := float64(min(perCU, max(1, machine.CeilDiv(g.WGs, cus))))
 	if lone := together == 1 && g.Tiles == 0; lone && !op.Matrix() && op.Shape.Kind != workload.GEMV && op.Shape.Kind != workload.Embedding {
 		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
 	}
@@ -139,7 +140,7 @@ func (pl *Planner) gridOf(op *workload.Op, dur trace.Time, apart bool) Grid {
 	}
 	n := float64(max(g.Tiles, g.WGs))
 	if rate := (op.Read + op.Write) / n * float64(g.WGs) / Seconds(max(1, g.Time)); g.Tiles > 0 && rate > pl.Machine.GPU.Memory.Value {
-		n = float64(g.WGs * CeilDiv(g.Tiles, g.WGs)) // its first round takes no more from the memory than all of it did
+		n = float64(g.WGs * machine.CeilDiv(g.Tiles, g.WGs)) // its first round takes no more from the memory than all of it did
 	}
 	g.Read, g.Write = op.Read/n, op.Write/n
 	return g
@@ -223,14 +224,6 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 	return k
 }
 
-// CeilDiv is a/b, rounded up.
-func CeilDiv(a, b int) int {
-	if b <= 0 {
-		return 0
-	}
-	return (a + b - 1) / b
-}
-
 // TilesOf is an operation as persistent workgroups over all of its tiles, one per slot, as
 // fused kernels are written.
 func (pl *Planner) TilesOf(op *workload.Op) Grid {
@@ -254,7 +247,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	factor := laws.TileOn(op, programs, g.WGs, true) / laws.TileOn(op, g.WGs, g.WGs, true)
 	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
 	g.WGs = programs
-	g.Pipe = 1 / float64(min(pl.Laws().Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
+	g.Pipe = 1 / float64(min(pl.Laws().Residents(g.Footprint), max(1, machine.CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
 	return g
 }
 
@@ -287,7 +280,7 @@ func CoverOf(op *workload.Op) (c Cover, ok bool) {
 	if s.Kind != workload.GEMM && s.Kind != workload.GEMV && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
 		return Cover{}, false
 	}
-	c = Cover{Rows: CeilDiv(int(s.M), t.TileM), Cols: CeilDiv(int(s.N), t.TileN), Splits: 1}
+	c = Cover{Rows: machine.CeilDiv(int(s.M), t.TileM), Cols: machine.CeilDiv(int(s.N), t.TileN), Splits: 1}
 	if !t.Persistent {
 		c.Splits = max(1, t.WGs/c.Tiles())
 	}
@@ -302,7 +295,8 @@ func (c Cover) Tiles() int { return c.Rows * c.Cols }
 func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	g, n := pl.gridOf(op, op.DurAlone(), true), float64(tiles)
 	g.Read, g.Write = op.Read/n, op.Write/n
-	if min(pl.Laws().Residents(op.Footprint), CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 { // one on a CU in the measurement
+	// one on a CU in the measurement
+	if min(pl.Laws().Residents(op.Footprint), machine.CeilDiv(g.WGs, int(pl.Machine.GPU.CUs.Value))) == 1 {
 		g.Pipe = max(0.01, pl.Laws().Pipe(op.Shape.Flops()/n, g.Time))
 	}
 	return g

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -15,7 +16,7 @@ func TestRereads(t *testing.T) {
 	if rows*cols != 256 {
 		t.Fatalf("%d by %d tiles", rows, cols)
 	}
-	wave := float64(plan.CeilDiv(80, cols)*op.Tiling.TileM+2048) * 8192 * 2
+	wave := float64(machine.CeilDiv(80, cols)*op.Tiling.TileM+2048) * 8192 * 2
 	inputs, output := float64(4096+2048)*8192*2, float64(4096*2048*2)
 	read := func(queue, cache float64) float64 {
 		m.GPU.MemoryQueue.Value, m.GPU.Cache.Value = queue, cache

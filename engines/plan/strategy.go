@@ -11,7 +11,7 @@
 //	write.go        writes one operation, or a pair in sequence
 //	collective.go   kernels of collectives, by channel
 //	kernels.go      kernels of compute, by workgroup
-//	chunk.go        parts of either
+//	streaming.go    kernels that memory bounds; parts of kernels
 //	race.go         which of two kernels is dispatched first where that varies
 //	issue.go        the host's time for every operation, with or without a profiler
 //	clock.go        the clock that the power limit leaves

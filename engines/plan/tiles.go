@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -76,7 +77,7 @@ type Cut struct{ N, Parts int }
 func (c Cut) Of(i int) int { return i * c.Parts / c.N }
 
 // From is the first thing of a part.
-func (c Cut) From(part int) int { return CeilDiv(part*c.N, c.Parts) }
+func (c Cut) From(part int) int { return machine.CeilDiv(part*c.N, c.Parts) }
 
 // Around lists n places on a circle, from one on, each step places further.
 func Around(n, from, step int) []int {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,9 +135,7 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 					continue
 				}
 				more := map[string]string{p.Name: value}
-				for k, v := range set {
-					more[k] = v
-				}
+				maps.Copy(more, set)
 				next = append(next, more)
 			}
 		}

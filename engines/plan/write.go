@@ -1,11 +1,10 @@
 package plan
 
 import (
-	"slices"
-
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // WithCollective selects the pairs of compute and communication.
@@ -102,10 +101,9 @@ func (pl *Planner) graphGap() trace.Time {
 				gaps = append(gaps, op.Gap)
 			}
 		}
-		slices.Sort(gaps)
 		gap := Duration(pl.Machine.Launch.Gap.Value)
 		if len(gaps) > 0 {
-			gap = max(0, gaps[len(gaps)/2])
+			gap = max(0, overlap.UpperMedian(gaps))
 		}
 		pl.inGraph = &gap
 	}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -124,11 +125,7 @@ func chainsOf(w *workload.Workload) int {
 			count[[2]int32{int32(op.Rank), op.Step}]++
 		}
 	}
-	least := len(w.Ops)
-	for _, n := range count {
-		least = min(least, n)
-	}
-	return least
+	return slices.Min(slices.AppendSeq([]int{len(w.Ops)}, maps.Values(count)))
 }
 
 func plural(n int, one, many string) string {

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -39,12 +40,7 @@ func boundByLanes(pl *plan.Planner) error {
 }
 
 func copiesToPeers(pl *plan.Planner) bool {
-	for i := range pl.Workload.Ops {
-		if pl.Workload.Ops[i].Kind == trace.Copy && pl.Communicates(&pl.Workload.Ops[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pl.Workload.Ops, func(op workload.Op) bool { return op.Kind == trace.Copy && pl.Communicates(&op) })
 }
 
 // iterationOf is by op the iteration that it belongs to, a collective to the

@@ -1,9 +1,11 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -32,7 +34,7 @@ func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 	case o.carve >= int(gpu.CUs.Value):
 		return fmt.Sprintf("carve=%d leaves compute none of %.0f compute units", o.carve, gpu.CUs.Value)
 	case o.shared > 0 && o.shared < op.Footprint.Shared:
-		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, plan.CeilDiv(op.Footprint.Shared, 1<<10), trace.Short(op.Name))
+		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, machine.CeilDiv(op.Footprint.Shared, 1<<10), trace.Short(op.Name))
 	case o.shared > 0 && float64(o.shared)+gpu.SharedSpare.Value > gpu.Shared.Value:
 		return fmt.Sprintf("lds=%d does not fit on a compute unit with %.0f KiB", o.shared>>10, gpu.Shared.Value/(1<<10))
 	case o != occupancy{} && op.Tiling.WGs == 0:
@@ -85,8 +87,8 @@ func shaped(pl *plan.Planner, op *workload.Op, o occupancy) plan.Grid {
 		return pl.GridOf(op, op.DurAlone())
 	}
 	g := pl.ApartGrid(op, max(op.Tiling.Tiles, op.Tiling.WGs))
-	if n := plan.CeilDiv(g.WGs, plan.MaxWaves*int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint)); n > 1 { // n of them, one after another, count as one
-		g.WGs, g.Time, g.Read, g.Write = plan.CeilDiv(g.WGs, n), g.Time*trace.Time(n), g.Read*float64(n), g.Write*float64(n)
+	if n := machine.CeilDiv(g.WGs, plan.MaxWaves*int(pl.Machine.GPU.CUs.Value)*pl.Laws().Residents(op.Footprint)); n > 1 { // n of them, one after another, count as one
+		g.WGs, g.Time, g.Read, g.Write = machine.CeilDiv(g.WGs, n), g.Time*trace.Time(n), g.Read*float64(n), g.Write*float64(n)
 	}
 	if o.shared > 0 {
 		g.Footprint.Shared = o.shared
@@ -115,7 +117,7 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 // counts as one workgroup that has it to itself.
 func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	cus := int(pl.Machine.GPU.CUs.Value)
-	per := min(pl.Laws().Residents(g.Footprint), plan.CeilDiv(g.WGs, cus))
+	per := min(pl.Laws().Residents(g.Footprint), machine.CeilDiv(g.WGs, cus))
 	tiles, wgs := max(g.Tiles, g.WGs), min(g.WGs, cus*per)
 	if g.Tiles == 0 {
 		g.Owned = 0
@@ -123,7 +125,7 @@ func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	n := float64(per)
 	g.Time = trace.Time(float64(g.Time)*max(1, n*g.Pipe) + 0.5)
 	g.Read, g.Write, g.Pipe = g.Read*n, g.Write*n, 1
-	g.Tiles, g.WGs = plan.CeilDiv(tiles, per), min(cus-carve, plan.CeilDiv(wgs, per))
+	g.Tiles, g.WGs = machine.CeilDiv(tiles, per), min(cus-carve, machine.CeilDiv(wgs, per))
 	g.Footprint.Exclusive, g.Merged = true, per > 1
 	return g
 }
@@ -134,8 +136,6 @@ func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 	if o.carve == 0 {
 		return want
 	}
-	if want == 0 {
-		want = pl.Laws().Channels(&pl.Workload.Collectives[comm.Collective])
-	}
+	want = cmp.Or(want, pl.Laws().Channels(&pl.Workload.Collectives[comm.Collective]))
 	return min(want, o.carve*pl.Laws().Residents(pl.ChannelFootprint(comm)))
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -66,9 +67,7 @@ func newPipeline(pl *plan.Planner, schedule string, micros, groups int) (p *pipe
 	if why != "" {
 		return nil, why
 	}
-	if micros == 0 {
-		micros = rd.micros
-	}
+	micros = cmp.Or(micros, rd.micros)
 	if micros%rd.micros != 0 && rd.micros%micros != 0 {
 		return nil, fmt.Sprintf("microbatches=%d is no multiple and no part of the %d that were captured", micros, rd.micros)
 	}

@@ -110,9 +110,7 @@ func (p *Point) inherit(e Experiment, as quantity) {
 		maps.Copy(with, set)
 	}
 	p.With = with
-	if p.Label == "" {
-		p.Label = p.varies()
-	}
+	p.Label = cmp.Or(p.Label, p.varies())
 	if as = p.As; as == order {
 		as = ""
 	}

@@ -60,10 +60,7 @@ func Claims(files fs.FS, claims []Claim, on *machine.Machine, stop func() bool, 
 	}
 	for i := range claims {
 		c := &claims[i]
-		if c.Status == "" {
-			c.Status = judge(c.Points)
-		}
-		switch c.Status {
+		switch c.Status = cmp.Or(c.Status, judge(c.Points)); c.Status {
 		case Reproduced:
 			c.Why = ""
 		case NotScored:

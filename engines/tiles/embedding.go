@@ -50,15 +50,15 @@ const (
 // it cannot. op is the lookup or its backward.
 func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, slots int, v plan.Values) (d *slicing, why string) {
 	n := len(p.First)
-	d = &slicing{ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
+	d = &slicing{ranks: pl.RanksOf(p.Coll), size: v.Int("slice"), each: machine.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
 	if d.size == 0 {
 		d.size = defaultSlice
-		for 2*d.size <= slots && n*(n-1)*plan.CeilDiv(d.each, d.size) > mostSlices {
+		for 2*d.size <= slots && n*(n-1)*machine.CeilDiv(d.each, d.size) > mostSlices {
 			d.size *= 2
 		}
 	}
 	d.joined = pl.Joining(d.ranks)
-	d.slices = plan.CeilDiv(d.each, d.size)
+	d.slices = machine.CeilDiv(d.each, d.size)
 	d.bytes = float64(p.Coll.Bytes) / float64(op.Tiling.Tiles)
 	if d.wgs = slots / d.size * d.size; d.wgs == 0 {
 		return nil, fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)
@@ -98,7 +98,7 @@ func looksUp(pl *plan.Planner, op *workload.Op) bool {
 func lookups(pl *plan.Planner, op *workload.Op, wgs int) plan.Grid {
 	return plan.Grid{
 		WGs: wgs, Tiles: op.Tiling.Tiles, Owned: -1, Footprint: op.Footprint, Time: vectorTime(pl, op, wgs), Read: op.Read / float64(op.Tiling.Tiles),
-		Pipe: 1 / float64(max(1, plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
+		Pipe: 1 / float64(max(1, machine.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
 	}
 }
 
@@ -155,7 +155,7 @@ func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, re
 
 // tiles is the number of tiles; some are empty.
 func (d *slicing) tiles() int {
-	return plan.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs
+	return machine.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs
 }
 
 // emit writes a pair on one rank as one kernel. Slices arrive at their final position, so the

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
@@ -184,7 +184,7 @@ func TestSlicesArePutOnce(t *testing.T) {
 				local[rank]++
 			}
 		}
-		want := plan.CeilDiv(64*33/2, slice)
+		want := machine.CeilDiv(64*33/2, slice)
 		for rank := range int32(2) {
 			if computed[rank] != 64*33 || puts[rank] != want || local[rank] != want {
 				t.Errorf("slice=%d rank %d: %d vectors, %d puts, %d local slices, want %d, %d and %[6]d", slice, rank, computed[rank], puts[rank], local[rank], 64*33, want)

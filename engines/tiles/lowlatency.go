@@ -37,7 +37,7 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	if blocks := v.Int("blocks"); blocks > 0 {
-		q.per = plan.CeilDiv(blocks, pl.Workload.World)
+		q.per = machine.CeilDiv(blocks, pl.Workload.World)
 	}
 	ops := "all-gather"
 	if q.proto == "ll" {
@@ -70,7 +70,7 @@ func (q *lowLatency) tooSlow(c *workload.Collective) string {
 		}
 		if library := c.TransferAlone(); least > library {
 			return fmt.Sprintf("impl=%s is for small messages: one of its %d workgroups needs %.1f us for its part of the %s of %.3g MiB, the library %.1f us for all (at least blocks=%d)",
-				q.proto, k.WGs, float64(least)/1e3, c.Op, float64(c.Bytes)/(1<<20), float64(library)/1e3, plan.CeilDiv(k.WGs*int(least), int(max(1, library))))
+				q.proto, k.WGs, float64(least)/1e3, c.Op, float64(c.Bytes)/(1<<20), float64(library)/1e3, machine.CeilDiv(k.WGs*int(least), int(max(1, library))))
 		}
 		return ""
 	})

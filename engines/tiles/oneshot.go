@@ -220,8 +220,8 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 	if c.Guessed {
 		name += fmt.Sprintf(" of about %s (guessed)", trace.Bytes(int64(whole)))
 	}
-	blocks := min(mostBlocks, max(1, plan.CeilDiv(plan.CeilDiv(int(share), bytesPerThread), threads)))
-	rounds := plan.CeilDiv(int(share), blocks*threads*bytesPerThread)
+	blocks := min(mostBlocks, max(1, machine.CeilDiv(machine.CeilDiv(int(share), bytesPerThread), threads)))
+	rounds := machine.CeilDiv(int(share), blocks*threads*bytesPerThread)
 	barrier := max(0, t.pl.Machine.Launch.Barrier.Value-f.Latency.Value) // the flags take the rest
 	part := share / float64(blocks)                                      // of a workgroup, from each peer
 	sent := part

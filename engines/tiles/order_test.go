@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/rapidtest"
@@ -62,7 +63,7 @@ func TestPanels(t *testing.T) {
 		m := rapid.IntRange(len(units), 5000).Draw(t, "m")
 		panels := rapid.IntRange(1, 300).Draw(t, "tiles")
 		if height > 0 {
-			panels = plan.CeilDiv(m, height)
+			panels = machine.CeilDiv(m, height)
 		} else {
 			cols = 1
 		}
@@ -108,7 +109,7 @@ func TestPanelsOfGroups(t *testing.T) {
 		ranks, groups := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(2, 6).Draw(t, "groups")
 		height, cols := rapid.IntRange(1, 40).Draw(t, "height"), rapid.IntRange(1, 4).Draw(t, "cols")
 		each := ranks * rapid.IntRange(1, 30).Draw(t, "rows of a shard")
-		panels := plan.CeilDiv(each, height)
+		panels := machine.CeilDiv(each, height)
 		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(each * groups), Groups: int64(groups)}, Tiling: workload.Tiling{TileM: height}}}
 		q := sequence{op: op, tiles: groups * panels * cols}
 		q.tileEvenly(ranks)

@@ -90,7 +90,7 @@ func (d *reduction) flag(flags [][]program.Flag, place, column int) program.Flag
 
 // before is the number of tiles of a column whose owners come before a place.
 func (d *reduction) before(column, place int) int {
-	return max(0, plan.CeilDiv(d.owners.From(place)-column, d.wgs))
+	return max(0, machine.CeilDiv(d.owners.From(place)-column, d.wgs))
 }
 
 // owned is the number of tiles of a column that a rank owns.

@@ -100,7 +100,7 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	_, s, _ := fitting(v, c, from.Shape, to.Shape)
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
 	if v["policy"] == "conv" && to.Tiling.Depth > 0 {
-		l.steps = plan.CeilDiv(from.Tiling.TileN, to.Tiling.Depth)
+		l.steps = machine.CeilDiv(from.Tiling.TileN, to.Tiling.Depth)
 	}
 	l.flags = pl.Program.NewFlagsOf(pl.Program.Writing, c.Rows*s.parts, func(i int) string {
 		if s.order != nil {
@@ -185,7 +185,7 @@ func poll(pl *plan.Planner, together int, v plan.Values) program.Phase {
 
 // together is how many of a kernel's workgroups share a CU.
 func together(pl *plan.Planner, op *workload.Op, wgs int) int {
-	return max(1, min(pl.Laws().Residents(op.Footprint), plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
+	return max(1, min(pl.Laws().Residents(op.Footprint), machine.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
 }
 
 // needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
@@ -193,7 +193,7 @@ func together(pl *plan.Planner, op *workload.Op, wgs int) int {
 func (l *link) needs(col, split, splits int) (lo, hi int) {
 	if !ownColumns(l.from.Shape, l.to.Shape) || l.parts == 1 {
 		lo = min(split*l.parts/splits, l.parts-1)
-		return lo, max(lo, plan.CeilDiv((split+1)*l.parts, splits)-1)
+		return lo, max(lo, machine.CeilDiv((split+1)*l.parts, splits)-1)
 	}
 	from, to, most := l.from.Tiling.TileN, l.to.Tiling.TileN, l.parts/l.groups-1
 	return min(col*to/from, most), min(((col+1)*to-1)/from, most)

@@ -141,7 +141,7 @@ func TestOtherParts(t *testing.T) {
 	op.Kernel, kernel.Footprint.Shared = &kernel, int(pl.Machine.GPU.Shared.Value)/2 // one workgroup a CU
 	c, _ := plan.CoverOf(&op)
 	waves := func(parts int) float64 {
-		return float64(plan.CeilDiv(c.Tiles()*parts, int(pl.Machine.GPU.CUs.Value))) / float64(parts)
+		return float64(machine.CeilDiv(c.Tiles()*parts, int(pl.Machine.GPU.CUs.Value))) / float64(parts)
 	}
 	for _, x := range []struct {
 		parts string

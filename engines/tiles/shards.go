@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -73,8 +74,8 @@ func (q *sequence) cut(units int) {
 	if q.even > 0 {
 		panels = q.even * units
 		rows = func(i int) panel { return panel{i / q.even, i / q.even} }
-	} else if m, h := plan.CeilDiv(int(q.op.Shape.M), groups), q.op.Tiling.TileM; h > 0 && m > 0 && tiles%plan.CeilDiv(m, h) == 0 {
-		panels = plan.CeilDiv(m, h)
+	} else if m, h := machine.CeilDiv(int(q.op.Shape.M), groups), q.op.Tiling.TileM; h > 0 && m > 0 && tiles%machine.CeilDiv(m, h) == 0 {
+		panels = machine.CeilDiv(m, h)
 		rows = func(i int) panel { return panel{i * h * units / m, (min(m, (i+1)*h)*units - 1) / m} }
 	}
 	q.each, q.panels = tiles/panels, make([]panel, groups*panels)
@@ -97,11 +98,11 @@ func (q *sequence) groups() int {
 // tiles (rule O4). The work stays the same.
 func (q *sequence) tileEvenly(units int) {
 	m, h := int(q.op.Shape.M), q.op.Tiling.TileM
-	if q.groups() > 1 || h <= 0 || m%units != 0 || m/units%h == 0 || q.g.Merged || q.tiles%plan.CeilDiv(m, h) != 0 {
+	if q.groups() > 1 || h <= 0 || m%units != 0 || m/units%h == 0 || q.g.Merged || q.tiles%machine.CeilDiv(m, h) != 0 {
 		return
 	}
-	columns := q.tiles / plan.CeilDiv(m, h)
-	q.even = plan.CeilDiv(m/units, h)
+	columns := q.tiles / machine.CeilDiv(m, h)
+	q.even = machine.CeilDiv(m/units, h)
 	lower := float64(m) / float64(q.even*units*h)
 	q.g.Time = trace.Time(float64(q.g.Time)*lower + 0.5)
 	q.g.Read *= lower

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -76,9 +77,9 @@ func along(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) int 
 	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
 	sum := pl.Laws().Stream(partial, rest) + poll(pl, 1, nil).Time
 	best, least := slots, math.Inf(1)
-	for parts := 1; parts <= plan.CeilDiv(slots, rest); parts++ {
+	for parts := 1; parts <= machine.CeilDiv(slots, rest); parts++ {
 		n := min(slots, parts*rest)
-		share := float64(rest) / float64(n) * max(1, g.Pipe*float64(plan.CeilDiv(n, int(pl.Machine.GPU.CUs.Value))))
+		share := float64(rest) / float64(n) * max(1, g.Pipe*float64(machine.CeilDiv(n, int(pl.Machine.GPU.CUs.Value))))
 		if took := float64(g.Time)*share + float64(sum)*float64(parts-1); took < least {
 			best, least = n, took
 		}

@@ -1,6 +1,7 @@
 package tiles
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -81,10 +82,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return true
 	})
 	if !served {
-		if why == "" {
-			why = noGEMMs(pl.Workload)
-		}
-		return nil, &plan.NotApplicable{Strategy: "tilesync", Why: why}
+		return nil, &plan.NotApplicable{Strategy: "tilesync", Why: cmp.Or(why, noGEMMs(pl.Workload))}
 	}
 	leaveBeside(pl)
 	if v["policy"] == "streamk" {

@@ -271,3 +271,109 @@ func (l *Laws) lastVectors(op *workload.Op, seconds float64) float64 {
 func seconds(t trace.Time) float64 { return float64(t) / 1e9 }
 
 func nanoseconds(seconds float64) trace.Time { return max(1, trace.Time(seconds*1e9+0.5)) }
+
+// A partKey is what the kernel of a part depends on: the captured one, of which several are cut
+// together, and the step.
+type partKey struct {
+	kernel   *workload.Kernel
+	captured int
+	part     Part
+	step     int32
+}
+
+func (l *Laws) partKernel(captured []*workload.Op, p Part) *workload.Kernel {
+	key := partKey{captured[0].Kernel, len(captured), p, captured[0].Step}
+	return l.parts.Of(key, func() *workload.Kernel { return l.partOf(captured, p) })
+}
+
+// partOf is the launch of a part: the parts together have all rows and workgroups of the whole. A library takes the tile for
+// the part's sizes, a compiled kernel keeps its own.
+func (l *Laws) partOf(captured []*workload.Op, p Part) *workload.Kernel {
+	op, part, k, n, by := captured[0], *captured[0].Kernel, p.K, p.Of, len(captured)
+	sh, t := &part.Shape, &part.Tiling
+	if p.Weights && sh.N >= sh.M {
+		sh.N = portion(sh.N, k, n)
+	} else {
+		sh.M = portion(sh.M*int64(by), k, n)
+	}
+	if !p.Weights && (sh.Kind == workload.GEMM || sh.Kind == workload.GEMV) {
+		sh.Kind = kernel.GEMMKind(sh.M, sh.N)
+	}
+	switch {
+	case sh.Kind == workload.GEMM && t.TileM > 0 && compiled(op):
+		was, is := rowsOfTiles(op.Shape, t.TileM), rowsOfTiles(*sh, t.TileM)
+		t.Tiles, t.WGs = int(int64(t.Tiles)*is/was), int(int64(t.WGs)*is/was)
+	case sh.Kind == workload.GEMM && t.TileM > 0:
+		is := l.Machine.Grouped(sh.Groups, sh.M, sh.N, sh.K)
+		t.TileM, t.TileN, t.Tiles, t.Cluster = is.Columns, is.Rows, is.Tiles, l.Machine.Cluster(is) // the library sees the transpose
+		t.Dynamic = l.Machine.Dynamic(is)
+		if t.WGs = is.Tiles; t.Persistent {
+			t.WGs = min(is.Tiles, op.Tiling.WGs)
+			if l.Machine.GPU.Groups.Known() {
+				t.WGs = min(is.Tiles, int(l.Clustered(t.Cluster)))
+			}
+		}
+	case t.WGs > 0 && !l.keepsGrid(op) && (p.Weights || op.Shape.Kind == workload.GEMM || !l.byRows(op)):
+		t.WGs = max(1, portion(t.WGs*by, k, n))
+		t.Tiles = max(1, portion(t.Tiles*by, k, n))
+	}
+	return &part
+}
+
+// rowsOfTiles is the rows of tiles of a product, whose groups have an equal part of its rows each (rule G22).
+func rowsOfTiles(s workload.Shape, height int) int64 {
+	groups := max(1, s.Groups)
+	return groups * machine.CeilDiv(machine.CeilDiv(s.M, groups), int64(height))
+}
+
+// portion is the k-th of n nearly equal integer parts of a whole. The first parts get the
+// remainder, one each.
+func portion[T int | int64](whole T, k, n int) T {
+	p := whole / T(n)
+	if T(k) < whole%T(n) {
+		p++
+	}
+	return p
+}
+
+// Unseen is the law's time of a kernel by its sizes, workgroups and bytes. A product takes its tiles, as the library or
+// a compiled kernel computes them (rules G1, D11 and G10), and a lookup its waves, of which the last may not reach the
+// rate of a full one. Every weight of a matrix-vector product is read once: where the profile has no memory rate by number
+// of workgroups, those of its last wave get no more than those of a full one (rule G14). Memory bounds all of them.
+// burst is the part of its seconds in which its waves write their output, behind their products (rule K11).
+func (l *Laws) Unseen(op *workload.Op) (seconds, burst float64, byMemory bool) {
+	gpu, sh, wgs := &l.Machine.GPU, op.Shape, op.Tiling.WGs
+	bytes, slots := op.Read+op.Write, int(gpu.CUs.Value)*l.Residents(op.Footprint)
+	rate := min(gpu.Memory.Value, gpu.StreamAt(wgs))
+	switch sh.Kind {
+	case workload.GEMM:
+		if compiled(op) {
+			rounds, pipe := l.Rounds(op)
+			t, rate := op.Tiling, l.Machine.Matmul.Compiled.Or(gpu.Flops.Value)
+			tile := 2 * float64(t.TileM*t.TileN) * float64(sh.K) / float64(t.WGs/t.Tiles) * gpu.CUs.Value / rate // with a CU's pipes to itself
+			seconds = tile / pipe * rounds
+		} else {
+			seconds = l.Tiling(op).Seconds
+		}
+		if gpu.MemoryQueue.Known() {
+			burst = float64(sh.M*sh.N*int64(sh.ElemSize)) / gpu.Memory.Value
+			seconds += burst
+		}
+	case workload.GEMV:
+		rate = gpu.Read.Value * min(1, gpu.StreamAt(wgs)/gpu.Memory.Value)
+		if wgs > slots && !gpu.Stream.Known() {
+			rate *= float64(wgs) / float64(machine.CeilDiv(wgs, slots)*slots)
+		}
+	case workload.Embedding:
+		wave := func(n int) float64 { return float64(n) * bytes / float64(wgs) / l.Rate(op, n, false) }
+		seconds = float64(wgs/slots) * wave(slots)
+		if left := wgs % slots; left > 0 {
+			seconds += wave(left)
+		}
+		return seconds, 0, false
+	}
+	if moving := bytes / rate; moving > seconds {
+		return moving, 0, true
+	}
+	return seconds, burst, false
+}

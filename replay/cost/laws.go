@@ -3,12 +3,11 @@
 // asked over the law's time of what was seen. What is asked as it was seen takes the seen time.
 //
 //	laws.go        the laws of a machine; how kernels lie on it
-//	kernel.go      the time of a kernel: products by their tiles, others by launch, memory and the rest
-//	part.go        the launch of a part of a kernel
-//	unseen.go      the time of a kernel that nobody has seen
+//	kernel.go      the time of a kernel, of a part of it, and of one that nobody has seen: products by their tiles, others by
+//	               launch, memory and the rest
 //	memory.go      how fast workgroups move bytes; what memory takes of a kernel
-//	collective.go  the time of a collective, what its channels move, and its inverse: the bytes of a time
-//	beside.go      a collective alongside compute
+//	collective.go  the time of a collective, what its channels move, its inverse: the bytes of a time, and what
+//	               compute alongside adds
 //	elsewhere.go   kernels and collectives on another machine
 package cost
 

@@ -1,6 +1,7 @@
 package edit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -126,11 +127,7 @@ func ranks(g trace.Group, world int) []int {
 	if len(g.Ranks) > 0 {
 		return g.Ranks
 	}
-	n := g.Size
-	if n == 0 {
-		n = world
-	}
-	all := make([]int, n)
+	all := make([]int, cmp.Or(g.Size, world))
 	for i := range all {
 		all[i] = i
 	}

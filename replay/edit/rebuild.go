@@ -10,7 +10,7 @@ import (
 
 // build makes the workload from the planned ops.
 func (r *recut) build() *workload.Workload {
-	e := &workload.Edit{Of: r.w, Collectives: r.colls, Steps: slices.Clone(r.w.Steps), Ordered: true}
+	e := &workload.Edit{Of: r.w, Collectives: r.colls, Steps: slices.Clone(r.w.Steps)}
 	for row := range r.ops {
 		p := &r.ops[row]
 		latest := trace.Time(0)

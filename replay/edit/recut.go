@@ -172,9 +172,7 @@ func (r *recut) list(rank int) {
 		for _, id := range replaces {
 			r.now[id] = append(r.now[id], at)
 		}
-		if p.origin == 0 {
-			p.origin = p.from
-		}
+		p.origin = cmp.Or(p.origin, p.from)
 		r.ops = append(r.ops, p)
 	}
 	for _, id := range r.w.IssueOrder(rank) {

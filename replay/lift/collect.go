@@ -376,12 +376,7 @@ func otherSide(c *workload.Collective, ranks int64) {
 
 // oneSource reports whether all members are copies of one captured op.
 func (m *matcher) oneSource(c *workload.Collective) bool {
-	for _, id := range c.Members {
-		if m.Ops[id].Span != m.Ops[c.Members[0]].Span {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Members, func(id int32) bool { return m.Ops[id].Span != m.Ops[c.Members[0]].Span })
 }
 
 // split makes each member its own collective, of a group of so many ranks, with its own bytes where the trace has them.

@@ -74,9 +74,7 @@ func (a *annotator) makes(id int32) {
 	g := &a.bucket.ready[len(a.bucket.ready)-1]
 	a.reads(id, g.op)
 	g.op = id
-	if g.elements == 0 {
-		g.elements = kernel.Elements(&a.Ops[id])
-	}
+	g.elements = cmp.Or(g.elements, kernel.Elements(&a.Ops[id]))
 }
 
 // hooked handles a collective in the range of a gradient. It sums a bucket.
@@ -213,10 +211,7 @@ func (a *annotator) take(run *trace.Run, id int32, parts [][]int64) (list []grad
 	if comm == nil {
 		return nil, 0
 	}
-	b, size := &a.bucket, int64(comm.ElemSize)
-	if size == 0 {
-		size = kernel.ElementSize(a.Ops[id].Name)
-	}
+	b, size := &a.bucket, cmp.Or(int64(comm.ElemSize), kernel.ElementSize(a.Ops[id].Name))
 	if size == 0 || comm.In < size {
 		return nil, 0
 	}

@@ -2,6 +2,7 @@ package lift
 
 import (
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -94,12 +95,7 @@ func (f *finder) beforeAlone(id int32) int32 {
 func (f *finder) after(id int32) int32 { return f.next[id] }
 
 func (f *finder) waitsForCollective(id int32) bool {
-	for _, d := range f.Ops[id].After {
-		if f.Ops[d.Op].Kind == trace.Collective {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Ops[id].After, func(d workload.Dep) bool { return f.Ops[d.Op].Kind == trace.Collective })
 }
 
 // walk shows visit at most so many ops in turn, from one on, until it returns false. It never

@@ -1,8 +1,10 @@
 package lift
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,9 +23,7 @@ func (c *Correction) sizes(shape, groups, dtype, tile string) (why string) {
 	if _, fits := kernel.Volume(dims); !ok || !fits {
 		return fmt.Sprintf("shape %q is not rows x columns x depth, such as 512x4096x1024", shape)
 	}
-	if dtype == "" {
-		dtype = "bf16"
-	}
+	dtype = cmp.Or(dtype, "bf16")
 	c.Shape = workload.Shape{M: dims[0], N: dims[1], K: dims[2], ElemSize: elementBytes[dtype], DType: dtype}
 	if c.Shape.ElemSize == 0 {
 		return fmt.Sprintf("type %q is none of fp8, i8, bf16, f16, f32, f64", dtype)
@@ -74,10 +74,7 @@ func sizesBy(list []Correction) (shapes map[string]workload.Shape, tiles map[str
 // sizedOps reports whether a rank has a kernel of the given sizes.
 func sizedOps(w *workload.Workload, c *Correction) bool {
 	name, _, _ := strings.Cut(c.Op, "@")
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Kind == trace.Compute && (op.Name == name || kernel.Short(op.Name) == name) && op.Shape.M == c.Shape.M && op.Shape.K == c.Shape.K {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Ops, func(op workload.Op) bool {
+		return op.Kind == trace.Compute && (op.Name == name || kernel.Short(op.Name) == name) && op.Shape.M == c.Shape.M && op.Shape.K == c.Shape.K
+	})
 }

@@ -85,12 +85,10 @@ type profile struct {
 
 // leaf reports whether a mapping is an entry and not a section: one of its keys is a mark.
 func leaf(n ast.Node) bool {
-	for _, v := range Pairs(n) {
-		if k := Key(v); k == "value" || k == "rows" || slices.Contains(markKeys[:], k) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(Pairs(n), func(v *ast.MappingValueNode) bool {
+		k := Key(v)
+		return k == "value" || k == "rows" || slices.Contains(markKeys[:], k)
+	})
 }
 
 // flatten notes every entry under its dotted key.

@@ -193,3 +193,193 @@ func rescaleShapes(m, before *Machine) {
 	}
 	m.Matmul.Shapes = shapes
 }
+
+// A property is what limits some numbers of a machine. A factor on it multiplies rates and
+// divides times: scale: of a machine file describes another GPU in that way, a WhatIf changes
+// the machine as it is. Both go by the keys here, where * is any collective of the library and
+// @N the column of a table.
+type property struct {
+	Name  string
+	Least float64 // smallest factor of a WhatIf
+	rates string  // keys of what is in proportion to it
+	times string  // keys of what is in inverse proportion
+	drops string  // keys of what scale: cannot correct and drops
+}
+
+// Properties are those that a WhatIf can change. Of one factor over 1 (below 1 for latency) no
+// law of the machine gets slower. What one channel, and one compute unit, sends is limited by
+// its loads in flight and its clock, not by the links.
+var Properties = []property{
+	{
+		Name: "links", Least: 0.01, // rate of the links and peer copies inside a node
+		rates: "fabric.egress fabric.ingress fabric.pair fabric.store_ring fabric.store_spread fabric.store_incast engines.rate library.*.link",
+		drops: "library.*.times",
+	},
+	{
+		Name: "nics", Least: 0.01, // rate of the network between nodes
+		rates: "network.egress network.ingress network.pair",
+	},
+	{
+		Name: "memory", Least: 0.01, // rate of the GPU's memory
+		rates: "gpu.memory gpu.read gpu.stream@1 gpu.gather@1 gpu.gather_fused@1 gpu.sum@1",
+	},
+	{
+		Name: "cus", Least: 0.01, // number of compute units, and with it the rate of matrix and vector work
+		rates: "gpu.cus gpu.stream@0 gpu.gather@0 gpu.gather_fused@0",
+		drops: "gpu.groups matmul.taken matmul.shapes",
+	},
+	{
+		Name: "clock", Least: 0.01, // clock of the compute units: matrix and vector work, what a channel or a compute unit sends, flags
+		rates: "gpu.clock fabric.store_cu library.*.send library.*.receive",
+		times: "gpu.post gpu.poll matmul.tile_start",
+	},
+	{
+		Name: "latency", // latencies of device and fabric: starts, gaps, hops, flags; not the host
+		rates: "fabric.latency fabric.hop fabric.fence fabric.message network.latency network.hop network.message engines.latency " +
+			"engines.queued engines.command launch.gap launch.memset_gap launch.blocked launch.event launch.hop launch.graph launch.graph_gap " +
+			"launch.graph_collective launch.network_call launch.barrier gpu.post gpu.poll matmul.reduce library.*.alpha library.*.hop " +
+			"library.*.beside_latency",
+	},
+}
+
+// flops is the rate of all matrix units, which a factor on the compute units or on the clock
+// changes too. Data sheets state it: scale: may give it instead.
+var flops = property{Name: "flops", rates: "gpu.flops matmul.rate matmul.compiled matmul.lone", times: "matmul.shapes@3"}
+
+// PropertyNames lists the names of the properties.
+func PropertyNames() (names []string) {
+	for _, p := range Properties {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// matrix reports whether the rate of matrix work follows the property.
+func (p *property) matrix() bool { return p.Name == "cus" || p.Name == "clock" }
+
+// of is how the property applies to an entry: the column of a table, and the power of the
+// factor, 0 if it does not.
+func (p *property) of(key string) (column, power int) {
+	for _, list := range []struct {
+		keys  string
+		power int
+	}{{p.rates, 1}, {p.times, -1}} {
+		for k := range strings.FieldsSeq(list.keys) {
+			if k, at, _ := strings.Cut(k, "@"); k == anyOp(key) {
+				column, _ = strconv.Atoi(at)
+				return column, list.power
+			}
+		}
+	}
+	return 0, 0
+}
+
+// anyOp is a key with * for the collective.
+func anyOp(key string) string {
+	if parts := strings.Split(key, "."); len(parts) == 3 {
+		return parts[0] + ".*." + parts[2]
+	}
+	return key
+}
+
+// A file with a base may scale what the base measures before its own numbers apply:
+//
+//	base: h200
+//	scale: {memory: {value: 0.833, source: "data sheets: 4.0 over 4.8 TB/s"}, cus: 0.5909}
+//
+// Scaled numbers are assumed. Dropped are the groups of CUs and the tiles that the matrix
+// library takes for another number of CUs, and recorded collectives for other links. A curve
+// over workgroups is that of the same shares of the CUs.
+
+// factors lists what scale: may have.
+var factors = append(slices.Clone(Properties), flops)
+
+// scale applies the factors of the file to its base.
+func (p *profile) scale(m *Machine) {
+	given := map[string]Quantity{}
+	for _, f := range factors {
+		key := "scale." + f.Name
+		n, ok := p.nodes[key]
+		if !ok {
+			continue
+		}
+		p.taken[key] = true
+		if p.base == "" {
+			p.Fail(p.keys[key], "add base: NAME", "%s: there is no base to scale", key)
+			continue
+		}
+		var q Quantity
+		e := Entry{Key: key, Dims: []Dimension{Ratio}, Quantity: &q, needed: true}
+		body, source, _ := p.split(e, n)
+		if body == nil && source != "" {
+			p.Fail(n, "write "+e.form(), "%s has no value", key)
+		}
+		if q = p.quantity(e, body); q.Value > 0 {
+			q.Source = source
+			given[f.Name] = q
+		}
+	}
+	_, total := given[flops.Name]
+	for _, e := range Entries(m) {
+		for _, f := range slices.Backward(factors) {
+			q, ok := given[f.Name]
+			if !ok || q.Value == 1 {
+				continue
+			}
+			if slices.Contains(strings.Fields(f.drops), anyOp(e.Key)) {
+				p.dropScaled(e, f.Name)
+				continue
+			}
+			column, power := f.of(e.Key)
+			if f.matrix() && !total && power == 0 {
+				column, power = flops.of(e.Key)
+			}
+			if power != 0 {
+				p.apply(e, column, math.Pow(q.Value, float64(power)), q.Source)
+			}
+		}
+	}
+}
+
+// dropScaled drops a table that no factor can correct.
+func (p *profile) dropScaled(e Entry, property string) {
+	if mark, _ := e.mark(); mark == Unknown {
+		return
+	}
+	*e.Table = Table{Mark: Unknown}
+	if e.part == "" {
+		e.Table.Source = "of " + p.base + ", with other " + property
+	}
+}
+
+// apply scales one entry. Unknown entries stay unknown.
+func (p *profile) apply(e Entry, column int, by float64, source string) {
+	mark, why := e.mark()
+	if mark == Unknown {
+		return
+	}
+	why = "as " + p.base + " times " + strconv.FormatFloat(RoundTo(by, 4), 'g', -1, 64) + " (" + source + "): " + strings.TrimPrefix(why, "as "+p.base+" ")
+	if e.Quantity != nil {
+		e.Quantity.Value = scaledBy(e.Quantity.Value, by, ScaleOf(e.Quantity.Unit), e.Dims[0])
+		e.Quantity.Source, e.Quantity.Mark = why, Assumed
+		return
+	}
+	rows := make([][]float64, 0, len(e.Table.Rows))
+	for _, r := range e.Table.Copy().Rows {
+		d := e.Dims[column]
+		r[column] = scaledBy(r[column], by, ScaleOf(UsualUnit(d)), d)
+		if n := len(rows); n > 0 && slices.Compare(rows[n-1], r) >= 0 {
+			continue // counts that became equal
+		}
+		rows = append(rows, r)
+	}
+	*e.Table = Table{Rows: rows, Source: why, Mark: Assumed}
+}
+
+// scaledBy rounds to four digits in a unit; a count stays a whole number of at least 1.
+func scaledBy(v, by, unit float64, d Dimension) float64 {
+	if d == Count {
+		return max(1, math.Round(v*by))
+	}
+	return RoundTo(v*by/unit, 4) * unit
+}

@@ -279,10 +279,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	for i := range ranks {
 		among.Members = append(among.Members, int32(i))
 	}
-	channels := b.f.Channels
-	if channels == 0 {
-		channels = laws.Channels(among)
-	}
+	channels := cmp.Or(b.f.Channels, laws.Channels(among))
 	of := lib.Of(op)
 	b.rest("library."+op.String()+".link", of.Link)
 	b.rest("library."+op.String()+".send", of.Send)
@@ -299,13 +296,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 // block is a kernel's launch with the footprint of the file, or these defaults.
 func (b *bench) block(wgs, threads, registers, shared int) trace.Setup {
 	k := b.f.Kernel
-	or := func(given, otherwise int) int {
-		if given > 0 {
-			return given
-		}
-		return otherwise
-	}
-	return b.plain(wgs, or(k.Threads, threads), or(k.Registers, registers), or(at(k.Shared, b.gemms), shared))
+	return b.plain(wgs, cmp.Or(k.Threads, threads), cmp.Or(k.Registers, registers), cmp.Or(at(k.Shared, b.gemms), shared))
 }
 
 func (b *bench) plain(wgs, threads, registers, shared int) trace.Setup {

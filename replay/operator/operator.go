@@ -5,6 +5,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -159,10 +160,7 @@ func operationNamed(name string) (operation, bool) {
 
 // world is the number of ranks that the operator runs on.
 func (f *File) world(m machine.Machine) (int, error) {
-	ranks := f.Ranks
-	if ranks == 0 {
-		ranks = m.GPUs
-	}
+	ranks := cmp.Or(f.Ranks, m.GPUs)
 	if ranks > m.GPUs {
 		return 0, f.fault("ranks", "choose a machine with as many GPUs", "%d ranks on %s, which has %d GPUs", ranks, m.Name, m.GPUs)
 	}

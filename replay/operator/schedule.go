@@ -217,11 +217,9 @@ func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 			if s.kind == trace.Collective {
 				seqs[s.group]++
 			}
-			lane, ok := lanes[s.stream]
-			if !ok {
-				lane = t.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(len(lanes)), Peer: trace.None, Name: cmp.Or(s.stream, "stream 0")})
-				lanes[s.stream] = lane
-			}
+			lane := trace.Memo(lanes, s.stream, func() trace.LaneID {
+				return t.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(len(lanes)), Peer: trace.None, Name: cmp.Or(s.stream, "stream 0")})
+			})
 			start := max(from, free[s.stream])
 			for _, r := range s.reads {
 				start = max(start, ends[r]+gap)

@@ -1,6 +1,11 @@
 package program
 
-import "hash/maphash"
+import (
+	"cmp"
+	"hash/maphash"
+
+	"github.com/overlapse/overlapse/trace"
+)
 
 var digestSeed = maphash.MakeSeed()
 
@@ -8,7 +13,7 @@ var digestSeed = maphash.MakeSeed()
 // 2^64: it is of every command, and of the phases of every tile, which it generates, with flags numbered by their first use.
 // It holds in this process.
 func (p *Program) Digest() uint64 {
-	d := digest{flags: map[Flag]int{NoFlag: 0}}
+	d := digest{flags: map[Flag]int32{NoFlag: 0}}
 	d.hash.SetSeed(digestSeed)
 	add(&d, p.Arbiter)
 	add(&d, p.Equal == nil)
@@ -24,20 +29,13 @@ func (p *Program) Digest() uint64 {
 
 type digest struct {
 	hash  maphash.Hash
-	flags map[Flag]int // numbers by first use
+	flags map[Flag]int32 // numbers by first use
 	tile  []Phase
 }
 
 func add[T comparable](d *digest, x T) { maphash.WriteComparable(&d.hash, x) }
 
-func (d *digest) flag(f Flag) int {
-	n, ok := d.flags[f]
-	if !ok {
-		n = len(d.flags)
-		d.flags[f] = n
-	}
-	return n
-}
+func (d *digest) flag(f Flag) int32 { return trace.Number(d.flags, f) }
 
 func (d *digest) stream(s *Stream) {
 	add(d, s.Name)
@@ -71,11 +69,7 @@ func (d *digest) kernel(k *Kernel) {
 	if k.Recipe == nil {
 		d.phases(k.Each)
 	}
-	tiles := k.Tiles
-	if tiles == 0 {
-		tiles = k.WGs
-	}
-	for t := 0; t < tiles && k.Recipe != nil; t++ {
+	for t := 0; t < cmp.Or(k.Tiles, k.WGs) && k.Recipe != nil; t++ {
 		d.tile = k.Recipe(t, d.tile[:0])
 		d.phases(d.tile)
 	}

@@ -26,15 +26,7 @@ func (o *Owners) place(i int, p *Owners, to func(int32) int32) int {
 
 // common reports whether the images of the owners of flags in common are the other owners.
 func (o *Owners) common(p *Owners, to func(int32) int32) bool {
-	if len(o.GPUs) != len(p.GPUs) {
-		return false
-	}
-	for _, g := range o.GPUs {
-		if !slices.Contains(p.GPUs, to(g)) {
-			return false
-		}
-	}
-	return true
+	return len(o.GPUs) == len(p.GPUs) && !slices.ContainsFunc(o.GPUs, func(g int32) bool { return !slices.Contains(p.GPUs, to(g)) })
 }
 
 // Image reports whether flag b can be in the place of a for the images of GPUs.

@@ -12,12 +12,11 @@ import (
 // names them follows.
 type Edit struct {
 	Of          *Workload
-	Rows        []Row
+	Rows        []Row             // of a rank in the order in which its host issues them
 	Collectives []Collective      // Members are rows, in any order; without Depart, Done sets Arrive and Depart by the members' times
 	Pairs       []Pair            // First and Second are rows, Collective one of Collectives
 	CoRunners   map[int32][]CoRun // by row of Collectives; Op is a row
 	Steps       []Step            // Done sets their times
-	Ordered     bool              // the rows of a rank are in the order in which its host issues them; else captured times tell it
 }
 
 // A Row is an operation of an edit. Done sets its ID; what it waits for and its Collective are rows.
@@ -43,7 +42,7 @@ func (e *Edit) Add(r Row) int32 {
 func (e *Edit) Done() *Workload {
 	w := e.Of.Copy()
 	w.Ops, w.Ranks, w.Origins = make([]Op, len(e.Rows)), make([][]int32, len(e.Of.Ranks)), make([]int32, len(e.Rows))
-	w.Hosts, w.Scale, w.Order = nil, nil, nil
+	w.Hosts, w.Scale = nil, nil
 	ids, rows := e.number(w)
 	byID := func(of []int32) {
 		for i := range of {
@@ -96,12 +95,10 @@ func (e *Edit) Done() *Workload {
 		w.Isolation = &isolation
 	}
 	w.TimeSteps()
-	if e.Ordered {
-		w.Order = make([][]int32, len(w.Ranks))
-		for row := range e.Rows {
-			rank := &w.Order[e.Rows[row].Rank]
-			*rank = append(*rank, ids[row])
-		}
+	w.Order = make([][]int32, len(w.Ranks))
+	for row := range e.Rows {
+		rank := &w.Order[e.Rows[row].Rank]
+		*rank = append(*rank, ids[row])
 	}
 	for rank, host := range e.Of.Hosts {
 		w.Hosts = append(w.Hosts, e.host(w, rank, host, rows))
@@ -161,11 +158,7 @@ func (e *Edit) collectives(w *Workload) (at []int32) {
 // host has a rank's host issue the new operations, each at the cost of a captured one.
 func (e *Edit) host(w *Workload, rank int, old *Host, rows []int32) *Host {
 	h := &Host{Latency: old.Latency, Issues: make([]Issue, len(w.Ranks[rank])), Syncs: old.Syncs}
-	order := w.Ranks[rank]
-	if w.Order != nil {
-		order = w.Order[rank]
-	}
-	for _, id := range order {
+	for _, id := range w.Order[rank] {
 		if w.Ops[id].Issued == trace.Infinity {
 			continue
 		}
@@ -174,11 +167,6 @@ func (e *Edit) host(w *Workload, rank int, old *Host, rows []int32) *Host {
 		if of := e.Rows[rows[id]].Issue; of >= 0 {
 			h.Issues[i] = old.Issues[of-e.Of.Ranks[rank][0]]
 		}
-	}
-	if w.Order == nil {
-		slices.SortStableFunc(h.Order, func(a, b int32) int {
-			return cmp.Compare(w.Ops[w.Ranks[rank][a]].Issued, w.Ops[w.Ranks[rank][b]].Issued)
-		})
 	}
 	return h
 }

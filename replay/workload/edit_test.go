@@ -53,13 +53,16 @@ func TestEditOfNothing(t *testing.T) {
 	if want := []int32{0, 1, 2, 3}; !reflect.DeepEqual(got.Origins, want) {
 		t.Errorf("origins %v, want %v", got.Origins, want)
 	}
-	got.Origins, got.Isolation.Memo = nil, nil
+	if want := [][]int32{{0, 1}, {2, 3}}; !reflect.DeepEqual(got.Order, want) {
+		t.Errorf("order of issue %v, want %v", got.Order, want)
+	}
+	got.Origins, got.Order, got.Isolation.Memo = nil, nil, nil
 	if !reflect.DeepEqual(got, w) {
 		t.Errorf("got  %+v\nwant %+v", got, w)
 	}
 }
 
-// A row that is written last and starts first is numbered first, and all that names operations follows.
+// A row that is written last and starts first is numbered first and issued last, and all that names operations follows.
 func TestEditRenumbers(t *testing.T) {
 	w := twoRanks()
 	e := rewritten(w)
@@ -79,7 +82,7 @@ func TestEditRenumbers(t *testing.T) {
 		{"pair", [][]int32{got.Pairs[0].First, got.Pairs[0].Second}, [][]int32{{1, 3}, {2, 4}}},
 		{"data", got.Flow[4], []Edge{{Op: 3, Kind: ReadAfterWrite}}},
 		{"co-runners", got.Isolation.CoRunners, [][]CoRun{{{Op: 1, Time: 5}}}},
-		{"host", *got.Hosts[0], Host{Issues: []Issue{{}, {}, {Work: 1}}, Order: []int32{0, 1, 2}}},
+		{"host", *got.Hosts[0], Host{Issues: []Issue{{}, {}, {Work: 1}}, Order: []int32{1, 2, 0}}},
 		{"first start of the step", got.Steps[0].Start, []trace.Time{0, 10}},
 	} {
 		if !reflect.DeepEqual(x.got, x.want) {

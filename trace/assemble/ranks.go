@@ -2,7 +2,9 @@ package assemble
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -36,11 +38,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 			used[processGPU{int32(i), trace.None}] = true
 		}
 	}
-	gpus := make([]processGPU, 0, len(used))
-	for k := range used {
-		gpus = append(gpus, k)
-	}
-	slices.SortFunc(gpus, s.compareGPUs)
+	gpus := slices.SortedFunc(maps.Keys(used), s.compareGPUs)
 	numbered, listed, busiest := s.numberedByFile(gpus), s.countGPUs(), s.busiest()
 	rows := make(map[processGPU]int32, len(gpus))
 	for i, k := range gpus {
@@ -224,4 +222,84 @@ func (s *Session) place(l *trace.Lane, k processGPU, agent int32, rows map[proce
 		return
 	}
 	l.Rank, l.Device = row, s.Agents[agent].Ordinal
+}
+
+// A Description is a file's description of an agent, separate from the records that
+// refer to it.
+type Description struct {
+	GPU     bool
+	Logical int64 // number among all agents of the process, CPUs included
+	OfKind  int64 // number among agents of its kind; trace.None if unknown
+	Device  trace.Device
+}
+
+// Describe stores a description until Finish: records and descriptions may come in any
+// order.
+func (s *Session) Describe(process int32, d Description) {
+	if s.descriptions == nil {
+		s.descriptions = map[int32][]Description{}
+	}
+	s.descriptions[process] = append(s.descriptions[process], d)
+}
+
+// describeAgents matches agents with their descriptions. Records refer to an agent by
+// its logical number ("Agent 4" or 4), by its absolute number if rocprofv3 wrote that,
+// or by its number among GPUs ("GPU 3").
+func (s *Session) describeAgents() {
+	for _, all := range s.descriptions {
+		slices.SortFunc(all, func(a, b Description) int { return cmp.Compare(a.Logical, b.Logical) })
+		gpus := int64(0)
+		for i := range all {
+			if all[i].GPU && all[i].OfKind == trace.None {
+				all[i].OfKind = gpus
+			}
+			if all[i].GPU {
+				gpus++
+			}
+		}
+	}
+	for i := range s.Agents {
+		a := &s.Agents[i]
+		a.join(s.descriptions[a.Process])
+	}
+}
+
+func (a *Agent) join(all []Description) {
+	number := strconv.Itoa(int(a.Ordinal))
+	i := slices.IndexFunc(all, func(d Description) bool {
+		switch a.Key {
+		case "GPU " + number:
+			return d.GPU && d.OfKind == int64(a.Ordinal)
+		case "CPU " + number:
+			return !d.GPU && d.OfKind == int64(a.Ordinal)
+		}
+		return d.Logical == int64(a.Ordinal)
+	})
+	if i < 0 {
+		return
+	}
+	a.GPU, a.Ordinal, a.Device = all[i].GPU, Narrow(all[i].OfKind), all[i].Device
+}
+
+// A gpuWait is a wait of a stream of a GPU, or of the host for it.
+type gpuWait struct {
+	processGPU
+	wait trace.Wait
+}
+
+// AddWait adds a wait on a GPU. Finish gives it the rank and the number of the GPU; waits of GPUs
+// without work have neither and are left out.
+func (s *Session) AddWait(process, agent int32, w trace.Wait) {
+	w.Call, w.Recorded = trace.None, trace.None
+	s.waits = append(s.waits, gpuWait{processGPU{process, agent}, w})
+}
+
+// placeWaits hands the waits to the builder once ranks are known.
+func (s *Session) placeWaits(rows map[processGPU]int32) {
+	for _, w := range s.waits {
+		if row, ok := rows[s.gpu(w.process, w.agent)]; ok {
+			w.wait.Rank, w.wait.Device = row, s.Agents[w.agent].Ordinal
+			s.Builder.AddWait(w.wait)
+		}
+	}
 }

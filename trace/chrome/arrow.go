@@ -97,9 +97,7 @@ func (d *reader) join(from, to trace.SpanID, offered int64) bool {
 	if *correlation != 0 {
 		return false
 	}
-	if call.Correlation == 0 {
-		call.Correlation = offered
-	}
+	call.Correlation = cmp.Or(call.Correlation, offered)
 	*correlation = call.Correlation
 	return true
 }

@@ -59,9 +59,7 @@ type Timing struct {
 // Read reads one uncompressed trace. An error is a *trace.SyntaxError or, if r fails,
 // wraps the error of r.
 func Read(r io.Reader, o Options) (*trace.Run, error) {
-	if o.Limit == 0 {
-		o.Limit = defaultLimit
-	}
+	o.Limit = cmp.Or(o.Limit, defaultLimit)
 	d := newReader(o)
 	d.Builder.Read = o.Part
 	d.w = lex.New(r, o.File, o.Limit)

@@ -287,19 +287,17 @@ func (d *reader) addGroups() func(row int32) int32 {
 	}
 	rows := map[int32]int32{}
 	return func(row int32) int32 {
-		if r, ok := rows[row]; ok {
-			return r
-		}
-		g := d.groups[row]
-		if g.Ranks == nil {
-			g.Ranks = listed[groupKey{g.Name, g.Size}]
-		}
-		if g.Ranks == nil && g.Size == d.header.world {
-			for r := range g.Size {
-				g.Ranks = append(g.Ranks, r)
+		return trace.Memo(rows, row, func() int32 {
+			g := d.groups[row]
+			if g.Ranks == nil {
+				g.Ranks = listed[groupKey{g.Name, g.Size}]
 			}
-		}
-		rows[row] = d.Builder.AddGroup(g)
-		return rows[row]
+			if g.Ranks == nil && g.Size == d.header.world {
+				for r := range g.Size {
+					g.Ranks = append(g.Ranks, r)
+				}
+			}
+			return d.Builder.AddGroup(g)
+		})
 	}
 }

@@ -3,7 +3,11 @@ package chrome
 import (
 	"cmp"
 	"fmt"
+	"io"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
@@ -56,12 +60,10 @@ func (d *reader) complement() {
 
 // hasProcess reports whether the file has rows of the process.
 func (d *reader) hasProcess(pid int64) bool {
-	for i := range d.tracks {
-		if n, ok := lex.Integer([]byte(d.tracks[i].pid)); ok && n == pid && d.tracks[i].place == onHost {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.tracks, func(t track) bool {
+		n, ok := lex.Integer([]byte(t.pid))
+		return ok && n == pid && t.place == onHost
+	})
 }
 
 // counterparts returns, by index of d.operatorCalls, the index in x.Operators or None.
@@ -142,4 +144,199 @@ func (d *reader) callsByStart() []int32 {
 	start := func(i int32) trace.Time { return d.Builder.Span(d.calls[d.operatorCalls[i].call]).Start }
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(start(i), start(j)) })
 	return order
+}
+
+// ReadExecution reads PyTorch's execution trace in uncompressed JSON: the schema with
+// attributes, and the earlier one whose nodes have input_shapes and rf_id as lex.Members.
+func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
+	x, s := assemble.NewExecution(file), lex.NewScanner(r, file, limit)
+	for s.Object(); s.More(); {
+		switch string(s.Key()) {
+		case "pid":
+			x.Process = s.Number()
+		case "nodes":
+			for s.Array(); s.More(); {
+				executionNode(x, s.Value())
+			}
+		default:
+			s.Skip()
+		}
+	}
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	x.Finish()
+	return x, nil
+}
+
+// executionNode adds the operator of a node.
+func executionNode(x *assemble.Execution, v []byte) {
+	var n assemble.Node
+	var buf []byte
+	lex.Members(v, func(key, v []byte) {
+		switch string(key) {
+		case `"id"`:
+			n.ID = number(v)
+		case `"name"`:
+			n.Name = lex.ValidUTF8(lex.Text(v, &buf))
+		case `"ctrl_deps"`, `"parent"`:
+			n.Caller = number(v)
+		case `"rf_id"`:
+			n.Record = number(v)
+		case `"op_schema"`:
+			n.Schema = string(lex.Text(v, &buf))
+		case `"input_shapes"`:
+			n.Inputs.Shapes = v
+		case `"input_types"`:
+			n.Inputs.Types = v
+		case `"inputs"`:
+			operands(&n.Inputs, v)
+		case `"outputs"`:
+			operands(&n.Outputs, v)
+		case `"attrs"`:
+			attributes(v, func(name, value []byte) {
+				switch string(name) {
+				case `"rf_id"`:
+					n.Record = number(value)
+				case `"op_schema"`:
+					n.Schema = string(lex.Text(value, &buf))
+				case `"kernel_backend"`:
+					n.Triton = string(value) == `"triton"`
+				}
+			})
+		}
+	})
+	x.Add(n)
+}
+
+// operands reads the inputs or outputs of a node: an object of lists, or in the earlier
+// schema the values alone.
+func operands(to *assemble.Values, v []byte) {
+	if len(v) > 0 && v[0] == '[' {
+		to.Values = v
+	}
+	lex.Members(v, func(key, v []byte) {
+		switch string(key) {
+		case `"values"`:
+			to.Values = v
+		case `"shapes"`:
+			to.Shapes = v
+		case `"types"`:
+			to.Types = v
+		case `"strides"`:
+			to.Strides = v
+		}
+	})
+}
+
+// attributes calls f for every item of a list of {"name":…,"value":…}.
+func attributes(b []byte, f func(name, value []byte)) {
+	for _, item := range lex.Elements(b) {
+		var name, value []byte
+		lex.Members(item, func(key, v []byte) {
+			switch string(key) {
+			case `"name"`:
+				name = v
+			case `"value"`:
+				value = v
+			}
+		})
+		f(name, value)
+	}
+}
+
+// A captureCall is what a call does while graphs are captured.
+type captureCall uint8
+
+const (
+	otherCall captureCall = iota
+	beginCapture
+	endCapture
+	launchKernel
+)
+
+func captureCallOf(name string) captureCall {
+	switch {
+	case !strings.HasPrefix(name, "cu") && !strings.HasPrefix(name, "hip"):
+	case strings.Contains(name, "StreamBeginCapture"):
+		return beginCapture
+	case strings.Contains(name, "StreamEndCapture"):
+		return endCapture
+	case strings.Contains(name, "Launch") && strings.Contains(name, "Kernel"):
+		return launchKernel
+	}
+	return otherCall
+}
+
+// captureSize finds the size of the batch in the name of a range around a capture: capture_32_FULL or
+// graph_capture: batch=32 of vLLM.
+var captureSize = regexp.MustCompile(`^(?:capture_|graph_capture: batch=)(\d{1,6})(?:\D|$)`)
+
+// captures lists the launches between the begin and the end of a capture that launched no kernel.
+func (d *reader) captures(find func(deviceInfo) (param, bool), groups func(int32) int32) {
+	run := &d.Builder.Run
+	what := make([]captureCall, len(run.Names))
+	for i, name := range run.Names {
+		what[i] = captureCallOf(name)
+	}
+	if !slices.Contains(what, beginCapture) {
+		return
+	}
+	var calls []int32 // rows
+	for row, span := range d.calls {
+		if s := d.Builder.Span(span); !s.Dropped() && what[s.Name] != otherCall {
+			calls = append(calls, int32(row))
+		}
+	}
+	slices.SortStableFunc(calls, func(a, b int32) int {
+		x, y := d.Builder.Span(d.calls[a]), d.Builder.Span(d.calls[b])
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End))
+	})
+	described := map[int32]*launchInfo{}
+	for i := range d.launches {
+		described[d.launches[i].call] = &d.launches[i]
+	}
+	operators := d.operators()
+	graph, size, open := int32(-1), int32(0), false
+	for _, row := range calls {
+		id := d.calls[row]
+		s := d.Builder.Span(id)
+		switch what[s.Name] {
+		case beginCapture:
+			graph, size, open = graph+1, d.sizeAround(id), true
+		case endCapture:
+			open = false
+		case launchKernel:
+			if !open || s.Kind == trace.Launch || s.Parent != trace.None && what[d.Builder.Span(s.Parent).Name] == launchKernel {
+				continue
+			}
+			info := deviceInfo{span: id, external: run.Calls[row].External, param: trace.None}
+			d.setIssuer(&info, id, run.Calls[row].Correlation, operators)
+			k := trace.Captured{Rank: d.rankOf(id), Graph: graph, Size: size}
+			k.Kernel = trace.Kernel{Launch: id, Comm: trace.None, Op: d.shaped(info.issuer), Origin: trace.None}
+			if l := described[row]; l != nil {
+				k.Name, k.As = l.kernel, d.geometry(trace.Setup{}, d.Builder.NameOf(s.Name), 0, l)
+			}
+			k.Launch = trace.None
+			if p, ok := find(info); ok {
+				c := p.comm
+				if c.Group != trace.None {
+					c.Group = groups(c.Group)
+				}
+				k.Comm = d.Builder.AddComm(c)
+			}
+			run.Captured = append(run.Captured, k)
+		}
+	}
+}
+
+// sizeAround reads the size of the batch from the ranges around a call; 0 if they do not say.
+func (d *reader) sizeAround(id trace.SpanID) int32 {
+	for p := d.Builder.Span(id).Parent; p != trace.None; p = d.Builder.Span(p).Parent {
+		if m := captureSize.FindStringSubmatch(d.Builder.NameOf(d.Builder.Span(p).Name)); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			return int32(n)
+		}
+	}
+	return 0
 }

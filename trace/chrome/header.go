@@ -1,6 +1,7 @@
 package chrome
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -20,9 +21,7 @@ type header struct {
 	rank      int // or None
 	world     int // or 0
 	groups    []trace.Group
-	library   string // version of the collective library
 	runtime   string
-	profiler  string
 	amd       bool
 	sdk1      bool // rocprofiler-sdk 1.0, which swaps grid and block
 	roctracer bool // counts CPUs in its device numbers
@@ -50,7 +49,7 @@ type deviceProperties struct {
 func (h *header) wants(key string) bool {
 	switch key {
 	case "deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "host_name",
-		"cuda_runtime_version", "hip_runtime_version", "cupti_version", "roctracer_version", "rocprofiler-sdk_version", "cudaGraphInlineAnnotated":
+		"cuda_runtime_version", "hip_runtime_version", "roctracer_version", "rocprofiler-sdk_version", "cudaGraphInlineAnnotated":
 		return true
 	}
 	return false
@@ -81,14 +80,10 @@ func (h *header) set(key string, v []byte) (ok bool) {
 		n, ok := lex.Integer(v)
 		h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
 		return ok
-	case "cupti_version":
-		h.profiler = "CUPTI " + string(lex.Unquote(v))
 	case "roctracer_version":
 		h.amd, h.roctracer = true, true
-		h.profiler = "roctracer " + string(lex.Unquote(v))
 	case "rocprofiler-sdk_version":
 		h.amd, h.sdk1 = true, string(lex.Unquote(v)) == "1.0"
-		h.profiler = "rocprofiler-sdk " + string(lex.Unquote(v))
 	}
 	return true
 }
@@ -97,7 +92,6 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 	var info struct {
 		Rank      json.RawMessage
 		WorldSize json.RawMessage `json:"world_size"`
-		Library   string          `json:"nccl_version"`
 		Groups    []struct {
 			Name  string          `json:"pg_name"`
 			Doc   json.RawMessage `json:"pg_desc"`
@@ -114,7 +108,6 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 	if n, ok := lex.Integer(info.WorldSize); ok && n > 0 && n < maxRanks {
 		h.world = int(n)
 	}
-	h.library = info.Library
 	for _, g := range info.Groups {
 		ranks := assemble.RankList(g.Ranks)
 		size, _ := lex.Integer(g.Size)
@@ -130,23 +123,14 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 
 // device returns the properties of the device with this number in GPU rows.
 func (h *header) device(number int32) trace.Device {
-	d := trace.Device{RuntimeVersion: h.runtime, ProfilerVersion: h.profiler}
-	if h.library != "" {
-		d.CollectiveLib = "NCCL " + h.library
-		if h.amd {
-			d.CollectiveLib = "RCCL " + h.library
-		}
-	}
+	d := trace.Device{RuntimeVersion: h.runtime}
 	p, ok := h.properties(number)
 	if !ok {
 		return d
 	}
 	d.Name, d.MemoryBytes = p.Name, p.TotalGlobalMem
 	d.CUs, d.WaveSize, d.ThreadsPerCU = p.NumSms, p.WarpSize, p.ThreadsPerCU
-	d.RegistersPerCU = p.RegsPerCU
-	if d.RegistersPerCU == 0 {
-		d.RegistersPerCU = p.RegsPerBlock
-	}
+	d.RegistersPerCU = cmp.Or(p.RegsPerCU, p.RegsPerBlock)
 	d.SharedPerCU = max(p.SharedPerCU, p.SharedPerCUOfAMD)
 	d.SharedPerWG = max(p.SharedPerWG, p.SharedMemPerBlock)
 	for _, n := range []*int{&d.CUs, &d.WaveSize, &d.ThreadsPerCU, &d.RegistersPerCU, &d.SharedPerCU, &d.SharedPerWG} {

@@ -1,6 +1,11 @@
 package format
 
 import (
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/overlapse/overlapse/trace"
@@ -132,4 +137,159 @@ func (c *companions) noteUnused(run *trace.Run, skipped func(error)) {
 			run.Ledger.Add(trace.Noted, x.File, "execution trace ignored: no file is of its rank or process", "", 0)
 		}
 	}
+}
+
+// executionFolders are the names of a folder, beside the profiles of a run, with the
+// profile and the execution trace of another step of the same program.
+var executionFolders = []string{"et", "execution", "execution_trace", "execution_traces"}
+
+// executionBelow lists the execution traces in folders below.
+func (o Options) executionBelow(dir string) (below []listing) {
+	for _, name := range executionFolders {
+		if l, err := o.listFolder(filepath.Join(dir, name)); err == nil && len(l.traces) > 0 {
+			below = append(below, l)
+		}
+	}
+	return below
+}
+
+// withExecution gives a run the storages that an execution trace in a folder below
+// recorded, and those of one rank to ranks without an execution trace. It returns the
+// folders that it read. An execution trace that cannot be read is noted.
+func (r *reading) withExecution(run *trace.Run, o Options) (with *trace.Run, read []string) {
+	for _, l := range r.execution {
+		if lacksUses(run) {
+			read = append(read, l.path)
+			run = o.withStorages(run, l.traces, l.path)
+		}
+	}
+	return run, read
+}
+
+// withStorages gives a run the storages that the execution traces among some files
+// recorded.
+func (o Options) withStorages(run *trace.Run, files []string, name string) *trace.Run {
+	ignore := func(err error) {
+		run.Ledger.Add(trace.Noted, name, "execution trace ignored: "+err.Error(), "", 0)
+	}
+	o.SkipBad = ignore
+	other, err := openFiles(files, name, o)
+	if err != nil {
+		ignore(err)
+		return run
+	}
+	return assemble.Transfer(run, other, name)
+}
+
+// splitExecution separates the files of an archive that lie in a folder for execution
+// traces, if there are others.
+func splitExecution(paths []string) (rest, execution []string) {
+	for _, p := range paths {
+		if slices.Contains(executionFolders, path.Base(path.Dir(p))) {
+			execution = append(execution, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	if len(rest) == 0 {
+		return paths, nil
+	}
+	return rest, execution
+}
+
+// lacksUses reports whether a rank has no storages.
+func lacksUses(run *trace.Run) bool {
+	known := make([]bool, len(run.Ranks))
+	for _, s := range run.Spans {
+		if run.UsesOf(s) != 0 {
+			known[run.RankOf(s)] = true
+		}
+	}
+	return slices.Contains(known, false)
+}
+
+// besideFile lists a profile and its execution trace, rank0.json.gz and rank0.et.json.gz,
+// if there is one.
+func besideFile(file string) []string {
+	stem, ok := strings.CutSuffix(strings.TrimSuffix(file, ".gz"), ".json")
+	if !ok || strings.HasSuffix(stem, ".et") {
+		return []string{file}
+	}
+	for _, end := range []string{".et.json", ".et.json.gz"} {
+		if isFile(stem + end) {
+			return []string{file, stem + end}
+		}
+	}
+	return []string{file}
+}
+
+// captureFolders are where engines leave what they profiled while they captured graphs: vLLM in files
+// graph_capture_rank_0.*, SGLang in files DecodeCudaGraphRunner_bs_32_lora_rank0.*, bs_32_rank0.* before it, or
+// cuda_graph_capture-DecodeCudaGraphRunner-TP-0.*. Beside them are the profiles of the replays. A
+// profile of the same step without a graph may be put there too.
+var captureFolders = []string{"capture_traces", "graph_capture_profile"}
+
+var captureFile = regexp.MustCompile(`^(?:cuda_)?graph_capture|(?:^|Runner_)bs_\d+_(?:\w+_)?rank\d+`)
+
+// splitCaptures separates profiles of the capture of graphs by their names, if there are others.
+func splitCaptures(paths []string) (rest, captures []string) {
+	for _, p := range paths {
+		if captureFile.MatchString(filepath.Base(p)) || slices.Contains(captureFolders, filepath.Base(filepath.Dir(p))) {
+			captures = append(captures, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	if len(rest) == 0 {
+		return paths, nil
+	}
+	return rest, captures
+}
+
+// capturesBelow lists the files of the folder of captures below.
+func (o Options) capturesBelow(dir string) (files []string) {
+	for _, folder := range captureFolders {
+		if l, err := o.listFolder(filepath.Join(dir, folder)); err == nil && !slices.Contains(captureFolders, filepath.Base(dir)) {
+			files = append(files, l.traces...)
+		}
+	}
+	return files
+}
+
+// capturesAmong separates runs that recorded the capture of graphs from those of the same rank
+// that replay them.
+func capturesAmong(runs []*trace.Run) (rest, captures []*trace.Run) {
+	for i, r := range runs {
+		replayed := len(r.Captured) > 0 && slices.ContainsFunc(runs, func(q *trace.Run) bool {
+			return q != runs[i] && len(q.Captured) == 0 && len(r.Ranks) > 0 && len(q.Ranks) > 0 && q.Ranks[0].ID == r.Ranks[0].ID
+		})
+		if replayed {
+			captures = append(captures, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	return rest, captures
+}
+
+// withCaptures gives the kernels of graphs what captures say of them. A capture that cannot be read is noted.
+func (o Options) withCaptures(run *trace.Run, captures []*trace.Run, files []string) *trace.Run {
+	o.companions = nil
+	all := make([]part, len(files))
+	for i, file := range files {
+		all[i].paths = []string{file}
+	}
+	read, failed := o.readAll(all)
+	for i, r := range read {
+		switch {
+		case failed[i] == nil:
+			captures = append(captures, r)
+		case !o.isNoTrace(failed[i]): // a list of the captures lies beside them
+			run.Ledger.Add(trace.Noted, files[i], "capture of graphs ignored: "+failed[i].Error(), "", 0)
+		}
+	}
+	if len(captures) == 0 {
+		return run
+	}
+	return assemble.NameGraphs(run, captures)
 }

@@ -223,10 +223,7 @@ func (l *lifter) rank(old int32, named int) int32 {
 }
 
 func (l *lifter) addKernel(key kernelKey, k *kernel) {
-	name := key.name
-	if name == "" {
-		name = "kernel"
-	}
+	name := cmp.Or(key.name, "kernel")
 	kind, comm := trace.Compute, int32(trace.None)
 	if l.dialect.slices != "" { // NPKit looks into collectives only
 		kind = trace.Collective
@@ -378,12 +375,7 @@ func (l *lifter) ofDevice(row, device int32) int32 {
 
 // seen reports whether the profiler looked into a kernel of device 0: its workgroups ran during it.
 func (l *lifter) seen(s trace.Span) bool {
-	for _, key := range l.order {
-		if k := l.kernels[key]; s.Start < k.end && k.start < s.End {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.order, func(key kernelKey) bool { return s.Start < l.kernels[key].end && l.kernels[key].start < s.End })
 }
 
 // collective makes a collective kernel of a slice on the row of a device, and returns its

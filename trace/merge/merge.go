@@ -216,9 +216,7 @@ func oneMachine(runs []*trace.Run) bool {
 			return false
 		}
 		for _, k := range r.Ranks {
-			if host == "" {
-				host = k.Host
-			}
+			host = cmp.Or(host, k.Host)
 			if k.Host != "" && k.Host != host {
 				return false
 			}

@@ -67,7 +67,7 @@ func Median[V cmp.Ordered](values []V) (none V) {
 	if len(values) == 0 {
 		return none
 	}
-	return sorted(values)[(len(values)-1)/2]
+	return slices.Sorted(slices.Values(values))[(len(values)-1)/2]
 }
 
 // UpperMedian is the median of some values, the upper of two; 0 of none.
@@ -75,11 +75,5 @@ func UpperMedian[V cmp.Ordered](values []V) (none V) {
 	if len(values) == 0 {
 		return none
 	}
-	return sorted(values)[len(values)/2]
-}
-
-func sorted[V cmp.Ordered](values []V) []V {
-	values = slices.Clone(values)
-	slices.Sort(values)
-	return values
+	return slices.Sorted(slices.Values(values))[len(values)/2]
 }

@@ -1,6 +1,10 @@
 package overlap
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
 
 // Times is what the time of a rank consisted of, ns. Time in which several things ran at
 // once counts once: for the first of compute, transfer, waiting and copies.
@@ -83,10 +87,5 @@ func arrival(run *trace.Run, s trace.Span) trace.Time {
 }
 
 func aligned(run *trace.Run, c *trace.MatchedCollective) bool {
-	for _, m := range c.Members {
-		if run.Ranks[m.Row].Uncertainty == trace.None {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Members, func(m trace.Member) bool { return run.Ranks[m.Row].Uncertainty == trace.None })
 }

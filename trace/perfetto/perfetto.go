@@ -267,9 +267,7 @@ func (d *reader) describe(message []byte) {
 				case 2: // TID
 					t.tid = int64(int32(f.Number))
 				case 5: // name
-					if t.name == "" {
-						t.name = string(f.Bytes)
-					}
+					t.name = cmp.Or(t.name, string(f.Bytes))
 				}
 			}
 		case 5: // parent

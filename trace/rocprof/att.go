@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -144,9 +145,7 @@ func (a *occupancyReader) time(engine, cycle int64) trace.Time {
 	if !ok {
 		return trace.Time(cycle)
 	}
-	if a.origin == 0 {
-		a.origin = c.ticks
-	}
+	a.origin = cmp.Or(a.origin, c.ticks)
 	ns := ((c.ticks - a.origin) + (float64(cycle)-c.cycle)*c.ticksPerCycle) * c.nanosPerTick
 	return trace.Time(math.Round(min(max(ns, -math.MaxInt32*1e6), math.MaxInt32*1e6)))
 }
@@ -184,11 +183,7 @@ func (a *occupancyReader) take(e waveEvent) {
 
 // endAll ends the waves that were running when the trace ended.
 func (a *occupancyReader) endAll(cycle int64) {
-	left := make([]waveEvent, 0, len(a.running))
-	for _, e := range a.running {
-		left = append(left, e)
-	}
-	slices.SortFunc(left, func(x, y waveEvent) int {
+	left := slices.SortedFunc(maps.Values(a.running), func(x, y waveEvent) int {
 		return cmp.Or(cmp.Compare(x.cycle, y.cycle), cmp.Compare(x.engine, y.engine), cmp.Compare(x.cu, y.cu), cmp.Compare(x.simd, y.simd), cmp.Compare(x.slot, y.slot))
 	})
 	for _, e := range left {
@@ -203,10 +198,7 @@ func (a *occupancyReader) add(e waveEvent, cycle int64) {
 	end := max(start, a.time(e.engine, cycle))
 	kernel, ok := a.kernels[e.kernel]
 	if !ok {
-		name := a.names[e.kernel]
-		if name == "" {
-			name = fmt.Sprintf("kernel %d", e.kernel)
-		}
+		name := cmp.Or(a.names[e.kernel], fmt.Sprintf("kernel %d", e.kernel))
 		kernel = a.b.Add(trace.Span{
 			Start: start, End: end, Name: a.b.Intern(name), Parent: trace.None, Kind: trace.Compute,
 			Lane: a.b.Lane(trace.Lane{Kind: trace.Queue, Rank: a.rank, Peer: trace.None}),

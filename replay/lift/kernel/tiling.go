@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -77,10 +78,7 @@ func named(t *workload.Tiling, tile namedTile, slots int) {
 
 // take lets what the user said of a kernel's tiles stand for what was found.
 func take(t *workload.Tiling, given workload.Tiling, s workload.Shape, batch int64, slots int) {
-	tiles := given.Tiles
-	if tiles == 0 {
-		tiles = count(s, batch, given.TileM, given.TileN)
-	}
+	tiles := cmp.Or(given.Tiles, count(s, batch, given.TileM, given.TileN))
 	t.Persistent = given.Persistent || t.WGs > 0 && tiles > t.WGs && fits(t.WGs, slots)
 	t.Dynamic = given.Dynamic
 	t.TileM, t.TileN = given.TileM, given.TileN

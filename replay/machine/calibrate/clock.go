@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -108,10 +109,7 @@ func (c *calibration) slowdown(r *dataset.Row) float64 { return seconds(c, r) / 
 // demand is the cycle's in terms of the law, at the clock that it settled at. What fills the
 // pause takes as long as it takes.
 func (c *calibration) demand(r *dataset.Row) machine.Demand {
-	w, filled := r.Workload, number(r, "filled_us")*1e-6
-	if filled == 0 {
-		filled = number(r, "gap_us") * 1e-6
-	}
+	w, filled := r.Workload, cmp.Or(number(r, "filled_us"), number(r, "gap_us"))*1e-6
 	d := machine.Demand{
 		Matrix: 2 * float64(w.M) * float64(w.N) * float64(w.K) / c.m.GPU.Flops.Value,
 		Time:   seconds(c, r) + filled,

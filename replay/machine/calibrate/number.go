@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -178,10 +179,7 @@ func (c *calibration) settle(key, how, need string, f reading) {
 
 // newQuantity rounds to four digits in the unit that the profile uses already.
 func newQuantity(v float64, e machine.Entry, source string) machine.Quantity {
-	unit := e.Quantity.Unit
-	if unit == "" {
-		unit = machine.UsualUnit(e.Dims[0])
-	}
+	unit := cmp.Or(e.Quantity.Unit, machine.UsualUnit(e.Dims[0]))
 	return machine.Quantity{Value: machine.RoundTo(v/machine.ScaleOf(unit), 4) * machine.ScaleOf(unit), Unit: unit, Source: source}
 }
 
