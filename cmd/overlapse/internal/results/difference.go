@@ -19,7 +19,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // Differences
@@ -517,68 +516,17 @@ func ofResults(x, y side) Difference {
 	return d
 }
 
-// mostResult is the largest result.json that is read, in bytes.
-const mostResult = 256 << 20
-
-// A result is what is read of result.json.
-type result struct {
-	Schema     int         `json:"schema"`
-	Iterations int         `json:"iterations"`
-	Rows       []resultRow `json:"strategies"`
-	Verdict    struct {
-		recommended
-		Phases []recommended `json:"phases"`
-	} `json:"verdict"`
-}
-
-// A recommended strategy is that of a result, on a phase where phases are answered apart.
-type recommended struct {
-	Phase      string            `json:"phase"`
-	Strategy   string            `json:"strategy"`
-	Parameters map[string]string `json:"parameters"`
-}
-
-// A resultRow is a strategy of a result, on the steps of a phase where phases are answered apart.
-type resultRow struct {
-	recommended
-	Settings string     `json:"settings"`
-	Applies  bool       `json:"applies"`
-	Time     trace.Time `json:"time_ns"`
-	Change   float64    `json:"change"`
-	Error    float64    `json:"error"`
-	overlap.Times
-}
-
-// name is the row's strategy with its settings.
-func (r *resultRow) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
-
 // rows are those of a recorded run, which is named after strategy and settings.
-func (r *result) rows(run string) []resultRow {
-	return slices.DeleteFunc(slices.Clone(r.Rows), func(row resultRow) bool {
+func (r *Replayed) rows(run string) []Row {
+	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
 		return !row.Applies || run != row.name()
 	})
 }
 
 // side is the row's time by state.
-func (r *resultRow) side(name string) side {
+func (r *Row) side(name string) side {
 	of := &overlap.Iteration{Mean: r.Times}
-	return side{Name: name, Time: r.Time, phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
-}
-
-func readResult(file string) (*result, error) {
-	f, err := regular.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r result
-	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if r.Schema > Version {
-		return nil, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, Version)
-	}
-	return &r, nil
+	return side{Name: name, Time: trace.Time(r.Time), phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
 }
 
 // resultSides are the strategies of a result, of each phase where phases are answered apart.
@@ -601,7 +549,7 @@ func resultSides(path string) ([]side, error) {
 				name += " " + string(text)
 			}
 			seen[[2]string{name, row.Phase}] = true
-			d := map[string]trace.Time{byStrategy: row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
+			d := map[string]trace.Time{byStrategy: trace.Time(row.Time), "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
 			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
 		}
 	}

@@ -91,11 +91,11 @@ func TestInterval(t *testing.T) {
 // The captured schedule with nothing changed, simulated, is behind the captured one in every form, and among the changes on a terminal.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = &Control{rows: []Row{{Answer: Answer{Strategy: Unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}}
+	r.Control = []Row{{Answer: Answer{Strategy: Unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}
 	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+Unchanged {
 		t.Error(got)
 	}
-	r.Control.rows[0].Change = 0.001
+	r.Control[0].Change = 0.001
 	if got := r.names(r.sorted(true, 0).rows); got != Unchanged {
 		t.Error(got)
 	}
