@@ -37,7 +37,7 @@ func (m *Model) drawStats(c canvas, p *page, r regions) {
 		return
 	}
 	w := m.chosenRange(p)
-	if len(p.t.Views) == 2 && !m.figure {
+	if n := len(p.t.Views); (n == 2 || n == 3 && layout.IsChanges(p.t.Views[2].Run)) && !m.figure {
 		m.drawDifference(c, p, r, w)
 		return
 	}
@@ -101,7 +101,7 @@ func (m *Model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 	var list []both
 	for row := range p.t.Rows {
 		x := &p.t.Rows[row]
-		if x.Kind != layout.RankHeading || at.Rank != trace.None && at.Rank != x.Rank {
+		if x.Kind != layout.RankHeading || x.View > 1 || at.Rank != trace.None && at.Rank != x.Rank {
 			continue
 		}
 		to := w.To

@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
@@ -72,7 +73,7 @@ func (r *Replayed) HTML() html.Report {
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
-	best := r.best()
+	best, said := r.best(), ""
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
@@ -84,6 +85,21 @@ func (r *Replayed) HTML() html.Report {
 			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
 			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
 		})
+	}
+	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
+		changes := r.Changes(r.reference.Result.Run, best)
+		said = "in a step: " + changes.Said
+		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
+			Name: changes.Run.Name, Says: "what " + r.RunName(best) + " changes", Note: changes.Said, Run: changes.Run,
+			Start: StartOf(r.workload, r.reference.Result.Run),
+		})
+		for i, run := range rep.Shown {
+			if run > 0 {
+				rep.Shown[i]++
+			}
+		}
+		rep.Shown = append(rep.Shown, 1)
+		slices.Sort(rep.Shown)
 	}
 	for i, phase := range r.reference.Each() {
 		if i > 0 { // charts of their own, as their times are on another scale
@@ -99,7 +115,9 @@ func (r *Replayed) HTML() html.Report {
 	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
 	}
-	r.how(&rep, best)
+	if r.how(&rep, best); said != "" {
+		rep.How = append(rep.How, html.Step{Text: said})
+	}
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
 	notes := cli.Table{Title: "Assumptions", Columns: []string{"note"}}

@@ -51,7 +51,7 @@ func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.
 			}
 			row.Strategies = append(row.Strategies, t)
 			if i == c.Best {
-				row.Best, row.best = t.name(), &t
+				row.Best, row.best = t.Name(), &t
 			}
 		}
 		r.PairKinds = append(r.PairKinds, row)
@@ -89,7 +89,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
 	t := cli.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
-		t.Columns = append(t.Columns, s.name())
+		t.Columns = append(t.Columns, s.Name())
 	}
 	t.Columns = append(t.Columns, "best")
 	cells := r.cells()

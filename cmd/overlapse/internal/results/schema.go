@@ -28,8 +28,8 @@ const Version = 5
 // mostResult is the largest result.json that is read, in bytes.
 const mostResult = 256 << 20
 
-// readResult reads a result.json: what it has of a Replayed.
-func readResult(file string) (*Replayed, error) {
+// Read reads a result.json: what it has of a Replayed.
+func Read(file string) (*Replayed, error) {
 	f, err := regular.Open(file)
 	if err != nil {
 		return nil, err
