@@ -56,10 +56,8 @@ func (r *Replayed) HTML() html.Report {
 		Title:    "overlapse: " + filepath.Base(r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
-		Heading:  "Time, mean of all ranks",
-		About: "The captured schedule, then the others, fastest first; ▸: recommended. Time, change ± error in points " +
-			"(80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
-		Parts: r.Parts(),
+		Heading:  "Where the time goes, every rank",
+		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", cli.MachineText(r.Machine, r.Guess), cli.Counted(r.Ranks, "rank"), r.captured())},
@@ -102,14 +100,14 @@ func (r *Replayed) HTML() html.Report {
 		slices.Sort(rep.Shown)
 	}
 	for i, phase := range r.reference.Each() {
-		if i > 0 { // charts of their own, as their times are on another scale
-			rep.Others = append(rep.Others, html.Report{
-				Heading: r.Phases[i].Phase + " steps", Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected,
-			})
+		changes, left := r.changeChart(phase)
+		if i > 0 { // a chart of its own, as its steps are others
+			rep.Others = append(rep.Others, html.Report{Heading: r.Phases[i].Phase + " steps", Changes: changes})
 			continue
 		}
-		if rep.Strategies = r.bars(phase); phase > 0 {
-			rep.Heading = "Time of " + r.Phases[i].Phase + " steps, mean of all ranks"
+		rep.Changes, rep.ChangesTo, rep.Strategies = changes, left, r.bars(phase, best)
+		if phase > 0 {
+			rep.Heading += ", " + r.Phases[i].Phase + " steps"
 		}
 	}
 	if late := r.WaitedFor; late != nil {
@@ -141,20 +139,58 @@ func (r *Replayed) everyRow() (rows []*Row) {
 	return append(rows, r.refused()...)
 }
 
-// bars are those of a phase; 0: of all iterations.
-func (r *Replayed) bars(phase int) (bars []html.Bar) {
-	for _, row := range r.sorted(false, phase).rows {
-		bar := html.Bar{
-			Name: r.says(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
+// changeChart has the changes of a phase (0: of all iterations) with their intervals around no change, and says which rows it leaves out.
+func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
+	c := &html.Chart{Unit: "%", Parts: []html.Part{{Name: "more time", Color: "#d55e00"}, {Name: "less time", Color: "#009e73"}}}
+	of := r.sorted(true, phase)
+	for _, row := range of.rows {
+		line := html.Line{
+			Name: r.says(row), Values: []float64{100 * max(0, row.Change), 100 * min(0, row.Change)}, Error: 100 * row.Error, Signed: true,
+			Note: r.barNote(row), Brief: cli.Percent(row.Change),
 		}
 		if r.recommended(row) {
-			bar.Name = "▸ " + bar.Name
+			line.Name = "▸ " + line.Name
 		}
 		if row.Strategy != Unchanged { // that is no outcome
-			out := r.Outcomes[row.At].Of(phase)
-			bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
+			line.Key = r.scheduled(r.Outcomes[row.At].Result.Run.Name)
+		} else {
+			line.Name = "no change, simulated (noise)"
 		}
-		bars = append(bars, bar)
+		line.Tip = line.Name + ": " + line.Note + "\n" + row.Limit
+		c.Bars = append(c.Bars, line)
+	}
+	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. Click: its timeline."
+	if of.alike != nil {
+		left += " Not told from no change: " + r.sayings(of.alike) + "."
+	}
+	if of.later != nil {
+		left += " Not for tonight: " + r.sayings(of.later) + "."
+	}
+	if len(c.Bars) == 0 {
+		return nil, ""
+	}
+	return c, left
+}
+
+// mostRankBars is how many ranks have bars of their own; of more the mean has.
+const mostRankBars = 8
+
+// bars are the times of each rank in the captured schedule and an outcome, in a phase; 0: of all iterations.
+func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
+	for _, row := range r.sorted(false, phase).rows {
+		if row.Strategy == Unchanged || !row.given() && row.At != outcome {
+			continue
+		}
+		out := r.Outcomes[row.At].Of(phase)
+		ranks := plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
+		if len(ranks) > mostRankBars {
+			bars = append(bars, html.Bar{Name: r.says(row), Note: cli.Micros(trace.Time(row.Time)), Time: trace.Time(row.Time), Times: row.Times, Ranks: ranks})
+			continue
+		}
+		for rank, times := range ranks {
+			note := cli.Micros(times.Total())
+			bars = append(bars, html.Bar{Name: fmt.Sprintf("rank %d, %s", rank, r.says(row)), Note: note, Time: times.Total(), Times: times})
+		}
 	}
 	return bars
 }

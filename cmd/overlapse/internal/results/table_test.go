@@ -145,25 +145,25 @@ func TestMarkdownTable(t *testing.T) {
 	}
 }
 
-// The bars of a page are sorted as the table is, the recommended one is marked, and one that changes nothing says so in place of a change.
-func TestBars(t *testing.T) {
+// The changes of a page are sorted as the folded table is, the recommended one is marked, and a click on a line shows its run.
+func TestChangeChart(t *testing.T) {
 	r := tableRows()
 	r.workload = &workload.Workload{Run: &trace.Run{}}
 	r.Verdict.Strategy = "fused"
 	r.Rows[1].Same, r.Rows[1].Change = true, 0
 	for i := range r.Rows {
 		r.Rows[i].At = i
-		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{}}})
+		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].Name()}}})
 	}
 	var got []string
-	for _, b := range r.bars(0) {
-		got = append(got, b.Name+": "+b.Note)
+	c, left := r.changeChart(0)
+	for _, b := range c.Bars {
+		got = append(got, b.Key+": "+b.Name+": "+b.Note)
 	}
-	want := []string{
-		"captured: 20.00 ms", "multistream keep_gathered=on channels=16 priority=on: 19.00 ms  -5.0 %  ± 12.0  61 % likely",
-		"▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely", "bulk: 20.04 ms  same program", "ideal (bound): 18.00 ms  -10.0 %",
-	}
-	if !slices.Equal(got, want) {
+	if want := []string{"fused: ▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if want := "Not told from no change: bulk. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
+		t.Errorf("%q does not say %q", left, want)
 	}
 }
