@@ -66,14 +66,18 @@ type useRow struct {
 	Share []float64    `json:"share"` // of the full height, from that time on
 }
 
-// useGraphs show what runs use over time: the shares that a simulation recorded, else what
+// useGraphs show what the runs that timelines show at first use over time: the shares that a simulation recorded, else what
 // counts of kernels and copies tell.
 func (r Report) useGraphs() *useGraphs {
 	views, origin := r.views()
 	f, points, more := &useGraphs{}, 0, 0
 	uses := make([][]Use, len(r.Runs))
 	most := map[string]float64{}
-	for i, n := range r.Runs {
+	for _, i := range r.firstShown() {
+		n := r.Runs[i]
+		if layout.IsChanges(n.Run) {
+			continue
+		}
 		uses[i] = slices.Concat(n.Use, counted(n.Run, n.Use != nil))
 		for _, u := range uses[i] {
 			most[u.Name] = max(most[u.Name], u.Most)
