@@ -196,9 +196,9 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	}
 	if o.beside && !answer && len(views) == 2 {
 		at := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool { return out.Result != nil })
-		changes := r.Changes(w.Run, at)
-		opts.Verdict += "; in a step: " + changes.Said
-		views, starts = append(views, layout.View{Run: changes.Run, Name: "what changes"}), append(starts, starts[0])
+		changes, said := r.Changes(w.Run, at)
+		opts.Verdict += "; in a step: " + said
+		views, starts = append(views, layout.View{Run: changes, Name: "what changes"}), append(starts, starts[0])
 		opts.Times = append(opts.Times, tui.Time{})
 	}
 	if answer {
@@ -278,7 +278,7 @@ func stated(file string, views []layout.View, opts *tui.Options) {
 	opts.Times = make([]tui.Time, len(views))
 	for i := range result.Rows {
 		row := &result.Rows[i]
-		name := row.Name()
+		name := strings.TrimSpace(row.Strategy + " " + row.Settings)
 		for i := range views {
 			if len(views) == 1 && len(result.Rows) == 1 { // the file does not name a run that is alone
 				views[i].Name = name

@@ -300,15 +300,6 @@ const (
 	numCauses
 )
 
-// MarshalText writes the name.
-func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
-// UnmarshalText reads the name; one that no cause has is Unexplained.
-func (c *Cause) UnmarshalText(name []byte) error {
-	*c = Cause(max(0, slices.Index(causeNames[:], string(name))))
-	return nil
-}
-
 var causeNames = [numCauses]string{
 	"unexplained", "flag", "no slot", "launch", "host", "peer skew", "unseen rank", "tail", "no work",
 }

@@ -41,17 +41,12 @@ const (
 
 var changedNames = [numChanged]string{"removed", "added", "moved", "longer", "shorter"}
 
-// Changes is the difference of a step of B against one of A.
-type Changes struct {
-	Run  *trace.Run // of A's ranks and at A's times: a lane for each kind of change; without spans: nothing changed
-	Said string     // in a sentence, of means over ranks
-}
-
 // leastDrawn is the share of a step from which a change of one operation counts, as printed changes have it.
 const leastDrawn = 0.001
 
-// ChangesOf compares steps of the same ranks, which take a time in A.
-func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) Changes {
+// ChangesOf is the difference of a step of B against one of A, of the same ranks, which takes a time in A: as a run of A's ranks at A's
+// times, with a lane for each kind of change, and in a sentence of means over ranks.
+func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) (changes *trace.Run, said string) {
 	var builder trace.Builder
 	own := 0 // ranks with operations
 	t := changeTally{least: max(1, trace.Time(leastDrawn*float64(step))), unit: "ms", size: 1e6}
@@ -62,7 +57,8 @@ func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) Changes {
 		builder.AddRank(ranks[row])
 		var lanes []trace.LaneID
 		for i, name := range changedNames {
-			lanes = append(lanes, builder.Lane(trace.Lane{Kind: trace.Changed, Rank: int32(row), ID: int64(i), Peer: trace.None, Name: name}))
+			lane := trace.Lane{Kind: trace.Changed, Rank: int32(row), ID: int64(i), Peer: trace.None, Name: name}
+			lanes = append(lanes, builder.Lane(lane))
 		}
 		pairs := counterparts(a, b, int32(row))
 		if len(pairs) > 0 {
@@ -86,8 +82,8 @@ func ChangesOf(ranks []trace.Rank, a, b []Operation, step trace.Time) Changes {
 			})
 		}
 	}
-	run := builder.Finish(trace.Options{Name: "what changes", Simulated: true, KeepZero: true, Linked: true, Unmatched: true})
-	return Changes{Run: run, Said: t.said(float64(max(1, own)))}
+	changes = builder.Finish(trace.Options{Name: "what changes", Simulated: true, KeepZero: true, Linked: true, Unmatched: true})
+	return changes, t.said(float64(max(1, own)))
 }
 
 // change is how much longer the operation takes in B.
@@ -101,8 +97,8 @@ func (p counterpart) change() (d trace.Time) {
 	return d
 }
 
-// differs is the kind of the change, or -1, the time of A that it is drawn at, and by which time it moved or lasts longer. An operation moved if
-// nothing of it runs where it ran, beside the same kernels.
+// differs is the kind of the change, or -1, the time of A that it is drawn at, and by which time it moved or lasts longer. An operation
+// moved if nothing of it runs where it ran, beside the same kernels.
 func (p counterpart) differs(at func(trace.Time) trace.Time, least trace.Time) (is int, from, to, by trace.Time) {
 	switch {
 	case p.b == nil:

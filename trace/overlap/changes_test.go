@@ -32,9 +32,9 @@ func operations(lines ...string) (list []Operation) {
 }
 
 // changesDrawn are the spans of changes, as lane, name and milliseconds.
-func changesDrawn(c Changes) (list []string) {
-	for _, s := range c.Run.Spans {
-		list = append(list, fmt.Sprintf("%s %s %d-%d", c.Run.LaneLabel(s.Lane), c.Run.NameOf(s), s.Start/1e6, s.End/1e6))
+func changesDrawn(c *trace.Run, _ string) (list []string) {
+	for _, s := range c.Spans {
+		list = append(list, fmt.Sprintf("%s %s %d-%d", c.LaneLabel(s.Lane), c.NameOf(s), s.Start/1e6, s.End/1e6))
 	}
 	slices.Sort(list)
 	return list
@@ -70,9 +70,9 @@ func TestChanges(t *testing.T) {
 		},
 	} {
 		a := operations(c.a...)
-		got := ChangesOf([]trace.Rank{{ID: 0}}, a, operations(c.b...), 1e6*trace.Time(len(c.a[0])))
-		if d := changesDrawn(got); !slices.Equal(d, c.drawn) || got.Said != c.said {
-			t.Errorf("%s: %q, %q", c.name, d, got.Said)
+		changes, said := ChangesOf([]trace.Rank{{ID: 0}}, a, operations(c.b...), 1e6*trace.Time(len(c.a[0])))
+		if d := changesDrawn(changes, said); !slices.Equal(d, c.drawn) || said != c.said {
+			t.Errorf("%s: %q, %q", c.name, d, said)
 		}
 	}
 }

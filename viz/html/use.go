@@ -27,8 +27,8 @@ type Point struct {
 	Value float64
 }
 
-// Value writes a value with three digits and its unit.
-func Value(v float64, unit string) string {
+// valueText writes a value with three digits and its unit.
+func valueText(v float64, unit string) string {
 	text := fmt.Sprintf("%.3g", v)
 	if v >= 1000 {
 		text = fmt.Sprintf("%.0f", v)
@@ -120,7 +120,7 @@ func (r Report) useGraphs() *useGraphs {
 
 // row shifts points and leaves out those that a reader could not tell from the one before.
 func (u *Use) row(end, shift trace.Time) useRow {
-	row := useRow{Name: u.Name, Color: u.Color, Scale: "0 to " + Value(u.Most, u.Unit)}
+	row := useRow{Name: u.Name, Color: u.Color, Scale: "0 to " + valueText(u.Most, u.Unit)}
 	add := func(at trace.Time, share float64) {
 		row.At, row.Share = append(row.At, at+shift), append(row.Share, math.Round(1000*share)/1000)
 	}

@@ -25,7 +25,9 @@ type part struct {
 
 // eachOperation calls f for every kernel, collective and copy of a run of a workload, captured or simulated, in the iterations that it
 // has of some steps: with its operation and iteration, and how many ranks do the same.
-func eachOperation(w *workload.Workload, run *trace.Run, steps *plan.Steps, f func(s trace.Span, op *workload.Op, iteration int32, ranks int)) {
+func eachOperation(w *workload.Workload, run *trace.Run, steps *plan.Steps,
+	f func(s trace.Span, op *workload.Op, iteration int32, ranks int),
+) {
 	iterations, _ := workload.IterationsOf(w)
 	each := func(s trace.Span, id int32, ranks int) {
 		if id >= 0 && steps.Has(int(w.Ops[id].Step)) && (run.Repeats == nil || int(iterations[id]) < run.Repeats.Simulated) {
@@ -98,7 +100,7 @@ func layersOf(w *workload.Workload) []string {
 const mostRanges = 32
 
 // Changes is what an outcome changes of a run of the captured schedule, on the steps of its first row that applies.
-func (r *Replayed) Changes(of *trace.Run, outcome int) overlap.Changes {
+func (r *Replayed) Changes(of *trace.Run, outcome int) (changes *trace.Run, said string) {
 	phase, steps := 0, plan.MeasuredSteps(r.workload)
 	if row := r.rowOfOutcome(outcome); row != nil {
 		phase = row.phase

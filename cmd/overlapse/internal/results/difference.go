@@ -195,8 +195,7 @@ func differenceOf(a, b side) Difference {
 		d.sortCauses()
 	}
 	if a.work != nil && b.work != nil {
-		c := overlap.ChangesOf(a.run.Ranks, a.work, b.work, a.Time)
-		d.Changed, d.lane = c.Said, c.Run
+		d.lane, d.Changed = overlap.ChangesOf(a.run.Ranks, a.work, b.work, a.Time)
 	}
 	d.Explanation = d.explain()
 	return d
@@ -538,7 +537,7 @@ func ofResults(x, y side) Difference {
 // rows are those of a recorded run, which is named after strategy and settings.
 func (r *Replayed) rows(run string) []Row {
 	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
-		return !row.Applies || run != row.Name()
+		return !row.Applies || run != row.name()
 	})
 }
 

@@ -85,10 +85,10 @@ func (r *Replayed) HTML() html.Report {
 		})
 	}
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
-		changes := r.Changes(r.reference.Result.Run, best)
-		said = "in a step: " + changes.Said
+		changes, text := r.Changes(r.reference.Result.Run, best)
+		said = "in a step: " + text
 		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
-			Name: changes.Run.Name, Says: "what " + r.RunName(best) + " changes", Note: changes.Said, Run: changes.Run,
+			Name: changes.Name, Says: "what " + r.RunName(best) + " changes", Note: text, Run: changes,
 			Start: StartOf(r.workload, r.reference.Result.Run),
 		})
 		for i, run := range rep.Shown {
@@ -151,7 +151,7 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 		if r.recommended(row) {
 			line.Name = "▸ " + line.Name
 		}
-		if row.Strategy != Unchanged { // that is no outcome
+		if row.Strategy != unchanged { // that is no outcome
 			line.Key = r.scheduled(r.Outcomes[row.At].Result.Run.Name)
 		} else {
 			line.Name = "no change, simulated (noise)"
@@ -159,7 +159,8 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 		line.Tip = line.Name + ": " + line.Note + "\n" + row.Limit
 		c.Bars = append(c.Bars, line)
 	}
-	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. Click: its timeline."
+	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. " +
+		"Click: its timeline."
 	if of.alike != nil {
 		left += " Not told from no change: " + r.sayings(of.alike) + "."
 	}
@@ -178,18 +179,19 @@ const mostRankBars = 8
 // bars are the times of each rank in the captured schedule and an outcome, in a phase; 0: of all iterations.
 func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
 	for _, row := range r.sorted(false, phase).rows {
-		if row.Strategy == Unchanged || !row.given() && row.At != outcome {
+		if row.Strategy == unchanged || !row.given() && row.At != outcome {
 			continue
 		}
 		out := r.Outcomes[row.At].Of(phase)
 		ranks := plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
 		if len(ranks) > mostRankBars {
-			bars = append(bars, html.Bar{Name: r.says(row), Note: cli.Micros(trace.Time(row.Time)), Time: trace.Time(row.Time), Times: row.Times, Ranks: ranks})
+			took := trace.Time(row.Time)
+			bars = append(bars, html.Bar{Name: r.says(row), Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
 			continue
 		}
 		for rank, times := range ranks {
-			note := cli.Micros(times.Total())
-			bars = append(bars, html.Bar{Name: fmt.Sprintf("rank %d, %s", rank, r.says(row)), Note: note, Time: times.Total(), Times: times})
+			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
+			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: times})
 		}
 	}
 	return bars

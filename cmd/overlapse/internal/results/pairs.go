@@ -45,13 +45,14 @@ func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.
 			row.Phase = r.Phases[c.Phase-1].Phase
 		}
 		for i, out := range c.Outcomes {
-			t := Row{Answer: Answer{Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values), Phase: row.Phase}, Applies: out.Why == "", Why: out.Why}
+			t := Row{Applies: out.Why == "", Why: out.Why}
+			t.Strategy, t.Parameters, t.Settings, t.Phase = out.Strategy.Name, out.Values, out.Strategy.String(out.Values), row.Phase
 			if t.Applies {
 				t.Time, t.Change = int64(out.Expected), out.ChangeFrom(r.reference.Of(c.Phase).Expected)
 			}
 			row.Strategies = append(row.Strategies, t)
 			if i == c.Best {
-				row.Best, row.best = t.Name(), &t
+				row.Best, row.best = t.name(), &t
 			}
 		}
 		r.PairKinds = append(r.PairKinds, row)
@@ -89,7 +90,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
 	t := cli.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
-		t.Columns = append(t.Columns, s.Name())
+		t.Columns = append(t.Columns, s.name())
 	}
 	t.Columns = append(t.Columns, "best")
 	cells := r.cells()

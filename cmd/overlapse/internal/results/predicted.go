@@ -34,7 +34,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 	}
 	for _, p := range d.Each() {
 		at := slices.IndexFunc(r.Rows, func(row Row) bool {
-			is := strategy == row.Name()
+			is := strategy == row.name()
 			if strategy == "" {
 				is = r.recommended(&row) && row.Strategy != "captured"
 			}
@@ -56,7 +56,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 
 // verify puts the comparison with a row before the explanation.
 func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
-	x := &predicted{Strategy: row.Name(), Change: row.Change, Error: row.Error, Measured: d.Change}
+	x := &predicted{Strategy: row.name(), Change: row.Change, Error: row.Error, Measured: d.Change}
 	with := ""
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {
 		if x.Measured = float64(b)/float64(a) - 1; cli.Percent(x.Measured) != cli.Percent(d.Change) {

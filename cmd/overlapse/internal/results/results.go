@@ -217,12 +217,14 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 	return r, nil
 }
 
-// Unchanged is the name of rows of the captured schedule with nothing changed, simulated.
-const Unchanged = "no change, simulated"
+// unchanged is the name of rows of the captured schedule with nothing changed, simulated.
+const unchanged = "no change, simulated"
 
 // ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed: a row of each phase; nil if nothing
 // was measured.
-func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool) (rows []Row, err error) {
+func ControlOf(
+	w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool,
+) (rows []Row, err error) {
 	if !plan.WasMeasured(w) || len(w.Collectives) == 0 {
 		return nil, nil
 	}
@@ -236,7 +238,7 @@ func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome
 			continue
 		}
 		row := Row{
-			Answer: Answer{Strategy: Unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
+			Answer: Answer{Strategy: unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
 			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: verdict.LimitOf(w, of, times), phase: phase,
 		}
 		if phase > 0 {

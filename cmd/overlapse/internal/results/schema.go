@@ -38,7 +38,8 @@ func Read(file string) (*Replayed, error) {
 	var r Replayed
 	err = json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r)
 	if r.Schema > 0 && r.Schema != Version {
-		return nil, fmt.Errorf("%s: has schema %d, this overlapse reads %d (read it with the overlapse that wrote it)", file, r.Schema, Version)
+		return nil, fmt.Errorf("%s: has schema %d, this overlapse reads %d (read it with the overlapse that wrote it)",
+			file, r.Schema, Version)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)

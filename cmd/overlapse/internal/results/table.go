@@ -53,7 +53,7 @@ func (r *Replayed) columns() []column {
 		}},
 		column{key: "peak_memory_least", value: func(row *Row) any { return len(row.MemoryLacks) > 0 }},
 		column{"bubble_share", "bubble", func(row *Row) any { return row.Bubble }, func(row *Row) any {
-			return unless(!r.pipeline || !row.Applies || row.Strategy == Unchanged, fmt.Sprintf("%.1f %%", 100*row.Bubble))
+			return unless(!r.pipeline || !row.Applies || row.Strategy == unchanged, fmt.Sprintf("%.1f %%", 100*row.Bubble))
 		}},
 		column{"limited_by", "time breakdown", func(row *Row) any { return row.Limit }, func(row *Row) any {
 			if !row.Applies {
@@ -181,8 +181,8 @@ func MemoryText(bytes int64, lacks []string) string {
 // given reports whether a row is the captured schedule, without settings.
 func (r *Row) given() bool { return r.Strategy == "captured" && r.Settings == "" }
 
-// Name is a row's strategy with its settings, as --strategy and the names of runs have them.
-func (r *Row) Name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
+// name is a row's strategy with its settings, as --strategy and the names of runs have them.
+func (r *Row) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
 
 // named is a row's strategy with its settings.
 func (r *Replayed) named(row *Row) string {
@@ -235,7 +235,7 @@ func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 	for _, row := range r.all() {
 		switch {
 		case !row.Applies || row.phase != phase && row.phase != 0:
-		case !fold || row.Strategy == Unchanged || r.recommended(row) && !row.given():
+		case !fold || row.Strategy == unchanged || r.recommended(row) && !row.given():
 			of.rows = append(of.rows, row)
 		case row.given() || row.bound == "bound": // the title and a sentence have their times
 		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
@@ -252,7 +252,7 @@ func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 			return 0
 		case row.given():
 			return 0
-		case row.Strategy == Unchanged:
+		case row.Strategy == unchanged:
 			return 1
 		case row.bound != "":
 			return 3

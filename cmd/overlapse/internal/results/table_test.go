@@ -91,18 +91,18 @@ func TestInterval(t *testing.T) {
 // The captured schedule with nothing changed, simulated, is behind the captured one in every form, and among the changes on a terminal.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = []Row{{Answer: Answer{Strategy: Unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}
-	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+Unchanged {
+	r.Control = []Row{{Answer: Answer{Strategy: unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}
+	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+unchanged {
 		t.Error(got)
 	}
 	r.Control[0].Change = 0.001
-	if got := r.names(r.sorted(true, 0).rows); got != Unchanged {
+	if got := r.names(r.sorted(true, 0).rows); got != unchanged {
 		t.Error(got)
 	}
 	n := 0
 	r.workload = &workload.Workload{Run: &trace.Run{}}
 	for line := range r.CSV() {
-		if n++; n > len(r.Rows)+1 && line[3] != Unchanged {
+		if n++; n > len(r.Rows)+1 && line[3] != unchanged {
 			t.Error(line)
 		}
 	}
@@ -153,7 +153,7 @@ func TestChangeChart(t *testing.T) {
 	r.Rows[1].Same, r.Rows[1].Change = true, 0
 	for i := range r.Rows {
 		r.Rows[i].At = i
-		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].Name()}}})
+		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].name()}}})
 	}
 	var got []string
 	c, left := r.changeChart(0)
