@@ -105,8 +105,8 @@ func Shares(t overlap.Times) (words []string) {
 // An IdleSum is the idle time of streams for one cause.
 type IdleSum struct {
 	Cause   string       `json:"cause"`
-	Time    program.Time  `json:"time_ns"`           // summed over streams and ranks
-	Longest string        `json:"longest,omitempty"` // cause of the longest interval
+	Time    program.Time `json:"time_ns"`           // summed over streams and ranks
+	Longest string       `json:"longest,omitempty"` // cause of the longest interval
 }
 
 // idleByCause sums the idle time of streams by cause, longest first. NoWork is excluded.
