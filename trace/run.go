@@ -122,9 +122,10 @@ const (
 	Link                       // Peer: the rank at the other end
 	NIC
 	Annotation // ranges shown above the lanes of a rank
+	Changed    // ID: how operations differ from those of another run (overlap.ChangesOf)
 )
 
-var laneKindNames = [...]string{"thread", "queue", "slot", "workgroup", "engine", "link", "nic", "annotation"}
+var laneKindNames = [...]string{"thread", "queue", "slot", "workgroup", "engine", "link", "nic", "annotation", "changed"}
 
 func (k LaneKind) String() string {
 	if int(k) < len(laneKindNames) {

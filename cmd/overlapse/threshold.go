@@ -54,14 +54,12 @@ type batchRange struct {
 	outcome  compare.Outcome
 }
 
-// A batchTime is the time of a step with a batch.
+// A batchTime is a strategy's row with a batch.
 type batchTime struct {
 	Batch    float64    `json:"batch"` // times the captured one
 	Captured trace.Time `json:"captured_ns"`
-	Time     trace.Time `json:"time_ns"`
-	Change   float64    `json:"change"`
-	Faster   float64    `json:"p_faster"` // probability of at least 1 % less; 0 for a bound and for hardware that nobody has
-	pays     bool       // it is likely, or of a bound predicted
+	results.Row
+	pays bool // it is likely, or of a bound predicted
 }
 
 // A batchSearch replays one workload with other batches.
@@ -219,11 +217,12 @@ func (s *batchSearch) phases() []phaseFrom {
 					continue
 				}
 				prediction := verdict.Predict(s.of[batch], base.Of(phase), out.Of(phase))
-				chance := prediction.Confidence.Chance
-				t := batchTime{Batch: float64(batch) / eighths, Captured: base.Of(phase).Expected, Time: out.Of(phase).Expected}
-				t.Faster = chance.PFaster
-				t.Change = float64(t.Time)/float64(max(1, t.Captured)) - 1
-				t.pays = t.Change <= verdict.Faster && (chance.Error == 0 || chance.PFaster >= verdict.Likely)
+				if prediction.Result == nil {
+					r.Why = cmp.Or(r.Why, prediction.Why)
+					continue
+				}
+				t := batchTime{Batch: float64(batch) / eighths, Captured: base.Of(phase).Expected, Row: results.RowOf(&prediction, p.Phase)}
+				t.pays = t.Change <= verdict.Faster && (t.Error == 0 || t.PFaster >= verdict.Likely)
 				switch {
 				case t.pays && !last:
 					r.Pays = append(r.Pays, []float64{t.Batch, t.Batch})
@@ -331,11 +330,11 @@ func (a *app) printThreshold(w *workload.Workload, p *phaseFrom) {
 // answer is the sentence for a strategy.
 func (p *phaseFrom) answer(w *workload.Workload, r *batchRange) string {
 	first, last := r.Tried[0].Batch, r.Tried[len(r.Tried)-1].Batch
-	best := slices.MinFunc(r.Tried, func(a, b batchTime) int { return cmp.Compare(b.Faster, a.Faster) })
+	best := slices.MinFunc(r.Tried, func(a, b batchTime) int { return cmp.Compare(b.PFaster, a.PFaster) })
 	switch {
 	case len(r.Pays) == 0 && best.Change <= verdict.Faster:
 		return fmt.Sprintf("%s may pay, best for %s: %s, but at most %s likely",
-			r.Strategy, p.sizeText(best.Batch), cli.Percent(best.Change), verdict.PercentOf(best.Faster))
+			r.Strategy, p.sizeText(best.Batch), cli.Percent(best.Change), verdict.PercentOf(best.PFaster))
 	case len(r.Pays) == 0 && first == last:
 		return fmt.Sprintf("%s does not pay for %s, the only batch tried: leave it off", r.Strategy, p.sizeText(first))
 	case len(r.Pays) == 0:

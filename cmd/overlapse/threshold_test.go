@@ -40,11 +40,18 @@ func TestThresholdThatCannotRun(t *testing.T) {
 	}
 }
 
+// timed is a batch's row.
+func timed(batch, change, faster float64) batchTime {
+	t := batchTime{Batch: batch}
+	t.Change, t.PFaster = change, faster
+	return t
+}
+
 // The answer names a batch that was the only one, and what is predicted but not likely, with its probability.
 func TestThresholdAnswer(t *testing.T) {
 	w, m := plantest.Step(t, 2, "7 G1 500\n7 AR1 400 G1\n7 G2 500 AR1"), plantest.H200(t, 2)
 	out := enginetest.Outcome(t, w, m, "multistream", nil)
-	slower, faster, more := batchTime{Batch: 1, Change: 0.02}, batchTime{Batch: 1, Change: -0.02, Faster: 0.6}, batchTime{Batch: 2, Change: 0.011}
+	slower, faster, more := timed(1, 0.02, 0), timed(1, -0.02, 0.6), timed(2, 0.011, 0)
 	for _, c := range []struct {
 		tried []batchTime
 		pays  [][]float64

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -98,7 +97,7 @@ type tuning struct {
 	Ladder     []tunedTime         `json:"ladder"`            // likely changes, one at a time from the captured schedule
 	Tried      []tunedTime         `json:"tried"`             // fastest first, those of the ladder included
 	Strategies []verdict.Tally     `json:"strategies"`        // what was tried of each
-	Control    *results.Control    `json:"control,omitempty"` // as of replay
+	Control    []results.Row       `json:"control,omitempty"` // as of replay
 	Within     string              `json:"within,omitempty"`  // --within, if it ended the search
 	NotTried   int                 `json:"not_tried,omitempty"`
 	WhatIf     string              `json:"what_if,omitempty"` // factors on the machine's properties
@@ -107,8 +106,7 @@ type tuning struct {
 
 // A tunedTime is the time with one combination of settings.
 type tunedTime struct {
-	results.Answer
-	Time       int64   `json:"time_ns"`
+	results.Row
 	Step       float64 `json:"step_change"`   // of a ladder's step, relative to the step before
 	StepChance float64 `json:"step_p_faster"` // that it takes at least 1 % less than the step before
 }
@@ -283,7 +281,7 @@ func (o *tuneOptions) failedError(tuned []verdict.Tally) error {
 func tunedTimes(phase string, rungs []verdict.Rung) []tunedTime {
 	list := []tunedTime{}
 	for _, r := range rungs {
-		list = append(list, tunedTime{results.AnswerOf(&r.Prediction, phase), int64(r.Expected), r.Step, r.StepChance.PFaster})
+		list = append(list, tunedTime{results.RowOf(&r.Prediction, phase), r.Step, r.StepChance.PFaster})
 	}
 	return list
 }
@@ -370,36 +368,28 @@ func (a *app) printLadder(found tuning, phase string, captured trace.Time) {
 
 // printTried prints the fastest settings of a phase that are not steps of the ladder.
 func (a *app) printTried(found tuning, phase string, top int) {
-	t := cli.Table{Title: titleOf("other settings, fastest first", phase)}
-	t.Columns = []string{"strategy", "settings", "time", "change", "likely faster", "memory"}
-	if c := found.Control; c != nil {
-		for _, p := range append(slices.Clone(c.Phases), *c) {
-			if p.Phase == phase {
-				t.Add(results.Unchanged, "", trace.Time(p.Time), cli.Percent(p.Change), "", "")
-			}
+	var rows []*results.Row
+	for i := range found.Control {
+		if found.Control[i].Phase == phase {
+			rows = append(rows, &found.Control[i])
 		}
 	}
-	shown, last := 0, int64(0)
-	for _, r := range of(phase, found.Tried) {
+	tried, last := of(phase, found.Tried), int64(0)
+	left := top
+	for i := range tried {
+		r := &tried[i].Row
 		same := func(step tunedTime) bool { return step.Strategy == r.Strategy && step.Settings == r.Settings }
 		if r.Time == last || slices.ContainsFunc(of(phase, found.Ladder), same) { // equal times: the same program
 			continue
 		}
-		if shown++; top > 0 && shown > top {
+		if left--; top > 0 && left < 0 {
 			break
 		}
-		last = r.Time
-		settings := cmp.Or(r.Settings, "(defaults)")
-		if r.Experimental {
-			settings += " (experimental)"
-		}
-		likely := verdict.PercentOf(r.PFaster)
-		if r.Error == 0 { // nothing is changed
-			likely = ""
-		}
-		t.Add(r.Strategy, settings, trace.Time(r.Time), cli.Percent(r.Change), likely, results.MemoryText(r.PeakMemory, r.MemoryLacks))
+		rows, last = append(rows, r), r.Time
 	}
-	a.Show(&t)
+	t := results.Table(rows)
+	t.Title = titleOf("other settings, fastest first", phase)
+	a.Show(t)
 }
 
 // printWhy prints why settings do not run, and the main reason of the verdict's probability.

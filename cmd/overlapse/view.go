@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -195,6 +194,13 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		opts.Times = append(opts.Times, times)
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
+	if o.beside && !answer && len(views) == 2 {
+		at := slices.IndexFunc(r.Outcomes, func(out compare.Outcome) bool { return out.Result != nil })
+		changes, said := r.Changes(w.Run, at)
+		opts.Verdict += "; in a step: " + said
+		views, starts = append(views, layout.View{Run: changes, Name: "what changes"}), append(starts, starts[0])
+		opts.Times = append(opts.Times, tui.Time{})
+	}
 	if answer {
 		views, starts, opts.Times = views[:1], starts[:1], opts.Times[:1]
 	}
@@ -264,34 +270,17 @@ func (a *app) recommend(
 // stated takes the verdict and the time of every run from the result beside a timeline; of one
 // that cannot be read nothing.
 func stated(file string, views []layout.View, opts *tui.Options) {
-	var result struct {
-		Verdict struct {
-			Sentences []string
-			Phases    []struct {
-				Phase     string
-				Sentences []string
-			}
-		}
-		Strategies []struct {
-			Strategy, Settings, Phase string
-			Time                      int64 `json:"time_ns"`
-			Change                    float64
-		}
-	}
-	data, err := os.ReadFile(file)
-	if err != nil || json.Unmarshal(data, &result) != nil {
+	result, err := results.Read(file)
+	if err != nil {
 		return
 	}
-	said := verdict.Verdict{Sentences: result.Verdict.Sentences}
-	for _, p := range result.Verdict.Phases {
-		said.Kind, said.Phases = verdict.ByPhase, append(said.Phases, verdict.Verdict{Phase: p.Phase, Sentences: p.Sentences})
-	}
-	opts.Verdict = said.Headline()
+	opts.Verdict = result.Verdict.Headline()
 	opts.Times = make([]tui.Time, len(views))
-	for _, row := range result.Strategies {
+	for i := range result.Rows {
+		row := &result.Rows[i]
 		name := strings.TrimSpace(row.Strategy + " " + row.Settings)
 		for i := range views {
-			if len(views) == 1 && len(result.Strategies) == 1 { // the file does not name a run that is alone
+			if len(views) == 1 && len(result.Rows) == 1 { // the file does not name a run that is alone
 				views[i].Name = name
 			}
 			if row.Time > 0 && name == cmp.Or(views[i].Name, views[i].Run.Name) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/input"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -26,7 +27,7 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error
 	var notes bytes.Buffer
 	behind := &app{Reader: a.Reader}
 	behind.Console = &cli.Console{In: a.In, Out: a.Out, Err: &notes, Quiet: a.Quiet}
-	behind.Read = new(format.Progress)
+	behind.Read, behind.Kept = new(format.Progress), map[string]*trace.Run{} // the replay behind the browser reads nothing again
 	then := "laying out"
 	if o.Strategy != "" {
 		then = "replaying under " + cli.Shorten(o.Strategy, 30)

@@ -144,7 +144,7 @@ func TestExplanationsOfWindows(t *testing.T) {
 			into.add("path: "+p.What, p.Time)
 		}
 		for _, i := range e.Idle {
-			into.add("idle: "+i.Cause.String(), i.Time)
+			into.add("idle: "+i.Cause, i.Time)
 		}
 		for _, l := range e.Limits {
 			into.add("limit: "+l.By, l.End-l.Start)

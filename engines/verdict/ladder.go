@@ -234,7 +234,7 @@ func (p *Prediction) withoutResult() *Prediction {
 	if q.Result == nil {
 		q.Why = cmp.Or(q.Why, "no result")
 	}
-	q.Result, q.Times, q.Changed, q.Apart = nil, nil, plan.Changes{}, nil
+	q.Result, q.Changed, q.Apart = nil, plan.Changes{}, nil
 	for i := range p.Apart {
 		q.Apart = append(q.Apart, *p.Apart[i].withoutResult())
 	}

@@ -104,9 +104,9 @@ func Shares(t overlap.Times) (words []string) {
 
 // An IdleSum is the idle time of streams for one cause.
 type IdleSum struct {
-	Cause   program.Cause `json:"cause"`
-	Time    program.Time  `json:"time_ns"`           // summed over streams and ranks
-	Longest string        `json:"longest,omitempty"` // cause of the longest interval
+	Cause   string       `json:"cause"`
+	Time    program.Time `json:"time_ns"`           // summed over streams and ranks
+	Longest string       `json:"longest,omitempty"` // cause of the longest interval
 }
 
 // idleByCause sums the idle time of streams by cause, longest first. NoWork is excluded.
@@ -117,10 +117,10 @@ func idleByCause(idle iter.Seq[replay.Idle]) []IdleSum {
 		if i.Cause == program.NoWork {
 			continue
 		}
-		k := slices.IndexFunc(sums, func(s IdleSum) bool { return s.Cause == i.Cause })
+		k := slices.IndexFunc(sums, func(s IdleSum) bool { return s.Cause == i.Cause.String() })
 		if k < 0 {
 			k = len(sums)
-			sums, longest = append(sums, IdleSum{Cause: i.Cause}), append(longest, -1)
+			sums, longest = append(sums, IdleSum{Cause: i.Cause.String()}), append(longest, -1)
 		}
 		d := i.End - i.Start
 		sums[k].Time += d
@@ -151,9 +151,9 @@ func waitsIn(r *replay.Result, in []plan.Interval, idle bool) string {
 	for _, s := range idleByCause(late) {
 		switch {
 		case s.Time*50 < whole:
-		case s.Cause == program.NoSlot:
+		case s.Cause == program.NoSlot.String():
 			return "streams wait for free compute units"
-		case s.Cause == program.HostIssue && idle:
+		case s.Cause == program.HostIssue.String() && idle:
 			return "streams wait for the host"
 		}
 	}

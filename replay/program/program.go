@@ -301,9 +301,6 @@ const (
 	numCauses
 )
 
-// MarshalText writes the name.
-func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
-
 var causeNames = [numCauses]string{
 	"unexplained", "flag", "no slot", "launch", "host", "peer skew", "unseen rank", "tail", "no work",
 }

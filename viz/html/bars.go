@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -36,9 +37,12 @@ type Line struct {
 	Note   string    // printed on the right of the chart
 	Tip    string    // shown by a pointer, on several lines
 	Faint  bool      // a bound, not a result
+	Signed bool      // it can be negative, though it is not
+	Key    string    // name of the run that a click shows; "": none
+	Brief  string    // in place of Note where there is no room; "": Note
 }
 
-const lineHeight, chartEdge, mostName = 20, 56, 34 // px, px, characters
+const lineHeight, chartEdge, mostName = 24, 74, 40 // px, px, characters
 
 // Height of the chart in px.
 func (c *Chart) Height() int { return lineHeight*len(c.Bars) + chartEdge }
@@ -49,14 +53,16 @@ func (c *Chart) Height() int { return lineHeight*len(c.Bars) + chartEdge }
 func (c *Chart) option() map[string]any {
 	bar := charts.NewBar()
 	names, notes, parts := make([]string, len(c.Bars)), make([]string, len(c.Bars)), make([]string, len(c.Parts))
+	brief, keys := make([]string, len(c.Bars)), make([]string, len(c.Bars))
 	whiskers := []charts.SeriesOpts{charts.WithMarkLineStyleOpts(opts.MarkLineStyle{
 		Symbol: []string{"circle", "circle"}, SymbolSize: 4, Label: &opts.Label{Show: opts.Bool(false)}, LineStyle: &opts.LineStyle{Type: "solid", Width: 1.5},
 	})}
 	for i, b := range c.Bars {
 		names[i], notes[i] = unmarked(cut(b.Name, mostName)), unmarked(b.Note)
+		brief[i], keys[i] = unmarked(cmp.Or(b.Brief, b.Note)), b.Key
 		if b.Error > 0 {
 			whiskers = append(whiskers, charts.WithMarkLineNameCoordItemOpts(opts.MarkLineNameCoordItem{
-				Coordinate0: []any{rounded(max(0, b.sum()-b.Error)), i}, Coordinate1: []any{rounded(b.sum() + b.Error), i},
+				Coordinate0: []any{rounded(b.least()), i}, Coordinate1: []any{rounded(b.sum() + b.Error), i},
 			}))
 		}
 	}
@@ -95,9 +101,13 @@ func (c *Chart) option() map[string]any {
 	bar.SetXAxis(names)
 	bar.XYReversal()
 	bar.Validate()
-	narrow := map[string]any{"axisLabel": map[string]any{"width": 84, "overflow": "truncate"}}
-	return map[string]any{"baseOption": bar.JSON(), "media": []any{map[string]any{
-		"query": map[string]any{"maxWidth": 600}, "option": map[string]any{"yAxis": []any{narrow, narrow}},
+	label := func(width int) map[string]any { // in as many lines as it needs
+		return map[string]any{"width": width, "overflow": "break", "lineHeight": lineHeight / 2, "fontSize": 10}
+	}
+	return map[string]any{"baseOption": bar.JSON(), "keys": keys, "media": []any{map[string]any{
+		"query": map[string]any{"maxWidth": 600}, "option": map[string]any{"grid": map[string]any{"top": 46}, "yAxis": []any{
+			map[string]any{"axisLabel": label(128)}, map[string]any{"axisLabel": label(72), "data": brief},
+		}},
 	}}}
 }
 
@@ -113,7 +123,7 @@ func (c *Chart) end() float64 {
 // low is where the axis begins: at zero, or before all bars.
 func (c *Chart) low() (low float64) {
 	for _, b := range c.Bars {
-		low = min(low, b.sum())
+		low = min(low, b.least())
 	}
 	return rounded(1.01 * low)
 }
@@ -125,6 +135,14 @@ func (b *Line) sum() (sum float64) {
 		sum += v
 	}
 	return sum
+}
+
+// least is where the bar's interval begins; one that cannot be negative is cut there.
+func (b *Line) least() float64 {
+	if least := b.sum() - b.Error; least >= 0 || slices.ContainsFunc(b.Values, func(v float64) bool { return v < 0 }) || b.Signed {
+		return least
+	}
+	return 0
 }
 
 func rounded(x float64) float64 { return math.Round(1e4*x) / 1e4 }

@@ -39,6 +39,8 @@ type Report struct {
 	Facts      []Fact        // shown below the title: machine, capture, model error
 	HowTitle   string        // of How
 	How        []Step        // how to get the recommended strategy
+	Changes    *Chart        // of the time of a step by each strategy, above the bars; nil: none
+	ChangesTo  string        // below it: which strategies it leaves out
 	Strategies []Bar         // in the order they are shown
 	Captured   trace.Time    // the captured schedule's time, a line across all bars; 0: none
 	Heading    string        // of the bars; "": "Strategies"
@@ -49,7 +51,7 @@ type Report struct {
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
 	Numbers    *Table        // every number of the bars; nil: none
 	Tables     []Table       // idle causes, evidence, ledger
-	Others     []Report      // of which the bars are shown alone, with their Heading: of other phases
+	Others     []Report      // of which the changes are shown alone, with their Heading: of other phases
 }
 
 // A Fact is a short statement about the whole report.
@@ -135,7 +137,8 @@ type view struct {
 	EChartsVersion        string
 	Bars                  *cells
 	Chart                 *Chart // nil: none
-	Lanes, Workgroups     bool   // there are timelines of that kind
+	ChangesNth            int
+	Lanes, Workgroups     bool // there are timelines of that kind
 	Use                   *useGraphs
 	Tables                []cells
 }
@@ -169,7 +172,7 @@ func Write(w io.Writer, rep Report) error {
 	}
 	var tables []Table
 	for _, other := range rep.Others {
-		tables = append(tables, Table{Title: other.Heading, Chart: other.chart()})
+		tables = append(tables, Table{Title: other.Heading, Chart: other.Changes})
 	}
 	for _, t := range append(tables, rep.Tables...) {
 		if len(t.Rows) == 0 && (t.Chart == nil || len(t.Chart.Bars) == 0) {
@@ -181,6 +184,9 @@ func Write(w io.Writer, rep Report) error {
 			d.Charts = append(d.Charts, t.Chart.option())
 		}
 		v.Tables = append(v.Tables, c)
+	}
+	if v.ChangesNth = len(d.Charts); rep.Changes != nil {
+		d.Charts = append(d.Charts, rep.Changes.option())
 	}
 	var text bytes.Buffer
 	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script

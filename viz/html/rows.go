@@ -130,8 +130,11 @@ func (n Named) title() string {
 func (r Report) section(run int, group string) section {
 	n := r.Runs[run]
 	time := layout.Short(n.Run.End - n.Start)
-	if n.Run.Estimated != "" {
+	switch {
+	case n.Run.Estimated != "":
 		time = "est. " + time
+	case layout.IsChanges(n.Run):
+		time = ""
 	}
 	return section{Run: run, Key: n.Name, Name: cmp.Or(n.Says, n.Name), Title: n.title(), Group: group, End: n.Run.End, Time: time}
 }

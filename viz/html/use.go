@@ -27,8 +27,8 @@ type Point struct {
 	Value float64
 }
 
-// Value writes a value with three digits and its unit.
-func Value(v float64, unit string) string {
+// valueText writes a value with three digits and its unit.
+func valueText(v float64, unit string) string {
 	text := fmt.Sprintf("%.3g", v)
 	if v >= 1000 {
 		text = fmt.Sprintf("%.0f", v)
@@ -66,14 +66,18 @@ type useRow struct {
 	Share []float64    `json:"share"` // of the full height, from that time on
 }
 
-// useGraphs show what runs use over time: the shares that a simulation recorded, else what
+// useGraphs show what the runs that timelines show at first use over time: the shares that a simulation recorded, else what
 // counts of kernels and copies tell.
 func (r Report) useGraphs() *useGraphs {
 	views, origin := r.views()
 	f, points, more := &useGraphs{}, 0, 0
 	uses := make([][]Use, len(r.Runs))
 	most := map[string]float64{}
-	for i, n := range r.Runs {
+	for _, i := range r.firstShown() {
+		n := r.Runs[i]
+		if layout.IsChanges(n.Run) {
+			continue
+		}
 		uses[i] = slices.Concat(n.Use, counted(n.Run, n.Use != nil))
 		for _, u := range uses[i] {
 			most[u.Name] = max(most[u.Name], u.Most)
@@ -116,7 +120,7 @@ func (r Report) useGraphs() *useGraphs {
 
 // row shifts points and leaves out those that a reader could not tell from the one before.
 func (u *Use) row(end, shift trace.Time) useRow {
-	row := useRow{Name: u.Name, Color: u.Color, Scale: "0 to " + Value(u.Most, u.Unit)}
+	row := useRow{Name: u.Name, Color: u.Color, Scale: "0 to " + valueText(u.Most, u.Unit)}
 	add := func(at trace.Time, share float64) {
 		row.At, row.Share = append(row.At, at+shift), append(row.Share, math.Round(1000*share)/1000)
 	}

@@ -56,7 +56,7 @@ var inks = [numClasses]Ink{
 
 	remote2: {Name: "compute for rank +2", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'Q', Shade: '▨', Sum: 1},
 	remote3: {Name: "compute for rank +3 or more", RGB: 0xFFDDB3, Ansi: 223, Basic: 3, Letter: 'T', Shade: '▧', Sum: 1},
-	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦', Dark: true},
+	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦'},
 	Memory:  {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
 	vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·', Sum: 3},
 }

@@ -61,6 +61,7 @@ var groups = []group{
 	{kinds: []trace.LaneKind{trace.NIC}},
 	{kinds: []trace.LaneKind{trace.Persistent}, heading: "workgroups"},
 	{kinds: []trace.LaneKind{trace.Slot}, heading: "CU slots"},
+	{kinds: []trace.LaneKind{trace.Changed}},
 	{kinds: []trace.LaneKind{trace.Annotation}},
 	{kinds: []trace.LaneKind{trace.HostThread}, heading: "host threads", detail: true},
 }

@@ -87,10 +87,16 @@ func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []interval {
 	return found[:min(n, len(found))]
 }
 
+// IsChanges reports whether a run is what another changes of a third (overlap.ChangesOf).
+func IsChanges(r *trace.Run) bool { return len(r.Lanes) > 0 && r.Lanes[0].Kind == trace.Changed }
+
 func newStrip(v View) strip {
 	s := strip{run: &trace.Run{Name: v.Run.Name, Simulated: true, Names: []string{""}, Ranks: v.Run.Ranks}, classes: []Class{Idle}}
 	for row := range v.Run.Ranks {
 		s.run.Lanes = append(s.run.Lanes, trace.Lane{Kind: trace.Annotation, Rank: int32(row), Peer: trace.None, Name: stripName})
+	}
+	if IsChanges(v.Run) { // its spans are of two runs: no states
+		return strip{}
 	}
 	type kind struct {
 		is    overlap.Is

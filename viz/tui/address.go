@@ -10,7 +10,7 @@ import (
 )
 
 // address is what is shown now.
-func (m *Model) address() layout.Address {
+func (m *model) address() layout.Address {
 	p := m.page()
 	a := layout.Address{Strategy: m.strategy, Find: p.sought}
 	switch {
@@ -38,13 +38,13 @@ func (m *Model) address() layout.Address {
 	return a
 }
 
-func (m *Model) copyAddress() {
+func (m *model) copyAddress() {
 	m.effect.Copy = m.address().String()
 	m.message = m.effect.Copy
 }
 
 // goToAddress shows what an address says, as far as the runs have it.
-func (m *Model) goToAddress(a layout.Address) {
+func (m *model) goToAddress(a layout.Address) {
 	m.together = a.Show == "all" && len(m.views) > 1
 	for i, v := range m.views {
 		if a.Show != "" && (a.Show == v.Name || a.Show == v.Run.Name) || a.Show == "" && i == 0 {
@@ -80,7 +80,7 @@ func (m *Model) goToAddress(a layout.Address) {
 }
 
 // run goes to the time or the address that was typed after ":".
-func (m *Model) run(text string) {
+func (m *model) run(text string) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return

@@ -22,7 +22,7 @@ type filter struct {
 // setFilterText reads "class compute,wait", "rank 0,2" or a regular expression for names,
 // which may follow the word name. Filters of different kinds hold together; an empty text
 // removes all.
-func (m *Model) setFilterText(text string) {
+func (m *model) setFilterText(text string) {
 	p := m.page()
 	f := p.filter
 	kind, rest, _ := strings.Cut(strings.TrimSpace(text), " ")

@@ -11,7 +11,7 @@ import (
 )
 
 // simulated draws a model on a simulated terminal and returns its lines.
-func simulated(t *testing.T, m *Model, width, height int) []string {
+func simulated(t *testing.T, m *model, width, height int) []string {
 	t.Helper()
 	s := tcell.NewSimulationScreen("UTF-8")
 	if err := s.Init(); err != nil {
@@ -38,7 +38,7 @@ func simulated(t *testing.T, m *Model, width, height int) []string {
 }
 
 // labels are the labels of n lines from one on.
-func labels(m *Model, lines []string, first, n int) string {
+func labels(m *model, lines []string, first, n int) string {
 	var out []string
 	for _, line := range lines[first : first+n] {
 		out = append(out, strings.TrimSpace(string([]rune(line)[:m.regions().labels-1])))
@@ -47,7 +47,7 @@ func labels(m *Model, lines []string, first, n int) string {
 }
 
 // filterBy types a filter.
-func filterBy(m *Model, text string) {
+func filterBy(m *model, text string) {
 	press(m, "&")
 	for _, r := range text {
 		m.Update(tcell.NewEventKey(tcell.KeyRune, r, 0))

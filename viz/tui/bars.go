@@ -26,7 +26,7 @@ type bar struct{ cells, fine []layout.Cell }
 
 // merge computes the bars of rows side by side: of a run of ten million spans, reading them
 // takes most of a frame.
-func (m *Model) merge(p *page, rows []int, w int, patterns bool) {
+func (m *model) merge(p *page, rows []int, w int, patterns bool) {
 	m.bars = slices.Grow(m.bars[:0], len(rows))[:len(rows)]
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

@@ -10,7 +10,7 @@ import (
 type command struct {
 	keys []string
 	help string
-	do   func(*Model)
+	do   func(*model)
 }
 
 // A group is commands for one task.
@@ -23,69 +23,69 @@ type group struct {
 func groups() []group {
 	return []group{
 		{"Time", []command{
-			{[]string{"w", "W", "+", "="}, "zoom in", func(m *Model) { m.zoom(0.6) }},
-			{[]string{"s", "S", "-", "_"}, "zoom out", func(m *Model) { m.zoom(1 / 0.6) }},
-			{[]string{"a", "A", "h", "Left"}, "pan left", func(m *Model) { m.pan(-0.2) }},
-			{[]string{"d", "D", "l", "Right"}, "pan right", func(m *Model) { m.pan(0.2) }},
-			{[]string{"0"}, "show all", func(m *Model) { m.fit(false) }},
-			{[]string{"f", "F", "z", "Z"}, "fit the selection", func(m *Model) { m.fit(true) }},
-			{[]string{"Home"}, "start of the axis", func(m *Model) { p := m.page(); p.pan(p.bounds.From - p.window.From) }},
-			{[]string{"End"}, "end of the axis", func(m *Model) { p := m.page(); p.pan(p.bounds.To - p.window.To) }},
-			{[]string{"u", "Backspace"}, "undo zoom and pan", (*Model).undo},
+			{[]string{"w", "W", "+", "="}, "zoom in", func(m *model) { m.zoom(0.6) }},
+			{[]string{"s", "S", "-", "_"}, "zoom out", func(m *model) { m.zoom(1 / 0.6) }},
+			{[]string{"a", "A", "h", "Left"}, "pan left", func(m *model) { m.pan(-0.2) }},
+			{[]string{"d", "D", "l", "Right"}, "pan right", func(m *model) { m.pan(0.2) }},
+			{[]string{"0"}, "show all", func(m *model) { m.fit(false) }},
+			{[]string{"f", "F", "z", "Z"}, "fit the selection", func(m *model) { m.fit(true) }},
+			{[]string{"Home"}, "start of the axis", func(m *model) { p := m.page(); p.pan(p.bounds.From - p.window.From) }},
+			{[]string{"End"}, "end of the axis", func(m *model) { p := m.page(); p.pan(p.bounds.To - p.window.To) }},
+			{[]string{"u", "Backspace"}, "undo zoom and pan", (*model).undo},
 		}},
 		{"Rows", []command{
-			{[]string{"k", "Up"}, "row up", func(m *Model) { m.rows(-1) }},
-			{[]string{"j", "Down"}, "row down", func(m *Model) { m.rows(1) }},
-			{[]string{"Ctrl-U", "PgUp"}, "half a screen up", func(m *Model) { m.rows(-m.halfScreen()) }},
-			{[]string{"Ctrl-D", "PgDn"}, "half a screen down", func(m *Model) { m.rows(m.halfScreen()) }},
-			{[]string{"g"}, "first row", func(m *Model) { m.rows(-1 << 30) }},
-			{[]string{"G"}, "last row", func(m *Model) { m.rows(1 << 30) }},
-			{[]string{"Space", "o"}, "open or close a heading", func(m *Model) { p := m.page(); p.toggle(p.row()) }},
-			{[]string{"&"}, "class wait, rank 0,2 or name gemm", func(m *Model) { m.ask("&", (*Model).setFilterText) }},
+			{[]string{"k", "Up"}, "row up", func(m *model) { m.rows(-1) }},
+			{[]string{"j", "Down"}, "row down", func(m *model) { m.rows(1) }},
+			{[]string{"Ctrl-U", "PgUp"}, "half a screen up", func(m *model) { m.rows(-m.halfScreen()) }},
+			{[]string{"Ctrl-D", "PgDn"}, "half a screen down", func(m *model) { m.rows(m.halfScreen()) }},
+			{[]string{"g"}, "first row", func(m *model) { m.rows(-1 << 30) }},
+			{[]string{"G"}, "last row", func(m *model) { m.rows(1 << 30) }},
+			{[]string{"Space", "o"}, "open or close a heading", func(m *model) { p := m.page(); p.toggle(p.row()) }},
+			{[]string{"&"}, "class wait, rank 0,2 or name gemm", func(m *model) { m.ask("&", (*model).setFilterText) }},
 		}},
 		{"Search and select", []command{
-			{[]string{"/"}, "search names, operators (regexp)", func(m *Model) { m.ask("/", (*Model).search) }},
-			{[]string{"n"}, "next hit", func(m *Model) { m.hit(1) }},
-			{[]string{"N"}, "previous hit", func(m *Model) { m.hit(-1) }},
-			{[]string{"L"}, "list of hits", func(m *Model) { m.hits = !m.hits }},
-			{[]string{"Enter"}, "select; on a heading: open or close", (*Model).enter},
-			{[]string{"."}, "next slice", func(m *Model) { m.page().step(1) }},
-			{[]string{","}, "previous slice", func(m *Model) { m.page().step(-1) }},
-			{[]string{"]"}, "to what it launched or released", func(m *Model) { m.follow(true) }},
-			{[]string{"["}, "to what launched or released it", func(m *Model) { m.follow(false) }},
-			{[]string{"Esc"}, "forget selection and search", (*Model).escape},
+			{[]string{"/"}, "search names, operators (regexp)", func(m *model) { m.ask("/", (*model).search) }},
+			{[]string{"n"}, "next hit", func(m *model) { m.hit(1) }},
+			{[]string{"N"}, "previous hit", func(m *model) { m.hit(-1) }},
+			{[]string{"L"}, "list of hits", func(m *model) { m.hits = !m.hits }},
+			{[]string{"Enter"}, "select; on a heading: open or close", (*model).enter},
+			{[]string{"."}, "next slice", func(m *model) { m.page().step(1) }},
+			{[]string{","}, "previous slice", func(m *model) { m.page().step(-1) }},
+			{[]string{"]"}, "to what it launched or released", func(m *model) { m.follow(true) }},
+			{[]string{"["}, "to what launched or released it", func(m *model) { m.follow(false) }},
+			{[]string{"Esc"}, "forget selection and search", (*model).escape},
 		}},
 		{"Read", []command{
-			{[]string{"C"}, "critical path; ] and [ follow it", (*Model).toggleCritical},
-			{[]string{"m"}, "measure from the selection", (*Model).pin},
-			{[]string{"t", "T"}, "statistics, from a mark or in view", func(m *Model) { m.stats = !m.stats }},
-			{[]string{"i"}, "details", func(m *Model) { m.details = !m.details }},
-			{[]string{"I"}, "the full name instead of details", func(m *Model) { m.full = !m.full }},
-			{[]string{"c"}, "copy the details", (*Model).copyDetails},
-			{[]string{"O"}, "the whole axis, when zoomed in", func(m *Model) { m.overview = !m.overview }},
-			{[]string{"M"}, "marks of puts and slices", func(m *Model) { m.marks = !m.marks }},
+			{[]string{"C"}, "critical path; ] and [ follow it", (*model).toggleCritical},
+			{[]string{"m"}, "measure from the selection", (*model).pin},
+			{[]string{"t", "T"}, "statistics, from a mark or in view", func(m *model) { m.stats = !m.stats }},
+			{[]string{"i"}, "details", func(m *model) { m.details = !m.details }},
+			{[]string{"I"}, "the full name instead of details", func(m *model) { m.full = !m.full }},
+			{[]string{"c"}, "copy the details", (*model).copyDetails},
+			{[]string{"O"}, "the whole axis, when zoomed in", func(m *model) { m.overview = !m.overview }},
+			{[]string{"M"}, "marks of puts and slices", func(m *model) { m.marks = !m.marks }},
 		}},
 		{"Runs", []command{
-			{[]string{"Tab"}, "next run", func(m *Model) { m.show(m.tab + 1) }},
-			{[]string{"Backtab"}, "previous run", func(m *Model) { m.show(m.tab - 1) }},
-			{[]string{"x", "X"}, "all runs on one axis", (*Model).compare},
+			{[]string{"Tab"}, "next run", func(m *model) { m.show(m.tab + 1) }},
+			{[]string{"Backtab"}, "previous run", func(m *model) { m.show(m.tab - 1) }},
+			{[]string{"x", "X"}, "all runs on one axis", (*model).compare},
 		}},
 		{"Workgroups", []command{
-			{[]string{"v", "V"}, "workgroups of a kernel or pair", (*Model).toggleFigure},
-			{[]string{"p"}, "next kernel or pair", func(m *Model) { m.choosePart(1) }},
-			{[]string{"P"}, "kernel or pair before", func(m *Model) { m.choosePart(-1) }},
-			{[]string{"r", "R"}, "workgroups of the next rank", func(m *Model) { m.refigure(func(f *layout.Figure) { m.nextRank(f) }) }},
-			{[]string{">"}, "Figure 11: next launch", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch++ }) }},
-			{[]string{"<"}, "Figure 11: launch before", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch-- }) }},
-			{[]string{"e", "E"}, "all workgroups, or some", func(m *Model) { m.refigure(allRows) }},
+			{[]string{"v", "V"}, "workgroups of a kernel or pair", (*model).toggleFigure},
+			{[]string{"p"}, "next kernel or pair", func(m *model) { m.choosePart(1) }},
+			{[]string{"P"}, "kernel or pair before", func(m *model) { m.choosePart(-1) }},
+			{[]string{"r", "R"}, "workgroups of the next rank", func(m *model) { m.refigure(func(f *layout.Figure) { m.nextRank(f) }) }},
+			{[]string{">"}, "Figure 11: next launch", func(m *model) { m.refigure(func(f *layout.Figure) { f.Launch++ }) }},
+			{[]string{"<"}, "Figure 11: launch before", func(m *model) { m.refigure(func(f *layout.Figure) { f.Launch-- }) }},
+			{[]string{"e", "E"}, "all workgroups, or some", func(m *model) { m.refigure(allRows) }},
 		}},
 		{"Views and commands", []command{
-			{[]string{":"}, "strategies; go to a time or address", func(m *Model) { m.ask(":", (*Model).run) }},
-			{[]string{"y"}, "show and copy this view's address", (*Model).copyAddress},
-			{[]string{"?"}, "this help", func(m *Model) { m.help = true }},
-			{[]string{"Ctrl-L"}, "draw the screen anew", func(m *Model) { m.effect.Redraw = true }},
-			{[]string{"Ctrl-Z"}, "suspend (fg in the shell resumes)", (*Model).leave},
-			{[]string{"q", "Ctrl-C"}, "quit", func(m *Model) { m.effect.Quit = true }},
+			{[]string{":"}, "strategies; go to a time or address", func(m *model) { m.ask(":", (*model).run) }},
+			{[]string{"y"}, "show and copy this view's address", (*model).copyAddress},
+			{[]string{"?"}, "this help", func(m *model) { m.help = true }},
+			{[]string{"Ctrl-L"}, "draw the screen anew", func(m *model) { m.effect.Redraw = true }},
+			{[]string{"Ctrl-Z"}, "suspend (fg in the shell resumes)", (*model).leave},
+			{[]string{"q", "Ctrl-C"}, "quit", func(m *model) { m.effect.Quit = true }},
 		}},
 	}
 }
@@ -99,7 +99,7 @@ func commands() (all []command) {
 }
 
 // key does what a key is bound to.
-func (m *Model) key(name string) {
+func (m *model) key(name string) {
 	m.message = ""
 	urgent := name == "Ctrl-C" || name == "Ctrl-Z" // whatever is open
 	switch {
@@ -121,12 +121,12 @@ func (m *Model) key(name string) {
 }
 
 // leave suspends the process where there is a shell to continue it.
-func (m *Model) leave() {
+func (m *model) leave() {
 	if m.effect.Leave = m.suspends; !m.suspends {
 		m.message = "there is no shell to go back to"
 	}
 }
 
-func (m *Model) copyDetails() {
+func (m *model) copyDetails() {
 	m.message, m.effect.Copy = "copied", m.describe()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // drawnAt draws a model on a surface and returns its lines.
-func drawnAt(m *Model, w, h int) []string {
+func drawnAt(m *model, w, h int) []string {
 	var cells tcell.CellBuffer
 	cells.Resize(w, h)
 	m.Draw(&cells)
@@ -140,7 +140,7 @@ func pairOf(name string, from, length trace.Time) *trace.Run {
 	return b.Finish(trace.Options{Name: name, Simulated: true, KeepZero: true})
 }
 
-func pressed(m *Model, keys string) {
+func pressed(m *model, keys string) {
 	for _, k := range keys {
 		m.Update(tcell.NewEventKey(tcell.KeyRune, k, 0))
 	}

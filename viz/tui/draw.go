@@ -26,7 +26,7 @@ type regions struct {
 	header, verdict, overview, axis, rows, legend, details, status region
 }
 
-func (m *Model) regions() regions {
+func (m *model) regions() regions {
 	h := m.height
 	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
 	if m.together && len(m.times) > 0 {
@@ -72,7 +72,7 @@ func atLeast(h, least int) int {
 func (r regions) cells() int { return max(1, r.width-r.labels-r.sums) }
 
 // Draw draws all of the model on a surface that was cleared.
-func (m *Model) Draw(s Surface) {
+func (m *model) Draw(s Surface) {
 	m.width, m.height = s.Size()
 	if m.width <= 0 || m.height <= 0 {
 		return
@@ -129,7 +129,7 @@ func (m *Model) Draw(s Surface) {
 
 // verdictLines is the verdict in at most two lines, or in one; what does not fit the last ends
 // in an ellipsis where it is drawn.
-func (m *Model) verdictLines(most int) []string {
+func (m *model) verdictLines(most int) []string {
 	text := []rune(clean(m.verdict))
 	if len(text) <= m.width || most == 1 {
 		return []string{string(text)}[:min(1, len(text))]
@@ -169,7 +169,7 @@ var tabStyles = []tabStyle{
 }
 
 // header is the tabs and the time range beside them: the longest that fit the width.
-func (m *Model) header() (tabs []tab, shown string) {
+func (m *model) header() (tabs []tab, shown string) {
 	w := *m.page().window
 	short := layout.Short(w.Len())
 	full := fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), short)
@@ -187,7 +187,7 @@ func (m *Model) header() (tabs []tab, shown string) {
 }
 
 // tabsOf lists the runs in a style, from a column on.
-func (m *Model) tabsOf(style tabStyle, x int) []tab {
+func (m *model) tabsOf(style tabStyle, x int) []tab {
 	var out []tab
 	for i, v := range m.views {
 		words, room := []string{strconv.Itoa(i + 1)}, style.name
@@ -226,12 +226,12 @@ func nameOf(v layout.View) string {
 	return name
 }
 
-func (m *Model) tabAt(x int) int {
+func (m *model) tabAt(x int) int {
 	tabs, _ := m.header()
 	return slices.IndexFunc(tabs, func(t tab) bool { return x >= t.from && x < t.to })
 }
 
-func (m *Model) drawHeader(c canvas, p *page, r regions) {
+func (m *model) drawHeader(c canvas, p *page, r regions) {
 	y := r.header.y
 	tabs, shown := m.header()
 	c.text(0, y, tabs[0].from, "overlapse", c.strong())
@@ -250,7 +250,7 @@ func (m *Model) drawHeader(c canvas, p *page, r regions) {
 }
 
 // drawAxis writes each tick's label to the right of the tick.
-func (m *Model) drawAxis(c canvas, p *page, r regions) {
+func (m *model) drawAxis(c canvas, p *page, r regions) {
 	axis := layout.Ticks(*p.window, max(2, r.cells()/14))
 	c.text(0, r.axis.y, r.labels, c.words(" "+axis.Label), c.faint())
 	for _, t := range axis.Ticks {
@@ -272,7 +272,7 @@ func (m *Model) drawAxis(c canvas, p *page, r regions) {
 }
 
 // drawRows draws the rows in view.
-func (m *Model) drawRows(c canvas, p *page, r regions) {
+func (m *model) drawRows(c canvas, p *page, r regions) {
 	first := min(p.top, len(p.visible))
 	rows := p.visible[first:min(first+r.rows.h, len(p.visible))]
 	m.merge(p, rows, r.cells(), c.patterns())
@@ -282,7 +282,7 @@ func (m *Model) drawRows(c canvas, p *page, r regions) {
 }
 
 // drawOverview draws the rank of the cursor over the whole axis, and where the window is.
-func (m *Model) drawOverview(c canvas, p *page, r regions) {
+func (m *model) drawOverview(c canvas, p *page, r regions) {
 	if len(p.visible) == 0 {
 		return
 	}
@@ -309,7 +309,7 @@ func (m *Model) drawOverview(c canvas, p *page, r regions) {
 	}
 }
 
-func (m *Model) drawRow(c canvas, p *page, r regions, y, row int, b *bar, cursor bool) {
+func (m *model) drawRow(c canvas, p *page, r regions, y, row int, b *bar, cursor bool) {
 	style := c.plain()
 	if p.t.Rows[row].Kind < layout.LaneRow {
 		style = c.strong()
@@ -352,7 +352,7 @@ func (p *page) summed(row int) string {
 	return strings.TrimPrefix(text, " ")
 }
 
-func (m *Model) label(p *page, row int) string {
+func (m *model) label(p *page, row int) string {
 	at := &p.t.Rows[row]
 	sign := "  "
 	switch {
@@ -370,7 +370,7 @@ func (m *Model) label(p *page, row int) string {
 }
 
 // drawCells draws a row's cells and what is written on them.
-func (m *Model) drawCells(c canvas, p *page, row, x, y int, b *bar) {
+func (m *model) drawCells(c canvas, p *page, row, x, y int, b *bar) {
 	cells := b.cells
 	c.drawBar(b, x, y)
 	m.drawGaps(c, p, row, x, y, len(cells))
@@ -393,7 +393,7 @@ func (t theme) over(cell layout.Cell) tcell.Style {
 
 // drawCaptions writes captions on the spans that have room for them, underlined on the
 // cells of the critical path.
-func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Cell, critical []bool) {
+func (m *model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Cell, critical []bool) {
 	w := len(cells)
 	lo, hi := p.t.Touching(row, p.window.From, p.window.To)
 	if hi-lo > w {
@@ -427,7 +427,7 @@ func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Ce
 }
 
 // drawSelection puts the selected span between brackets.
-func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) {
+func (m *model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) {
 	from, to := p.times(p.sel)
 	w := len(cells)
 	a, b := p.window.Cell(from, w), p.window.Cell(max(from, to-1), w)
@@ -448,7 +448,7 @@ func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) 
 }
 
 // drawGaps writes why a queue was stalled, where it was.
-func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
+func (m *model) drawGaps(c canvas, p *page, row, x, y, w int) {
 	for _, g := range p.t.Stalls(row) {
 		a := max(0, p.window.Cell(g.Start, w)+1)
 		b := min(w, p.window.Cell(g.End, w))

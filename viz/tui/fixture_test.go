@@ -131,13 +131,13 @@ func hostileNames() []string {
 	}
 }
 
-// screen is a surface that Model.Draw was called on, as text, without the
+// screen is a surface that model.Draw was called on, as text, without the
 // blanks at the ends of lines.
-func screen(m *Model, width, height int) string {
+func screen(m *model, width, height int) string {
 	return textOf(drawn(m, width, height))
 }
 
-func drawn(m *Model, width, height int) *tcell.CellBuffer {
+func drawn(m *model, width, height int) *tcell.CellBuffer {
 	var cells tcell.CellBuffer
 	cells.Resize(width, height)
 	m.Draw(&cells)
@@ -197,7 +197,7 @@ func colorOf(style tcell.Style, class map[tcell.Color]byte) byte {
 }
 
 // press sends keys by the names of bindings, separated by blanks.
-func press(m *Model, keys string) Effect {
+func press(m *model, keys string) Effect {
 	var last Effect
 	for _, k := range strings.Fields(keys) {
 		last = m.Update(keyNamed(k))

@@ -14,7 +14,7 @@ type moved struct {
 
 // remember keeps where a window was before an event. Panning several times in sequence is
 // one step back.
-func (m *Model) remember(window *layout.Window, was layout.Window) {
+func (m *model) remember(window *layout.Window, was layout.Window) {
 	if *window == was || m.undone {
 		m.undone = false
 		return
@@ -29,7 +29,7 @@ func (m *Model) remember(window *layout.Window, was layout.Window) {
 }
 
 // undo goes back to the window before the last zoom or pan.
-func (m *Model) undo() {
+func (m *model) undo() {
 	n := len(m.past) - 1
 	if n < 0 {
 		m.message = "nothing to undo"

@@ -25,15 +25,15 @@ func keyName(ev *tcell.EventKey) string {
 	}
 }
 
-func (m *Model) rows(by int) {
+func (m *model) rows(by int) {
 	p := m.page()
 	p.move(max(-len(p.visible), min(by, len(p.visible))) + p.cursor)
 }
 
-func (m *Model) halfScreen() int { return max(1, m.regions().rows.h/2) }
+func (m *model) halfScreen() int { return max(1, m.regions().rows.h/2) }
 
 // enter opens or closes a heading, and selects on a lane.
-func (m *Model) enter() {
+func (m *model) enter() {
 	p := m.page()
 	row := p.row()
 	if row < len(p.t.Rows) && p.t.Rows[row].Kind < layout.LaneRow {
@@ -43,7 +43,7 @@ func (m *Model) enter() {
 	p.enter(row)
 }
 
-func (m *Model) toggleFigure() {
+func (m *model) toggleFigure() {
 	m.figure = !m.figure
 	if m.figure && len(m.parts) == 0 && m.chosen == (layout.Figure{}) {
 		m.parts = layout.PartsOf(m.views, 0)
@@ -56,7 +56,7 @@ func (m *Model) toggleFigure() {
 }
 
 // refigure shows another Figure 11, or the reason why there is none.
-func (m *Model) refigure(change func(*layout.Figure)) {
+func (m *model) refigure(change func(*layout.Figure)) {
 	was := m.chosen
 	change(&m.chosen)
 	m.figure, m.together = true, m.together && len(m.parts) > 0
@@ -68,7 +68,7 @@ func (m *Model) refigure(change func(*layout.Figure)) {
 }
 
 // choosePart shows the workgroups of another part of the step.
-func (m *Model) choosePart(by int) {
+func (m *model) choosePart(by int) {
 	if !m.figure || len(m.parts) == 0 {
 		m.toggleFigure()
 		return
@@ -78,7 +78,7 @@ func (m *Model) choosePart(by int) {
 	m.message = fmt.Sprintf("%d of %d: %s", m.part+1, len(m.parts), clean(m.parts[m.part].Name))
 }
 
-func (m *Model) nextRank(f *layout.Figure) {
+func (m *model) nextRank(f *layout.Figure) {
 	f.Rank = (f.Rank + 1) % int32(max(1, len(m.views[m.tab].Run.Ranks)))
 	f.Launch = 0
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // drawHits lists the hits of the search around the one that was gone to last.
-func (m *Model) drawHits(c canvas, p *page, r regions) {
+func (m *model) drawHits(c canvas, p *page, r regions) {
 	lines, chosen := r.details.h-1, p.hit
 	c.text(0, r.details.y, r.width, fmt.Sprintf("%d hits (n, N; L closes the list)", len(p.hits)), c.strong())
 	first := max(0, min(chosen-lines/2, len(p.hits)-lines))
@@ -28,7 +28,7 @@ func (m *Model) drawHits(c canvas, p *page, r regions) {
 }
 
 // drawChoices lists what can be replayed, as far as it has what was typed.
-func (m *Model) drawChoices(c canvas, r regions, list []Time) {
+func (m *model) drawChoices(c canvas, r regions, list []Time) {
 	lines, wide := r.details.h-1, 0
 	for _, t := range list {
 		wide = max(wide, utf8.RuneCountInString(clean(t.Name)))

@@ -42,7 +42,7 @@ func (from *Loader) start(o Options, load func(*Options) ([]layout.View, error))
 }
 
 // model is the model for a screen.
-func (l *loaded) model(screen tcell.Screen) *Model {
+func (l *loaded) model(screen tcell.Screen) *model {
 	if has := max(0, screen.Colors()); l.o.Colors == 0 || l.o.Colors > has {
 		l.o.Colors = has
 	}
@@ -52,7 +52,7 @@ func (l *loaded) model(screen tcell.Screen) *Model {
 
 // after is the model that follows another, of whose runs the first is shown on: what was looked at stays, unless nobody did anything
 // yet or asked for the replay. An error leaves the model.
-func (l *loaded) after(was *Model, screen tcell.Screen, asked bool) *Model {
+func (l *loaded) after(was *model, screen tcell.Screen, asked bool) *model {
 	if l.err != nil {
 		was.verdict = "not replayed: " + l.err.Error()
 		return was
@@ -72,7 +72,7 @@ func (l *loaded) after(was *Model, screen tcell.Screen, asked bool) *Model {
 	return m
 }
 
-// A frame is what the screen shows: a waiting, then a Model.
+// A frame is what the screen shows: a waiting, then a model.
 type frame interface {
 	Draw(s Surface)
 	Update(ev tcell.Event) Effect
@@ -91,9 +91,9 @@ func (status waiting) Draw(s Surface) {
 
 func (waiting) ticks(all <-chan time.Time) <-chan time.Time { return all }
 
-func (*Model) ticks(<-chan time.Time) <-chan time.Time { return nil }
+func (*model) ticks(<-chan time.Time) <-chan time.Time { return nil }
 
-// Update has the keys that a Model has for leaving.
+// Update has the keys that a model has for leaving.
 func (waiting) Update(ev tcell.Event) Effect {
 	switch ev := ev.(type) {
 	case *tcell.EventInterrupt:

@@ -21,7 +21,7 @@ func (p *page) marksInView(row int) []layout.Mark {
 
 // shownMarks decides which kinds of marks are drawn one by one, on all rows alike: those that
 // are not crowded on any row of the screen. Of the others, digits count those of each cell.
-func (m *Model) shownMarks(p *page, r regions) (shown [layout.NumMarks]bool) {
+func (m *model) shownMarks(p *page, r regions) (shown [layout.NumMarks]bool) {
 	if !m.marks {
 		return shown
 	}
@@ -40,7 +40,7 @@ func (m *Model) shownMarks(p *page, r regions) (shown [layout.NumMarks]bool) {
 	return shown
 }
 
-func (m *Model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell) {
+func (m *model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell) {
 	if !m.marks {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 // shortest is the minimum length of a window.
 const shortest trace.Time = 16
 
-// A Model is the state of browsing runs.
-type Model struct {
+// A model is the state of browsing runs.
+type model struct {
 	views []layout.View
 	theme theme
 	keys  map[string]*command
@@ -63,8 +63,8 @@ type Model struct {
 }
 
 // newModel starts on the first run, at its work. Views must not be empty.
-func newModel(views []layout.View, o Options) *Model {
-	m := &Model{
+func newModel(views []layout.View, o Options) *model {
+	m := &model{
 		views: layout.Indexed(views), theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
 		strategy: o.Strategy, verdict: o.Verdict, times: o.Times, choices: o.Choices, stats: o.Stats,
@@ -94,7 +94,7 @@ func newModel(views []layout.View, o Options) *Model {
 }
 
 // firstFigure goes to the first run that has the requested Figure 11.
-func (m *Model) firstFigure() {
+func (m *model) firstFigure() {
 	for m.tab = range m.views {
 		if m.figurePage() != nil {
 			m.message = ""
@@ -106,7 +106,7 @@ func (m *Model) firstFigure() {
 
 // bounds is the axis that all runs share, so that going from one to the next
 // compares them.
-func (m *Model) bounds() layout.Window { return layout.RangeOf(m.views) }
+func (m *model) bounds() layout.Window { return layout.RangeOf(m.views) }
 
 // opening is the window to begin with: all, or where device work begins if that is late.
 func opening(views []layout.View, all layout.Window) layout.Window {
@@ -128,7 +128,7 @@ func opening(views []layout.View, all layout.Window) layout.Window {
 
 // page is what is shown now. A figure that the run does not have leaves a
 // message and gives the lanes.
-func (m *Model) page() *page {
+func (m *model) page() *page {
 	if m.figure {
 		if p := m.figurePage(); p != nil {
 			return p
@@ -145,7 +145,7 @@ func (m *Model) page() *page {
 	return m.pages[at]
 }
 
-func (m *Model) figurePage() *page {
+func (m *model) figurePage() *page {
 	if len(m.parts) > 0 {
 		return m.partPage()
 	}
@@ -162,7 +162,7 @@ func (m *Model) figurePage() *page {
 }
 
 // partPage compares a part of the step: one run, or all, on the same axis from its start.
-func (m *Model) partPage() *page {
+func (m *model) partPage() *page {
 	at, views := m.tab, m.views[m.tab:m.tab+1]
 	if m.together {
 		at, views = len(m.views), m.views
@@ -185,7 +185,7 @@ func (m *Model) partPage() *page {
 
 // Update handles one event. It never blocks, and depends only on the model and the
 // event.
-func (m *Model) Update(ev tcell.Event) Effect {
+func (m *model) Update(ev tcell.Event) Effect {
 	m.effect = Effect{}
 	p := m.page()
 	was := *p.window
@@ -206,7 +206,7 @@ func (m *Model) Update(ev tcell.Event) Effect {
 }
 
 // zoom changes the window around the selection if it is in view, else around the middle.
-func (m *Model) zoom(factor float64) {
+func (m *model) zoom(factor float64) {
 	p := m.page()
 	around := p.window.From + p.window.Len()/2
 	if p.sel.span != trace.None {
@@ -219,7 +219,7 @@ func (m *Model) zoom(factor float64) {
 }
 
 // pan moves the window by a share of its length, at least a nanosecond.
-func (m *Model) pan(share float64) {
+func (m *model) pan(share float64) {
 	p := m.page()
 	by := trace.Time(share * float64(p.window.Len()))
 	if by == 0 {
@@ -229,7 +229,7 @@ func (m *Model) pan(share float64) {
 }
 
 // fit shows all of the page's runs, or the selection with some room around it.
-func (m *Model) fit(selection bool) {
+func (m *model) fit(selection bool) {
 	p := m.page()
 	*p.window = p.t.Bounds()
 	if !selection || p.sel.span == trace.None {
@@ -241,12 +241,12 @@ func (m *Model) fit(selection bool) {
 }
 
 // show goes to a run; the rows and the window of each run are kept.
-func (m *Model) show(tab int) {
+func (m *model) show(tab int) {
 	n := len(m.views)
 	m.tab, m.together = (tab%n+n)%n, false
 }
 
-func (m *Model) compare() {
+func (m *model) compare() {
 	m.together = !m.together && len(m.views) > 1
 	m.figure = m.figure && len(m.parts) > 0
 	if len(m.views) == 1 {
@@ -254,13 +254,13 @@ func (m *Model) compare() {
 	}
 }
 
-func (m *Model) escape() {
+func (m *model) escape() {
 	p := m.page()
 	p.sel.span, p.hits, p.sought, p.pointed, m.pinned = trace.None, nil, "", nil, nil
 }
 
 // pin remembers a time to measure from: the selection's start.
-func (m *Model) pin() {
+func (m *model) pin() {
 	p := m.page()
 	if p.sel.span == trace.None {
 		m.message = "select a slice to measure from (Enter)"

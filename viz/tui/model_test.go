@@ -187,7 +187,7 @@ func TestKeys(t *testing.T) {
 }
 
 // state is the row, the selection and the window in words.
-func state(m *Model) string {
+func state(m *model) string {
 	p := m.page()
 	sel := "-"
 	if p.sel.span != trace.None {

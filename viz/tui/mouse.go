@@ -15,7 +15,7 @@ type drag struct {
 	moved  bool
 }
 
-func (m *Model) mouse(ev *tcell.EventMouse) {
+func (m *model) mouse(ev *tcell.EventMouse) {
 	x, y := ev.Position()
 	switch buttons := ev.Buttons(); {
 	case m.help || m.prompt != nil:
@@ -41,7 +41,7 @@ func (m *Model) mouse(ev *tcell.EventMouse) {
 }
 
 // wheel zooms around the pointer, and scrolls over the labels.
-func (m *Model) wheel(x int, factor float64, lines int) {
+func (m *model) wheel(x int, factor float64, lines int) {
 	p, r := m.page(), m.regions()
 	if x < r.labels {
 		m.rows(lines)
@@ -51,7 +51,7 @@ func (m *Model) wheel(x int, factor float64, lines int) {
 }
 
 // dragTo moves what was under the pointer to where the pointer is.
-func (m *Model) dragTo(x, y int) {
+func (m *model) dragTo(x, y int) {
 	d, p, r := m.drag, m.page(), m.regions()
 	if x == d.x && y == d.y && !d.moved {
 		return
@@ -66,7 +66,7 @@ func (m *Model) dragTo(x, y int) {
 }
 
 // click selects what is under the pointer, or opens and closes a heading.
-func (m *Model) click(x, y int) {
+func (m *model) click(x, y int) {
 	p, r := m.page(), m.regions()
 	if y == r.header.y && r.header.h > 0 {
 		if tab := m.tabAt(x); tab >= 0 {
@@ -103,7 +103,7 @@ func (p *page) touches(s selection, cell, cells int) bool {
 }
 
 // timeAt is the time in the middle of a column.
-func (m *Model) timeAt(x int) trace.Time {
+func (m *model) timeAt(x int) trace.Time {
 	p, r := m.page(), m.regions()
 	i := max(0, min(x-r.labels, r.cells()-1))
 	a, b := p.window.Edge(i, r.cells()), p.window.Edge(i+1, r.cells())

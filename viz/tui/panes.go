@@ -23,7 +23,7 @@ type facts struct {
 
 // collectFacts collects facts of the selected span, else of the gap under the pointer, else
 // of the row under the cursor and the window.
-func (m *Model) collectFacts() (title string, list []layout.Fact) {
+func (m *model) collectFacts() (title string, list []layout.Fact) {
 	p := m.page()
 	row := p.row()
 	switch {
@@ -85,7 +85,7 @@ func rowFacts(p *page, row int) []layout.Fact {
 }
 
 // drawDetails lists facts in columns below a title.
-func (m *Model) drawDetails(c canvas, r regions) {
+func (m *model) drawDetails(c canvas, r regions) {
 	title, list := m.collectFacts()
 	if m.full {
 		c.wrapped(r.details.y, r.details.h, r.width, clean(title))
@@ -116,7 +116,7 @@ func (m *Model) drawDetails(c canvas, r regions) {
 }
 
 // describe is the details as text, for the clipboard: safe to paste into a shell.
-func (m *Model) describe() string {
+func (m *model) describe() string {
 	title, list := m.collectFacts()
 	var b strings.Builder
 	fmt.Fprintln(&b, plain.Line(title))
@@ -126,7 +126,7 @@ func (m *Model) describe() string {
 	return b.String()
 }
 
-func (m *Model) drawStatus(c canvas, p *page, r regions) {
+func (m *model) drawStatus(c canvas, p *page, r regions) {
 	if m.prompt != nil {
 		x := c.text(0, r.status.y, r.width-1, m.prompt.sign+m.prompt.text, c.plain())
 		c.Put(x, r.status.y, " ", c.cursor())
@@ -195,7 +195,7 @@ func helpColumns(height int) (columns [][]helpLine) {
 }
 
 // drawHelp lists the commands by task, a screen at a time.
-func (m *Model) drawHelp(c canvas) {
+func (m *model) drawHelp(c canvas) {
 	columns := helpColumns(max(1, m.height-1))
 	most := max(1, m.width/helpWidth)
 	m.helpPages = (len(columns) + most - 1) / most
@@ -218,7 +218,7 @@ func (m *Model) drawHelp(c canvas) {
 }
 
 // helpKey turns a page of the help, or closes it.
-func (m *Model) helpKey(name string) {
+func (m *model) helpKey(name string) {
 	switch name {
 	case "Space", "j", "Down", "PgDn":
 		m.helpPage++
@@ -234,7 +234,7 @@ func (m *Model) helpKey(name string) {
 
 // follow goes along the critical path if that is shown, else along an edge: from a call to what it launched and from a put or a kernel to
 // what waited for its flag, or back.
-func (m *Model) follow(forward bool) {
+func (m *model) follow(forward bool) {
 	p := m.page()
 	if m.critical {
 		m.alongPath(forward)
@@ -264,7 +264,7 @@ const mostEdges = 1 << 20
 type edges struct{ byFrom, byTo []overlap.Edge }
 
 // edgesOf finds the edges of a run when they are first asked for.
-func (m *Model) edgesOf(v *layout.View) *edges {
+func (m *model) edgesOf(v *layout.View) *edges {
 	if e := m.edges[v.Run]; e != nil {
 		return e
 	}

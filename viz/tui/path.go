@@ -24,7 +24,7 @@ type laneSteps struct {
 }
 
 // pathOf finds the critical path of a run when it is first asked for.
-func (m *Model) pathOf(v *layout.View) *path {
+func (m *model) pathOf(v *layout.View) *path {
 	if p := m.paths[v.Run]; p != nil {
 		return p
 	}
@@ -49,7 +49,7 @@ func (m *Model) pathOf(v *layout.View) *path {
 }
 
 // toggleCritical shows the critical path over the rows, or no more.
-func (m *Model) toggleCritical() {
+func (m *model) toggleCritical() {
 	m.critical = !m.critical
 	if !m.critical {
 		return
@@ -76,7 +76,7 @@ func (l *laneSteps) in(from, to trace.Time) (some, work bool) {
 // drawPath draws a line through the cells of a row in which the critical path runs, and a
 // dotted one where work that is on it has not started yet. It returns the cells with a line,
 // or nil.
-func (m *Model) drawPath(c canvas, pg *page, row, x, y int, cells []layout.Cell) (on []bool) {
+func (m *model) drawPath(c canvas, pg *page, row, x, y int, cells []layout.Cell) (on []bool) {
 	r := &pg.t.Rows[row]
 	if !m.critical || r.Lane == trace.None || r.Kind != layout.LaneRow {
 		return nil
@@ -99,7 +99,7 @@ func (m *Model) drawPath(c canvas, pg *page, row, x, y int, cells []layout.Cell)
 
 // alongPath selects the work before or after the selection on the critical path, or the
 // work on it that runs at the selection, or in the middle of the window.
-func (m *Model) alongPath(forward bool) {
+func (m *model) alongPath(forward bool) {
 	pg := m.page()
 	view := 0
 	if row := pg.row(); row < len(pg.t.Rows) {

@@ -17,15 +17,15 @@ type prompt struct {
 	sign string // what it starts with: "/" or ":"
 	text string
 	at   int // of the list above it
-	done func(*Model, string)
+	done func(*model, string)
 }
 
 // ask lets a person type a line.
-func (m *Model) ask(sign string, done func(*Model, string)) {
+func (m *model) ask(sign string, done func(*model, string)) {
 	m.prompt = &prompt{sign: sign, done: done}
 }
 
-func (m *Model) promptKey(name string) {
+func (m *model) promptKey(name string) {
 	p := m.prompt
 	switch {
 	case name == "Esc" || name == "Backspace" && p.text == "":
@@ -51,7 +51,7 @@ func (m *Model) promptKey(name string) {
 }
 
 // matching are the choices that contain what was typed after ":"; a time is none.
-func (m *Model) matching(p *prompt) (list []Time) {
+func (m *model) matching(p *prompt) (list []Time) {
 	if _, err := layout.ParseTime(p.text); p.sign != ":" || err == nil {
 		return nil
 	}
@@ -64,12 +64,12 @@ func (m *Model) matching(p *prompt) (list []Time) {
 }
 
 // chooseRun asks for the replay of a choice.
-func (m *Model) chooseRun(c *Time) {
+func (m *model) chooseRun(c *Time) {
 	m.effect.Replay, m.message = c.Strategy, "replaying "+clean(c.Name)
 }
 
 // goTo moves the window so that a time is in its middle.
-func (m *Model) goTo(text string) {
+func (m *model) goTo(text string) {
 	at, err := layout.ParseTime(text)
 	if err != nil {
 		m.message = err.Error()
@@ -85,7 +85,7 @@ func (m *Model) goTo(text string) {
 // search finds the spans whose name or operator matches the regular expression in any case, or
 // contains it if it is none, in order of time, and goes to the first from the window's
 // start on. Empty text clears the hits.
-func (m *Model) search(text string) {
+func (m *model) search(text string) {
 	p := m.page()
 	p.hits, p.hit, p.sought = nil, 0, text
 	if text == "" {
@@ -183,7 +183,7 @@ func find(t *layout.Timeline, expr *regexp.Regexp) []selection {
 }
 
 // hit goes to the next or the previous hit from the selection.
-func (m *Model) hit(by int) {
+func (m *model) hit(by int) {
 	p := m.page()
 	if len(p.hits) == 0 {
 		m.message = "nothing searched for (/)"
@@ -196,7 +196,7 @@ func (m *Model) hit(by int) {
 	m.goToHit((at + by + len(p.hits)) % len(p.hits))
 }
 
-func (m *Model) goToHit(at int) {
+func (m *model) goToHit(at int) {
 	p := m.page()
 	p.choose(p.hits[at])
 	p.hit = at

@@ -16,7 +16,7 @@ import (
 
 // chosenRange is the range of the statistics: from the mark to the end of the selection,
 // else what is in view.
-func (m *Model) chosenRange(p *page) layout.Window {
+func (m *model) chosenRange(p *page) layout.Window {
 	if m.pinned == nil || p.sel.span == trace.None {
 		return *p.window
 	}
@@ -31,13 +31,13 @@ const mostCounted = 1 << 20
 
 // drawStats lists what the row under the cursor, or the lanes below it, did in the range:
 // count, time, share of the range, percentiles of the durations and the achieved rate.
-func (m *Model) drawStats(c canvas, p *page, r regions) {
+func (m *model) drawStats(c canvas, p *page, r regions) {
 	row := p.row()
 	if row >= len(p.t.Rows) {
 		return
 	}
 	w := m.chosenRange(p)
-	if len(p.t.Views) == 2 && !m.figure {
+	if n := len(p.t.Views); (n == 2 || n == 3 && layout.IsChanges(p.t.Views[2].Run)) && !m.figure {
 		m.drawDifference(c, p, r, w)
 		return
 	}
@@ -83,7 +83,7 @@ func (c canvas) line(y, at, limit int, name string, cells []string, width []int,
 
 // drawDifference lists what the ranks of both runs did in the range, or one rank: count and time of each, and the difference, the
 // largest first, below that of the states. Of the first steps of both each has its own length.
-func (m *Model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
+func (m *model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 	at := &p.t.Rows[p.row()]
 	what, own := fmt.Sprintf("from %s to %s", layout.Exact(w.From), layout.Exact(w.To)), false
 	if len(m.times) == 2 && w.Len() == m.times[0].Step && m.times[1].Step > 0 {
@@ -101,7 +101,7 @@ func (m *Model) drawDifference(c canvas, p *page, r regions, w layout.Window) {
 	var list []both
 	for row := range p.t.Rows {
 		x := &p.t.Rows[row]
-		if x.Kind != layout.RankHeading || at.Rank != trace.None && at.Rank != x.Rank {
+		if x.Kind != layout.RankHeading || x.View > 1 || at.Rank != trace.None && at.Rank != x.Rank {
 			continue
 		}
 		to := w.To

@@ -12,7 +12,7 @@
 //	gemm_128x256                 duration  93.4 µs      grid  132×1×1      details of the selection
 //	/gemm▏                                                                 prompt, message or help line
 //
-// A Model is all of that without a terminal: Update takes an event and says
+// A model is all of that without a terminal: Update takes an event and says
 // what it wants done outside, Draw writes cells on any Surface. Both are pure
 // of clock and input, so a test is keys in, cells out. Only Run has a loop.
 package tui
@@ -36,7 +36,7 @@ type Surface interface {
 	Put(x, y int, text string, style tcell.Style) (rest string, width int)
 }
 
-// Options of a Model.
+// Options of a model.
 type Options struct {
 	Colors int            // to use at most; 0: none, classes are told apart by shape (Run: what the screen has)
 	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
@@ -139,7 +139,7 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 				}
 				show(&l)
 			case l := <-behind:
-				behind, shown = nil, l.after(shown.(*Model), screen, asked)
+				behind, shown = nil, l.after(shown.(*model), screen, asked)
 			case <-shown.ticks(from.Ticks):
 			case ev, open := <-events:
 				if !open {

@@ -47,7 +47,13 @@ class Bars {
     this.chart = null;
     if (!this.host.clientWidth) return;
     this.chart = echarts.init(this.host, theme());
-    this.chart.setOption(this.option);
+    const { keys, ...option } = this.option;
+    this.chart.setOption(option);
+    if (!keys?.some((key) => key)) return;
+    this.chart.getZr().on("click", ({ offsetY }) => { // anywhere in a row
+      const key = keys[this.chart.convertFromPixel({ yAxisIndex: 0 }, offsetY)];
+      if (key) this.clicked?.(key);
+    });
   }
 }
 
@@ -82,6 +88,14 @@ class Controls {
     });
     this.bar.append(set);
     return boxes;
+  }
+
+  // only shows a run, beside the first one.
+  only(key) {
+    for (const box of this.runs ?? []) box.checked = box === this.runs[0] || box.dataset.name === key;
+    this.apply();
+    this.timeline.scroller.scrollIntoView({ block: "center" });
+    this.timeline.scroller.focus({ preventScroll: true });
   }
 
   chip(title, checked) {
@@ -210,6 +224,7 @@ async function boot() {
     return [kind.label + (s.name[i] ? ", " + data.names[s.name[i]] : ""), ...(s.detail[i] ? [`tile ${s.detail[i] - 1}`] : []), ...span(wgs, i, row)];
   }, [{ key: "kernel", name: "kernel", pick: data.workgroups?.kernel }, { key: "group", name: "rank", pick: data.workgroups?.pick }]);
   const all = [lanes, wgs].filter(Boolean);
+  for (const chart of charts) chart.clicked = (key) => lanes?.controls.only(key);
   const redraw = () => {
     [...all, ...charts].forEach((t) => (t.layout ?? t.draw).call(t));
   };

@@ -37,6 +37,8 @@ type Reader struct {
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
 	Read    *format.Progress    // of the trace that is opened; nil: only Waiting shows it
 
+	Kept map[string]*trace.Run // by path: read once; nil: as often as it is asked for
+
 	OwnNotes bool // the command says itself what a workload lacks: it is no note
 }
 
@@ -46,6 +48,9 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	if IsYAML(path) {
 		run, _, err := r.estimate(path, machineName)
 		return run, err
+	}
+	if run := r.Kept[path]; run != nil {
+		return run, nil
 	}
 	defer CollectOften()()
 	o := r.Reading()
@@ -64,6 +69,9 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	}
 	for _, s := range run.Damage().Sentences {
 		r.Notef("%s", s)
+	}
+	if r.Kept != nil {
+		r.Kept[path] = run
 	}
 	return run, nil
 }

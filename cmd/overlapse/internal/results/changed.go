@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,22 +23,113 @@ type part struct {
 	kind        trace.Kind
 }
 
+// eachOperation calls f for every kernel, collective and copy of a run of a workload, captured or simulated, in the iterations that it
+// has of some steps: with its operation and iteration, and how many ranks do the same.
+func eachOperation(w *workload.Workload, run *trace.Run, steps *plan.Steps,
+	f func(s trace.Span, op *workload.Op, iteration int32, ranks int),
+) {
+	iterations, _ := workload.IterationsOf(w)
+	each := func(s trace.Span, id int32, ranks int) {
+		if id >= 0 && steps.Has(int(w.Ops[id].Step)) && (run.Repeats == nil || int(iterations[id]) < run.Repeats.Simulated) {
+			f(s, &w.Ops[id], iterations[id], ranks)
+		}
+	}
+	if run != w.Run {
+		overlap.EachKernel(run, func(s trace.Span, ranks int) { each(s, plan.OriginOf(run, s), ranks) })
+		return
+	}
+	for id := range w.Ops {
+		if op := &w.Ops[id]; slices.Index(w.Rows, w.Rows[op.Rank]) == op.Rank { // else a copy of another rank
+			each(run.Spans[op.Span], int32(id), 1)
+		}
+	}
+}
+
+// kindOfWork is the name of a kernel or copy, or of a collective the operation and its size.
+func kindOfWork(run *trace.Run, s trace.Span) (name, size string) {
+	if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
+		return c.Op.String(), trace.Bytes(c.Bytes())
+	}
+	return trace.Short(run.NameOf(s)), ""
+}
+
+// operations are those of the first iteration that a run has of some steps.
+func operations(w *workload.Workload, run *trace.Run, steps *plan.Steps) (list []overlap.Operation) {
+	layers, first := layersOf(w), int32(math.MaxInt32)
+	eachOperation(w, run, steps, func(s trace.Span, op *workload.Op, iteration int32, _ int) {
+		if iteration > first {
+			return
+		}
+		if iteration < first {
+			first, list = iteration, nil
+		}
+		name, size := kindOfWork(run, s)
+		list = append(list, overlap.Operation{
+			Name: name, Size: size, Layer: layers[op.ID], Kind: s.Kind, Rank: run.Lanes[s.Lane].Rank, Start: s.Start, End: s.End,
+		})
+	})
+	return list
+}
+
+// layerName is a numbered module in the name of a range: model.layers.3 in "FSDP::all_gather (model.layers.3)".
+var layerName = regexp.MustCompile(`[A-Za-z_][\w.]*\.\d+[\w.]*`)
+
+// layersOf is the module that each operation is of, by the innermost range of the capture that names one; "": none does.
+func layersOf(w *workload.Workload) []string {
+	ranges := make([][]trace.Span, len(w.Run.Ranks)) // by row, by start
+	for _, s := range w.Run.Spans {
+		if l := &w.Run.Lanes[s.Lane]; l.Kind == trace.Annotation && layerName.MatchString(w.Run.NameOf(s)) {
+			ranges[l.Rank] = append(ranges[l.Rank], s)
+		}
+	}
+	layers := make([]string, len(w.Ops))
+	for id := range w.Ops {
+		op := &w.Ops[id]
+		list, shortest := ranges[w.Rows[op.Rank]], trace.Infinity
+		end, _ := slices.BinarySearchFunc(list, op.Start+1, func(s trace.Span, t trace.Time) int { return cmp.Compare(s.Start, t) })
+		for _, s := range list[max(0, end-mostRanges):end] {
+			if s.End >= op.End && s.Dur() <= shortest {
+				layers[id], shortest = layerName.FindString(w.Run.NameOf(s)), s.Dur()
+			}
+		}
+	}
+	return layers
+}
+
+// mostRanges is among how many ranges that began before it an operation's layer is sought.
+const mostRanges = 32
+
+// Changes is what an outcome changes of a run of the captured schedule, on the steps of its first row that applies.
+func (r *Replayed) Changes(of *trace.Run, outcome int) (changes *trace.Run, said string) {
+	phase, steps := 0, plan.MeasuredSteps(r.workload)
+	if row := r.rowOfOutcome(outcome); row != nil {
+		phase = row.phase
+	}
+	if of != r.workload.Run {
+		steps = plan.StepsOf(r.workload, of)
+	}
+	run := r.Outcomes[outcome].Result.Run
+	return overlap.ChangesOf(of.Ranks, operations(r.workload, of, steps.Of(phase)),
+		operations(r.workload, run, plan.StepsOf(r.workload, run).Of(phase)), r.reference.Of(phase).Expected)
+}
+
+// rowOfOutcome is the recommended row of an outcome, else its first one that applies; nil: none does.
+func (r *Replayed) rowOfOutcome(outcome int) (of *Row) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.At == outcome && row.Applies && (of == nil || r.recommended(row) && !r.recommended(of)) {
+			of = row
+		}
+	}
+	return of
+}
+
 // partsByName are the kernels and copies of an outcome's phase by name, and its collectives by operation.
 func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	run := out.Result.Run
-	steps := plan.StepsOf(w, run).Of(out.Phase)
-	iterations, _ := workload.IterationsOf(w)
 	all, counted := map[string]part{}, map[int32]bool{}
-	overlap.EachKernel(run, func(s trace.Span, ranks int) {
-		op := plan.OriginOf(run, s)
-		if op < 0 || !steps.Has(int(w.Ops[op].Step)) || run.Repeats != nil && int(iterations[op]) >= run.Repeats.Simulated {
-			return
-		}
-		counted[iterations[op]] = true
-		name := trace.Short(run.NameOf(s))
-		if c := run.Comm(s); s.Kind == trace.Collective && c != nil {
-			name = c.Op.String()
-		}
+	eachOperation(w, run, plan.StepsOf(w, run).Of(out.Phase), func(s trace.Span, _ *workload.Op, iteration int32, ranks int) {
+		counted[iteration] = true
+		name, _ := kindOfWork(run, s)
 		p := all[name]
 		all[name] = part{p.count + float64(ranks), p.time + float64(ranks)*float64(s.Dur()), s.Kind}
 	})

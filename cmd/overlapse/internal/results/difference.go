@@ -19,7 +19,6 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
-	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // Differences
@@ -37,7 +36,8 @@ type Difference struct {
 	// Explanation says what makes the difference; Causes are its parts, the largest first, none
 	// of results.
 	Explanation string           `json:"explanation"`
-	Notes       []string         `json:"notes,omitempty"` // why the times may not compare
+	Changed     string           `json:"changed,omitempty"` // which operations of a step are removed, added, moved, longer and shorter in B
+	Notes       []string         `json:"notes,omitempty"`   // why the times may not compare
 	Causes      []cause          `json:"causes"`
 	Rows        []overlap.Change `json:"rows"`
 	Checks      []check          `json:"checks,omitempty"`
@@ -47,8 +47,9 @@ type Difference struct {
 	Phase  string       `json:"phase,omitempty"`
 	Phases []Difference `json:"phases,omitempty"`
 
-	under string  // of results: the strategy whose times are compared
-	above float64 // of Checks: what they allow
+	lane  *trace.Run // of Changed; nil: unknown
+	under string     // of results: the strategy whose times are compared
+	above float64    // of Checks: what they allow
 }
 
 // byStrategy is the group of the times of results.
@@ -62,9 +63,10 @@ type side struct {
 	steps int
 	items []overlap.Item
 
-	samples []sample   // of its iterations; nil: too few
-	run     *trace.Run // nil for results
-	start   trace.Time // of its first iteration
+	work    []overlap.Operation // of one step
+	samples []sample            // of its iterations; nil: too few
+	run     *trace.Run          // nil for results
+	start   trace.Time          // of its first iteration
 	gaps    []overlap.Reason
 }
 
@@ -75,6 +77,11 @@ func (d *Difference) Print(con *cli.Console, top int) {
 	}
 	for _, note := range d.Notes {
 		con.Labelled("warning", note)
+	}
+	for _, p := range d.Each() {
+		if p.Changed != "" {
+			con.Labelled("changed", p.title()+p.Changed)
+		}
 	}
 	for _, p := range d.Each() {
 		con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, cli.Micros(p.A.Time), p.unit()))
@@ -136,6 +143,9 @@ func (d *Difference) WriteMarkdown(w io.Writer, top int) error {
 		fmt.Fprintf(&b, "\n%s\n", cli.Markdown(note))
 	}
 	for _, p := range d.Each() {
+		if p.Changed != "" {
+			fmt.Fprintf(&b, "\n%s\n", cli.Markdown(p.title()+p.Changed))
+		}
 		if t := p.checked(); t != nil {
 			fmt.Fprintf(&b, "\n%s:\n\n%s\n", cli.Markdown(t.Title), t.Markdown())
 		}
@@ -183,6 +193,9 @@ func differenceOf(a, b side) Difference {
 		rows, moved := joinFused(d.Rows, operations)
 		d.Rows, d.Causes = rows, causesOf(rows, moved, kinds)
 		d.sortCauses()
+	}
+	if a.work != nil && b.work != nil {
+		d.lane, d.Changed = overlap.ChangesOf(a.run.Ranks, a.work, b.work, a.Time)
 	}
 	d.Explanation = d.explain()
 	return d
@@ -332,6 +345,9 @@ func (s *side) measure(r *input.Reader, w *workload.Workload, steps *plan.Steps)
 		return w.Ops[op].Start, w.Ops[op].End, steps.Has(int(w.Ops[op].Step))
 	})...)
 	s.tellUnseen(w, of)
+	if s.steps > 0 {
+		s.work = operations(w, s.run, steps)
+	}
 }
 
 // tellUnseen counts the time in which collectives waited for ranks that nobody captured (rule C27) as waiting instead
@@ -375,6 +391,7 @@ func replayedSide(r *Replayed, w *workload.Workload, out compare.Outcome) side {
 	steps := plan.StepsOf(w, run).Of(out.Phase)
 	s := side{Name: run.Name, Time: out.Expected, phase: steps.Phase().Phase, steps: r.Iterations, run: run, start: StartOf(w, run), gaps: ReasonsOf(out.Result, 0, 0)}
 	starts, ends := opTimes(run, len(w.Ops))
+	s.work = operations(w, run, steps)
 	of := steps.Iteration(overlap.Collect(run), out.Time)
 	of.Mean = verdict.TimesOf(w, out)
 	s.items = append(overlap.Items(run, ReasonsOf(out.Result, 0, 0), of), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
@@ -386,7 +403,7 @@ func replayedSide(r *Replayed, w *workload.Workload, out compare.Outcome) side {
 // Recorded compares two runs of a folder written by replay -o: whole runs, or where phases are answered apart the times that its
 // result has of each.
 func Recorded(path string, a, b *trace.Run) (Difference, error) {
-	result, err := readResult(filepath.Join(path, resultFile))
+	result, err := Read(filepath.Join(path, resultFile))
 	if err != nil {
 		return Difference{}, err
 	}
@@ -517,73 +534,22 @@ func ofResults(x, y side) Difference {
 	return d
 }
 
-// mostResult is the largest result.json that is read, in bytes.
-const mostResult = 256 << 20
-
-// A result is what is read of result.json.
-type result struct {
-	Schema     int         `json:"schema"`
-	Iterations int         `json:"iterations"`
-	Rows       []resultRow `json:"strategies"`
-	Verdict    struct {
-		recommended
-		Phases []recommended `json:"phases"`
-	} `json:"verdict"`
-}
-
-// A recommended strategy is that of a result, on a phase where phases are answered apart.
-type recommended struct {
-	Phase      string            `json:"phase"`
-	Strategy   string            `json:"strategy"`
-	Parameters map[string]string `json:"parameters"`
-}
-
-// A resultRow is a strategy of a result, on the steps of a phase where phases are answered apart.
-type resultRow struct {
-	recommended
-	Settings string     `json:"settings"`
-	Applies  bool       `json:"applies"`
-	Time     trace.Time `json:"time_ns"`
-	Change   float64    `json:"change"`
-	Error    float64    `json:"error"`
-	overlap.Times
-}
-
-// name is the row's strategy with its settings.
-func (r *resultRow) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
-
 // rows are those of a recorded run, which is named after strategy and settings.
-func (r *result) rows(run string) []resultRow {
-	return slices.DeleteFunc(slices.Clone(r.Rows), func(row resultRow) bool {
+func (r *Replayed) rows(run string) []Row {
+	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool {
 		return !row.Applies || run != row.name()
 	})
 }
 
 // side is the row's time by state.
-func (r *resultRow) side(name string) side {
+func (r *Row) side(name string) side {
 	of := &overlap.Iteration{Mean: r.Times}
-	return side{Name: name, Time: r.Time, phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
-}
-
-func readResult(file string) (*result, error) {
-	f, err := regular.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var r result
-	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if r.Schema > Version {
-		return nil, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, Version)
-	}
-	return &r, nil
+	return side{Name: name, Time: trace.Time(r.Time), phase: r.Phase, steps: 1, items: overlap.Items(&trace.Run{}, nil, of)}
 }
 
 // resultSides are the strategies of a result, of each phase where phases are answered apart.
 func resultSides(path string) ([]side, error) {
-	r, err := readResult(filepath.Join(path, resultFile))
+	r, err := Read(filepath.Join(path, resultFile))
 	if err != nil {
 		return nil, err
 	}
@@ -601,7 +567,7 @@ func resultSides(path string) ([]side, error) {
 				name += " " + string(text)
 			}
 			seen[[2]string{name, row.Phase}] = true
-			d := map[string]trace.Time{byStrategy: row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
+			d := map[string]trace.Time{byStrategy: trace.Time(row.Time), "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
 			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
 		}
 	}

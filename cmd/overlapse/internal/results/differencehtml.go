@@ -30,6 +30,9 @@ func (d *Difference) WriteHTML(w io.Writer, top int) error {
 			numbers.Add(append([]any{name, s.Time, change}, cli.States(s.times())...)...)
 			if s.run != nil && at == 0 {
 				rep.Runs = append(rep.Runs, html.Named{Name: strings.TrimPrefix(name, p.title()), Run: s.run, Start: s.start, Gaps: s.gaps})
+				if i == 0 && p.lane != nil {
+					rep.Runs = append(rep.Runs, html.Named{Name: p.lane.Name, Note: p.Changed, Run: p.lane, Start: s.start})
+				}
 			}
 		}
 		for group := range p.groups() {

@@ -162,22 +162,22 @@ func (r *Replayed) idleScope() string {
 }
 
 // causeText is a cause of idle time in a user's words.
-func causeText(c program.Cause) string {
-	switch c {
-	case program.FlagWait:
+func causeText(cause string) string {
+	switch cause {
+	case program.FlagWait.String():
 		return "waiting for a dependency"
-	case program.NoSlot:
+	case program.NoSlot.String():
 		return "no free compute units"
-	case program.LaunchGap:
+	case program.LaunchGap.String():
 		return "launch gaps"
-	case program.HostIssue:
+	case program.HostIssue.String():
 		return "waiting for the host"
-	case program.PeerSkew:
+	case program.PeerSkew.String():
 		return "waiting for a slower rank"
-	case program.Unseen:
+	case program.Unseen.String():
 		return "waiting for a rank that was not captured"
 	}
-	return c.String()
+	return cause
 }
 
 // idleText lists the causes of idle time, with what the longest interval waited for.

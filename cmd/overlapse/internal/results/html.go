@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
@@ -55,10 +56,8 @@ func (r *Replayed) HTML() html.Report {
 		Title:    "overlapse: " + filepath.Base(r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: r.reference.Of(r.reference.Each()[0]).Expected,
-		Heading:  "Time, mean of all ranks",
-		About: "The captured schedule, then the others, fastest first; ▸: recommended. Time, change ± error in points " +
-			"(80 %, drawn as a line), probability of a gain of at least 1 %. Point at a bar for each rank.",
-		Parts: r.Parts(),
+		Heading:  "Where the time goes, every rank",
+		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %s (%s)", cli.MachineText(r.Machine, r.Guess), cli.Counted(r.Ranks, "rank"), r.captured())},
@@ -72,7 +71,7 @@ func (r *Replayed) HTML() html.Report {
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
-	best := r.best()
+	best, said := r.best(), ""
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
@@ -85,21 +84,38 @@ func (r *Replayed) HTML() html.Report {
 			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
 		})
 	}
+	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
+		changes, text := r.Changes(r.reference.Result.Run, best)
+		said = "in a step: " + text
+		rep.Runs = slices.Insert(rep.Runs, 1, html.Named{
+			Name: changes.Name, Says: "what " + r.RunName(best) + " changes", Note: text, Run: changes,
+			Start: StartOf(r.workload, r.reference.Result.Run),
+		})
+		for i, run := range rep.Shown {
+			if run > 0 {
+				rep.Shown[i]++
+			}
+		}
+		rep.Shown = append(rep.Shown, 1)
+		slices.Sort(rep.Shown)
+	}
 	for i, phase := range r.reference.Each() {
-		if i > 0 { // charts of their own, as their times are on another scale
-			rep.Others = append(rep.Others, html.Report{
-				Heading: r.Phases[i].Phase + " steps", Strategies: r.bars(phase), Captured: r.reference.Of(phase).Expected,
-			})
+		changes, left := r.changeChart(phase)
+		if i > 0 { // a chart of its own, as its steps are others
+			rep.Others = append(rep.Others, html.Report{Heading: r.Phases[i].Phase + " steps", Changes: changes})
 			continue
 		}
-		if rep.Strategies = r.bars(phase); phase > 0 {
-			rep.Heading = "Time of " + r.Phases[i].Phase + " steps, mean of all ranks"
+		rep.Changes, rep.ChangesTo, rep.Strategies = changes, left, r.bars(phase, best)
+		if phase > 0 {
+			rep.Heading += ", " + r.Phases[i].Phase + " steps"
 		}
 	}
 	if late := r.WaitedFor; late != nil {
 		rep.Rank = late.Rank
 	}
-	r.how(&rep, best)
+	if r.how(&rep, best); said != "" {
+		rep.How = append(rep.How, html.Step{Text: said})
+	}
 	numbers := r.page(r.everyRow()).HTML()
 	rep.Numbers = &numbers
 	notes := cli.Table{Title: "Assumptions", Columns: []string{"note"}}
@@ -123,20 +139,60 @@ func (r *Replayed) everyRow() (rows []*Row) {
 	return append(rows, r.refused()...)
 }
 
-// bars are those of a phase; 0: of all iterations.
-func (r *Replayed) bars(phase int) (bars []html.Bar) {
-	for _, row := range r.sorted(false, phase).rows {
-		bar := html.Bar{
-			Name: r.says(row), Note: r.barNote(row), Time: trace.Time(row.Time), Times: row.Times, Error: row.Error, Bound: row.bound != "",
+// changeChart has the changes of a phase (0: of all iterations) with their intervals around no change, and says which rows it leaves out.
+func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
+	c := &html.Chart{Unit: "%", Parts: []html.Part{{Name: "more time", Color: "#d55e00"}, {Name: "less time", Color: "#009e73"}}}
+	of := r.sorted(true, phase)
+	for _, row := range of.rows {
+		line := html.Line{
+			Name: r.says(row), Values: []float64{100 * max(0, row.Change), 100 * min(0, row.Change)}, Error: 100 * row.Error, Signed: true,
+			Note: r.barNote(row), Brief: cli.Percent(row.Change),
 		}
 		if r.recommended(row) {
-			bar.Name = "▸ " + bar.Name
+			line.Name = "▸ " + line.Name
 		}
-		if row.Strategy != Unchanged { // that is no outcome
-			out := r.Outcomes[row.At].Of(phase)
-			bar.Ranks = plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
+		if row.Strategy != unchanged { // that is no outcome
+			line.Key = r.scheduled(r.Outcomes[row.At].Result.Run.Name)
+		} else {
+			line.Name = "no change, simulated (noise)"
 		}
-		bars = append(bars, bar)
+		line.Tip = line.Name + ": " + line.Note + "\n" + row.Limit
+		c.Bars = append(c.Bars, line)
+	}
+	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. " +
+		"Click: its timeline."
+	if of.alike != nil {
+		left += " Not told from no change: " + r.sayings(of.alike) + "."
+	}
+	if of.later != nil {
+		left += " Not for tonight: " + r.sayings(of.later) + "."
+	}
+	if len(c.Bars) == 0 {
+		return nil, ""
+	}
+	return c, left
+}
+
+// mostRankBars is how many ranks have bars of their own; of more the mean has.
+const mostRankBars = 8
+
+// bars are the times of each rank in the captured schedule and an outcome, in a phase; 0: of all iterations.
+func (r *Replayed) bars(phase, outcome int) (bars []html.Bar) {
+	for _, row := range r.sorted(false, phase).rows {
+		if row.Strategy == unchanged || !row.given() && row.At != outcome {
+			continue
+		}
+		out := r.Outcomes[row.At].Of(phase)
+		ranks := plan.StepsOf(r.workload, out.Result.Run).Of(phase).Times(overlap.Collect(out.Result.Run), out.Time)
+		if len(ranks) > mostRankBars {
+			took := trace.Time(row.Time)
+			bars = append(bars, html.Bar{Name: r.says(row), Note: cli.Micros(took), Time: took, Times: row.Times, Ranks: ranks})
+			continue
+		}
+		for rank, times := range ranks {
+			name, took := fmt.Sprintf("rank %d, %s", rank, r.says(row)), times.Total()
+			bars = append(bars, html.Bar{Name: name, Note: cli.Micros(took), Time: took, Times: times})
+		}
 	}
 	return bars
 }

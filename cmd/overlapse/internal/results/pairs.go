@@ -18,25 +18,16 @@ import (
 
 // A pairRow is a kind of pair, with every strategy applied to this kind only.
 type pairRow struct {
-	Number     int        `json:"number"` // from 1, as inspect lists them
-	Direction  string     `json:"direction"`
-	First      string     `json:"first"`
-	Second     string     `json:"second"`
-	Bytes      int64      `json:"bytes"`
-	Count      int        `json:"count"`
-	Strategies []pairTime `json:"strategies"`
-	Phase      string     `json:"phase,omitempty"` // of the first of them, whose steps the times are of, where phases are answered apart
-	Best       string     `json:"best,omitempty"`  // with its settings; "" if none is faster than the captured schedule
-	best       *pairTime  // or nil
-}
-
-// A pairTime is the time of an iteration with a strategy applied to one kind of pair.
-type pairTime struct {
-	Strategy string  `json:"strategy"`
-	Settings string  `json:"settings,omitempty"`
-	Why      string  `json:"why,omitempty"` // why it does not apply
-	Time     int64   `json:"time_ns,omitempty"`
-	Change   float64 `json:"change"`
+	Number     int    `json:"number"` // from 1, as inspect lists them
+	Direction  string `json:"direction"`
+	First      string `json:"first"`
+	Second     string `json:"second"`
+	Bytes      int64  `json:"bytes"`
+	Count      int    `json:"count"`
+	Strategies []Row  `json:"strategies"`      // with only a time, a change, or why they do not apply
+	Phase      string `json:"phase,omitempty"` // of the first of them, whose steps the times are of, where phases are answered apart
+	Best       string `json:"best,omitempty"`  // with its settings; "" if none is faster than the captured schedule
+	best       *Row   // or nil
 }
 
 // ComparePairs adds the rows by kind of pair, and the row of the best mix.
@@ -54,14 +45,14 @@ func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.
 			row.Phase = r.Phases[c.Phase-1].Phase
 		}
 		for i, out := range c.Outcomes {
-			t := pairTime{Strategy: out.Strategy.Name, Settings: out.Strategy.String(out.Values), Why: out.Why}
-			if out.Why == "" {
+			t := Row{Applies: out.Why == "", Why: out.Why}
+			t.Strategy, t.Parameters, t.Settings, t.Phase = out.Strategy.Name, out.Values, out.Strategy.String(out.Values), row.Phase
+			if t.Applies {
 				t.Time, t.Change = int64(out.Expected), out.ChangeFrom(r.reference.Of(c.Phase).Expected)
 			}
 			row.Strategies = append(row.Strategies, t)
 			if i == c.Best {
-				row.Best = strings.TrimSpace(t.Strategy + " " + t.Settings)
-				row.best = &t
+				row.Best, row.best = t.name(), &t
 			}
 		}
 		r.PairKinds = append(r.PairKinds, row)
@@ -99,9 +90,10 @@ func printPairs(con *cli.Console, r *Replayed) {
 	fmt.Fprintf(con.Out, "\n%s; each kind alone:\n", plain.Line(title))
 	t := cli.Table{Columns: []string{"pair", "kernels", "size", "count"}}
 	for _, s := range r.PairKinds[0].Strategies {
-		t.Columns = append(t.Columns, strings.TrimSpace(s.Strategy+" "+s.Settings))
+		t.Columns = append(t.Columns, s.name())
 	}
 	t.Columns = append(t.Columns, "best")
+	cells := r.cells()
 	for _, p := range r.PairKinds {
 		if p.Phase != "" && !slices.Contains(t.Columns, "steps") {
 			t.Columns = append(t.Columns, "steps")
@@ -109,11 +101,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 		kernels := cli.Shorten(p.First, 22) + " → " + cli.Shorten(p.Second, 22)
 		row := []any{p.Number, kernels, unless(p.Bytes == 0, trace.Bytes(p.Bytes)), p.Count}
 		for _, s := range p.Strategies {
-			change := ""
-			if s.Why == "" {
-				change = cli.Percent(s.Change)
-			}
-			row = append(row, change)
+			row = append(row, cells["change"](&s))
 		}
 		best := "as captured"
 		if p.best != nil {

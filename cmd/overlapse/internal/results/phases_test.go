@@ -87,7 +87,7 @@ func TestRowsOfPhases(t *testing.T) {
 			t.Errorf("%+v", row)
 		}
 	}
-	if page.Captured != 2_800_000 || len(page.Strategies) != 5 || len(page.Runs) != 4 {
+	if page.Captured != 2_800_000 || len(page.Strategies) != 4 || len(page.Runs) != 5 {
 		t.Errorf("captured %d, %d bars, %d runs", page.Captured, len(page.Strategies), len(page.Runs))
 	}
 }

@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -29,21 +28,15 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 	if IsResult(file) {
 		file = filepath.Join(file, resultFile)
 	}
-	r, err := readResult(file)
+	r, err := Read(file)
 	if err != nil {
 		return err
 	}
 	for _, p := range d.Each() {
-		v := &r.Verdict.recommended
-		for i := range r.Verdict.Phases {
-			if v = &r.Verdict.Phases[i]; v.Phase == p.Phase {
-				break
-			}
-		}
-		at := slices.IndexFunc(r.Rows, func(row resultRow) bool {
-			is := row.Strategy == v.Strategy && maps.Equal(row.Parameters, v.Parameters) && row.Strategy != "captured"
-			if strategy != "" {
-				is = strategy == row.name()
+		at := slices.IndexFunc(r.Rows, func(row Row) bool {
+			is := strategy == row.name()
+			if strategy == "" {
+				is = r.recommended(&row) && row.Strategy != "captured"
 			}
 			return is && row.Applies && row.Phase == p.Phase
 		})
@@ -62,7 +55,7 @@ func (d *Difference) Verify(file, strategy string, took [2]map[string]trace.Time
 }
 
 // verify puts the comparison with a row before the explanation.
-func (d *Difference) verify(row *resultRow, took [2]map[string]trace.Time) {
+func (d *Difference) verify(row *Row, took [2]map[string]trace.Time) {
 	x := &predicted{Strategy: row.name(), Change: row.Change, Error: row.Error, Measured: d.Change}
 	with := ""
 	if a, b := took[0][d.Phase], took[1][d.Phase]; a > 0 && b > 0 {

@@ -124,12 +124,12 @@ func (r *Replayed) ofPhase(phase int) string {
 
 // printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
 // nothing was measured. more stands behind it.
-func printModel(con *cli.Console, c *Control, i *workload.Isolation, more string) {
-	if c == nil {
+func printModel(con *cli.Console, control []Row, i *workload.Isolation, more string) {
+	if control == nil {
 		return
 	}
 	var steps []string
-	for _, row := range c.rows {
+	for _, row := range control {
 		steps = append(steps, strings.TrimSpace(row.Phase+" step "+cli.Percent(row.Change)))
 	}
 	said := "re-simulated: " + strings.Join(steps, ", ")
@@ -311,7 +311,7 @@ func (r *Replayed) why() (lines []string) {
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
 // the model of this capture is to be trusted.
-func PrintAdvice(con *cli.Console, v *verdict.Verdict, c *Control, i *workload.Isolation) {
+func PrintAdvice(con *cli.Console, v *verdict.Verdict, control []Row, i *workload.Isolation) {
 	for _, of := range v.Each() {
 		if of.Advice == nil {
 			continue
@@ -321,7 +321,7 @@ func PrintAdvice(con *cli.Console, v *verdict.Verdict, c *Control, i *workload.I
 		}
 		printAdvice(con, of.Advice, true)
 	}
-	printModel(con, c, i, "")
+	printModel(con, control, i, "")
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.

@@ -57,7 +57,7 @@ type Replayed struct {
 	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []Row               `json:"strategies"`
-	Control    *Control            `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are: its change is the noise floor; absent if nothing was measured
+	Control    []Row               `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are, of each phase that is answered apart: its change is the noise floor; absent if nothing was measured
 	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Peak       int64               `json:"captured_peak_memory_bytes,omitempty"` // the most that a captured rank held; absent if not recorded
@@ -88,12 +88,21 @@ type Answer struct {
 	Confidence verdict.Confidence `json:"confidence"`
 }
 
-// AnswerOf is the answer of a prediction, on the steps of a phase; "": on all.
-func AnswerOf(p *verdict.Prediction, phase string) Answer {
-	return Answer{
-		p.Strategy.Name, p.Values, p.Strategy.String(p.Values), phase, p.Experimental(), p.Change,
-		p.Memory.Bytes, p.Memory.Lacks, p.Confidence.Chance, p.Confidence,
+// RowOf is what a prediction alone tells, without its run, on the steps of a phase; "": on all.
+func RowOf(p *verdict.Prediction, phase string) Row {
+	row := Row{Applies: p.Why == "", Why: p.Why, Notes: p.Changed.Notes, phase: p.Phase, Answer: Answer{
+		Strategy: p.Strategy.Name, Parameters: p.Values, Settings: p.Strategy.String(p.Values), Phase: phase, Experimental: p.Experimental(),
+	}}
+	if !row.Applies {
+		return row
 	}
+	row.Change, row.PeakMemory, row.MemoryLacks = p.Change, p.Memory.Bytes, p.Memory.Lacks
+	row.Chance, row.Confidence, row.Same = p.Confidence.Chance, p.Confidence, p.Same()
+	row.Time, row.Fastest, row.Slowest = int64(p.Expected), int64(p.Best), int64(p.Worst)
+	if p.Times != nil {
+		row.Times = *p.Times
+	}
+	return row
 }
 
 // A Row is one strategy's line. Times are nanoseconds.
@@ -208,47 +217,36 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 	return r, nil
 }
 
-// A Control is the captured schedule with nothing changed, simulated.
-type Control struct {
-	Time   int64   `json:"time_ns"` // 0 where phases are answered apart
-	Change float64 `json:"change"`  // of the captured schedule's time: the noise floor
-	overlap.Times
-	Phase  string    `json:"phase,omitempty"`  // of a control of Phases
-	Phases []Control `json:"phases,omitempty"` // of each, where phases are answered apart
-	rows   []Row     // one, or one of each phase
-}
+// unchanged is the name of rows of the captured schedule with nothing changed, simulated.
+const unchanged = "no change, simulated"
 
-// Unchanged is a control's name.
-const Unchanged = "no change, simulated"
-
-// ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed; nil if nothing was measured.
-func ControlOf(w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool) (*Control, error) {
+// ControlOf simulates the captured schedule, of which captured is the replay, with nothing changed: a row of each phase; nil if nothing
+// was measured.
+func ControlOf(
+	w *workload.Workload, m machine.Machine, captured compare.Outcome, sc plan.Scenario, stop func() bool,
+) (rows []Row, err error) {
 	if !plan.WasMeasured(w) || len(w.Collectives) == 0 {
-		return nil, nil //nolint:nilnil // as documented
+		return nil, nil
 	}
 	out, err := compare.Control(w, m, sc, replay.Options{Like: true, Stop: stop})
 	if err != nil || out.Result == nil || out.Time <= 0 || captured.Expected <= 0 {
 		return nil, err
 	}
-	var c Control
 	for _, phase := range captured.Each() {
 		of, times := out.Of(phase), verdict.TimesOf(w, out.Of(phase))
 		if of.Time <= 0 { // no iteration of the phase is left
 			continue
 		}
 		row := Row{
-			Answer: Answer{Strategy: Unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
+			Answer: Answer{Strategy: unchanged, Parameters: out.Values, Change: of.ChangeFrom(captured.Of(phase).Expected)}, Applies: true,
 			Time: int64(of.Time), Fastest: int64(of.Time), Slowest: int64(of.Time), Times: times, Limit: verdict.LimitOf(w, of, times), phase: phase,
 		}
 		if phase > 0 {
 			row.Phase = captured.Phases[phase-1].Steps.Phase
-			c.Phases = append(c.Phases, Control{Time: row.Time, Change: row.Change, Times: times, Phase: row.Phase})
-		} else {
-			c.Time, c.Change, c.Times = row.Time, row.Change, times
 		}
-		c.rows = append(c.rows, row)
+		rows = append(rows, row)
 	}
-	return &c, nil
+	return rows, nil
 }
 
 // leastShown is the least change against its strategy's defaults for which a single setting has a
@@ -383,13 +381,10 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	if out.Phase > 0 {
 		phase = r.reference.Phases[out.Phase-1].Steps.Phase
 	}
-	row := Row{Answer: AnswerOf(&p, phase), Applies: out.Result != nil, Why: out.Why, Notes: out.Changed.Notes, phase: out.Phase}
-	if out.Result == nil {
-		a := row.Answer
-		row.Answer = Answer{Strategy: a.Strategy, Parameters: a.Parameters, Settings: a.Settings, Phase: phase, Experimental: a.Experimental}
+	row := RowOf(&p, phase)
+	if row.Applies = out.Result != nil; !row.Applies {
 		return row
 	}
-	row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
 	row.Times, row.RankEnds = verdict.TimesOf(r.workload, out), rankEnds(r.workload, out.Result.Run)
 	switch {
 	case out.Phase > 0:
@@ -399,7 +394,7 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 	case len(out.Phases) == 1:
 		row.Phases = []plan.PhaseTime{out.Phases[0].Steps}
 	}
-	row.Same, row.Limit = p.Same(), verdict.LimitOf(r.workload, out, row.Times)
+	row.Limit = verdict.LimitOf(r.workload, out, row.Times)
 	if out.Phase == 0 { // traffic is summed over the run
 		row.Memory = verdict.MemoryByCause(r.workload, out)
 	}

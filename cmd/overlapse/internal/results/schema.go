@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -22,7 +23,29 @@ import (
 
 // Version is that of the JSON and CSV that commands write (SCHEMA.md). A field that
 // is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
-const Version = 4
+const Version = 5
+
+// mostResult is the largest result.json that is read, in bytes.
+const mostResult = 256 << 20
+
+// Read reads a result.json: what it has of a Replayed.
+func Read(file string) (*Replayed, error) {
+	f, err := regular.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var r Replayed
+	err = json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r)
+	if r.Schema > 0 && r.Schema != Version {
+		return nil, fmt.Errorf("%s: has schema %d, this overlapse reads %d (read it with the overlapse that wrote it)",
+			file, r.Schema, Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return &r, nil
+}
 
 // A Span is a kernel, collective or copy of spans.csv.gz and of export.
 type Span struct {

@@ -53,7 +53,7 @@ func (r *Replayed) columns() []column {
 		}},
 		column{key: "peak_memory_least", value: func(row *Row) any { return len(row.MemoryLacks) > 0 }},
 		column{"bubble_share", "bubble", func(row *Row) any { return row.Bubble }, func(row *Row) any {
-			return unless(!r.pipeline || !row.Applies || row.Strategy == Unchanged, fmt.Sprintf("%.1f %%", 100*row.Bubble))
+			return unless(!r.pipeline || !row.Applies || row.Strategy == unchanged, fmt.Sprintf("%.1f %%", 100*row.Bubble))
 		}},
 		column{"limited_by", "time breakdown", func(row *Row) any { return row.Limit }, func(row *Row) any {
 			if !row.Applies {
@@ -128,10 +128,8 @@ func (r *Replayed) all() (rows []*Row) {
 	for i := range r.Rows {
 		rows = append(rows, &r.Rows[i])
 	}
-	if r.Control != nil {
-		for i := range r.Control.rows {
-			rows = append(rows, &r.Control.rows[i])
-		}
+	for i := range r.Control {
+		rows = append(rows, &r.Control[i])
 	}
 	return rows
 }
@@ -159,14 +157,9 @@ func (r *Replayed) CSV(without ...string) iter.Seq[[]any] {
 
 // recommended reports whether the verdict, on the row's phase, recommends it.
 func (r *Replayed) recommended(row *Row) bool {
-	v := &r.Verdict
-	if v.Kind == verdict.ByPhase {
-		if row.phase == 0 {
-			return false
-		}
-		v = &v.Phases[row.phase-1]
-	}
-	return row.Applies && row.Strategy == v.Strategy && maps.Equal(row.Parameters, v.Parameters)
+	return row.Applies && slices.ContainsFunc(r.Verdict.Each(), func(v verdict.Verdict) bool {
+		return row.Phase == v.Phase && row.Strategy == v.Strategy && maps.Equal(row.Parameters, v.Parameters)
+	})
 }
 
 // MemoryText is a difference of the most memory that a rank holds, "≥" before a lower bound; "" for
@@ -187,6 +180,9 @@ func MemoryText(bytes int64, lacks []string) string {
 
 // given reports whether a row is the captured schedule, without settings.
 func (r *Row) given() bool { return r.Strategy == "captured" && r.Settings == "" }
+
+// name is a row's strategy with its settings, as --strategy and the names of runs have them.
+func (r *Row) name() string { return strings.TrimSpace(r.Strategy + " " + r.Settings) }
 
 // named is a row's strategy with its settings.
 func (r *Replayed) named(row *Row) string {
@@ -236,20 +232,10 @@ type selected struct{ rows, alike, later []*Row }
 // sorted are the rows of a phase (0: of all iterations) that apply: the captured schedule, then the same simulated, then the
 // fastest first, then bounds. If they are to be folded, what can be changed tonight and the captured schedule simulated, fastest first.
 func (r *Replayed) sorted(fold bool, phase int) (of selected) {
-	var all []*Row
-	for i := range r.Rows {
-		if row := &r.Rows[i]; row.Applies && (row.phase == phase || row.phase == 0) {
-			all = append(all, row)
-		}
-	}
-	var control *Row
-	if r.Control != nil {
-		control = &r.Control.rows[max(0, phase-1)]
-		all = append(all, control)
-	}
-	for _, row := range all {
+	for _, row := range r.all() {
 		switch {
-		case !fold || row == control || r.recommended(row) && !row.given():
+		case !row.Applies || row.phase != phase && row.phase != 0:
+		case !fold || row.Strategy == unchanged || r.recommended(row) && !row.given():
 			of.rows = append(of.rows, row)
 		case row.given() || row.bound == "bound": // the title and a sentence have their times
 		case row.bound != "" || row.Experimental || plan.CompareEfforts(row.Effort, plan.ThirdParty) >= 0:
@@ -266,7 +252,7 @@ func (r *Replayed) sorted(fold bool, phase int) (of selected) {
 			return 0
 		case row.given():
 			return 0
-		case row == control:
+		case row.Strategy == unchanged:
 			return 1
 		case row.bound != "":
 			return 3
@@ -302,6 +288,11 @@ func (r *Replayed) sayings(rows []*Row) string {
 		list = append(list, strings.TrimSuffix(r.says(row), " ("+row.bound+")"))
 	}
 	return strings.Join(slices.Compact(list), ", ")
+}
+
+// Table is that of rows without their runs.
+func Table(rows []*Row) *cli.Table {
+	return (&Replayed{}).tableOf(rows, []string{"strategy", "time", "change", "±", "likely", "memory"})
 }
 
 // proseFrom is the width of a terminal from which a table has the columns that explain the others.

@@ -91,18 +91,18 @@ func TestInterval(t *testing.T) {
 // The captured schedule with nothing changed, simulated, is behind the captured one in every form, and among the changes on a terminal.
 func TestControl(t *testing.T) {
 	r := tableRows()
-	r.Control = &Control{rows: []Row{{Answer: Answer{Strategy: Unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}}
-	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+Unchanged {
+	r.Control = []Row{{Answer: Answer{Strategy: unchanged, Change: 0.045}, Applies: true, Time: 20_900_000}}
+	if got := r.names(r.sorted(false, 0).rows[:2]); got != "captured, "+unchanged {
 		t.Error(got)
 	}
-	r.Control.rows[0].Change = 0.001
-	if got := r.names(r.sorted(true, 0).rows); got != Unchanged {
+	r.Control[0].Change = 0.001
+	if got := r.names(r.sorted(true, 0).rows); got != unchanged {
 		t.Error(got)
 	}
 	n := 0
 	r.workload = &workload.Workload{Run: &trace.Run{}}
 	for line := range r.CSV() {
-		if n++; n > len(r.Rows)+1 && line[3] != Unchanged {
+		if n++; n > len(r.Rows)+1 && line[3] != unchanged {
 			t.Error(line)
 		}
 	}
@@ -145,25 +145,25 @@ func TestMarkdownTable(t *testing.T) {
 	}
 }
 
-// The bars of a page are sorted as the table is, the recommended one is marked, and one that changes nothing says so in place of a change.
-func TestBars(t *testing.T) {
+// The changes of a page are sorted as the folded table is, the recommended one is marked, and a click on a line shows its run.
+func TestChangeChart(t *testing.T) {
 	r := tableRows()
 	r.workload = &workload.Workload{Run: &trace.Run{}}
 	r.Verdict.Strategy = "fused"
 	r.Rows[1].Same, r.Rows[1].Change = true, 0
 	for i := range r.Rows {
 		r.Rows[i].At = i
-		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{}}})
+		r.Outcomes = append(r.Outcomes, compare.Outcome{Result: &replay.Result{Run: &trace.Run{Name: r.Rows[i].name()}}})
 	}
 	var got []string
-	for _, b := range r.bars(0) {
-		got = append(got, b.Name+": "+b.Note)
+	c, left := r.changeChart(0)
+	for _, b := range c.Bars {
+		got = append(got, b.Key+": "+b.Name+": "+b.Note)
 	}
-	want := []string{
-		"captured: 20.00 ms", "multistream keep_gathered=on channels=16 priority=on: 19.00 ms  -5.0 %  ± 12.0  61 % likely",
-		"▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely", "bulk: 20.04 ms  same program", "ideal (bound): 18.00 ms  -10.0 %",
-	}
-	if !slices.Equal(got, want) {
+	if want := []string{"fused: ▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if want := "Not told from no change: bulk. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
+		t.Errorf("%q does not say %q", left, want)
 	}
 }

@@ -1,0 +1,26 @@
+package input
+
+import (
+	"io"
+	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A reader that keeps what it reads opens a trace once.
+func TestKept(t *testing.T) {
+	const path = "../../../../samples/moe-down-fused-wg"
+	r := Reader{Console: &cli.Console{Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Kept: map[string]*trace.Run{}}
+	first, err := r.Open(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := r.Open(path, ""); again != first || err != nil {
+		t.Errorf("read again: %v", err)
+	}
+	r.Kept = nil
+	if again, err := r.Open(path, ""); again == first || err != nil {
+		t.Errorf("not read again: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package overlap
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// operations are those of a timeline, a letter and its columns each, of 1 ms: upper case computes, lower case communicates.
+func operations(lines ...string) (list []Operation) {
+	for _, line := range lines {
+		for i := 0; i < len(line); i++ {
+			if line[i] == '.' || i > 0 && line[i-1] == line[i] {
+				continue
+			}
+			end := i
+			for end < len(line) && line[end] == line[i] {
+				end++
+			}
+			o := Operation{Name: string(line[i]), Kind: trace.Compute, Start: trace.Time(i) * 1e6, End: trace.Time(end) * 1e6}
+			if line[i] >= 'a' {
+				o.Kind = trace.Collective
+			}
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// changesDrawn are the spans of changes, as lane, name and milliseconds.
+func changesDrawn(c *trace.Run, _ string) (list []string) {
+	for _, s := range c.Spans {
+		list = append(list, fmt.Sprintf("%s %s %d-%d", c.LaneLabel(s.Lane), c.NameOf(s), s.Start/1e6, s.End/1e6))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestChanges(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		a, b  []string
+		drawn []string
+		said  string
+	}{
+		{name: "nothing", a: []string{"AABBCC.", "..ggg.."}, b: []string{"AABBCC.", "..ggg.."}, said: "no operation is removed, added, moved or changed by 0.007 ms"},
+		{
+			name: "one gather less, what is behind it earlier", a: []string{"AABBCC", "gg..gg"}, b: []string{"AABBC.", "gg...."},
+			drawn: []string{"removed g 4-6", "shorter C -1 ms 4-6"}, said: "removed 1 g (-2 ms); shorter 1 C (-1 ms)",
+		},
+		{
+			name: "a reduction beside other kernels", a: []string{"AABBCCDD", "..r....."}, b: []string{"AABBCCDD", "......r."},
+			drawn: []string{"moved r +4 ms 2-3"}, said: "moved 1 r",
+		},
+		{
+			name: "later with all the others is not moved", a: []string{"ABCD.", ".r..."}, b: []string{".ABCD", "..r.."},
+			said: "no operation is removed, added, moved or changed by 0.005 ms",
+		},
+		{
+			name: "new and longer", a: []string{"AABB", "...r"}, b: []string{"AAXBBB", ".....r"},
+			drawn: []string{"added X 2-3", "longer B +1 ms 2-4"}, said: "added 1 X (+1 ms); longer 1 B (+1 ms)",
+		},
+		{
+			name: "another order", a: []string{"AABCC"}, b: []string{"BAACC"},
+			drawn: []string{"moved B -3 ms 2-3"}, said: "moved 1 B",
+		},
+	} {
+		a := operations(c.a...)
+		changes, said := ChangesOf([]trace.Rank{{ID: 0}}, a, operations(c.b...), 1e6*trace.Time(len(c.a[0])))
+		if d := changesDrawn(changes, said); !slices.Equal(d, c.drawn) || said != c.said {
+			t.Errorf("%s: %q, %q", c.name, d, said)
+		}
+	}
+}
+
+// A step against itself has no change; what is removed and added accounts for every difference in number; every operation is in one pair.
+func TestChangesAccount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringOfN(rapid.SampledFrom([]rune("ABCgh.")), 0, 40, -1)
+		a, b := operations(text.Draw(t, "a")), operations(text.Draw(t, "b"))
+		if d := changesDrawn(ChangesOf([]trace.Rank{{}}, a, a, 40e6)); d != nil {
+			t.Errorf("against itself: %q", d)
+		}
+		seen := map[*Operation]int{}
+		gone := 0
+		for _, p := range counterparts(a, b, 0) {
+			if p.a == nil {
+				gone--
+			} else if seen[p.a]++; p.b == nil {
+				gone++
+			}
+			if p.b != nil {
+				seen[p.b]++
+			}
+			if p.a != nil && p.b != nil && p.a.Name != p.b.Name {
+				t.Errorf("%s is no %s", p.a.Name, p.b.Name)
+			}
+		}
+		if len(seen) != len(a)+len(b) || gone != len(a)-len(b) {
+			t.Errorf("%d of %d operations paired, %d fewer of %d", len(seen), len(a)+len(b), gone, len(a)-len(b))
+		}
+	})
+}
