@@ -105,7 +105,8 @@ var Multistream = plan.Strategy{
 		{Ops: plan.OnlyGathers, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-param-gather --use-distributed-optimizer", Note: "of data parallelism"},
 		{Effort: plan.ByCode, Library: "PyTorch", Version: "1.8", Says: "issue collectives with async_op=True", Note: "issue the collective with async_op=True and wait just before the first use; in a loop of independent iterations with buffers of their own, an iteration later"},
 	},
-	Rows:      map[string]string{"comm_priority": "priority=on"},
+	// Compute is first in line anyway: the workgroups of a GEMM wait before those of the collective that follows it.
+	Rows:      map[string]string{"comm_priority": "priority=on", "compute_priority": "priority=off"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {

@@ -372,13 +372,11 @@ func given(row *dataset.Row, run *trace.Run) lift.Options {
 	switch {
 	case len(k.Tile) == 3 && k.M > 0:
 		add(longest(run), workload.Shape{Kind: workload.GEMM, M: k.M, N: k.N, K: k.K, ElemSize: 2}, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
-	case k.Kind == "gemm+gemm" && len(k.Tile) == 3 && len(k.Grids) == 2:
-		producer := workload.Shape{Kind: workload.GEMM, M: k.Batch, N: k.FFN, K: k.Hidden, ElemSize: 2}
-		consumer := producer
-		consumer.N, consumer.K = producer.K, producer.N
+	case len(k.Tile) == 3 && len(k.Grids) > 1:
 		name := longest(run)
-		for i, sh := range []workload.Shape{producer, consumer} {
-			add(fmt.Sprintf("%s@%d", name, k.Grids[i]), sh, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
+		for i, sh := range chained(k) {
+			at := i * (len(k.Grids) - 1) // those between are no GEMMs
+			add(fmt.Sprintf("%s@%d", name, k.Grids[at]), sh, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
 		}
 	case k.Kind == "embedding+collective" && k.SameBuild:
 		add(longest(run), workload.Shape{Kind: workload.Embedding, M: k.LogicalWGs, N: k.Dim, K: k.Pool, ElemSize: 4}, workload.Tiling{Tiles: int(k.LogicalWGs)})
@@ -386,6 +384,24 @@ func given(row *dataset.Row, run *trace.Run) lift.Options {
 		add(longest(run), workload.Shape{}, workload.Tiling{Tiles: k.Tiles})
 	}
 	return o
+}
+
+// chained are the first and the last GEMM of a row's chain; none of a kind that has no such.
+func chained(k dataset.Workload) []workload.Shape {
+	producer := workload.Shape{Kind: workload.GEMM, M: k.Batch, N: k.FFN, K: k.Hidden, ElemSize: 2}
+	consumer := producer
+	consumer.N, consumer.K = producer.K, producer.N
+	switch k.Kind {
+	case "gemm+gemm", "gemm+softmax+gemm":
+		return []workload.Shape{producer, consumer}
+	case "conv+conv": // as implicit GEMMs
+		for _, sh := range []*workload.Shape{&producer, &consumer} {
+			sh.M, sh.K = k.Batch*k.Height*k.Width, sh.K*k.Filter*k.Filter
+			sh.Like = "convolution"
+		}
+		return []workload.Shape{producer, consumer}
+	}
+	return nil
 }
 
 // longest is the name of the compute kernels that take the most time in a run.
