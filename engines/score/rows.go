@@ -28,6 +28,7 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -359,15 +360,15 @@ func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare
 func given(row *dataset.Row, run *trace.Run) lift.Options {
 	k := row.Workload
 	o := lift.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
-	add := func(kernel string, sh workload.Shape, t workload.Tiling) {
-		if kernel == "" {
+	add := func(name string, sh workload.Shape, t workload.Tiling) {
+		if name == "" {
 			return
 		}
 		if sh.Kind != 0 {
 			sh.DType, sh.Evidence = k.DType, "row of measurements"
-			o.Shapes[kernel] = sh
+			o.Shapes[name] = sh
 		}
-		o.Tiles[kernel] = t
+		o.Tiles[name] = t
 	}
 	switch {
 	case len(k.Tile) == 3 && k.M > 0:
@@ -397,7 +398,7 @@ func chained(k dataset.Workload) []workload.Shape {
 	case "conv+conv": // as implicit GEMMs
 		for _, sh := range []*workload.Shape{&producer, &consumer} {
 			sh.M, sh.K = k.Batch*k.Height*k.Width, sh.K*k.Filter*k.Filter
-			sh.Like = "convolution"
+			sh.Like = kernel.Convolution
 		}
 		return []workload.Shape{producer, consumer}
 	}
