@@ -15,9 +15,11 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/score"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // replayOptions are the flags of `overlapse replay`.
@@ -136,6 +138,9 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
 	}
+	if r.Published, err = published(o, sel); err != nil {
+		return err
+	}
 	if o.dir != "" {
 		if err := results.WriteFolder(ctx, a.Console, &a.files, o.dir, r); err != nil {
 			return err
@@ -155,6 +160,22 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return nil
 	}
 	return failed
+}
+
+// published is what a paper says of the input, if that is a workload file as it is, on its own machine; else "".
+func published(o replayOptions, sel []plan.Selection) (string, error) {
+	if !input.IsYAML(o.Path) || o.Machine != "" || o.Retarget != "" || o.Ranks != "" || o.pair != "" {
+		return "", nil
+	}
+	text, err := regular.ReadFile(o.Path)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, s := range sel {
+		names = append(names, s.Strategy.Name)
+	}
+	return score.Published(o.Path, text, names)
 }
 
 // replayMore runs the further replays that flags request: seeds, single pairs,

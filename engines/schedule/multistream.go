@@ -91,8 +91,14 @@ var Multistream = plan.Strategy{
 			Tune: []int{2}, Costs: "memory of that many outputs",
 			Ways: []plan.Way{{Effort: plan.ByCode, Library: "PyTorch", Says: "wait %buffers iterations later for each collective", Note: "before an iteration wait for the collective of %buffers iterations before"}},
 		},
-		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured", Work: "a GEMM kernel that requests that much dynamic shared memory: tile and stages of a Triton or CUTLASS kernel"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured", Work: "a persistent GEMM kernel, launched with that grid"},
+		{
+			Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured", Measured: []string{plan.AnyNumber},
+			Work: "a GEMM kernel that requests that much dynamic shared memory: tile and stages of a Triton or CUTLASS kernel",
+		},
+		{
+			Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured", Measured: []string{plan.AnyNumber},
+			Work: "a persistent GEMM kernel, launched with that grid",
+		},
 		{
 			Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective", Costs: "compute on fewer units", Work: "a persistent GEMM kernel that leaves compute units free",
 			Ways: []plan.Way{{Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Version: "2.7", Line: "torch._C._set_sm_carveout_experimental(%carve)", Note: "private; scaled matrix multiplications and inductor's persistent ones heed it"}},
@@ -106,7 +112,8 @@ var Multistream = plan.Strategy{
 		{Ops: plan.OnlyGathers, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-param-gather --use-distributed-optimizer", Note: "of data parallelism"},
 		{Effort: plan.ByCode, Library: "PyTorch", Version: "1.8", Says: "issue collectives with async_op=True", Note: "issue the collective with async_op=True and wait just before the first use; in a loop of independent iterations with buffers of their own, an iteration later"},
 	},
-	Rows:      map[string]string{"comm_priority": "priority=on"},
+	// Compute is first in line anyway: the workgroups of a GEMM wait before those of the collective that follows it.
+	Rows:      map[string]string{"comm_priority": "priority=on", "compute_priority": "priority=off"},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {

@@ -136,7 +136,7 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x repl
 		return x, err
 	}
 	defer in.Close()
-	f, err := operator.ParseWith(in, j.workload, j.set)
+	f, err := operator.Parse(in, j.workload, j.set)
 	if err != nil {
 		return x, err
 	}
@@ -177,7 +177,7 @@ func (j *job) replay(files fs.FS, on *machine.Machine, stop func() bool) (x repl
 	if gap := f.HostGap(m) / float64(f.Iterations); gap > 0 { // before the first kernel and behind the last
 		x.seconds, x.waits = x.seconds+gap, gap-m.Launch.Gap.Value
 	}
-	if j.strategy == "captured" && f.Sync != operator.SyncStream && len(f.Times) > 0 {
+	if j.strategy == "captured" && f.Sync != "" && len(f.Times) > 0 {
 		x.seconds = 0 // what the file says, with what only its own kernels need
 		for _, t := range f.Times {
 			x.seconds += t

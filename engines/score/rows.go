@@ -28,6 +28,7 @@ import (
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -359,26 +360,24 @@ func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare
 func given(row *dataset.Row, run *trace.Run) lift.Options {
 	k := row.Workload
 	o := lift.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
-	add := func(kernel string, sh workload.Shape, t workload.Tiling) {
-		if kernel == "" {
+	add := func(name string, sh workload.Shape, t workload.Tiling) {
+		if name == "" {
 			return
 		}
 		if sh.Kind != 0 {
 			sh.DType, sh.Evidence = k.DType, "row of measurements"
-			o.Shapes[kernel] = sh
+			o.Shapes[name] = sh
 		}
-		o.Tiles[kernel] = t
+		o.Tiles[name] = t
 	}
 	switch {
 	case len(k.Tile) == 3 && k.M > 0:
 		add(longest(run), workload.Shape{Kind: workload.GEMM, M: k.M, N: k.N, K: k.K, ElemSize: 2}, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
-	case k.Kind == "gemm+gemm" && len(k.Tile) == 3 && len(k.Grids) == 2:
-		producer := workload.Shape{Kind: workload.GEMM, M: k.Batch, N: k.FFN, K: k.Hidden, ElemSize: 2}
-		consumer := producer
-		consumer.N, consumer.K = producer.K, producer.N
+	case len(k.Tile) == 3 && len(k.Grids) > 1:
 		name := longest(run)
-		for i, sh := range []workload.Shape{producer, consumer} {
-			add(fmt.Sprintf("%s@%d", name, k.Grids[i]), sh, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
+		for i, sh := range chained(k) {
+			at := i * (len(k.Grids) - 1) // those between are no GEMMs
+			add(fmt.Sprintf("%s@%d", name, k.Grids[at]), sh, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
 		}
 	case k.Kind == "embedding+collective" && k.SameBuild:
 		add(longest(run), workload.Shape{Kind: workload.Embedding, M: k.LogicalWGs, N: k.Dim, K: k.Pool, ElemSize: 4}, workload.Tiling{Tiles: int(k.LogicalWGs)})
@@ -386,6 +385,24 @@ func given(row *dataset.Row, run *trace.Run) lift.Options {
 		add(longest(run), workload.Shape{}, workload.Tiling{Tiles: k.Tiles})
 	}
 	return o
+}
+
+// chained are the first and the last GEMM of a row's chain; none of a kind that has no such.
+func chained(k dataset.Workload) []workload.Shape {
+	producer := workload.Shape{Kind: workload.GEMM, M: k.Batch, N: k.FFN, K: k.Hidden, ElemSize: 2}
+	consumer := producer
+	consumer.N, consumer.K = producer.K, producer.N
+	switch k.Kind {
+	case "gemm+gemm", "gemm+softmax+gemm":
+		return []workload.Shape{producer, consumer}
+	case "conv+conv": // as implicit GEMMs
+		for _, sh := range []*workload.Shape{&producer, &consumer} {
+			sh.M, sh.K = k.Batch*k.Height*k.Width, sh.K*k.Filter*k.Filter
+			sh.Like = kernel.Convolution
+		}
+		return []workload.Shape{producer, consumer}
+	}
+	return nil
 }
 
 // longest is the name of the compute kernels that take the most time in a run.

@@ -29,7 +29,7 @@ var Tilesync = plan.Strategy{
 	Params: []plan.Param{
 		{
 			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",
-			Measured: []string{"row", "tile"}, Work: "semaphores in that kernel", Ways: []plan.Way{
+			Measured: []string{"row", "tile", "conv"}, Work: "semaphores in that kernel", Ways: []plan.Way{
 				{With: "policy=tile", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "TileSync"},
 				{With: "policy=strided", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "StridedTileSync"},
 				{With: "policy=conv", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "Conv2DTileSync"},

@@ -60,3 +60,36 @@ func TestTileOn(t *testing.T) {
 		}
 	}
 }
+
+// A GEMM that streams its operands counts as what it is beside a collective and on fewer compute units: a kernel bound by
+// memory. One that leaves the memory time is a GEMM as before; neither is worse than a kernel that saturates the memory,
+// and fewer workgroups together never move more than all.
+func TestStreamedGEMM(t *testing.T) {
+	l := lawsOf(plantest.H200(t, 2))
+	l.Workload.Ops = make([]workload.Op, 2)
+	c := &workload.Collective{Op: trace.AllReduce, Bytes: 64 << 20, Channels: 8, Members: []int32{0, 1}}
+	gemm := func(load float64) *workload.Op {
+		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 64, N: 65536, K: 8192, ElemSize: 2}, Tiling: workload.Tiling{TileM: 64, TileN: 256}}}
+		op.Alone = 250e3
+		op.Read = load * l.Machine.GPU.Memory.Value * 250e-6
+		return op
+	}
+	slowed := func(by machine.CoRunner) float64 {
+		factor, _, _ := l.Machine.Library.CoRun(c.Op, c.Bytes, 2, c.Channels, by)
+		return factor
+	}
+	tiles, saturated := slowed(machine.CoRunner{Kind: machine.CoRunTiles}), slowed(machine.CoRunner{Kind: machine.CoRunMemory, Load: 1})
+	for _, load := range []float64{0, 0.3, 0.7, 0.75, 0.9, 1} {
+		op := gemm(load)
+		got, _, _ := l.Beside(c, c.Bytes, c.Channels, op, 1)
+		half, all := l.TileOn(op, 66, 132, false), l.TileOn(op, 132, 132, false)
+		switch {
+		case all != 1:
+			t.Errorf("load %.2f: as many workgroups take %.3f times as long", load, all)
+		case load <= 0.7 && (got != tiles || half != l.Machine.TileTimeFactor(66)/l.Machine.TileTimeFactor(132)):
+			t.Errorf("load %.2f: slows by %.3f instead of %.3f, half of the workgroups take %.3f times as long", load, got, tiles, half)
+		case load > 0.7 && (got == tiles || got > saturated || half >= 1 || half < 0.5):
+			t.Errorf("load %.2f: slows by %.3f, at most %.3f; half of the workgroups take %.3f times as long", load, got, saturated, half)
+		}
+	}
+}

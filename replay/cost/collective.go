@@ -275,18 +275,22 @@ type slowdownKey struct {
 }
 
 // coRunner is a compute operation alongside a collective if that compute is cut into parts: a GEMM of the matrix library,
-// another kernel of matrix instructions, or a memory-bound kernel, which includes GEMMs of few rows (rule I1).
+// another kernel of matrix instructions, or a memory-bound kernel, which includes GEMMs of few rows (rule I1): the memory's
+// queue does not know whose requests are in front.
 func (l *Laws) coRunner(op *workload.Op, parts int) machine.CoRunner {
 	inMemory := func() bool {
 		return l.Tiling(&workload.Op{Kernel: l.partKernel([]*workload.Op{op}, Part{Of: parts})}).InMemory
 	}
+	load := l.MemoryLoad(op)
 	switch {
 	case op.Shape.Kind == workload.GEMM && parts > 1 && inMemory():
 		return machine.CoRunner{Kind: machine.CoRunMemory, Load: 1}
+	case op.Shape.Kind == workload.GEMM && parts <= 1 && machine.Exposed(load) < 1:
+		return machine.CoRunner{Kind: machine.CoRunMemory, Load: load}
 	case op.Shape.Kind == workload.GEMM && op.Tiling.Persistent:
 		return machine.CoRunner{Kind: machine.CoRunLibrary}
 	case op.Matrix():
 		return machine.CoRunner{Kind: machine.CoRunTiles}
 	}
-	return machine.CoRunner{Kind: machine.CoRunMemory, Load: l.MemoryLoad(op)}
+	return machine.CoRunner{Kind: machine.CoRunMemory, Load: load}
 }

@@ -31,6 +31,9 @@ func (l *Laws) Rate(op *workload.Op, n int, toPeers bool) float64 {
 func (l *Laws) TileOn(op *workload.Op, n, seen int, toPeers bool) float64 {
 	switch op.Shape.Kind {
 	case workload.GEMM:
+		if machine.Exposed(l.MemoryLoad(op)) < 1 { // its operands are streamed
+			return float64(n) / l.Machine.GPU.StreamAt(n) * l.Machine.GPU.StreamAt(seen) / float64(seen)
+		}
 		return l.Machine.TileTimeFactor(n) / l.Machine.TileTimeFactor(seen)
 	case workload.Embedding, workload.EmbeddingGrad, workload.Elementwise:
 		return float64(n) / l.Rate(op, n, toPeers) * l.Rate(op, seen, false) / float64(seen)

@@ -93,11 +93,15 @@ type Embedding struct {
 	LogicalWGs int64 `json:"logical_wgs,omitempty"`
 }
 
-// Layers are two GEMMs, of which the second reads what the first writes.
+// Layers are two GEMMs, of which the second reads what the first writes or a softmax
+// of it, or two convolutions of images with as many channels out as in.
 type Layers struct {
 	Hidden int64 `json:"hidden,omitempty"`
 	FFN    int64 `json:"ffn,omitempty"`
-	Grids  []int `json:"grids,omitempty"` // workgroups of producer and consumer
+	Grids  []int `json:"grids,omitempty"` // workgroups of each kernel
+	Height int64 `json:"height,omitempty"`
+	Width  int64 `json:"width,omitempty"`
+	Filter int64 `json:"filter,omitempty"` // side of a square
 }
 
 // Op is the collective operation, or UnknownOp.
@@ -122,6 +126,9 @@ type Settings struct {
 	Programs     int     `json:"programs,omitempty"` // workgroups of a compiled kernel
 	Tiles        int     `json:"tiles,omitempty"`    // stored by each program
 	CommPriority bool    `json:"comm_priority,omitempty"`
+	OwnPriority  bool    `json:"compute_priority,omitempty"` // the compute stream before that of collectives
+	LDS          int     `json:"lds,omitempty"`              // KiB of shared memory that each workgroup of compute requests
+	Blocks       int     `json:"blocks,omitempty"`           // workgroups of compute, looping over its tiles; 0: one a tile
 	Order        string  `json:"order,omitempty"`
 	Impl         string  `json:"impl,omitempty"`
 	Policy       string  `json:"policy,omitempty"`

@@ -128,7 +128,7 @@ func onMachine(t *testing.T, file, name string) *workload.Workload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := operator.Parse(strings.NewReader(string(text)), file)
+	f, err := operator.Parse(strings.NewReader(string(text)), file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,14 +10,14 @@ import (
 
 const mlp = "operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 512, k: 12288, hidden: 6144, n: 12288}\nkernel: {tile: 256x128, threads: 256, registers: 128}\n"
 
-// TestParseWith checks that values replace those of a file, and that errors name the file.
-func TestParseWith(t *testing.T) {
-	f, err := ParseWith(strings.NewReader(mlp), "w.yaml", map[string]string{"shape.m": "256", "kernel.split": "2 1", "kernel.tile": "256x64 256x128"})
+// TestParseWithOtherValues checks that values replace those of a file, and that errors name the file.
+func TestParseWithOtherValues(t *testing.T) {
+	f, err := Parse(strings.NewReader(mlp), "w.yaml", map[string]string{"shape.m": "256", "kernel.split": "2 1", "kernel.tile": "256x64 256x128"})
 	if err != nil || f.shape["m"] != 256 || f.shape["k"] != 12288 || at(f.Kernel.Splits, 0) != 2 || at(f.Kernel.Tiles, 1).N != 128 {
 		t.Errorf("%+v, %v", f, err)
 	}
 	for _, set := range []map[string]string{{"shape.rows": "3"}, {"shape.m": "0"}, {"kernel.split": "0"}, {"times": "-1"}, {"sync": "gpu"}} {
-		if _, err := ParseWith(strings.NewReader(mlp), "w.yaml", set); err == nil || !strings.HasPrefix(err.Error(), "w.yaml:") {
+		if _, err := Parse(strings.NewReader(mlp), "w.yaml", set); err == nil || !strings.HasPrefix(err.Error(), "w.yaml:") {
 			t.Errorf("%v: %v", set, err)
 		}
 	}
@@ -26,7 +26,7 @@ func TestParseWith(t *testing.T) {
 // TestSplit checks the grid of a GEMM whose tiles are split along K, and what its parts
 // move through memory beyond the operands.
 func TestSplit(t *testing.T) {
-	f, err := ParseWith(strings.NewReader(mlp), "w.yaml", map[string]string{"kernel.split": "2 1"})
+	f, err := Parse(strings.NewReader(mlp), "w.yaml", map[string]string{"kernel.split": "2 1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestTimes(t *testing.T) {
 		{map[string]string{"times": "800"}, [3]trace.Time{}, "1 times for 2 compute kernels (give 2, in µs)"},
 		{map[string]string{"times": "800 3", "sync": "host"}, [3]trace.Time{}, "takes less than its launch and the wait for it, 8.8 µs"},
 	} {
-		f, err := ParseWith(strings.NewReader(mlp), "w.yaml", c.set)
+		f, err := Parse(strings.NewReader(mlp), "w.yaml", c.set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +86,7 @@ func TestTimes(t *testing.T) {
 // GEMMs of the matrix library have a workgroup a CU where they are persistent, else one a tile.
 func TestLibraryGrids(t *testing.T) {
 	for name, want := range map[string]int{"h200x1": 132, "a100x1": 32 * 16, "mi300xx1": 32 * 16} {
-		f, err := ParseWith(strings.NewReader("operator: gemm+all_reduce\nmachine: h200:1\ntype: f16\nshape: {m: 4096, n: 4096, k: 4096}\n"), "w.yaml", nil)
+		f, err := Parse(strings.NewReader("operator: gemm+all_reduce\nmachine: h200:1\ntype: f16\nshape: {m: 4096, n: 4096, k: 4096}\n"), "w.yaml", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,7 @@ import (
 
 func graphRun(t *testing.T, text string) *trace.Run {
 	t.Helper()
-	f, err := ParseWith(strings.NewReader(text), "graph.yaml", nil)
+	f, err := Parse(strings.NewReader(text), "graph.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,12 +171,12 @@ func TestGraphErrors(t *testing.T) {
 		{"[]", "no list of operators"},
 		{"[7]", "no operator"},
 	} {
-		_, err := ParseWith(strings.NewReader("machine: h200\ntype: bf16\nshape: {tokens: 4096}\ngraph: "+c.graph+"\n"), "graph.yaml", nil)
+		_, err := Parse(strings.NewReader("machine: h200\ntype: bf16\nshape: {tokens: 4096}\ngraph: "+c.graph+"\n"), "graph.yaml", nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s\ngot  %v\nwant %s", c.graph, err, c.want)
 		}
 	}
-	f, err := ParseWith(strings.NewReader("machine: h200:4\ntype: bf16\ngroups: {odd: 3}\ngraph: [{op: all_reduce, count: 1024, group: odd}]\n"), "graph.yaml", nil)
+	f, err := Parse(strings.NewReader("machine: h200:4\ntype: bf16\ngroups: {odd: 3}\ngraph: [{op: all_reduce, count: 1024, group: odd}]\n"), "graph.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestGraphErrors(t *testing.T) {
 	if _, err := f.Run(m); err == nil || !strings.Contains(err.Error(), "group odd of 3 ranks does not divide") {
 		t.Errorf("got %v", err)
 	}
-	f, err = ParseWith(strings.NewReader("machine: h200:1\ntype: bf16\ngraph: [{op: all_reduce, count: 1024}]\n"), "graph.yaml", nil)
+	f, err = Parse(strings.NewReader("machine: h200:1\ntype: bf16\ngraph: [{op: all_reduce, count: 1024}]\n"), "graph.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestGraphErrors(t *testing.T) {
 	} else if _, err := f.Run(alone); err == nil || err.Error() != "graph.yaml:line 1: nothing runs on the 1 GPU of h200:1: a collective of one rank moves nothing (choose one with more GPUs)" {
 		t.Errorf("got %v", err)
 	}
-	f, err = ParseWith(strings.NewReader("machine: h200:4\niterations: 1000\ntype: bf16\ngraph: [{repeat: 10000, steps: [{op: elementwise, bytes: 1024}]}]\n"), "graph.yaml", nil)
+	f, err = Parse(strings.NewReader("machine: h200:4\niterations: 1000\ntype: bf16\ngraph: [{repeat: 10000, steps: [{op: elementwise, bytes: 1024}]}]\n"), "graph.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ type sync string
 
 // The ways in which kernels are timed.
 const (
-	SyncStream sync = ""      // nothing
+	syncStream sync = ""      // nothing
 	syncEvent  sync = "event" // from event to event on a stream, idle before the first: its launch, and the gaps before the others
 	syncHost   sync = "host"  // the host's launch of each kernel, when the one before has ended, and its wait for the end
 	syncClear  sync = "clear" // as host, with a fill before each kernel whose tiles are in parts along K, as in CUTLASS' operator()
@@ -181,4 +181,17 @@ func (f *File) fault(key, cure, format string, args ...any) error {
 		e.Pos, e.Unit = int64(line), "line"
 	}
 	return e
+}
+
+// Setting is what the file asks for, without its name, its ranks and the number of iterations: files of one setting have
+// the same text.
+func (f *File) Setting() string {
+	g := *f
+	g.Path, g.Ranks, g.Iterations, g.lines = "", 0, 0, nil
+	if i := strings.LastIndexByte(g.Machine, 'x'); i > 0 { // h200x4 is h200:4
+		if n, err := strconv.Atoi(g.Machine[i+1:]); err == nil {
+			g.Machine = fmt.Sprintf("%s:%d", g.Machine[:i], n)
+		}
+	}
+	return fmt.Sprintf("%+v", g)
 }

@@ -33,7 +33,7 @@ func load(t *testing.T, name string) machine.Machine {
 // runOf returns the run of a file's text on a machine.
 func runOf(t *testing.T, text, on string) *trace.Run {
 	t.Helper()
-	f, err := operator.Parse(strings.NewReader(text), "w.yaml")
+	f, err := operator.Parse(strings.NewReader(text), "w.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestErrors(t *testing.T) {
 		{"a tile without depth", gemmFile + "kernel: {tile: 128x64x0}\n", `w.yaml:line 7: kernel.tile: "128x64x0"`},
 		{"a tile of four sides", gemmFile + "kernel: {tile: 128x64x32x2}\n", `w.yaml:line 7: kernel.tile: "128x64x32x2"`},
 	} {
-		_, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
+		_, err := operator.Parse(strings.NewReader(c.text), "w.yaml", nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -299,7 +299,7 @@ func TestErrors(t *testing.T) {
 		{"a share", strings.Replace(gemmFile, "m: 8192", "m: 8190", 1), "w.yaml:line 6: m: 8190 does not divide over 4 ranks (give a multiple of 4)"},
 		{"a mistyped size", strings.ReplaceAll(strings.Replace(gemmFile, "m: 8192, n: 4096", "m: 2000000000, n: 2000000000", 1), "3584", "2000000000"), "is a size mistyped?"},
 	} {
-		f, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
+		f, err := operator.Parse(strings.NewReader(c.text), "w.yaml", nil)
 		if err == nil {
 			_, err = f.Run(load(t, "h200:4"))
 		}
@@ -319,7 +319,7 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		file, err := operator.Parse(strings.NewReader(text), "w.yaml")
+		file, err := operator.Parse(strings.NewReader(text), "w.yaml", nil)
 		if err != nil {
 			return
 		}

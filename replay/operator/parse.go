@@ -18,12 +18,9 @@ const (
 	maxSize = 1 << 31  // of one dimension, exclusive
 )
 
-// Parse reads a workload file. path names it in errors, which are
-// *trace.SyntaxError with a line, all of them joined.
-func Parse(r io.Reader, path string) (*File, error) { return ParseWith(r, path, nil) }
-
-// ParseWith is Parse with other values of keys, such as "shape.m" or "kernel.tile".
-func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
+// Parse reads a workload file, with other values of the keys in set, such as "shape.m" or "kernel.tile". path
+// names it in errors, which are *trace.SyntaxError with a line, all of them joined.
+func Parse(r io.Reader, path string, set map[string]string) (*File, error) {
 	body, errs, err := machine.Read(r, path, maxFile, "a workload file")
 	if err != nil {
 		return nil, err

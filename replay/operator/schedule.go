@@ -123,7 +123,7 @@ func (b *bench) given() error {
 // which Times include; 0 if it does not wait.
 func (f *File) HostGap(m machine.Machine) float64 {
 	switch f.Sync {
-	case SyncStream:
+	case syncStream:
 		return 0
 	case syncEvent:
 		return m.Launch.Host.Value

@@ -16,7 +16,7 @@ import (
 // OperatorOf is a workload file's text on the machine that it names.
 func OperatorOf(t testing.TB, text string) (*workload.Workload, machine.Machine) {
 	t.Helper()
-	f, err := operator.Parse(strings.NewReader(text), "w.yaml")
+	f, err := operator.Parse(strings.NewReader(text), "w.yaml", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func (r *Reader) InputDigest(name string) (string, error) {
 			return "", err
 		}
 		defer in.Close()
-		f, err := operator.Parse(in, name)
+		f, err := operator.Parse(in, name, nil)
 		if err != nil {
 			return "", err
 		}

@@ -199,7 +199,7 @@ func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine
 		return nil, machine.Machine{}, err
 	}
 	defer in.Close()
-	f, err := operator.Parse(in, path)
+	f, err := operator.Parse(in, path, nil)
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}

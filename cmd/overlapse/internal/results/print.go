@@ -33,6 +33,9 @@ func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 			con.Labelled("time", r.ofPhase(phase)+strings.Join(shares, ", "))
 		}
 	}
+	if r.Published != "" {
+		con.Labelled("published", r.Published)
+	}
 	shown := r.printRows(con, fold, why)
 	if why && slices.ContainsFunc(shown, func(row *Row) bool { return row.Error > 0 }) {
 		say(fmt.Sprintf("likely: probability of at least %.0f %% less time than %s; ±: its 80 %% interval, in points; "+

@@ -56,6 +56,7 @@ type Replayed struct {
 	WaitedFor  *overlap.LateRank   `json:"waited_for,omitempty"` // the rank that others wait for in the captured schedule
 	Unaligned  []int               `json:"unaligned,omitempty"`  // ranks whose clocks cannot be compared with the first one's: waiting there counts as transfer
 	Verdict    verdict.Verdict     `json:"verdict"`
+	Published  string              `json:"published,omitempty"` // what a paper says of this workload file
 	Rows       []Row               `json:"strategies"`
 	Control    []Row               `json:"control,omitempty"` // the captured schedule with nothing changed, simulated as strategies of pairs are, of each phase that is answered apart: its change is the noise floor; absent if nothing was measured
 	Waves      []pairWaves         `json:"waves,omitempty"`   // of dependent compute kernels

@@ -1,0 +1,128 @@
+package score
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/operator"
+)
+
+// Published is what a paper says of the workload file with that name and text as it is, under one of the strategies: a
+// sentence from the claims, "" if none is of this very setting. A number of the file alone comes before an order of two, one
+// that sums up several sizes, and each of these before such as are not scored.
+func Published(name string, text []byte, strategies []string) (string, error) {
+	papers, err := Papers()
+	if err != nil {
+		return "", err
+	}
+	f := shipped{name: path.Base(name), text: text, strategies: strategies}
+	if f.is, err = f.with(nil); err != nil {
+		return "", err
+	}
+	var found []Claim
+	ranks := map[string]int{} // of claims: the least is the closest
+	for _, p := range papers {
+		for _, c := range p.Claims {
+			rank := -1
+			for i := range c.Points {
+				p := &c.Points[i]
+				switch r := f.fits(p); {
+				case r < 0:
+				case rank < 0 || r < rank:
+					rank, c.Apart = r, p.Apart
+				}
+			}
+			if rank >= 0 {
+				found, ranks[c.ID] = append(found, c), rank
+			}
+		}
+	}
+	if len(found) == 0 {
+		return "", nil
+	}
+	slices.SortStableFunc(found, func(a, b Claim) int { return ranks[a.ID] - ranks[b.ID] })
+	c := found[0]
+	said := fmt.Sprintf("%s (%s, %s)", c.Says, c.ID, c.Where)
+	switch ranks[c.ID] &^ isApart {
+	case isSum:
+		said += ", over sizes of which this is one"
+	case 0:
+		said += ": " + strings.Join(f.numbers(&c), ", ")
+	}
+	if c.Apart != "" {
+		said += "; not scored: " + c.Apart
+	}
+	if n := len(found) - 1; n > 0 {
+		said += fmt.Sprintf("; %d more", n)
+	}
+	return said + "; compare: overlapse reproduce " + c.Paper + " --points", nil
+}
+
+// numbers are a claim's of the file alone.
+func (f *shipped) numbers(c *Claim) (list []string) {
+	for i := range c.Points {
+		if p := &c.Points[i]; f.fits(p)&^isApart == 0 {
+			list = append(list, strings.TrimSpace(p.Label+" "+p.As.Format(p.Published)))
+		}
+	}
+	return list
+}
+
+// What keeps a point from being the closest to a file.
+const (
+	isOrder = 1 << iota
+	isSum
+	isApart
+)
+
+// A shipped is a workload file as a user has it.
+type shipped struct {
+	name       string
+	text       []byte
+	strategies []string
+	is         string // what it says, without changes
+}
+
+// with is what the file says with other values of keys; "" if they do not fit.
+func (f *shipped) with(set map[string]string) (string, error) {
+	is, err := operator.Parse(bytes.NewReader(f.text), f.name, set)
+	if err != nil {
+		return "", err
+	}
+	return is.Setting(), nil
+}
+
+// same reports whether an experiment is this file under one of the strategies.
+func (f *shipped) same(p *Point, set map[string]string) bool {
+	strategy, _, _ := strings.Cut(p.Strategy, ":")
+	if p.Workload != f.name || !slices.Contains(f.strategies, strategy) {
+		return false
+	}
+	is, err := f.with(set)
+	return err == nil && is == f.is
+}
+
+// fits is 0 for a number of this file alone, more for points that are less close to it, and negative for other points.
+func (f *shipped) fits(p *Point) (rank int) {
+	if p.Apart != "" {
+		rank |= isApart
+	}
+	switch {
+	case p.As == order:
+		if p.More == nil || p.Less == nil || f.fits(p.More) != 0 || f.fits(p.Less) != 0 {
+			return -1
+		}
+		return rank | isOrder
+	case p.Over != nil:
+		if !slices.ContainsFunc(p.sets(), func(set map[string]string) bool { return f.same(p, set) }) {
+			return -1
+		}
+		return rank | isSum
+	case !f.same(p, keys(p.With)):
+		return -1
+	}
+	return rank
+}
