@@ -94,27 +94,21 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 	}
 	v.damaged(w)
 	v.slow(w, &captured.Machine)
-	slowed := profilerText(w, captured)
-	decides := slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled })
-	if decides { // else the change comes first
-		v.say("%s", slowed)
-	}
+	at := len(v.Sentences) // where the profiler's sentence stands
 	v.hosts(w, captured, outcomes)
 	v.boundBy(outcomes)
-	if v.untimed(w) {
-		return v
+	kept := !v.untimed(w) && !v.withdraw(w, captured) && !v.tooGuessed(w)
+	if kept {
+		v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
+		if !slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled }) {
+			at = len(v.Sentences) // the change comes first, unless the slowing decides its sign
+		}
 	}
-	if v.withdraw(w, captured) {
-		return v
+	if slowed := profilerText(w, captured); slowed != "" {
+		v.Sentences = slices.Insert(v.Sentences, at, slowed)
 	}
-	if r := w.Rescaled; r != nil && r.TooGuessed() {
-		v.Kind = Withdrawn
-		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+	if !kept {
 		return v
-	}
-	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
-	if slowed != "" && !decides {
-		v.say("%s", slowed)
 	}
 	v.experimental(outcomes)
 	v.bound(w, captured, outcomes)
@@ -127,6 +121,17 @@ func (v *Verdict) damaged(w *workload.Workload) {
 	if what := DamageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
+}
+
+// tooGuessed withdraws the verdict where the durations on another machine are guesses.
+func (v *Verdict) tooGuessed(w *workload.Workload) bool {
+	r := w.Rescaled
+	if r == nil || !r.TooGuessed() {
+		return false
+	}
+	v.Kind = Withdrawn
+	v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+	return true
 }
 
 // ofPhase are the predictions of a phase.
