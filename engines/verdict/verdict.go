@@ -225,14 +225,12 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	if err != nil {
 		return late
 	}
-	mean := func(x machine.WhatIf) float64 {
-		changed, m := edit.WhatIf(w, captured.Machine, x)
-		sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
-		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true})
+	sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
+	mean := func(out compare.Outcome, err error) float64 {
 		if err != nil || out.Result == nil {
 			return 0
 		}
-		ran, _ := plan.StepsOf(changed, out.Result.Run).Ran()
+		ran, _ := plan.StepsOf(w, out.Result.Run).Ran()
 		switch n := len(ran); n {
 		case 0:
 			return float64(out.Time)
@@ -242,7 +240,10 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 			return float64(ran[n-1].End-ran[0].End) / float64(n-1)
 		}
 	}
-	if balanced, as := mean(machine.WhatIf{{Name: machine.Balanced, By: machine.ByMedian}}), mean(nil); balanced > 0 && as > 0 {
+	changed, m := edit.WhatIf(w, captured.Machine, machine.WhatIf{{Name: machine.Balanced, By: machine.ByMedian}})
+	balanced := mean(compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true}))
+	as := mean(compare.Control(w, captured.Machine, sc, replay.Options{Like: true})) // which strategies are relative to: simulated once
+	if balanced > 0 && as > 0 {
 		late.Balanced = balanced/as - 1
 	}
 	return late
