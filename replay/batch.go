@@ -14,7 +14,9 @@ import (
 //
 // A whole kernel that fits on empty CUs, while no other one works or waits for a slot, is a batch
 // without workgroups: most such kernels end before the state of a CU is looked at. Until a workgroup of
-// the GPU is stepped or placed, nothing changes that the placement depends on, so it is made up for then.
+// the GPU is stepped or placed, nothing changes that the placement depends on, so it is made up for then. A kernel of
+// several waves on a GPU without other workgroups is such a batch for each: the next one is placed, as refill would, where
+// the one before was.
 type batch struct {
 	alarm  alarm
 	since  program.Time // when the phase began
@@ -57,18 +59,56 @@ func (s *sim) enterBatch(id int32, w *workgroup, l *launch) {
 	b.wgs, b.n = append(b.wgs, id), len(b.wgs)+1
 }
 
-// postpone places no workgroup of a fresh kernel yet, if all of them fit on empty CUs and none of them
+// postpone places no workgroup of a fresh kernel yet, or of its next wave, if all of them or a wave fit on empty CUs and none of them
 // slows another or shares a CU with work, and reports whether it did.
 func (s *sim) postpone(g *gpu, id int32) bool {
 	l := s.kernels.at(id)
-	if !l.batches || l.kernel.Alike > 0 || !l.computes() || g.loads != 0 || g.occupied != 0 || g.busy.parts != nil || len(g.line) > 1 {
+	if !l.batches || !l.computes() || g.loads != 0 || g.occupied != 0 || g.busy.parts != nil || len(g.line) > 1 {
 		return false
 	}
-	rest, cus, level := l.kernel.WGs, 0, 0 // the CUs with the fewest residents are first
+	n := s.wave(g, l)
+	if n == 0 {
+		return false
+	}
+	if l.placed == 0 {
+		s.begin(l)
+	}
+	g.unplaced = s.newBatch(id, int32(l.placed))
+	s.batches.at(g.unplaced).n = n
+	l.placed += n
+	return true
+}
+
+// wave is how many workgroups postpone has place for: all of a kernel's, or a wave that fills all CUs, with equal phases; 0: neither.
+func (s *sim) wave(g *gpu, l *launch) int {
+	each, most := int(g.cus[0].free.Times(l.need)), 0 // if all are empty
+	if count(g.load[0]) == len(g.cus) && int64(each)*l.pipe <= wholePipe {
+		most = each * len(g.cus)
+	}
+	switch n := l.kernel.WGs - l.placed; {
+	case l.kernel.Alike > 0 && l.kernel.Alike != most:
+		return 0
+	case n > most && l.kernel.Tiles == 0 && l.cluster <= 1:
+		return most
+	case l.kernel.Alike > 0 || s.fits(g, l, n):
+		return n
+	}
+	return 0
+}
+
+// count is the number of bits that are set.
+func count(set []uint64) (n int) {
+	for _, word := range set {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// fits reports whether so many workgroups of a kernel fit on the CUs and exceed none.
+func (s *sim) fits(g *gpu, l *launch, rest int) bool {
+	level, cus := 0, 0 // the CUs with the fewest residents are first
 	for ; rest > 0 && level < len(g.load); level++ {
-		for _, word := range g.load[level] {
-			cus += bits.OnesCount64(word)
-		}
+		cus += count(g.load[level])
 		rest -= cus
 	}
 	if rest > 0 {
@@ -85,9 +125,6 @@ func (s *sim) postpone(g *gpu, id int32) bool {
 			}
 		}
 	}
-	s.begin(l)
-	g.unplaced = s.newBatch(id, 0)
-	s.batches.at(g.unplaced).n, l.placed = l.kernel.WGs, l.kernel.WGs
 	return true
 }
 
@@ -98,12 +135,27 @@ func (s *sim) catchUp(g *gpu) {
 		return
 	}
 	b := s.batches.at(id)
-	l := s.kernels.at(b.launch)
-	l.placed, l.batch, b.n = 0, id, 0
+	l, n := s.kernels.at(b.launch), b.n
+	l.placed, l.batch, b.n = l.placed-n, id, 0
 	s.sweepAll(g, b.launch)
 	if g.unplaced = none; b.rounds > 0 {
-		s.countUnplaced(g, l, -1)
+		s.countUnplaced(g, l, -n)
 		s.beginBatch(b, l)
+	}
+}
+
+// nextWave postpones the next wave of the GPU's kernel, if it alone waits for the slots of the wave that has left in this
+// instant; else it makes up for these departures.
+func (s *sim) nextWave(g *gpu) {
+	n := g.left
+	g.left = 0
+	if len(g.line) == 1 && s.postpone(g, g.line[0]) {
+		return
+	}
+	for i := range n {
+		c := i % len(g.cus)
+		g.cus[c].freed++
+		g.freed[c/64] |= 1 << (c % 64)
 	}
 }
 
@@ -141,9 +193,13 @@ func (s *sim) stepBatch(id int32) {
 		s.batches.drop(id)
 		if g.unplaced == id {
 			g.unplaced = none
-			s.countUnplaced(g, l, -1)
+			s.countUnplaced(g, l, -b.n)
 			s.wake(l.gpu)
-			s.end(b.launch)
+			if l.gone += b.n; l.gone == l.kernel.WGs {
+				s.end(b.launch)
+			} else {
+				g.left = b.n
+			}
 		}
 	}
 	for _, wg := range b.wgs[min(n, len(b.wgs)):] {
@@ -158,7 +214,7 @@ func (s *sim) stepBatch(id int32) {
 	switch {
 	case b.rounds > 1:
 	case g.unplaced == id:
-		s.countUnplaced(g, l, 1)
+		s.countUnplaced(g, l, n)
 	default:
 		s.beginBatch(b, l)
 	}
@@ -202,10 +258,9 @@ func (s *sim) unlist(b *batch) {
 	u.batches, b.path = u.batches[:len(u.batches)-1], none
 }
 
-// countUnplaced is countState of a postponed kernel's workgroups, which are on CUs without other work
-// and do not exceed any.
-func (s *sim) countUnplaced(g *gpu, l *launch, sign int) {
-	n := sign * l.kernel.WGs
+// countUnplaced is countState of n postponed workgroups, which are on CUs without other work and do not exceed any; below 0: of
+// those that leave.
+func (s *sim) countUnplaced(g *gpu, l *launch, n int) {
 	l.working += n
 	g.occupied += int64(n) * l.occupies
 	if l.kernel.Matrix {

@@ -14,7 +14,7 @@ import (
 // Workgroups that are stepped as one batch, or placed only when something else happens on the GPU,
 // do what single ones do, which is what a run that records phases simulates.
 func TestBatchesEqualSingleWorkgroups(t *testing.T) {
-	postponed, moving, parted := 0, 0, 0
+	postponed, waves, moving, parted := 0, 0, 0, 0
 	rapidtest.Check(t, func(t *rapid.T) {
 		m := small(1, rapid.IntRange(1, 12).Draw(t, "CUs"))
 		streams := make([]program.Stream, rapid.IntRange(1, 3).Draw(t, "streams"))
@@ -31,8 +31,11 @@ func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 		}
 		s := newSim(&m, p, Options{})
 		for s.instant(); s.next(); s.instant() {
-			if s.gpus[0].unplaced != none {
+			if id := s.gpus[0].unplaced; id != none {
 				postponed++
+				if s.batches.at(id).first > 0 {
+					waves++
+				}
 			}
 			for i := range s.flows.uncontended {
 				moving += len(s.flows.uncontended[i].batches)
@@ -51,8 +54,8 @@ func TestBatchesEqualSingleWorkgroups(t *testing.T) {
 			t.Fatalf("single workgroups: %v\nbatches:           %v", a, b)
 		}
 	})
-	if postponed == 0 || moving == 0 || parted == 0 {
-		t.Errorf("%d instants with a postponed kernel, %d with a batch that moves bytes, %d with a workgroup of one that was parted", postponed, moving, parted)
+	if postponed == 0 || waves == 0 || moving == 0 || parted == 0 {
+		t.Errorf("%d instants with a postponed kernel, %d with a later wave of one, %d with a batch that moves bytes, %d with a workgroup of one that was parted", postponed, waves, moving, parted)
 	}
 }
 

@@ -49,6 +49,7 @@ type gpu struct {
 	moving      int   // workgroups of collectives on CUs in a Work or Store phase
 	loads       int64 // sum of the CUs' pipe loads
 	unplaced    int32 // batch of the kernel whose workgroups are yet to be placed, or none
+	left        int   // workgroups of a postponed wave that left all CUs in this instant
 	woken       int32 // cause event of the last launch or departed workgroup, if causes are recorded
 }
 
@@ -144,7 +145,10 @@ func (s *sim) dispatch() bool {
 func (s *sim) dispatchGPU(id int32) {
 	g := &s.gpus[id]
 	g.dirty = false
-	if len(g.line) > 0 {
+	if g.left > 0 {
+		s.nextWave(g)
+	}
+	if len(g.line) > 1 || len(g.line) == 1 && g.unplaced != none && s.batches.at(g.unplaced).launch != g.line[0] {
 		s.catchUp(g)
 	}
 	for i, held := range g.held { // kernels that were kept off these CUs look at them again

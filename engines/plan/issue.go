@@ -60,7 +60,7 @@ func (r *Rank) writeHost() {
 	w := r.Planner.Workload
 	if r.costs != nil {
 		r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
-		if r.Planner.once {
+		if r.Planner.once && r.Planner.hasCalls(r.ID) {              // else nothing says when its host began
 			late := r.Planner.firstIssue(r) - r.Planner.firstIssue(r.Planner.ranks...)
 			r.Host.Delay(late, program.HostIssue, "later than other ranks")
 		}

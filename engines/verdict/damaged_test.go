@@ -20,7 +20,8 @@ type wrong struct {
 
 // isCollective reports whether an event is a kernel of a collective.
 func isCollective(e event) bool {
-	return e["cat"] == "kernel" && strings.HasPrefix(e["name"].(string), "nccl")
+	name, _ := e["name"].(string)
+	return e["cat"] == "kernel" && strings.HasPrefix(name, "nccl")
 }
 
 func number(e event, key string) float64 { n, _ := e[key].(float64); return n }

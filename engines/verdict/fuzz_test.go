@@ -149,13 +149,20 @@ func mutate(list [][]event, code []byte) [][]event {
 	return out
 }
 
+// stepMark matches the annotation of an iteration.
+var stepMark = regexp.MustCompile(`#[0-9]+$`)
+
 // firstTwo is the first two iterations of a rank: what the others would only repeat.
 func firstTwo(all []event) []event {
-	end := math.Inf(1)
+	var ends []float64
 	for _, e := range all {
-		if name, _ := e["name"].(string); e["cat"] == "user_annotation" && strings.HasSuffix(name, "#1") {
-			end = number(e, "ts") + number(e, "dur")
+		if name, _ := e["name"].(string); e["cat"] == "user_annotation" && stepMark.MatchString(name) {
+			ends = append(ends, number(e, "ts")+number(e, "dur"))
 		}
+	}
+	end := math.Inf(1)
+	if slices.Sort(ends); len(ends) > 2 {
+		end = ends[1]
 	}
 	gone := map[any]bool{}
 	for _, e := range all {
@@ -210,7 +217,7 @@ func FuzzPlanner(f *testing.F) {
 		}
 		at := int(code[0]) % len(names)
 		others := sel[1:]
-		planned(t, write(t, files[at], mutate(lists[at], code[2:])), []plan.Selection{sel[0], others[int(code[1])%len(others)]})
+		planned(t, write(t, files[at], mutate(lists[at], code[2:])), []plan.Selection{sel[0], others[int(code[1])%len(others)]}, lift.Options{})
 	})
 }
 
@@ -226,19 +233,21 @@ func TestKernelWithoutTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned(t, write(t, files, list), sel)
+	planned(t, write(t, files, list), sel, lift.Options{})
 }
 
-// planned checks what the planner says about a trace, if it can be read.
-func planned(t *testing.T, path string, sel []plan.Selection) {
+// planned checks what the planner says about a trace, if it can be read, and returns the strategies that it calls likely.
+func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options) (likely []string) {
 	t.Helper()
 	run, err := format.Open(path, format.Options{})
 	if err != nil {
-		return
+		t.Log("refused:", err)
+		return nil
 	}
-	w, err := lift.Workload(run, lift.Options{})
+	w, err := lift.Workload(run, o)
 	if err != nil || len(w.Ops) == 0 {
-		return
+		t.Log("nothing to plan:", err)
+		return nil
 	}
 	m := plantest.H200(t, w.World)
 	lift.GuessSizes(w, &m)
@@ -250,7 +259,8 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 		t.Fatal(err)
 	}
 	if outcomes[0].Result == nil {
-		return // the captured schedule cannot run: nothing is compared
+		t.Log("nothing is compared:", outcomes[0].Why)
+		return nil // the captured schedule cannot run
 	}
 	list := predicted(w, outcomes[0], outcomes)
 	v, damage := Judge(w, outcomes[0], list, LateRank(w, outcomes[0])), DamageOf(w)
@@ -274,6 +284,9 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 		if p.Time <= 0 || p.Expected <= 0 || p.Best <= 0 {
 			t.Errorf("%s: time %d, expected %d, best %d", name, p.Time, p.Expected, p.Best)
 		}
+		if p.likely() && p.Change < 0 {
+			likely = append(likely, name)
+		}
 		c := p.Confidence.Chance
 		for _, x := range []float64{p.Change, c.PFaster, p.Evidence.Spread, p.Evidence.Rest} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
@@ -288,4 +301,5 @@ func planned(t *testing.T, path string, sel []plan.Selection) {
 	if runtime.ReadMemStats(&memory); memory.Sys > 1<<30 {
 		t.Errorf("%d MiB of memory", memory.Sys>>20)
 	}
+	return likely
 }

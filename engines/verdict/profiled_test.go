@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -70,6 +71,42 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 			if first := said != "" && v.Sentences[0] == said; first != (c.added && decides) || c.added && !slices.Contains(v.Sentences, said) {
 				t.Errorf("%s, decides %v: %q", c.path, decides, v.Sentences)
 			}
+		}
+	}
+}
+
+// A verdict that is withdrawn says that the profiler slowed the step, too, before it says why there is none.
+func TestProfilerOfWithdrawn(t *testing.T) {
+	w, captured, bulk := overlapping(t)
+	w.Unprofiled = true
+	w.Hosts = make([]*workload.Host, 2)
+	for rank := range w.Hosts {
+		w.Hosts[rank] = &workload.Host{Issues: []workload.Issue{{Calls: 1}}}
+	}
+	w.Steps = []workload.Step{{Name: "step#0"}}
+	captured.Expected /= 2
+	said := profilerText(w, captured)
+	if !strings.HasPrefix(said, "the captured step took ") {
+		t.Fatalf("%q", said)
+	}
+	list := []Prediction{Predict(w, captured, bulk)}
+	if v := Judge(w, captured, list, nil); v.Kind == Withdrawn || v.Sentences[0] == said || !slices.Contains(v.Sentences, said) {
+		t.Errorf("the change does not come first: %s %q", v.Kind, v.Sentences)
+	}
+	untimed := w.Copy()
+	for _, c := range untimed.Collectives {
+		for _, id := range c.Members {
+			untimed.Ops[id].End = untimed.Ops[id].Start
+		}
+	}
+	parts := *captured.Times
+	parts.Idle = -1
+	negative := captured
+	negative.Times = &parts
+	for name, v := range map[string]Verdict{"no time": Judge(untimed, captured, list, nil), "negative part": Judge(w, negative, list, nil)} {
+		reason := slices.IndexFunc(v.Sentences, func(s string) bool { return strings.HasPrefix(s, "no verdict") })
+		if at := slices.Index(v.Sentences, said); v.Kind != Withdrawn || at < 0 || at > reason {
+			t.Errorf("%s: %s %q", name, v.Kind, v.Sentences)
 		}
 	}
 }

@@ -94,27 +94,21 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 	}
 	v.damaged(w)
 	v.slow(w, &captured.Machine)
-	slowed := profilerText(w, captured)
-	decides := slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled })
-	if decides { // else the change comes first
-		v.say("%s", slowed)
-	}
+	at := len(v.Sentences) // where the profiler's sentence stands
 	v.hosts(w, captured, outcomes)
 	v.boundBy(outcomes)
-	if v.untimed(w) {
-		return v
+	kept := !v.untimed(w) && !v.withdraw(w, captured) && !v.tooGuessed(w)
+	if kept {
+		v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
+		if !slices.ContainsFunc(outcomes, func(o Prediction) bool { return o.Evidence.profiled }) {
+			at = len(v.Sentences) // the change comes first, unless the slowing decides its sign
+		}
 	}
-	if v.withdraw(w, captured) {
-		return v
+	if slowed := profilerText(w, captured); slowed != "" {
+		v.Sentences = slices.Insert(v.Sentences, at, slowed)
 	}
-	if r := w.Rescaled; r != nil && r.TooGuessed() {
-		v.Kind = Withdrawn
-		v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+	if !kept {
 		return v
-	}
-	v.judge(w, captured, v.contenders(outcomes), firstReason(outcomes))
-	if slowed != "" && !decides {
-		v.say("%s", slowed)
 	}
 	v.experimental(outcomes)
 	v.bound(w, captured, outcomes)
@@ -127,6 +121,17 @@ func (v *Verdict) damaged(w *workload.Workload) {
 	if what := DamageOf(w); what != "" {
 		v.say("the trace is damaged, so that nothing is called likely: %s", what)
 	}
+}
+
+// tooGuessed withdraws the verdict where the durations on another machine are guesses.
+func (v *Verdict) tooGuessed(w *workload.Workload) bool {
+	r := w.Rescaled
+	if r == nil || !r.TooGuessed() {
+		return false
+	}
+	v.Kind = Withdrawn
+	v.say("no verdict for %s: for %.0f %% of the captured time the trace does not show what limits it; record shapes (record_shapes=True), and steps without captured graphs", r.To, 100*r.Guessed())
+	return true
 }
 
 // ofPhase are the predictions of a phase.
@@ -220,14 +225,12 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 	if err != nil {
 		return late
 	}
-	mean := func(x machine.WhatIf) float64 {
-		changed, m := edit.WhatIf(w, captured.Machine, x)
-		sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
-		out, err := compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true})
+	sc := plan.Scenario{Seed: captured.Scenario.Seed, Clock: captured.Scenario.Clock, Rest: captured.Scenario.Rest}
+	mean := func(out compare.Outcome, err error) float64 {
 		if err != nil || out.Result == nil {
 			return 0
 		}
-		ran, _ := plan.StepsOf(changed, out.Result.Run).Ran()
+		ran, _ := plan.StepsOf(w, out.Result.Run).Ran()
 		switch n := len(ran); n {
 		case 0:
 			return float64(out.Time)
@@ -237,7 +240,10 @@ func LateRank(w *workload.Workload, captured compare.Outcome) *overlap.LateRank 
 			return float64(ran[n-1].End-ran[0].End) / float64(n-1)
 		}
 	}
-	if balanced, as := mean(machine.WhatIf{{Name: machine.Balanced, By: machine.ByMedian}}), mean(nil); balanced > 0 && as > 0 {
+	changed, m := edit.WhatIf(w, captured.Machine, machine.WhatIf{{Name: machine.Balanced, By: machine.ByMedian}})
+	balanced := mean(compare.Run(changed, m, captured.Selection, sc, replay.Options{Like: true}))
+	as := mean(compare.Control(w, captured.Machine, sc, replay.Options{Like: true})) // which strategies are relative to: simulated once
+	if balanced > 0 && as > 0 {
 		late.Balanced = balanced/as - 1
 	}
 	return late
