@@ -167,9 +167,10 @@ func (pl *Planner) OnlyPairs() bool {
 
 // undisturbed is, by rank, what the captured issues cost the program itself (rule H7). Of an issue that comes at one
 // place of several iterations, the highest cost is lowered to the second highest: what disturbs a host once only adds, and
-// what happens again stays. Of two iterations that is the lower one. Ranks that issue the same run one program: an issue costs
-// none of them more than the median over the iterations of all, each at the pace of its host, unless it is longer by
-// HostStall, as work that one rank has alone is. What waking a thread takes scatters, and is kept.
+// what happens again stays. Of two iterations that is the lower one, and no more of a rank do not tell what happens again. But
+// ranks that issue the same run one program: then an issue costs none of them more than the median over the iterations of all,
+// each at the pace of its host, unless it is longer by HostStall, as work that one rank has alone is. What waking a thread
+// takes scatters, and is kept.
 func (pl *Planner) undisturbed() [][]trace.Time {
 	if pl.calm != nil {
 		return pl.calm
@@ -181,7 +182,10 @@ func (pl *Planner) undisturbed() [][]trace.Time {
 		}
 	}
 	for _, ranks := range pl.twins() {
-		most := pl.commonCosts(ranks)
+		most := make([][]trace.Time, len(ranks))
+		if len(ranks) > 1 && slices.ContainsFunc(ranks, rankRounds.few) {
+			most = pl.commonCosts(ranks)
+		}
 		for i, rounds := range ranks {
 			pl.lower(rounds, most[i])
 		}
@@ -194,6 +198,9 @@ type rankRounds struct {
 	rank   int
 	rounds [][]int32
 }
+
+// few reports whether there are too few iterations to tell what happens again.
+func (r rankRounds) few() bool { return len(r.rounds) <= 2 }
 
 // twins are the ranks whose last iterations issue the same, each with all its iterations that do.
 func (pl *Planner) twins() (groups [][]rankRounds) {
@@ -231,12 +238,9 @@ func (pl *Planner) twins() (groups [][]rankRounds) {
 }
 
 // commonCosts is, for each of ranks that issue the same and by place in an iteration, the median of the costs of all at the
-// pace of the rank's host, ns: the median over the places of its costs over those of all. It is nil for a rank without twins.
+// pace of the rank's host, ns: the median over the places of its costs over those of all.
 func (pl *Planner) commonCosts(ranks []rankRounds) [][]trace.Time {
 	most := make([][]trace.Time, len(ranks))
-	if len(ranks) == 1 {
-		return most
-	}
 	all, pace, ratios := make([]int, len(ranks)), make([]float64, len(ranks)), make([][]float64, len(ranks))
 	for i := range ranks {
 		all[i], pace[i] = i, 1
@@ -289,10 +293,10 @@ func (pl *Planner) lower(r rankRounds, most []trace.Time) {
 			}
 		}
 		slices.SortFunc(each, func(a, b *trace.Time) int { return cmp.Compare(*b, *a) })
-		if len(each) > 1 && !(handed && len(r.rounds) == 2) {
+		if len(each) > 1 && !(handed && r.few()) {
 			*each[0] = *each[1]
 		}
-		if handed || most == nil {
+		if handed || most == nil || !r.few() {
 			continue
 		}
 		for _, c := range each {

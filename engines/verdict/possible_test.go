@@ -168,3 +168,16 @@ func TestNumbersThatAreNone(t *testing.T) {
 		t.Errorf("a caveat with a number that is none: %+v", a.caveats[0])
 	}
 }
+
+// A change is doubted within the error of the captured schedule's own simulation; and where that is larger than the change's own
+// error, within both: a schedule that takes as much less as the captured one does when it is simulated gains nothing.
+func TestChangesBesideNoise(t *testing.T) {
+	for _, c := range []struct {
+		noise, change float64
+		doubts        int
+	}{{0, -0.05, 0}, {0.003, -0.05, 0}, {0.01, 0.2, 0}, {0.06, -0.05, 1}, {0.208, -0.209, 1}, {0.208, -0.6, 0}} {
+		if got := (Evidence{}).Beside(c.noise, c.change).Untested; got != c.doubts {
+			t.Errorf("%.3f beside noise of %.3f has %d doubts, want %d", c.change, c.noise, got, c.doubts)
+		}
+	}
+}
