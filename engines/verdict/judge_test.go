@@ -60,17 +60,17 @@ func TestJudge(t *testing.T) {
 		tie      []string
 		says     string
 	}{
-		{"a likely winner", w, []compare.Outcome{after("bulk", 0.1), after("multistream", -0.2), after("decompose", 0.05)}, Winner, "multistream", nil, "issue collectives with async_op=True: 20.0 ± 3.0 % less, >99 % likely"},
+		{"a likely winner", w, []compare.Outcome{after("bulk", 0.1), after("multistream", -0.2), after("decompose", 0.05)}, Winner, "multistream", nil, "issue collectives with async_op=True: 20.0 ± 2.7 % less, >99 % likely"},
 		{"within the error", w, []compare.Outcome{after("multistream", -0.015), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose", "multistream"}, "decompose ≈ multistream, -2.0 to -1.5 %: not distinguishable from no change"},
 		{"one within the error", w, []compare.Outcome{after("multistream", 0.2), after("decompose", -0.02)}, NoClearWinner, "captured", []string{"decompose"}, "decompose, -2.0 %: not distinguishable from no change"},
 		{"two likely ones alike", w, []compare.Outcome{after("multistream", -0.2), after("decompose", -0.21)}, Winner, "decompose", []string{"multistream"}, "not distinguishable from it: multistream (-20.0 %)"},
-		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "12.0 ± 2.4 % less, >99 % likely to gain 1 %; code\nstrategy: multistream; predicted faster, but passed over: decompose variant=ring, -13.0 % (not measured on hardware here"},
+		{"a likely one behind an unlikely one", w, []compare.Outcome{after("multistream", -0.12), after("decompose:variant=ring", -0.13)}, Winner, "multistream", nil, "12.0 ± 2.9 % less, 99 % likely to gain 1 %; code\nstrategy: multistream; predicted faster, but passed over: decompose variant=ring, -13.0 % (not measured on hardware here"},
 		{"all slower", w, []compare.Outcome{after("multistream", 0.2), after("decompose", 0.01)}, keepCaptured, "captured", nil, "keep the captured schedule: no strategy is predicted to take at least 1 % less; the next is decompose, +1.0 %"},
 		{"one within the error behind a setting nobody measured", w, []compare.Outcome{after("multistream", -0.015), after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"multistream"}, "to gain 1 %); predicted faster, but passed over: decompose variant=waves, -50.0 % (not measured on hardware here: decompose variant=waves)"},
 		{"a setting nobody measured", w, []compare.Outcome{after("decompose:variant=waves", -0.5)}, NoClearWinner, "captured", []string{"decompose variant=waves"}, "keep the captured schedule: what is predicted to take at least 1 % less is not known well enough (decompose variant=waves, -50.0 %: not measured on hardware here"},
-		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "capture the iteration in a CUDA graph: 60.0 ± 8.3 % less"},
+		{"the captured schedule in a graph", w, []compare.Outcome{after("captured:graph=on", -0.6), after("multistream", -0.005)}, Winner, "captured", nil, "capture the iteration in a CUDA graph: 60.0 ± 4.4 % less"},
 		{"nothing applies", w, []compare.Outcome{after("bulk", 0.001), refused}, NothingToCompare, "captured", nil, "nothing to compare: no overlap strategy applies to this trace (fused: no pairs)"},
-		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "turn the overlap off: 30.0 ± 3.7 % less"},
+		{"bulk alone is likely", w, []compare.Outcome{after("bulk", -0.3), refused}, Winner, "bulk", nil, "turn the overlap off: 30.0 ± 2.6 % less"},
 		{"bounds do not compete", w, []compare.Outcome{after("ideal", -0.5), after("trigger", -0.5), after("multistream", -0.2)}, Winner, "multistream", nil, "strategy: multistream"},
 		{"an experimental setting does not compete", w, []compare.Outcome{after("multistream:prefetch=1", -0.3), after("multistream", -0.2)}, Winner, "multistream", nil, "multistream prefetch=1, -30.0 %, is experimental: no measurement has such a setting, so it is not recommended"},
 		{"an experimental setting alone", w, []compare.Outcome{after("multistream:prefetch=1", -0.3)}, NothingToCompare, "captured", nil, "multistream prefetch=1, -30.0 %, is experimental"},
