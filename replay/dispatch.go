@@ -36,21 +36,26 @@ type gpu struct {
 	interferenceChanged bool    // is in sim.interfered
 	quiet               []int32 // paths with uncontended flows that channels would slow (Kernel.Channels); none of the GPU's moves bytes
 
-	dirty       bool // is in sim.dirty
-	cus         []cu
-	load        [][]uint64 // bit c of load[n]: CU c has n resident workgroups
-	line        []int32    // dispatch queue: launches with unplaced workgroups
-	freed       []uint64   // bit c: workgroups left CU c in this instant
-	held        []uint64   // bit c: CU c empties for a workgroup of higher priority (rule D10)
-	mask        []uint64   // scratch: candidate CUs
-	laneSets    []bool     // lane sets in use by running persistent kernels
-	engines     engines
+	dirty    bool // is in sim.dirty
+	cus      []cu
+	load     [][]uint64 // bit c of load[n]: CU c has n resident workgroups
+	line     []int32    // dispatch queue: launches with unplaced workgroups
+	freed    []uint64   // bit c: workgroups left CU c in this instant
+	held     []uint64   // bit c: CU c empties for a workgroup of higher priority (rule D10)
+	mask     []uint64   // scratch: candidate CUs
+	laneSets []bool     // lane sets in use by running persistent kernels
+	engines  engines
+	postponed
 	collectives int   // CUs with a resident workgroup of a collective
 	moving      int   // workgroups of collectives on CUs in a Work or Store phase
 	loads       int64 // sum of the CUs' pipe loads
-	unplaced    int32 // batch of the kernel whose workgroups are yet to be placed, or none
-	left        int   // workgroups of a postponed wave that left all CUs in this instant
 	woken       int32 // cause event of the last launch or departed workgroup, if causes are recorded
+}
+
+// postponed are the workgroups of a kernel that are stepped without a place.
+type postponed struct {
+	unplaced int32 // batch of the kernel whose workgroups are yet to be placed, or none
+	left     int   // workgroups of its wave that left all CUs in this instant
 }
 
 type cu struct {
@@ -80,7 +85,8 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	words := (n + 63) / 64
 	g := gpu{
 		cus: make([]cu, n), pipes: make([]pipes, n),
-		mask: make([]uint64, words), freed: make([]uint64, words), held: make([]uint64, words), engines: newEngines(m), unplaced: none,
+		mask: make([]uint64, words), freed: make([]uint64, words), held: make([]uint64, words),
+		engines: newEngines(m), postponed: postponed{unplaced: none},
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {

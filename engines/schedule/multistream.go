@@ -107,7 +107,11 @@ var Multistream = plan.Strategy{
 	Ways: []plan.Way{
 		{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Says: "let DDP overlap", Note: "reduces each bucket beside backward by default; not under no_sync()"},
 		{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "let FSDP overlap", Note: "fully_shard of every block gathers and reduces beside compute by default"},
-		{Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12", Says: "let FSDP overlap", Note: "an auto_wrap_policy that wraps every block gathers and reduces beside compute by default"},
+		{
+			Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
+			Says: "let FSDP overlap",
+			Note: "an auto_wrap_policy that wraps every block gathers and reduces beside compute by default",
+		},
 		{Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-grad-reduce", Note: "of data parallelism"},
 		{Ops: plan.OnlyGathers, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-param-gather --use-distributed-optimizer", Note: "of data parallelism"},
 		{Effort: plan.ByCode, Library: "PyTorch", Version: "1.8", Says: "issue collectives with async_op=True", Note: "issue the collective with async_op=True and wait just before the first use; in a loop of independent iterations with buffers of their own, an iteration later"},

@@ -34,7 +34,8 @@ func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 	case o.carve >= int(gpu.CUs.Value):
 		return fmt.Sprintf("carve=%d leaves compute none of %.0f compute units", o.carve, gpu.CUs.Value)
 	case o.shared > 0 && o.shared < op.Footprint.Shared:
-		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, machine.CeilDiv(op.Footprint.Shared, 1<<10), trace.Short(op.Name))
+		uses := machine.CeilDiv(op.Footprint.Shared, 1<<10)
+		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, uses, trace.Short(op.Name))
 	case o.shared > 0 && float64(o.shared)+gpu.SharedSpare.Value > gpu.Shared.Value:
 		return fmt.Sprintf("lds=%d does not fit on a compute unit with %.0f KiB", o.shared>>10, gpu.Shared.Value/(1<<10))
 	case o != occupancy{} && op.Tiling.WGs == 0:

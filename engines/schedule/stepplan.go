@@ -37,9 +37,17 @@ var (
 		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
 		Ways: []plan.Way{
 			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules given to fully_shard"},
-			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12", Says: "set sharding_strategy=SHARD_GRAD_OP", Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)", Note: "with the other arguments as they are"},
+			{
+				With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
+				Says: "set sharding_strategy=SHARD_GRAD_OP", Note: "with the other arguments as they are",
+				Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.SHARD_GRAD_OP)",
+			},
 			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=True", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=True)", Note: "model.layers are the modules given to fully_shard"},
-			{With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12", Says: "set sharding_strategy=FULL_SHARD", Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.FULL_SHARD)", Note: "with the other arguments as they are"},
+			{
+				With: "keep_gathered=off", Effort: plan.ByFlag, Library: plan.FSDP1, Version: "1.12",
+				Says: "set sharding_strategy=FULL_SHARD", Note: "with the other arguments as they are",
+				Line: "FullyShardedDataParallel(model, sharding_strategy=ShardingStrategy.FULL_SHARD)",
+			},
 		},
 	}
 )

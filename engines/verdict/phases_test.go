@@ -46,7 +46,7 @@ func TestPhasesApart(t *testing.T) {
 		list = append(list, p)
 	}
 	v := Judge(w, captured, list, nil)
-	if v.Kind != ByPhase || v.Strategy != "" || v.Change != 0 || len(v.Phases) != 2 {
+	if v.Kind != byPhase || v.Strategy != "" || v.Change != 0 || len(v.Phases) != 2 {
 		t.Fatalf("%s, %s, %+.3f, %d phases", v.Kind, v.Strategy, v.Change, len(v.Phases))
 	}
 	if p := v.Phases[0]; p.Phase != "prefill" || p.Kind != Winner || p.Strategy != "multistream" || p.Parameters["interleave"] != "2" || p.Change > -0.1 {

@@ -59,7 +59,7 @@ const (
 	NoClearWinner    Kind = "no clear difference"
 	Winner           Kind = "predicted fastest"
 	Withdrawn        Kind = "no verdict"
-	ByPhase          Kind = "by phase"
+	byPhase          Kind = "by phase"
 )
 
 // overlapsFrom is the share of the communication that runs alongside compute from which a
@@ -147,7 +147,7 @@ func Joined(phases []Verdict) Verdict {
 	if len(phases) == 1 {
 		return phases[0]
 	}
-	v := Verdict{Kind: ByPhase, Phases: phases, Late: phases[0].Late}
+	v := Verdict{Kind: byPhase, Phases: phases, Late: phases[0].Late}
 	general := func(sentence string) bool {
 		return !slices.ContainsFunc(phases, func(p Verdict) bool { return !slices.Contains(p.Sentences, sentence) })
 	}
@@ -168,7 +168,7 @@ func Joined(phases []Verdict) Verdict {
 
 // Each are the verdicts on the phases, or the one on all iterations.
 func (v *Verdict) Each() []Verdict {
-	if v.Kind == ByPhase {
+	if v.Kind == byPhase {
 		return v.Phases
 	}
 	return []Verdict{*v}
