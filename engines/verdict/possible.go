@@ -65,18 +65,10 @@ func (e Evidence) besideCopies(noise, change float64) Evidence {
 	return e
 }
 
-// Beside is the evidence for a change that may be within the error of the captured schedule's own simulation, noise. Where that
-// is larger than the change's own error, the change may be wrong by both.
+// Beside is the evidence for a change that may be within the error of the captured schedule's own simulation, noise: one that
+// does not exceed it by as much as a change that counts.
 func (e Evidence) Beside(noise, change float64) Evidence {
-	size := math.Abs(change)
-	if noise <= -Faster || size < leastGain || e.none {
-		return e
-	}
-	floor := noise
-	if own := e.Confidence(change).Chance.Error; own < noise {
-		floor += own
-	}
-	if size < floor {
+	if size := math.Abs(change); noise > -Faster && size >= leastGain && size < noise-Faster && !e.none {
 		e.doubt("within the noise floor: the captured schedule, simulated in the same way, is %.1f %% off", 100*noise)
 	}
 	return e
