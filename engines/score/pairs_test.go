@@ -86,7 +86,7 @@ func TestCapturesOfOneJobAgree(t *testing.T) {
 		}
 	}
 	t.Logf("%d changes are likely faster, %d of them have a way back and %d another capture", faster, both, compared)
-	if faster < 6 || both < 2 || compared < 4 {
+	if faster < 5 || both < 2 || compared < 4 {
 		t.Errorf("%d changes are likely faster, %d of them have a way back and %d another capture: little is tested", faster, both, compared)
 	}
 }

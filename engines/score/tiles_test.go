@@ -87,7 +87,7 @@ func compareTiles(t *testing.T, gpu string) {
 			"shape.m": fmt.Sprint(base.M), "shape.k": fmt.Sprint(base.H), "shape.hidden": fmt.Sprint(base.F), "shape.n": fmt.Sprint(base.H), "iterations": "1",
 			"kernel.tile": base.Tile, "kernel.split": strings.Trim(strings.ReplaceAll(string(base.Splits), ",", ""), "[]"),
 			"kernel.threads": "256", "kernel.registers": "128", "kernel.shared": "40960",
-			"times": fmt.Sprintf("%.2f %.2f", base.FirstEnds, base.GPU-base.Starts),
+			"times": fmt.Sprintf("%.2f %.2f", base.FirstEnds, base.GPU-base.Starts), "sync": "stream",
 		}
 		fmt.Fprintf(&out, "%d x %d x %d, tiles of %s in %s parts, %s workgroups\n", base.M, base.H, base.F, base.Tile, base.Splits, base.Workgroups)
 		var alone float64
