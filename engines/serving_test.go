@@ -77,7 +77,7 @@ func TestUncapturedRanks(t *testing.T) {
 		{traces + "b1_allreducenccl_graphTrue", oneshot, 0.03},
 		{traces + "b32_allreducenccl_graphTrue", oneshot, 0.03},
 		{traces + "b32_allreducenccl_graphFalse", graph, 0.05}, // of one rank nothing tells what held up its host (rule H7)
-		{traces + "b1_allreducenccl_graphFalse", graph, 0.1}, // it waits in every one, as the machine's times of all-reduces show
+		{traces + "b1_allreducenccl_graphFalse", graph, 0.1},   // it waits in every one, as the machine's times of all-reduces show
 	} {
 		one := filepath.Join(t.TempDir(), "one")
 		data, err := os.ReadFile(c.step + "/rank0.json.gz")
