@@ -104,19 +104,19 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 	if !known && !loop {
 		return nil
 	}
+	if !loop && (w.Unprofiled || pl.Graph) {
+		return slices.Clone(pl.undisturbed()[rank])
+	}
 	costs := make([]trace.Time, len(w.Ranks[rank]))
 	if known {
 		pl.capturedCosts(rank, costs)
 	}
-	switch {
-	case loop:
+	if loop {
 		for i, id := range w.Ranks[rank] {
 			if costs[i] < HostStall {
 				costs[i] = Duration(pl.launchCost(&w.Ops[id]) * pl.hostPace(rank))
 			}
 		}
-	case w.Unprofiled || pl.Graph:
-		copy(costs, pl.undisturbed()[rank])
 	}
 	return costs
 }
@@ -167,10 +167,10 @@ func (pl *Planner) OnlyPairs() bool {
 
 // undisturbed is, by rank, what the captured issues cost the program itself (rule H7). Of an issue that comes at one
 // place of several iterations, the highest cost is lowered to the second highest: what disturbs a host once only adds, and
-// what happens again stays. Of two iterations that is the lower one, and no more of a rank do not tell what happens again. But
-// ranks that issue the same run one program: then an issue costs none of them more than the median over the iterations of all,
-// each at the pace of its host, unless it is longer by HostStall, as work that one rank has alone is. What waking a thread
-// takes scatters, and is kept.
+// what happens again stays. Of two iterations that is the lower one. One or two do not tell what happens again, but ranks that
+// issue the same run one program: an issue of so few iterations costs no rank more than the median over the iterations of all
+// these ranks, at the pace of its host, unless it is longer by HostStall, as work that one rank has alone is. What waking a
+// thread takes scatters, and is kept.
 func (pl *Planner) undisturbed() [][]trace.Time {
 	if pl.calm != nil {
 		return pl.calm
