@@ -34,10 +34,10 @@ func (g GPU) reach(t Table, wgs int) float64 {
 	return at(t.curve(0, 1), n) * min(1, n/first[0])
 }
 
-// OccupancyShare is the memory rate of random reads relative to the best, at an occupancy
+// occupancyShare is the memory rate of random reads relative to the best, at an occupancy
 // (resident threads over maximum): low with too few loads in flight, and lower again when
 // too many DRAM rows are open (rule M4). 1 if the profile has no curve.
-func (g GPU) OccupancyShare(occupancy float64) float64 {
+func (g GPU) occupancyShare(occupancy float64) float64 {
 	if !g.Crowding.Known() || occupancy <= 0 {
 		return 1
 	}
@@ -45,9 +45,9 @@ func (g GPU) OccupancyShare(occupancy float64) float64 {
 }
 
 // LookupAt is the bytes per second of n workgroups of the given threads with random reads:
-// GatherAt times OccupancyShare.
+// GatherAt times occupancyShare.
 func (g GPU) LookupAt(wgs, threads int, fused bool) float64 {
-	return g.GatherAt(wgs, fused) * g.OccupancyShare(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
+	return g.GatherAt(wgs, fused) * g.occupancyShare(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
 }
 
 // HitShare is the share of repeated reads that the last-level cache serves for a

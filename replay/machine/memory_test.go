@@ -10,11 +10,11 @@ import (
 func TestUncrowded(t *testing.T) {
 	g := machine.GPU{Crowding: machine.Table{Rows: [][]float64{{.25, .5}, {.75, 1}, {1, .8}}}}
 	for _, c := range []struct{ occupancy, want float64 }{{.1, .5}, {.25, .5}, {.75, 1}, {1, .8}, {0, 1}} {
-		if got := g.OccupancyShare(c.occupancy); machinetest.Off(got, c.want) > 1e-12 {
+		if got := machine.OccupancyShare(g, c.occupancy); machinetest.Off(got, c.want) > 1e-12 {
 			t.Errorf("at %g: %g, want %g", c.occupancy, got, c.want)
 		}
 	}
-	if got := (machine.GPU{}).OccupancyShare(.9); got != 1 {
+	if got := machine.OccupancyShare(machine.GPU{}, .9); got != 1 {
 		t.Errorf("without a curve: %g", got)
 	}
 }

@@ -133,7 +133,10 @@ func counterparts(a, b []Operation, rank int32) (pairs []counterpart) {
 			return list
 		}
 		x, y := of(a), of(b)
-		inA, inB := common(x, y)
+		inA, inB := make([]bool, len(x)), make([]bool, len(y))
+		for _, p := range trace.LongestCommon(len(x), len(y), mostEdits, func(i, j int) bool { return x[i].key() == y[j].key() }) {
+			inA[p[0]], inB[p[1]] = true, true
+		}
 		left := map[[2]string][]*Operation{} // of B, without a counterpart in order
 		for i, o := range y {
 			if !inB[i] {
@@ -164,58 +167,8 @@ func counterparts(a, b []Operation, rank int32) (pairs []counterpart) {
 
 func (o *Operation) key() [2]string { return [2]string{o.Name, o.Size} }
 
-// mostEdits bounds the search for the longest common sequence: 4 bytes times its square. Beyond it operations are paired by name alone.
+// mostEdits bounds the operations without a counterpart in order. Beyond it those between both ends are paired by name alone.
 const mostEdits = 3000
-
-// common marks a longest common subsequence of names, by the greedy algorithm of Myers (An O(ND) Difference Algorithm and Its
-// Variations, 1986, figure 2).
-func common(a, b []*Operation) (inA, inB []bool) {
-	inA, inB = make([]bool, len(a)), make([]bool, len(b))
-	var rows [][]int32 // by number of edits d, how far each diagonal reached before it: k from -d to d at k+d
-	far := []int32{0, 0}
-	for d := 0; d <= min(mostEdits, len(a)+len(b)); d++ {
-		row := make([]int32, 2*d+3) // k from -d-1 to d+1 at k+d+1
-		for k := -d; k <= d; k += 2 {
-			x := reach(far, d, k)
-			for y := x - int32(k); int(x) < len(a) && int(y) < len(b) && a[x].key() == b[y].key(); y++ {
-				x++
-			}
-			if row[k+d+1] = x; int(x) >= len(a) && int(x)-k >= len(b) {
-				for ; d >= 0; d-- { // back along the way
-					var from int32
-					if d > 0 {
-						from = reach(rows[d-1], d, k)
-					}
-					for x > from {
-						x--
-						inA[x], inB[int(x)-k] = true, true
-					}
-					if d > 0 {
-						if before := rows[d-1]; k == -d || k != d && before[k-1+d] < before[k+1+d] {
-							k++
-						} else {
-							k, x = k-1, x-1
-						}
-					}
-				}
-				return inA, inB
-			}
-		}
-		rows, far = append(rows, row), row
-	}
-	return inA, inB
-}
-
-// reach is where a path of d edits begins to follow diagonal k, as those of d-1 reached: a kernel of B is added, or one of A removed.
-func reach(before []int32, d, k int) int32 {
-	switch {
-	case d == 0:
-		return 0
-	case k == -d || k != d && before[k-1+d] < before[k+1+d]:
-		return before[k+1+d]
-	}
-	return before[k-1+d] + 1
-}
 
 // onto maps times of B to those of A at which the same kernels compute.
 func onto(pairs []counterpart) func(trace.Time) trace.Time {

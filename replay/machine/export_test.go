@@ -1,0 +1,4 @@
+package machine
+
+// OccupancyShare is GPU.occupancyShare, for tests outside of the package.
+func OccupancyShare(g GPU, occupancy float64) float64 { return g.occupancyShare(occupancy) }
