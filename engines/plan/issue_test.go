@@ -27,6 +27,10 @@ func TestGraphLaunchesWithoutProfiler(t *testing.T) {
 	if got, want := pl.IssueCosts(0), []trace.Time{0, 0, 0, 89_000, 98_000}; !slices.Equal(got, want) {
 		t.Errorf("issues cost %d ns, want %d", got, want)
 	}
+	pl = &plan.Planner{Workload: w, Machine: m, Scenario: plan.Scenario{FastHosts: true}}
+	if got, want := pl.IssueCosts(0), []trace.Time{0, 0, 0, 86_360, 97_520}; !slices.Equal(got, want) {
+		t.Errorf("on the fastest hosts, issues cost %d ns, want %d", got, want)
+	}
 }
 
 // What disturbs a host once is lowered to the next highest of the issues at one place of all iterations; what it takes to
@@ -62,21 +66,22 @@ func TestDisturbedHosts(t *testing.T) {
 
 // Ranks that issue the same run one program: an issue costs none of them more than the median over the iterations of both, at
 // the pace of its host. What one rank does longer by HostStall it does alone, waking a thread scatters, and ranks that issue
-// other operations are no twins (rule H7).
+// other operations are no twins (rule H7). Hosts that are as fast as they may be have the pace of the fastest.
 func TestTwinHosts(t *testing.T) {
 	quiet := []trace.Time{0, 20, 30, 10, 20, 30} // us, of two iterations of a, b and c
 	for _, c := range []struct {
 		what        string
 		works, want []trace.Time // of rank 1
+		fast        []trace.Time // as fast as it may be
 		handed, own bool         // c is issued by another thread; rank 1 issues another c
 	}{
-		{"equal ranks", quiet, quiet, false, false},
-		{"a disturbed host", []trace.Time{0, 20, 90, 10, 20, 80}, quiet, false, false},
-		{"a slow host", []trace.Time{0, 40, 60, 20, 40, 60}, []trace.Time{0, 40, 60, 20, 40, 60}, false, false},
-		{"a slow and disturbed host", []trace.Time{0, 40, 160, 20, 40, 180}, []trace.Time{0, 40, 60, 20, 40, 60}, false, false},
-		{"work of one rank", []trace.Time{0, 20, 5080, 10, 20, 5030}, []trace.Time{0, 20, 5030, 10, 20, 5030}, false, false},
-		{"another thread", []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 90, 10, 20, 80}, true, false},
-		{"other operations", []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 80, 10, 20, 80}, false, true},
+		{"equal ranks", quiet, quiet, quiet, false, false},
+		{"a disturbed host", []trace.Time{0, 20, 90, 10, 20, 80}, quiet, quiet, false, false},
+		{"a slow host", []trace.Time{0, 40, 60, 20, 40, 60}, []trace.Time{0, 40, 60, 20, 40, 60}, quiet, false, false},
+		{"a slow and disturbed host", []trace.Time{0, 40, 160, 20, 40, 180}, []trace.Time{0, 40, 60, 20, 40, 60}, quiet, false, false},
+		{"work of one rank", []trace.Time{0, 20, 5080, 10, 20, 5030}, []trace.Time{0, 20, 5030, 10, 20, 5030}, []trace.Time{0, 20, 5030, 10, 20, 5030}, false, false},
+		{"another thread", []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 90, 10, 20, 80}, true, false},
+		{"other operations", []trace.Time{0, 20, 90, 10, 20, 80}, []trace.Time{0, 20, 80, 10, 20, 80}, []trace.Time{0, 20, 80, 10, 20, 80}, false, true},
 	} {
 		w := plantest.Step(t, 2, "7 a 100\n7 b 100\n7 c 100\n7 a 100\n7 b 100\n7 c 100")
 		w.Unprofiled, w.Steps, w.Hosts = true, make([]workload.Step, 2), nil
@@ -94,14 +99,17 @@ func TestTwinHosts(t *testing.T) {
 			}
 			w.Hosts = append(w.Hosts, h)
 		}
-		pl := &plan.Planner{Workload: w, Machine: plantest.H200(t, 2)}
-		for rank, want := range [][]trace.Time{quiet, c.want} {
-			got := pl.IssueCosts(rank)
-			for i := range got {
-				got[i] /= 1000
-			}
-			if !slices.Equal(got, want) {
-				t.Errorf("%s: issues of rank %d cost %d us, want %d", c.what, rank, got, want)
+		for _, fast := range []bool{false, true} {
+			pl := &plan.Planner{Workload: w, Machine: plantest.H200(t, 2), Scenario: plan.Scenario{FastHosts: fast}}
+			last := map[bool][]trace.Time{false: c.want, true: c.fast}[fast]
+			for rank, want := range [][]trace.Time{quiet, last} {
+				got := pl.IssueCosts(rank)
+				for i := range got {
+					got[i] /= 1000
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("%s: issues of rank %d cost %d us, want %d (as fast as may be: %v)", c.what, rank, got, want, fast)
+				}
 			}
 		}
 	}

@@ -204,6 +204,10 @@ type Scenario struct {
 	// it, so that they never run ahead. Package compare finds it.
 	HostBound bool
 
+	// FastHosts is that hosts issue as fast as they may without the profiler: ranks that issue the same at the pace of the
+	// fastest of them, and less by the most that a profiler was seen to add (rule H7).
+	FastHosts bool
+
 	// Shared is that ranks that do the same as others are not written (replay.Share). Package
 	// compare sets it.
 	Shared bool

@@ -48,25 +48,44 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 		"that time is %s; record less for each launch (%s), or more steps", 100*added, limits, less)
 }
 
-// besideProfiler makes a likely gain unlikely that is no gain with the profiler's waits: where the time without the
-// profiler is much shorter, an error of that estimate decides the sign.
+// besideProfiler makes a likely gain no likelier than where it is least of what the time without the profiler may be: with the
+// waits of the capture, or with hosts that are as fast as they may be. Where the profiler added much, an error of that estimate
+// decides.
 func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outcome) {
 	if asCaptured(p.Selection) || addedBy(w, captured) <= muchAdded {
 		return
 	}
-	profiled, times := w.Copy(), [2]float64{}
-	profiled.Unprofiled = false
+	profiled, fast := w.Copy(), captured.Scenario
+	profiled.Unprofiled, fast.FastHosts = false, true
 	values, _ := schedule.Captured.Values(nil)
-	for i, s := range []plan.Selection{{Strategy: schedule.Captured, Values: values}, p.Selection} {
-		out, err := compare.Run(profiled, p.Machine, s, captured.Scenario, replay.Options{Like: true})
-		if err != nil || out.Result == nil || out.Expected <= 0 {
-			return
+	base := plan.Selection{Strategy: schedule.Captured, Values: values}
+	least, why := p.Change, ""
+	for _, end := range []struct {
+		w        *workload.Workload
+		sc       plan.Scenario
+		supposed string
+	}{
+		{profiled, captured.Scenario, "with the waits of the capture"},
+		{w, fast, "with hosts as fast as they may be"},
+	} {
+		times := [2]float64{}
+		for i, s := range []plan.Selection{base, p.Selection} {
+			out, err := compare.Run(end.w, p.Machine, s, end.sc, replay.Options{Like: true})
+			if err != nil || out.Result == nil || out.Expected <= 0 {
+				return
+			}
+			times[i] = float64(out.Of(p.Phase).Expected)
 		}
-		times[i] = float64(out.Of(p.Phase).Expected)
+		if change := times[1]/times[0] - 1; change > least {
+			least, why = change, fmt.Sprintf("the estimate of the time without the profiler decides: %s it takes %s", end.supposed, signed(change))
+		}
 	}
-	if change := times[1]/times[0] - 1; change > Faster {
-		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
-		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler decides: with the waits of the capture it takes %s", signed(change))
+	at := p.Evidence.Confidence(least).Chance.PFaster
+	if at < Likely {
+		p.Evidence.Untested, p.Evidence.profiled, p.Evidence.Why = p.Evidence.Untested+1, true, why
 		p.Confidence = p.Evidence.Confidence(p.Change)
+	} else {
+		p.Confidence.Chance.Error += least - p.Change
 	}
+	p.Confidence.Chance.PFaster = min(p.Confidence.Chance.PFaster, at)
 }

@@ -110,3 +110,43 @@ func TestProfilerOfWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// A graph that gains only because of a host that the profiler may have slowed is not likely to gain: hosts of one program may
+// all be as fast as the fastest. Where every host is slow, it is.
+func TestGainsOnlyOnSlowHosts(t *testing.T) {
+	for _, c := range []struct {
+		works  [2]trace.Time // us, of an issue of either rank
+		likely bool
+	}{
+		{[2]trace.Time{20, 400}, false},
+		{[2]trace.Time{400, 400}, true},
+	} {
+		w := plantest.Step(t, 2, "7 a 100\n7 b 100\n7 c 100\n7 d 100\n7 e 100\n7 f 100")
+		w.Unprofiled, w.Steps, w.Hosts = true, make([]workload.Step, 2), nil
+		for rank, ids := range w.Ranks {
+			h := &workload.Host{}
+			for i, id := range ids {
+				op := &w.Ops[id]
+				k := *op.Kernel
+				k.Name = w.Ops[ids[i%3]].Name
+				op.Step, op.Kernel, op.Issued = int32(i/3), &k, 0
+				h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, workload.Issue{Work: 1000 * c.works[rank], Calls: 1})
+			}
+			w.Hosts = append(w.Hosts, h)
+		}
+		m := plantest.H200(t, 2)
+		captured, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{Like: true})
+		if err != nil || captured.Result == nil {
+			t.Fatal(err, captured.Why)
+		}
+		graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
+		captured.Expected /= 2 // the profiler added half
+		p := Prediction{Outcome: graph, Change: -0.5}
+		p.Confidence = p.Evidence.Confidence(p.Change)
+		was := p.Confidence.Chance
+		p.besideProfiler(w, captured)
+		if p.likely() != c.likely || p.Confidence.Chance.PFaster > was.PFaster || p.Evidence.profiled == c.likely {
+			t.Errorf("hosts of %d us an issue: %+v, was %+v: %s", c.works, p.Confidence.Chance, was, p.Evidence.Why)
+		}
+	}
+}

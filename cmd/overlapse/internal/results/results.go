@@ -150,7 +150,7 @@ func Of(ctx context.Context, con *cli.Console, path string, w *workload.Workload
 	bar := con.Progress(len(sel), "replaying")
 	defer bar.Finish()
 	opts.Progress = bar.Share
-	first := slices.IndexFunc(sel, func(s plan.Selection) bool { return s.Strategy.Name == "captured" })
+	first := slices.IndexFunc(sel, func(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" })
 	captured, recorded := engines.CapturedSelection(), replay.Options{Stop: opts.Stop}
 	if first >= 0 {
 		captured, recorded = sel[first], opts
