@@ -72,19 +72,32 @@ func (x *trackedSide) beside(by string, wgs int, recipe func(i int, buf []progra
 // stores is the transfer of tiles to other ranks. A workgroup does not wait for its
 // stores: they are in the write queues when it ends, and hold no slot.
 func (x *trackedSide) stores() *program.Kernel {
+	pattern := machine.ToNext
+	if x.ring.direct {
+		pattern = machine.ToAll
+	}
 	return x.beside("tracked stores", x.remote(), func(i int, buf []program.Phase) []program.Phase {
 		_, block := x.of(i)
 		bytes := x.bytes(i)
-		store := x.pl.StoreTo(x.Ranks[x.next], bytes, machine.ToNext)
-		store.Bytes, store.Update = bytes, x.adds() // what is tracked are whole lines
-		return append(buf, plan.Await(x.left[x.Me], int64(i+1)), store, plan.Signal(x.counter(x.next, 1, block), ""))
+		buf = append(buf, plan.Await(x.left[x.Me], int64(i+1)))
+		first, after := x.peers(i)
+		for place := first; place < after; place++ {
+			peer := (x.Me + place) % x.n
+			store := x.pl.StoreTo(x.Ranks[peer], bytes, pattern)
+			store.Bytes, store.Update = bytes, x.adds() // what is tracked are whole lines
+			buf = append(buf, store, plan.Signal(x.counter(peer, 1, block), ""))
+		}
+		return buf
 	})
 }
 
 // transfers is the DMA commands queued in advance, each triggered by its counter, and the
-// end of the last chunk.
+// end of the last chunk. Stored directly, there is nothing to pass on.
 func (x *trackedSide) transfers() *program.Kernel {
 	last := x.n - 1
+	if x.ring.direct {
+		last = 1
+	}
 	bytes := float64(x.Pair.Coll.Bytes) / float64(x.n*x.blocks)
 	rate := x.pl.Machine.Engines.Rate.Or(x.pl.Machine.Fabric.Egress.Value)
 	return x.beside("triggered transfers", last*x.blocks, func(wg int, buf []program.Phase) []program.Phase {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -16,11 +17,12 @@ import (
 // of completed blocks (T3, ASPLOS'24).
 
 // Trigger is a GEMM whose stores are counted in memory; the last store of a block starts
-// its transfer (T3 section 4, rules K1, K2, K3, K5, K7, K8, K9, K10 and K11).
+// its transfer (T3 section 4, rules K1, K2, K3, K5, K7, K8, K9, K10 and K11). On a fully connected fabric each part is
+// stored to the rank whose it is, without transfers (T3 section 7.1, rule K12).
 //
-//	stage      1          2          3          4 (own)
-//	GEMM |stores →   |writes    |writes    |writes    |
-//	arrives |           |stores    |DMA 2     |DMA 3     |
+//	ring       1          2          3          4 (own)     direct
+//	GEMM |stores →   |writes    |writes    |writes    |     |stores → to all                |writes (own)|
+//	arrives |           |stores    |DMA 2     |DMA 3     |  | stores of all                              |
 //	DMA     |           |     2 →  |     3 →  |          |  N-2 rounds
 var Trigger = plan.Strategy{
 	Name:    "trigger",
@@ -28,6 +30,7 @@ var Trigger = plan.Strategy{
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
 	Params: []plan.Param{
+		{Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"}, Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls", Work: needs},
 		{Name: "nmc", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
 		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
@@ -46,13 +49,13 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := pl.NoLinks(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
-	err := pl.Serve("trigger", "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found", func(p *workload.Pair) (bool, string) {
-		return triggers(pl, p)
+	err := pl.Serve("trigger", "no kernel followed by a reduce-scatter, an all-reduce, an all-gather or an all-to-all was found", func(p *workload.Pair) (bool, string) {
+		return triggers(pl, p, v["mapping"])
 	})
 	if err != nil {
 		return nil, err
 	}
-	t := tracker{pl: pl, nmc: v["nmc"] == "on", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
+	t := tracker{pl: pl, direct: v["mapping"] == "direct", nmc: v["nmc"] == "on", first: v["arbitration"] == "mca", queue: v["queue"], bursts: pl.Machine.GPU.Memory.Value > 0, rings: cost.Memo[int, *ring]{}}
 	for i := range pl.Pairs {
 		if op := &pl.Workload.Ops[pl.Pairs[i].First[0]]; !t.nmc && splitsOf(op) > 1 {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splitsOf(op), trace.Short(op.Name))}
@@ -74,14 +77,16 @@ func adds(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op =
 
 // triggers reports whether the strategy serves a pair; why is the reason if the operation
 // matches but something is missing.
-func triggers(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
+func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why string) {
 	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
 	}
 	switch op := pl.Workload.Collectives[p.Collective].Op; {
-	case adds(op) || op == trace.AllGather:
-	case op == trace.AllToAll:
+	case op == trace.AllToAll && mapping == "ring":
 		return false, "an all-to-all has nothing to pass around a ring"
+	case (op == trace.AllToAll || mapping == "direct") && pl.Machine.Fabric.Topology != machine.Switch && pl.Machine.Fabric.Topology != machine.Mesh:
+		return false, "what is stored directly needs a switch or a link between any two GPUs"
+	case adds(op) || op == trace.AllGather || op == trace.AllToAll:
 	default:
 		return false, ""
 	}
@@ -90,6 +95,10 @@ func triggers(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 			return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", first.Name)
 		}
 	}
+	if pl.Workload.Collectives[p.Collective].Op == trace.AllToAll { // tiles are stored where copies between would put them (rule U1)
+		why = pl.Between(p, func(op *workload.Op) bool { return op.Kind == trace.Copy })
+		return why == "", why
+	}
 	why = pl.NotByTile(p)
 	return why == "", why
 }
@@ -97,6 +106,7 @@ func triggers(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 // tracker plans the pairs of one program.
 type tracker struct {
 	pl     *plan.Planner
+	direct bool // parts are stored to the rank whose they are
 	nmc    bool
 	first  bool                  // compute first
 	queue  string                // entries up to which transfers are issued then
@@ -106,10 +116,12 @@ type tracker struct {
 
 // A ring is what the ranks of one pair share. Stages count from 0: in stage s
 // rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
-// Before an all-gather the whole output is one stage, and s counts the hops.
+// Before an all-gather the whole output is one stage, and s counts the hops. Stored directly, the tiles for the others come
+// first, one for each of them in turn, and the rank's own last.
 type ring struct {
 	n        int // ranks
 	gather   bool
+	direct   bool
 	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
 	stages   plan.Cut             // of the GEMM's tiles
 	blocks   int                  // blocks of a chunk, tracked separately
@@ -127,11 +139,13 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
 		shape := t.pl.GridOf(first, first.DurAlone())
 		ranks := t.pl.RanksOf(p.Coll)
-		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
+		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, direct: t.direct || p.Coll.Op == trace.AllToAll, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
 		if g.gather {
 			g.stages.Parts = 1
 		}
-		g.blocks = min(mostTrackedBlocks, max(1, g.stages.N/g.stages.Parts))
+		if g.blocks = min(mostTrackedBlocks, max(1, g.stages.N/g.stages.Parts)); g.direct {
+			g.blocks = 1 // no transfer waits for one
+		}
 		g.left = t.pl.FlagOfEach(ranks, "tiles for other ranks computed on rank %d")
 		g.counters = t.pl.FlagsAbout(ranks, n*g.blocks, 0, 1, func(rank int32, i int) string {
 			return fmt.Sprintf("stage %d block %d on rank %d complete", i/g.blocks+1, i%g.blocks, rank)
@@ -159,12 +173,35 @@ func (g *ring) in(stage int) plan.Cut {
 func (g *ring) size(stage, block int) int { return g.in(stage).From(block+1) - g.in(stage).From(block) }
 
 // remote is how many tiles, the first ones, are stored to other ranks.
-func (g *ring) remote() int { return g.stages.From(1) }
+func (g *ring) remote() int {
+	if g.direct && !g.gather {
+		return g.stages.From(g.n - 1)
+	}
+	return g.stages.From(1)
+}
+
+// peers are the places, from that of a rank on, of the ranks to which it stores the i-th tile.
+func (g *ring) peers(i int) (first, after int) {
+	switch {
+	case !g.direct:
+		return g.n - 1, g.n
+	case g.gather:
+		return 1, g.n
+	}
+	first = 1 + i%(g.n-1)
+	return first, first + 1
+}
 
 // complete is the count at which a block of a stage has the parts of the rank and of its
 // neighbour. The neighbour's part is stored tile by tile in the first stage and arrives
 // as one transfer in later stages. Before an all-gather there is only the neighbour's.
 func (g *ring) complete(stage, block int) int64 {
+	switch tiles := int64(g.stages.N); {
+	case g.direct && g.gather: // of each other rank
+		return tiles * int64(g.n-1)
+	case g.direct: // those of the others for this rank are as many as its own for them
+		return tiles
+	}
 	from := 1
 	if stage == 1 {
 		from = g.size(0, block)
@@ -176,6 +213,9 @@ func (g *ring) complete(stage, block int) int64 {
 }
 
 func (g *ring) counter(rank, stage, block int) program.Flag {
+	if g.direct {
+		stage, block = 0, 0
+	}
 	return g.counters[rank][stage*g.blocks+block]
 }
 
@@ -184,7 +224,7 @@ type trackedSide struct {
 	plan.Side
 	*tracker
 	*ring
-	next int // place of the rank that it sends to
+	next int // place of the rank to which it passes on
 }
 
 // emit writes a pair on one rank.
@@ -206,8 +246,12 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	c.Launch(0, plan.LaunchOf(x.Comm, x.transfers()))
 	chunk := float64(p.Coll.Bytes) / float64(x.n)
 	if !t.nmc && adds(p.Coll.Op) {
+		parts := 2.
+		if x.ring.direct {
+			parts = float64(x.n)
+		}
 		r.IssueOne(c, l.Host.Value, "sum")
-		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(x.Comm, t.pl.Sweep("sum of the last chunk", 2*chunk, chunk)))
+		c.Launch(plan.Duration(l.Gap.Value), plan.Standing(x.Comm, t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)))
 	}
 	if x.gathered != nil {
 		r.IssueOne(c, l.HostCollective.Value, "all_gather")

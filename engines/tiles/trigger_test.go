@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/testkit/enginetest"
@@ -165,6 +166,65 @@ func TestTriggerGathers(t *testing.T) {
 	}
 	if b := moved["gemm_256x128"]; !plantest.Near(b, shard) {
 		t.Errorf("the GEMM moved %.2f shards, want 1", b/shard)
+	}
+}
+
+// Stored directly, each rank sends a part to every other and nothing is passed on; the own part is written, and what arrives is
+// added. An all-to-all is always stored so, and a gather to all (rule K12).
+func TestTriggerDirect(t *testing.T) {
+	for _, ranks := range []int{2, 4, 8} {
+		for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllToAll, trace.AllGather} {
+			s := plantest.Spec{Ranks: ranks, Steps: 2, Op: op, Bytes: 256 << 20, Gemm: 304_000, Comm: 600_000, Channels: 16}
+			w, m := s.Build(t), plantest.H200(t, ranks)
+			part := 2 * float64(s.Bytes) / float64(ranks)
+			got := enginetest.Outcome(t, w, m, "trigger", map[string]string{"mapping": "direct"})
+			if got.Result == nil {
+				t.Fatal(got.Why)
+			}
+			left, moved := enginetest.Sent(got), enginetest.Memory(got)
+			if b := left[op.String()+" by tracked stores"]; !plantest.Near(b, part*float64(ranks-1)) {
+				t.Errorf("%s of %d ranks: %.2f parts stored to others, want %d", op, ranks, b/part, ranks-1)
+			}
+			if b := left[op.String()+" by triggered transfers"]; b != 0 {
+				t.Errorf("%s of %d ranks: %.2f parts passed on", op, ranks, b/part)
+			}
+			if b := moved["gemm_256x128"]; !plantest.Near(b, part) {
+				t.Errorf("%s of %d ranks: the GEMM moved %.2f parts of memory, want 1", op, ranks, b/part)
+			}
+			links := trace.Time(1e9 * part / 2 * float64(ranks-1) / m.Fabric.Egress.Value)
+			if least := max(s.Gemm, links); got.Time < least {
+				t.Errorf("%s of %d ranks takes %d ns, the kernels or links %d", op, ranks, got.Time, least)
+			}
+			ring := enginetest.Outcome(t, w, m, "trigger", map[string]string{"mapping": "ring"})
+			switch auto := enginetest.Outcome(t, w, m, "trigger", nil); {
+			case op == trace.AllToAll:
+				if !strings.Contains(ring.Why, "nothing to pass around a ring") || auto.Time != got.Time {
+					t.Errorf("all-to-all: %d ns, stored directly %d; ring: %q", auto.Time, got.Time, ring.Why)
+				}
+			case ring.Time != auto.Time:
+				t.Errorf("%s: %d ns, around a ring %d", op, auto.Time, ring.Time)
+			case ranks == 2 && math.Abs(float64(got.Time-ring.Time)) > 0.01*float64(ring.Time): // the other is the neighbour
+				t.Errorf("%s of two ranks: %d ns directly, %d around a ring", op, got.Time, ring.Time)
+			}
+		}
+	}
+	sums := func(nmc string) float64 {
+		w, m := plantest.Scattered.Build(t), plantest.H200(t, 4)
+		return enginetest.Memory(enginetest.Outcome(t, w, m, "trigger", map[string]string{"mapping": "direct", "nmc": nmc}))["sum of the last chunk"]
+	}
+	if part := float64(plantest.Scattered.Steps) * float64(plantest.Scattered.Bytes) / 4; sums("on") != 0 || !plantest.Near(sums("off"), 5*part) {
+		t.Errorf("without memory that adds the sum moves %.2f parts, want 5; with it %.0f bytes", sums("off")/part, sums("on"))
+	}
+}
+
+// On a mesh a ring uses one link of each rank, stores to all use every one.
+func TestTriggerDirectOnMesh(t *testing.T) {
+	s := plantest.Spec{Ranks: 8, Steps: 2, Op: trace.ReduceScatter, Bytes: 256 << 20, Gemm: 304_000, Comm: 600_000, Channels: 16}
+	w, m := s.Build(t), plantest.Bare(t, 8, machine.Mesh)
+	ring := enginetest.Outcome(t, w, m, "trigger", nil)
+	direct := enginetest.Outcome(t, w, m, "trigger", map[string]string{"mapping": "direct"})
+	if direct.Result == nil || direct.Time >= ring.Time/2 {
+		t.Errorf("%d ns directly, %d around a ring: %s", direct.Time, ring.Time, direct.Why)
 	}
 }
 
