@@ -2,6 +2,7 @@ package tiles
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/cost"
@@ -30,7 +31,10 @@ var Trigger = plan.Strategy{
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
 	Params: []plan.Param{
-		{Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"}, Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls", Work: needs},
+		{
+			Name: "mapping", Default: "auto", Experimental: true, Choices: []string{"auto", "ring", "direct"}, Work: needs,
+			Doc: "of the output: parts passed around a ring, or each stored to the rank whose it is; auto: direct for all-to-alls",
+		},
 		{Name: "nmc", Default: "on", Experimental: true, Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
 		{Name: "queue", Default: "auto", Experimental: true, Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
@@ -49,9 +53,8 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := pl.NoLinks(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
-	err := pl.Serve("trigger", "no kernel followed by a reduce-scatter, an all-reduce, an all-gather or an all-to-all was found", func(p *workload.Pair) (bool, string) {
-		return triggers(pl, p, v["mapping"])
-	})
+	none := "no kernel followed by a reduce-scatter, an all-reduce, an all-gather or an all-to-all was found"
+	err := pl.Serve("trigger", none, func(p *workload.Pair) (bool, string) { return triggers(pl, p, v["mapping"]) })
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +84,11 @@ func triggers(pl *plan.Planner, p *workload.Pair, mapping string) (ok bool, why 
 	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
 	}
+	joined := []machine.Topology{machine.Switch, machine.Mesh}
 	switch op := pl.Workload.Collectives[p.Collective].Op; {
 	case op == trace.AllToAll && mapping == "ring":
 		return false, "an all-to-all has nothing to pass around a ring"
-	case (op == trace.AllToAll || mapping == "direct") && pl.Machine.Fabric.Topology != machine.Switch && pl.Machine.Fabric.Topology != machine.Mesh:
+	case (op == trace.AllToAll || mapping == "direct") && !slices.Contains(joined, pl.Machine.Fabric.Topology):
 		return false, "what is stored directly needs a switch or a link between any two GPUs"
 	case adds(op) || op == trace.AllGather || op == trace.AllToAll:
 	default:
@@ -139,7 +143,8 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 		first, n := &t.pl.Workload.Ops[p.First[0]], len(p.First)
 		shape := t.pl.GridOf(first, first.DurAlone())
 		ranks := t.pl.RanksOf(p.Coll)
-		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, direct: t.direct || p.Coll.Op == trace.AllToAll, splits: splitsOf(first), stages: plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}}
+		g := &ring{n: n, gather: p.Coll.Op == trace.AllGather, direct: t.direct || p.Coll.Op == trace.AllToAll}
+		g.splits, g.stages = splitsOf(first), plan.Cut{N: max(shape.Tiles, shape.WGs), Parts: n}
 		if g.gather {
 			g.stages.Parts = 1
 		}
