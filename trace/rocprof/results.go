@@ -18,12 +18,10 @@ import (
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 	j := resultsReader{Session: newSession(file), s: lex.NewScanner(r, file, math.MaxInt64)}
 	for j.s.Object(); j.s.More(); {
-		if string(j.s.Key()) != "rocprofiler-sdk-tool" {
-			j.s.Skip()
-			continue
-		}
-		for j.s.Array(); j.s.More(); {
-			j.readProcess()
+		if string(j.s.Key()) == "rocprofiler-sdk-tool" {
+			for j.s.Array(); j.s.More(); {
+				j.readProcess()
+			}
 		}
 	}
 	if j.s.Err != nil {
@@ -111,8 +109,6 @@ func (j *resultsReader) readProcess() {
 					j.s.Skip()
 				}
 			}
-		default:
-			j.s.Skip()
 		}
 	}
 	j.kernels.noteMissing(&j.Builder, j.Name, "byte", j.s.At())
@@ -144,12 +140,8 @@ func (j *resultsReader) metadata() {
 			for j.s.Object(); j.s.More(); {
 				if string(j.s.Key()) == "hostname" {
 					p.Host = j.s.Text()
-				} else {
-					j.s.Skip()
 				}
 			}
-		default:
-			j.s.Skip()
 		}
 	}
 }
@@ -177,8 +169,6 @@ func (j *resultsReader) agent() {
 		default:
 			if to := size.field(key); to != nil {
 				*to = j.s.Number()
-			} else {
-				j.s.Skip()
 			}
 		}
 	}
@@ -202,20 +192,16 @@ func (j *resultsReader) strings() {
 			}
 		case "marker_api":
 			j.messages()
-		default:
-			j.s.Skip()
 		}
 	}
 }
 
 func (j *resultsReader) operations() (names []string) {
 	for j.s.Object(); j.s.More(); {
-		if string(j.s.Key()) != "operations" {
-			j.s.Skip()
-			continue
-		}
-		for j.s.Array(); j.s.More(); {
-			names = append(names, j.s.Text())
+		if string(j.s.Key()) == "operations" {
+			for j.s.Array(); j.s.More(); {
+				names = append(names, j.s.Text())
+			}
 		}
 	}
 	return names
@@ -224,7 +210,6 @@ func (j *resultsReader) operations() (names []string) {
 // messages reads [{"key": correlation id, "value": message}].
 func (j *resultsReader) messages() {
 	if j.s.Peek() != '[' {
-		j.s.Skip()
 		return
 	}
 	for j.s.Array(); j.s.More(); {
@@ -240,8 +225,6 @@ func (j *resultsReader) messages() {
 				key = j.s.Number()
 			case "value":
 				message = j.s.Text()
-			default:
-				j.s.Skip()
 			}
 		}
 		j.ranges[key] = message
@@ -262,8 +245,6 @@ func (j *resultsReader) symbol() {
 			mangled = j.s.Text()
 		case "arch_vgpr_count", "accum_vgpr_count":
 			y.vgprs += j.s.Number()
-		default:
-			j.s.Skip()
 		}
 	}
 	y.name = cmp.Or(formatted, mangled)
@@ -310,9 +291,7 @@ func (j *resultsReader) record(r *record, within bool) {
 		case "stream_id":
 			r.dispatch.Stream = j.s.MemberOf("handle")
 		case "dispatch_info":
-			if within {
-				j.s.Skip()
-			} else {
+			if !within {
 				j.record(r, true)
 			}
 		case "kernel_id":
@@ -343,8 +322,6 @@ func (j *resultsReader) record(r *record, within bool) {
 			r.graph = j.s.MemberOf("handle")
 		case "graph_node_id":
 			r.node = j.s.MemberOf("handle")
-		default:
-			j.s.Skip()
 		}
 	}
 }
@@ -453,8 +430,6 @@ func axes(s *lex.Scanner) (n [3]int64) {
 			n[1] = s.Number()
 		case "z":
 			n[2] = s.Number()
-		default:
-			s.Skip()
 		}
 	}
 	return n
