@@ -166,11 +166,6 @@ func pairwise(op trace.CollectiveOp) bool {
 	return false
 }
 
-// sums reports whether an operation adds data of the ranks.
-func sums(op trace.CollectiveOp) bool {
-	return op == trace.AllReduce || op == trace.Reduce || op == trace.ReduceScatter
-}
-
 // rankRate is the maximum bytes per second that each rank sends when ranks on several
 // nodes send, limited by the network alone. In a ring all bytes of a rank leave its node
 // once, through all NICs. In pairs each rank of a node sends to all others, and the most

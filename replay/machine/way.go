@@ -158,7 +158,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 			far = near
 		}
 		near -= far
-		if sums(op) {
+		if op == trace.AllReduce || op == trace.Reduce || op == trace.ReduceScatter { // a rank adds
 			last = (at.ranks + 1) / 3
 		}
 	}

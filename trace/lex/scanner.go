@@ -25,7 +25,7 @@ func NewScanner(r io.Reader, file string, limit int64) *Scanner {
 }
 
 // ScanText returns a scanner of a text in memory.
-func ScanText(text string) *Scanner { return &Scanner{w: of(text)} }
+func ScanText(text string) *Scanner { return &Scanner{w: Window{B: []byte(text), Err: io.EOF}} }
 
 // fail keeps the first error.
 func (s *Scanner) fail(err error) {

@@ -118,12 +118,6 @@ func Copies(op *workload.Op) bool {
 	return op.Kind == trace.Copy || !op.Matrix() && NameHas(op.Name, "copy", "chunk_cat", "concat", "memcpy")
 }
 
-// OfPasses reports whether a kernel's passes over its data wait for each other, by its name: sorts,
-// scans, selections, sums into rows at indices.
-func OfPasses(name string) bool {
-	return NameHas(name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add")
-}
-
 // MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
 // rows through an index.
 func MovesRows(op *workload.Op) bool {
