@@ -23,7 +23,7 @@ type blocked struct {
 // enoughGaps is how many gaps make their median one of the stream.
 const enoughGaps = 30
 
-// blocked is that of a captured rank.
+// Blocked is that of a captured rank.
 func (pl *Planner) Blocked(rank int) *blocked {
 	return pl.blocked.Of(rank, func() *blocked {
 		b := &blocked{By: map[int64]trace.Time{}, before: map[int32]*workload.Op{}, last: map[int64]trace.Time{}}

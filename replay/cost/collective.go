@@ -119,7 +119,7 @@ type channel struct {
 	Latency         trace.Time // before bytes move
 }
 
-// channel is how channels move so many bytes of a collective. A kernel that is none of the library's may take all CUs;
+// Channel is how channels move so many bytes of a collective. A kernel that is none of the library's may take all CUs;
 // it waits for its peers' flags, and ends with an exchange of flags.
 func (l *Laws) Channel(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) (x channel) {
 	lib, n := l.libraryOf(c), len(c.Members)

@@ -67,7 +67,7 @@ type approximation struct {
 	Error float64
 }
 
-// approximation returns the approximation from time 0 to end.
+// Approximation returns the approximation from time 0 to end.
 func (s *System) Approximation(end int64) (a approximation) {
 	a.Paths = s.approx.most
 	for i := range s.approx.errors {
