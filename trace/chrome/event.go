@@ -9,7 +9,8 @@ import (
 // An event is one trace event of the file.
 type event struct {
 	head
-	args args
+	args   args
+	fields map[string]*[]byte // of head, by their names in quotes
 }
 
 // A head has the lex.Members of an event without its arguments: raw values, strings
@@ -103,30 +104,20 @@ func (e *event) set(key, v []byte) {
 		} else {
 			e.ph = '?'
 		}
-	case `"name"`:
-		e.name = v
-	case `"cat"`:
-		e.cat = v
-	case `"pid"`:
-		e.pid = v
-	case `"tid"`:
-		e.tid = v
-	case `"ts"`:
-		e.ts = v
-	case `"dur"`:
-		e.dur = v
-	case `"id"`:
-		e.id = v
-	case `"id2"`:
-		e.id2 = v
-	case `"scope"`:
-		e.scope = v
 	case `"args"`: // if repeated, the last counts
 		if e.args.reset(); v[0] == '{' {
 			e.args.decode(v, 0)
 		}
 	default:
-		if k := plainKey(key); k != nil {
+		if e.fields == nil {
+			e.fields = map[string]*[]byte{
+				`"name"`: &e.name, `"cat"`: &e.cat, `"pid"`: &e.pid, `"tid"`: &e.tid, `"ts"`: &e.ts, `"dur"`: &e.dur,
+				`"id"`: &e.id, `"id2"`: &e.id2, `"scope"`: &e.scope,
+			}
+		}
+		if field := e.fields[string(key)]; field != nil {
+			*field = v
+		} else if k := plainKey(key); k != nil {
 			e.set(k, v)
 		}
 	}
