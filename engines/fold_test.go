@@ -20,7 +20,6 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/testkit/enginetest"
 	"github.com/overlapse/overlapse/trace/testkit/longtest"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
@@ -66,7 +65,7 @@ func TestFoldedAsUnfolded(t *testing.T) {
 			name := x.name + " " + s.String()
 			a, errA := replay.Simulate(x.m, pl.Program, replay.Options{})
 			if longtest.Asked() {
-				fmt.Fprintf(&programs, "%s: %.8x, %d ns\n", name, enginetest.HashOf(pl.Program), a.Makespan)
+				fmt.Fprintf(&programs, "%s: %.8x, %d ns\n", name, hashOf(pl.Program), a.Makespan)
 			}
 			if errA == nil && a.Folded.Classes == 0 {
 				continue // simulated as unfolded

@@ -22,8 +22,6 @@ const (
 	numColumns = numResources + 1
 )
 
-func newLedger(gpus int) ledger { return ledger{gpus: gpus, index: map[string]int32{}} }
-
 func (t *ledger) row(name string) int32 {
 	return trace.Memo(t.index, name, func() int32 {
 		t.bytes = append(t.bytes, nil)

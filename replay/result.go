@@ -134,11 +134,6 @@ type idleTimes struct {
 	posters [][]posted // of each
 }
 
-// Brief is the result without spans, traffic and idle times.
-func (r *Result) Brief() *Result {
-	return &Result{Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded, Approximation: r.Approximation}
-}
-
 // IdleOf lists the idle intervals of a rank, by stream and start, without notes on flags. Those of a rank
 // without spans of its own (trace.Run.Like) name the flags and causes of the rank that it is like.
 func (r *Result) IdleOf(rank int) iter.Seq[Idle] {

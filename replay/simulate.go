@@ -230,7 +230,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s.puts = make([][]channel, len(p.GPUs))
 	s.nics = make([]program.Time, s.flows.nics)
 	s.flagged = make([]program.Time, len(p.GPUs))
-	s.ledger = newLedger(len(p.GPUs))
+	s.ledger = ledger{gpus: len(p.GPUs), index: map[string]int32{}}
 	s.record = newRecorder(m, p, o)
 	s.record.whose = s.postedBy
 	if o.Causes {

@@ -42,10 +42,7 @@ func (d *Damage) stalls(r *Run) {
 		busy += max(0, s.End-max(rank.end, s.Start))
 		rank.began, rank.end = true, max(rank.end, s.End)
 	}
-	if far > 0 {
-		d.Odd, d.oddTime = d.Odd+far, max(d.oddTime, float64(away)/float64(away+busy))
-		d.say("%d of %d kernels and copies begin more than an hour behind all work before them: their times are wrong", far, d.Kernels)
-	}
+	d.odd(far, float64(away)/float64(max(1, away+busy)), "begin more than an hour behind all work before them: their times are wrong")
 	kernels := float64(max(1, d.Kernels))
 	if odd := min(float64(n)/kernels, float64(late)/float64(max(1, busy))); odd > fewOdd {
 		d.Odd += int(odd*kernels + 0.5)
@@ -78,8 +75,7 @@ func (d *Damage) crowded(r *Run) {
 	}
 	byTime := float64(together) / float64(max(1, all))
 	if max(float64(n)/float64(max(1, d.Kernels)), byTime) > fewOdd {
-		d.Odd, d.oddTime = d.Odd+n, max(d.oddTime, byTime)
-		d.say("%d of %d kernels and copies begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order", n, d.Kernels)
+		d.odd(n, byTime, "begin on a queue before the last but one has ended: times are wrong, as a queue runs kernels in order")
 	}
 }
 
@@ -114,9 +110,8 @@ func (d *Damage) impossible(r *Run) {
 		fine = fine || s.Dur()%1000 != 0
 		held[queue{r.RankOf(s), l.Device, l.ID}]++
 	}
-	if instant > 0 && fine {
-		d.Odd += instant
-		d.say("%d of %d kernels and copies take no time: their ends are lost", instant, d.Kernels)
+	if fine {
+		d.odd(instant, 0, "take no time: their ends are lost")
 	}
 	for q, n := range held {
 		if queues[q.row]++; n == 1 {
@@ -129,8 +124,5 @@ func (d *Damage) impossible(r *Run) {
 			n += k
 		}
 	}
-	if n > 0 {
-		d.Odd += n
-		d.say("%d of %d kernels and copies are alone on their queue: which of them had to wait for another is lost", n, d.Kernels)
-	}
+	d.odd(n, 0, "are alone on their queue: which of them had to wait for another is lost")
 }

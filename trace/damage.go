@@ -52,6 +52,7 @@ func (r *Run) Damage() Damage {
 	var d Damage
 	var repaired, skipped []string // reasons
 	var all, odd Time              // of kernels and copies
+	wrong := 0
 	work := make([]int, len(r.Ranks))
 	kernels := make([]int, len(r.Ranks))
 	lost := make([]bool, len(r.Ranks)) // it launched kernels that are not in the run
@@ -64,7 +65,7 @@ func (r *Run) Damage() Damage {
 		if s.Kind.OnDevice() {
 			all += s.Dur()
 			if l := &r.Lanes[s.Lane]; s.Dur() > hour || l.Kind == Queue && l.Sub >= mostBeside {
-				d.Odd++
+				wrong++
 				odd += s.Dur()
 			}
 		}
@@ -94,10 +95,7 @@ func (r *Run) Damage() Damage {
 			skipped = append(skipped, e.Reason)
 		}
 	}
-	if d.Odd > 0 {
-		d.oddTime = float64(odd) / float64(max(all, 1))
-		d.say("%d of %d kernels and copies are longer than an hour, or beside over %d others of their queue: their times are wrong", d.Odd, d.Kernels, mostBeside)
-	}
+	d.odd(wrong, float64(odd)/float64(max(all, 1)), "are longer than an hour, or beside over %d others of their queue: their times are wrong", mostBeside)
 	if d.Repaired > 0 {
 		d.say("%d of %d kernels and copies were repaired: %s", d.Repaired, d.Kernels, reasons(repaired))
 	}
@@ -117,6 +115,14 @@ func (r *Run) Damage() Damage {
 	d.copies(r)
 	d.iterations(r)
 	return d
+}
+
+// odd says why kernels and copies cannot be as the run has them; share is by how much, relative to the time of all.
+func (d *Damage) odd(n int, share float64, why string, args ...any) {
+	if n > 0 {
+		d.Odd, d.oddTime = d.Odd+n, max(d.oddTime, share)
+		d.say("%d of %d kernels and copies %s", n, d.Kernels, fmt.Sprintf(why, args...))
+	}
 }
 
 func (d *Damage) say(format string, args ...any) {

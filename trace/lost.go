@@ -77,19 +77,9 @@ func (d *Damage) launches(r *Run) {
 		d.Missing += lost - d.Skipped
 		d.say("%d of %d launches have no kernel: the recording of the device has gaps (a full buffer, or a part that was cut out)", lost, all)
 	}
-	if again > 0 {
-		d.Odd += again
-		d.say("%d of %d kernels and copies share a launch of one kernel with another: they are in the input twice, or ranks are mixed", again, d.Kernels)
-	}
-	if early > 0 {
-		d.Odd += early
-		d.say("%d of %d kernels and copies begin before the call that launched them: the clocks of device and host differ", early, d.Kernels)
-	}
-	if outlasted > 0 {
-		d.Odd, d.oddTime = d.Odd+outlasted, max(d.oddTime, share)
-		d.say("%d of %d kernels and copies end after a call that waited for them: clocks of device and host differ, or times are wrong",
-			outlasted, d.Kernels)
-	}
+	d.odd(again, 0, "share a launch of one kernel with another: they are in the input twice, or ranks are mixed")
+	d.odd(early, 0, "begin before the call that launched them: the clocks of device and host differ")
+	d.odd(outlasted, share, "end after a call that waited for them: clocks of device and host differ, or times are wrong")
 }
 
 // outlasted counts the kernels and copies that end after a host call has returned that waited for all work launched before it.
@@ -230,10 +220,7 @@ func (d *Damage) sizes(r *Run) {
 	for row := range other {
 		n += int(first[row].n)
 	}
-	if n > 0 {
-		d.Odd += n
-		d.say("%d of %d kernels and copies belong to a collective that has other sizes on other ranks", n, d.Kernels)
-	}
+	d.odd(n, 0, "belong to a collective that has other sizes on other ranks")
 }
 
 // fewestCopied is how many kernels in a row say that ranks are copies: a few may take equal times. Times and distances vary by tens
@@ -296,8 +283,5 @@ func (d *Damage) copies(r *Run) {
 			}
 		}
 	}
-	if n > 0 {
-		d.Odd += n
-		d.say("%d of %d kernels and copies are the same, to the nanosecond, on another rank (%s): copies of one file", n, d.Kernels, listed(names))
-	}
+	d.odd(n, 0, "are the same, to the nanosecond, on another rank (%s): copies of one file", listed(names))
 }

@@ -97,7 +97,11 @@ func (o *Outcome) eachTime() []*stepTime {
 // Brief is the outcome without the spans, idle times and bytes of its run. times are those of
 // verdict.TimesOf.
 func (o Outcome) Brief(times overlap.Times) Outcome {
-	o.Result, o.Program, o.Times = o.Result.Brief(), nil, &times
+	r := o.Result
+	o.Result = &replay.Result{
+		Run: &trace.Run{Name: r.Run.Name, Simulated: true}, Makespan: r.Makespan, Level: r.Level, Coarse: r.Coarse, Folded: r.Folded, Approximation: r.Approximation,
+	}
+	o.Program, o.Times = nil, &times
 	return o
 }
 
@@ -309,7 +313,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	for _, p := range steps.Phases() {
 		o.Phases = append(o.Phases, phaseTook{Steps: p, stepTime: stepTime{Time: p.Time, Simulated: p.Time}})
 	}
-	if pl.Ahead && pl.HostPeriod() > o.Time {
+	if pl.Ahead && pl.HostPeriod > o.Time {
 		sc.HostBound = true
 		return o.simulate(w, sc, opts)
 	}

@@ -331,12 +331,8 @@ func (pl *Planner) iterations() (of []int32, n int) {
 	return pl.iterationOf, pl.rounds
 }
 
-// HostPeriod is the host time that the slowest rank spends to issue one iteration as planned
-// (IssueAhead), ns: the median of those after the first, so that what the first one loads and allocates
-// does not count. It is 0 if the trace has no host calls or fewer than two iterations.
-func (pl *Planner) HostPeriod() trace.Time { return pl.hostPeriod }
-
-// period is HostPeriod of a rank.
+// period is the host time that a rank spends to issue one iteration as planned (IssueAhead), ns: the median of those after
+// the first, so that what the first one loads and allocates does not count; 0 without host calls or with fewer than two iterations.
 func (r *Rank) period() trace.Time {
 	of, n := r.Planner.iterations()
 	if n < 2 || len(r.order) == 0 {

@@ -70,7 +70,7 @@ func (r *Rank) writeHost() {
 			r.callOf(&w.Ops[id])
 		}
 	}
-	r.Planner.hostPeriod = max(r.Planner.hostPeriod, r.period())
+	r.Planner.HostPeriod = max(r.Planner.HostPeriod, r.period())
 	calls := make([]int32, len(r.calls)) // by place, then in the order in which they were asked for
 	for i := range calls {
 		calls[i] = int32(i)

@@ -117,10 +117,7 @@ func (pl *Planner) Saved(ahead, back []int32) (bytes int64, all bool) {
 	w, largest, all := pl.Workload, map[int32]int64{}, true
 	known := false
 	for _, id := range back {
-		if w.Flow == nil {
-			break
-		}
-		for _, e := range w.Flow[id] {
+		for _, e := range w.Edges(id) {
 			if !e.Recorded() || e.Reused || !slices.Contains(ahead, e.Op) {
 				continue
 			}

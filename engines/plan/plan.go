@@ -35,7 +35,7 @@ type Planner struct {
 	First       map[int32]int
 	Replaced    map[int32]bool            // ops of those pairs
 	Only        map[int]bool              // rows of Workload.Pairs that a strategy may serve; nil: all
-	blocked     cost.Memo[int, *Blocked]  // by rank
+	blocked     cost.Memo[int, *blocked]  // by rank
 	groups      cost.Memo[*int32, *group] // by the first of the members
 	costs       cost.Laws                 // by Laws
 	gangs       cost.Memo[gangKey, []gang]
@@ -57,7 +57,7 @@ type Planner struct {
 	place           []int32              // by op: its place in its host's order, plus 1; 0: the trace does not know when its host issued it
 	Runs            []int8               // by op: how often the schedule runs it; nil: once
 	IssueShares     []float64            // by op: of the captured time to issue it, what it takes as planned; nil: all of it
-	hostPeriod      trace.Time           // result of HostPeriod
+	HostPeriod      trace.Time           // of the slowest rank (Rank.period); 0 unless Ahead
 	calm            [][]trace.Time       // result of undisturbed
 	called          []int32              // by op: its first issue: index in the rank's calls, plus 1
 	where           []Point              // by op: behind its post

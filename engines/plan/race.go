@@ -167,9 +167,6 @@ type Races struct {
 	Ranks   int  // maximum number of ranks of such a pair: the others do not race with it
 }
 
-// Any reports whether there is a race.
-func (r Races) Any() bool { return r.GEMMs || r.Gathers }
-
 // Races returns the races in the pairs that strategies serve.
 func (pl *Planner) Races() (all Races) {
 	for i := range pl.Pairs {

@@ -58,7 +58,7 @@ func (s *step) pipeline(p *pipelinePlan) {
 		s.items[rank], pw.received = nil, nil
 		s.computes = nil
 		for round, orders := range p.Orders {
-			pw.whole(rank, p.Head(round, rank))
+			pw.whole(rank, p.rounds[round][rank].head)
 			pw.ends = []int32{int32(len(s.items[rank]) - 1)}
 			posts := map[sentMessage]postedMessage(nil)
 			if oneQueue {
@@ -93,7 +93,7 @@ func (s *step) pipeline(p *pipelinePlan) {
 					}
 				}
 			}
-			pw.whole(rank, p.Tail(round, rank))
+			pw.whole(rank, p.rounds[round][rank].tail)
 		}
 	}
 	s.number()

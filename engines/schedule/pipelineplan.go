@@ -337,13 +337,6 @@ func (p *pipelinePlan) piece(ops []*workload.Op, k, of int, late bool) pipelineP
 	return x
 }
 
-// Head and Tail are a rank's operations of an iteration in front of the first micro-batch and
-// behind the last.
-func (p *pipelinePlan) Head(round, rank int) []int32 { return p.rounds[round][rank].head }
-
-// Tail is Head of those behind the last.
-func (p *pipelinePlan) Tail(round, rank int) []int32 { return p.rounds[round][rank].tail }
-
 // Pieces are those of a step of an order, in the order in which they are issued. Two chunks
 // alternate at their collectives, so that one computes while the other communicates. Pieces of
 // another rank are layers of DualPipe's second stage.

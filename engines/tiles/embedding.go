@@ -153,11 +153,6 @@ func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, re
 	return append(buf, plan.Pause(pl.Machine.Launch.NetworkCall.Value), plan.PutTo(to, bytes, ready))
 }
 
-// tiles is the number of tiles; some are empty.
-func (d *slicing) tiles() int {
-	return machine.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs
-}
-
 // emit writes a pair on one rank as one kernel. Slices arrive at their final position, so the
 // reordering kernel is left out. No barrier follows, because the workgroups wait for all
 // incoming slices (SC'24 section III-A).
@@ -215,7 +210,7 @@ func (d *slicing) kernel(
 	do func(x pooled, work program.Phase, buf []program.Phase) []program.Phase,
 ) *program.Kernel {
 	g := lookups(pl, op, d.wgs)
-	g.Tiles = d.tiles()
+	g.Tiles = machine.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs // some are empty
 	k := fusing(pl, op, g, name)
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		x := d.pooled(tile, at)

@@ -134,44 +134,30 @@ func within(path []replay.Segment, from, to trace.Time) []replay.Segment {
 func split(g replay.Segment) (need string, alone trace.Time, loss string) {
 	took := g.End - g.Start
 	what := "computation"
-	if g.Kind == replay.OfCollective {
+	if g.Kind == replay.OfCollective || g.Step == replay.Storing && g.Peer != g.Rank {
 		what = "communication"
 	}
-	switch g.Step {
-	case replay.Working, replay.Storing:
-		if g.Step == replay.Storing && g.Peer != g.Rank {
-			what = "communication"
-		}
-		if g.Bound == replay.Unbound {
-			return what, took, ""
-		}
+	switch {
+	case (g.Step == replay.Working || g.Step == replay.Storing) && g.Bound != replay.Unbound:
 		return what, g.Alone, what + " slowed by " + g.Bound.String()
-	case replay.Sleeping:
-		if g.Kind == replay.OfCollective {
-			return what, took, ""
-		}
-		return "latencies", took, ""
-	case replay.Sending, replay.Queueing:
-		return "communication", took, ""
-	case replay.Flying, replay.Starting:
-		return "latencies", took, ""
-	case replay.Copying:
-		return "copies", took, ""
-	case replay.Launching:
-		return "launch gaps", took, ""
-	case replay.Delaying:
-		switch g.Cause {
-		case program.HostIssue:
-			return "the host", took, ""
-		case program.Unseen:
-			return "ranks that were not captured", took, ""
-		case program.PeerSkew:
-			return "barriers", took, ""
-		}
-		return "launch gaps", took, ""
+	case g.Step == replay.Working, g.Step == replay.Storing, g.Step == replay.Sleeping && g.Kind == replay.OfCollective:
+		return what, took, ""
+	case g.Step == replay.Delaying:
+		return cmp.Or(needOfDelay[g.Cause], needOf[replay.Launching]), took, ""
 	}
-	return "", 0, ""
+	return needOf[g.Step], took, ""
 }
+
+// What a step or a delay takes its time for.
+var (
+	needOf = [replay.Served + 1]string{
+		replay.Sleeping: "latencies", replay.Flying: "latencies", replay.Starting: "latencies",
+		replay.Sending: "communication", replay.Queueing: "communication", replay.Copying: "copies", replay.Launching: "launch gaps",
+	}
+	needOfDelay = map[program.Cause]string{
+		program.HostIssue: "the host", program.Unseen: "ranks that were not captured", program.PeerSkew: "barriers",
+	}
+)
 
 // partsOf sums a path's time by cause, longest first.
 func partsOf(path []replay.Segment) []Part {

@@ -88,7 +88,7 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 		of = byBytes
 	case op.Inputs > 0: // a concatenation
 		bytes, of = l.through(op.Inputs, op.Inputs), byBytes
-	case kernel.OfPasses(op.Name):
+	case kernel.NameHas(op.Name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add"): // passes that wait for each other
 		of = byPasses
 	case op.Moves:
 		half := math.Inf(1) // of the bytes that its workgroups can stream, of which half are written

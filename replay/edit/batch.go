@@ -100,11 +100,9 @@ func partOf(w *workload.Workload, id int32, k, n int, row func(int32, int) int32
 		part.After = append(part.After, d)
 		part.Flow = append(part.Flow, workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
 	}
-	if w.Flow != nil {
-		for _, e := range w.Flow[id] {
-			e.Op = row(e.Op, k)
-			part.Flow = append(part.Flow, e)
-		}
+	for _, e := range w.Edges(id) {
+		e.Op = row(e.Op, k)
+		part.Flow = append(part.Flow, e)
 	}
 	slices.SortStableFunc(part.Flow, func(a, b workload.Edge) int { return cmp.Compare(a.Op, b.Op) })
 	part.Flow = slices.CompactFunc(part.Flow, func(a, b workload.Edge) bool { return a.Op == b.Op })
@@ -207,11 +205,9 @@ func (u *repeated) repeat(j int) {
 				r.After = append(r.After, workload.Dep{Op: row, Why: d.Why})
 			}
 		}
-		if w.Flow != nil {
-			for _, e := range w.Flow[i] {
-				if e.Op = u.earlier(e.Op, j); e.Op >= 0 {
-					r.Flow = append(r.Flow, e)
-				}
+		for _, e := range w.Edges(i) {
+			if e.Op = u.earlier(e.Op, j); e.Op >= 0 {
+				r.Flow = append(r.Flow, e)
 			}
 		}
 		u.Add(r)

@@ -98,7 +98,7 @@ func chosen(run *trace.Run, world int, name string) (int32, error) {
 		if name != "" && (strings.EqualFold(g.Name, name) || strings.EqualFold(g.Doc, name)) {
 			return row, nil
 		}
-		names = append(names, strings.TrimSpace(fmt.Sprintf("%s %s", g.Name, g.Doc))+fmt.Sprintf(" (%d ranks)", size(g, world)))
+		names = append(names, strings.TrimSpace(fmt.Sprintf("%s %s", g.Name, g.Doc))+fmt.Sprintf(" (%d ranks)", len(ranks(g, world))))
 	}
 	switch {
 	case isDataParallel(name):
@@ -119,8 +119,6 @@ func chosen(run *trace.Run, world int, name string) (int32, error) {
 	}
 	return rows[0], nil
 }
-
-func size(g trace.Group, world int) int { return len(ranks(g, world)) }
 
 // ranks are those of a group, ascending; without them, the first of the job.
 func ranks(g trace.Group, world int) []int {

@@ -86,11 +86,8 @@ func lookupsOf(w *workload.Workload, ids []int32) (n int) {
 // flowOf is the data dependencies of a new op on rows: of its own part within a chain, else of all
 // parts.
 func (r *recut) flowOf(row int32) (flow []workload.Edge) {
-	if r.w.Flow == nil {
-		return nil
-	}
 	p := &r.ops[row]
-	for _, e := range r.w.Flow[p.from] {
+	for _, e := range r.w.Edges(p.from) {
 		for _, now := range r.now[e.Op] {
 			if q := &r.ops[now]; p.role != outside && q.role != outside && q.chain == p.chain && q.part != p.part || now >= row {
 				continue

@@ -221,7 +221,7 @@ func (s *System) scheduleClass(id int32, c *class, now int64) {
 		s.enqueue(id, c.base+(e.key-c.clock)/c.weight)
 	default:
 		if due := dueAt(c.at, (e.key-c.clock)/c.rate, now); due != c.alarm {
-			s.schedule(&c.alarm, due, classTimer(id))
+			s.schedule(&c.alarm, due, Timer(2*id))
 		}
 	}
 }

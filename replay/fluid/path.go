@@ -115,7 +115,7 @@ func (s *System) tally(id int32, c *class, now int64) {
 		n := float64(c.n)
 		x := row{level: c.limit / c.weight, rate: n * c.limit, weight: n * c.weight, class: id}
 		if c.talliedN > 0 {
-			p.table.set(x)
+			p.table.rows[p.table.find(x.level, x.class)] = x
 		} else if p.table.insert(x) {
 			s.hold(id, c, now)
 		}
@@ -193,7 +193,7 @@ func (s *System) schedulePath(id int32, now int64) {
 	case p.level == 0: // it waits for the next solve of its large component
 		p.alarm = none
 	case due != p.alarm:
-		s.schedule(&p.alarm, due, pathTimer(id))
+		s.schedule(&p.alarm, due, Timer(2*id+1))
 	}
 }
 
@@ -326,9 +326,6 @@ func (t *rateTable) remove(level float64, class int32, held bool) {
 		t.held--
 	}
 }
-
-// set changes the rate and weight of the class's row.
-func (t *rateTable) set(x row) { t.rows[t.find(x.level, x.class)] = x }
 
 // sum is the rate and weight of all rows.
 func (t *rateTable) sum() (rate, weight float64) {

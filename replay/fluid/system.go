@@ -78,12 +78,9 @@ type owner interface {
 // A Timer identifies a deadline of a System.
 type Timer int32
 
-// The timers: the completion of a class's first member, that of the first member
-// of a path's held classes, and a solve of a large component.
+// The timers: 2·class is the completion of a class's first member, 2·path+1 that of the first member
+// of a path's held classes, recompute a solve of a large component.
 const recompute Timer = none
-
-func classTimer(class int32) Timer { return Timer(2 * class) }
-func pathTimer(path int32) Timer   { return Timer(2*path + 1) }
 
 // A System is resources, paths and classes of flows.
 type System struct {

@@ -263,7 +263,8 @@ func (m *matcher) check() {
 			partial++
 			c.Evidence += fmt.Sprintf("; %d of %d ranks", n, len(t.ranks))
 		}
-		if len(c.Members) > 1 && m.oneSource(c) {
+		another := func(id int32) bool { return m.Ops[id].Span != m.Ops[c.Members[0]].Span }
+		if len(c.Members) > 1 && !slices.ContainsFunc(c.Members, another) { // copies of one captured operation
 			c.Evidence += "; " + byCopying
 		}
 		m.Collectives = append(m.Collectives, *c)
@@ -372,11 +373,6 @@ func otherSide(c *workload.Collective, ranks int64) {
 		c.In = c.Out * ranks
 	}
 	c.Bytes = max(c.In, c.Out)
-}
-
-// oneSource reports whether all members are copies of one captured op.
-func (m *matcher) oneSource(c *workload.Collective) bool {
-	return !slices.ContainsFunc(c.Members, func(id int32) bool { return m.Ops[id].Span != m.Ops[c.Members[0]].Span })
 }
 
 // split makes each member its own collective, of a group of so many ranks, with its own bytes where the trace has them.

@@ -8,19 +8,19 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An Engine is what serves a model, as far as names of kernels and ranges show it: it decides how a
+// An engine is what serves a model, as far as names of kernels and ranges show it: it decides how a
 // profile that shows more is recorded.
-type Engine uint8
+type engine uint8
 
 // The engines.
 const (
-	NoEngine Engine = iota
+	NoEngine engine = iota
 	SGLang
 	VLLM
 )
 
 // EngineOf finds what served the model.
-func EngineOf(run *trace.Run) Engine {
+func EngineOf(run *trace.Run) engine {
 	engine := NoEngine
 	for _, name := range run.Names {
 		switch {

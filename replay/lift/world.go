@@ -140,7 +140,7 @@ func (l *lifter) place(ops []int) error {
 		if l.World == 1 {
 			continue
 		}
-		l.note("%s: taken for rank %d: %s", sourceName(ranks[row]), free, whyLost(ranks[row], l.World))
+		l.note("%s: taken for rank %d: %s", cmp.Or(ranks[row].Source, "a rank without a file"), free, whyLost(ranks[row], l.World))
 	}
 	l.copyMissing()
 	return nil
@@ -169,8 +169,6 @@ func (l *lifter) ranksInNames() (most int) {
 func (l *lifter) communicates() bool {
 	return slices.ContainsFunc(l.Run.Spans, func(s trace.Span) bool { return s.Kind == trace.Collective })
 }
-
-func sourceName(r trace.Rank) string { return cmp.Or(r.Source, "a rank without a file") }
 
 func whyLost(r trace.Rank, world int) string {
 	switch {

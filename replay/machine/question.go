@@ -86,14 +86,11 @@ func (l *Library) Beyond(op trace.CollectiveOp, bytes int64, ranks, channels int
 			lo, hi = min(lo, r[i]), max(hi, r[i])
 		}
 		if d := max(lo/v, v/hi, 1); d > factor {
-			factor, what = d, fmt.Sprintf("%s, recorded were %s to %s", describe(i, v), formatNumber(lo), formatNumber(hi))
+			unit := [...]string{"ranks", "channels", "bytes"}[i]
+			factor, what = d, fmt.Sprintf("%s %s, recorded were %s to %s", formatNumber(v), unit, formatNumber(lo), formatNumber(hi))
 		}
 	}
 	return factor, what
-}
-
-func describe(column int, v float64) string {
-	return formatNumber(v) + [...]string{" ranks", " channels", " bytes"}[column]
 }
 
 func apart(a, b float64) float64 {

@@ -117,10 +117,7 @@ func (p *property) change(m *Machine, by float64) {
 		m.Library.Sooner = 1 - (1-m.Library.Sooner)*by
 	}
 	for _, e := range Entries(m) {
-		column, power := p.of(e.Key)
-		if p.matrix() && power == 0 {
-			column, power = flops.of(e.Key)
-		}
+		column, power := p.of(e.Key, true)
 		f := by
 		if power < 0 {
 			f = 1 / by
@@ -254,12 +251,9 @@ func PropertyNames() (names []string) {
 	return names
 }
 
-// matrix reports whether the rate of matrix work follows the property.
-func (p *property) matrix() bool { return p.Name == "cus" || p.Name == "clock" }
-
 // of is how the property applies to an entry: the column of a table, and the power of the
-// factor, 0 if it does not.
-func (p *property) of(key string) (column, power int) {
+// factor, 0 if it does not. The rate of matrix work, if it is not given, follows some of them.
+func (p *property) of(key string, matrix bool) (column, power int) {
 	for _, list := range []struct {
 		keys  string
 		power int
@@ -270,6 +264,9 @@ func (p *property) of(key string) (column, power int) {
 				return column, list.power
 			}
 		}
+	}
+	if matrix && (p.Name == "cus" || p.Name == "clock") {
+		return flops.of(key, false)
 	}
 	return 0, 0
 }
@@ -330,11 +327,7 @@ func (p *profile) scale(m *Machine) {
 				p.dropScaled(e, f.Name)
 				continue
 			}
-			column, power := f.of(e.Key)
-			if f.matrix() && !total && power == 0 {
-				column, power = flops.of(e.Key)
-			}
-			if power != 0 {
+			if column, power := f.of(e.Key, !total); power != 0 {
 				p.apply(e, column, math.Pow(q.Value, float64(power)), q.Source)
 			}
 		}

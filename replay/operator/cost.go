@@ -70,45 +70,38 @@ func (b *bench) take(s *step, sh workload.Shape, t workload.Tiling, bytes float6
 	}
 }
 
+// operator is a framework's operator on tensors of the file's type.
+func (b *bench) operator(name string, dims ...[]int64) trace.Operator {
+	return trace.Operator{Name: "aten::" + name, Dims: dims, Types: slices.Repeat([]string{b.f.elements().torch}, len(dims))}
+}
+
 // GEMM is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles given by the
 // file. The time is a whole number of waves of tiles; memory is a second roof.
 func (b *bench) gemm(m, n, k int64) {
-	e := b.f.elements()
-	b.multiply("", product{m, n, k, 1}, m*k+k*n+m*n, trace.Operator{
-		Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{e.torch, e.torch},
-	})
+	b.multiply("", product{m, n, k, 1}, m*k+k*n+m*n, b.operator("mm", []int64{m, k}, []int64{k, n}))
 }
 
 // grouped is C[m,n] = A[m,k]·B[k,n] with a B for each of groups parts of the rows, in one
 // kernel. Its tiles are those of every group, in common waves (rule G22).
 func (b *bench) grouped(m, n, k, groups int64) {
-	e := b.f.elements()
-	b.multiply("grouped_", product{m, n, k, groups}, m*k+groups*k*n+m*n, trace.Operator{
-		Name: "aten::_grouped_mm", Dims: [][]int64{{m, k}, {groups, k, n}, {groups}}, Types: []string{e.torch, e.torch, "int"},
-	})
+	o := b.operator("_grouped_mm", []int64{m, k}, []int64{groups, k, n}, []int64{groups})
+	o.Types[2] = "int"
+	b.multiply("grouped_", product{m, n, k, groups}, m*k+groups*k*n+m*n, o)
 }
 
 // convolution is computed as an implicit GEMM. The input is read once, not once per
 // filter position.
 func (b *bench) convolution(batch, height, width, channels, filter int64) {
-	e := b.f.elements()
 	m, k := batch*height*width, channels*filter*filter
-	b.multiply("conv_", product{m, channels, k, 1}, 2*m*channels+k*channels, trace.Operator{
-		Name:  "aten::conv2d",
-		Dims:  [][]int64{{batch, channels, height, width}, {channels, channels, filter, filter}},
-		Types: []string{e.torch, e.torch},
-	})
+	b.multiply("conv_", product{m, channels, k, 1}, 2*m*channels+k*channels,
+		b.operator("conv2d", []int64{batch, channels, height, width}, []int64{channels, channels, filter, filter}))
 }
 
 // attention is two GEMMs per head, scores and weighted values. The scores are not
 // written to memory.
 func (b *bench) attention(m, width, context int64) {
-	e := b.f.elements()
-	b.multiply("attention_", product{m, width, 2 * context, 1}, 2*(m+context)*width, trace.Operator{
-		Name:  "aten::scaled_dot_product_attention",
-		Dims:  [][]int64{{m, width}, {context, width}, {context, width}},
-		Types: []string{e.torch, e.torch, e.torch},
-	})
+	b.multiply("attention_", product{m, width, 2 * context, 1}, 2*(m+context)*width,
+		b.operator("scaled_dot_product_attention", []int64{m, width}, []int64{context, width}, []int64{context, width}))
 }
 
 // A product is the sizes of a GEMM, in groups of equally many rows.
@@ -208,7 +201,7 @@ func (b *bench) matvec(m, k int64) {
 	s := step{
 		name: fmt.Sprintf("gemv_%dx1", rows), kind: trace.Compute,
 		kernel:   b.block(int(machine.CeilDiv(m, rows)), 1024, 0, 0),
-		operator: trace.Operator{Name: "aten::mv", Dims: [][]int64{{m, k}, {k}}, Types: []string{e.torch, e.torch}},
+		operator: b.operator("mv", []int64{m, k}, []int64{k}),
 		out:      m * e.bytes,
 	}
 	b.rest("gpu.read", b.m.GPU.Read)
@@ -247,13 +240,9 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 
 // shuffle permutes the output of an all-to-all, ordered by rank, into the final order.
 func (b *bench) shuffle(count int64) {
-	e := b.f.elements()
-	s := step{
-		name: "permute", kind: trace.Compute, kernel: b.plain(int(min(machine.CeilDiv(count, 1024), 4*int64(b.m.GPU.CUs.Value))), 256, 32, 0),
-		operator: trace.Operator{Name: "aten::permute", Dims: [][]int64{{count}}, Types: []string{e.torch}},
-	}
-	s.out = count * e.bytes
-	b.move(s, 2*float64(count*e.bytes))
+	out := count * b.f.elements().bytes
+	wgs := min(machine.CeilDiv(count, 1024), 4*int64(b.m.GPU.CUs.Value))
+	b.move("permute", b.plain(int(wgs), 256, 32, 0), b.operator("permute", []int64{count}), out, 2*float64(out))
 }
 
 // collective is an operation of the library on a buffer with the given number of

@@ -170,41 +170,28 @@ func (g graph) count() int {
 
 // elementwise is a kernel that is bound by memory: its workgroups move bytes in total.
 func (b *bench) elementwise(wgs int64, bytes float64) {
-	const name = "elementwise_kernel"
-	e := b.f.elements()
-	s := step{
-		name: name, kind: trace.Compute, kernel: b.plain(int(min(wgs, 1<<20)), 256, 32, 0),
-		operator: trace.Operator{Name: "aten::add", Dims: [][]int64{{int64(bytes) / 2 / e.bytes}}, Types: []string{e.torch}},
-	}
-	s.out = int64(bytes) / 2
-	b.move(s, bytes)
+	out := int64(bytes) / 2
+	b.move("elementwise_kernel", b.plain(int(min(wgs, 1<<20)), 256, 32, 0), b.operator("add", []int64{out / b.f.elements().bytes}), out, bytes)
 }
 
 // sum adds rows of width elements, so many parts for each row of the result.
 func (b *bench) sum(count, width, parts int64) {
-	e := b.f.elements()
-	s := step{
-		name: "sum_elementwise_kernel", kind: trace.Compute, kernel: b.plain(int(min(machine.CeilDiv(count*e.bytes, 16<<10), 1<<20)), 256, 32, 0),
-		operator: trace.Operator{Name: "aten::sum", Dims: [][]int64{{count / width, parts, width}}, Types: []string{e.torch}},
-	}
-	s.out = count * e.bytes
-	b.move(s, float64((parts+1)*count*e.bytes))
+	out := count * b.f.elements().bytes
+	wgs := min(machine.CeilDiv(out, 16<<10), 1<<20)
+	b.move("sum_elementwise_kernel", b.plain(int(wgs), 256, 32, 0), b.operator("sum", []int64{count / width, parts, width}), out, float64((parts+1)*out))
 }
 
 // update adds gradients to the rows of an embedding's tables: every gradient is read, and every
 // row that was looked up read and written. A workgroup takes one gradient.
 func (b *bench) update(sums, dim, pooling int64) {
-	e := b.f.elements()
-	s := step{
-		name: "embedding_backward", kind: trace.Compute, kernel: b.block(int(sums), 256, 64, 0),
-		operator: trace.Operator{Name: "aten::_embedding_bag_dense_backward", Dims: [][]int64{{sums, dim}, {sums * pooling}}, Types: []string{e.torch, "long"}},
-	}
-	s.out = sums * dim * e.bytes
-	b.move(s, float64(sums*dim*(2*pooling+1)*e.bytes))
+	o, out := b.operator("_embedding_bag_dense_backward", []int64{sums, dim}, []int64{sums * pooling}), sums*dim*b.f.elements().bytes
+	o.Types[1] = "long"
+	b.move("embedding_backward", b.block(int(sums), 256, 64, 0), o, out, float64((2*pooling+1)*out))
 }
 
-// move appends a kernel that takes as long as memory for its bytes.
-func (b *bench) move(s step, bytes float64) {
+// move appends a kernel that takes as long as memory for its bytes, of which it writes so many.
+func (b *bench) move(name string, k trace.Setup, o trace.Operator, out int64, bytes float64) {
+	s := step{name: name, kind: trace.Compute, kernel: k, operator: o, out: out}
 	b.rest("gpu.memory", b.m.GPU.Memory)
 	b.take(&s, workload.Shape{}, workload.Tiling{}, bytes, "")
 	b.steps = append(b.steps, s)

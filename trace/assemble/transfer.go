@@ -27,7 +27,8 @@ func Transfer(run, from *trace.Run, file string) *trace.Run {
 	}
 	found := false
 	for row := range ours {
-		if q := ours[row].unknown(); len(q) > 0 && t.rank(row, q, theirs) {
+		q := &ours[row]
+		if unknown := slices.Concat(q.ops[:q.from], q.ops[q.to:]); len(unknown) > 0 && t.rank(row, unknown, theirs) {
 			found = true
 		}
 	}
@@ -52,10 +53,6 @@ type sequence struct {
 	ops      []issued
 	from, to int
 }
-
-func (q *sequence) recorded() []issued { return q.ops[q.from:q.to] }
-
-func (q *sequence) unknown() []issued { return slices.Concat(q.ops[:q.from], q.ops[q.to:]) }
 
 type issued struct {
 	span trace.SpanID
@@ -119,7 +116,7 @@ func (t *transfer) rank(row int, ours []issued, theirs []sequence) bool {
 	source := &t.run.Ranks[row]
 	best := 0
 	for _, other := range t.order(row, theirs) {
-		pairs := repeat(ours, theirs[other].recorded())
+		pairs := repeat(ours, theirs[other].ops[theirs[other].from:theirs[other].to])
 		if t.from == t.run && other == row {
 			for i := range pairs {
 				pairs[i].pass++ // pass 0 is the recorded operations themselves

@@ -158,8 +158,6 @@ func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, 
 			for s.Array(); s.More(); {
 				executionNode(x, s.Value())
 			}
-		default:
-			s.Skip()
 		}
 	}
 	if s.Err != nil {

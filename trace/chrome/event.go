@@ -9,7 +9,8 @@ import (
 // An event is one trace event of the file.
 type event struct {
 	head
-	args args
+	args   args
+	fields map[string]*[]byte // of head, by their names in quotes
 }
 
 // A head has the lex.Members of an event without its arguments: raw values, strings
@@ -39,7 +40,8 @@ func (a *args) put(field *[]byte, v []byte) {
 
 // args are the arguments that the reader uses.
 type args struct {
-	set []*[]byte // those below that are not nil
+	set    []*[]byte          // those below that are not nil
+	fields map[string]*[]byte // those below (named)
 
 	name []byte // of metadata
 
@@ -102,30 +104,20 @@ func (e *event) set(key, v []byte) {
 		} else {
 			e.ph = '?'
 		}
-	case `"name"`:
-		e.name = v
-	case `"cat"`:
-		e.cat = v
-	case `"pid"`:
-		e.pid = v
-	case `"tid"`:
-		e.tid = v
-	case `"ts"`:
-		e.ts = v
-	case `"dur"`:
-		e.dur = v
-	case `"id"`:
-		e.id = v
-	case `"id2"`:
-		e.id2 = v
-	case `"scope"`:
-		e.scope = v
 	case `"args"`: // if repeated, the last counts
 		if e.args.reset(); v[0] == '{' {
 			e.args.decode(v, 0)
 		}
 	default:
-		if k := plainKey(key); k != nil {
+		if e.fields == nil {
+			e.fields = map[string]*[]byte{
+				`"name"`: &e.name, `"cat"`: &e.cat, `"pid"`: &e.pid, `"tid"`: &e.tid, `"ts"`: &e.ts, `"dur"`: &e.dur,
+				`"id"`: &e.id, `"id2"`: &e.id2, `"scope"`: &e.scope,
+			}
+		}
+		if field := e.fields[string(key)]; field != nil {
+			*field = v
+		} else if k := plainKey(key); k != nil {
 			e.set(k, v)
 		}
 	}
@@ -165,119 +157,37 @@ func (a *args) decode(b []byte, i int) int {
 	}
 }
 
+// named are the fields by the names of arguments, in quotes.
+func (a *args) named() map[string]*[]byte {
+	fields := map[string]*[]byte{}
+	for name, field := range map[string]*[]byte{
+		"name": &a.name, "External id": &a.external, "external id": &a.external, "correlation": &a.correlation,
+		"device": &a.device, "dev-id": &a.device, "stream": &a.stream, "stream-id": &a.stream, "priority": &a.priority,
+		"grid": &a.grid, "block": &a.block, "registers per thread": &a.registers, "shared memory": &a.shared, "bytes": &a.bytes,
+		"size": &a.size, "kind": &a.kind, "copy kind": &a.kind, "graph id": &a.graph, "graph node id": &a.node,
+		"original_stream": &a.original, "annotation": &a.annotation, "kernel": &a.kernel, "Input Dims": &a.dims,
+		"Input dims": &a.dims, "Input type": &a.types, "Concrete Inputs": &a.concrete, "Record function id": &a.record,
+		"Ev Idx": &a.index, "Collective name": &a.collective, "In msg nelems": &a.inElems, "Out msg nelems": &a.outElems,
+		"In split size": &a.inSplit, "Out split size": &a.outSplit, "Group size": &a.groupSize, "dtype": &a.dtype,
+		"Process Group Name": &a.group, "Process Group Description": &a.groupDesc, "Process Group Ranks": &a.groupRanks,
+		"Src Rank": &a.src, "Dst Rank": &a.dst, "Seq": &a.seq, "Total Allocated": &a.allocated, "Device Type": &a.deviceType,
+		"wait_on_stream": &a.waitOn, "wait_on_cuda_event_record_corr_id": &a.waitRecord, "rank": &a.rank, "pid_raw": &a.pidRaw,
+		"BeginNs": &a.begin, "EndNs": &a.end, "parent": &a.parent, "op": &a.op, "comm": &a.comm, "origin": &a.origin,
+		"uses": &a.uses, "peer": &a.peer, "workgroup": &a.workgroup, "persistent": &a.persistent, "cu": &a.cu, "row": &a.row,
+		"col": &a.col,
+	} {
+		fields[`"`+name+`"`] = field
+	}
+	return fields
+}
+
 // field returns the field for the argument of this name, or nil.
 func (a *args) field(key []byte) *[]byte {
-	switch string(key) {
-	case `"name"`:
-		return &a.name
-	case `"External id"`, `"external id"`:
-		return &a.external
-	case `"correlation"`:
-		return &a.correlation
-	case `"device"`, `"dev-id"`:
-		return &a.device
-	case `"stream"`, `"stream-id"`:
-		return &a.stream
-	case `"priority"`:
-		return &a.priority
-	case `"grid"`:
-		return &a.grid
-	case `"block"`:
-		return &a.block
-	case `"registers per thread"`:
-		return &a.registers
-	case `"shared memory"`:
-		return &a.shared
-	case `"bytes"`:
-		return &a.bytes
-	case `"size"`:
-		return &a.size
-	case `"kind"`, `"copy kind"`:
-		return &a.kind
-	case `"graph id"`:
-		return &a.graph
-	case `"graph node id"`:
-		return &a.node
-	case `"original_stream"`:
-		return &a.original
-	case `"annotation"`:
-		return &a.annotation
-	case `"kernel"`:
-		return &a.kernel
-	case `"Input Dims"`, `"Input dims"`:
-		return &a.dims
-	case `"Input type"`:
-		return &a.types
-	case `"Concrete Inputs"`:
-		return &a.concrete
-	case `"Record function id"`:
-		return &a.record
-	case `"Ev Idx"`:
-		return &a.index
-	case `"Collective name"`:
-		return &a.collective
-	case `"In msg nelems"`:
-		return &a.inElems
-	case `"Out msg nelems"`:
-		return &a.outElems
-	case `"In split size"`:
-		return &a.inSplit
-	case `"Out split size"`:
-		return &a.outSplit
-	case `"Group size"`:
-		return &a.groupSize
-	case `"dtype"`:
-		return &a.dtype
-	case `"Process Group Name"`:
-		return &a.group
-	case `"Process Group Description"`:
-		return &a.groupDesc
-	case `"Process Group Ranks"`:
-		return &a.groupRanks
-	case `"Src Rank"`:
-		return &a.src
-	case `"Dst Rank"`:
-		return &a.dst
-	case `"Seq"`:
-		return &a.seq
-	case `"Total Allocated"`:
-		return &a.allocated
-	case `"Device Type"`:
-		return &a.deviceType
-	case `"wait_on_stream"`:
-		return &a.waitOn
-	case `"wait_on_cuda_event_record_corr_id"`:
-		return &a.waitRecord
-	case `"rank"`:
-		return &a.rank
-	case `"pid_raw"`:
-		return &a.pidRaw
-	case `"BeginNs"`:
-		return &a.begin
-	case `"EndNs"`:
-		return &a.end
-	case `"parent"`:
-		return &a.parent
-	case `"op"`:
-		return &a.op
-	case `"comm"`:
-		return &a.comm
-	case `"origin"`:
-		return &a.origin
-	case `"uses"`:
-		return &a.uses
-	case `"peer"`:
-		return &a.peer
-	case `"workgroup"`:
-		return &a.workgroup
-	case `"persistent"`:
-		return &a.persistent
-	case `"cu"`:
-		return &a.cu
-	case `"row"`:
-		return &a.row
-	case `"col"`:
-		return &a.col
+	if a.fields == nil {
+		a.fields = a.named()
+	}
+	if field := a.fields[string(key)]; field != nil {
+		return field
 	}
 	if k := plainKey(key); k != nil {
 		return a.field(k)

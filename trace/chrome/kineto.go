@@ -117,12 +117,12 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 	name, attr := w.run.NameOf(s), s.Attr != trace.None
 	switch {
 	case s.Kind == trace.HostCall || s.Kind == trace.Launch:
-		w.begin(categoryFor(w.run, s), name, s)
+		w.begin(categoryFor(w.run, s), name, s, w.device)
 		if attr {
 			w.operation(&w.run.Calls[s.Attr])
 		}
 	case s.Kind == trace.Marker && lane.Kind == trace.HostThread:
-		w.begin(categories[s.Kind], name, s)
+		w.begin(categories[s.Kind], name, s, w.device)
 	case s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy:
 		call := w.call(id, s)
 		switch { // tools go by names
@@ -131,7 +131,7 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 		case simulated && s.Kind == trace.Copy && !strings.HasPrefix(name, "Mem"):
 			name = "Memcpy PtoP (Device -> Device), " + name
 		}
-		w.begin(categoryFor(w.run, s), name, s)
+		w.begin(categoryFor(w.run, s), name, s, w.device)
 		w.external(s, call)
 		if attr && s.Kind == trace.Copy {
 			w.copy(&w.run.Copies[s.Attr])
@@ -193,7 +193,7 @@ func (w *rankWriter) call(id trace.SpanID, s trace.Span) *trace.Call {
 		w.operators[c.External] = true
 		at := w.at
 		w.at = func(trace.Span) (pid, tid int64) { return hostProcess, 1 }
-		w.begin(categories[trace.HostCall], w.of.Run.Operators[k.Op].Name, trace.Span{Start: s.Start, End: s.Start + 1})
+		w.begin(categories[trace.HostCall], w.of.Run.Operators[k.Op].Name, trace.Span{Start: s.Start, End: s.Start + 1}, w.device)
 		w.at = at
 		w.field("External id", c.External)
 		w.inputs(&w.of.Run.Operators[k.Op])
@@ -225,18 +225,7 @@ func (w *rankWriter) inputs(op *trace.Operator) {
 		list any
 	}{{"Input Dims", dims}, {"Input type", op.Types}} {
 		text, _ := json.Marshal(x.list) // numbers and texts
-		w.raw(`,"` + x.name + `":`)
+		w.raw(`,"`, x.name, `":`)
 		w.b = append(w.b, text...)
 	}
-}
-
-// begin begins an event, up to its first argument.
-func (w *rankWriter) begin(category, name string, s trace.Span) {
-	w.next()
-	w.raw(`{"ph":"X","cat":"` + category + `","name":`)
-	w.str(name)
-	w.place(s)
-	w.times(s)
-	w.raw(`,"args":{"device":`)
-	w.int(int64(w.device))
 }

@@ -1,6 +1,7 @@
 package chrome
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -128,33 +129,18 @@ const (
 	profilerWindow
 )
 
-func categoryOf(cat []byte) category {
-	switch string(lex.Unquote(cat)) {
-	case "kernel", "Kernel":
-		return kernel
-	case "gpu_memcpy", "Memcpy":
-		return memcpy
-	case "gpu_memset", "Memset":
-		return memset
-	case "cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver":
-		return runtimeCall
-	case "cpu_op", "Operator":
-		return operator
-	case "user_annotation", "overhead", "cpu_instant_event":
-		return annotation
-	case "gpu_user_annotation", "cuda_profiler_range", "cuda_event":
-		return deviceAnnotation
-	case "cuda_sync":
-		return deviceWait
-	case "graph_event_node", "graph_host_node":
-		return graphMarker
-	case "python_function":
-		return pythonFrame
-	case "Trace":
-		return profilerWindow
-	}
-	return foreign
+// categoryNames are the values of cat.
+var categoryNames = map[string]category{
+	"kernel": kernel, "Kernel": kernel, "gpu_memcpy": memcpy, "Memcpy": memcpy, "gpu_memset": memset, "Memset": memset,
+	"cuda_runtime": runtimeCall, "cuda_driver": runtimeCall, "Runtime": runtimeCall, "xpu_runtime": runtimeCall,
+	"xpu_driver": runtimeCall, "mtia_runtime": runtimeCall, "privateuse1_runtime": runtimeCall, "privateuse1_driver": runtimeCall,
+	"cpu_op": operator, "Operator": operator, "user_annotation": annotation, "overhead": annotation,
+	"cpu_instant_event": annotation, "gpu_user_annotation": deviceAnnotation, "cuda_profiler_range": deviceAnnotation,
+	"cuda_event": deviceAnnotation, "cuda_sync": deviceWait, "graph_event_node": graphMarker, "graph_host_node": graphMarker,
+	"python_function": pythonFrame, "Trace": profilerWindow,
 }
+
+func categoryOf(cat []byte) category { return categoryNames[string(lex.Unquote(cat))] }
 
 func (d *reader) note(a trace.Action, reason string, pos int64) {
 	d.Builder.Note(a, d.o.File, reason, "byte", pos)
@@ -172,6 +158,12 @@ func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
 	default:
 		d.note(a, reason, e.pos)
 	}
+}
+
+// unusedPhases are the phases of events that a run has no place for.
+var unusedPhases = map[byte]string{
+	0: "event without a phase (ph)", 'C': "counter", 'P': "sample", 'N': "object event", 'O': "object event", 'D': "object event",
+	'v': "memory dump", 'V': "memory dump", '(': "context or clock event", ')': "context or clock event", 'c': "context or clock event",
 }
 
 // event adds one event.
@@ -194,24 +186,12 @@ func (d *reader) event(e *event) error {
 		d.metadata(e)
 	case 's', 't', 'f':
 		d.flow(e)
-	case 'C':
-		d.note(trace.Skipped, "counter", e.pos)
-	case 'P':
-		d.note(trace.Skipped, "sample", e.pos)
-	case 'N', 'O', 'D':
-		d.note(trace.Skipped, "object event", e.pos)
-	case 'v', 'V':
-		d.note(trace.Skipped, "memory dump", e.pos)
-	case '(', ')', 'c':
-		d.note(trace.Skipped, "context or clock event", e.pos)
-	case 0:
-		if e.name == nil && e.ts == nil && e.pid == nil {
+	default:
+		if e.ph == 0 && e.name == nil && e.ts == nil && e.pid == nil {
 			d.note(trace.Noted, "empty event", e.pos)
 		} else {
-			d.note(trace.Skipped, "event without a phase (ph)", e.pos)
+			d.note(trace.Skipped, cmp.Or(unusedPhases[e.ph], "unknown phase"), e.pos)
 		}
-	default:
-		d.note(trace.Skipped, "unknown phase", e.pos)
 	}
 	return nil
 }

@@ -137,15 +137,17 @@ func (w *writer) next() {
 
 func (w *writer) str(s string) { w.b = lex.AppendString(w.b, s) }
 
-func (w *writer) raw(s string) { w.b = append(w.b, s...) }
+func (w *writer) raw(parts ...string) {
+	for _, s := range parts {
+		w.b = append(w.b, s...)
+	}
+}
 
 func (w *writer) int(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
 
 // field writes a further member with an integer value.
 func (w *writer) field(name string, n int64) {
-	w.raw(`,"`)
-	w.raw(name)
-	w.raw(`":`)
+	w.raw(`,"`, name, `":`)
 	w.int(n)
 }
 
@@ -163,8 +165,7 @@ func (w *writer) rows() {
 		if r.Run != "" {
 			label = r.Run + " · " + label
 		}
-		w.metadata("process_name", i, 0, label)
-		w.order("process_sort_index", i, 0, i)
+		w.named("process", i, 0, label, i)
 	}
 	order := make([]int, len(w.run.Lanes))
 	for i := range order {
@@ -181,8 +182,7 @@ func (w *writer) rows() {
 	})
 	for at, i := range order {
 		l := w.run.Lanes[i]
-		w.metadata("thread_name", int(l.Rank), i+1, w.run.LaneLabel(trace.LaneID(i)))
-		w.order("thread_sort_index", int(l.Rank), i+1, at)
+		w.named("thread", int(l.Rank), i+1, w.run.LaneLabel(trace.LaneID(i)), at)
 	}
 }
 
@@ -202,44 +202,27 @@ func height(k trace.LaneKind) int {
 	return 4
 }
 
-func (w *writer) metadata(name string, rank, tid int, value string) {
-	w.named(name, rank, tid, "name")
-	w.str(value)
-	w.raw(`}}`)
-}
-
-func (w *writer) order(name string, rank, tid, index int) {
-	w.named(name, rank, tid, "sort_index")
-	w.int(int64(index))
-	w.raw(`}}`)
-}
-
-// named begins a metadata event, up to the value of its argument.
-func (w *writer) named(name string, rank, tid int, argument string) {
-	w.next()
-	w.raw(`{"ph":"M","name":"`)
-	w.raw(name)
-	w.raw(`"`)
-	w.field("pid", int64(rank+1))
-	w.field("tid", int64(tid))
-	w.raw(`,"args":{"`)
-	w.raw(argument)
-	w.raw(`":`)
+// named writes the name and the place of a process or thread.
+func (w *writer) named(what string, rank, tid int, name string, index int) {
+	for _, argument := range [...]string{"name", "sort_index"} {
+		w.next()
+		w.raw(`{"ph":"M","name":"`, what, "_", argument, `"`)
+		w.field("pid", int64(rank+1))
+		w.field("tid", int64(tid))
+		if w.raw(`,"args":{"`, argument, `":`); argument == "name" {
+			w.str(name)
+		} else {
+			w.int(int64(index))
+		}
+		w.raw(`}}`)
+	}
 }
 
 // span writes an event of phase X. An event has args.stream, bytes, External id
 // or workgroup if and only if the span has a row in the side table of its kind.
 func (w *writer) span(id trace.SpanID) {
 	s := w.run.Spans[id]
-	w.next()
-	w.raw(`{"ph":"X","cat":"`)
-	w.raw(categoryFor(w.run, s))
-	w.raw(`","name":`)
-	w.str(w.run.NameOf(s))
-	w.place(s)
-	w.times(s)
-	w.raw(`,"args":{"device":`)
-	w.int(int64(w.run.Lanes[s.Lane].Device))
+	w.begin(categoryFor(w.run, s), w.run.NameOf(s), s, w.run.Lanes[s.Lane].Device)
 	w.optional("parent", int32(s.Parent))
 	if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
 		w.external(s, w.launched(id, s))
@@ -262,6 +245,20 @@ func (w *writer) span(id trace.SpanID) {
 	w.raw("}}")
 }
 
+// begin begins an event of phase X, up to its first argument.
+func (w *writer) begin(category, name string, s trace.Span, device int32) {
+	w.next()
+	w.raw(`{"ph":"X","cat":"`, category, `","name":`)
+	w.str(name)
+	w.place(s)
+	w.raw(`,"ts":`)
+	w.b = lex.AppendMicros(w.b, s.Start)
+	w.raw(`,"dur":`)
+	w.b = lex.AppendMicros(w.b, s.Dur())
+	w.raw(`,"args":{"device":`)
+	w.int(int64(device))
+}
+
 func categoryFor(run *trace.Run, s trace.Span) string {
 	if c := run.Copy(s); c != nil && s.Kind == trace.Copy && c.Dir == trace.Fill {
 		return fillCategory
@@ -282,13 +279,6 @@ func (w *writer) place(s trace.Span) {
 	w.field("tid", tid)
 }
 
-func (w *writer) times(s trace.Span) {
-	w.raw(`,"ts":`)
-	w.b = lex.AppendMicros(w.b, s.Start)
-	w.raw(`,"dur":`)
-	w.b = lex.AppendMicros(w.b, s.Dur())
-}
-
 // arrow links device work to the call that launched it.
 func (w *writer) arrow(id trace.SpanID) {
 	s := w.run.Spans[id]
@@ -304,11 +294,7 @@ func (w *writer) arrow(id trace.SpanID) {
 // end writes one end of an arrow, which must lie before the end of its slice.
 func (w *writer) end(phase, category, name string, id int, s trace.Span, at trace.Time) {
 	w.next()
-	w.raw(`{"ph":"`)
-	w.raw(phase)
-	w.raw(`","bp":"e","cat":"`)
-	w.raw(category)
-	w.raw(`","name":`)
+	w.raw(`{"ph":"`, phase, `","bp":"e","cat":"`, category, `","name":`)
 	w.str(name)
 	w.field("id", int64(id)+1)
 	w.place(s)

@@ -2,6 +2,8 @@ package chrome
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -35,15 +37,7 @@ func (w *writer) kernel(k *trace.Kernel) {
 }
 
 func (w *writer) triple(name string, t [3]int32) {
-	w.raw(`,"`)
-	w.raw(name)
-	w.raw(`":[`)
-	w.int(int64(t[0]))
-	w.raw(",")
-	w.int(int64(t[1]))
-	w.raw(",")
-	w.int(int64(t[2]))
-	w.raw("]")
+	w.b = fmt.Appendf(w.b, `,"%s":[%d,%d,%d]`, name, t[0], t[1], t[2])
 }
 
 // kinetoOps are PyTorch's names of collectives, as ProcessGroupNCCL.cpp records them.
@@ -71,14 +65,7 @@ func (w *writer) comm(c *trace.Comm) {
 	w.str(g.Name)
 	w.field("Group size", int64(g.Size))
 	if g.Ranks != nil {
-		w.raw(`,"Process Group Ranks":"[`)
-		for i, r := range g.Ranks {
-			if i > 0 {
-				w.raw(", ")
-			}
-			w.int(int64(r))
-		}
-		w.raw(`]"`)
+		w.raw(`,"Process Group Ranks":"`, strings.ReplaceAll(fmt.Sprint(g.Ranks), " ", ", "), `"`)
 	}
 }
 
@@ -97,9 +84,7 @@ func (w *writer) copy(c *trace.CopyAttr) {
 	w.field("bytes", c.Bytes)
 	w.field("correlation", c.Correlation)
 	w.field("stream", c.Stream)
-	w.raw(`,"kind":"`)
-	w.raw(kindWords[c.Dir])
-	w.raw(`"`)
+	w.raw(`,"kind":"`, kindWords[c.Dir], `"`)
 	w.optional("peer", c.Peer)
 	w.optional("op", c.Op)
 	w.optional("origin", c.Origin)

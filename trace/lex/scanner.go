@@ -6,13 +6,16 @@ import "io"
 //
 // Its error is sticky: after one, lists are at their end and values are empty.
 //
-//	for s.Array(); s.More(); { for s.Object(); s.More(); { switch string(s.Key()) { ... default: s.Skip() } } }
+//	for s.Array(); s.More(); { for s.Object(); s.More(); { switch string(s.Key()) { ... } } }
+//
+// More passes over the value of a key that nothing has read.
 type Scanner struct {
 	w     Window
 	File  string
 	Err   error
 	open  []byte // the closing brackets of open lists and objects
 	first bool   // the last of them has given nothing yet
+	named bool   // a key was read, and not its value
 	buf   []byte
 }
 
@@ -22,7 +25,7 @@ func NewScanner(r io.Reader, file string, limit int64) *Scanner {
 }
 
 // ScanText returns a scanner of a text in memory.
-func ScanText(text string) *Scanner { return &Scanner{w: of(text)} }
+func ScanText(text string) *Scanner { return &Scanner{w: Window{B: []byte(text), Err: io.EOF}} }
 
 // fail keeps the first error.
 func (s *Scanner) fail(err error) {
@@ -50,6 +53,7 @@ func (s *Scanner) At() int64 {
 }
 
 func (s *Scanner) enter(bracket byte, what string) {
+	s.named = false
 	switch c := s.Peek(); {
 	case s.Err != nil:
 	case c != bracket:
@@ -68,6 +72,9 @@ func (s *Scanner) Object() { s.enter('{', "an object") }
 
 // More reports whether the open list or object has another element, and closes it if not.
 func (s *Scanner) More() bool {
+	if s.named {
+		s.Skip()
+	}
 	c := s.Peek()
 	if s.Err == nil && !s.first && c == ',' {
 		s.w.Pos++
@@ -96,7 +103,7 @@ func (s *Scanner) Value() []byte {
 	}
 	v, err := s.w.Value()
 	s.fail(err)
-	s.first = false
+	s.first, s.named = false, false
 	return v
 }
 
@@ -107,12 +114,13 @@ func (s *Scanner) Key() []byte {
 	}
 	k, err := s.w.Key()
 	s.fail(err)
+	s.named = true
 	return Unquote(k)
 }
 
 // Skip passes over what follows.
 func (s *Scanner) Skip() {
-	if s.Err == nil {
+	if s.named = false; s.Err == nil {
 		s.fail(s.w.Skip())
 	}
 }
@@ -146,8 +154,6 @@ func (s *Scanner) MemberOf(name string) int64 {
 	for s.Object(); s.More(); {
 		if string(s.Key()) == name {
 			n = s.Number()
-		} else {
-			s.Skip()
 		}
 	}
 	return n

@@ -38,9 +38,6 @@ func New(r io.Reader, file string, limit int64) Window {
 	return Window{r: r, file: file, limit: limit}
 }
 
-// of returns a window of a text.
-func of(text string) Window { return Window{B: []byte(text), Err: io.EOF} }
-
 type limitError struct{ bytes int64 }
 
 func (e *limitError) Error() string {

@@ -75,9 +75,7 @@ func readOccupancy(s *lex.Scanner, b *trace.Builder) (events []waveEvent, names 
 					names[id] = name
 				}
 			}
-		case notNumber != nil || engine < 0:
-			s.Skip()
-		default:
+		case notNumber == nil && engine >= 0:
 			for s.Array(); s.More(); {
 				at := s.At()
 				var v [6]int64
@@ -115,9 +113,7 @@ func readRealtime(s *lex.Scanner) (map[int64]cycles, error) {
 		switch {
 		case key == "metadata":
 			frequency = max(1, s.MemberOf("frequency"))
-		case err != nil || !strings.HasPrefix(key, "SE"):
-			s.Skip()
-		default:
+		case err == nil && strings.HasPrefix(key, "SE"):
 			for s.Array(); s.More(); {
 				var r [2]int64
 				s.Numbers(r[:])

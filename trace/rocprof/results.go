@@ -18,12 +18,10 @@ import (
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 	j := resultsReader{Session: newSession(file), s: lex.NewScanner(r, file, math.MaxInt64)}
 	for j.s.Object(); j.s.More(); {
-		if string(j.s.Key()) != "rocprofiler-sdk-tool" {
-			j.s.Skip()
-			continue
-		}
-		for j.s.Array(); j.s.More(); {
-			j.readProcess()
+		if string(j.s.Key()) == "rocprofiler-sdk-tool" {
+			for j.s.Array(); j.s.More(); {
+				j.readProcess()
+			}
 		}
 	}
 	if j.s.Err != nil {
@@ -77,7 +75,7 @@ type record struct {
 	agent, source, to, bytes             int64
 	sourceQueue, event                   int64 // of a barrier
 	graph, node                          int64 // that it is of; 0: none
-	number                               int64 // of a dispatch; 0: unknown
+	number, shared                       int64 // of a dispatch; 0: unknown
 }
 
 func (j *resultsReader) readProcess() {
@@ -111,8 +109,6 @@ func (j *resultsReader) readProcess() {
 					j.s.Skip()
 				}
 			}
-		default:
-			j.s.Skip()
 		}
 	}
 	j.kernels.noteMissing(&j.Builder, j.Name, "byte", j.s.At())
@@ -144,12 +140,8 @@ func (j *resultsReader) metadata() {
 			for j.s.Object(); j.s.More(); {
 				if string(j.s.Key()) == "hostname" {
 					p.Host = j.s.Text()
-				} else {
-					j.s.Skip()
 				}
 			}
-		default:
-			j.s.Skip()
 		}
 	}
 }
@@ -177,8 +169,6 @@ func (j *resultsReader) agent() {
 		default:
 			if to := size.field(key); to != nil {
 				*to = j.s.Number()
-			} else {
-				j.s.Skip()
 			}
 		}
 	}
@@ -202,20 +192,16 @@ func (j *resultsReader) strings() {
 			}
 		case "marker_api":
 			j.messages()
-		default:
-			j.s.Skip()
 		}
 	}
 }
 
 func (j *resultsReader) operations() (names []string) {
 	for j.s.Object(); j.s.More(); {
-		if string(j.s.Key()) != "operations" {
-			j.s.Skip()
-			continue
-		}
-		for j.s.Array(); j.s.More(); {
-			names = append(names, j.s.Text())
+		if string(j.s.Key()) == "operations" {
+			for j.s.Array(); j.s.More(); {
+				names = append(names, j.s.Text())
+			}
 		}
 	}
 	return names
@@ -224,7 +210,6 @@ func (j *resultsReader) operations() (names []string) {
 // messages reads [{"key": correlation id, "value": message}].
 func (j *resultsReader) messages() {
 	if j.s.Peek() != '[' {
-		j.s.Skip()
 		return
 	}
 	for j.s.Array(); j.s.More(); {
@@ -240,8 +225,6 @@ func (j *resultsReader) messages() {
 				key = j.s.Number()
 			case "value":
 				message = j.s.Text()
-			default:
-				j.s.Skip()
 			}
 		}
 		j.ranges[key] = message
@@ -262,8 +245,6 @@ func (j *resultsReader) symbol() {
 			mangled = j.s.Text()
 		case "arch_vgpr_count", "accum_vgpr_count":
 			y.vgprs += j.s.Number()
-		default:
-			j.s.Skip()
 		}
 	}
 	y.name = cmp.Or(formatted, mangled)
@@ -272,10 +253,12 @@ func (j *resultsReader) symbol() {
 
 // records reads the records of one kind.
 func (j *resultsReader) records(kind string) {
+	var r record
+	members := r.members()
 	for j.s.Array(); j.s.More(); {
 		at := j.s.At()
-		var r record
-		j.record(&r, false)
+		r = record{}
+		j.record(&r, members, false)
 		if j.s.Err != nil {
 			return
 		}
@@ -291,60 +274,32 @@ func (j *resultsReader) records(kind string) {
 	}
 }
 
-// record reads the members of a record, and of the one within it that describes a dispatch.
-func (j *resultsReader) record(r *record, within bool) {
+// members are the integers of a record by name; a number may be the handle of an object.
+func (r *record) members() map[string]*int64 {
+	return map[string]*int64{
+		"kind": &r.kind, "operation": &r.operation, "thread_id": &r.thread, "start_timestamp": &r.start, "end_timestamp": &r.end,
+		"stream_id": &r.dispatch.Stream, "queue_id": &r.dispatch.Queue, "kernel_id": &r.kernel, "dispatch_id": &r.number, "group_segment_size": &r.shared,
+		"agent_id": &r.agent, "src_agent_id": &r.source, "dst_agent_id": &r.to, "bytes": &r.bytes,
+		"source_queue_id": &r.sourceQueue, "hip_event_handle": &r.event, "graph_exec_id": &r.graph, "graph_node_id": &r.node,
+	}
+}
+
+// record reads a record, and the one within it that describes a dispatch.
+func (j *resultsReader) record(r *record, members map[string]*int64, within bool) {
 	for j.s.Object(); j.s.More(); {
-		switch string(j.s.Key()) {
-		case "kind":
-			r.kind = j.s.Number()
-		case "operation":
-			r.operation = j.s.Number()
-		case "thread_id":
-			r.thread = j.s.Number()
-		case "correlation_id":
+		key := j.s.Key()
+		to := members[string(key)]
+		switch {
+		case to != nil:
+			*to = j.s.MemberOf("handle")
+		case string(key) == "correlation_id":
 			r.correlation = j.s.MemberOf("internal")
-		case "start_timestamp":
-			r.start = j.s.Number()
-		case "end_timestamp":
-			r.end = j.s.Number()
-		case "stream_id":
-			r.dispatch.Stream = j.s.MemberOf("handle")
-		case "dispatch_info":
-			if within {
-				j.s.Skip()
-			} else {
-				j.record(r, true)
-			}
-		case "kernel_id":
-			r.kernel = j.s.Number()
-		case "dispatch_id":
-			r.number = j.s.Number()
-		case "group_segment_size":
-			r.dispatch.Shared = assemble.Narrow(j.s.Number())
-		case "workgroup_size":
+		case string(key) == "workgroup_size":
 			r.workgroup = axes(j.s)
-		case "grid_size":
+		case string(key) == "grid_size":
 			r.grid = axes(j.s)
-		case "agent_id":
-			r.agent = j.s.MemberOf("handle")
-		case "src_agent_id":
-			r.source = j.s.MemberOf("handle")
-		case "dst_agent_id":
-			r.to = j.s.MemberOf("handle")
-		case "bytes":
-			r.bytes = j.s.Number()
-		case "queue_id":
-			r.dispatch.Queue = j.s.MemberOf("handle")
-		case "source_queue_id":
-			r.sourceQueue = j.s.MemberOf("handle")
-		case "hip_event_handle":
-			r.event = j.s.Number()
-		case "graph_exec_id":
-			r.graph = j.s.MemberOf("handle")
-		case "graph_node_id":
-			r.node = j.s.MemberOf("handle")
-		default:
-			j.s.Skip()
+		case string(key) == "dispatch_info" && !within:
+			j.record(r, members, true)
 		}
 	}
 }
@@ -360,7 +315,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		d := &r.dispatch
 		j.kernels.add(r.number)
 		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
-		d.Correlation = r.correlation
+		d.Correlation, d.Shared = r.correlation, assemble.Narrow(r.shared)
 		setGrid(&d.Setup, r.grid, r.workgroup)
 		j.Node(r.graph, r.node)
 		good = j.AddKernel(j.process, d)
@@ -453,8 +408,6 @@ func axes(s *lex.Scanner) (n [3]int64) {
 			n[1] = s.Number()
 		case "z":
 			n[2] = s.Number()
-		default:
-			s.Skip()
 		}
 	}
 	return n

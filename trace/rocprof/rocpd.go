@@ -124,8 +124,6 @@ func sizeIn(extdata string) *agentSize {
 	for s.Object(); s.More(); {
 		if to := size.field(string(s.Key())); to != nil {
 			*to = s.Number()
-		} else {
-			s.Skip()
 		}
 	}
 	return &size
@@ -297,8 +295,6 @@ func messageIn(extdata string) (message string) {
 	for s.Object(); s.More(); {
 		if string(s.Key()) == "message" {
 			message = s.Text()
-		} else {
-			s.Skip()
 		}
 	}
 	return message

@@ -63,23 +63,23 @@ func ClassOf(kernel string) Class {
 	return Unknown
 }
 
-// A Part is what of its input an element of a light kernel's output needs.
-type Part uint8
+// A part is what of its input an element of a light kernel's output needs.
+type part uint8
 
 // The parts.
 const (
-	Whole     Part = iota // all of it, or the name does not say
+	Whole     part = iota // all of it, or the name does not say
 	ofElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
 	OfRow                 // its row: norms, softmax, quantisation by row
 )
 
 // PartOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
-func PartOf(op *workload.Op) Part {
+func PartOf(op *workload.Op) part {
 	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
 		return Whole
 	}
 	for _, p := range [...]struct {
-		part  Part
+		part  part
 		words []string
 	}{
 		{ofElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},
@@ -116,12 +116,6 @@ func HoldsWeights(op *workload.Op) bool {
 // Copies reports whether an op moves data and computes nothing, by its name.
 func Copies(op *workload.Op) bool {
 	return op.Kind == trace.Copy || !op.Matrix() && NameHas(op.Name, "copy", "chunk_cat", "concat", "memcpy")
-}
-
-// OfPasses reports whether a kernel's passes over its data wait for each other, by its name: sorts,
-// scans, selections, sums into rows at indices.
-func OfPasses(name string) bool {
-	return NameHas(name, "sort", "scan", "topk", "cumsum", "index_add", "indexfunc", "scatter_add")
 }
 
 // MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of

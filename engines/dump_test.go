@@ -1,4 +1,4 @@
-package enginetest
+package engines_test
 
 import (
 	"bufio"
@@ -12,21 +12,21 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// HashOf is a hash of a program's Dump.
-func HashOf(p *program.Program) []byte {
+// hashOf is a hash of a program's dump.
+func hashOf(p *program.Program) []byte {
 	sum := sha256.New()
 	w := bufio.NewWriterSize(sum, 1<<16)
-	Dump(w, p)
+	dumpProgram(w, p)
 	if err := w.Flush(); err != nil { // a hash takes all
 		panic(err)
 	}
 	return sum.Sum(nil)
 }
 
-// Dump writes a program as text that is equal for equal programs: every command of every stream, and the
+// dumpProgram writes a program as text that is equal for equal programs: every command of every stream, and the
 // phases of up to dumped workgroups or tiles of every kernel, the first and the last among them. Flags have
 // the numbers of their order of appearance.
-func Dump(w io.Writer, p *program.Program) {
+func dumpProgram(w io.Writer, p *program.Program) {
 	d := dump{w: w, flags: map[program.Flag]int{program.NoFlag: 0}}
 	fmt.Fprintf(w, "arbiter %+v\n", p.Arbiter)
 	for rank, gpu := range p.GPUs {
