@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -473,15 +474,23 @@ type Queued struct {
 	Event  bool         // it waited for an operation of another stream, behind the one before it
 }
 
-// FindQueued sets, by op, where operations of one rank ran in the capture: in the first stream of their queue that was idle.
+// atOnce is how many operations of a queue run at once: it runs them in order, and only the next one may begin early.
+const atOnce = 2
+
+// FindQueued sets, by op, where operations of one rank ran in the capture: in the first stream of their queue that was idle, of at most
+// atOnce.
 func FindQueued(w *workload.Workload, ids []int32, ran []Queued) {
 	last := map[int64][]*workload.Op{} // by queue and lane
 	for _, id := range ids {
 		op := &w.Ops[id]
 		lanes := last[op.Queue]
 		n := slices.IndexFunc(lanes, func(before *workload.Op) bool { return before.End <= op.Start })
-		if n < 0 {
+		switch {
+		case n >= 0:
+		case len(lanes) < atOnce:
 			n, lanes = len(lanes), append(lanes, nil)
+		default: // their times are wrong
+			n = slices.Index(lanes, slices.MinFunc(lanes, func(a, b *workload.Op) int { return cmp.Compare(a.End, b.End) }))
 		}
 		ended := trace.Time(0)
 		if lanes[n] != nil {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -186,5 +187,26 @@ func TestLeftAlone(t *testing.T) {
 		if got := pl.Changes().Rest; math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// Of many operations that one queue is said to have run at once, only the next one begins early; the others keep their order.
+func TestQueuedAtOnce(t *testing.T) {
+	w := &workload.Workload{}
+	for i := range trace.Time(6) {
+		w.Ops = append(w.Ops, workload.Op{ID: int32(i), Queue: 7, Start: i, End: 100 - i})
+	}
+	ran := make([]Queued, len(w.Ops))
+	FindQueued(w, []int32{0, 1, 2, 3, 4, 5}, ran)
+	var lanes, before []int
+	for _, q := range ran {
+		id := -1
+		if q.Before != nil {
+			id = int(q.Before.ID)
+		}
+		lanes, before = append(lanes, q.Lane), append(before, id)
+	}
+	if !slices.Equal(lanes, []int{0, 1, 1, 1, 1, 1}) || !slices.Equal(before, []int{-1, -1, 1, 2, 3, 4}) {
+		t.Errorf("on streams %v, behind %v", lanes, before)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
@@ -152,8 +153,8 @@ func mutate(list [][]event, code []byte) [][]event {
 // stepMark matches the annotation of an iteration.
 var stepMark = regexp.MustCompile(`#[0-9]+$`)
 
-// firstTwo is the first two iterations of a rank: what the others would only repeat.
-func firstTwo(all []event) []event {
+// first is the first n iterations of a rank: what the others would only repeat.
+func first(n int, all []event) []event {
 	var ends []float64
 	for _, e := range all {
 		if name, _ := e["name"].(string); e["cat"] == "user_annotation" && stepMark.MatchString(name) {
@@ -161,8 +162,8 @@ func firstTwo(all []event) []event {
 		}
 	}
 	end := math.Inf(1)
-	if slices.Sort(ends); len(ends) > 2 {
-		end = ends[1]
+	if slices.Sort(ends); len(ends) > n {
+		end = ends[n-1]
 	}
 	gone := map[any]bool{}
 	for _, e := range all {
@@ -170,7 +171,7 @@ func firstTwo(all []event) []event {
 			gone[correlation(e)] = true
 		}
 	}
-	return slices.DeleteFunc(all, func(e event) bool {
+	return slices.DeleteFunc(slices.Clone(all), func(e event) bool {
 		if onDevice(e) || e["cat"] == "gpu_memset" {
 			return gone[correlation(e)]
 		}
@@ -188,22 +189,28 @@ var (
 // FuzzPlanner continues where the readers' targets end: it changes what valid traces say, plans and simulates one of the
 // strategies beside the captured schedule, and judges it. No strategy panics, every number is finite and every time
 // positive, memory stays below a gibibyte, and nothing is likely or certain on a trace that is damaged, which is said first.
-// The first byte of an input is the sample, the second the strategy, the others what changes.
+// The first byte of an input is the sample, the second the strategy, the others what changes. One input in eight is of two
+// iterations, of which all outcomes of races and the rank that others wait for are simulated; the others are of one iteration
+// and one outcome of its races.
 func FuzzPlanner(f *testing.F) {
 	rng := rand.New(rand.NewPCG(*drawnSeed, 0))
 	for i := range *drawn {
-		code := []byte{byte(i % 3), byte(rng.Uint32())}
+		code := []byte{byte(i), byte(rng.Uint32())}
 		for range 1 + rng.IntN(3) {
 			code = append(code, byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32()), byte(rng.Uint32()>>rng.IntN(8)))
 		}
 		f.Add(code)
 	}
-	names := []string{"llama70b-fc2-allreduce", "moe-ep4", "moe-down-triton"}
-	files, lists := make([][]map[string]any, len(names)), make([][][]event, len(names))
+	names := []string{"llama70b-fc2-allreduce", "moe-down-triton", "moe-ep4", "llama70b-fc2-allreduce", "moe-down-triton"} // moe-ep4 takes longest
+	files, lists := make([][]map[string]any, len(names)), make([][2][][]event, len(names))
 	for i, name := range names {
-		files[i], lists[i] = events(f, name)
-		for rank := range lists[i] {
-			lists[i][rank] = firstTwo(lists[i][rank])
+		var all [][]event
+		files[i], all = events(f, name)
+		for _, rank := range all {
+			rank = slices.DeleteFunc(rank, func(e event) bool { return e["cat"] == "ac2g" || e["ph"] == "M" }) // arrows and names
+			for n := range lists[i] {
+				lists[i][n] = append(lists[i][n], first(n+1, rank))
+			}
 		}
 	}
 	sel, err := engines.ParseSelection("all")
@@ -215,9 +222,12 @@ func FuzzPlanner(f *testing.F) {
 		if len(code) < 6 || len(code) > 18 {
 			return
 		}
-		at := int(code[0]) % len(names)
+		at, list, sc := int(code[0])%len(names), 0, plan.Scenario{Seed: 1 + int64(code[0])}
+		if int(code[0])/len(names)%8 == 0 {
+			list, sc = 1, plan.Scenario{}
+		}
 		others := sel[1:]
-		planned(t, write(t, files[at], mutate(lists[at], code[2:])), []plan.Selection{sel[0], others[int(code[1])%len(others)]}, lift.Options{})
+		planned(t, write(t, files[at], mutate(lists[at][list], code[2:])), []plan.Selection{sel[0], others[int(code[1])%len(others)]}, lift.Options{}, sc)
 	})
 }
 
@@ -233,11 +243,12 @@ func TestKernelWithoutTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	planned(t, write(t, files, list), sel, lift.Options{})
+	planned(t, write(t, files, list), sel, lift.Options{}, plan.Scenario{})
 }
 
-// planned checks what the planner says about a trace, if it can be read, and returns the strategies that it calls likely.
-func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options) (likely []string) {
+// planned checks what the planner says about a trace, if it can be read, and returns the strategies that it calls likely. The
+// rank that others wait for is not looked for where the scenario has a seed.
+func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options, sc plan.Scenario) (likely []string) {
 	t.Helper()
 	run, err := format.Open(path, format.Options{})
 	if err != nil {
@@ -251,7 +262,10 @@ func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options) (l
 	}
 	m := plantest.H200(t, w.World)
 	lift.GuessSizes(w, &m)
-	outcomes, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{Like: true}, nil)
+	if w, err = compare.Isolate(w, m, nil); err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := compare.Compare(w, m, sel, sc, replay.Options{Like: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +277,11 @@ func planned(t *testing.T, path string, sel []plan.Selection, o lift.Options) (l
 		return nil // the captured schedule cannot run
 	}
 	list := predicted(w, outcomes[0], outcomes)
-	v, damage := Judge(w, outcomes[0], list, LateRank(w, outcomes[0])), DamageOf(w)
+	var late *overlap.LateRank
+	if sc.Seed == 0 {
+		late = LateRank(w, outcomes[0])
+	}
+	v, damage := Judge(w, outcomes[0], list, late), DamageOf(w)
 	if damage != "" && (!strings.Contains(v.Sentences[0], damage) || v.Confidence.Level == High) {
 		t.Errorf("%s confidence beside damage, which is not the first to be said: %q", v.Confidence.Level, v.Sentences)
 	}

@@ -3,6 +3,7 @@ package verdict
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift"
@@ -78,6 +79,35 @@ func TestLossesAreDamage(t *testing.T) {
 			}
 			if what := DamageOf(w); (what == "") != c.intact {
 				t.Errorf("%s, %s: share %.3f: %q", sample, c.name, w.Damage.Share(), what)
+			}
+		}
+	}
+}
+
+// A clock that runs half a percent faster than that of other ranks is noted, where enough collectives show it; clocks of intact ranks
+// are not.
+func TestClocksThatDrift(t *testing.T) {
+	for _, sample := range []string{"fsdp-step", "ddp-step", "llama70b-prefill"} {
+		files, lists := events(t, sample)
+		for _, rate := range []float64{1, 1.005, 0.995} {
+			list := slices.Clone(lists)
+			list[1] = nil
+			for _, e := range lists[1] {
+				if e = maps.Clone(e); e["ph"] != "M" {
+					e["ts"] = number(lists[1][0], "ts") + rate*(number(e, "ts")-number(lists[1][0], "ts"))
+				}
+				list[1] = append(list[1], e)
+			}
+			run, err := format.Open(write(t, files, list), format.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := lift.Workload(run, lift.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Contains(strings.Join(w.Notes, "; "), "the clock of rank 1 runs 0."); said != (rate != 1) {
+				t.Errorf("%s at %.3f: %q", sample, rate, w.Notes)
 			}
 		}
 	}

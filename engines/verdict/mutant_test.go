@@ -417,11 +417,11 @@ func TestMutants(t *testing.T) {
 	for i, folder := range folders {
 		files, list := events(t, folder)
 		for rank := range list {
-			list[rank] = firstTwo(list[rank])
+			list[rank] = first(2, list[rank])
 		}
 		texts[i] = text{encoded(t, files), encoded(t, list)}
 		usual[i] = map[string]bool{}
-		for _, name := range planned(t, write(t, files, list), sel, lift.Options{Unprofiled: true}) {
+		for _, name := range planned(t, write(t, files, list), sel, lift.Options{Unprofiled: true}, plan.Scenario{}) {
 			usual[i][name] = true
 		}
 	}
@@ -443,7 +443,7 @@ func TestMutants(t *testing.T) {
 			}
 			other := sel[1:][m.IntN(len(sel)-1)]
 			t.Logf("%s, %q", other, kinds)
-			for _, name := range planned(t, write(t, m.files, m.list), []plan.Selection{sel[0], other}, lift.Options{Unprofiled: n%2 == 0}) {
+			for _, name := range planned(t, write(t, m.files, m.list), []plan.Selection{sel[0], other}, lift.Options{Unprofiled: n%2 == 0}, plan.Scenario{}) {
 				if !usual[at][name] {
 					t.Errorf("%s is likely, which it is not on the trace as it was, and no damage is said", name)
 				}
