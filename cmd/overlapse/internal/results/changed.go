@@ -207,7 +207,7 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 			list = append(list, fmt.Sprintf("%.0f %s instead of %.0f", is, cli.Middle(x.name, 20), was))
 		}
 	}
-	said := cmp.Or(strings.Join(list, ", "), "as many operations")
+	said := cmp.Or(strings.Join(list, ", "), "the same operations")
 	before := verdict.TimesOf(r.workload, captured)
 	unit := cli.UnitOf(before.Total())
 	list = nil

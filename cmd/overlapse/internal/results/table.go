@@ -198,10 +198,10 @@ func (r *Replayed) named(row *Row) string {
 
 // says is a row's change in the words of the program's libraries, else its name.
 func (r *Replayed) says(row *Row) string {
-	if row.Says == "" || row.bound != "" || row.Experimental {
+	if row.short == "" || row.bound != "" || row.Experimental {
 		return r.named(row)
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(cmp.Or(row.short, row.Says), "set "), "pass ")
+	return row.short
 }
 
 // RunName is what pages and views call the run of an outcome: as says calls its row, or its strategy where another run is called so too.

@@ -40,7 +40,7 @@ func tableRows() *Replayed {
 // folded the captured schedule is first and bounds are last.
 func TestSorted(t *testing.T) {
 	r := tableRows()
-	r.Rows[4].Effort, r.Rows[4].Error, r.Rows[4].Says = plan.ByFlag, 0.03, "set NCCL_MAX_CTAS=16"
+	r.Rows[4].Effort, r.Rows[4].Error, r.Rows[4].short = plan.ByFlag, 0.03, "NCCL_MAX_CTAS=16"
 	of := r.sorted(true, 0)
 	for _, c := range []struct {
 		rows []*Row
