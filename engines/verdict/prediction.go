@@ -48,7 +48,7 @@ type Prediction struct {
 	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
 	Evidence   Evidence
 	Confidence Confidence
-	Ways       []plan.Way   // how to get it; none of the captured schedule and of bounds
+	Ways       []plan.Way   // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
 	Effort     plan.Effort  // of that
 	Named      string       // its settings, or it, in the words of the program's libraries: "bucket_cap_mb=50"; "": they have none
 	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
@@ -88,7 +88,7 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 			p.Confidence.Level = low
 		}
 	}
-	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Bound && !out.Strategy.Exact {
+	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Future || out.Strategy.Bound && !out.Strategy.Exact {
 		return p
 	}
 	p.Ways, p.Effort = HowTo(w, out)

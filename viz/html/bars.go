@@ -101,8 +101,8 @@ func (c *Chart) option() map[string]any {
 	bar.SetXAxis(names)
 	bar.XYReversal()
 	bar.Validate()
-	label := func(width int) map[string]any { // in as many lines as it needs
-		return map[string]any{"width": width, "overflow": "break", "lineHeight": lineHeight / 2, "fontSize": 10}
+	label := func(width int) map[string]any { // one line: the next bar's is as close
+		return map[string]any{"width": width, "overflow": "truncate", "fontSize": 10}
 	}
 	return map[string]any{"baseOption": bar.JSON(), "keys": keys, "media": []any{map[string]any{
 		"query": map[string]any{"maxWidth": 600}, "option": map[string]any{"grid": map[string]any{"top": 46}, "yAxis": []any{

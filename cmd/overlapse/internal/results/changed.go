@@ -182,9 +182,7 @@ func (r *Replayed) worksTable(outcome int) *cli.Table {
 			if phase > 0 {
 				x.name = r.Phases[i].Phase + ": " + x.name
 			}
-			unit := cli.UnitOf(x.change())
-			t.Add(cli.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time),
-				unit.Signed(x.change())+" "+unit.Name)
+			t.Add(cli.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time), x.change())
 		}
 	}
 	return t

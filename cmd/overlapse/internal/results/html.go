@@ -71,6 +71,10 @@ func (r *Replayed) HTML() html.Report {
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
+	if len(r.workload.Ops) <= len(r.workload.Ranks) { // a kernel a rank: all that there is to see is inside, as captured
+		rep.Runs = []html.Named{{Name: r.basis(), Run: r.workload.Run}}
+		return rep
+	}
 	best, said := r.best(), ""
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
@@ -162,7 +166,7 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. " +
 		"Click: its timeline."
 	if of.alike != nil {
-		left += " Not told from no change: " + r.sayings(of.alike) + "."
+		left += " Cannot be told from no change: " + r.sayings(of.alike) + "."
 	}
 	if of.later != nil {
 		left += " Not for tonight: " + r.sayings(of.later) + "."
@@ -227,7 +231,7 @@ func (r *Replayed) best() int {
 		row := &r.Rows[i]
 		s := r.Outcomes[row.At].Strategy
 		switch {
-		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
+		case !row.Applies || row.Same || s.Bound && !s.Exact || s.Exact && row.Settings == "":
 		case r.recommended(row):
 			return row.At
 		case !s.Future && !row.Experimental && (best == nil || row.phase == best.phase && row.Time < best.Time):

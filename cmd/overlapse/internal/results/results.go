@@ -96,6 +96,7 @@ func RowOf(p *verdict.Prediction, phase string) Row {
 	if !row.Applies {
 		return row
 	}
+	row.Effort, row.Says, row.short = p.Effort, plan.Said(p.Ways), p.Named
 	row.Change, row.PeakMemory, row.MemoryLacks = p.Change, p.Memory.Bytes, p.Memory.Lacks
 	row.Chance, row.Confidence, row.Same = p.Confidence.Chance, p.Confidence, p.Same()
 	row.Time, row.Fastest, row.Slowest = int64(p.Expected), int64(p.Best), int64(p.Worst)
@@ -406,11 +407,8 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.bound = "no hardware yet"
 	case out.Strategy.Bound && !out.Strategy.Exact:
 		row.bound = "bound"
-	case !row.given():
-		row.Effort, row.Says, row.short = p.Effort, plan.Said(p.Ways), p.Named
-		if row.PFaster >= verdict.Likely { // only such a row is recommended
-			row.changed = r.changed(out, row.Times)
-		}
+	case row.PFaster >= verdict.Likely && !row.given(): // only such a row is recommended
+		row.changed = r.changed(out, row.Times)
 	}
 	if x := out.Result.Approximation; x.Paths > 0 {
 		row.Approximation = &x

@@ -290,9 +290,13 @@ func (r *Replayed) sayings(rows []*Row) string {
 	return strings.Join(slices.Compact(list), ", ")
 }
 
-// Table is that of rows without their runs.
-func Table(rows []*Row) *cli.Table {
-	return (&Replayed{}).tableOf(rows, []string{"strategy", "time", "change", "±", "likely", "memory"})
+// Table is that of rows without their runs, for a terminal of a width, 0: of any.
+func Table(rows []*Row, width int) *cli.Table {
+	names := []string{"schedule", "time", "change", "±", "likely", "memory", "strategy"}
+	if width > 0 && width < proseFrom {
+		names = names[:len(names)-1]
+	}
+	return (&Replayed{}).tableOf(rows, names)
 }
 
 // proseFrom is the width of a terminal from which a table has the columns that explain the others.
