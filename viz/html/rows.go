@@ -177,6 +177,7 @@ func (r Report) lanes(d *dictionary) *panel {
 		v.Offset -= origin
 		n, t := r.Runs[run], layout.New([]layout.View{v})
 		texts := newTexts(n.Run, d)
+		texts.layer = n.Layer
 		path := map[int][]trace.Time{} // by row
 		for _, h := range t.Hops(0, (t.End-t.Start)/pathGrain) {
 			gap := trace.Time(0)

@@ -178,8 +178,9 @@ class Timeline {
       if (parts.length) shapes(this.pen, k.mark, parts, k.hollow ? paper : color, k.hollow ? color : paper, k.hollow ? 1.2 : 0.8);
     });
     this.base(top, height, left, right, origin, scale);
-    const path = this.showPath ? this.path(left, right, top, scrolled, origin, scale) : [];
+    const arrows = [], path = this.showPath ? this.path(left, right, top, scrolled, origin, scale, arrows) : [];
     this.rects(path, this.ink("bad"));
+    if (arrows.length) shapes(this.pen, "arrow", arrows, this.ink("bad"), this.ink("paper"), 0.8);
     this.drawn = {
       path: path.length / 4, labels: this.labelled, rows, spans: painter.seen, texts: painter.texts.length,
       rects: painter.rects.reduce((n, r) => n + r.length / 4, 0), marks: painter.marks.reduce((n, m) => n + m.length / 3, 0),
@@ -226,15 +227,18 @@ class Timeline {
   }
 
   // path is the critical path of the runs shown: a line below what it consists of, thinner
-  // where nothing ran, and lines from row to row.
-  path(left, right, top, scrolled, origin, scale) {
+  // where nothing ran, and arrows from row to row.
+  path(left, right, top, scrolled, origin, scale, arrows) {
     const rects = [], x = (t) => Math.min(right, Math.max(left, origin + t * scale));
     for (const hops of this.hops) {
       let last = null;
       for (const hop of hops) {
         const x0 = x(hop.start), x1 = x(hop.end), y = top + hop.line.top + hop.line.height - scrolled - 3;
         if (x1 - x0 >= 0.5) rects.push(x0, y, x1 - x0, hop.gap ? 1 : 3);
-        if (last !== null && last !== y && x0 > left && x0 < right) rects.push(x0, Math.min(last, y), 1, Math.abs(last - y) + 3);
+        if (last !== null && last !== y && x0 > left && x0 < right) {
+          rects.push(x0, Math.min(last, y), 1, Math.abs(last - y) + 3);
+          arrows.push(x0 + 0.5, y, last < y ? -4 : 4);
+        }
         last = y;
       }
     }

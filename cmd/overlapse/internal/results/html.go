@@ -75,7 +75,7 @@ func (r *Replayed) HTML() html.Report {
 		rep.Runs = []html.Named{{Name: r.basis(), Run: r.workload.Run}}
 		return rep
 	}
-	best, said := r.best(), ""
+	best, said, layers := r.best(), "", layersOf(r.workload)
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
@@ -86,6 +86,13 @@ func (r *Replayed) HTML() html.Report {
 		rep.Runs = append(rep.Runs, html.Named{
 			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
 			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
+			Layer: func(s trace.Span) string {
+				op, c := plan.OriginOf(out.Result.Run, s), out.Result.Run.Comm(s)
+				if op < 0 || c == nil || layers[op] == "" {
+					return ""
+				}
+				return layers[op] + " " + c.Op.String()
+			},
 		})
 	}
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
