@@ -118,7 +118,7 @@ class Timeline {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.textBaseline = "middle";
     const left = 0, { top } = margin, height = this.size.height - top - this.bottom;
-    const summed = this.panel.firstRows && this.size.width > 640, width = this.size.width - (summed ? 130 : margin.right), right = left + width;
+    const summed = this.panel.firstRows && this.size.width > 640, width = this.size.width - (summed ? 136 : margin.right), right = left + width;
     const scale = width / (this.view.end - this.view.start), origin = left - this.view.start * scale;
     this.geometry = { left, right, top, height, scale, origin };
     this.axis();
@@ -138,7 +138,7 @@ class Timeline {
       const y = margin.top + top - this.scroller.scrollTop + height / 2, of = [0, 0, 0, 0];
       if (y < margin.top || y > margin.top + this.geometry.height) continue;
       for (let i = row?.from; i < row?.to; i++) of[this.kinds[this.spans.kind[i]].sum ?? 0] += this.spans.end[i] - this.spans.start[i];
-      this.text(section ? "compute, put, wait" : of.slice(1).map((d) => `${Math.round((100 * d) / row.section.end)} %`).join("   "), x, y, "soft");
+      this.text(section ? "compute, put, waiting" : of.slice(1).map((d) => `${Math.round((100 * d) / row.section.end)} %`).join("   "), x, y, "soft");
     }
   }
 
