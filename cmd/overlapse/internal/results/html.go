@@ -152,7 +152,7 @@ func (r *Replayed) everyRow() (rows []*Row) {
 
 // changeChart has the changes of a phase (0: of all iterations) with their intervals around no change, and says which rows it leaves out.
 func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
-	c := &html.Chart{Unit: "%", Parts: []html.Part{{Name: "more time", Color: "#d55e00"}, {Name: "less time", Color: "#009e73"}}}
+	c := &html.Chart{Unit: "%", Least: 2, Parts: []html.Part{{Name: "more time", Color: "#d55e00"}, {Name: "less time", Color: "#009e73"}}}
 	of := r.sorted(true, phase)
 	for _, row := range of.rows {
 		line := html.Line{
@@ -230,8 +230,8 @@ func (r *Replayed) measured() string {
 	return cli.Micros(trace.Time(r.Measured))
 }
 
-// best is the outcome that the verdict recommends or, if that is the captured schedule, the
-// fastest other schedule, of the first phase that has one; -1: none.
+// best is the outcome that the verdict recommends or, if that is the captured schedule, the fastest other schedule, rather one
+// whose prediction is known to be worth something, of the first phase that has one; -1: none.
 func (r *Replayed) best() int {
 	best := (*Row)(nil)
 	for i := range r.Rows {
@@ -241,7 +241,8 @@ func (r *Replayed) best() int {
 		case !row.Applies || row.Same || s.Bound && !s.Exact || s.Exact && row.Settings == "":
 		case r.recommended(row):
 			return row.At
-		case !s.Future && !row.Experimental && (best == nil || row.phase == best.phase && row.Time < best.Time):
+		case s.Future || row.Experimental || best != nil && (row.phase != best.phase || row.Unproven && !best.Unproven):
+		case best == nil || best.Unproven && !row.Unproven || row.Time < best.Time:
 			best = row
 		}
 	}
