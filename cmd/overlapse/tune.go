@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -286,17 +287,19 @@ func tunedTimes(phase string, rungs []verdict.Rung) []tunedTime {
 	return list
 }
 
-// added are the settings of a step of the ladder that the step before does not have.
+// added are the settings of a step of the ladder that the step before does not have, in the words of the program's libraries.
 func (t *tunedTime) added(before *tunedTime) string {
-	if before == nil || before.Strategy != t.Strategy {
-		return strings.TrimSpace(t.Strategy + " " + t.Settings)
-	}
-	for name, value := range t.Parameters {
-		if before.Parameters[name] != value {
-			return "+ " + name + "=" + value // one
+	words := func(t *tunedTime) []string {
+		if t.Says == "" {
+			return strings.Fields(t.Strategy + " " + t.Settings)
 		}
+		return strings.Split(strings.TrimPrefix(t.Says, "set "), " and ")
 	}
-	return ""
+	if before == nil || before.Strategy != t.Strategy || (before.Says == "") != (t.Says == "") {
+		return cmp.Or(strings.TrimPrefix(t.Says, "set "), strings.TrimSpace(t.Strategy+" "+t.Settings))
+	}
+	had := words(before)
+	return "+ " + strings.Join(slices.DeleteFunc(words(t), func(word string) bool { return slices.Contains(had, word) }), " ")
 }
 
 // refusedText says what a limit of memory refuses and from where it counts.
@@ -387,7 +390,7 @@ func (a *app) printTried(found tuning, phase string, top int) {
 		}
 		rows, last = append(rows, r), r.Time
 	}
-	t := results.Table(rows)
+	t := results.Table(rows, a.Width)
 	t.Title = titleOf("other settings, fastest first", phase)
 	a.Show(t)
 }

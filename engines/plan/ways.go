@@ -39,7 +39,8 @@ const (
 )
 
 var (
-	training   = []string{DDP, FSDP, FSDP1, Megatron}
+	marking    = []string{DDP, FSDP, FSDP1} // by ranges of their own in the profile
+	training   = append(slices.Clone(marking), Megatron)
 	frameworks = append(slices.Clone(training), VLLM, SGLang)
 )
 
@@ -93,6 +94,7 @@ type Target struct {
 	Native     bool                 // nothing in the trace is PyTorch's
 	Either     bool                 // nor a program's own: it may be of either
 	Framework  string               // one of the libraries that own a schedule, if the trace names it
+	Unmarked   bool                 // operators are recorded, but no range of a library that marks its own
 	Channels   int                  // most channels of a captured collective
 	Overlapped []trace.CollectiveOp // as of Changes
 }
@@ -186,7 +188,8 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	if v.Int("channels") <= t.Channels {
 		more = -1
 	}
-	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library)
+	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
+		t.Unmarked && slices.Contains(marking, w.Library)
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }
@@ -369,8 +372,11 @@ func Said(ways []Way) string {
 			strategy = once(strategy, w.Says)
 		}
 	}
-	list = append(list, strategy...)
-	return strings.Join(list, " and ")
+	said := strings.Join(append(list, strategy...), " and ")
+	if strings.HasPrefix(said, "set ") {
+		said = strings.ReplaceAll(said, " and set ", " and ")
+	}
+	return said
 }
 
 // String is the way in one line.

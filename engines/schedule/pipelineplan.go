@@ -430,8 +430,7 @@ func (p *pipelinePlan) Posts(round int) map[sentMessage]postedMessage {
 // Message is a captured message of a rank, of an iteration if it has one: what is planned stands
 // for it.
 func (p *pipelinePlan) Message(round, rank int) *workload.Op {
-	of, _ := workload.IterationsOf(p.w)
-	i := max(0, slices.IndexFunc(p.messages[rank], func(id int32) bool { return int(of[id]) == round }))
+	i := max(0, slices.IndexFunc(p.messages[rank], func(id int32) bool { return int(p.round[id]) == round }))
 	return &p.w.Ops[p.messages[rank][i]]
 }
 

@@ -20,6 +20,7 @@ type reading struct {
 	chain  []int    // by rank: which of several pipelines beside each other, of data or tensor parallelism
 	ranks  [][]int  // by chain and stage
 	rounds [][]work // by iteration and rank
+	round  []int32  // by op: its iteration
 
 	messages    [][]int32 // by rank: sends and receives
 	micros      int
@@ -149,6 +150,7 @@ func (rd *reading) findStages() string {
 // findChunks finds the micro-batches of every iteration and rank.
 func (rd *reading) findChunks() string {
 	of, n := workload.IterationsOf(rd.w)
+	rd.round = of
 	rd.rounds = make([][]work, max(1, n))
 	marks := rd.marks()
 	for rank := range rd.w.World {

@@ -1,9 +1,13 @@
 package verdict
 
 import (
+	"cmp"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -44,6 +48,9 @@ type Prediction struct {
 	Change     float64 // of the captured schedule's expected time, relative: -0.1 is 10 % less; 0 without a result
 	Evidence   Evidence
 	Confidence Confidence
+	Ways       []plan.Way   // how to get it; none of the captured schedule, of bounds and of hardware that nobody has
+	Effort     plan.Effort  // of that
+	Named      string       // its settings, or it, in the words of the program's libraries: "bucket_cap_mb=50"; "": they have none
 	Apart      []Prediction // of each phase, where they are answered apart (rule V34); then Change and Confidence are of none
 }
 
@@ -81,10 +88,24 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 			p.Confidence.Level = low
 		}
 	}
-	if p.likely() && p.Result != nil {
+	if p.Result == nil || asCaptured(out.Selection) || out.Strategy.Future || out.Strategy.Bound && !out.Strategy.Exact {
+		return p
+	}
+	p.Ways, p.Effort = HowTo(w, out)
+	settings := slices.DeleteFunc(slices.Clone(p.Ways), func(w plan.Way) bool { return !strings.Contains(w.For, "=") })
+	p.Named = strings.TrimPrefix(strings.TrimPrefix(cmp.Or(plan.Said(settings), plan.Said(p.Ways)), "set "), "pass ")
+	if p.likely() {
 		p.besideProfiler(w, captured)
 	}
 	return p
+}
+
+// named is the prediction's change in the words of the program's libraries, else its strategy and settings.
+func (p *Prediction) named() string {
+	if p.Named == "" || p.Experimental() {
+		return p.Selection.String()
+	}
+	return p.Named
 }
 
 // Same reports whether the prediction is of the captured program, so that it has no probability of another time.

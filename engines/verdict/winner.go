@@ -59,18 +59,20 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	faster := slices.DeleteFunc(slices.Clone(list), func(c Prediction) bool { return c.Change > Faster })
 	if len(faster) == 0 {
 		v.Kind = keepCaptured
-		next := fmt.Sprintf("%s is the same program", list[0].Selection)
-		if i := slices.IndexFunc(list, func(c Prediction) bool { return !c.Same() }); i >= 0 {
-			next = fmt.Sprintf("the next is %s, %s", list[i].Selection, signed(list[i].Change))
+		next := ""
+		if i := slices.IndexFunc(list, func(c Prediction) bool { return !c.Same() }); i < 0 {
+			next = fmt.Sprintf("; %s is the same program", list[0].Selection)
+		} else if list[i].Change <= -unchanged {
+			next = fmt.Sprintf("; the next is %s, %s", list[i].named(), signed(list[i].Change))
 		}
-		v.say("keep %s: no strategy is predicted to take at least %.0f %% less; %s%s", baseName(w), -100*Faster, next, v.compared(list))
+		v.say("keep %s: no strategy is predicted to take at least %.0f %% less%s%s", baseName(w), -100*Faster, next, v.compared(list))
 		return
 	}
 	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })
 	if len(known) == 0 && DamageOf(w) == "" { // no headline of what may be worth nothing
 		v.Kind, v.Candidates = NoClearWinner, selections(faster)
 		v.say("keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)%s",
-			baseName(w), -100*Faster, faster[0].Selection, signed(faster[0].Change), faster[0].Confidence.Why, v.compared(list))
+			baseName(w), -100*Faster, faster[0].named(), signed(faster[0].Change), because(faster[0]), v.compared(list))
 		return
 	}
 	passed := ""
@@ -91,8 +93,9 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	if len(faster) == 0 {
 		return
 	}
-	most := faster[0]
+	most, names := faster[0], []string{}
 	for _, c := range faster {
+		names = append(names, c.named())
 		if c.Confidence.Chance.PFaster > most.Confidence.Chance.PFaster {
 			most = c
 		}
@@ -101,17 +104,22 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	if last := signed(faster[len(faster)-1].Change); last != changes {
 		changes = strings.TrimSuffix(changes, " %") + " to " + last
 	}
-	because := ""
+	why = ""
 	if faster[0].Change < needsReason {
-		because = ": " + faster[0].Confidence.Why
+		why = ": " + because(faster[0])
 	}
 	but := "not distinguishable from no change"
 	if -faster[0].Change > faster[0].Confidence.Chance.Error { // a caveat, not the error, holds it back
 		but = "not likely enough to recommend"
 	}
 	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
-		baseName(w), few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
-		because, passed, v.compared(list))
+		baseName(w), few(names, " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
+		why, passed, v.compared(list))
+}
+
+// because is the reason for a prediction's certainty, beside its name.
+func because(p Prediction) string {
+	return strings.TrimSuffix(p.Confidence.Why, ": "+p.Selection.String())
 }
 
 // compared says that few settings were compared and what tries others, unless they were searched.
@@ -126,9 +134,9 @@ func (v *Verdict) compared(list []Prediction) string {
 		}
 	}
 	if given == 0 {
-		return "; compared with default settings only: overlapse tune tries others"
+		return "; only default settings were tried: overlapse tune tries others"
 	}
-	return fmt.Sprintf("; compared with default settings and %d more: overlapse tune tries others", given)
+	return fmt.Sprintf("; default settings and %d more were tried: overlapse tune tries others", given)
 }
 
 func selections(list []Prediction) (names []string) {
@@ -140,11 +148,9 @@ func selections(list []Prediction) (names []string) {
 
 // win recommends a contender; fastest is the first likely one.
 func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Prediction, fastest int) {
-	effort := make([]plan.Effort, len(list))
 	best := fastest
 	for i, other := range list {
-		_, effort[i] = HowTo(w, other.Outcome)
-		if other.likely() && tied(list[fastest], other) && plan.CompareEfforts(effort[i], effort[best]) < 0 {
+		if other.likely() && tied(list[fastest], other) && plan.CompareEfforts(other.Effort, list[best].Effort) < 0 {
 			best = i
 		}
 	}
@@ -173,8 +179,8 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		case !other.likely() || i == best:
 		case tied(c, other):
 			v.Candidates = append(v.Candidates, other.Selection.String())
-			changes = append(changes, fmt.Sprintf("%s (%s)", other.Selection, signed(other.Change)))
-		case easier < 0 && plan.CompareEfforts(effort[i], effort[best]) < 0:
+			changes = append(changes, fmt.Sprintf("%s (%s)", other.named(), signed(other.Change)))
+		case easier < 0 && plan.CompareEfforts(other.Effort, c.Effort) < 0:
 			easier = i
 		}
 	}
@@ -188,7 +194,7 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		more = append(more, "not distinguishable from it: "+few(changes, ", "))
 	}
 	if easier >= 0 {
-		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", effort[easier], list[easier].Selection, signed(list[easier].Change)))
+		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", list[easier].Effort, list[easier].named(), signed(list[easier].Change)))
 	}
 	v.say("%s", strings.Join(more, "; "))
 }
@@ -229,12 +235,12 @@ func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string
 // passedOver names the fastest of the predictions that are faster than the one that is named first, and why it is not.
 func passedOver(c Prediction, faster []Prediction) string {
 	o := slices.MinFunc(faster, func(a, b Prediction) int { return cmp.Compare(a.Expected, b.Expected) })
-	why := o.Confidence.Why
+	why := because(o)
 	if o.likely() {
 		p := fitted.chance(o.ChangeFrom(c.Expected), o.Evidence.and(c.Evidence)).PFaster
 		why = fmt.Sprintf("%s likely to gain another %.0f %%", PercentOf(p), -100*Faster)
 	}
-	said := fmt.Sprintf("%s, %s (%s)", o.Selection, signed(o.Change), why)
+	said := fmt.Sprintf("%s, %s (%s)", o.named(), signed(o.Change), why)
 	if n := len(faster) - 1; n > 0 {
 		said += fmt.Sprintf(" and %d more", n)
 	}

@@ -194,7 +194,7 @@ func (f *finder) makes(op *workload.Op, sent trace.CollectiveOp, want size) (wor
 	default: // other collectives rarely send a kernel's output: weights, older gradients
 		return 0, ""
 	}
-	class := f.classOf(op)
+	class := kernel.ClassOf(op.Name)
 	switch {
 	case out.known() && f.multiplies(op):
 		return gemmByName, "a GEMM before a collective of unknown size"
@@ -229,7 +229,7 @@ func (f *finder) reads(op *workload.Op, brought size) (worth float64, why string
 
 // multiplies reports whether an op is a GEMM, by its shape or its name.
 func (f *finder) multiplies(op *workload.Op) bool {
-	return op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || f.classOf(op) == kernel.Matrix
+	return op.Shape.Kind == workload.GEMM || op.Shape.Kind == workload.GEMV || kernel.ClassOf(op.Name) == kernel.Matrix
 }
 
 // busyDuring reports whether a heavy op ran alongside a gather and before its first reader:

@@ -13,16 +13,15 @@ import (
 // search by which compute is joined with the collectives that it feeds or reads (rule V3).
 type finder struct {
 	*workload.Workload
-	next    []int32 // by op: the first whose data come from it, or -1
-	reader  []int32 // by op: the first op but a collective that waited for it or reads its output, or -1
-	classes map[*workload.Kernel]kernel.Class
+	next   []int32 // by op: the first whose data come from it, or -1
+	reader []int32 // by op: the first op but a collective that waited for it or reads its output, or -1
 
 	evidence map[string][]string // of all candidates, by line
 	key      []byte              // scratch: of evidence
 }
 
 func newFinder(w *workload.Workload) *finder {
-	f := &finder{Workload: w, next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*workload.Kernel]kernel.Class{}, evidence: map[string][]string{}}
+	f := &finder{Workload: w, next: filled(len(w.Ops)), reader: filled(len(w.Ops)), evidence: map[string][]string{}}
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		first(f.next, f.before(op.ID), op.ID)
@@ -172,26 +171,16 @@ func (f *finder) role(op *workload.Op) opRole {
 	case kind != workload.NoShape:
 		return heavy
 	}
-	switch c := f.classOf(op); {
+	switch c := kernel.ClassOf(op.Name); {
 	case c == kernel.Light, c == kernel.Sweep, c == kernel.Unknown && op.Dur() < tiny:
 		return transparent
 	}
 	return heavy
 }
 
-// classOf reads the name of an op; that of each kernel is read once.
-func (f *finder) classOf(op *workload.Op) kernel.Class {
-	c, ok := f.classes[op.Kernel]
-	if !ok {
-		c = kernel.ClassOf(op.Name)
-		f.classes[op.Kernel] = c
-	}
-	return c
-}
-
 // Heavy tells kernels that compute, such as GEMMs and lookups, from light ones around them.
 func Heavy(w *workload.Workload) func(*workload.Op) bool {
-	f := &finder{Workload: w, classes: map[*workload.Kernel]kernel.Class{}}
+	f := &finder{Workload: w}
 	return func(op *workload.Op) bool { return f.role(op) == heavy }
 }
 

@@ -3,6 +3,7 @@ package overlap
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -233,7 +234,7 @@ func (t *changeTally) add(is int, op *Operation, by trace.Time) {
 // mostNamed is how many names the sentence has of each kind of change.
 const mostNamed = 2
 
-// said is the sentence, of means over n ranks.
+// said is the sentence, of means over n ranks, counts rounded up.
 func (t *changeTally) said(n float64) string {
 	var parts []string
 	for is, of := range t.of {
@@ -247,7 +248,7 @@ func (t *changeTally) said(n float64) string {
 		})
 		var names []string
 		for _, x := range list[:min(mostNamed, len(list))] {
-			names = append(names, fmt.Sprintf("%.3g %s", float64(x.count)/n, middle(x.name)))
+			names = append(names, fmt.Sprintf("%.0f %s", math.Ceil(float64(x.count)/n), middle(x.name)))
 		}
 		if more := len(list) - len(names); more > 0 {
 			names = append(names, fmt.Sprintf("%d more names", more))

@@ -24,6 +24,7 @@ type Chart struct {
 	Parts []Part
 	Bars  []Line
 	Mark  float64 // a dashed line across all bars; 0: none
+	Least float64 // how far the axis goes to either side of zero at least; 0: as far as the bars, and to the left only where one does
 }
 
 // A Part is one colour of the bars, "#rrggbb".
@@ -101,8 +102,8 @@ func (c *Chart) option() map[string]any {
 	bar.SetXAxis(names)
 	bar.XYReversal()
 	bar.Validate()
-	label := func(width int) map[string]any { // in as many lines as it needs
-		return map[string]any{"width": width, "overflow": "break", "lineHeight": lineHeight / 2, "fontSize": 10}
+	label := func(width int) map[string]any { // one line: the next bar's is as close
+		return map[string]any{"width": width, "overflow": "truncate", "fontSize": 10}
 	}
 	return map[string]any{"baseOption": bar.JSON(), "keys": keys, "media": []any{map[string]any{
 		"query": map[string]any{"maxWidth": 600}, "option": map[string]any{"grid": map[string]any{"top": 46}, "yAxis": []any{
@@ -113,7 +114,7 @@ func (c *Chart) option() map[string]any {
 
 // end is where the axis ends: behind all bars and their errors.
 func (c *Chart) end() float64 {
-	most := c.Mark
+	most := max(c.Mark, c.Least)
 	for _, b := range c.Bars {
 		most = max(most, b.sum()+b.Error)
 	}
@@ -122,6 +123,7 @@ func (c *Chart) end() float64 {
 
 // low is where the axis begins: at zero, or before all bars.
 func (c *Chart) low() (low float64) {
+	low = -c.Least
 	for _, b := range c.Bars {
 		low = min(low, b.least())
 	}

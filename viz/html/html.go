@@ -77,9 +77,10 @@ type Named struct {
 	Says  string // on the page; "": Name
 	Note  string // printed next to its time: "−22.8 %"; may be ""
 	Run   *trace.Run
-	Start trace.Time       // of its first iteration: timelines show all runs from there
-	Gaps  []overlap.Reason // why queues were stalled, where known
-	Use   []Use            // what its ranks use over time; nil: counts of kernels and copies
+	Start trace.Time              // of its first iteration: timelines show all runs from there
+	Gaps  []overlap.Reason        // why queues were stalled, where known
+	Layer func(trace.Span) string // for which module a collective is, and what it does: "blocks.3 all_gather"; nil or "": not known
+	Use   []Use                   // what its ranks use over time; nil: counts of kernels and copies
 }
 
 // A Table is rows of text under a heading.

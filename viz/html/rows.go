@@ -22,6 +22,7 @@ type kind struct {
 	Height float64 `json:"height"`         // share of the row's; with the glyph it tells kinds apart without colour
 	Mark   string  `json:"mark,omitempty"` // shape of a mark; "" for a segment
 	Hollow bool    `json:"hollow,omitempty"`
+	Sum    int     `json:"sum,omitempty"` // as of layout.Ink
 }
 
 // kinds begins with what a search did not find, at the index of layout.Idle,
@@ -30,7 +31,7 @@ func kinds() []kind {
 	list := []kind{{Label: "not found", Color: "#80808030", Ink: "#808080", Height: 0.5}}
 	for c := layout.Idle + 1; int(c) <= len(layout.Classes()); c++ {
 		ink := c.Ink()
-		k := kind{Label: ink.Name, Color: c.CSS(), Ink: black, Glyph: string(ink.Letter), Height: c.Height()}
+		k := kind{Label: ink.Name, Color: c.CSS(), Ink: black, Glyph: string(ink.Letter), Height: c.Height(), Sum: ink.Sum}
 		if ink.Dark {
 			k.Ink = white
 		}
@@ -176,6 +177,7 @@ func (r Report) lanes(d *dictionary) *panel {
 		v.Offset -= origin
 		n, t := r.Runs[run], layout.New([]layout.View{v})
 		texts := newTexts(n.Run, d)
+		texts.layer = n.Layer
 		path := map[int][]trace.Time{} // by row
 		for _, h := range t.Hops(0, (t.End-t.Start)/pathGrain) {
 			gap := trace.Time(0)

@@ -14,6 +14,7 @@ type texts struct {
 	run     *trace.Run
 	names   map[trace.NameID]int32
 	details map[attr]int32
+	layer   func(trace.Span) string // Named.Layer
 }
 
 // An attr is a row of a side table.
@@ -27,6 +28,11 @@ func newTexts(r *trace.Run, d *dictionary) *texts {
 }
 
 func (t *texts) name(s trace.Span) int32 {
+	if t.layer != nil {
+		if layer := t.layer(s); layer != "" {
+			return t.dictionary.name(layer + " · " + trace.Short(t.run.NameOf(s)))
+		}
+	}
 	id, ok := t.names[s.Name]
 	if !ok {
 		id = t.dictionary.name(t.run.NameOf(s))

@@ -47,10 +47,10 @@ var inks = [numClasses]Ink{
 	Local:   {Name: "compute", RGB: 0x56B4E9, Ansi: 74, Basic: 6, Letter: 'C', Shade: '█', Sum: 1},
 	remote1: {Name: "compute for rank +1", RGB: 0x9C5A00, Ansi: 130, Basic: 3, Letter: 'R', Shade: '▓', Dark: true, Sum: 1},
 	Comm:    {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Basic: 5, Letter: 'X', Shade: '▚'},
-	Copy:    {Name: "copy", RGB: 0x0072B2, Ansi: 25, Basic: 4, Letter: 'D', Shade: '▤', Dark: true},
+	Copy:    {Name: "copies", RGB: 0x0072B2, Ansi: 25, Basic: 4, Letter: 'D', Shade: '▤', Dark: true},
 	store:   {Name: "store", RGB: 0xF0E442, Ansi: 221, Basic: 7, Letter: 'S', Shade: '▒', Sum: 2},
 	Put:     {Name: "put", RGB: 0xD55E00, Ansi: 166, Basic: 1, Letter: 'P', Shade: '▞', Dark: true, Sum: 2},
-	Wait:    {Name: "wait", RGB: 0x999999, Ansi: 246, Basic: 7, Letter: '.', Shade: '░', Sum: 3},
+	Wait:    {Name: "waiting", RGB: 0x999999, Ansi: 246, Basic: 7, Letter: '.', Shade: '░', Sum: 3},
 	host:    {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
 	marker:  {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
 

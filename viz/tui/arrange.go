@@ -19,7 +19,7 @@ type filter struct {
 	text    []string // what was typed, by kind
 }
 
-// setFilterText reads "class compute,wait", "rank 0,2" or a regular expression for names,
+// setFilterText reads "class compute,waiting", "rank 0,2" or a regular expression for names,
 // which may follow the word name. Filters of different kinds hold together; an empty text
 // removes all.
 func (m *model) setFilterText(text string) {

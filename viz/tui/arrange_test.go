@@ -82,13 +82,13 @@ func TestRowsAreFiltered(t *testing.T) {
 func TestFilterOfClassesEmptiesCells(t *testing.T) {
 	m := newModel([]layout.View{{Run: fused(8)}}, Options{ASCII: true, Figure: &layout.Figure{}})
 	before := strings.Join(simulated(t, m, 80, 20), "\n")
-	filterBy(m, "class wait")
+	filterBy(m, "class waiting")
 	after := strings.Join(simulated(t, m, 80, 20), "\n")
 	wait := strings.Count(before, "....")
 	if strings.Contains(after, "RRRR") || strings.Contains(after, "CCCC") || strings.Count(after, "....") < wait || wait == 0 {
 		t.Errorf("before\n%s\nafter\n%s", before, after)
 	}
-	if !strings.Contains(after, "only class wait") {
+	if !strings.Contains(after, "only class waiting") {
 		t.Errorf("the filter is not shown:\n%s", after)
 	}
 }

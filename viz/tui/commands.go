@@ -41,7 +41,7 @@ func groups() []group {
 			{[]string{"g"}, "first row", func(m *model) { m.rows(-1 << 30) }},
 			{[]string{"G"}, "last row", func(m *model) { m.rows(1 << 30) }},
 			{[]string{"Space", "o"}, "open or close a heading", func(m *model) { p := m.page(); p.toggle(p.row()) }},
-			{[]string{"&"}, "class wait, rank 0,2 or name gemm", func(m *model) { m.ask("&", (*model).setFilterText) }},
+			{[]string{"&"}, "class waiting, rank 0, name gemm", func(m *model) { m.ask("&", (*model).setFilterText) }},
 		}},
 		{"Search and select", []command{
 			{[]string{"/"}, "search names, operators (regexp)", func(m *model) { m.ask("/", (*model).search) }},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -35,9 +36,22 @@ const (
 // attention, fbgemm_gpu::permute no GEMM.
 var noLibrary = strings.NewReplacer("flashinfer", "", "fbgemm", "", "deep_gemm", "")
 
-// ClassOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
-// no GEMM, and flash attention multiplies more than two matrices.
+// classes are those of names that were read: a trace has few, and every schedule asks for them again.
+var classes sync.Map
+
+// ClassOf reads a kernel's name.
 func ClassOf(kernel string) Class {
+	c, ok := classes.Load(kernel)
+	if !ok {
+		c = classOf(kernel)
+		classes.Store(kernel, c)
+	}
+	return c.(Class)
+}
+
+// classOf is ClassOf. Earlier lines win: cublasLt::splitKreduce is
+// no GEMM, and flash attention multiplies more than two matrices.
+func classOf(kernel string) Class {
 	kernel = noLibrary.Replace(strings.ToLower(kernel))
 	for _, c := range [...]struct {
 		class Class
@@ -110,7 +124,11 @@ var ofWorkloadFile = regexp.MustCompile(`^(grouped_|conv_|attention_)?gemm_[0-9]
 // HoldsWeights reports whether an op multiplies by parameters, by its name: a GEMM, or those of a
 // mixture of experts, but not attention.
 func HoldsWeights(op *workload.Op) bool {
-	return op.Kind == trace.Compute && (ClassOf(op.Name) == Matrix || NameHas(op.Name, "fused_moe_kernel", "fmoe_", "batched_triton_kernel"))
+	if op.Kind != trace.Compute {
+		return false
+	}
+	class := ClassOf(op.Name)
+	return class == Matrix || class == other && NameHas(op.Name, "fused_moe_kernel", "fmoe_", "batched_triton_kernel")
 }
 
 // Copies reports whether an op moves data and computes nothing, by its name.

@@ -2,6 +2,7 @@
 // while the labels scroll, and only rows in sight are drawn.
 
 const margin = { top: 28, right: 14, bottom: 22 }; // px around the rows
+const mostMapped = 160; // px: of the map of all rows
 const leastView = 40; // ns, the furthest one can zoom in
 
 class Timeline {
@@ -59,9 +60,11 @@ class Timeline {
       });
     }
     this.height = top;
+    this.all = sections.flatMap((s) => s.rows);
+    this.bottom = margin.bottom + (this.panel.firstRows && this.all.length > this.lines.length ? Math.min(this.all.length, mostMapped) + 6 : 0);
     this.layPath();
     this.labels.replaceChildren(...this.lines.map((line) => this.label(line)));
-    this.labels.style.cssText = `padding:${margin.top}px 0 ${margin.bottom}px`;
+    this.labels.style.cssText = `padding:${margin.top}px 0 ${this.bottom}px`;
     this.layout();
   }
 
@@ -89,7 +92,7 @@ class Timeline {
     const css = getComputedStyle(document.documentElement), printing = document.documentElement.hasAttribute("data-print");
     const most = Number(css.getPropertyValue("--tallest")) // px: of a picture, of a sheet of paper or of the window
       || (printing ? 560 : Math.max(260, Math.round(window.innerHeight * 0.78)));
-    const height = Math.min(most, this.height + margin.top + margin.bottom);
+    const height = Math.min(most, this.height + margin.top + this.bottom);
     this.scroller.style.height = height + 2 + "px";
     this.stage.style.height = height + "px";
     this.canvas.style.height = height + "px";
@@ -114,7 +117,8 @@ class Timeline {
     pen.canvas.style.cssText = `display:block;width:${this.size.width}px;height:${this.size.height}px`;
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.textBaseline = "middle";
-    const left = 0, { top } = margin, width = this.size.width - margin.right, height = this.size.height - top - margin.bottom, right = left + width;
+    const left = 0, { top } = margin, height = this.size.height - top - this.bottom;
+    const summed = this.panel.firstRows && this.size.width > 640, width = this.size.width - (summed ? 136 : margin.right), right = left + width;
     const scale = width / (this.view.end - this.view.start), origin = left - this.view.start * scale;
     this.geometry = { left, right, top, height, scale, origin };
     this.axis();
@@ -124,6 +128,26 @@ class Timeline {
     pen.clip();
     this.paint(left, right, top, height, scale, origin);
     pen.restore();
+    if (summed) this.sums(right + 8);
+    if (this.bottom > margin.bottom) this.map();
+  }
+
+  // sums writes behind each row what its workgroup computed, stored or put, and waited, of the time of its run.
+  sums(x) {
+    for (const { top, height, row, section } of this.lines) {
+      const y = margin.top + top - this.scroller.scrollTop + height / 2, of = [0, 0, 0, 0];
+      if (y < margin.top || y > margin.top + this.geometry.height) continue;
+      for (let i = row?.from; i < row?.to; i++) of[this.kinds[this.spans.kind[i]].sum ?? 0] += this.spans.end[i] - this.spans.start[i];
+      this.text(section ? "compute, put, waiting" : of.slice(1).map((d) => `${Math.round((100 * d) / row.section.end)} %`).join("   "), x, y, "soft");
+    }
+  }
+
+  // map draws all rows below those that are listed, a pixel or less each.
+  map() {
+    const { left, right, top, height } = this.geometry, painter = new Painter(this.kinds, this.spans, this.kinds.map(() => true));
+    const scale = (right - left) / (this.end - this.begin), each = Math.min(1, mostMapped / this.all.length);
+    this.all.forEach((row, i) => painter.row(row, top + height + margin.bottom + i * each, each, left, right, left - this.begin * scale, scale));
+    painter.rects.forEach((parts, kind) => this.rects(parts, this.kinds[kind].color));
   }
 
   // paint draws the rows in sight.
@@ -154,8 +178,9 @@ class Timeline {
       if (parts.length) shapes(this.pen, k.mark, parts, k.hollow ? paper : color, k.hollow ? color : paper, k.hollow ? 1.2 : 0.8);
     });
     this.base(top, height, left, right, origin, scale);
-    const path = this.showPath ? this.path(left, right, top, scrolled, origin, scale) : [];
+    const arrows = [], path = this.showPath ? this.path(left, right, top, scrolled, origin, scale, arrows) : [];
     this.rects(path, this.ink("bad"));
+    if (arrows.length) shapes(this.pen, "arrow", arrows, this.ink("bad"), this.ink("paper"), 0.8);
     this.drawn = {
       path: path.length / 4, labels: this.labelled, rows, spans: painter.seen, texts: painter.texts.length,
       rects: painter.rects.reduce((n, r) => n + r.length / 4, 0), marks: painter.marks.reduce((n, m) => n + m.length / 3, 0),
@@ -202,15 +227,18 @@ class Timeline {
   }
 
   // path is the critical path of the runs shown: a line below what it consists of, thinner
-  // where nothing ran, and lines from row to row.
-  path(left, right, top, scrolled, origin, scale) {
+  // where nothing ran, and arrows from row to row.
+  path(left, right, top, scrolled, origin, scale, arrows) {
     const rects = [], x = (t) => Math.min(right, Math.max(left, origin + t * scale));
     for (const hops of this.hops) {
       let last = null;
       for (const hop of hops) {
         const x0 = x(hop.start), x1 = x(hop.end), y = top + hop.line.top + hop.line.height - scrolled - 3;
         if (x1 - x0 >= 0.5) rects.push(x0, y, x1 - x0, hop.gap ? 1 : 3);
-        if (last !== null && last !== y && x0 > left && x0 < right) rects.push(x0, Math.min(last, y), 1, Math.abs(last - y) + 3);
+        if (last !== null && last !== y && x0 > left && x0 < right) {
+          rects.push(x0, Math.min(last, y), 1, Math.abs(last - y) + 3);
+          arrows.push(x0 + 0.5, y, last < y ? -4 : 4);
+        }
         last = y;
       }
     }

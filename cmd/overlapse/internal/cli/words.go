@@ -86,7 +86,7 @@ func MachineText(name, guess string) string {
 	if guess == "" {
 		return name
 	}
-	return fmt.Sprintf("%s, a guess (%s)", name, guess)
+	return fmt.Sprintf("%s, a guess (%s; --machine names it)", name, guess)
 }
 
 // Counted formats a number with its noun: "1 pair", "2 pairs".

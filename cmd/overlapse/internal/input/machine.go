@@ -180,6 +180,8 @@ func (r *Reader) guessed(w *workload.Workload, device trace.Device) (machine.Mac
 	m, err := r.MachineNamed(name, 0)
 	if err == nil {
 		m.Guess = what + ": " + why
+	}
+	if err == nil && !r.OwnNotes { // else the title has it
 		r.Notef("machine %s, a guess: %s (--machine names it; overlapse machines lists all %d)", m.Name, m.Guess, len(machine.Names()))
 	}
 	return m, err

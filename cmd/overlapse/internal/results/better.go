@@ -86,15 +86,7 @@ func (v *Inspection) improvements() []improvement {
 	}
 	s := sourceOf(w, w.Serves())
 	var whole, guessed, shapeless, inGraphs, sizeless, sizelessInGraphs, library, all trace.Time
-	training, captured, classes := false, false, map[string]kernel.Class{} // captured: what graphs consist of was recorded
-	classOf := func(name string) kernel.Class {
-		c, ok := classes[name]
-		if !ok {
-			c = kernel.ClassOf(name)
-			classes[name] = c
-		}
-		return c
-	}
+	training, captured := false, false // captured: what graphs consist of was recorded
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if w.Copies[op.Rank] {
@@ -110,7 +102,7 @@ func (v *Inspection) improvements() []improvement {
 			guessed += op.Dur()
 		}
 		k := w.Run.Kernel(w.Run.Spans[op.Span])
-		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && (k == nil || k.Op == trace.None) && classOf(op.Name) == kernel.Matrix { // else its operator tells no more
+		if op.Kind == trace.Compute && op.Shape.Kind == workload.NoShape && (k == nil || k.Op == trace.None) && kernel.ClassOf(op.Name) == kernel.Matrix { // else its operator tells no more
 			if shapeless += op.Dur(); op.Graph {
 				inGraphs += op.Dur()
 			}

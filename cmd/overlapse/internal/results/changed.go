@@ -74,24 +74,38 @@ func operations(w *workload.Workload, run *trace.Run, steps *plan.Steps) (list [
 // layerName is a numbered module in the name of a range: model.layers.3 in "FSDP::all_gather (model.layers.3)".
 var layerName = regexp.MustCompile(`[A-Za-z_][\w.]*\.\d+[\w.]*`)
 
-// layersOf is the module that each operation is of, by the innermost range of the capture that names one; "": none does.
+// layersOf is the module that each operation is of, by the innermost range of the capture around it, else around its launch, that
+// names one; "": none does.
 func layersOf(w *workload.Workload) []string {
-	ranges := make([][]trace.Span, len(w.Run.Ranks)) // by row, by start
+	type of struct {
+		row  int32
+		kind trace.LaneKind
+	}
+	modules := make([]string, len(w.Run.Names)) // by name
+	for i, name := range w.Run.Names {
+		modules[i] = layerName.FindString(name)
+	}
+	ranges := map[of][]trace.Span{} // by start
 	for _, s := range w.Run.Spans {
-		if l := &w.Run.Lanes[s.Lane]; l.Kind == trace.Annotation && layerName.MatchString(w.Run.NameOf(s)) {
-			ranges[l.Rank] = append(ranges[l.Rank], s)
+		l := &w.Run.Lanes[s.Lane]
+		if (l.Kind == trace.Annotation || l.Kind == trace.HostThread) && modules[s.Name] != "" {
+			ranges[of{l.Rank, l.Kind}] = append(ranges[of{l.Rank, l.Kind}], s)
 		}
+	}
+	around := func(list []trace.Span, from, to trace.Time) (layer string) {
+		shortest := trace.Infinity
+		end, _ := slices.BinarySearchFunc(list, from+1, func(s trace.Span, t trace.Time) int { return cmp.Compare(s.Start, t) })
+		for _, s := range list[max(0, end-mostRanges):end] {
+			if s.End >= to && s.Dur() <= shortest {
+				layer, shortest = modules[s.Name], s.Dur()
+			}
+		}
+		return layer
 	}
 	layers := make([]string, len(w.Ops))
 	for id := range w.Ops {
-		op := &w.Ops[id]
-		list, shortest := ranges[w.Rows[op.Rank]], trace.Infinity
-		end, _ := slices.BinarySearchFunc(list, op.Start+1, func(s trace.Span, t trace.Time) int { return cmp.Compare(s.Start, t) })
-		for _, s := range list[max(0, end-mostRanges):end] {
-			if s.End >= op.End && s.Dur() <= shortest {
-				layers[id], shortest = layerName.FindString(w.Run.NameOf(s)), s.Dur()
-			}
-		}
+		op, row := &w.Ops[id], int32(w.Rows[w.Ops[id].Rank])
+		layers[id] = cmp.Or(around(ranges[of{row, trace.Annotation}], op.Start, op.End), around(ranges[of{row, trace.HostThread}], op.Issued, op.Issued))
 	}
 	return layers
 }
@@ -182,9 +196,7 @@ func (r *Replayed) worksTable(outcome int) *cli.Table {
 			if phase > 0 {
 				x.name = r.Phases[i].Phase + ": " + x.name
 			}
-			unit := cli.UnitOf(x.change())
-			t.Add(cli.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time),
-				unit.Signed(x.change())+" "+unit.Name)
+			t.Add(cli.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time), x.change())
 		}
 	}
 	return t
@@ -207,7 +219,7 @@ func (r *Replayed) changed(out compare.Outcome, times overlap.Times) string {
 			list = append(list, fmt.Sprintf("%.0f %s instead of %.0f", is, cli.Middle(x.name, 20), was))
 		}
 	}
-	said := cmp.Or(strings.Join(list, ", "), "as many operations")
+	said := cmp.Or(strings.Join(list, ", "), "the same operations")
 	before := verdict.TimesOf(r.workload, captured)
 	unit := cli.UnitOf(before.Total())
 	list = nil

@@ -71,7 +71,11 @@ func (r *Replayed) HTML() html.Report {
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
-	best, said := r.best(), ""
+	if len(r.workload.Ops) <= len(r.workload.Ranks) { // a kernel a rank: all that there is to see is inside, as captured
+		rep.Runs = []html.Named{{Name: r.basis(), Run: r.workload.Run}}
+		return rep
+	}
+	best, said, layers := r.best(), "", layersOf(r.workload)
 	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
@@ -82,6 +86,13 @@ func (r *Replayed) HTML() html.Report {
 		rep.Runs = append(rep.Runs, html.Named{
 			Name: r.scheduled(out.Result.Run.Name), Says: r.RunName(i), Note: r.runNote(i), Run: out.Result.Run,
 			Start: StartOf(r.workload, out.Result.Run), Gaps: ReasonsOf(out.Result, 0, 0), Use: useOf(out.Result),
+			Layer: func(s trace.Span) string {
+				op, c := plan.OriginOf(out.Result.Run, s), out.Result.Run.Comm(s)
+				if op < 0 || c == nil || layers[op] == "" {
+					return ""
+				}
+				return layers[op] + " " + c.Op.String()
+			},
 		})
 	}
 	if best >= 0 && r.reference.Result != nil && len(r.reference.Result.Run.Spans) > 0 { // between the captured schedule and the others
@@ -141,7 +152,7 @@ func (r *Replayed) everyRow() (rows []*Row) {
 
 // changeChart has the changes of a phase (0: of all iterations) with their intervals around no change, and says which rows it leaves out.
 func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
-	c := &html.Chart{Unit: "%", Parts: []html.Part{{Name: "more time", Color: "#d55e00"}, {Name: "less time", Color: "#009e73"}}}
+	c := &html.Chart{Unit: "%", Least: 2, Parts: []html.Part{{Name: "more time", Color: "#d55e00"}, {Name: "less time", Color: "#009e73"}}}
 	of := r.sorted(true, phase)
 	for _, row := range of.rows {
 		line := html.Line{
@@ -162,7 +173,7 @@ func (r *Replayed) changeChart(phase int) (*html.Chart, string) {
 	left := "▸: recommended. Change of the captured schedule's time, ± its 80 % interval, and probability of a gain of at least 1 %. " +
 		"Click: its timeline."
 	if of.alike != nil {
-		left += " Not told from no change: " + r.sayings(of.alike) + "."
+		left += " Cannot be told from no change: " + r.sayings(of.alike) + "."
 	}
 	if of.later != nil {
 		left += " Not for tonight: " + r.sayings(of.later) + "."
@@ -219,18 +230,19 @@ func (r *Replayed) measured() string {
 	return cli.Micros(trace.Time(r.Measured))
 }
 
-// best is the outcome that the verdict recommends or, if that is the captured schedule, the
-// fastest other schedule, of the first phase that has one; -1: none.
+// best is the outcome that the verdict recommends or, if that is the captured schedule, the fastest other schedule, rather one
+// whose prediction is known to be worth something, of the first phase that has one; -1: none.
 func (r *Replayed) best() int {
 	best := (*Row)(nil)
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		s := r.Outcomes[row.At].Strategy
 		switch {
-		case !row.Applies || s.Bound && !s.Exact || s.Exact && row.Settings == "":
+		case !row.Applies || row.Same || s.Bound && !s.Exact || s.Exact && row.Settings == "":
 		case r.recommended(row):
 			return row.At
-		case !s.Future && !row.Experimental && (best == nil || row.phase == best.phase && row.Time < best.Time):
+		case s.Future || row.Experimental || best != nil && (row.phase != best.phase || row.Unproven && !best.Unproven):
+		case best == nil || best.Unproven && !row.Unproven || row.Time < best.Time:
 			best = row
 		}
 	}

@@ -28,6 +28,7 @@ type pairRow struct {
 	Phase      string `json:"phase,omitempty"` // of the first of them, whose steps the times are of, where phases are answered apart
 	Best       string `json:"best,omitempty"`  // with its settings; "" if none is faster than the captured schedule
 	best       *Row   // or nil
+	kernels    string // pairNames
 }
 
 // ComparePairs adds the rows by kind of pair, and the row of the best mix.
@@ -41,6 +42,8 @@ func ComparePairs(ctx context.Context, con *cli.Console, r *Replayed, m machine.
 	}
 	for k, c := range choices {
 		row := pairRow{Number: k + 1, Direction: c.Direction, First: c.First, Second: c.Second, Bytes: c.Bytes, Count: c.Count}
+		first, second := pairNames(r.workload, c.Rows)
+		row.kernels = first + " → " + second
 		if c.Phase > 0 {
 			row.Phase = r.Phases[c.Phase-1].Phase
 		}
@@ -98,8 +101,7 @@ func printPairs(con *cli.Console, r *Replayed) {
 		if p.Phase != "" && !slices.Contains(t.Columns, "steps") {
 			t.Columns = append(t.Columns, "steps")
 		}
-		kernels := cli.Shorten(p.First, 22) + " → " + cli.Shorten(p.Second, 22)
-		row := []any{p.Number, kernels, unless(p.Bytes == 0, trace.Bytes(p.Bytes)), p.Count}
+		row := []any{p.Number, p.kernels, unless(p.Bytes == 0, trace.Bytes(p.Bytes)), p.Count}
 		for _, s := range p.Strategies {
 			row = append(row, cells["change"](&s))
 		}
@@ -110,4 +112,17 @@ func printPairs(con *cli.Console, r *Replayed) {
 		t.Add(append(row, best, p.Phase)[:len(t.Columns)]...)
 	}
 	con.Show(&t)
+}
+
+// pairNames are short names of the kernels of alike pairs: their sizes where they are products, as one kernel computes several.
+func pairNames(w *workload.Workload, rows []int) (first, second string) {
+	name := func(of func(*workload.Pair) int32) string {
+		op := &w.Ops[of(&w.Pairs[rows[0]])]
+		other := func(row int) bool { return w.Ops[of(&w.Pairs[row])].Shape != op.Shape }
+		if text := op.Shape.String(); strings.HasPrefix(text, "gemm ") && !slices.ContainsFunc(rows, other) {
+			return strings.Join(strings.Fields(text)[:2], " ")
+		}
+		return cli.Middle(trace.Short(op.Name), 22)
+	}
+	return name(func(p *workload.Pair) int32 { return p.First[0] }), name(func(p *workload.Pair) int32 { return p.Second[0] })
 }

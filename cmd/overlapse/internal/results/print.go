@@ -103,9 +103,11 @@ func (r *Replayed) printRows(con *cli.Console, fold, why bool) (shown []*Row) {
 		} else {
 			fmt.Fprintln(con.Out)
 		}
-		con.Show(t)
+		if len(of.rows) > 0 {
+			con.Show(t)
+		}
 		if len(of.alike) > 0 {
-			con.Labelled("alike", r.sayings(of.alike)+": not told from no change")
+			con.Labelled("alike", r.sayings(of.alike)+": cannot be told from no change")
 		}
 		if len(of.later) > 0 {
 			con.Labelled("later", "not for tonight: "+r.sayings(of.later)+" (need a kernel or a first run)")

@@ -7,7 +7,6 @@
 package results
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,6 +96,7 @@ func RowOf(p *verdict.Prediction, phase string) Row {
 	if !row.Applies {
 		return row
 	}
+	row.Effort, row.Says, row.short = p.Effort, plan.Said(p.Ways), p.Named
 	row.Change, row.PeakMemory, row.MemoryLacks = p.Change, p.Memory.Bytes, p.Memory.Lacks
 	row.Chance, row.Confidence, row.Same = p.Confidence.Chance, p.Confidence, p.Same()
 	row.Time, row.Fastest, row.Slowest = int64(p.Expected), int64(p.Best), int64(p.Worst)
@@ -136,7 +136,7 @@ type Row struct {
 	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine of --what-if.
 	WhatIf  *verdict.WhatIf `json:"what_if,omitempty"`
-	short   string          // Says of the settings alone, if it has some
+	short   string          // Prediction.Named
 	changed string          // what became fewer, and what of the time is less and more; "": not recommended
 	bound   string          // why no program can have the row's schedule: a bound, or hardware that nobody has; "": it can
 	phase   int             // of Phase, from 1; 0: the row is about all iterations
@@ -407,14 +407,8 @@ func (r *Replayed) rowOf(p verdict.Prediction) Row {
 		row.bound = "no hardware yet"
 	case out.Strategy.Bound && !out.Strategy.Exact:
 		row.bound = "bound"
-	case !row.given():
-		var ways []plan.Way
-		ways, row.Effort = verdict.HowTo(r.workload, out)
-		row.Says = plan.Said(ways)
-		row.short = cmp.Or(plan.Said(slices.DeleteFunc(ways, func(w plan.Way) bool { return !strings.Contains(w.For, "=") })), row.Says)
-		if row.PFaster >= verdict.Likely { // only such a row is recommended
-			row.changed = r.changed(out, row.Times)
-		}
+	case row.PFaster >= verdict.Likely && !row.given(): // only such a row is recommended
+		row.changed = r.changed(out, row.Times)
 	}
 	if x := out.Result.Approximation; x.Paths > 0 {
 		row.Approximation = &x

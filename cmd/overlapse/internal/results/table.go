@@ -198,10 +198,10 @@ func (r *Replayed) named(row *Row) string {
 
 // says is a row's change in the words of the program's libraries, else its name.
 func (r *Replayed) says(row *Row) string {
-	if row.Says == "" || row.bound != "" || row.Experimental {
+	if row.short == "" || row.bound != "" || row.Experimental {
 		return r.named(row)
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(cmp.Or(row.short, row.Says), "set "), "pass ")
+	return row.short
 }
 
 // RunName is what pages and views call the run of an outcome: as says calls its row, or its strategy where another run is called so too.
@@ -290,9 +290,13 @@ func (r *Replayed) sayings(rows []*Row) string {
 	return strings.Join(slices.Compact(list), ", ")
 }
 
-// Table is that of rows without their runs.
-func Table(rows []*Row) *cli.Table {
-	return (&Replayed{}).tableOf(rows, []string{"strategy", "time", "change", "±", "likely", "memory"})
+// Table is that of rows without their runs, for a terminal of a width, 0: of any.
+func Table(rows []*Row, width int) *cli.Table {
+	names := []string{"schedule", "time", "change", "±", "likely", "memory", "strategy"}
+	if width > 0 && width < proseFrom {
+		names = names[:len(names)-1]
+	}
+	return (&Replayed{}).tableOf(rows, names)
 }
 
 // proseFrom is the width of a terminal from which a table has the columns that explain the others.

@@ -40,7 +40,7 @@ func tableRows() *Replayed {
 // folded the captured schedule is first and bounds are last.
 func TestSorted(t *testing.T) {
 	r := tableRows()
-	r.Rows[4].Effort, r.Rows[4].Error, r.Rows[4].Says = plan.ByFlag, 0.03, "set NCCL_MAX_CTAS=16"
+	r.Rows[4].Effort, r.Rows[4].Error, r.Rows[4].short = plan.ByFlag, 0.03, "NCCL_MAX_CTAS=16"
 	of := r.sorted(true, 0)
 	for _, c := range []struct {
 		rows []*Row
@@ -163,7 +163,7 @@ func TestChangeChart(t *testing.T) {
 	if want := []string{"fused: ▸ fused: 19.50 ms  -2.5 %  ± 12.0  61 % likely"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if want := "Not told from no change: bulk. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
+	if want := "Cannot be told from no change: bulk. Not for tonight: multistream keep_gathered=on"; !strings.Contains(left, want) {
 		t.Errorf("%q does not say %q", left, want)
 	}
 }

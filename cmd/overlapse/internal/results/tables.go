@@ -200,7 +200,8 @@ func (v *Inspection) printPairs() {
 		if p.Direction != workload.ComputeThenCompute.String() {
 			size = sizeOrUnknown(p.Bytes, true)
 		}
-		t.Add(p.Number, p.Direction, cli.Middle(trace.Short(p.First), 22), cli.Middle(trace.Short(p.Second), 22),
+		first, second := pairNames(v.workload, p.Rows)
+		t.Add(p.Number, p.Direction, first, second,
 			size, p.Count, fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "))
 	}
 	v.Show(&t)
