@@ -58,14 +58,20 @@ func Cheap() ([]plan.Selection, error) {
 // tries for traces of them and of captured graphs.
 const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot"
 
-// OfCarriers is the captured schedule with copy engines instead of compute units, which tuning tries on machines whose
-// engines have a known rate; nil where they can move none of the collectives, or move them already.
+// OfCarriers is the captured schedule with copy engines instead of compute units, and the other way round where engines moved some
+// collectives, which comparisons of all strategies and tuning try on machines whose engines have a known rate; nil where they can move
+// none of the collectives.
 func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, error) {
-	moves := func(c workload.Collective) bool { return !c.Engines && slices.Contains(plan.CarrierParam.Ops, c.Op) }
-	if m.Engines.Rate.Or(0) <= 0 || !slices.ContainsFunc(w.Collectives, moves) {
-		return nil, nil
+	var list []string
+	for _, carrier := range []string{plan.ByEngines, plan.ByUnits} {
+		moves := func(c workload.Collective) bool {
+			return c.Engines == (carrier == plan.ByUnits) && slices.Contains(plan.CarrierParam.Ops, c.Op)
+		}
+		if m.Engines.Rate.Or(0) > 0 && slices.ContainsFunc(w.Collectives, moves) {
+			list = append(list, "multistream:carrier="+carrier)
+		}
 	}
-	return ParseSelection("multistream:carrier=" + plan.ByEngines)
+	return ParseSelection(strings.Join(list, ","))
 }
 
 // OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if

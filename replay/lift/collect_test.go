@@ -226,8 +226,8 @@ func TestCollect(t *testing.T) {
 				text: `0 7 | CDDDD   |
 				       1 7 | CDDDD   |`,
 				parts: map[byte]part{
-					'C': {name: "__amd_rocclr_copyBufferBatch.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}},
-					'D': {name: "__amd_rocclr_batchMemOp.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}},
+					'C': {name: "__amd_rocclr_copyBufferBatch.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None, Engines: true}},
+					'D': {name: "__amd_rocclr_batchMemOp.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None, Engines: true}},
 				},
 				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
 			},

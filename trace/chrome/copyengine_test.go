@@ -16,6 +16,7 @@ func TestCopyEngineCollective(t *testing.T) {
 {"ph":"X","cat":"cpu_op","name":"aten::copy_","pid":1,"tid":1,"ts":20,"dur":20,"args":{"External id":2}},
 {"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,"ts":25,"dur":5,"args":{"correlation":8,"External id":2}},
 {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoD (Device -> Device)","pid":0,"tid":22,"ts":100,"dur":30,"args":{"correlation":7,"External id":1,"device":0,"stream":22,"bytes":128}},
+{"ph":"X","cat":"gpu_memcpy","name":"Memcpy PtoP (Device -> Device)","pid":0,"tid":22,"ts":135,"dur":30,"args":{"correlation":7,"External id":1,"device":0,"stream":22,"bytes":128}},
 {"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoD (Device -> Device)","pid":0,"tid":7,"ts":200,"dur":30,"args":{"correlation":8,"External id":2,"device":0,"stream":7,"bytes":128}}
 ]}`
 	run, err := Read(strings.NewReader(text), Options{File: "rank0.json"})
@@ -28,7 +29,13 @@ func TestCopyEngineCollective(t *testing.T) {
 			dirs = append(dirs, c.Dir)
 		}
 	}
-	if len(dirs) != 2 || dirs[0] != trace.PeerToPeer || dirs[1] != trace.DeviceToDevice {
-		t.Errorf("directions %v", dirs)
+	if len(dirs) != 1 || dirs[0] != trace.DeviceToDevice {
+		t.Errorf("copies %v, want that of the operator", dirs)
+	}
+	if len(run.Collectives) != 1 || len(run.Comms) != 1 || !run.Comms[0].Engines {
+		t.Fatalf("%d collectives: %+v", len(run.Collectives), run.Comms)
+	}
+	if c := &run.Collectives[0]; c.Op != trace.AllGather || c.Bytes != 512 || c.Members[0].End-c.Members[0].Start != 65_000 {
+		t.Errorf("%+v: want the gather from its first copy to its last", c)
 	}
 }
