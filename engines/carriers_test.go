@@ -16,7 +16,9 @@ func TestOfCarriers(t *testing.T) {
 	gather, reduce := workload.Collective{Op: trace.AllGather}, workload.Collective{Op: trace.AllReduce}
 	moved := gather
 	moved.Engines = true
-	for want, c := range map[string][]workload.Collective{"carrier=dma": {reduce, gather}, "": {reduce}, "carrier=cu": {reduce, moved}, "carrier=dma, carrier=cu": {moved, gather}} {
+	for want, c := range map[string][]workload.Collective{
+		"carrier=dma": {reduce, gather}, "": {reduce}, "carrier=cu": {reduce, moved}, "carrier=dma, carrier=cu": {moved, gather},
+	} {
 		sel, err := OfCarriers(&workload.Workload{Collectives: c}, &m)
 		var got []string
 		for _, s := range sel {

@@ -28,7 +28,9 @@ func TestRatesAreOfTheirTimes(t *testing.T) {
 			text: c.text, ranks: []trace.Rank{{World: 2}}, groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
 			parts: map[byte]part{
 				'W': gather("__amd_rocclr_batchMemOp.kd"), 'C': gather("__amd_rocclr_copyBufferBatch.kd"), 'D': gather("__amd_rocclr_batchMemOp.kd"),
-				'B': gather(barrier), 'M': gather("Memcpy PtoP (Device -> Device)"), 'N': gather(barrier), 'E': reduce(1), 'F': reduce(2), 'G': reduce(3)},
+				'B': gather(barrier), 'M': gather("Memcpy PtoP (Device -> Device)"), 'N': gather(barrier),
+				'E': reduce(1), 'F': reduce(2), 'G': reduce(3),
+			},
 		}, Options{})
 		r := workload.Of(w, nil).Collectives[0]
 		if got := fmt.Sprintf("%s %d bytes: %d µs, %.1f MB/s", r.Op, r.Bytes, r.TransferNs/1000, r.Algorithm/1e6); got != c.want {

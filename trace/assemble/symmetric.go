@@ -95,10 +95,11 @@ func symmetricComm(b *trace.Builder, spans []trace.SpanID) (c trace.Comm, ok boo
 	op := trace.AllGather
 	if n > 0 {
 		for id := b.Run.Copies[b.Span(spans[len(spans)-1]).Attr].Launch; id != trace.None; id = b.Span(id).Parent {
-			switch name := b.NameOf(b.Span(id).Name); {
-			case strings.Contains(name, "symm_mem::fused_"):
+			name := b.NameOf(b.Span(id).Name)
+			if strings.Contains(name, "symm_mem::fused_") {
 				return c, false
-			case trace.CollectiveOpIn(name) == trace.AllToAll || trace.CollectiveOpIn(name) == trace.ReduceScatter: // of which copies do the exchange
+			}
+			if in := trace.CollectiveOpIn(name); in == trace.AllToAll || in == trace.ReduceScatter { // of which copies do the exchange
 				op = trace.AllToAll
 			}
 		}
@@ -107,7 +108,8 @@ func symmetricComm(b *trace.Builder, spans []trace.SpanID) (c trace.Comm, ok boo
 		return c, false
 	}
 	each := bytes / int64(size-1)
-	c = trace.Comm{Op: op, Group: b.AddGroup(trace.Group{Size: size, Ranks: ranksOf(size, world)}), Peer: trace.None, In: each, Out: each * int64(size)}
+	group := b.AddGroup(trace.Group{Size: size, Ranks: ranksOf(size, world)})
+	c = trace.Comm{Op: op, Group: group, Peer: trace.None, In: each, Out: each * int64(size)}
 	if op == trace.AllToAll {
 		c.In, c.Even = c.Out, true
 	}

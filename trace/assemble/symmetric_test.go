@@ -35,7 +35,8 @@ func TestSymmetricCopies(t *testing.T) {
 	} {
 		b := &trace.Builder{}
 		rank := b.AddRank(trace.Rank{World: c.world})
-		lane, host := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None}), b.Lane(trace.Lane{Kind: trace.HostThread, Rank: rank, Peer: trace.None})
+		lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
+		host := b.Lane(trace.Lane{Kind: trace.HostThread, Rank: rank, Peer: trace.None})
 		caller := trace.SpanID(trace.None)
 		if c.caller != "" {
 			caller = b.Add(trace.Span{End: 100, Lane: host, Name: b.Intern(c.caller), Kind: trace.Marker, Parent: trace.None, Attr: trace.None})
@@ -56,7 +57,8 @@ func TestSymmetricCopies(t *testing.T) {
 			}
 			id := b.Add(s)
 			if r == 'b' {
-				kernels = append(kernels, CollectiveKernel{Row: s.Attr, Span: id, Seq: trace.None, Same: trace.None, Comm: trace.Comm{Group: trace.None, Peer: trace.None}})
+				unknown := trace.Comm{Group: trace.None, Peer: trace.None}
+				kernels = append(kernels, CollectiveKernel{Row: s.Attr, Span: id, Seq: trace.None, Same: trace.None, Comm: unknown})
 			}
 		}
 		AddCollectives(b, kernels)
