@@ -65,7 +65,7 @@ func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, err
 	var list []string
 	for _, carrier := range []string{plan.ByEngines, plan.ByUnits} {
 		moves := func(c workload.Collective) bool {
-			return c.Engines == (carrier == plan.ByUnits) && slices.Contains(plan.CarrierParam.Ops, c.Op)
+			return c.Engines == (carrier == plan.ByUnits) && slices.Contains(plan.CarrierParams[0].Ops, c.Op)
 		}
 		if m.Engines.Rate.Or(0) > 0 && slices.ContainsFunc(w.Collectives, moves) {
 			list = append(list, "multistream:carrier="+carrier)
