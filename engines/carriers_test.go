@@ -19,7 +19,7 @@ func TestOfCarriers(t *testing.T) {
 	for want, c := range map[string][]workload.Collective{
 		"carrier=dma": {reduce, gather}, "": {reduce}, "carrier=cu": {reduce, moved}, "carrier=dma, carrier=cu": {moved, gather},
 	} {
-		sel, err := OfCarriers(&workload.Workload{Collectives: c}, &m)
+		sel, err := OfCarriers(&workload.Workload{Collectives: c}, &m, false)
 		var got []string
 		for _, s := range sel {
 			got = append(got, s.Strategy.String(s.Values))
@@ -29,7 +29,7 @@ func TestOfCarriers(t *testing.T) {
 		}
 	}
 	m.Engines = machine.Engines{}
-	if sel, _ := OfCarriers(&workload.Workload{Collectives: []workload.Collective{gather}}, &m); sel != nil {
+	if sel, _ := OfCarriers(&workload.Workload{Collectives: []workload.Collective{gather}}, &m, true); sel != nil {
 		t.Errorf("without engines: %v", sel)
 	}
 }

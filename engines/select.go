@@ -59,9 +59,9 @@ func Cheap() ([]plan.Selection, error) {
 const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot"
 
 // OfCarriers is the captured schedule with copy engines instead of compute units, and the other way round where engines moved some
-// collectives, which comparisons of all strategies and tuning try on machines whose engines have a known rate; nil where they can move
-// none of the collectives.
-func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, error) {
+// collectives, which comparisons of all strategies and tuning try on machines whose engines have a known rate, and if deep with
+// parameters that stay gathered; nil where they can move none of the collectives.
+func OfCarriers(w *workload.Workload, m *machine.Machine, deep bool) ([]plan.Selection, error) {
 	var list []string
 	for _, carrier := range []string{plan.ByEngines, plan.ByUnits} {
 		moves := func(c workload.Collective) bool {
@@ -69,13 +69,16 @@ func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, err
 		}
 		if m.Engines.Rate.Or(0) > 0 && slices.ContainsFunc(w.Collectives, moves) {
 			list = append(list, "multistream:carrier="+carrier)
+			if deep {
+				list = append(list, "multistream:carrier="+carrier+":keep_gathered=on")
+			}
 		}
 	}
 	return ParseSelection(strings.Join(list, ","))
 }
 
-// OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if
-// deep; nil: it has none.
+// OfPipelines are the schedules that a trace's pipeline may have, and if deep with numbers of micro-batches, and of a step
+// that gathers and sums those with other numbers of workgroups for each; nil: there are none.
 func OfPipelines(w *workload.Workload, deep bool) ([]plan.Selection, error) {
 	list, more := schedule.Settings(w)
 	if deep {

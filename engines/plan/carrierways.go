@@ -51,13 +51,14 @@ var CarrierParams = [...]Param{
 		Name: "sums", Default: AsCaptured, Choices: sumNames, Replaces: true, Experimental: true, Ops: sumOps,
 		Doc: "what moves the bytes of reduce-scatters and all-reduces within a node: copy engines, with a kernel that adds behind them (dma), " +
 			"or NCCL's kernels over symmetric windows, which add in the switch where it can (symmetric)",
-		Costs: "registered buffers; dma: memory for a part from each rank, and for an all-reduce as many times the bytes as there are other ranks",
+		Costs: "registered buffers; dma: memory for a part from each rank, for an all-reduce for the bytes of each other rank",
 		Work:  "copies from each peer between two barriers, and a kernel that adds",
 		Ways: append([]Way{
 			{
 				With: "sums=dma", Vendor: NVIDIA, Ops: sumOps[1:], Effort: ByCode, Library: "PyTorch", Version: "2.5",
 				Line: "out = torch.ops.symm_mem._low_contention_reduce_scatter(x, \"sum\", group.group_name)",
-				Note: "x in symmetric memory (torch.distributed._symmetric_memory.empty, rendezvous); wait with torch.ops._c10d_functional.wait_tensor(out)",
+				Note: "x in symmetric memory (torch.distributed._symmetric_memory.empty, rendezvous); " +
+					"wait with torch.ops._c10d_functional.wait_tensor(out)",
 			},
 			{
 				With: "sums=dma", Vendor: NVIDIA, Ops: sumOps[1:], Effort: ByCode, Library: FSDP, Version: "2.9",
@@ -84,7 +85,8 @@ const (
 func symmetricWays(setting string, ops []trace.CollectiveOp) []Way {
 	return []Way{
 		{
-			With: setting, Vendor: NVIDIA, Ops: ops, Effort: ByCode, Library: FSDP, Version: "2.12", Says: "use symmetric memory", Line: symmetricFSDP,
+			With: setting, Vendor: NVIDIA, Ops: ops, Effort: ByCode, Library: FSDP, Version: "2.12",
+			Says: "use symmetric memory", Line: symmetricFSDP,
 			Note: "and module.set_force_sum_reduction_for_comms(True); torchtitan: --parallelism.enable_fsdp_symm_mem",
 		},
 		{

@@ -19,8 +19,14 @@ type symmetricLaw struct {
 }
 
 var (
-	symmetricHopper    = symmetricLaw{latency: 7.8, sums: 7.8, flags: 4.5, sumFlags: 4.5, unit: 44, sumUnit: 65, peak: 320, sumPeak: 480, switched: 16}
-	symmetricBlackwell = symmetricLaw{latency: 13, sums: 19.5, flags: 8.5, sumFlags: 11, unit: 55, sumUnit: 55, peak: 600, sumPeak: 1000, switched: 32}
+	symmetricHopper = symmetricLaw{
+		latency: 7.8, sums: 7.8, flags: 4.5, sumFlags: 4.5,
+		unit: 44, sumUnit: 65, peak: 320, sumPeak: 480, switched: 16,
+	}
+	symmetricBlackwell = symmetricLaw{
+		latency: 13, sums: 19.5, flags: 8.5, sumFlags: 11,
+		unit: 55, sumUnit: 55, peak: 600, sumPeak: 1000, switched: 32,
+	}
 )
 
 const (

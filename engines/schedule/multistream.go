@@ -19,7 +19,7 @@ var Multistream = plan.Strategy{
 	From:    "resource-aware overlap; DDP, FSDP2",
 	Summary: "collectives on streams of their own, as early as their data and the settings allow",
 	Params: []plan.Param{
-		plan.ChannelsParam,
+		plan.ChannelsParam, kindParams[0], kindParams[1],
 		plan.PriorityParam,
 		bucketParam,
 		{

@@ -274,7 +274,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machin
 	if err != nil {
 		return err
 	}
-	carriers, err := engines.OfCarriers(r.workload, &m)
+	carriers, err := engines.OfCarriers(r.workload, &m, false)
 	if err != nil {
 		return err
 	}
