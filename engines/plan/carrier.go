@@ -44,9 +44,10 @@ func (pl *Planner) SetCarrier(v Values) string {
 		if set.mover == bySymmetric {
 			set.why = "all-gathers, reduce-scatters and all-reduces of NCCL between GPUs that a switch joins"
 		}
-		if set.mover != AsCaptured && set.mover != ByUnits && !slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool {
+		moves := func(c workload.Collective) bool {
 			return adds(c.Op) == (set.name == "sums") && pl.moverOf(&c) == set.mover
-		}) {
+		}
+		if set.mover != AsCaptured && set.mover != ByUnits && !slices.ContainsFunc(pl.Workload.Collectives, moves) {
 			return set.name + "=" + set.mover + " is for " + set.why
 		}
 	}
@@ -200,7 +201,10 @@ func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole t
 	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
 		buf = arrive(wg, buf)
 		for i, share := range shares {
-			buf = append(buf, program.Phase{Op: program.Put, Peer: ranks[(me+1+i)%n], Bytes: toEachPeer(c), Time: trace.Time(float64(whole-start) * share), DMA: true, Flag: g.depart, Count: 1})
+			buf = append(buf, program.Phase{
+				Op: program.Put, Peer: ranks[(me+1+i)%n], Bytes: toEachPeer(c), Time: trace.Time(float64(whole-start) * share),
+				DMA: true, Flag: g.depart, Count: 1,
+			})
 		}
 		return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
 	}

@@ -35,7 +35,8 @@ var CarrierParams = [...]Param{
 				Note: "instead of the variable: for one process group",
 			},
 			{
-				With: "carrier=dma", Vendor: NVIDIA, Native: true, Effort: ByCode, Library: "NCCL", Version: "2.31", Says: "use the zero-CTA policy",
+				With: "carrier=dma", Vendor: NVIDIA, Native: true, Effort: ByCode, Library: "NCCL", Version: "2.31",
+				Says: "use the zero-CTA policy",
 				Line: "config.CTAPolicy = NCCL_CTA_POLICY_ZERO;  // ncclCollConfig_t\n" +
 					"ncclAllGatherConfig(send, receive, count, type, comm, stream, &config);",
 				Note: zeroCTAsNeed,
@@ -49,7 +50,7 @@ var CarrierParams = [...]Param{
 	},
 	{
 		Name: "sums", Default: AsCaptured, Choices: sumNames, Replaces: true, Experimental: true, Ops: sumOps,
-		Doc: "what moves the bytes of reduce-scatters and all-reduces within a node: copy engines, with a kernel that adds behind them (dma), " +
+		Doc: "what moves the bytes of reduce-scatters and all-reduces within a node: copy engines, and a kernel adds behind them (dma), " +
 			"or NCCL's kernels over symmetric windows, which add in the switch where it can (symmetric)",
 		Costs: "registered buffers; dma: memory for a part from each rank, for an all-reduce for the bytes of each other rank",
 		Work:  "copies from each peer between two barriers, and a kernel that adds",
@@ -75,8 +76,8 @@ var sumOps = []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}
 const (
 	zeroCTAs = "options = torch.distributed.ProcessGroupNCCL.Options()\n" +
 		"options.config.cta_policy = torch.distributed.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO"
-	zeroCTAsNeed = "NCCL 2.28 and a driver of CUDA 12.5; within a node before NCCL 2.30.6; what is received must lie in a symmetric window " +
-		"(ncclCommWindowRegister, torch.distributed._symmetric_memory), else kernels move it: NCCL_DEBUG=INFO names the Copy Engine"
+	zeroCTAsNeed = "NCCL 2.28 and a driver of CUDA 12.5; within a node before NCCL 2.30.6; what is received must lie in a symmetric " +
+		"window (ncclCommWindowRegister, torch.distributed._symmetric_memory), else kernels move it: NCCL_DEBUG=INFO names the Copy Engine"
 	symmetricFSDP = "for module in model.modules():\n    if isinstance(module, torch.distributed.fsdp.FSDPModule):\n" +
 		"        module.set_symm_mem_for_comm(\"NCCL\")"
 )
@@ -100,7 +101,8 @@ func symmetricWays(setting string, ops []trace.CollectiveOp) []Way {
 		{
 			With: setting, Vendor: NVIDIA, Ops: ops, Effort: ByCode, Library: "NCCL", Version: "2.27", Says: "register symmetric windows",
 			Line: "ncclCommWindowRegister(comm, buffer, size, &window, NCCL_WIN_COLL_SYMMETRIC);",
-			Note: "buffers of ncclMemAlloc, at one offset on all ranks; PyTorch: torch.distributed._symmetric_memory with set_backend(\"NCCL\")",
+			Note: "buffers of ncclMemAlloc, at one offset on all ranks; " +
+				"PyTorch: torch.distributed._symmetric_memory, set_backend(\"NCCL\")",
 		},
 	}
 }
