@@ -34,7 +34,11 @@ var (
 // none of them, or "".
 func (pl *Planner) SetCarrier(v Values) string {
 	pl.Carrier, pl.Sums = cmp.Or(v["carrier"], AsCaptured), cmp.Or(v["sums"], AsCaptured)
-	if pl.Sums == ByEngines && pl.CollectiveTail == nil {
+	switch {
+	case pl.Sums != ByEngines:
+	case v.Int("bucket_mb") > 0:
+		return "sums=dma and bucket_mb are not planned together"
+	case pl.CollectiveTail == nil:
 		pl.CollectiveTail = pl.sumOfCopies
 	}
 	for _, set := range []struct{ name, mover, why string }{

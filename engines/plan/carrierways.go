@@ -45,6 +45,10 @@ var CarrierParams = [...]Param{
 				With: "carrier=dma", Vendor: AMD, Effort: ByCode, Library: "RCCL", Version: "ROCm 7.12", Line: "NCCL_CTA_POLICY=2",
 				Note: "the zero-CTA policy; buffers must be symmetric windows, and NCCL_CUMEM_ENABLE=1",
 			},
+			{
+				With: "carrier=cu", Ops: OnlyGathers, Effort: ByCode, Library: FSDP, Version: "2.6", Says: "gather by kernels",
+				Note: "without set_symm_mem_for_comm, set_custom_all_gather and a zero-CTA policy",
+			},
 			{With: "carrier=cu", Effort: ByFlag, Library: Library, Version: "2.27", Line: "NCCL_CTA_POLICY=0"},
 		}, symmetricWays("carrier=symmetric", OnlyGathers)...),
 	},
