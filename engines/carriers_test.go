@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -9,20 +10,26 @@ import (
 	"github.com/overlapse/overlapse/trace/testkit/plantest"
 )
 
-// Tuning moves to copy engines what only copies and is not moved by them yet, on machines that have some.
+// What only copies is moved to copy engines where they do not move it yet, and back where they do, on machines that have some.
 func TestOfCarriers(t *testing.T) {
 	m := plantest.H200(t, 2)
 	gather, reduce := workload.Collective{Op: trace.AllGather}, workload.Collective{Op: trace.AllReduce}
 	moved := gather
 	moved.Engines = true
-	for want, c := range map[string][]workload.Collective{"carrier=dma": {reduce, gather}, "": {reduce, moved}} {
-		sel, err := OfCarriers(&workload.Workload{Collectives: c}, &m)
-		if err != nil || (len(sel) == 1) != (want != "") || want != "" && sel[0].Strategy.String(sel[0].Values) != want {
-			t.Errorf("%q: %v, %v", want, sel, err)
+	for want, c := range map[string][]workload.Collective{
+		"carrier=dma": {reduce, gather}, "": {reduce}, "carrier=cu": {reduce, moved}, "carrier=dma, carrier=cu": {moved, gather},
+	} {
+		sel, err := OfCarriers(&workload.Workload{Collectives: c}, &m, false)
+		var got []string
+		for _, s := range sel {
+			got = append(got, s.Strategy.String(s.Values))
+		}
+		if err != nil || strings.Join(got, ", ") != want {
+			t.Errorf("%q: %v, %v", want, got, err)
 		}
 	}
 	m.Engines = machine.Engines{}
-	if sel, _ := OfCarriers(&workload.Workload{Collectives: []workload.Collective{gather}}, &m); sel != nil {
+	if sel, _ := OfCarriers(&workload.Workload{Collectives: []workload.Collective{gather}}, &m, true); sel != nil {
 		t.Errorf("without engines: %v", sel)
 	}
 }

@@ -103,6 +103,9 @@ func asCaptured(name string) string {
 	if mb := regexp.MustCompile(`_bucket_mb(\d+)`).FindStringSubmatch(name); mb != nil && strings.Contains(name, "_ddp_") {
 		all = append(all, "multistream:bucket_mb="+mb[1])
 	}
+	if gather := regexp.MustCompile(`_gather(nccl|copies)`).FindStringSubmatch(name); gather != nil {
+		all = append(all, "multistream:carrier="+map[string]string{"nccl": "cu", "copies": "dma"}[gather[1]])
+	}
 	switch {
 	case strings.Contains(name, "_prefetchnone"):
 		all = append(all, "multistream:keep_gathered=off")

@@ -58,18 +58,27 @@ func Cheap() ([]plan.Selection, error) {
 // tries for traces of them and of captured graphs.
 const OfServing = "multistream:interleave=2,onesided:impl=oneshot,onesided:impl=twoshot"
 
-// OfCarriers is the captured schedule with copy engines instead of compute units, which tuning tries on machines whose
-// engines have a known rate; nil where they can move none of the collectives, or move them already.
-func OfCarriers(w *workload.Workload, m *machine.Machine) ([]plan.Selection, error) {
-	moves := func(c workload.Collective) bool { return !c.Engines && slices.Contains(plan.CarrierParam.Ops, c.Op) }
-	if m.Engines.Rate.Or(0) <= 0 || !slices.ContainsFunc(w.Collectives, moves) {
-		return nil, nil
+// OfCarriers is the captured schedule with copy engines instead of compute units, and the other way round where engines moved some
+// collectives, which comparisons of all strategies and tuning try on machines whose engines have a known rate, and if deep with
+// parameters that stay gathered; nil where they can move none of the collectives.
+func OfCarriers(w *workload.Workload, m *machine.Machine, deep bool) ([]plan.Selection, error) {
+	var list []string
+	for _, carrier := range []string{plan.ByEngines, plan.ByUnits} {
+		moves := func(c workload.Collective) bool {
+			return c.Engines == (carrier == plan.ByUnits) && slices.Contains(plan.CarrierParams[0].Ops, c.Op)
+		}
+		if m.Engines.Rate.Or(0) > 0 && slices.ContainsFunc(w.Collectives, moves) {
+			list = append(list, "multistream:carrier="+carrier)
+			if deep {
+				list = append(list, "multistream:carrier="+carrier+":keep_gathered=on")
+			}
+		}
 	}
-	return ParseSelection("multistream:carrier=" + plan.ByEngines)
+	return ParseSelection(strings.Join(list, ","))
 }
 
-// OfPipelines are the schedules that a trace's pipeline may have, with numbers of micro-batches if
-// deep; nil: it has none.
+// OfPipelines are the schedules that a trace's pipeline may have, and if deep with numbers of micro-batches, and of a step
+// that gathers and sums those with other numbers of workgroups for each; nil: there are none.
 func OfPipelines(w *workload.Workload, deep bool) ([]plan.Selection, error) {
 	list, more := schedule.Settings(w)
 	if deep {

@@ -120,6 +120,10 @@ func mismatch(s plan.Selection, w plan.Way, op trace.CollectiveOp, vendor string
 }
 
 func TestHow(t *testing.T) {
+	gathers, scatters := []trace.CollectiveOp{trace.AllGather}, []trace.CollectiveOp{trace.ReduceScatter}
+	of := func(ops []trace.CollectiveOp, vendor, framework string) plan.Target {
+		return plan.Target{Ops: ops, Vendor: vendor, Framework: framework}
+	}
 	for _, c := range []struct {
 		selection string
 		target    plan.Target
@@ -136,7 +140,14 @@ func TestHow(t *testing.T) {
 		{"multistream:bucket_mb=50", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Framework: plan.DDP}, plan.ByFlag, "bucket_cap_mb=50", "ddp-bucket-size"},
 		{"multistream:interleave=2", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA}, plan.ByFlag, "--enable-dbo|--enable-two-batch-overlap", "%"},
 		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.ByFlag, "--overlap-grad-reduce", "CTA_POLICY|carrier"},
-		{"multistream:carrier=dma", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByCode, "NCCL_CTA_POLICY=2", ""},
+		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA}, plan.ByFlag, "NCCL_CTA_POLICY=2|--use-nccl-ub", "SYMM_MEM"},
+		{"multistream:carrier=dma", of(gathers, plan.NVIDIA, plan.FSDP), plan.ByCode, "set_symm_mem_for_comm|CTA_POLICY_ZERO", "nccl-ub"},
+		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA, Native: true}, plan.ByCode, "ncclAllGatherConfig", "set_symm"},
+		{"multistream:carrier=dma", of(gathers, plan.AMD, ""), plan.ByCode, "RCCL ROCm 7.12: NCCL_CTA_POLICY=2", "torch.distributed.ProcessGroup"},
+		{"multistream:carrier=symmetric", of(gathers, plan.NVIDIA, plan.FSDP), plan.ByCode, "set_symm_mem_for_comm", "POLICY"},
+		{"multistream:sums=symmetric", plan.Target{Ops: gathers, Vendor: plan.NVIDIA}, plan.ByFlag, "--overlap-param-gather", "symmetric"},
+		{"multistream:sums=dma", of(scatters, plan.NVIDIA, ""), plan.ByCode, "_low_contention_reduce_scatter", "ncclComm"},
+		{"multistream:sums=dma", of(plan.OnlySums, plan.AMD, ""), plan.OwnKernel, "a kernel that adds", "symm_mem"},
 		{"decompose:variant=waves:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA}, plan.OwnKernel, "FlashOverlap", "split the rows|a.chunk"},
 		{"decompose:chunks=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.ByCode, "a.chunk(8)", ""},
 		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA}, plan.ByFlag, "--tp-comm-overlap", ""},

@@ -121,6 +121,8 @@ type Comm struct {
 	Peer     int32  // SendRecv: rank id of the other rank; Broadcast, Reduce: of the root; else None
 	Even     bool   `json:",omitempty"` // AllToAll: known to have equal parts for all ranks
 
+	Engines bool `json:",omitempty"` // copy engines move the bytes; its kernels only wait and signal
+
 	Collective int32 `json:"-"` // row of Run.Collectives, or None; set by Builder.Finish
 }
 

@@ -154,7 +154,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
-	carriers, err := engines.OfCarriers(w, &m)
+	carriers, err := engines.OfCarriers(w, &m, true)
 	if err != nil {
 		return err
 	}

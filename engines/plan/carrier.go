@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -9,57 +10,91 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// What moves the bytes of collectives: workgroups of the library's kernels, or copy engines
-// (NCCL 2.28 with CTA policy zero, RCCL's symmetric memory). Copy engines take no compute
-// unit; they use the memory and the links as copies do.
+// What moves the bytes of collectives: workgroups of the library's kernels, workgroups of its kernels over symmetric windows, or
+// copy engines (NCCL 2.28 with CTA policy zero, RCCL's symmetric memory, copies of PyTorch's symmetric memory). Copy engines take
+// no compute unit; they use the memory and the links as copies do. They do not add: behind the copies of a sum a kernel adds.
 //
 //	compute units  |GGGGG GGGG|GGGGG GGGG|     copy engines  |GGGGGGGGGG|GGGGGGGGGG|
 //	channels       |    CCCCCCCCC       |     engines       |    |11111|
 //	                                                        |    |22222|  to each peer
 const (
-	AsCaptured = "captured"
-	ByUnits    = "cu"
-	ByEngines  = "dma"
+	AsCaptured  = "captured"
+	ByUnits     = "cu"
+	ByEngines   = "dma"
+	bySymmetric = "symmetric"
 )
 
-// carrierNames are the values of Settings.Carrier.
-var carrierNames = []string{AsCaptured, ByUnits, ByEngines}
+// carrierNames and sumNames are the values of Settings.Carrier and Settings.Sums.
+var (
+	carrierNames = []string{AsCaptured, ByUnits, ByEngines, bySymmetric}
+	sumNames     = []string{AsCaptured, ByEngines, bySymmetric}
+)
 
-// SetCarrier sets what moves collectives. It returns the reason why copy engines can move
+// SetCarrier sets what moves collectives. It returns the reason why that can move
 // none of them, or "".
-func (pl *Planner) SetCarrier(carrier string) string {
-	if carrier == AsCaptured {
-		return ""
+func (pl *Planner) SetCarrier(v Values) string {
+	pl.Carrier, pl.Sums = cmp.Or(v["carrier"], AsCaptured), cmp.Or(v["sums"], AsCaptured)
+	switch {
+	case pl.Sums != ByEngines:
+	case v.Int("bucket_mb") > 0:
+		return "sums=dma and bucket_mb are not planned together"
+	case pl.CollectiveTail == nil:
+		pl.CollectiveTail = pl.sumOfCopies
 	}
-	pl.Carrier = carrier
-	for i := range pl.Workload.Collectives {
-		if carrier == ByUnits || pl.movedByEngines(&pl.Workload.Collectives[i]) {
-			return ""
+	for _, set := range []struct{ name, mover, why string }{
+		{"carrier", pl.Carrier, "all-gathers, all-to-alls, gathers and scatters within a node: copy engines do not add"},
+		{"sums", pl.Sums, "reduce-scatters and all-reduces within a node"},
+	} {
+		if set.mover == bySymmetric {
+			set.why = "all-gathers, reduce-scatters and all-reduces of NCCL between GPUs that a switch joins"
+		}
+		moves := func(c workload.Collective) bool {
+			return adds(c.Op) == (set.name == "sums") && pl.moverOf(&c) == set.mover
+		}
+		if set.mover != AsCaptured && set.mover != ByUnits && !slices.ContainsFunc(pl.Workload.Collectives, moves) {
+			return set.name + "=" + set.mover + " is for " + set.why
 		}
 	}
-	return "carrier=dma is for all-gathers, all-to-alls, gathers and scatters within a node: copy engines do not add"
+	return ""
 }
 
-// movedByEngines reports whether copy engines move a collective's bytes: as captured,
-// unless the settings say otherwise and the operation allows it (rule C22).
-func (pl *Planner) movedByEngines(c *workload.Collective) bool {
-	switch {
-	case pl.Carrier == ByUnits:
-		return false
-	case c.Engines:
-		return true
+// adds reports whether a collective adds.
+func adds(op trace.CollectiveOp) bool { return slices.Contains(sumOps, op) }
+
+// capturedMover is what moved a collective's bytes in the capture.
+func capturedMover(c *workload.Collective) string {
+	if c.Engines {
+		return ByEngines
 	}
-	return pl.Carrier == ByEngines && pl.enginesCan(c)
+	return ByUnits
 }
 
-// enginesCan reports whether copy engines can do a collective: one that only copies,
-// between GPUs of one node.
-func (pl *Planner) enginesCan(c *workload.Collective) bool {
-	switch c.Op {
-	case trace.AllGather, trace.AllToAll, trace.Gather, trace.Scatter:
-		return len(c.Members) > 1 && len(c.Members) <= pl.Machine.PerNode() && pl.engineTime(c) > 0
+// moverOf is what moves a collective's bytes: as captured, unless the settings say otherwise and that can do it (rule C22).
+func (pl *Planner) moverOf(c *workload.Collective) string {
+	set := pl.Carrier
+	if adds(c.Op) {
+		set = pl.Sums
 	}
-	return false
+	if set != ByUnits && pl.timeBy(set, c, 0) <= 0 {
+		return capturedMover(c)
+	}
+	return set
+}
+
+// timeBy is the seconds that a mover takes for a collective by its law; 0 where it cannot move it. channels are those of the
+// library's kernel, 0: its own choice.
+func (pl *Planner) timeBy(mover string, c *workload.Collective, channels int) float64 {
+	n := len(c.Members)
+	switch within := n > 1 && n <= pl.Machine.PerNode(); {
+	case mover == ByUnits:
+		return pl.Laws().Time(c, c.Op, c.Bytes, channels)
+	case mover == ByEngines && within && (adds(c.Op) || slices.Contains(copyOps, c.Op)):
+		return pl.engineTime(c)
+	case mover == bySymmetric && within:
+		seconds, _ := symmetricKernel(&pl.Machine, c.Op, float64(c.Bytes), n)
+		return seconds
+	}
+	return 0
 }
 
 // Carried is one rank's kernel of a whole collective, moved by what the settings say. A
@@ -71,21 +106,38 @@ func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 	if !pl.anchored {
 		whole += c.Before
 	}
-	engines := pl.movedByEngines(c)
+	mover, was := pl.moverOf(c), capturedMover(c)
 	switch {
 	case c.Part && pl.anchored:
 		return pl.GangFor(op, c, whole)
 	case c.Part: // its time counts with the last part
 		return pl.GangFor(op, c, 0)
-	case engines && c.Engines:
+	case mover == ByEngines && was == ByEngines:
 		return pl.engineKernel(op, c, whole)
-	case engines:
-		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.engineTime(c)/pl.Laws().Time(c, c.Op, c.Bytes, c.Channels)))
+	case mover == ByEngines:
+		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.timeBy(mover, c, 0)/pl.timeBy(was, c, c.Channels)))
 	}
-	if took := pl.engineTime(c); c.Engines && took > 0 {
-		p.DurAlone = trace.Time(float64(whole) * pl.Laws().Time(c, c.Op, c.Bytes, p.Channels) / took)
+	if took := pl.engineTime(c); mover != was && was == ByEngines && took > 0 {
+		by := pl.timeBy(mover, c, p.Channels)
+		p.DurAlone = trace.Time(float64(whole) * by / took)
 	}
 	return pl.Collective(op, p)
+}
+
+// sumOfCopies is the kernel that adds what copy engines brought, nil where they moved no sum: of a reduce-scatter it reads a part
+// from each rank, of an all-reduce, to which every rank sends all that it has, it adds the buffer of each other rank
+// (torch.ops.symm_mem._low_contention_reduce_scatter, _low_contention_all_reduce).
+func (pl *Planner) sumOfCopies(op *workload.Op) *program.Kernel {
+	c := &pl.Workload.Collectives[op.Collective]
+	if !adds(c.Op) || c.Part || pl.moverOf(c) != ByEngines || c.Engines {
+		return nil
+	}
+	n, bytes := float64(len(c.Members)), float64(c.Bytes)
+	read, write := bytes, bytes/n
+	if c.Op == trace.AllReduce {
+		read, write = 2*(n-1)*bytes, (n-1)*bytes
+	}
+	return pl.Sweep("sum of copied parts", read, write)
 }
 
 // engineTime is the time of a collective by copy engines, seconds; 0 where the profile has
@@ -129,8 +181,13 @@ func (pl *Planner) copies(c *workload.Collective) (shares []float64, moved float
 	return shares, moved
 }
 
-// toEachPeer is the bytes that a member sends to each of the others.
-func toEachPeer(c *workload.Collective) float64 { return float64(c.Bytes) / float64(len(c.Members)) }
+// toEachPeer is the bytes that a member sends to each of the others: a part, or for the sum of an all-reduce all.
+func toEachPeer(c *workload.Collective) float64 {
+	if c.Op == trace.AllReduce {
+		return float64(c.Bytes)
+	}
+	return float64(c.Bytes) / float64(len(c.Members))
+}
 
 // engineKernel is one rank's part in a collective by copy engines that lasts the given time
 // alone. It holds no slot: its kernels are one thread that waits and signals, or commands
@@ -148,7 +205,10 @@ func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole t
 	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
 		buf = arrive(wg, buf)
 		for i, share := range shares {
-			buf = append(buf, program.Phase{Op: program.Put, Peer: ranks[(me+1+i)%n], Bytes: toEachPeer(c), Time: trace.Time(float64(whole-start) * share), DMA: true, Flag: g.depart, Count: 1})
+			buf = append(buf, program.Phase{
+				Op: program.Put, Peer: ranks[(me+1+i)%n], Bytes: toEachPeer(c), Time: trace.Time(float64(whole-start) * share),
+				DMA: true, Flag: g.depart, Count: 1,
+			})
 		}
 		return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
 	}

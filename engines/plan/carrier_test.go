@@ -33,7 +33,7 @@ func TestCarriers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why := pl.SetCarrier(plan.ByEngines); (why == "") != c.engines {
+		if why := pl.SetCarrier(plan.Values{"carrier": plan.ByEngines}); (why == "") != c.engines {
 			t.Errorf("%v: %q", c.op, why)
 		}
 		coll := &w.Collectives[0]
@@ -61,6 +61,110 @@ func TestCarriers(t *testing.T) {
 	}
 }
 
+// With sums by copy engines a part from each rank is copied to the one that adds it, or all of an all-reduce to every rank, and a
+// kernel adds. No sum takes less time than its bytes on the links, and less than the kernel behind it takes at the memory's rate.
+func TestSumsByCopies(t *testing.T) {
+	const bytes = 64 << 20
+	for _, c := range []struct {
+		op                trace.CollectiveOp
+		ranks             int
+		each, read, write float64 // of bytes
+	}{
+		{trace.ReduceScatter, 2, 1. / 2, 1, 1. / 2},
+		{trace.ReduceScatter, 8, 1. / 8, 1, 1. / 8},
+		{trace.AllReduce, 2, 1, 2, 1},
+		{trace.AllReduce, 4, 1, 6, 3},
+	} {
+		m := plantest.H200(t, c.ranks)
+		s := plantest.Spec{Ranks: c.ranks, Steps: 1, Op: c.op, Bytes: bytes, Gemm: 500_000, Channels: 16}
+		s.Comm = trace.Time(1e9 * m.Library.Time(s.Op, bytes, s.Ranks, 0))
+		w := s.Build(t)
+		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := pl.SetCarrier(plan.Values{"sums": plan.ByEngines}); why != "" {
+			t.Fatal(why)
+		}
+		coll := &w.Collectives[0]
+		op := &w.Ops[coll.Members[1]]
+		var moved float64
+		for _, p := range pl.Carried(op, pl.Chunks(coll, 1, 0, nil)).Phases(0, nil) {
+			if p.Op == program.Put {
+				moved += p.Bytes
+			}
+		}
+		if want := float64(c.ranks-1) * c.each * bytes; math.Abs(moved/want-1) > 1e-9 {
+			t.Errorf("%v of %d: %.0f bytes, want %.0f", c.op, c.ranks, moved, want)
+		}
+		var read, write float64
+		sum := pl.CollectiveTail(op)
+		for wg := range sum.WGs {
+			for _, p := range sum.Phases(wg, nil) {
+				read, write = read+p.Read, write+p.Write
+			}
+		}
+		if math.Abs(read/(c.read*bytes)-1) > 1e-6 || math.Abs(write/(c.write*bytes)-1) > 1e-6 {
+			t.Errorf("%v of %d: the sum reads %.0f and writes %.0f bytes", c.op, c.ranks, read, write)
+		}
+		e := enginetest.EngineNamed(t, "bulk")
+		took := map[string]trace.Time{}
+		for _, set := range []string{plan.AsCaptured, plan.ByEngines} {
+			v, err := e.Values(map[string]string{"sums": set})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			took[set] = out.Time
+		}
+		least := 1e9 * (moved/m.Fabric.Egress.Value + (read+write)/m.GPU.Memory.Value)
+		if got := float64(took[plan.ByEngines] - took[plan.AsCaptured] + s.Comm); got < least {
+			t.Errorf("%v of %d: takes %.0f ns, its bytes at least %.0f", c.op, c.ranks, got, least)
+		}
+	}
+}
+
+// What a mover cannot move stays as captured: nothing changes where it is one of several collectives, and where it is the only one
+// the setting does not apply.
+func TestMoversOfOthers(t *testing.T) {
+	amd, err := machine.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h200 := plantest.H200(t, 4)
+	for _, c := range []struct {
+		op   trace.CollectiveOp
+		m    machine.Machine
+		set  plan.Values
+		does bool
+	}{
+		{trace.AllReduce, h200, plan.Values{"carrier": plan.ByEngines}, false},
+		{trace.AllGather, h200, plan.Values{"sums": plan.ByEngines}, false},
+		{trace.AllToAll, h200, plan.Values{"carrier": "symmetric"}, false},
+		{trace.AllGather, h200, plan.Values{"carrier": "symmetric"}, true},
+		{trace.ReduceScatter, h200, plan.Values{"sums": "symmetric"}, true},
+		{trace.AllGather, amd, plan.Values{"carrier": "symmetric"}, false},
+		{trace.AllGather, h200, plan.Values{"carrier": plan.ByUnits}, true},
+	} {
+		s := plantest.Spec{Ranks: 4, Steps: 1, Op: c.op, Bytes: 64 << 20, Gemm: 500_000, Comm: 300_000, Channels: 8}
+		pl, err := plan.NewPlanner(s.Build(t), c.m, plan.Scenario{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := pl.SetCarrier(c.set); (why == "") != c.does {
+			t.Errorf("%v with %v on %s: %q", c.op, c.set, c.m.Profile, why)
+		}
+		coll := &pl.Workload.Collectives[0]
+		p := pl.Chunks(coll, 1, 0, nil)
+		if k := pl.Carried(&pl.Workload.Ops[coll.Members[0]], p); !c.does && (k.Free || k.WGs != 8 || p.DurAlone != s.Comm) {
+			t.Errorf("%v with %v on %s: %d workgroups, %d ns", c.op, c.set, c.m.Profile, k.WGs, p.DurAlone)
+		}
+	}
+}
+
 // A change of carrier scales the captured time by the ratio of the carriers' times.
 func TestEngineTime(t *testing.T) {
 	s := plantest.Spec{Ranks: 8, Steps: 1, Op: trace.AllGather, Bytes: 448 << 20, Gemm: 2_000_000, Comm: 1_400_000, Channels: 32}
@@ -73,7 +177,7 @@ func TestEngineTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if why := pl.SetCarrier(plan.ByEngines); why != "" {
+	if why := pl.SetCarrier(plan.Values{"carrier": plan.ByEngines}); why != "" {
 		t.Fatal(why)
 	}
 	c := &w.Collectives[0]

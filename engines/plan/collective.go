@@ -150,6 +150,11 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	e := pl.Laws().Collective(c, bytes, channels)
 	p.DurAlone, p.Channels = e.Alone, e.Channels
 	p.Slowdown = 1
+	if pl.moverOf(c) == bySymmetric {
+		seconds, workgroups := symmetricKernel(&pl.Machine, c.Op, float64(bytes), len(c.Members))
+		p.DurAlone = trace.Time(float64(c.TransferAlone()) * seconds / pl.timeBy(capturedMover(c), c, c.Channels))
+		p.Channels = workgroups
+	}
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * pl.Laws().Channel(c, bytes, p.Channels, w).Time)
 	}

@@ -4,7 +4,7 @@ import "testing"
 
 // A setting that ran on a GPU ran there with its strategy.
 func TestElsewhere(t *testing.T) {
-	s := Strategy{Name: "s", Params: []Param{CarrierParam}}
+	s := Strategy{Name: "s", Params: []Param{CarrierParams[0]}}
 	for _, c := range []struct{ carrier, gpu, want string }{
 		{AsCaptured, "NVIDIA H200", ""},
 		{AsCaptured, "AMD Instinct MI300X", "s"},

@@ -76,7 +76,7 @@ type Planner struct {
 type Settings struct {
 	Graph            bool                               // launched by a captured graph instead of by the host
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
-	Carrier          string                             // what moves collectives (carrierNames); "": as captured
+	Carrier, Sums    string                             // what moves collectives that copy (carrierNames), and those that add (sumNames)
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 	ChangesOnly      func(*workload.Collective) bool    // the collectives that a strategy without pairs changes; nil: all
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none

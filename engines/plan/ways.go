@@ -443,19 +443,6 @@ var (
 			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
 		},
 	}
-	CarrierParam = Param{
-		Name: "carrier", Default: AsCaptured, Choices: carrierNames, Keep: true, Replaces: true, Ops: copyOps,
-		// FSDP2 with NCCL's and with copy-engine gathers; GEMMs with RCCL's all-gathers and with zero-CTA ones (Z-Y00/ROCM-sdma-rccl-test).
-		Measured: []string{AsCaptured, ByEngines}, ranOn: []string{"NVIDIA H200", "AMD Instinct MI300X"},
-		Doc:   "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node",
-		Costs: "dma needs registered buffers, and takes memory bandwidth instead of compute units",
-		Work:  "a collective of asynchronous copies to each peer, on streams of their own",
-		Ways: []Way{
-			{With: "carrier=dma", Vendor: NVIDIA, Effort: ByCode, Library: "NCCL", Version: "2.28", Line: "NCCL_CTA_POLICY=2", Note: "the zero-CTA policy; buffers must be symmetric windows (ncclCommWindowRegister, torch.distributed._symmetric_memory)"},
-			{With: "carrier=dma", Vendor: AMD, Effort: ByCode, Library: "RCCL", Version: "ROCm 7.12", Line: "NCCL_CTA_POLICY=2", Note: "the zero-CTA policy; buffers must be symmetric windows, and NCCL_CUMEM_ENABLE=1"},
-			{With: "carrier=cu", Effort: ByFlag, Library: Library, Version: "2.27", Line: "NCCL_CTA_POLICY=0"},
-		},
-	}
 )
 
 // captureByStream captures what an iteration puts on a stream, and launches that instead, with a runtime's functions.

@@ -61,7 +61,8 @@ func (rw *rankWriter) findDelays() {
 
 // regroups reports whether a collective runs on another number of channels than captured.
 func (sw *stepWriter) regroups(c *workload.Collective) bool {
-	return sw.channels > 0 && sw.pl.Chunks(c, 1, sw.channels, nil).Channels != sw.pl.Chunks(c, 1, 0, nil).Channels
+	n := sw.channels.of(c)
+	return n > 0 && sw.pl.Chunks(c, 1, n, nil).Channels != sw.pl.Chunks(c, 1, 0, nil).Channels
 }
 
 // delay is what the schedule changes of the gap before a captured kernel, ns: without the

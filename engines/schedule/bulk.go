@@ -40,7 +40,7 @@ var Bulk = plan.Strategy{
 		},
 		bucketParam,
 		keepParam.Ran("captured", "off"),
-		plan.CarrierParam,
+		plan.CarrierParams[0], plan.CarrierParams[1],
 		plan.GraphParam.Ran(plan.AsCaptured, "on"),
 	},
 	Plain: true,
@@ -67,7 +67,7 @@ var Bulk = plan.Strategy{
 		if pl.AlgoProto != (machine.AlgoProto{}) && len(pl.Pairs) == 0 {
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
-		if why := pl.SetCarrier(v["carrier"]); why != "" {
+		if why := pl.SetCarrier(v); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
 		pl.Graph = v["graph"] == "on"

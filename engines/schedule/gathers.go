@@ -112,7 +112,7 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (limited bool) 
 func (s *step) issuesBetween(rank int, from, to int32, x *exchange) bool {
 	return slices.ContainsFunc(s.exchanges, func(other *exchange) bool {
 		k := slices.IndexFunc(other.members, func(m member) bool { return m.rank == rank })
-		return other != x && k >= 0 && other.members[k].place > from && other.members[k].place <= to
+		return other != x && !other.coll.Part && k >= 0 && other.members[k].place > from && other.members[k].place <= to
 	})
 }
 

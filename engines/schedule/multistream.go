@@ -19,7 +19,7 @@ var Multistream = plan.Strategy{
 	From:    "resource-aware overlap; DDP, FSDP2",
 	Summary: "collectives on streams of their own, as early as their data and the settings allow",
 	Params: []plan.Param{
-		plan.ChannelsParam,
+		plan.ChannelsParam, kindParams[0], kindParams[1],
 		plan.PriorityParam,
 		bucketParam,
 		{
@@ -85,7 +85,7 @@ var Multistream = plan.Strategy{
 			Doc: "pipelines: groups of layers on each rank (virtual stages); 0: as captured, and two of interleaved and zb where the capture has one", Work: "stages of fewer layers",
 		},
 		plan.GraphParam.Untried(),
-		plan.CarrierParam,
+		plan.CarrierParams[0], plan.CarrierParams[1],
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",
 			Tune: []int{2}, Costs: "memory of that many outputs",
@@ -164,7 +164,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
 	})
-	if why := pl.SetCarrier(v["carrier"]); why != "" {
+	if why := pl.SetCarrier(v); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
 	}
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }

@@ -280,7 +280,7 @@ func (rw *rankWriter) exchangeMessage(s *plan.Stream, x *exchange, m *member) {
 	if !rw.pl.Graph {
 		rw.IssueOne(s, rw.secondsOr(rw.pipe.Hosts[rw.ID], rw.pl.Machine.Launch.HostCollective.Value), m.op.Name)
 	}
-	k := rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)
+	k := rw.pl.Regrouped(m.op, x.coll, rw.channels.of(x.coll), m.runners)
 	k.Comm.Seq, k.Comm.Peer = x.coll.Seq, trace.None
 	s.Launch(rw.pl.EventGap(m.op), plan.LaunchOf(m.op, k))
 	s.Post(m.done, 1)

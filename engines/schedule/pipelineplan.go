@@ -134,11 +134,11 @@ func (p *pipelinePlan) isCaptured() bool {
 }
 
 // Settings are those of the schedules that a capture's pipeline may have, then the same with more
-// micro-batches; nil: it has no pipeline that can be planned anew.
+// micro-batches; without a pipeline that can be planned anew, then those of ofKinds.
 func Settings(w *workload.Workload) (list, more []string) {
 	rd, why := read(w)
 	if why != "" {
-		return nil, nil
+		return nil, ofKinds(w)
 	}
 	for _, schedule := range pipelineSchedules[1:] {
 		list = append(list, "schedule="+schedule)

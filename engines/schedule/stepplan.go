@@ -132,7 +132,7 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 			pl.Memory.Lack("gathered parameters of unknown size")
 		}
 	}
-	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", leaves: occupancyOf(v)}
+	sw := &stepWriter{step: s, channels: limitsOf(v), priority: v["priority"] == "on", leaves: occupancyOf(v)}
 	if why := sw.leaves.refusesAll(pl); sw.leaves != (occupancy{}) && why != "" {
 		return refuse(why)
 	}

@@ -13,7 +13,7 @@ import (
 // A stepWriter writes a step's program.
 type stepWriter struct {
 	*step
-	channels int           // of each collective; 0: as captured
+	channels limits        // of each collective
 	priority bool          // of the collectives' streams
 	leaves   occupancy     // of compute that it fits; the others stay as captured
 	ran      []plan.Queued // by op of the ranks that are written
@@ -125,7 +125,7 @@ func (sw *stepWriter) beside() {
 			for _, x := range placed[rank][int32(i)] {
 				on := sw.lineOf(x, x.member(rank))
 				from := max(at, busy[on])
-				busy[on] = from + sw.pl.Laws().Collective(x.coll, x.coll.Bytes, sw.channels).Alone
+				busy[on] = from + sw.pl.Laws().Collective(x.coll, x.coll.Bytes, sw.channels.of(x.coll)).Alone
 				runs[x] = during{from, busy[on]}
 			}
 			if i < len(items) {
@@ -413,7 +413,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 	rw.AwaitUnseen(s, m.op, x.coll)
 	command := rw.pl.CommandOf(m.op)
 	if !rw.pl.Measured {
-		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels), m.runners))
+		command = plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.leaves.channels(rw.pl, m.op, rw.channels.of(x.coll)), m.runners))
 	}
 	s.Launch(gap, command)
 	rw.WriteTail(s, m.op)

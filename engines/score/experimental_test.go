@@ -122,7 +122,7 @@ func TestAllTriesWhatWasMeasured(t *testing.T) {
 	var m machine.Machine
 	m.Engines.Rate = machine.Quantity{Value: 1e9, Mark: machine.Sourced}
 	gathers := &workload.Workload{Collectives: []workload.Collective{{Op: trace.AllGather}}}
-	all := slices.Concat(tried(engines.ParseSelection("all")), tried(engines.Cheap()), tried(engines.ParseSelection(engines.OfServing)), tried(engines.OfCarriers(gathers, &m)))
+	all := slices.Concat(tried(engines.ParseSelection("all")), tried(engines.Cheap()), tried(engines.ParseSelection(engines.OfServing)), tried(engines.OfCarriers(gathers, &m, true)))
 	searched, err := engines.ParseCandidates("all")
 	if err != nil {
 		t.Fatal(err)

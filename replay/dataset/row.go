@@ -135,6 +135,7 @@ type Settings struct {
 	Graph        bool    `json:"graph,omitempty"`
 	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
 	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
+	Carrier      string  `json:"carrier,omitempty"`       // what moves the bytes of collectives
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
 	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
 	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -108,7 +107,7 @@ func (l *lifter) collect() {
 			is = trace.OfAnotherLibrary(name)
 			own[name] = is
 		}
-		c.Own = is
+		c.Own = is && !c.Engines
 		for _, id := range c.Members {
 			l.Ops[id].Collective = int32(i)
 		}
@@ -142,13 +141,13 @@ func (m *matcher) addRank(rank int) {
 		if _, known := channels(m.Workload, op); !known {
 			m.grids++
 		}
-		if nth > 0 && strings.HasPrefix(op.Name, kernel.CopyEnginePart) {
+		if nth > 0 && comm.Engines {
 			k.nth--
 			before := m.found[k]
 			m.early[before] = true
 			if first, ok := m.firstCopy[before]; ok {
 				m.firstCopy[row] = first
-			} else if wait := m.Ops[m.Collectives[before].Members[0]].Name; !strings.HasPrefix(wait, kernel.CopyEngineWait) {
+			} else if !kernel.WaitsForCopies(m.Ops[m.Collectives[before].Members[0]].Name) {
 				m.firstCopy[row] = before
 			}
 		}
@@ -216,7 +215,7 @@ func (m *matcher) groupRow(group int32, t processGroup) int32 {
 // addMember adds a member.
 func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, comm *trace.Comm) {
 	c.Members = append(c.Members, op.ID)
-	c.Engines = strings.HasPrefix(op.Name, kernel.CopyEnginePart)
+	c.Engines = comm.Engines
 	if len(c.Members) == 1 {
 		c.Arrive, c.Depart, c.Shortest = op.Start, op.End, op.Dur()
 	}
@@ -225,8 +224,9 @@ func addMember(w *workload.Workload, c *workload.Collective, op *workload.Op, co
 	c.In, c.Out = max(c.In, comm.In), max(c.Out, comm.Out)
 	c.Bytes = max(c.In, c.Out)
 	c.ElemSize = max(c.ElemSize, comm.ElemSize)
-	n, _ := channels(w, op)
-	c.Channels = max(c.Channels, n)
+	if n, _ := channels(w, op); !c.Engines {
+		c.Channels = max(c.Channels, n)
+	}
 }
 
 // check completes the evidence and splits matches that cannot be one collective.

@@ -33,6 +33,7 @@ func message(peer int32, sends, receives int64) part {
 }
 
 func TestCollect(t *testing.T) {
+	copied := trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None, Engines: true}
 	world := trace.Group{Name: "world", Ranks: []int{0, 1, 2, 3}, Size: 4}
 	left := trace.Group{Name: "left", Ranks: []int{0, 1}, Size: 2}
 	right := trace.Group{Name: "right", Ranks: []int{2, 3}, Size: 2}
@@ -226,8 +227,8 @@ func TestCollect(t *testing.T) {
 				text: `0 7 | CDDDD   |
 				       1 7 | CDDDD   |`,
 				parts: map[byte]part{
-					'C': {name: "__amd_rocclr_copyBufferBatch.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}},
-					'D': {name: "__amd_rocclr_batchMemOp.kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}},
+					'C': {name: "__amd_rocclr_copyBufferBatch.kd", comm: &copied},
+					'D': {name: "__amd_rocclr_batchMemOp.kd", comm: &copied},
 				},
 				groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
 			},

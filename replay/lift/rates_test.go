@@ -13,18 +13,24 @@ import (
 // its last command; the command in front of the copy waits.
 func TestRatesAreOfTheirTimes(t *testing.T) {
 	gather := func(name string) part {
-		return part{name: "__amd_rocclr_" + name + ".kd", comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None}}
+		return part{name: name, comm: &trace.Comm{Op: trace.AllGather, Group: 0, Seq: 5, Out: 64, Peer: trace.None, Engines: true}}
 	}
 	reduce := func(seq int64) part {
 		return part{name: "ncclDevKernel_AllReduce", comm: &trace.Comm{Op: trace.AllReduce, Group: 0, Seq: seq, In: 48 + 4*seq, Out: 48 + 4*seq, Peer: trace.None}}
 	}
+	const barrier = "c10d::symmetric_memory::barrier_kernel(unsigned int**, int, int, int, unsigned long)"
 	for _, c := range []struct{ name, text, want string }{
 		{"copy engines", `0 7 | WWWWCC DDD |`, "all_gather 64 bytes: 6 µs, 10.7 MB/s"},
+		{"copies between barriers", `0 7 | BBBBMM NNN |`, "all_gather 64 bytes: 6 µs, 10.7 MB/s"},
 		{"several sizes", `0 7 | EEEEEEE FF GGGG |`, "all_reduce 52 bytes: 2 µs, 28.0 MB/s"}, // of 56 bytes; E and F take 2 µs beyond their waits
 	} {
 		w := lift(t, drawing{
 			text: c.text, ranks: []trace.Rank{{World: 2}}, groups: []trace.Group{{Name: "0", Ranks: []int{0, 1}, Size: 2}},
-			parts: map[byte]part{'W': gather("batchMemOp"), 'C': gather("copyBufferBatch"), 'D': gather("batchMemOp"), 'E': reduce(1), 'F': reduce(2), 'G': reduce(3)},
+			parts: map[byte]part{
+				'W': gather("__amd_rocclr_batchMemOp.kd"), 'C': gather("__amd_rocclr_copyBufferBatch.kd"), 'D': gather("__amd_rocclr_batchMemOp.kd"),
+				'B': gather(barrier), 'M': gather("Memcpy PtoP (Device -> Device)"), 'N': gather(barrier),
+				'E': reduce(1), 'F': reduce(2), 'G': reduce(3),
+			},
 		}, Options{})
 		r := workload.Of(w, nil).Collectives[0]
 		if got := fmt.Sprintf("%s %d bytes: %d µs, %.1f MB/s", r.Op, r.Bytes, r.TransferNs/1000, r.Algorithm/1e6); got != c.want {

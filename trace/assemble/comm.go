@@ -19,21 +19,26 @@ type CollectiveKernel struct {
 
 	// Same is the index of an earlier kernel of the same operation, or trace.None.
 	Same int32
+
+	Engines bool // it is a copy, or drives copy engines
 }
 
 // AddCollectives adds the Comm row of every kernel. Attributes that the file lacks come
 // from the name of the kernel, the shapes of its operator and the size of the group.
 // Kernels are in order of rank, then start.
 func AddCollectives(b *trace.Builder, kernels []CollectiveKernel) {
+	kernels = joinSymmetricCopies(b, kernels)
 	all := make([]numbered, 0, len(kernels))
 	named := kernelNames{b, map[kernelName]kernelName{}}
 	for _, k := range kernels {
 		row := &b.Run.Kernels[k.Row]
+		s, c := b.Span(k.Span), k.Comm
 		if k.Same != trace.None {
 			row.Comm = b.Run.Kernels[kernels[k.Same].Row].Comm
+			b.Run.Comms[row.Comm].Engines = b.Run.Comms[row.Comm].Engines || k.Engines
 			continue
 		}
-		s, c := b.Span(k.Span), k.Comm
+		c.Engines = k.Engines
 		named.complete(&c, s.Name)
 		if row.Op != trace.None {
 			fromOperator(&c, &b.Run.Operators[row.Op])

@@ -115,19 +115,21 @@ func lastOf(list []byte) []byte {
 // collectives finds the operation and group of every collective kernel: from its
 // arguments, else from record_param_comms on the host, else from its name.
 func (d *reader) collectives() {
+	kernels := int32(len(d.kernels)) // copies follow
+	d.copiesOfCollectives()
 	n := 0
 	for _, info := range d.kernels {
 		if d.Builder.Span(info.span).Kind == trace.Collective {
 			n++
 		}
 	}
-	kernels := make([]assemble.CollectiveKernel, 0, n)
+	all := make([]assemble.CollectiveKernel, 0, n)
 	for row, info := range d.kernels {
 		if d.Builder.Span(info.span).Kind == trace.Collective {
-			kernels = append(kernels, assemble.CollectiveKernel{Row: int32(row), Span: info.span, Seq: trace.None, Same: trace.None})
+			all = append(all, assemble.CollectiveKernel{Row: int32(row), Span: info.span, Seq: trace.None, Same: trace.None})
 		}
 	}
-	slices.SortFunc(kernels, func(a, b assemble.CollectiveKernel) int {
+	slices.SortFunc(all, func(a, b assemble.CollectiveKernel) int {
 		x, y := d.Builder.Span(a.Span), d.Builder.Span(b.Span)
 		return cmp.Or(
 			cmp.Compare(d.Builder.LaneOf(x.Lane).Rank, d.Builder.LaneOf(y.Lane).Rank),
@@ -142,12 +144,13 @@ func (d *reader) collectives() {
 		external int64
 	}
 	first := map[operation]int32{} // first kernel of an operation with several
-	for i := range kernels {
-		k := &kernels[i]
+	for i := range all {
+		k := &all[i]
 		info := d.kernels[k.Row]
 		name := d.Builder.NameOf(d.Builder.Span(k.Span).Name)
-		if info.external != 0 && strings.HasPrefix(name, "__amd_rocclr_") {
-			// A copy-engine collective of RCCL: batchMemOp, then copyBufferBatch.
+		k.Engines = strings.HasPrefix(name, "__amd_rocclr_") || k.Row >= kernels
+		if info.external != 0 && k.Engines {
+			// A collective by copy engines: NCCL's copies, RCCL's batchMemOp, then copyBufferBatch.
 			op := operation{d.rankOf(k.Span), info.external}
 			if at, ok := first[op]; ok {
 				k.Same = at
@@ -163,22 +166,21 @@ func (d *reader) collectives() {
 			k.Comm.Group = groups(k.Comm.Group)
 		}
 	}
-	assemble.AddCollectives(&d.Builder, kernels)
+	assemble.AddCollectives(&d.Builder, all)
 	d.captures(find, groups)
-	d.copyEngineTransfers()
 }
 
-// copyEngineTransfers finds the device-to-device copies that a collective itself issued: the
-// copy engines' part of a collective without workgroups (NCCL 2.28, CTA policy zero). They
-// go to peers. Copies of operators within a collective's (aten::copy_) stay copies.
-func (d *reader) copyEngineTransfers() {
+// copiesOfCollectives makes the copies that a collective itself issued parts of it: those of a
+// collective without workgroups (NCCL 2.28, CTA policy zero). Copies of operators within a
+// collective's (aten::copy_) stay copies.
+func (d *reader) copiesOfCollectives() {
 	group := map[trace.SpanID]int32{}
 	for _, p := range d.params {
 		group[p.span] = p.comm.Group
 	}
 	for row, info := range d.copies {
 		c := &d.Builder.Run.Copies[row]
-		if c.Dir != trace.DeviceToDevice || info.issuer == trace.None {
+		if c.Dir != trace.DeviceToDevice && c.Dir != trace.PeerToPeer || info.issuer == trace.None {
 			continue
 		}
 		at := info.issuer
@@ -187,7 +189,8 @@ func (d *reader) copyEngineTransfers() {
 		}
 		g, ok := group[at]
 		if ok && (g == trace.None || d.groups[g].Size != 1) {
-			c.Dir = trace.PeerToPeer
+			assemble.CopyAsKernel(&d.Builder, info.span)
+			d.kernels = append(d.kernels, info)
 		}
 	}
 }

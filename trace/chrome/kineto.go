@@ -131,11 +131,28 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 		case simulated && s.Kind == trace.Copy && !strings.HasPrefix(name, "Mem"):
 			name = "Memcpy PtoP (Device -> Device), " + name
 		}
-		w.begin(categoryFor(w.run, s), name, s, w.device)
+		part := !simulated && w.copiedByProgram(s)
+		copied := part && strings.HasPrefix(name, "Mem")
+		category := categoryFor(w.run, s)
+		if copied {
+			category = categories[trace.Copy]
+		}
+		w.begin(category, name, s, w.device)
 		w.external(s, call)
-		if attr && s.Kind == trace.Copy {
+		switch {
+		case copied:
+			k, c := w.run.Kernel(s), w.run.Comm(s)
+			w.copy(&trace.CopyAttr{
+				Bytes: c.Out / int64(max(1, w.run.Groups[c.Group].Size)), Correlation: k.Correlation, Stream: w.run.Setup(k).Stream,
+				Peer: trace.None, Op: k.Op, Origin: trace.None, Uses: k.Uses, Dir: trace.PeerToPeer,
+			})
+		case part:
+			k := *w.run.Kernel(s)
+			k.Comm = trace.None
+			w.kernel(&k)
+		case attr && s.Kind == trace.Copy:
 			w.copy(&w.run.Copies[s.Attr])
-		} else if attr {
+		case attr:
 			w.kernel(&w.run.Kernels[s.Attr])
 		}
 	default:
@@ -145,6 +162,13 @@ func (w *rankWriter) add(id trace.SpanID, s trace.Span) {
 	if !simulated {
 		w.arrow(id)
 	}
+}
+
+// copiedByProgram reports whether a span is a copy or a barrier of a collective that the program makes of them, which profilers
+// record as such (assemble.AddCollectives).
+func (w *writer) copiedByProgram(s trace.Span) bool {
+	c := w.run.Comm(s)
+	return c != nil && c.Engines && c.ElemSize == 0 && c.Group != trace.None && !strings.HasPrefix(w.run.NameOf(s), "__amd_rocclr_")
 }
 
 // launched is the host call behind device work, or nil.

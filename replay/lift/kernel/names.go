@@ -167,12 +167,11 @@ func Short(name string) string {
 	return name
 }
 
-// CopyEnginePart is the prefix of the kernels by which RCCL drives copy engines for one
-// collective. The last one waits for them.
-const CopyEnginePart = "__amd_rocclr_"
-
-// CopyEngineWait is the one of these kernels that moves no bytes: it waits for the other ranks, or for the copies.
-const CopyEngineWait = CopyEnginePart + "batchMemOp"
+// WaitsForCopies reports whether a part of a collective by copy engines moves no bytes: it waits for the other ranks, or for the
+// copies.
+func WaitsForCopies(name string) bool {
+	return strings.HasPrefix(name, "__amd_rocclr_batchMemOp") || strings.Contains(name, "symmetric_memory::barrier_kernel")
+}
 
 // Elements is the number of elements that one of PyTorch's elementwise kernels covers, to a workgroup: a vector a thread, or
 // as many elements a thread as its template says (aten/src/ATen/native/cuda/CUDALoops.cuh).

@@ -274,7 +274,11 @@ func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machin
 	if err != nil {
 		return err
 	}
-	sel = append(sel, schedules...)
+	carriers, err := engines.OfCarriers(r.workload, &m, false)
+	if err != nil {
+		return err
+	}
+	sel = slices.Concat(sel, schedules, carriers)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
 		return loop && !s.Strategy.Exact || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
