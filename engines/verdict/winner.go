@@ -36,11 +36,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		if inside := insideText(w.Run); inside != "" {
-			v.say("%s", inside)
-		} else if w.Opaque() {
+		switch inside := InsideText(w, &captured.Machine); {
+		case inside != "": // said of every trace
+		case w.Opaque():
 			v.say("the trace shows no communication, and not what whole graphs consist of")
-		} else {
+		default:
 			v.say("nothing to overlap: the trace has no communication")
 		}
 	case !applies && why != "": // else no other strategy was selected

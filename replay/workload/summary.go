@@ -60,7 +60,8 @@ type KernelSummary struct {
 	Tiles      int          `json:"tiles"`
 	Schedule   string       `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
 	Evidence   string       `json:"evidence,omitempty"`
-	Bytes      int64        `json:"bytes,omitempty"` // of all these copies; 0: not known of each
+	Fused      string       `json:"communicates,omitempty"` // what a kernel of compute communicates inside: "all_reduce after"
+	Bytes      int64        `json:"bytes,omitempty"`        // of all these copies; 0: not known of each
 }
 
 // A CollectiveSummary is the collectives of one operation, group, number of channels and size
@@ -183,11 +184,14 @@ func summarizeKernels(w *Workload, in [][]overlap.Interval) []KernelSummary {
 				continue
 			}
 			l := launch{op.Kernel, op.Kind}
+			k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
+			if op.Unfused.Kind != NoShape {
+				k.shape = op.Unfused
+			}
 			if rows[l] == nil { // several kernels may differ in what is not shown
-				rows[l] = g.row(kin{op.Name, op.Kind, op.Shape, op.Tiling})
+				rows[l] = g.row(k)
 			}
 			*rows[l] = append(*rows[l], op.Dur())
-			k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
 			sums := trace.Memo(within, k, func() []trace.Time { return make([]trace.Time, len(in)) })
 			for i := range in {
 				x := in[i][w.Rows[rank]]
@@ -213,6 +217,9 @@ func summarizeKernels(w *Workload, in [][]overlap.Interval) []KernelSummary {
 			s.InNs = within[k][0]
 		default:
 			s.PhasesNs = within[k]
+		}
+		if k.kind == trace.Compute {
+			_, _, s.Fused = trace.Fused(k.name)
 		}
 		if bytes := sizes[k]; !slices.Contains(bytes, 0) {
 			for _, n := range bytes {

@@ -290,12 +290,15 @@ func (v *Inspection) boundText(p *phasePart) string {
 		whole := overlap.Sum(v.ranks)
 		hidden, communicates = whole.OverlapPercent()
 	}
-	line := v.sharesText(sum, idle)
+	line, inside := v.sharesText(sum, idle), verdict.InsideText(v.workload, v.machine)
 	switch {
 	case communicates:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", hidden)
-	case len(v.summary.Collectives) == 0 && storesToPeers(v.workload.Run):
-		line += "; the communication is inside kernels: replay has its parts, view draws them"
+		if inside != "" {
+			line += "; " + strings.Replace(inside, "the communication", "other communication", 1)
+		}
+	case inside != "":
+		line += "; " + inside
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
@@ -304,14 +307,6 @@ func (v *Inspection) boundText(p *phasePart) string {
 		line += "; nothing to overlap, as the trace has no communication"
 	}
 	return line
-}
-
-// storesToPeers reports whether workgroups of a run store to other ranks.
-func storesToPeers(run *trace.Run) bool {
-	return slices.ContainsFunc(run.Spans, func(s trace.Span) bool {
-		at := run.Workgroup(s)
-		return at != nil && at.Peer != trace.None && int(at.Peer) != run.RankID(run.Lanes[s.Lane].Rank)
-	})
 }
 
 // sharesText are the parts of an iteration in percent, the largest first; idle are those of its idle time.

@@ -92,7 +92,7 @@ func (v *Inspection) printKernels() {
 			wholes[i] += in.Length()
 		}
 	}
-	columns = append(columns, "mean", "shape, bytes")
+	columns = append(columns, "mean", "communicates", "shape, bytes")
 	if v.All {
 		columns = append(columns, "WGs", "tiles", "schedule")
 	} else {
@@ -117,7 +117,7 @@ func (v *Inspection) printKernels() {
 			}
 			cells = append(cells, cli.ShareOf(in, whole))
 		}
-		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)...)
+		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), k.Fused, shape, k.Workgroups, tiles, k.Schedule)...)
 	}
 	v.Show(&t)
 }
@@ -130,7 +130,8 @@ func merged(ks []workload.KernelSummary) (joined []workload.KernelSummary) {
 		i, ok := at[key]
 		if !ok {
 			i = len(joined)
-			first := workload.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes, PhasesNs: make([]trace.Time, len(k.PhasesNs))}
+			first := workload.KernelSummary{Name: k.Name, Shape: k.Shape, Fused: k.Fused, Bytes: k.Bytes}
+			first.PhasesNs = make([]trace.Time, len(k.PhasesNs))
 			at[key], joined = i, append(joined, first)
 		} else if joined[i].Bytes *= min(1, k.Bytes); joined[i].Bytes > 0 { // else not known of each
 			joined[i].Bytes += k.Bytes
