@@ -41,7 +41,7 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 		case w.Opaque():
 			v.say("the trace shows no communication, and not what whole graphs consist of")
 		default:
-			v.say("nothing to overlap: the trace has no communication")
+			v.say("nothing to overlap: the trace has no communication%s", copiesText(w, captured))
 		}
 	case !applies && why != "": // else no other strategy was selected
 		v.Kind = NothingToCompare
@@ -112,6 +112,15 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	v.say("keep %s: %s, %s: %s (at most %s likely to gain %.0f %%%s)%s%s",
 		baseName(w), few(selections(faster), " ≈ "), changes, but, PercentOf(most.Confidence.Chance.PFaster), -100*Faster,
 		because, passed, v.compared(list))
+}
+
+// copiesText says what copies take that no kernel runs beside, where no schedule moves them; "" if that is not worth a word.
+func copiesText(w *workload.Workload, captured compare.Outcome) string {
+	t := TimesOf(w, captured)
+	if share := float64(t.Copies) / float64(max(1, t.Total())); share >= LeastWaiting {
+		return fmt.Sprintf(", and copies, which take %.0f %% of the time, wait for no kernel: fewer bytes help", 100*share)
+	}
+	return ""
 }
 
 // compared says that few settings were compared and what tries others, unless they were searched.

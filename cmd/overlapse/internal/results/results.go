@@ -270,13 +270,14 @@ func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machin
 		}
 		sel = append(sel, serving...)
 	}
-	schedules, err := engines.OfPipelines(r.workload, false)
+	schedules, err := engines.OfSchedules(r.workload, false)
 	if err != nil {
 		return err
 	}
 	sel = append(sel, schedules...)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
-		return loop && !s.Strategy.Exact || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
+		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
+		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
 	if len(sel) == 0 {
 		return nil
