@@ -9,7 +9,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-const copiesAhead = "ahead"
+const (
+	copiesAhead = "ahead"
+	saysAhead   = "copy to the GPU one layer ahead, on a stream of its own"
+)
 
 // copiesParam moves copies from the host, which edit.Ahead does.
 var copiesParam = plan.Param{
@@ -18,21 +21,22 @@ var copiesParam = plan.Param{
 	Costs: "a second buffer for what is copied, and the host's memory pinned", Measured: []string{plan.AsCaptured, copiesAhead},
 	Ways: []plan.Way{
 		{
-			With: "copies=ahead", Effort: plan.ByCode, Library: "PyTorch", Version: "1.10", Says: "copy to the GPU one layer ahead, on a stream of its own",
-			Line: "copies = torch.cuda.Stream()\nwith torch.cuda.stream(copies):  # before layer i computes\n    copies.wait_event(computed[i - 1])\n" +
-				"    buffers[(i + 1) % 2].copy_(weights[i + 1], non_blocking=True)\n    copied[i + 1].record()\n" +
+			With: "copies=ahead", Effort: plan.ByCode, Library: "PyTorch", Version: "1.10", Says: saysAhead,
+			Line: "copies = torch.cuda.Stream()\nwith torch.cuda.stream(copies):  # before layer i computes\n" +
+				"    copies.wait_event(computed[i - 1])\n    buffers[(i + 1) % 2].copy_(weights[i + 1], non_blocking=True)\n" +
+				"    copied[i + 1].record()\n" +
 				"torch.cuda.current_stream().wait_event(copied[i])  # then layer i, then computed[i].record()",
 			Note: "weights are pinned (pin_memory()); copied and computed are lists of torch.cuda.Event",
 		},
 		{
 			With: "copies=ahead", Native: true, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "CUDA", Version: "11",
-			Says: "copy to the GPU one layer ahead, on a stream of its own",
-			Note: "cudaMemcpyAsync from cudaMallocHost'ed memory on a second stream into the other of two buffers, with cudaStreamWaitEvent both ways",
+			Says: saysAhead,
+			Note: "cudaMemcpyAsync from memory of cudaMallocHost on a second stream into the other buffer; cudaStreamWaitEvent both ways",
 		},
 		{
 			With: "copies=ahead", Native: true, Vendor: plan.AMD, Effort: plan.ByCode, Library: "HIP", Version: "ROCm 5",
-			Says: "copy to the GPU one layer ahead, on a stream of its own",
-			Note: "hipMemcpyAsync from hipHostMalloc'ed memory on a second stream into the other of two buffers, with hipStreamWaitEvent both ways",
+			Says: saysAhead,
+			Note: "hipMemcpyAsync from memory of hipHostMalloc on a second stream into the other buffer; hipStreamWaitEvent both ways",
 		},
 	},
 }

@@ -309,7 +309,7 @@ func (v *Inspection) boundText(p *phasePart) string {
 		}
 		free := sum.Compute - trace.Time(float64(sum.Copies)*float64(beside)/float64(max(1, all-beside))) // beside no copy
 		share := 100 * float64(max(0, min(sum.Copies, free))) / float64(sum.Total())
-		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time behind compute", share)
+		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time", share)
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}

@@ -90,7 +90,8 @@ func (v *Inspection) printCopies() {
 			title += fmt.Sprintf(" (host link of %s: %.0f GB/s each way)", v.machine.Name, host/1e9)
 		}
 	}
-	t := cli.Table{Title: title, Columns: []string{"from, to", "memory", "count", "bytes", "total", "GB/s", "of link", "beside compute"}, Top: v.Top}
+	columns := []string{"from, to", "memory", "count", "bytes", "total", "GB/s", "of link", "beside compute"}
+	t := cli.Table{Title: title, Columns: columns, Top: v.Top}
 	for _, c := range v.summary.Copies {
 		rate, link := "", ""
 		if c.Bytes > 0 && c.TotalNs > 0 {
