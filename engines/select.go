@@ -7,8 +7,10 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // ParseSelection parses the value of --strategy: names separated by commas, each with
@@ -77,12 +79,27 @@ func OfCarriers(w *workload.Workload, m *machine.Machine, deep bool) ([]plan.Sel
 	return ParseSelection(strings.Join(list, ","))
 }
 
-// OfPipelines are the schedules that a trace's pipeline may have, and if deep with numbers of micro-batches, and of a step
-// that gathers and sums those with other numbers of workgroups for each; nil: there are none.
-func OfPipelines(w *workload.Workload, deep bool) ([]plan.Selection, error) {
+// leastCopied is the share of the time from which copies can gain what a change is recommended for.
+const leastCopied = 0.01
+
+// OfSchedules are the schedules that a trace's pipeline may have, and if deep with numbers of micro-batches, and of a step that
+// gathers and sums those with other numbers of workgroups for each; and that of its copies from the host where they take a
+// hundredth of the time, on the stream of compute; nil: it has none of these.
+func OfSchedules(w *workload.Workload, deep bool) ([]plan.Selection, error) {
 	list, more := schedule.Settings(w)
 	if deep {
 		list = append(list, more...)
+	}
+	var all, copies trace.Time
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		all += op.Dur()
+		if c := w.Run.Copy(w.Run.Spans[op.Span]); c != nil && c.Dir == trace.HostToDevice {
+			copies += op.Dur()
+		}
+	}
+	if float64(copies) >= leastCopied*float64(all) && copies > 0 && edit.Ahead(w) != w {
+		list = append(list, "copies=ahead")
 	}
 	if len(list) == 0 {
 		return nil, nil

@@ -9,8 +9,8 @@ import (
 
 // What names say
 //
-// communication.go, demangle.go, names.go and naming.go read what names of kernels, calls and files say: communication kernels of all
-// libraries and their operations, and ranks.
+// communication.go, demangle.go, fused.go, names.go and naming.go read what names of kernels, calls and files say: communication
+// kernels of all libraries and their operations, and ranks.
 
 // A communicationKernel recognises the communication kernels of one library by their names.
 type communicationKernel struct {
@@ -89,7 +89,7 @@ var computeDespiteName = [...]string{
 	"lamport_prefill", "rmsnormlamport", "local_device_load_rmsnorm",
 }
 
-// communicationOf returns the row that matches a kernel's name, or nil.
+// communicationOf returns the row that matches the name of a kernel that does nothing else, or nil.
 func communicationOf(kernel string) *communicationKernel {
 	name := kernelWord(kernel)
 	if isCompute(name) {
@@ -97,6 +97,9 @@ func communicationOf(kernel string) *communicationKernel {
 	}
 	for i := range communicationKernels {
 		if containsAll(name, communicationKernels[i].words) {
+			if _, _, fused := Fused(kernel); fused != "" {
+				return nil
+			}
 			return &communicationKernels[i]
 		}
 	}
@@ -211,7 +214,7 @@ func WithNorm(kernel string) bool {
 // name as communication kernels have.
 func LooksLikeCommunication(kernel string) bool {
 	name := kernelWord(kernel)
-	if isCompute(name) || Communicates(kernel) {
+	if _, _, fused := Fused(kernel); isCompute(name) || fused != "" || Communicates(kernel) {
 		return false
 	}
 	for _, words := range [...]string{

@@ -6,6 +6,41 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// TestFused has the names of kernels that communicate inside, and names that only look so.
+func TestFused(t *testing.T) {
+	for kernel, want := range map[string]string{
+		"void deep_gemm::sm100_fp8_fp4_mega_moe_impl<192u, 7168u, 2048u, 256u>(void*, int*)":                             "all_to_all before and after",
+		"void deep_gemm::sm90_fp8_mega_moe_impl<7168u, 2048u>(void*)":                                                    "all_to_all before and after",
+		"kernel_cutlass_fc1fc2_kernel_impl_flashinferMegaMoE_object_at_0":                                                "all_to_all before and after",
+		"mega_kernel_dispatch_token_moe_grouped_gemm":                                                                    "all_to_all before",
+		"mega_kernel_moe_grouped_gemm_combine_token":                                                                     "all_to_all after",
+		"void cutlass::Kernel2<bytedance::flux::FluxGemmKernel<GemmMeta<cute::C<(bytedance::flux::CommOpEnum)2>>, int>>": "reduce_scatter after",
+		"void cutlass::Kernel2<bytedance::flux::FluxGemmKernel<GemmMeta<cute::C<(bytedance::flux::CommOpEnum)4>>, int>>": "all_gather before",
+		"void cutlass::Kernel2<bytedance::flux::FluxGemmKernel<GemmMeta<cute::C<(bytedance::flux::CommOpEnum)0>>, int>>": "",
+		"void cutlass::Kernel2<bytedance::flux::FluxGemmKernel<...>>":                                                    "communication",
+		"kernel_gemm_rs_producer_persistent":                                                                             "reduce_scatter after",
+		"kernel_gemm_rs_producer_fuse_scatter":                                                                           "reduce_scatter after",
+		"kernel_consumer_gemm_persistent":                                                                                "all_gather before",
+		"kernel_consumer_flash_attn_forward":                                                                             "all_gather before",
+		"kernel_fused_gemm_allreduce":                                                                                    "all_reduce after",
+		"persistent_gemm_all_scatter":                                                                                    "all_gather after",
+		"persistent_gemm_all_reduce_ring_based":                                                                          "all_reduce after",
+		"_fused_all_gather_matmul_kernel":                                                                                "all_gather before",
+		"gemm_one_shot_all_reduce_kernel":                                                                                "all_reduce after",
+		"void kittens::py::global_kernel_unclustered<config, globals, &(attn_comm_partial_kernel(globals const&))>":      "send_recv before",
+		"nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT":                                                                      "",
+		"kernel_persistent_gemm_notify":                                                                                  "", // the communication is another kernel's
+		"one_shot_all_reduce_kernel":                                                                                     "",
+		"void deep_ep::intranode::dispatch<8, 768, 8192>(int4*)":                                                         "",
+	} {
+		if _, _, got := trace.Fused(kernel); got != want {
+			t.Errorf("%s: %q, want %q", kernel, got, want)
+		} else if got != "" && (trace.Communicates(kernel) || trace.LooksLikeCommunication(kernel)) {
+			t.Errorf("%s is a collective too", kernel)
+		}
+	}
+}
+
 // TestCommunicationKernels has one name as profilers write it for every family of the table.
 func TestCommunicationKernels(t *testing.T) {
 	for _, c := range []struct {

@@ -150,7 +150,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		candidates = append(candidates, graph)
 	}
-	schedules, err := engines.OfPipelines(w, true)
+	schedules, err := engines.OfSchedules(w, true)
 	if err != nil {
 		return err
 	}

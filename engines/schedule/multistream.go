@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/edit"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -86,6 +87,7 @@ var Multistream = plan.Strategy{
 		},
 		plan.GraphParam.Untried(),
 		plan.CarrierParams[0], plan.CarrierParams[1],
+		copiesParam,
 		{
 			Name: "buffers", Default: "0", Doc: "loops: outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed",
 			Tune: []int{2}, Costs: "memory of that many outputs",
@@ -121,6 +123,9 @@ var Multistream = plan.Strategy{
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+		if v["copies"] == copiesAhead {
+			return edit.Ahead(w)
+		}
 		n := v.Int("interleave")
 		trains := slices.ContainsFunc(w.Ops, func(op workload.Op) bool { return op.Backward || op.Optimizer })
 		if n < 2 || n > mostBatches || trains || tooFewTokens(w, n) != "" || !w.Serves() && chainsOf(w) > 1 {
@@ -168,6 +173,9 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
 	}
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }
+	if v["copies"] == copiesAhead {
+		return nil, planCopies(pl, v)
+	}
 	if schedule := v["schedule"]; schedule != pipelineSchedules[0] && schedule != "" {
 		pl.Pairs = nil
 		if name := ofStep(v); name != "" {

@@ -6,8 +6,116 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/cost"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
+
+// mostFused is how many names of kernels that communicate inside are told.
+const mostFused = 2
+
+// InsideText says what communication is inside kernels, by their workgroups, else by their names (trace.Fused), and what the fusion
+// hides by the laws of a machine (rule V35), nil: unknown. "" without such kernels.
+func InsideText(w *workload.Workload, on *machine.Machine) string {
+	if said := insideText(w.Run); said != "" {
+		return said
+	}
+	says, ops := map[string]string{}, map[string][]int32{}
+	var names []string
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if said := trace.Memo(says, op.Name, func() string {
+			_, _, said := trace.Fused(op.Name)
+			return said
+		}); said == "" || op.Kind != trace.Compute || w.Copies[op.Rank] {
+			continue
+		}
+		if len(ops[op.Name]) == 0 {
+			names = append(names, op.Name)
+		}
+		ops[op.Name] = append(ops[op.Name], op.ID)
+	}
+	if names == nil {
+		return ""
+	}
+	all, of := trace.Time(0), map[string]trace.Time{}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Kind != trace.Copy && !w.Copies[op.Rank] {
+			all, of[op.Name] = all+op.Dur(), of[op.Name]+op.Dur()
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(of[b], of[a]) })
+	var list []string
+	for i, name := range names {
+		if i == mostFused {
+			list = append(list, fmt.Sprintf("%d more", len(names)-i))
+			break
+		}
+		share := 100 * float64(of[name]) / float64(max(1, all))
+		inside := says[name] + hiddenText(w, on, ops[name])
+		list = append(list, fmt.Sprintf("%.1f %% of the kernels' time is %s (%s)", share, trace.Short(name), inside))
+	}
+	return "the communication is inside kernels: " + strings.Join(list, ", ")
+}
+
+// hiddenText says how much of its communication a kernel hides that multiplies and communicates at once, of a GEMM and a collective
+// that take as long apart as the machine's laws say; "" if a size or the machine is unknown.
+func hiddenText(w *workload.Workload, on *machine.Machine, ids []int32) string {
+	op := w.Ops[ids[0]]
+	reads, sends, _ := trace.Fused(op.Name)
+	gather := reads == trace.AllGather && sends == trace.UnknownOp
+	known := op.Unfused.Kind == workload.GEMM && op.Unfused.ElemSize == 2 && (gather || reads == trace.UnknownOp && sends != reads)
+	if on == nil || !known || w.World < 2 {
+		return ""
+	}
+	var c workload.Collective
+	took := map[int][]trace.Time{} // by rank
+	for _, id := range ids {
+		rank := w.Ops[id].Rank
+		took[rank] = append(took[rank], w.Ops[id].Dur())
+	}
+	for rank := range w.World {
+		c.Members = append(c.Members, w.Ranks[rank][0])
+	}
+	var shortest []trace.Time // of each round, that of the rank that waits least
+	for i := range took[op.Rank] {
+		least := trace.Infinity
+		for _, of := range took {
+			if i < len(of) {
+				least = min(least, of[i])
+			}
+		}
+		shortest = append(shortest, least)
+	}
+	k := *op.Kernel
+	k.Shape, k.Tiling = k.Unfused, workload.Tiling{WGs: max(1, k.Tiling.WGs)} // tiles as the library would take
+	sent := k.Shape.M * k.Shape.N
+	if c.Op = sends; gather {
+		c.Op, k.Shape.M = reads, k.Shape.M*int64(w.World)
+		sent = k.Shape.M * k.Shape.K
+	}
+	op.Kernel = &k
+	op.Read, op.Write = k.Shape.Traffic()
+	laws := cost.Laws{Machine: on, Workload: w}
+	gemm, _, _ := laws.Unseen(&op)
+	apart := laws.Time(&c, c.Op, sent*int64(k.Shape.ElemSize), 0)
+	fused := float64(overlap.Median(shortest)) / 1e9
+	if gemm <= 0 || apart <= 0 {
+		return ""
+	}
+	ns := func(seconds float64) string { return micros(trace.Time(seconds * 1e9)) }
+	said := fmt.Sprintf("; by the laws of %s its GEMM takes %s and the %s over %d ranks %s, fused they take %s: ",
+		on.Name, ns(gemm), c.Op, w.World, ns(apart), ns(fused))
+	switch hidden := (gemm + apart - fused) / apart; {
+	case fused < max(gemm, apart):
+		return said + "less than the longer alone, so that the laws do not tell what the fusion hides"
+	case hidden > 0:
+		return said + fmt.Sprintf("the fusion hides %.0f %% of the %s", 100*hidden, c.Op)
+	}
+	return said + "the fusion hides nothing"
+}
 
 // insideText says what the workgroups of a run spend the time of their kernels on, if they store to other ranks: communication inside
 // kernels. The whole is the workgroups' places, of the processors or of a persistent kernel, times the length of each rank's kernels:

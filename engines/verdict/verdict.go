@@ -112,6 +112,9 @@ func judged(w *workload.Workload, captured compare.Outcome, outcomes []Predictio
 	}
 	v.experimental(outcomes)
 	v.bound(w, captured, outcomes)
+	if inside := InsideText(w, &captured.Machine); inside != "" {
+		v.say("%s", inside)
+	}
 	v.waiting(w)
 	return v
 }

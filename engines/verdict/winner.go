@@ -36,12 +36,12 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	switch {
 	case !applies && len(w.Collectives) == 0:
 		v.Kind = NothingToCompare
-		if inside := insideText(w.Run); inside != "" {
-			v.say("%s", inside)
-		} else if w.Opaque() {
+		switch inside := InsideText(w, &captured.Machine); {
+		case inside != "": // said of every trace
+		case w.Opaque():
 			v.say("the trace shows no communication, and not what whole graphs consist of")
-		} else {
-			v.say("nothing to overlap: the trace has no communication")
+		default:
+			v.say("nothing to overlap: the trace has no communication%s", copiesText(w, captured))
 		}
 	case !applies && why != "": // else no other strategy was selected
 		v.Kind = NothingToCompare
@@ -120,6 +120,15 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 // because is the reason for a prediction's certainty, beside its name.
 func because(p Prediction) string {
 	return strings.TrimSuffix(p.Confidence.Why, ": "+p.Selection.String())
+}
+
+// copiesText says what copies take that no kernel runs beside, where no schedule moves them; "" if that is not worth a word.
+func copiesText(w *workload.Workload, captured compare.Outcome) string {
+	t := TimesOf(w, captured)
+	if share := float64(t.Copies) / float64(max(1, t.Total())); share >= LeastWaiting {
+		return fmt.Sprintf(", and copies, which take %.0f %% of the time, wait for no kernel: fewer bytes help", 100*share)
+	}
+	return ""
 }
 
 // compared says that few settings were compared and what tries others, unless they were searched.

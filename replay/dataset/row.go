@@ -134,6 +134,7 @@ type Settings struct {
 	Policy       string  `json:"policy,omitempty"`
 	Graph        bool    `json:"graph,omitempty"`
 	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
+	Copies       string  `json:"copies,omitempty"`        // ahead: copies from the host on a stream of their own
 	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
 	Carrier      string  `json:"carrier,omitempty"`       // what moves the bytes of collectives
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate

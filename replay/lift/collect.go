@@ -43,7 +43,7 @@ const mostChannels = 1024
 
 // channels is the number of a collective kernel's workgroups; 0: unknown.
 func channels(w *workload.Workload, op *workload.Op) (n int, known bool) {
-	n = kernel.Workgroups(w.Run.Setup(w.Run.Kernel(w.Run.Spans[op.Span])))
+	n = w.Run.Setup(w.Run.Kernel(w.Run.Spans[op.Span])).WGs()
 	if n > mostChannels {
 		return 0, false
 	}

@@ -103,6 +103,6 @@ func counted(n int, one, many string) string {
 	return fmt.Sprint(n, " ", many)
 }
 
-// SizeSpread is the relative error of a collective's time by the laws of machines:
+// sizeSpread is the relative error of a collective's time by the laws of machines:
 // laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
-const SizeSpread = 0.25
+const sizeSpread = 0.25

@@ -66,7 +66,7 @@ func OnMachine(w *workload.Workload, m *machine.Machine) {
 	Shapes(w, m)
 }
 
-// waitsOn is waitsForUnseen where the profile has times of its machine's collectives: beyond those, with SizeSpread, is
+// waitsOn is waitsForUnseen where the profile has times of its machine's collectives: beyond those, with sizeSpread, is
 // a wait too. The shortest collective of a size may have waited as all others did (rule C27).
 func waitsOn(w *workload.Workload, m *machine.Machine) {
 	if t := m.Library.AllReduce.Times; len(t.Rows) == 0 || t.Mark != machine.Sourced {
@@ -79,7 +79,7 @@ func waitsOn(w *workload.Workload, m *machine.Machine) {
 }
 
 // BeyondLaw calls emit for each collective of ranks that nobody captured that takes more than its Late and the time of its
-// size on the machine with SizeSpread: by how much, with nothing beside it, and whether nothing was beside it in all its time.
+// size on the machine with sizeSpread: by how much, with nothing beside it, and whether nothing was beside it in all its time.
 func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.Collective, more trace.Time, serial bool)) {
 	if w.Captured == w.World || m.Nodes() > 1 {
 		return
@@ -93,7 +93,7 @@ func BeyondLaw(w *workload.Workload, m *machine.Machine, emit func(c *workload.C
 	}
 	for k, alone := range ranAlone(w, rows) {
 		c := &w.Collectives[rows[k]]
-		law := laws.Captured(c) * (1 + SizeSpread)
+		law := laws.Captured(c) * (1 + sizeSpread)
 		if more := alone - trace.Time(law*1e9) - c.Late; more > 0 {
 			emit(c, more, alone == w.Ops[c.Members[0]].Dur())
 		}

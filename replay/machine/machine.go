@@ -82,6 +82,7 @@ type Engines struct {
 	Rate    Quantity // bytes per second of one peer copy
 	Latency Quantity // seconds from the command to the first byte
 	Queued  Quantity // the same of a copy behind another on its stream, with no kernel or wait for another stream between; unknown: as Latency
+	Host    Quantity // bytes per second of one copy from or to pinned memory of the host
 	Command Quantity // seconds of a wait that is satisfied, or of a write of a value, between two copies of a stream
 }
 

@@ -181,6 +181,7 @@ func Entries(m *Machine) []Entry {
 		one("engines.count", Count, &m.Engines.Count),
 		one("engines.rate", Rate, &m.Engines.Rate),
 		one("engines.latency", Span, &m.Engines.Latency),
+		within("engines.host", option("engines.host", Rate, &m.Engines.Host)),
 		within("engines.queued", option("engines.queued", Span, &m.Engines.Queued)),
 		within("engines.command", option("engines.command", Span, &m.Engines.Command)),
 

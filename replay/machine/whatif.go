@@ -209,7 +209,8 @@ type property struct {
 var Properties = []property{
 	{
 		Name: "links", Least: 0.01, // rate of the links and peer copies inside a node
-		rates: "fabric.egress fabric.ingress fabric.pair fabric.store_ring fabric.store_spread fabric.store_incast engines.rate library.*.link",
+		rates: "fabric.egress fabric.ingress fabric.pair fabric.store_ring fabric.store_spread fabric.store_incast " +
+			"engines.rate engines.host library.*.link",
 		drops: "library.*.times",
 	},
 	{

@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -26,6 +28,7 @@ type Summary struct {
 	Ranks       []rankSummary       `json:"ranks"`
 	Kernels     []KernelSummary     `json:"kernels"`     // by total time, captured ranks only
 	Collectives []CollectiveSummary `json:"collectives"` // by total transfer
+	Copies      []copySummary       `json:"copies"`      // by total time, captured ranks only
 	Pairs       []PairSummary       `json:"pairs"`       // by first occurrence
 	Steps       []stepSummary       `json:"steps"`
 	Notes       []string            `json:"notes"`
@@ -60,7 +63,18 @@ type KernelSummary struct {
 	Tiles      int          `json:"tiles"`
 	Schedule   string       `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
 	Evidence   string       `json:"evidence,omitempty"`
-	Bytes      int64        `json:"bytes,omitempty"` // of all these copies; 0: not known of each
+	Fused      string       `json:"communicates,omitempty"` // what a kernel of compute communicates inside: "all_reduce after"
+	Bytes      int64        `json:"bytes,omitempty"`        // of all these copies; 0: not known of each
+}
+
+// A copySummary is the copies of one direction, and of one kind of the host's memory where names tell it.
+type copySummary struct {
+	Direction string     `json:"direction"`        // "host to device"
+	Memory    string     `json:"memory,omitempty"` // of the host: pinned, pageable
+	Count     int        `json:"count"`
+	Bytes     int64      `json:"bytes"` // 0: not known of each
+	TotalNs   trace.Time `json:"total_ns"`
+	BesideNs  trace.Time `json:"beside_compute_ns"` // of TotalNs, while the rank computed
 }
 
 // A CollectiveSummary is the collectives of one operation, group, number of channels and size
@@ -124,6 +138,7 @@ func Of(w *Workload, in [][]overlap.Interval) Summary {
 		Ranks:       summarizeRanks(w),
 		Kernels:     summarizeKernels(w, in),
 		Collectives: summarizeCollectives(w),
+		Copies:      summarizeCopies(w),
 		Pairs:       Pairs(w),
 		Steps:       summarizeSteps(w),
 		Notes:       slices.Clone(w.Notes),
@@ -183,11 +198,14 @@ func summarizeKernels(w *Workload, in [][]overlap.Interval) []KernelSummary {
 				continue
 			}
 			l := launch{op.Kernel, op.Kind}
+			k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
+			if op.Unfused.Kind != NoShape {
+				k.shape = op.Unfused
+			}
 			if rows[l] == nil { // several kernels may differ in what is not shown
-				rows[l] = g.row(kin{op.Name, op.Kind, op.Shape, op.Tiling})
+				rows[l] = g.row(k)
 			}
 			*rows[l] = append(*rows[l], op.Dur())
-			k := kin{op.Name, op.Kind, op.Shape, op.Tiling}
 			sums := trace.Memo(within, k, func() []trace.Time { return make([]trace.Time, len(in)) })
 			for i := range in {
 				x := in[i][w.Rows[rank]]
@@ -214,6 +232,9 @@ func summarizeKernels(w *Workload, in [][]overlap.Interval) []KernelSummary {
 		default:
 			s.PhasesNs = within[k]
 		}
+		if k.kind == trace.Compute {
+			_, _, s.Fused = trace.Fused(k.name)
+		}
 		if bytes := sizes[k]; !slices.Contains(bytes, 0) {
 			for _, n := range bytes {
 				s.Bytes += n
@@ -229,6 +250,55 @@ func summarizeKernels(w *Workload, in [][]overlap.Interval) []KernelSummary {
 	}
 	slices.SortStableFunc(kernels, func(a, b KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
 	return kernels
+}
+
+func summarizeCopies(w *Workload) []copySummary {
+	type kin struct{ direction, memory string }
+	g, sizes := newGroups[kin, trace.Time](), map[kin][]int64{}
+	beside := map[kin]trace.Time{}
+	for rank, ids := range w.Ranks {
+		var computes []overlap.Interval // apart, by start
+		for _, id := range ids {
+			if op := &w.Ops[id]; op.Kind != trace.Compute {
+				continue
+			} else if n := len(computes); n > 0 && op.Start <= computes[n-1].End {
+				computes[n-1].End = max(computes[n-1].End, op.End)
+			} else {
+				computes = append(computes, overlap.Interval{Start: op.Start, End: op.End})
+			}
+		}
+		for _, id := range ids {
+			op := &w.Ops[id]
+			c := w.Run.Copy(w.Run.Spans[op.Span])
+			if w.Copies[rank] || op.Kind != trace.Copy || c == nil || c.Dir == trace.Fill {
+				continue
+			}
+			k := kin{direction: c.Dir.String()}
+			for _, of := range []string{"pinned", "pageable"} {
+				if strings.Contains(strings.ToLower(op.Name), of) {
+					k.memory = of
+				}
+			}
+			g.add(k, op.Dur())
+			sizes[k] = append(sizes[k], c.Bytes)
+			at := sort.Search(len(computes), func(i int) bool { return computes[i].End > op.Start })
+			for ; at < len(computes) && computes[at].Start < op.End; at++ {
+				beside[k] += min(computes[at].End, op.End) - max(computes[at].Start, op.Start)
+			}
+		}
+	}
+	rows := []copySummary{}
+	for _, k := range g.keys {
+		r := copySummary{Direction: k.direction, Memory: k.memory, Count: len(*g.of[k]), TotalNs: total(*g.of[k]), BesideNs: beside[k]}
+		if !slices.Contains(sizes[k], 0) {
+			for _, n := range sizes[k] {
+				r.Bytes += n
+			}
+		}
+		rows = append(rows, r)
+	}
+	slices.SortStableFunc(rows, func(a, b copySummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	return rows
 }
 
 func joinEvidence(a, b string) string {

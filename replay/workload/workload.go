@@ -127,6 +127,7 @@ type Kernel struct {
 	Inputs    float64 // bytes of the inputs of the operator, of attention, convolutions and concatenations; 0: unknown. Only package retarget reads it
 	Flops     float64 // of attention whose operator states its sizes; 0: unknown, or Shape has them
 	Shape     Shape
+	Unfused   Shape // of a kernel that communicates inside: the GEMM in it by its operator, as its rank has it; no strategy cuts it
 	Tiling    Tiling
 	Footprint program.Footprint
 }

@@ -226,7 +226,7 @@ type Copy struct {
 	Correlation int64
 	Bytes       int64
 	Start, End  trace.Time
-	OnQueue     bool // it is shown on the queue Stream of agent From, not on an engine
+	OnQueue     bool // it is shown on the queue Stream of the GPU, of two GPUs that of agent From, not on an engine
 }
 
 // AddCopy adds a copy. It reports false if its times had to be repaired.
@@ -248,7 +248,7 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 	}
 	t := Track{Kind: engineTrack, Process: process, Agent: near, other: far, ID: int64(dir)}
 	if c.OnQueue {
-		t = Track{Kind: QueueTrack, Process: process, Agent: c.From, other: trace.None, ID: c.Stream}
+		t = Track{Kind: QueueTrack, Process: process, Agent: near, other: trace.None, ID: c.Stream}
 	}
 	_, good := s.add(trace.Span{
 		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,

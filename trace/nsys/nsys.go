@@ -174,6 +174,7 @@ func (d *reader) copies() {
 			case c.Dir != trace.HostToDevice:
 				c.From, c.To = c.To, trace.None
 			}
+			c.OnQueue = c.Dir != trace.PeerToPeer // of two devices the stream may be either's
 			d.AddCopy(process, &c)
 		})
 	d.Kernels(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "graphnodeid"}, func(r lex.Row, start, end trace.Time) {
@@ -181,7 +182,7 @@ func (d *reader) copies() {
 		d.node(process, r.Int(7))
 		d.AddCopy(process, &assemble.Copy{
 			Name: d.Builder.Intern("Memset"), From: d.gpu(process, r.Int(3)), To: trace.None, Dir: trace.Fill,
-			Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,
+			Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end, OnQueue: true,
 		})
 	})
 }

@@ -147,7 +147,7 @@ func TestReadDB(t *testing.T) {
 		b.WriteString("\n")
 	}
 	want := `3/0 thread 8 marker "step" 0-305
-3/1 engine 1 copy "Memcpy HtoD" 5-45 host to device 4096
+3/1 queue 7 copy "Memcpy HtoD" 5-45 host to device 4096
 3/0 thread 8 marker "here" 15-15
 3/1 engine 4 copy "Memcpy PtoP" 55-65 peer to peer 64
 3/0 thread 8 launch "cudaLaunchKernel" 75-85

@@ -23,7 +23,7 @@ const (
 	Wait                 // holding a slot for a flag
 	host                 // a call on a host thread
 	marker               // a range that a program named
-	Overlap              // compute, and communication or a copy at once; on a strip
+	Overlap              // compute, and communication or a copy at once: on a strip, or in one kernel
 	Memory               // limited by memory
 	vacant               // nothing ran, for a known reason: a slot without workgroup, a rank without work
 	numClasses
@@ -107,9 +107,17 @@ func (c Class) Height() float64 {
 
 // classify finds the class of every span of a run.
 func classify(r *trace.Run) []Class {
-	classes := make([]Class, len(r.Spans))
+	classes, fused := make([]Class, len(r.Spans)), map[trace.NameID]Class{}
 	for i, s := range r.Spans {
 		classes[i] = classOf(r, s)
+		if s.Kind == trace.Compute {
+			classes[i] = trace.Memo(fused, s.Name, func() Class {
+				if _, _, says := trace.Fused(r.NameOf(s)); says != "" {
+					return Overlap
+				}
+				return Local
+			})
+		}
 	}
 	return classes
 }

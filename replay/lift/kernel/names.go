@@ -29,7 +29,7 @@ const (
 	Matrix               // multiplies matrices
 	Lookup               // gathers rows of a table
 	dense                // multiplies matrices too, but its output is not one GEMM's: attention, convolution
-	other                // heavy, none of these
+	other                // heavy, none of these: kernels that communicate inside too
 )
 
 // noLibrary removes names of libraries and words whose parts read as roles: flashinfer::norm is no flash
@@ -52,6 +52,9 @@ func ClassOf(kernel string) Class {
 // classOf is ClassOf. Earlier lines win: cublasLt::splitKreduce is
 // no GEMM, and flash attention multiplies more than two matrices.
 func classOf(kernel string) Class {
+	if _, _, fused := trace.Fused(kernel); fused != "" {
+		return other
+	}
 	kernel = noLibrary.Replace(strings.ToLower(kernel))
 	for _, c := range [...]struct {
 		class Class

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -198,6 +199,12 @@ func (r *Reader) sizesOf(op *workload.Op, operator int32, reset bool) {
 			op.Flops = attentionFlops(o)
 		}
 	}
+	if _, _, fused := trace.Fused(op.Name); fused != "" {
+		if op.Shape.Kind == workload.NoShape && operator != trace.None {
+			op.Shape = factorsAmong(&run.Operators[operator])
+		}
+		op.Unfused, op.Shape, op.Read, op.Write = op.Shape, workload.Shape{}, 0, 0
+	}
 	class := r.name(op).class
 	op.Dense, op.Moves = class == dense, class == Sweep || class == Light || class == Lookup
 	op.Tiling = r.tiling(op, k, batch, reset)
@@ -209,7 +216,7 @@ func lookUp[T any](given map[string]T, name string, k trace.Setup) (v T, ok bool
 	if len(given) == 0 {
 		return v, false
 	}
-	wgs := fmt.Sprint("@", Workgroups(k))
+	wgs := fmt.Sprint("@", k.WGs())
 	for _, key := range [...]string{name + wgs, name, Short(name) + wgs, Short(name)} {
 		if v, ok = given[key]; ok {
 			return v, true
@@ -376,6 +383,21 @@ func factors(operator string) (a, b int, transposed bool) {
 		return 0, 1, true
 	}
 	return -1, -1, false
+}
+
+// factorsAmong is the GEMM of an operator of another library: its first input of two axes times the next that fits.
+func factorsAmong(o *trace.Operator) (s workload.Shape) {
+	a := slices.IndexFunc(o.Dims, func(d []int64) bool { return len(d) == 2 })
+	for b := a + 1; a >= 0 && b < len(o.Dims); b++ {
+		for _, transposed := range [...]bool{true, false} {
+			if _, m, n, k := gemmSizes(o.Dims[a], o.Dims[b], transposed); len(o.Dims[b]) == 2 && m*n*k > 0 {
+				s = workload.Shape{Kind: GEMMKind(m, n), M: m, N: n, K: k, Evidence: fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])}
+				s.DType, s.ElemSize = dtype(o, a)
+				return s
+			}
+		}
+	}
+	return s
 }
 
 // gemmSizes multiplies shapes as matmul does: rows before the last two axes are a batch if

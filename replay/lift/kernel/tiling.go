@@ -9,12 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Workgroups is the number that a kernel was launched with; 0 where unknown.
-func Workgroups(k trace.Setup) int { return k.WGs() }
-
 // grid is the tiling of a kernel of which nothing but the grid counts.
 func grid(k trace.Setup) workload.Tiling {
-	n := Workgroups(k)
+	n := k.WGs()
 	if n == 0 {
 		return workload.Tiling{}
 	}

@@ -190,7 +190,7 @@ func differenceOf(a, b side) Difference {
 	}
 	if a.run != nil && b.run != nil {
 		kinds, operations := kernelKinds(a.run, b.run)
-		rows, moved := joinFused(d.Rows, operations)
+		rows, moved := joinFused(d.Rows, kinds, operations)
 		d.Rows, d.Causes = rows, causesOf(rows, moved, kinds)
 		d.sortCauses()
 	}

@@ -36,10 +36,11 @@ func kernelKinds(runs ...*trace.Run) (kinds map[string]trace.Kind, operations ma
 	return kinds, operations
 }
 
-// joinFused puts a fused kernel, the GEMM that it replaces, and what it replaces of the time
-// of collectives into one row, which so compares like with like. A fused kernel is named
-// after both: "gemm + all_to_all". moved is the time of collectives in such rows, B less A.
-func joinFused(rows []overlap.Change, operations map[string]string) (joined []overlap.Change, moved trace.Time) {
+// joinFused puts a fused kernel, the kernels that it replaces, and what it replaces of the time
+// of collectives into one row, which so compares like with like. moved is the time of collectives in such rows, B less A.
+func joinFused(
+	rows []overlap.Change, kinds map[string]trace.Kind, operations map[string]string,
+) (joined []overlap.Change, moved trace.Time) {
 	at := map[string]*overlap.Change{}
 	for i := range rows {
 		if rows[i].Group == overlap.ByKernel {
@@ -49,21 +50,25 @@ func joinFused(rows []overlap.Change, operations map[string]string) (joined []ov
 	gone := map[*overlap.Change]bool{}
 	for i := range rows {
 		f := &rows[i]
-		kernel, operation, ok := strings.Cut(f.Name, " + ")
-		if _, first := trace.ParseCollectiveOp(kernel); first {
-			kernel, operation = operation, kernel
-		}
-		alone := at[kernel]
-		_, known := trace.ParseCollectiveOp(operation)
-		if f.Group != overlap.ByKernel || !ok || !known || alone == nil || gone[alone] {
+		kernels, of := replacedBy(f, rows, kinds)
+		kernels = slices.DeleteFunc(kernels, func(name string) bool { return at[name] == nil || gone[at[name]] })
+		if f.Group != overlap.ByKernel || gone[f] || len(kernels) == 0 {
 			continue
 		}
-		gone[alone] = true
-		f.Name = trace.Short(kernel) + " and " + operation
-		f.A, f.B, f.CountA, f.CountB = f.A+alone.A, f.B+alone.B, f.CountA+alone.CountA, f.CountB+alone.CountB
+		short := ""
+		for _, name := range kernels {
+			alone := at[name]
+			gone[alone] = true
+			short += trace.Short(name) + " and "
+			f.A, f.B, f.CountA, f.CountB = f.A+alone.A, f.B+alone.B, f.CountA+alone.CountA, f.CountB+alone.CountB
+		}
+		if !strings.Contains(f.Name, " + ") {
+			short = trace.Short(f.Name) + " for " + short
+		}
+		f.Name = short + strings.Join(of, " and ")
 		for _, name := range slices.Sorted(maps.Keys(operations)) {
 			c := at[name]
-			if c == nil || operations[name] != operation || c.CountA == c.CountB {
+			if c == nil || !slices.Contains(of, operations[name]) || c.CountA == c.CountB {
 				continue
 			}
 			moved += c.Diff
@@ -87,6 +92,35 @@ func joinFused(rows []overlap.Change, operations map[string]string) (joined []ov
 		return cmp.Or(cmp.Compare(groups[a.Group], groups[b.Group]), cmp.Compare(max(b.Diff, -b.Diff), max(a.Diff, -a.Diff)))
 	})
 	return joined, moved
+}
+
+// replacedBy are the kernels and the operations of collectives that a fused kernel stands for. A simulated one is named after both:
+// "gemm + all_to_all". One that was captured on one side only (trace.Fused) stands for the kernels of compute that only the other
+// side has, as often.
+func replacedBy(f *overlap.Change, rows []overlap.Change, kinds map[string]trace.Kind) (kernels, operations []string) {
+	if kernel, operation, ok := strings.Cut(f.Name, " + "); ok {
+		if _, first := trace.ParseCollectiveOp(kernel); first {
+			kernel, operation = operation, kernel
+		}
+		if _, known := trace.ParseCollectiveOp(operation); known {
+			return []string{kernel}, []string{operation}
+		}
+	}
+	reads, sends, says := trace.Fused(f.Name)
+	if says == "" || f.Group != overlap.ByKernel || f.CountA*f.CountB > 0 {
+		return nil, nil
+	}
+	for _, r := range rows {
+		if r.Group == overlap.ByKernel && kinds[r.Name] == trace.Compute && r.CountA == f.CountB && r.CountB == f.CountA {
+			kernels = append(kernels, r.Name)
+		}
+	}
+	for _, op := range []trace.CollectiveOp{reads, sends} {
+		if op != trace.UnknownOp && !slices.Contains(operations, op.String()) {
+			operations = append(operations, op.String())
+		}
+	}
+	return kernels, operations
 }
 
 // causesOf divides the difference of two runs: compute by kernel, idle time by cause, the rest

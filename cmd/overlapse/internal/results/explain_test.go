@@ -37,7 +37,7 @@ func TestFusedKernelsAreAGroup(t *testing.T) {
 		r.A, r.B, r.CountA, r.CountB, r.Diff = r.B, r.A, r.CountB, r.CountA, -r.Diff
 	}
 	for sign, in := range map[trace.Time][]overlap.Change{1: rows(), -1: reversed} {
-		joined, moved := joinFused(in, operations)
+		joined, moved := joinFused(in, kinds, operations)
 		sums := map[string]trace.Time{}
 		for _, c := range causesOf(joined, moved, kinds) {
 			sums[c.Name] += sign * c.Diff

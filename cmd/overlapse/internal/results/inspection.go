@@ -161,6 +161,7 @@ func (v *Inspection) Print(con *cli.Console) {
 	v.printAnswer()
 	if len(v.workload.Ops) > 0 {
 		v.printCollectives()
+		v.printCopies()
 		v.printKernels()
 		v.printPairs()
 		v.printRanks()
@@ -290,28 +291,29 @@ func (v *Inspection) boundText(p *phasePart) string {
 		whole := overlap.Sum(v.ranks)
 		hidden, communicates = whole.OverlapPercent()
 	}
-	line := v.sharesText(sum, idle)
+	line, inside := v.sharesText(sum, idle), verdict.InsideText(v.workload, v.machine)
 	switch {
 	case communicates:
 		line += fmt.Sprintf("; %.0f %% of communication is hidden behind compute", hidden)
-	case len(v.summary.Collectives) == 0 && storesToPeers(v.workload.Run):
-		line += "; the communication is inside kernels: replay has its parts, view draws them"
+		if inside != "" {
+			line += "; " + strings.Replace(inside, "the communication", "other communication", 1)
+		}
+	case inside != "":
+		line += "; " + inside
 	case len(v.summary.Collectives) == 0 && v.workload.Opaque():
 		line += "; the trace shows no communication, and not what whole graphs consist of"
 	case len(v.summary.Collectives) == 0 && float64(sum.Copies) >= leastWaiting*float64(sum.Total()):
-		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time behind compute", 100*float64(min(sum.Copies, sum.Compute))/float64(sum.Total()))
+		var all, beside trace.Time
+		for _, c := range v.summary.Copies {
+			all, beside = all+c.TotalNs, beside+c.BesideNs
+		}
+		free := sum.Compute - trace.Time(float64(sum.Copies)*float64(beside)/float64(max(1, all-beside))) // beside no copy
+		share := 100 * float64(max(0, min(sum.Copies, free))) / float64(sum.Total())
+		line += fmt.Sprintf("; no communication: copies on a stream of their own could hide at most %.1f %% of the time", share)
 	case len(v.summary.Collectives) == 0:
 		line += "; nothing to overlap, as the trace has no communication"
 	}
 	return line
-}
-
-// storesToPeers reports whether workgroups of a run store to other ranks.
-func storesToPeers(run *trace.Run) bool {
-	return slices.ContainsFunc(run.Spans, func(s trace.Span) bool {
-		at := run.Workgroup(s)
-		return at != nil && at.Peer != trace.None && int(at.Peer) != run.RankID(run.Lanes[s.Lane].Rank)
-	})
 }
 
 // sharesText are the parts of an iteration in percent, the largest first; idle are those of its idle time.
@@ -440,7 +442,8 @@ func (v *Inspection) unseenText(p *phasePart) string {
 
 // nextCommand is the command to run next, as it can be pasted.
 func (v *Inspection) nextCommand() string {
-	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 {
+	copies := func(p phasePart) bool { return float64(p.of.Mean.Copies) >= leastWaiting*float64(p.of.Mean.Total()) }
+	if len(v.summary.Collectives) == 0 && len(v.summary.Pairs) == 0 && !slices.ContainsFunc(v.each, copies) {
 		return "overlapse view " + v.Input
 	}
 	command := "overlapse replay " + v.Input

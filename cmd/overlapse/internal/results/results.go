@@ -7,6 +7,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,7 +271,7 @@ func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machin
 		}
 		sel = append(sel, serving...)
 	}
-	schedules, err := engines.OfPipelines(r.workload, false)
+	schedules, err := engines.OfSchedules(r.workload, false)
 	if err != nil {
 		return err
 	}
@@ -280,7 +281,8 @@ func (r *Replayed) Cheap(ctx context.Context, con *cli.Console, m machine.Machin
 	}
 	sel = slices.Concat(sel, schedules, carriers)
 	sel = slices.DeleteFunc(sel, func(s plan.Selection) bool {
-		return loop && !s.Strategy.Exact || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
+		copies := cmp.Or(s.Values["copies"], plan.AsCaptured) != plan.AsCaptured
+		return loop && !s.Strategy.Exact && !copies || s.Strategy.Exact && !verdict.HostBound(r.workload, r.reference)
 	})
 	if len(sel) == 0 {
 		return nil

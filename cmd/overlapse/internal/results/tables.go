@@ -78,6 +78,34 @@ func sizesOf(c workload.CollectiveSummary) string {
 	return size
 }
 
+// printCopies prints copies by direction: their bytes and rate, what that is of the link to the host, and the share of their time
+// beside compute.
+func (v *Inspection) printCopies() {
+	if len(v.summary.Copies) == 0 {
+		return
+	}
+	title, host := "copies", 0.0
+	if v.machine != nil {
+		if host = v.machine.Engines.Host.Or(0); host > 0 {
+			title += fmt.Sprintf(" (host link of %s: %.0f GB/s each way)", v.machine.Name, host/1e9)
+		}
+	}
+	columns := []string{"from, to", "memory", "count", "bytes", "total", "GB/s", "of link", "beside compute"}
+	t := cli.Table{Title: title, Columns: columns, Top: v.Top}
+	for _, c := range v.summary.Copies {
+		rate, link := "", ""
+		if c.Bytes > 0 && c.TotalNs > 0 {
+			bytes := float64(c.Bytes) / float64(c.TotalNs)
+			rate = fmt.Sprintf("%.1f", bytes)
+			if strings.Contains(c.Direction, "host") && host > 0 {
+				link = fmt.Sprintf("%.0f %%", 100*bytes/(host/1e9))
+			}
+		}
+		t.Add(c.Direction, c.Memory, c.Count, sizeOrUnknown(c.Bytes, true), c.TotalNs, rate, link, cli.ShareOf(c.BesideNs, c.TotalNs))
+	}
+	v.Show(&t)
+}
+
 // printKernels prints the kernels and copies that take most time. Without --all, those of one
 // name and shape are one row, whatever their grids.
 func (v *Inspection) printKernels() {
@@ -92,7 +120,7 @@ func (v *Inspection) printKernels() {
 			wholes[i] += in.Length()
 		}
 	}
-	columns = append(columns, "mean", "shape, bytes")
+	columns = append(columns, "mean", "communicates", "shape")
 	if v.All {
 		columns = append(columns, "WGs", "tiles", "schedule")
 	} else {
@@ -105,10 +133,6 @@ func (v *Inspection) printKernels() {
 		if k.Tiles > 0 {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		shape := k.Shape
-		if k.Bytes > 0 && k.TotalNs > 0 { // of copies
-			shape = fmt.Sprintf("%s at %.1f GB/s", trace.Bytes(k.Bytes), float64(k.Bytes)/float64(k.TotalNs))
-		}
 		cells := []any{short[i], k.Count, k.TotalNs}
 		for of, whole := range wholes {
 			in := k.InNs
@@ -117,7 +141,7 @@ func (v *Inspection) printKernels() {
 			}
 			cells = append(cells, cli.ShareOf(in, whole))
 		}
-		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), shape, k.Workgroups, tiles, k.Schedule)...)
+		t.Add(append(cells, k.TotalNs/trace.Time(k.Count), k.Fused, k.Shape, k.Workgroups, tiles, k.Schedule)...)
 	}
 	v.Show(&t)
 }
@@ -130,10 +154,9 @@ func merged(ks []workload.KernelSummary) (joined []workload.KernelSummary) {
 		i, ok := at[key]
 		if !ok {
 			i = len(joined)
-			first := workload.KernelSummary{Name: k.Name, Shape: k.Shape, Bytes: k.Bytes, PhasesNs: make([]trace.Time, len(k.PhasesNs))}
+			first := workload.KernelSummary{Name: k.Name, Shape: k.Shape, Fused: k.Fused}
+			first.PhasesNs = make([]trace.Time, len(k.PhasesNs))
 			at[key], joined = i, append(joined, first)
-		} else if joined[i].Bytes *= min(1, k.Bytes); joined[i].Bytes > 0 { // else not known of each
-			joined[i].Bytes += k.Bytes
 		}
 		joined[i].Count, joined[i].TotalNs, joined[i].InNs = joined[i].Count+k.Count, joined[i].TotalNs+k.TotalNs, joined[i].InNs+k.InNs
 		for of, d := range k.PhasesNs {

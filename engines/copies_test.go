@@ -1,0 +1,70 @@
+package engines_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/edit"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/testkit/enginetest"
+	"github.com/overlapse/overlapse/trace/testkit/plantest"
+)
+
+// Weights that are copied on the stream of compute, each before its GEMM, take as long a layer ahead as they were measured to, and
+// no less than the copies or the kernels alone (rule W28). Where every layer is an iteration of its own nothing moves, and the
+// time is the captured one. Copies that have a stream of their own are left there.
+func TestCopiesAhead(t *testing.T) {
+	for rows, measured := range map[int]float64{1024: 19568.2, 8192: 20872.1, 16384: 28944.5} { // samples/measurements, µs
+		w := plantest.LiftSample(t, fmt.Sprintf("measurements/2026-11-30-h200-copies/traces/serial_%d", rows))
+		w.Unprofiled = true
+		out, _ := run(t, w)
+		if err := float64(out.Expected)/1e3/measured - 1; math.Abs(err) > 0.05 {
+			t.Errorf("%d rows: %+.1f %% off", rows, 100*err)
+		}
+		var alone [2]trace.Time // compute, copies
+		for i := range w.Ops {
+			if w.Ops[i].Kind == trace.Copy {
+				alone[1] += w.Ops[i].Dur()
+			} else {
+				alone[0] += w.Ops[i].DurAlone()
+			}
+		}
+		if least := max(alone[0], alone[1]) / 3; out.Expected < least*99/100 {
+			t.Errorf("%d rows: %v, less than copies or kernels alone, %v", rows, out.Expected, least)
+		}
+		moved := edit.Ahead(w)
+		if moved == w || edit.Ahead(moved) != moved {
+			t.Errorf("%d rows: copies with a stream of their own move again", rows)
+		}
+
+		w.Steps = nil
+		for i := range w.Ops {
+			if c := w.Run.Copy(w.Run.Spans[w.Ops[i].Span]); c != nil && c.Dir == trace.HostToDevice {
+				w.Steps = append(w.Steps, workload.Step{Name: fmt.Sprint("layer#", len(w.Steps))})
+			}
+			w.Ops[i].Step = int32(max(0, len(w.Steps)-1))
+		}
+		w.TimeSteps()
+		if _, change := run(t, w); math.Abs(change) > nothing {
+			t.Errorf("%d rows: with nothing to move %+.2f %%", rows, 100*change)
+		}
+	}
+	if w := plantest.LiftSample(t, "fsdp-step"); edit.Ahead(w) != w {
+		t.Error("copies move beside collectives")
+	}
+}
+
+// run is the schedule with copies ahead, and its change of the captured time.
+func run(t *testing.T, w *workload.Workload) (out compare.Outcome, change float64) {
+	t.Helper()
+	outs, err := compare.Compare(w, plantest.H200(t, 1), enginetest.MustParse(t, "captured,multistream:copies=ahead"), plan.Scenario{}, replay.Options{}, nil)
+	if err != nil || outs[1].Why != "" {
+		t.Fatal(err, outs[1].Why)
+	}
+	return outs[1], outs[1].ChangeFrom(outs[0].Expected)
+}

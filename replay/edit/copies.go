@@ -1,0 +1,159 @@
+package edit
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Ahead returns a copy of a workload in which the copies from the host that ran among kernels on a stream of compute have a
+// stream of their own, each group of them one ahead of the kernels that use it (rule W28): the host issues it before the kernels
+// of the group before, and it waits for those before that, which free the other of two buffers. Copies stay in their iteration.
+//
+//	captured  |H0.....|C0.|H1.....|C1.|H2.....|C2.|
+//	copies    |H0.....|H1.....|H2.....|
+//	compute           |C0.|   |C1.|   |C2.|
+//
+// It is the workload itself where it has no such copies, or collectives, whose ranks would have to move together.
+func Ahead(w *workload.Workload) *workload.Workload {
+	if len(w.Collectives) > 0 {
+		return w
+	}
+	var ranks []*ahead
+	for rank := range w.Ranks {
+		ranks = append(ranks, aheadOn(w, rank))
+	}
+	if !slices.ContainsFunc(ranks, func(a *ahead) bool { return a.copies != nil }) {
+		return w
+	}
+	e, rows := &workload.Edit{Of: w, Steps: slices.Clone(w.Steps)}, make([]int32, len(w.Ops))
+	for _, a := range ranks {
+		for _, id := range a.order {
+			rows[id] = int32(len(e.Rows))
+			a.add(e, id, rows)
+		}
+	}
+	for _, p := range w.Pairs {
+		for _, ids := range []*[]int32{&p.First, &p.Second} {
+			*ids = slices.Clone(*ids)
+			for i, id := range *ids {
+				(*ids)[i] = rows[id]
+			}
+		}
+		e.Pairs = append(e.Pairs, p)
+	}
+	return e.Done()
+}
+
+// An ahead is a rank whose copies move.
+type ahead struct {
+	w      *workload.Workload
+	order  []int32         // in which the host issues the operations now
+	copies map[int32]int32 // the copies that move, by op: what frees their buffer; -1: nothing
+	queue  int64           // of compute that they ran on
+	free   int64           // that they run on now
+	begins trace.Time      // of the rank's first operation
+	ends   map[int64]trace.Time
+}
+
+// aheadOn finds the copies from the host of a rank that wait on the stream of compute which has most of them, in groups that
+// kernels follow, and the new order: each group in front of the kernels of the group before.
+func aheadOn(w *workload.Workload, rank int) *ahead {
+	a := &ahead{w: w, order: w.IssueOrder(rank), ends: map[int64]trace.Time{}}
+	computes, took := map[int64]bool{}, map[int64]trace.Time{}
+	if len(w.Ranks[rank]) > 0 {
+		a.begins = w.Ops[w.Ranks[rank][0]].Start
+	}
+	for _, id := range a.order {
+		op := &w.Ops[id]
+		a.free = max(a.free, op.Queue+1)
+		computes[op.Queue] = computes[op.Queue] || op.Kind == trace.Compute
+		if fromHost(w, op) {
+			took[op.Queue] += op.Dur()
+		}
+	}
+	most := trace.Time(0)
+	for _, id := range a.order {
+		if q := w.Ops[id].Queue; computes[q] && took[q] > most {
+			a.queue, most = q, took[q]
+		}
+	}
+	if most == 0 {
+		return a
+	}
+	a.copies = map[int32]int32{}
+	var order, waiting, now []int32               // operations behind the group of copies before, and behind the last one
+	last, computed := [3]int32{-1, -1, -1}, false // the last operations of compute in these groups, and of the one before
+	of, _ := workload.IterationsOf(w)
+	round := int32(-1)
+	for _, id := range a.order {
+		op := &w.Ops[id]
+		if op.Queue == a.queue && fromHost(w, op) {
+			if of[id] != round { // nothing is copied before its iteration begins
+				order, waiting, now, computed, round = slices.Concat(order, waiting, now), nil, nil, false, of[id]
+				last = [3]int32{max(last[1], last[2]), max(last[1], last[2]), -1}
+			}
+			if computed { // the next group
+				order, waiting, now, computed = append(order, waiting...), now, nil, false
+				last = [3]int32{last[1], last[2], -1}
+			}
+			if slices.ContainsFunc(op.After, func(d workload.Dep) bool { // on another stream
+				return w.Ops[d.Op].Queue != a.queue && (slices.Contains(now, d.Op) || slices.Contains(waiting, d.Op))
+			}) {
+				order, waiting, now = slices.Concat(order, waiting, now), nil, nil
+			}
+			order, a.copies[id] = append(order, id), last[0]
+			continue
+		}
+		now = append(now, id)
+		if op.Queue == a.queue {
+			last[2], computed = id, computed || op.Kind == trace.Compute
+		}
+	}
+	a.order = slices.Concat(order, waiting, now)
+	return a
+}
+
+// add writes an operation, as early as the stream that it runs on and what it waits for let it start behind its captured gap.
+func (a *ahead) add(e *workload.Edit, id int32, rows []int32) {
+	r := workload.Row{Op: a.w.Ops[id], Origin: id, Issue: id}
+	frees, moves := a.copies[id]
+	r.After = nil
+	onCompute := func(dep int32) bool { return moves && a.w.Ops[dep].Queue == a.queue }
+	for _, d := range a.w.Ops[id].After {
+		if !onCompute(d.Op) {
+			r.After = append(r.After, workload.Dep{Op: rows[d.Op], Why: d.Why})
+		}
+	}
+	if len(r.After) == 0 { // its gap counts from time 0
+		r.Gap = r.Start - a.begins
+	}
+	if moves {
+		r.Queue, r.Gap = a.free, 0
+		if frees >= 0 {
+			r.After = append(r.After, workload.Dep{Op: rows[frees], Why: workload.HostWait})
+		}
+	}
+	if a.w.Flow != nil {
+		for _, edge := range a.w.Flow[id] {
+			if !onCompute(edge.Op) {
+				edge.Op = rows[edge.Op]
+				r.Flow = append(r.Flow, edge)
+			}
+		}
+	}
+	from, took := max(a.begins, a.ends[r.Queue]), r.Dur()
+	for _, d := range r.After {
+		from = max(from, e.Rows[d.Op].End)
+	}
+	r.Start = from + r.Gap
+	r.End = r.Start + took
+	a.ends[r.Queue] = r.End
+	e.Add(r)
+}
+
+func fromHost(w *workload.Workload, op *workload.Op) bool {
+	c := w.Run.Copy(w.Run.Spans[op.Span])
+	return op.Kind == trace.Copy && c != nil && c.Dir == trace.HostToDevice
+}
