@@ -18,12 +18,12 @@ import (
 //	                                                        |    |22222|  to each peer
 const (
 	AsCaptured = "captured"
-	ByUnits    = "cu"
+	byUnits    = "cu"
 	ByEngines  = "dma"
 )
 
 // carrierNames are the values of Settings.Carrier.
-var carrierNames = []string{AsCaptured, ByUnits, ByEngines}
+var carrierNames = []string{AsCaptured, byUnits, ByEngines}
 
 // SetCarrier sets what moves collectives. It returns the reason why copy engines can move
 // none of them, or "".
@@ -33,7 +33,7 @@ func (pl *Planner) SetCarrier(carrier string) string {
 	}
 	pl.Carrier = carrier
 	for i := range pl.Workload.Collectives {
-		if carrier == ByUnits || pl.movedByEngines(&pl.Workload.Collectives[i]) {
+		if carrier == byUnits || pl.movedByEngines(&pl.Workload.Collectives[i]) {
 			return ""
 		}
 	}
@@ -44,7 +44,7 @@ func (pl *Planner) SetCarrier(carrier string) string {
 // unless the settings say otherwise and the operation allows it (rule C22).
 func (pl *Planner) movedByEngines(c *workload.Collective) bool {
 	switch {
-	case pl.Carrier == ByUnits:
+	case pl.Carrier == byUnits:
 		return false
 	case c.Engines:
 		return true

@@ -192,8 +192,8 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	if v.Int("channels") <= t.Channels {
 		more = -1
 	}
-	switch compiled := t.Framework == trace.XLA; {
-	case compiled && w.Library != trace.XLA && !libraries[w.Library], !compiled && w.Library == trace.XLA:
+	compiled, byFlag := t.Framework == trace.XLA, w.Library == trace.XLA
+	if compiled && !byFlag && !libraries[w.Library] || !compiled && byFlag {
 		return false
 	}
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library)

@@ -94,7 +94,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	if len(run.Spans) > 1<<20 {
 		debug.FreeOSMemory() // calls and what matching needed
 	}
-	l.noteCount(GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
+	l.noteCount(guessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(sizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
 	l.noteCount(sizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
 	Tokens(w)
@@ -103,7 +103,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			kernels.SizeByName(op, w.Steps[op.Step].Batch.Tokens)
 		}
 	}
-	l.noteCount(SizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
+	l.noteCount(sizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
 	l.waitsForUnseen()
 	l.noteUnknownSizes()
 	if err := correct(w, o.Dataflow); err != nil {

@@ -60,7 +60,7 @@ func (c Clock) Settled(d Demand) float64 {
 	if !c.Known() || !(d.Time > 0) || c.Draw(d, 1) <= c.Knee.Value {
 		return 1
 	}
-	low, high := LowestClock, 1.0
+	low, high := lowestClock, 1.0
 	for high-low > 1e-5 {
 		if mid := (low + high) / 2; c.Draw(d, mid) > c.Knee.Value {
 			high = mid
@@ -71,9 +71,9 @@ func (c Clock) Settled(d Demand) float64 {
 	return low
 }
 
-// LowestClock is the lower end of the law: at lower clocks GPUs are limited by
+// lowestClock is the lower end of the law: at lower clocks GPUs are limited by
 // temperature, not by power.
-const LowestClock = 0.3
+const lowestClock = 0.3
 
 // Lasts is the number of seconds for which a GPU keeps its full clock at a draw, from the
 // given average; +Inf if the draw is sustainable.

@@ -19,10 +19,11 @@ import (
 //	planes, lines, events ─┬─▶ host threads ▶ GPUs they launch on ▶ calls, steps ─┬─▶ session ─▶ trace.Run
 //	modules (HLO) ─────────┴─▶ kernels ▶ instructions ▶ operators, collectives ───┘
 type XLA struct {
-	*Session
-	ID        int64 // the operating system's process id
-	Epoch     int64 // of time 0
-	devices   map[string]trace.Device
+	*Session                         // to which nothing else was added
+	ID       int64                   // the operating system's process id
+	Epoch    int64                   // of time 0
+	Devices  map[string]trace.Device // by plane
+
 	modules   map[string]*hloModule // by name and, behind a NUL, number
 	use       hloUse
 	operators map[*hloInstruction]int32 // their rows
@@ -36,18 +37,19 @@ type XLAEvent struct {
 	Thread      int64  // the line's number
 	Name        string
 	Start, End  trace.Time
-	At          int64 // in the file
+	At          int64       // in the file
+	Stats       [][2]string // names (xla/tsl/profiler/utils/xplane_schema.cc) and values; Add copies them
 
 	correlation                  int64
 	node                         uint64 // of a captured graph: its number, and behind 32 bits that of the graph
 	device, global               string // within the process, and of all
 	module, program, instruction string
-	kernel, copied, filled       string // "regs:16 grid:32,1,1", "size:64", "num_bytes:4"
+	kernel, copied               string // "regs:16 grid:32,1,1", "size:64" or, of a fill, "num_bytes:4"
 	step, runs, clique           string
 }
 
-// Set stores a statistic of an event (xla/tsl/profiler/utils/xplane_schema.cc has their names).
-func (e *XLAEvent) Set(name, value string) {
+// set stores a statistic.
+func (e *XLAEvent) set(name, value string) {
 	switch name {
 	case "correlation_id":
 		e.correlation, _ = lex.Integer([]byte(value))
@@ -65,10 +67,8 @@ func (e *XLAEvent) Set(name, value string) {
 		e.instruction = value
 	case "kernel_details":
 		e.kernel = value
-	case "memcpy_details", "Memcpy_details":
+	case "memcpy_details", "memset_details", "Memset_details":
 		e.copied = value
-	case "memset_details", "Memset_details":
-		e.filled = value
 	case "step_num":
 		e.step = value
 	case "name":
@@ -78,21 +78,16 @@ func (e *XLAEvent) Set(name, value string) {
 	}
 }
 
-// NewXLA returns a profile whose run a session will be, to which nothing else was added.
-func NewXLA(s *Session) *XLA {
-	return &XLA{Session: s, devices: map[string]trace.Device{}, modules: map[string]*hloModule{}, operators: map[*hloInstruction]int32{}}
-}
-
 const (
 	gpuPlane   = "/device:GPU:"
 	streamLine = "Stream #"
 )
 
-// Device describes the GPU of a plane.
-func (x *XLA) Device(plane string, d trace.Device) { x.devices[plane] = d }
-
 // Module takes in a message HloProto with the name of a module and its number.
 func (x *XLA) Module(name, number string, message []byte) {
+	if x.modules == nil {
+		x.modules = map[string]*hloModule{}
+	}
 	if m := readHLO(message, &x.use); m != nil {
 		x.modules[name], x.modules[name+"\x00"+number] = m, m
 	}
@@ -100,6 +95,10 @@ func (x *XLA) Module(name, number string, message []byte) {
 
 // Add takes in an event.
 func (x *XLA) Add(e XLAEvent) {
+	for _, s := range e.Stats {
+		e.set(s[0], s[1])
+	}
+	e.Stats = nil
 	switch {
 	case strings.HasPrefix(e.Plane, gpuPlane) && strings.HasPrefix(e.Line, streamLine):
 		x.work = append(x.work, e)
@@ -160,7 +159,7 @@ func (x *XLA) gpus() (list []*xlaDevice) {
 		d.process = x.Process(d.plane, x.ID, x.Name)
 		d.agent = x.Agent(d.process, "GPU "+strconv.FormatInt(d.number, 10))
 		for _, other := range list {
-			x.Describe(d.process, Description{GPU: true, Logical: other.number, OfKind: other.number, Device: x.devices[other.plane]})
+			x.Describe(d.process, Description{GPU: true, Logical: other.number, OfKind: other.number, Device: x.Devices[other.plane]})
 		}
 	}
 	return list
@@ -305,12 +304,12 @@ func (x *XLA) addWork(d *xlaDevice) {
 		if e.node > 0 {
 			x.Session.Node(int64(e.node>>32), int64(e.node&math.MaxUint32))
 		}
-		if e.kernel == "" && e.copied+e.filled != "" {
+		if e.copies() {
 			c := Copy{
-				Name: name, From: d.agent, To: trace.None, Dir: trace.Fill, Bytes: Elements([]byte(detail(e.filled, "num_bytes:"))),
+				Name: name, From: d.agent, To: trace.None, Dir: trace.Fill, Bytes: Elements([]byte(detail(e.copied, "num_bytes:"))),
 				Stream: stream, Correlation: e.correlation, Start: e.Start, End: e.End, OnQueue: true,
 			}
-			if e.copied != "" {
+			if !e.fills() {
 				c.Bytes = Elements([]byte(detail(e.copied, "size:")))
 				c.Dir = trace.Direction(strings.Replace(e.Name, "2", "to", 1)) // MemcpyD2D
 			}
@@ -336,6 +335,12 @@ func (x *XLA) addWork(d *xlaDevice) {
 	}
 	x.addWaits(d)
 }
+
+// copies reports whether an event of a stream is a copy or a fill.
+func (e *XLAEvent) copies() bool { return e.kernel == "" && e.copied != "" }
+
+// fills reports whether it is a fill.
+func (e *XLAEvent) fills() bool { return e.copies() && detail(e.copied, "num_bytes:") != "" }
 
 // stream is the number of an event's stream.
 func (e *XLAEvent) stream() int64 {

@@ -39,15 +39,18 @@ func (x *XLA) instructions(d *xlaDevice) []xlaWork {
 		run, uses int32
 		names     []string
 	}
-	last, operators, comms := map[*hloInstruction]*occurrence{}, map[*hloInstruction]int32{}, map[*hloInstruction]*trace.Comm{}
+	last, comms := map[*hloInstruction]*occurrence{}, map[*hloInstruction]*trace.Comm{}
+	if x.operators == nil {
+		x.operators = map[*hloInstruction]int32{}
+	}
 	for k := range all {
 		w, e := &all[k], &d.work[k]
 		if w.of == nil {
 			w.comm = x.commByName(d, e)
 			continue
 		}
-		w.operator = trace.Memo(operators, w.of, func() int32 { return x.operatorRow(w.in, w.of) })
-		if e.kernel != "" || e.copied+e.filled == "" {
+		w.operator = trace.Memo(x.operators, w.of, func() int32 { return x.Builder.AddOperator(w.in.operator(w.of)) }) // of all GPUs
+		if !e.copies() {
 			w.comm = trace.Memo(comms, w.of, func() *trace.Comm {
 				c, g := w.in.comm(w.of, d.rank)
 				if c != nil && g.Size > 1 {
@@ -65,17 +68,12 @@ func (x *XLA) instructions(d *xlaDevice) []xlaWork {
 	return all
 }
 
-// operatorRow is the row of an instruction's operator, the same on all GPUs.
-func (x *XLA) operatorRow(m *hloModule, i *hloInstruction) int32 {
-	return trace.Memo(x.operators, i, func() int32 { return x.Builder.AddOperator(m.operator(i)) })
-}
-
 // commByName is the collective that the name of a kernel's instruction shows, where the file has no program, in the only group
 // that the GPU is of; nil if it is none.
 func (x *XLA) commByName(d *xlaDevice, e *XLAEvent) *trace.Comm {
 	opcode, _, _ := strings.Cut(e.instruction, ".")
 	op := hloOp(opcode)
-	if op == trace.UnknownOp || e.copied+e.filled != "" {
+	if op == trace.UnknownOp || e.copies() {
 		return nil
 	}
 	c := &trace.Comm{Op: op, Group: trace.None, Peer: trace.None}
@@ -173,7 +171,7 @@ func (d *xlaDevice) unnamed(all []xlaWork, runs []int32, list []int) {
 	}
 	for n := len(list) - 2; n >= 0; n-- {
 		w, next := &all[list[n]], &all[list[n+1]]
-		if w.of == nil && w.in == next.in && d.work[list[n]].filled != "" && runs[list[n]] == runs[list[n+1]] {
+		if w.of == nil && w.in == next.in && d.work[list[n]].fills() && runs[list[n]] == runs[list[n+1]] {
 			w.of = next.of
 		}
 	}

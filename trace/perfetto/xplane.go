@@ -1,7 +1,6 @@
 package perfetto
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,9 +11,6 @@ import (
 	"github.com/overlapse/overlapse/trace/lex"
 )
 
-// ErrNoGPU is the cause of an error about a profile of XLA without work of a GPU.
-var ErrNoGPU = errors.New("no stream of a GPU")
-
 const (
 	maxPlane   = 1 << 30 // bytes of a plane
 	planeField = 1       // planes of an XSpace
@@ -22,26 +18,25 @@ const (
 
 // An xplaneReader reads a profile of XLA. Numbers of fields are those of xla/tsl/profiler/protobuf/xplane.proto.
 type xplaneReader struct {
-	*assemble.XLA
+	assemble.XLA
 	runtime string // of the devices
-	devices map[string]trace.Device
 }
 
 // ReadXPlane reads a profile of XLA (JAX, *.xplane.pb) of one process with its GPUs. Its planes are the devices, the host,
 // and the compiled modules.
 func ReadXPlane(r io.Reader, file string) (*trace.Run, error) {
-	x := &xplaneReader{XLA: assemble.NewXLA(assemble.New(file)), devices: map[string]trace.Device{}}
+	x := &xplaneReader{XLA: assemble.XLA{Session: assemble.New(file), Devices: map[string]trace.Device{}}}
 	if err := lex.Messages(r, file, "plane", maxPlane, planeField, x.plane); err != nil {
 		return nil, err
 	}
-	for name, d := range x.devices {
+	for name, d := range x.Devices {
 		d.RuntimeVersion = x.runtime
-		x.Device(name, d)
+		x.Devices[name] = d
 	}
 	run := x.Finish()
 	if run == nil {
 		const cure = "profile a program on GPUs (jax.profiler.trace): others have no streams"
-		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: ErrNoGPU, Cure: cure}
+		return nil, &trace.SyntaxError{File: file, Msg: "no stream of a GPU", Err: ErrNoSlices, Cure: cure}
 	}
 	return run, nil
 }
@@ -100,7 +95,7 @@ func (x *xplaneReader) plane(message []byte, at int64) error {
 			}
 		}
 	}
-	x.devices[name] = device
+	x.Devices[name] = device
 	for _, entry := range events { // modules: stats of their metadata
 		var program string
 		var proto []byte
@@ -163,16 +158,17 @@ func (x *xplaneReader) line(plane string, message []byte, events map[uint64][]by
 	labels := map[uint64]string{}
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		if f.ID == 4 { // events
-			x.event(e, f.Bytes, base, names, func(id uint64) string {
+			e.Stats = x.event(e, f.Bytes, base, names, func(id uint64) string {
 				return trace.Memo(labels, id, func() string { return string(lex.Last(events[id], 2).Bytes) }) // name
 			})
 		}
 	}
 }
 
-// event reads an event. Times are picoseconds from the start of its line.
-func (x *xplaneReader) event(e assemble.XLAEvent, message []byte, base uint64, names map[uint64]string, label func(id uint64) string) {
+// event reads an event, and returns the room of its statistics. Times are picoseconds from the start of its line.
+func (x *xplaneReader) event(e assemble.XLAEvent, message []byte, base uint64, names map[uint64]string, label func(uint64) string) [][2]string {
 	const picoseconds = 1000
+	e.Stats = e.Stats[:0]
 	var offset, duration uint64
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
@@ -184,14 +180,15 @@ func (x *xplaneReader) event(e assemble.XLAEvent, message []byte, base uint64, n
 			duration = f.Number
 		case 4: // stats
 			s := readStat(f.Bytes, names)
-			e.Set(s.name, s.text)
+			e.Stats = append(e.Stats, [2]string{s.name, s.text})
 		}
 	}
 	if most := uint64(trace.MaxTime); base > most || offset > most || duration > most || base+(offset+duration)/picoseconds > most {
 		x.Builder.NoteKernel(trace.Skipped, x.Name, "a time out of range", "byte", e.At)
-		return
+		return e.Stats
 	}
 	e.Start = trace.Time(base + offset/picoseconds)
 	e.End = trace.Time(base + (offset+duration)/picoseconds)
 	x.Add(e)
+	return e.Stats
 }

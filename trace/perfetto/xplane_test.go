@@ -302,7 +302,7 @@ func TestBadXPlane(t *testing.T) {
 		"an impossible plane": {protowire.AppendVarint([]byte{0x0a}, 1<<40), "a plane of 1099511627776 bytes: the most is 1073741824"},
 		"no GPU": {
 			message{}.m(1, cpu.message),
-			"nothing to show: no stream of a GPU (profile a program on GPUs (jax.profiler.trace): others have no streams)",
+			"no stream of a GPU: no slices (profile a program on GPUs (jax.profiler.trace): others have no streams)",
 		},
 	} {
 		_, err := ReadXPlane(bytes.NewReader(c.data), "x")
