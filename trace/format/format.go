@@ -100,7 +100,10 @@ func table() []format {
 			name:       "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)",
 			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase, noTrace: nsys.ErrNoWork,
 		},
-		{name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"}, sniff: isXPlane, read: readXPlane, noTrace: perfetto.ErrNoSlices},
+		{
+			name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"},
+			sniff: isXPlane, read: readXPlane, noTrace: perfetto.ErrNoSlices,
+		},
 		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto, noTrace: perfetto.ErrNoSlices},
 		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown},
 	}

@@ -158,22 +158,20 @@ func (x *xplaneReader) line(plane string, message []byte, events map[uint64][]by
 	labels := map[uint64]string{}
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		if f.ID == 4 { // events
-			e.Stats = x.event(e, f.Bytes, base, names, func(id uint64) string {
-				return trace.Memo(labels, id, func() string { return string(lex.Last(events[id], 2).Bytes) }) // name
-			})
+			id := lex.Last(f.Bytes, 1).Number // metadata_id
+			e.Name = trace.Memo(labels, id, func() string { return string(lex.Last(events[id], 2).Bytes) })
+			e.Stats = x.event(e, f.Bytes, base, names)
 		}
 	}
 }
 
 // event reads an event, and returns the room of its statistics. Times are picoseconds from the start of its line.
-func (x *xplaneReader) event(e assemble.XLAEvent, message []byte, base uint64, names map[uint64]string, label func(uint64) string) [][2]string {
+func (x *xplaneReader) event(e assemble.XLAEvent, message []byte, base uint64, names map[uint64]string) [][2]string {
 	const picoseconds = 1000
 	e.Stats = e.Stats[:0]
 	var offset, duration uint64
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		switch f.ID {
-		case 1: // metadata_id
-			e.Name = label(f.Number)
 		case 2: // offset_ps
 			offset = f.Number
 		case 3: // duration_ps
