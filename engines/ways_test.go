@@ -166,6 +166,12 @@ func TestHow(t *testing.T) {
 		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA}, plan.ByCode, "torch.cuda.CUDAGraph", "cudaGraphLaunch"},
 		{"captured:graph=on", plan.Target{Vendor: plan.AMD, Native: true}, plan.ByCode, "hipGraphLaunch(exec, stream)", "torch|cuda"},
 		{"multistream", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Native: true}, plan.ByFlag, "--overlap-grad-reduce", ""},
+		{"multistream", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Framework: trace.XLA}, plan.ByFlag, "latency_hiding_scheduler=true|add it to the flags", "DDP|async_op|overlap-grad"},
+		{"multistream:bucket_mb=50:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Vendor: plan.NVIDIA, Framework: trace.XLA, Channels: 24}, plan.ByFlag, "all_reduce_combine_threshold_bytes=$((50*1048576))|NCCL_MAX_CTAS=8", "bucket_cap_mb|ProcessGroup"},
+		{"multistream:keep_gathered=on", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Framework: trace.XLA}, plan.OwnKernel, "kept, or freed", "fully_shard"},
+		{"decompose:variant=ring", plan.Target{Ops: []trace.CollectiveOp{trace.AllGather}, Vendor: plan.NVIDIA, Framework: trace.XLA}, plan.ByFlag, "windowed_einsum_mib=0", "tp-comm-overlap"},
+		{"bulk", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}, Framework: trace.XLA}, plan.ByFlag, "latency_hiding_scheduler=false|disable_async_collectives", "async_op"},
+		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA, Framework: trace.XLA}, plan.ByFlag, "enable_command_buffer=FUSION", "torch"},
 		{"trigger", plan.Target{Ops: []trace.CollectiveOp{trace.AllReduce}}, plan.OwnKernel, "no GPU has", ""},
 	} {
 		sel, err := engines.ParseSelection(c.selection)

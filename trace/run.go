@@ -156,6 +156,8 @@ type Rank struct {
 	Run    string // name of its run, if the Run holds several (SideBySide); else ""
 	Device Device
 
+	Compiler string `json:",omitempty"` // XLA, if that compiled the program; else ""
+
 	NodeGPUs int `json:",omitempty"` // GPUs of its node, as the file lists them; 0 if unknown
 
 	// Placed is that the file has no start times: the reader placed the events by their durations and dependencies.
@@ -180,6 +182,9 @@ type MemoryLevel struct {
 	At    Time
 	Bytes int64
 }
+
+// XLA is the compiler of JAX.
+const XLA = "XLA"
 
 // A Device has the properties of a GPU; zero fields are unknown.
 type Device struct {

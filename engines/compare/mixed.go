@@ -98,7 +98,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		return nil, Outcome{}, err
 	}
 	for k := range choices {
-		choices[k].Choose(base.Of(choices[k].Phase).Expected, len(kinds) == 1)
+		choices[k].choose(base.Of(choices[k].Phase).Expected, len(kinds) == 1)
 	}
 	mix := plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}
 	if len(kinds) == 1 && choices[0].Best >= 0 {
@@ -118,8 +118,8 @@ func (o *Outcome) as(s plan.Selection) Outcome {
 	return out
 }
 
-// Choose sets Best. whole means that there is no other kind to mix with.
-func (c *PairChoice) Choose(base trace.Time, whole bool) {
+// choose sets Best. whole means that there is no other kind to mix with.
+func (c *PairChoice) choose(base trace.Time, whole bool) {
 	c.Best = -1
 	for _, out := range c.Outcomes {
 		if out.Why == "" && out.Strategy.Plain && out.Strategy.String(out.Values) == "" {

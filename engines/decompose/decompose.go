@@ -68,6 +68,10 @@ const wavesWork = "a GEMM whose tiles count themselves by wave in memory, a kern
 var ringWays = []plan.Way{{
 	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.Megatron,
 	Line: "--tp-comm-overlap --sequence-parallel", Note: "Transformer Engine's user buffers; the method of the layer must be ring_exchange (--tp-comm-overlap-cfg)",
+}, {
+	With: "variant=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: trace.XLA,
+	Says: "let XLA split einsums (collective matmul)", Line: "XLA_FLAGS=--xla_gpu_threshold_for_windowed_einsum_mib=0",
+	Note: "einsums of a sharded operand above so many MiB, 100000 by default, in a loop of collective-permutes beside compute",
 }}
 
 func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

@@ -280,7 +280,7 @@ func TestCarriersAgainstHardware(t *testing.T) {
 		want    float64
 	}{
 		{byUnits, plan.ByEngines, measured},
-		{byEngines, plan.ByUnits, 1 / measured},
+		{byEngines, "cu", 1 / measured},
 	} {
 		w, err := compare.Isolate(c.w, m, nil)
 		if err != nil {

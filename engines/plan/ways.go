@@ -53,6 +53,9 @@ const (
 
 var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": Library}
 
+// libraries are those that any program uses.
+var libraries = map[string]bool{"NCCL": true, "RCCL": true, Library: true}
+
 // VendorOf is the vendor of a GPU, by its name; "" if the name does not tell.
 func VendorOf(gpu string) string {
 	switch {
@@ -173,6 +176,9 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		for i, w := range found {
 			w.For, w.Line, w.Note, w.Says, w.Needed = what, s.fill(w.Line), s.fill(w.Note), s.fill(w.Says), i == first
 			w.Says = cmp.Or(w.Says, w.imperative())
+			if strings.HasPrefix(w.Line, "XLA_FLAGS=") {
+				w.Note = strings.TrimPrefix(w.Note+"; "+moreFlags, "; ")
+			}
 			if w.Library == Library {
 				w.Library = libraryOf[t.Vendor]
 			}
@@ -187,6 +193,10 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 	more := 1
 	if v.Int("channels") <= t.Channels {
 		more = -1
+	}
+	compiled, byFlag := t.Framework == trace.XLA, w.Library == trace.XLA
+	if compiled && !byFlag && !libraries[w.Library] || !compiled && byFlag {
+		return false
 	}
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
 		t.Unmarked && slices.Contains(marking, w.Library)
@@ -406,6 +416,9 @@ var (
 // everyCommunicator is what to heed about variables of a library.
 const everyCommunicator = "holds for every communicator of the process"
 
+// moreFlags is what to heed about the flags of XLA (xla/debug_options_flags.cc).
+const moreFlags = "add it to the flags that XLA_FLAGS has"
+
 // The parameters that several strategies have.
 var (
 	ChannelsParam = Param{
@@ -428,6 +441,10 @@ var (
 		Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups", Measured: []string{"off", "on"},
 		Ways: []Way{
 			{Effort: ByFlag, Library: "PyTorch", Version: "2.2", Line: "TORCH_NCCL_HIGH_PRIORITY=1", Note: "holds for every process group"},
+			{
+				Effort: ByFlag, Library: trace.XLA,
+				Line: "XLA_FLAGS=--xla_gpu_enable_highest_priority_async_stream=true", Note: "its default",
+			},
 			{Effort: ByCode, Library: "PyTorch", Version: "1.8", Line: "options = torch.distributed.ProcessGroupNCCL.Options(is_high_priority_stream=True)\ngroup = torch.distributed.new_group(pg_options=options)", Note: "instead of the variable: for one process group"},
 		},
 	}
@@ -439,6 +456,10 @@ var (
 			{
 				Native: true, Vendor: NVIDIA, Effort: ByCode, Library: "CUDA", Version: "12",
 				Says: "capture the iteration in a CUDA graph", Line: captureByStream("cuda"),
+			},
+			{
+				With: "graph=on", Effort: ByFlag, Library: trace.XLA, Says: "launch collectives from CUDA graphs too",
+				Line: "XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,COLLECTIVES",
 			},
 			{Native: true, Vendor: AMD, Effort: ByCode, Library: "HIP", Version: "ROCm 6", Says: "capture the iteration in a HIP graph", Line: captureByStream("hip")},
 		},

@@ -113,7 +113,7 @@ func (s *step) gradients() ([][]gradient, string) {
 	}
 	lists := map[bucketed][]gradient{}
 	var order []bucketed
-	forward := 0 // sums of activations, which the next operation reads
+	forward := 0 // sums of activations or their gradients, which the next operations read
 	const unknown = "which gradients a bucket holds is not known (record shapes, record_shapes=True, or an execution trace beside the profile)"
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
@@ -121,7 +121,7 @@ func (s *step) gradients() ([][]gradient, string) {
 			continue
 		}
 		list, ok := s.gradientsOf(int32(row), c)
-		if ok && !s.w.Ops[list[0].by[0]].Backward {
+		if ok && (!s.w.Ops[list[0].by[0]].Backward || s.forProducts(c.Members[0])) {
 			forward++
 			continue
 		}
@@ -138,7 +138,7 @@ func (s *step) gradients() ([][]gradient, string) {
 	case !reduced:
 		return nil, "no all-reduce of gradients was found"
 	case len(order) == 0 && forward > 0:
-		return nil, "what all-reduces sum is not from a backward pass: buckets hold gradients"
+		return nil, "what all-reduces sum is no gradient of a parameter: buckets hold those"
 	case len(order) == 0:
 		return nil, unknown
 	}

@@ -46,6 +46,11 @@ var Bulk = plan.Strategy{
 	Plain: true,
 	Ways: []plan.Way{{
 		Effort: plan.ByCode, Library: "PyTorch", Says: "turn the overlap off", Note: "wait for each collective where it is issued (async_op=False), with communication on the stream of compute",
+	}, {
+		Effort: plan.ByFlag, Library: trace.XLA, Says: "turn the overlap off",
+		Line: "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=false",
+		Note: "--xla_gpu_disable_async_collectives=allreduce,allgather,reducescatter,alltoall,collectivepermute,collectivebroadcast " +
+			"also keeps them on the stream of compute",
 	}},
 	Rows: map[string]string{"comm_priority": ""}, // nothing runs beside a collective
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {

@@ -51,6 +51,7 @@ func graphParam() plan.Param {
 	p.Ways = append(slices.Clone(p.Ways),
 		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.VLLM, Line: "--enforce-eager"},
 		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: plan.SGLang, Line: "--disable-cuda-graph"},
+		plan.Way{With: "graph=off", Effort: plan.ByFlag, Library: trace.XLA, Line: "XLA_FLAGS=--xla_gpu_enable_command_buffer="},
 		plan.Way{
 			With: "graph=off", Effort: plan.ByCode, Library: "PyTorch", Says: "launch without a captured graph",
 			Note: "call the step itself instead of graph.replay()",

@@ -242,7 +242,7 @@ func (s *step) keepsGathered() bool {
 // backward; 0 for one of forward.
 func (s *step) gatheredBefore(row int) int {
 	c, n := &s.w.Collectives[row], 0
-	if !s.w.Ops[c.Members[0]].Backward {
+	if !s.w.Ops[c.Members[0]].Backward || s.ofProducts(c.Members[0]) {
 		return 0
 	}
 	for other := range row {
@@ -252,6 +252,46 @@ func (s *step) gatheredBefore(row int) int {
 		}
 	}
 	return n
+}
+
+// ofProducts reports whether recorded data show that what a collective sends was computed in its iteration by a GEMM: it is no
+// parameter.
+func (s *step) ofProducts(id int32) bool {
+	return s.reaches(id, func(at int32, visit func(int32)) {
+		for _, e := range s.w.Flow[at] {
+			if reads(e) && e.Evidence == workload.Exact {
+				visit(e.Op)
+			}
+		}
+	}, func(op *workload.Op) bool { return op.Matrix() })
+}
+
+// forProducts reports whether recorded data show that a GEMM of the backward pass reads what a collective receives in its
+// iteration: it is no gradient of a parameter.
+func (s *step) forProducts(id int32) bool {
+	return s.reaches(id, func(at int32, visit func(int32)) {
+		for _, reader := range s.readers[at] {
+			if slices.ContainsFunc(s.w.Flow[reader], func(e workload.Edge) bool { return e.Op == at && e.Evidence == workload.Exact }) {
+				visit(reader)
+			}
+		}
+	}, func(op *workload.Op) bool { return op.Matrix() && op.Backward })
+}
+
+// reaches reports whether a walk from an operation within its iteration comes to one.
+func (s *step) reaches(id int32, next func(at int32, visit func(int32)), found func(*workload.Op) bool) bool {
+	seen, list := map[int32]bool{id: true}, []int32{id}
+	for i := 0; i < len(list); i++ {
+		if i > 0 && found(&s.w.Ops[list[i]]) {
+			return true
+		}
+		next(list[i], func(op int32) {
+			if !seen[op] && s.w.Ops[op].Step == s.w.Ops[id].Step {
+				seen[op], list = true, append(list, op)
+			}
+		})
+	}
+	return false
 }
 
 // readsOnly reports whether all that an operation reads, of what this iteration wrote, was

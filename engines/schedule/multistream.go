@@ -116,6 +116,12 @@ var Multistream = plan.Strategy{
 		},
 		{Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-grad-reduce", Note: "of data parallelism"},
 		{Ops: plan.OnlyGathers, Effort: plan.ByFlag, Library: plan.Megatron, Line: "--overlap-param-gather --use-distributed-optimizer", Note: "of data parallelism"},
+		{
+			Effort: plan.ByFlag, Library: trace.XLA, Version: "jaxlib 0.4.18", Says: "let XLA's latency-hiding scheduler overlap",
+			Line: "XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true",
+			Note: "the default of jaxlib 0.11; JAX_ENABLE_PGLE=true lets it know the times of a profile, and " +
+				"--xla_gpu_enable_pipelined_all_gather, _all_reduce and _reduce_scatter move collectives between the iterations of a loop",
+		},
 		{Effort: plan.ByCode, Library: "PyTorch", Version: "1.8", Says: "issue collectives with async_op=True", Note: "issue the collective with async_op=True and wait just before the first use; in a loop of independent iterations with buffers of their own, an iteration later"},
 	},
 	// Compute is first in line anyway: the workgroups of a GEMM wait before those of the collective that follows it.

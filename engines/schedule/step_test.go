@@ -89,7 +89,7 @@ const gradients = `
 func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
 	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
 	// Sums of activations are no gradients: the next layer reads them.
-	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")); !strings.Contains(out.Why, "backward") {
+	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")); !strings.Contains(out.Why, "no gradient of a parameter") {
 		t.Errorf("all-reduces outside of backward: %q", out.Why)
 	}
 	plantest.InBackward(t, w, "G1", "G2", "G3", "G4")
@@ -384,6 +384,40 @@ func TestKeptAndGatheredAgain(t *testing.T) {
 	off := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("keep_gathered=off")))
 	if len(off["AG1"]) != 2 || off["B1"][0].Start < off["AG1"][1].End {
 		t.Errorf("gathered again: AG1 %v, B1 %v", off["AG1"], off["B1"])
+	}
+}
+
+// A gather in backward of what a GEMM of the iteration made is no second gather of a parameter, and a sum that a GEMM of backward
+// reads no gradient of one.
+func TestGatheredActivations(t *testing.T) {
+	m, w := plantest.H200(t, 2), plantest.Step(t, 2, `
+7 AG1 200
+7 F1  900 AG1
+7 AG2 200 F1
+7 B1  900 AG2
+7 AR1 100 B1
+7 B2  900 AR1
+7 opt 100 B2`)
+	plantest.InBackward(t, w, "AG2", "B1", "AR1", "B2")
+	for _, exact := range []bool{false, true} {
+		for id := range w.Flow {
+			for k := range w.Flow[id] {
+				if w.Flow[id][k].Evidence = workload.Annotated; exact {
+					w.Flow[id][k].Evidence = workload.Exact
+				}
+			}
+		}
+		for setting, why := range map[string]string{
+			"keep_gathered=on": "keep_gathered=on keeps nothing: backward uses no parameters that forward has gathered",
+			"bucket_mb=50":     "what all-reduces sum is no gradient of a parameter: buckets hold those",
+		} {
+			if !exact {
+				why = "" // what only ranges show may be wrong
+			}
+			if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings(setting)); out.Why != why {
+				t.Errorf("%s, recorded: %v: %q, want %q", setting, exact, out.Why, why)
+			}
+		}
 	}
 }
 

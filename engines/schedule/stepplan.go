@@ -28,6 +28,14 @@ var (
 		Ops: []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}, Work: "gradients copied into buckets of that size, and a collective for each",
 		Ways: []plan.Way{
 			{Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.DDP, Version: "1.8", Says: "set bucket_cap_mb=%bucket_mb", Line: "model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=%bucket_mb, gradient_as_bucket_view=True)"},
+			{
+				Ops: plan.OnlySums, Effort: plan.ByFlag, Library: trace.XLA,
+				Line: "XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=$((%bucket_mb*1048576))",
+			},
+			{
+				Ops: []trace.CollectiveOp{trace.ReduceScatter}, Effort: plan.ByFlag, Library: trace.XLA,
+				Line: "XLA_FLAGS=--xla_gpu_reduce_scatter_combine_threshold_bytes=$((%bucket_mb*1048576))",
+			},
 			{Effort: plan.ByFlag, Library: plan.Megatron, Line: "--ddp-bucket-size $((%bucket_mb * 1048576 / 4))", Note: "in elements: 4 bytes for gradients in FP32, else 2"},
 		},
 	}

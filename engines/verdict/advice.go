@@ -42,7 +42,7 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
-	native := isNative(w.Run)
+	native := isNative(w.Run) && !compiled(w.Run)
 	t := plan.Target{Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Native: native, Forward: isForward(w.Run), Serves: w.Serves(), Overlapped: out.Changed.Overlapped}
 	t.Unmarked = t.Framework == "" && len(w.Run.Operators) > 0
 	for i := range w.Collectives {
@@ -56,6 +56,11 @@ func isNative(run *trace.Run) bool {
 	return !slices.ContainsFunc(run.Names, func(name string) bool {
 		return strings.Contains(name, "aten::") || strings.Contains(name, "at::") || strings.Contains(name, "2at6native") || strings.Contains(name, "c10") || strings.HasPrefix(name, "triton_") || strings.HasPrefix(name, "ProfilerStep#")
 	})
+}
+
+// compiled reports whether XLA compiled the program.
+func compiled(run *trace.Run) bool {
+	return slices.ContainsFunc(run.Ranks, func(r trace.Rank) bool { return r.Compiler == trace.XLA })
 }
 
 // ownKernels reports whether the name of some kernel is of no library, as far as it is known: one of the program's own.
@@ -79,6 +84,9 @@ func isForward(run *trace.Run) bool {
 
 // frameworkOf is the library that schedules collectives, by ranges that it marks; "" if none does.
 func frameworkOf(run *trace.Run) string {
+	if compiled(run) {
+		return trace.XLA
+	}
 	for _, name := range run.Names {
 		switch {
 		case strings.HasPrefix(name, "FSDP::"):

@@ -288,7 +288,10 @@ func (v *assessment) dataflow() {
 	}
 	guessed, marked := guesses(v.w)
 	record := "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
-	if lift.EngineOf(v.w.Run) != lift.NoEngine {
+	switch {
+	case compiled(v.w.Run):
+		record = "the *.xplane.pb of the profile shows them"
+	case lift.EngineOf(v.w.Run) != lift.NoEngine:
 		record = "profilers of serving engines record none"
 	}
 	switch n := len(v.w.Collectives); {

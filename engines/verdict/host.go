@@ -79,7 +79,7 @@ func (v *Verdict) sayPaused() {
 // likely enough to be recommended.
 func launchedLess(w *workload.Workload, outcomes []Prediction) string {
 	or, fewer := ", ", "torch.compile or fewer, larger operators"
-	if isNative(w.Run) && ownKernels(w) {
+	if compiled(w.Run) || isNative(w.Run) && ownKernels(w) {
 		or, fewer = " or ", "fewer, larger kernels"
 	}
 	for _, o := range outcomes {

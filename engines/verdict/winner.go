@@ -238,6 +238,9 @@ func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string
 	if addedBy(w, captured) > muchAdded { // recording more would slow such a step further
 		how = " in a capture of its own"
 	}
+	if compiled(w.Run) {
+		return fmt.Sprintf(" of %s (peak unknown)", trace.Bytes(has))
+	}
 	return fmt.Sprintf(" of %s (peak unknown: profile_memory=True%s)", trace.Bytes(has), how)
 }
 

@@ -42,16 +42,16 @@ var (
 func (l *Laws) kernelHere(op *workload.Op) *Estimate {
 	e := Estimate{Op: *op}
 	e.Op.Kernel = l.Launched(op)
-	e.By, e.Reason, e.Roofed = l.factor(op, e.Op.Kernel)
+	e.By, e.Reason, e.roofed = l.factor(op, e.Op.Kernel)
 	if !(e.By > 0) || math.IsInf(e.By, 0) { // a profile that lacks the rates
-		e.By, e.Reason, e.Roofed = 1, Reason{e.Bound, e.Law + ", unknown", false}, Roofed{}
+		e.By, e.Reason, e.roofed = 1, Reason{e.Bound, e.Law + ", unknown", false}, roofed{}
 	}
 	e.Op.Alone = workload.Scaled(op.DurAlone(), e.By)
 	return &e
 }
 
 // factor is the factor on the duration of a kernel or copy whose launch here is another one, and what bounds its time.
-func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of Reason, t Roofed) {
+func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of Reason, t roofed) {
 	from, to, took := l.Seen.Machine, l.Machine, seconds(op.DurAlone())
 	ratio, bytes := from.GPU.VectorRatio(&to.GPU), l.through(op.Read, op.Write)
 	sh := op.Shape
@@ -68,7 +68,7 @@ func (l *Laws) factor(op *workload.Op, there *workload.Kernel) (by float64, of R
 			return from.Engines.Rate.Value / to.Engines.Rate.Value, byLinks, t
 		}
 		t = l.roof(took, bytes, 1)
-		return t.seconds() / took, byCopies, Roofed{}
+		return t.seconds() / took, byCopies, roofed{}
 	case sh.Kind == workload.GEMM && min(sh.M, sh.N, sh.K) > 0:
 		if !compiled(op) && !(hasTile(from, op) && hasTile(to, op)) {
 			by, of = l.gemmHere(op)
@@ -173,7 +173,7 @@ func narrow(op *workload.Op) bool {
 // three parts: that of an empty kernel; that in which it would move its bytes at the memory's rate; and the rest, which
 // is faster by the given ratio. Waiting for memory and the rest overlap in part: together they take the root of the sum
 // of their squares.
-func (l *Laws) roof(took, bytes, ratio float64) (t Roofed) {
+func (l *Laws) roof(took, bytes, ratio float64) (t roofed) {
 	empty, emptyTo := l.Seen.Machine.Launch.Graph.Value, l.Machine.Launch.Graph.Value
 	if empty <= 0 {
 		empty, emptyTo = 0, 0

@@ -48,7 +48,7 @@ type Estimate struct {
 	Channels int         // of a collective
 	By       float64     // that time over the seen one
 	Reason
-	Roofed
+	roofed
 }
 
 // A Reason is why an operation takes its time on a machine that it was not seen on.
@@ -58,14 +58,14 @@ type Reason struct {
 	Sure  bool // the trace shows what limits the operation
 }
 
-// Roofed is the seconds of a kernel where it was seen and where it is asked for, by what bounds them: its launch, memory, and
+// roofed is the seconds of a kernel where it was seen and where it is asked for, by what bounds them: its launch, memory, and
 // the rest.
-type Roofed struct{ Was, Is [3]float64 }
+type roofed struct{ Was, Is [3]float64 }
 
-// Bounds are what bounds the first parts of a Roofed.
+// Bounds are what bounds the first parts of a roofed.
 var Bounds = [...]string{"launch", theMemory}
 
-func (t *Roofed) seconds() float64 { return t.Is[0] + t.Is[1] + t.Is[2] }
+func (t *roofed) seconds() float64 { return t.Is[0] + t.Is[1] + t.Is[2] }
 
 // A Memo has the values of keys that were asked for. The zero value is empty.
 type Memo[K comparable, T any] map[K]T

@@ -42,6 +42,9 @@ var rangeKinds = map[string]rangeKind{
 // backwardRanges begin the names of ranges in which PyTorch runs the backward pass.
 var backwardRanges = []string{"autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward", "FullyShardedDataParallel._pre_backward", "FullyShardedDataParallel._post_backward"}
 
+// transposed is in the names of JAX's operators that compute gradients: the transposition of a function's derivative.
+const transposed = "transpose(jvp("
+
 // weightsRange is an action "W" of torch/distributed/pipelining/schedules.py; stage_backward_weight of
 // _backward.py runs in it.
 var weightsRange = regexp.MustCompile(`^PP:\d+W\d+$`)
@@ -91,6 +94,9 @@ func around(run *trace.Run, r *rankOps, ranges []annotatedRange) []trace.SpanID 
 	for i := range r.Ops {
 		op := &r.Ops[i]
 		within[i] = trace.None
+		if k := run.Kernel(run.Spans[op.Span]); k != nil && k.Op != trace.None {
+			op.Backward = strings.Contains(run.Operators[k.Op].Name, transposed)
+		}
 		adds := false
 		for id := r.Facts[i].Launch; id != trace.None; id = run.Spans[id].Parent {
 			r := &ranges[run.Spans[id].Name]

@@ -4,6 +4,8 @@ package lift
 var (
 	Open            = open
 	CheckInvariants = checkInvariants
+	GuessOperations = guessOperations
+	SizesByProducts = sizesByProducts
 )
 
 // StepTraces are the traces of training steps.

@@ -94,7 +94,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 	if len(run.Spans) > 1<<20 {
 		debug.FreeOSMemory() // calls and what matching needed
 	}
-	l.noteCount(GuessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
+	l.noteCount(guessOperations(w), "collective", "collectives", "without a name of the operation: guessed from the kernels around them")
 	l.noteCount(sizesByNorms(w), "collective", "collectives", "have the size of the rows and columns of the norm behind them, as its grid shows them")
 	l.noteCount(sizesByRows(w), "collective", "collectives", "have the size of the rows of the norm behind them and of the columns of the model's hidden state")
 	Tokens(w)
@@ -103,7 +103,7 @@ func Workload(run *trace.Run, o Options) (*workload.Workload, error) {
 			kernels.SizeByName(op, w.Steps[op.Step].Batch.Tokens)
 		}
 	}
-	l.noteCount(SizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
+	l.noteCount(sizesByProducts(w), "collective", "collectives", "have the size of a GEMM's output that they add up")
 	l.waitsForUnseen()
 	l.noteUnknownSizes()
 	if err := correct(w, o.Dataflow); err != nil {
@@ -267,7 +267,11 @@ func (l *lifter) findLead() {
 	if lead.Behind > 0 {
 		behind = fmt.Sprintf(" (the device was up to %.3g ms behind its host)", float64(lead.Behind)/1e6)
 	}
-	l.noteCount(len(l.lead), "operation", "operations", "launched before the profiler recorded"+behind+": of no step, left out; torch.cuda.synchronize() before prof.step() of the last warm-up step avoids them")
+	avoids := "torch.cuda.synchronize() before prof.step() of the last warm-up step avoids them"
+	if len(l.Run.Ranks) > 0 && l.Run.Ranks[0].Compiler == trace.XLA {
+		avoids = "block_until_ready() before the profile begins avoids them"
+	}
+	l.noteCount(len(l.lead), "operation", "operations", "launched before the profiler recorded"+behind+": of no step, left out; "+avoids)
 }
 
 // noteEstimates adds a note about the estimates in a run without measurements.

@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// GuessOperations sets the operations of collectives that the trace does not name to what
+// guessOperations sets the operations of collectives that the trace does not name to what
 // their first members suggest, and returns their number (rule V10).
-func GuessOperations(w *workload.Workload) (n int) {
+func guessOperations(w *workload.Workload) (n int) {
 	var f *finder
 	var last map[[2]int32]int32
 	evidence := map[string]string{} // few: a string for each collective would take as much memory as all of them
@@ -269,9 +269,9 @@ func sizesByRows(w *workload.Workload) (n int) {
 	return n
 }
 
-// SizesByProducts gives an all-reduce whose size the trace does not show the bytes of the GEMM whose output it adds up,
+// sizesByProducts gives an all-reduce whose size the trace does not show the bytes of the GEMM whose output it adds up,
 // and those of its twins, and returns their number (rule V10).
-func SizesByProducts(w *workload.Workload) (n int) {
+func sizesByProducts(w *workload.Workload) (n int) {
 	unsized := func(c workload.Collective) bool { return c.Bytes == 0 && c.Op == trace.AllReduce && !c.Part }
 	if !slices.ContainsFunc(w.Collectives, unsized) {
 		return 0

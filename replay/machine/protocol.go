@@ -34,7 +34,7 @@ type protocol struct {
 // The shares are NCCL's correction of trees of medium sizes, which its ring's plateau is
 // for rings (rule C25).
 var (
-	NcclProtocols = []protocol{
+	ncclProtocols = []protocol{
 		{
 			6.6e-6, 6.8e-6, 0.6e-6, 0.6e-6, 2.7e-6, 5e-6, 0.5, 1 / 3.8, 0,
 			[]float64{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1},
@@ -74,7 +74,7 @@ func (l *Library) protocols() []protocol {
 	all := noProtocols
 	switch {
 	case strings.HasPrefix(l.Name, "NCCL"):
-		all = NcclProtocols
+		all = ncclProtocols
 	case strings.HasPrefix(l.Name, "RCCL"):
 		all = rcclProtocols
 	}

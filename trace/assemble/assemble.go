@@ -57,6 +57,8 @@ type process struct {
 	Host   string
 	Source string // file
 
+	Compiler string // as of trace.Rank
+
 	// Device, if not nil, describes the GPU with a number. The process is then one rank on any
 	// number of GPUs, and its device is the one that did most work.
 	Device func(number int32) trace.Device
@@ -346,7 +348,10 @@ func (s *Session) AddMark(process, agent int32, queue int64, name trace.NameID, 
 // nanoseconds since 1970, if times have another origin. Times from 2001 on count from
 // 1970, others from the boot of the machine: that clock would have to run for 31 years
 // to reach 2001. The session must hold a span and not be used afterwards.
-func (s *Session) Finish(epoch int64) *trace.Run {
+func (s *Session) Finish(epoch int64) *trace.Run { return s.finish(epoch, true) }
+
+// finish is Finish, with times that may be of a clock of the machine.
+func (s *Session) finish(epoch int64, clock bool) *trace.Run {
 	const year2001 = 1e18
 	if !trace.ValidTime(epoch) {
 		s.Builder.Note(trace.Noted, s.Name, "the file's date is out of range: ignored", "", 0)
@@ -356,7 +361,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 	s.Builder.Link()
 	s.Builder.Nest()
 	s.collectives()
-	run := s.Builder.Finish(trace.Options{Name: s.Name, Epoch: epoch, HostClock: epoch == 0 && s.first < year2001})
+	run := s.Builder.Finish(trace.Options{Name: s.Name, Epoch: epoch, HostClock: clock && epoch == 0 && s.first < year2001})
 	if epoch == 0 && s.first >= year2001 {
 		run.Epoch = int64(s.first)
 	}

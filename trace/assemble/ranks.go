@@ -43,7 +43,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 	rows := make(map[processGPU]int32, len(gpus))
 	for i, k := range gpus {
 		p := &s.Processes[k.process]
-		r := trace.Rank{ID: p.Rank, World: p.World, Source: p.Source, Host: p.Host, Process: p.ID}
+		r := trace.Rank{ID: p.Rank, World: p.World, Source: p.Source, Host: p.Host, Process: p.ID, Compiler: p.Compiler}
 		if !numbered {
 			r.ID = i
 		}

@@ -71,6 +71,9 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	if d.native != nil {
 		return d.finishNative(), nil
 	}
+	if d.xla != nil {
+		return d.finishXLA()
+	}
 	return d.finish(), nil
 }
 

@@ -23,6 +23,7 @@ type head struct {
 	pid, tid       []byte
 	ts, dur        []byte
 	id, id2, scope []byte
+	rawArgs        []byte // the object of the arguments
 }
 
 // reset clears the arguments that are set: there are many, of which an event has few.
@@ -83,6 +84,7 @@ func (e *event) decode(b []byte, i int) int {
 			if i = e.args.decode(b, j); i < 0 {
 				return i
 			}
+			e.rawArgs = b[j:i]
 		} else {
 			if i = lex.SkipValue(b, j, 1); i < 0 {
 				return i

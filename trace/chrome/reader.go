@@ -19,6 +19,7 @@ type reader struct {
 	e      event
 	header header
 	native *nativeReader // for a trace that Write wrote, else nil
+	xla    *assemble.XLA // for a profile of XLA's, else nil
 	keys   []string      // of the top-level object, for an error
 
 	memory []memoryLevel
@@ -270,6 +271,10 @@ func (d *reader) complete(e *event) {
 	}
 	end, ok := d.end(e, start)
 	if !ok {
+		return
+	}
+	if d.ofXLA() {
+		d.addXLA(e, start, end)
 		return
 	}
 	if e.args.annotation != nil {

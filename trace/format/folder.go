@@ -50,7 +50,23 @@ func (o Options) listFolder(path string) (l listing, err error) {
 			l.others = append(l.others, name)
 		}
 	}
+	l.traces = slices.DeleteFunc(l.traces, func(file string) bool { // JAX's profiler writes both, and has the programs in one
+		stem, ok := strings.CutSuffix(strings.TrimSuffix(file, ".gz"), ".trace.json")
+		return ok && slices.Contains(l.traces, stem+".xplane.pb")
+	})
 	return l, nil
+}
+
+// latestProfile is the folder of the last profile in a folder that JAX's profiler was given; or the given folder.
+func latestProfile(path string) string {
+	all := filepath.Join(path, "plugins", "profile")
+	entries, _ := os.ReadDir(all) // named after the time
+	for _, e := range slices.Backward(entries) {
+		if e.IsDir() {
+			return filepath.Join(all, e.Name())
+		}
+	}
+	return path
 }
 
 // A reading is what opening a path reads.
@@ -115,6 +131,7 @@ func (o Options) find(path string) (*reading, error) {
 		}
 		return r, nil
 	default:
+		path = latestProfile(path)
 		if r.listing, err = o.listFolder(path); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"regexp"
@@ -99,6 +100,10 @@ func table() []format {
 			name:       "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)",
 			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase, noTrace: nsys.ErrNoWork,
 		},
+		{
+			name: "XLA, JAX (.xplane.pb)", extensions: []string{".xplane.pb"},
+			sniff: isXPlane, read: readXPlane, noTrace: perfetto.ErrNoSlices,
+		},
 		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto, noTrace: perfetto.ErrNoSlices},
 		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite --include-json true FILE", cause: errUnknown},
 	}
@@ -150,6 +155,22 @@ func isProtobuf(head []byte, _ string) bool {
 	})
 }
 
+// isXPlane looks for what every profile of XLA begins with: a plane, whose first fields are its number and its name.
+func isXPlane(head []byte, file string) bool {
+	number := func() {
+		_, n := binary.Uvarint(head[1:])
+		head = head[min(len(head), 1+max(n, 1)):]
+	}
+	if !isProtobuf(head, file) {
+		return false
+	}
+	number()
+	if len(head) > 1 && head[0] == 0x08 {
+		number()
+	}
+	return len(head) > 2 && head[0] == 0x12 && starts("/host:", "/device:", "Task Environment")(head[2:], file)
+}
+
 // isRocprofJSON looks for the one member of the file's object.
 func isRocprofJSON(head []byte, file string) bool {
 	return starts("{")(head, file) && bytes.Contains(head, []byte(`"rocprofiler-sdk-tool"`))
@@ -178,6 +199,8 @@ func readPerfetto(in *input) (*trace.Run, error) {
 	}
 	return liftStamps(run), nil
 }
+
+func readXPlane(in *input) (*trace.Run, error) { return perfetto.ReadXPlane(in.text(), in.name) }
 
 func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
 

@@ -72,6 +72,7 @@ func classOf(kernel string) Class {
 			"reduce_kernel", "reduction", "gammabeta", "arange", "index", "scatter", "gather", "sort", "scan", "cub::",
 			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__", "topk", "moe_align", "moe_sum", "moe_fused_gate", "sampling",
 		}},
+		{Sweep, []string{"_fusion", "fusion_", "wrapped_"}}, // of XLA, without a library's product or a Triton one
 	} {
 		if slices.ContainsFunc(c.words, func(w string) bool { return strings.Contains(kernel, w) }) {
 			return c.class

@@ -382,6 +382,9 @@ func factors(operator string) (a, b int, transposed bool) {
 	case "aten::linear":
 		return 0, 1, true
 	}
+	if strings.HasSuffix(operator, "/dot_general") { // of JAX
+		return 0, 1, false
+	}
 	return -1, -1, false
 }
 
@@ -562,24 +565,24 @@ func dtype(o *trace.Operator, input int) (name string, size int) {
 		return "", 0
 	}
 	switch t := o.Types[input]; t {
-	case "c10::BFloat16":
+	case "c10::BFloat16", "bfloat16":
 		return "bf16", 2
-	case "c10::Half":
+	case "c10::Half", "float16":
 		return "f16", 2
-	case "float":
+	case "float", "float32":
 		return "f32", 4
-	case "double":
+	case "double", "float64":
 		return "f64", 8
-	case "long int", "long":
+	case "long int", "long", "int64", "uint64":
 		return "i64", 8
-	case "int":
+	case "int", "int32", "uint32":
 		return "i32", 4
-	case "short int", "short":
+	case "short int", "short", "int16", "uint16":
 		return "i16", 2
-	case "signed char", "unsigned char", "bool", "char":
+	case "signed char", "unsigned char", "bool", "char", "int8", "uint8":
 		return "i8", 1
 	default:
-		if strings.HasPrefix(t, "c10::Float8") {
+		if strings.HasPrefix(t, "c10::Float8") || strings.HasPrefix(t, "float8") {
 			return "f8", 1
 		}
 		return "", 0

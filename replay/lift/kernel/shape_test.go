@@ -21,6 +21,7 @@ func TestShapeOf(t *testing.T) {
 		{"aten::mm", [][]int64{{8192, 3584}, {3584, 4096}, {8192, 4096}}, bf16, "gemm 8192x4096x3584 bf16", 1},
 		{"aten::addmm", [][]int64{{512}, {1024, 256}, {256, 512}}, []string{"float", "float", "float"}, "gemm 1024x512x256 f32", 1},
 		{"aten::linear", [][]int64{{1, 8192, 512}, {6144, 512}, nil}, bf16, "gemm 8192x6144x512 bf16", 1},
+		{"jit(step)/jvp(GPT)/layer0/attn/dot_general", [][]int64{{2, 64, 32}, {2, 32, 128}}, []string{"bfloat16", "bfloat16"}, "gemm 128x128x32 bf16", 2},
 		{"aten::matmul", [][]int64{{4, 64, 32}, {32, 16}}, bf16, "gemm 256x16x32 bf16", 1},
 		{"aten::bmm", [][]int64{{32, 2048, 64}, {32, 64, 2048}}, []string{"c10::Half", "c10::Half"}, "gemm 65536x2048x64 f16", 32},
 		{"aten::baddbmm", [][]int64{{1}, {4, 16, 8}, {4, 8, 32}}, bf16, "gemm 64x32x8 bf16", 4},

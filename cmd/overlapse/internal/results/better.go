@@ -33,8 +33,11 @@ const ofVLLM = `vLLM: "capture_torch_profiler": true in --profiler-config writes
 // ofSGLang is how SGLang profiles the capture or runs without graphs.
 const ofSGLang = "SGLang: SGLANG_GRAPH_BATCH_CAPTURE=1 and --enable-profile-cuda-graph write a folder graph_capture_profile to put beside the trace; or a profile with --disable-cuda-graph in a folder capture_traces there"
 
+// ofXLA is what has the programs of a profile of JAX, and with them all sizes.
+const ofXLA = "read the *.xplane.pb that JAX's profiler wrote beside this file"
+
 // A source is what captured a trace.
-type source struct{ kineto, rocm, nsys, serving, vllm, sglang, graphs bool }
+type source struct{ kineto, rocm, nsys, serving, vllm, sglang, xla, graphs bool }
 
 func sourceOf(w *workload.Workload, phases bool) source {
 	s := source{serving: phases}
@@ -57,6 +60,9 @@ func sourceOf(w *workload.Workload, phases bool) source {
 	for _, name := range w.Run.Names {
 		s.graphs = s.graphs || strings.HasSuffix(name, "GraphLaunch")
 	}
+	if s.xla = w.Run.Ranks[0].Compiler == trace.XLA; s.xla {
+		s.kineto = false
+	}
 	engine := lift.EngineOf(w.Run)
 	s.vllm, s.sglang = engine == lift.VLLM, engine == lift.SGLang
 	s.serving = s.serving || s.vllm || s.sglang
@@ -66,6 +72,8 @@ func sourceOf(w *workload.Workload, phases bool) source {
 // profiler is what makes PyTorch's profiler do more: an argument of its own, or the engine's.
 func (s source) profiler(argument, vllm, sglang string) string {
 	switch {
+	case s.xla:
+		return ofXLA
 	case s.vllm:
 		return `vLLM: --profiler-config '{"profiler": "torch", "torch_profiler_dir": "traces"` + vllm + `}', then POST /start_profile and /stop_profile`
 	case s.sglang:
@@ -148,13 +156,16 @@ func (v *Inspection) improvements() []improvement {
 		}
 		add(share, fmt.Sprintf("the other %d of %d ranks", v.summary.World-v.summary.Captured, v.summary.World), worth, do)
 	}
-	if s.kineto && !s.serving && len(w.Run.Uses) == 0 {
+	if (s.kineto || s.xla) && !s.serving && len(w.Run.Uses) == 0 {
 		worth := "dependencies of %s of the work are guessed: whether it may move is less certain"
 		if training {
 			worth += ", and buckets keep their sizes"
 		}
-		add(work(guessed), "what operators read and write", worth,
-			"ExecutionTraceObserver in one more step: overlapse.handler of samples/capture/overlapse.py")
+		do := "ExecutionTraceObserver in one more step: overlapse.handler of samples/capture/overlapse.py"
+		if s.xla {
+			do = ofXLA
+		}
+		add(work(guessed), "what operators read and write", worth, do)
 	}
 	if captured {
 		shapeless, inGraphs = shapeless-inGraphs, 0 // no profile has them
@@ -165,6 +176,8 @@ func (v *Inspection) improvements() []improvement {
 		ofGraphs = ofVLLM
 	case s.sglang:
 		ofGraphs = ofSGLang
+	case s.xla:
+		ofGraphs = ofXLA
 	}
 	sizes := s.profiler("record_shapes=True", `, "torch_profiler_record_shapes": true`, `, "record_shapes": true`)
 	const gemms = "%s of the work are GEMMs of unknown size, which cannot be split or fused"
@@ -197,7 +210,11 @@ func (v *Inspection) improvements() []improvement {
 			lacks = "marks of steps"
 		}
 		do := "torch.profiler.schedule(wait=2, warmup=1, active=3, repeat=1); prof.step() after each"
-		if !s.kineto {
+		switch {
+		case s.xla:
+			do = `with jax.profiler.StepTraceAnnotation("train", step_num=i): around each of several steps, ` +
+				"and block_until_ready() before and behind them"
+		case !s.kineto:
 			do = `torch.cuda.nvtx.range_push(f"ProfilerStep#{i}") before every step, and range_pop() after it`
 		}
 		list = append(list, improvement{
