@@ -421,8 +421,11 @@ func TestMutants(t *testing.T) {
 		}
 		texts[i] = text{encoded(t, files), encoded(t, list)}
 		usual[i] = map[string]bool{}
-		for _, name := range planned(t, write(t, files, list), sel, lift.Options{Unprofiled: true}, plan.Scenario{}) {
-			usual[i][name] = true
+		path := write(t, files, list)
+		for _, unprofiled := range []bool{true, false} {
+			for _, name := range planned(t, path, sel, lift.Options{Unprofiled: unprofiled}, plan.Scenario{}) {
+				usual[i][name] = true
+			}
 		}
 	}
 	for n := range *mutants {

@@ -326,7 +326,7 @@ func TestUnmatched(t *testing.T) {
 			"at the end of an iteration",
 			"0 mark |<s#0    ><s#1    >|\n0 host | c        ad      |\n0 7 |  CC       A DD   |\n" +
 				"1 mark |<s#0    ><s#1    >|\n1 host | c        a       |\n1 7 |  CC       A      |",
-			trace.AllGather, "[1 of 2 collectives that need all ranks, 33 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]",
+			trace.AllGather, "[s#0 has 2 kernels and copies instead of 3: a part was not recorded, or steps do other work, so that none stands for the others 1 of 2 collectives that need all ranks, 33 % of their time, never had all ranks in at a time: kernels are missing, or times are wrong]",
 		},
 	} {
 		parts := map[byte]part{'C': comm(c.op, 0, 0, 64), 'D': comm(c.op, 0, 1, 64)}

@@ -145,17 +145,15 @@ func (l *lifter) steps() {
 		from, to         trace.Time // in which all those did whose clocks are aligned
 		ops, collectives int
 	}
-	all, most, counts := make([]ran, len(l.Steps)), 0, make([][]int, len(l.sources))
+	all, most := make([]ran, len(l.Steps)), 0
 	for i := range all {
 		all[i].to = trace.Infinity
 	}
 	for row := range l.sources {
 		each := slices.Repeat([]trace.Time{trace.Infinity, 0}, len(l.Steps)) // first start and last end
 		has := 0
-		counts[row] = make([]int, len(l.Steps))
 		for k := range l.sources[row].Ops {
 			if op := &l.sources[row].Ops[k]; op.Step >= 0 {
-				counts[row][op.Step]++
 				each[2*op.Step], each[2*op.Step+1], has = min(each[2*op.Step], op.Start), max(each[2*op.Step+1], op.End), 1
 				all[op.Step].ops++
 				if op.Kind == trace.Collective {
@@ -184,7 +182,6 @@ func (l *lifter) steps() {
 			apart, ops = apart+1, ops+x.ops
 		}
 	}
-	l.cutSteps(counts)
 	// A recording that begins or ends within a step has a part of its layers.
 	collectives := func(at int) int { return all[at].collectives }
 	fragment := func(at int, others []int) bool {
@@ -207,6 +204,7 @@ func (l *lifter) steps() {
 	for _, at := range kept {
 		rows[at], steps = int32(len(steps)), append(steps, l.Steps[at])
 	}
+	l.cutSteps(kept, func(at int) int { return all[at].ops })
 	if apart > 0 {
 		l.Damage.Apart = ops
 		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%d of %s did not run on all ranks at one time: their %d kernels and copies are of no iteration", apart, counted(len(l.Steps), "marked iteration", "marked iterations"), ops))
@@ -221,41 +219,19 @@ func (l *lifter) steps() {
 	}
 }
 
-// cutSteps notes as missing the operations by which a marked step has fewer on a rank than every other step there, all
-// alike, while another rank has as many in it as in its others: the recording of the first was cut (rule V32). The first
-// step may begin before it. counts are operations, by row of Run.Ranks and step.
-//
-//	s#0  s#1  s#2
-//	 30   30   22  rank 0: 8 are missing
-//	 28   28   28  rank 1
-func (l *lifter) cutSteps(counts [][]int) {
-	usual := func(row, at int) int { // of each other step; 0 if they differ
-		of := slices.Delete(slices.Clone(counts[row]), at, at+1)
-		if len(of) == 0 || slices.Min(of) != slices.Max(of) {
-			return 0
+// cutSteps notes as missing the operations by which one marked step has fewer than each other, all alike (rule V32). Of more than two
+// the first one may begin before the recording, and no time is taken from it.
+func (l *lifter) cutSteps(kept []int, ops func(at int) int) {
+	first := min(1, max(0, len(kept)-2))
+	for i := first; i < len(kept) && len(kept) > 1; i++ {
+		step, others := l.Steps[kept[i]], slices.Delete(slices.Clone(kept), i, i+1)[first:]
+		usual, has := ops(others[0]), ops(kept[i])
+		alike := !slices.ContainsFunc(others, func(other int) bool { return ops(other) != usual })
+		if !step.Found && step.Batch.Phase == workload.NoPhase && alike && usual-has > l.Damage.Missing { // else its launches tell
+			l.Damage.Missing = usual - has
+			l.Damage.Sentences = append(l.Damage.Sentences,
+				fmt.Sprintf("%s has %d kernels and copies instead of %d: a part was not recorded, or steps do other work, so that none stands for the others", step.Name, has, usual))
 		}
-		return of[0]
-	}
-	missing, cut := 0, ""
-	for at := 1; at < len(l.Steps); at++ {
-		if l.Steps[at].Found || l.Steps[at].Batch.Phase != workload.NoPhase {
-			continue
-		}
-		whole := false
-		for row, n := range counts {
-			whole = whole || n[at] > 0 && n[at] == usual(row, at)
-		}
-		for row, n := range counts {
-			if less := usual(row, at) - n[at]; whole && n[at] > 0 && less > 0 {
-				missing += less
-				cut = fmt.Sprintf("%s has %d instead of %d on one", l.Steps[at].Name, n[at], usual(row, at))
-			}
-		}
-	}
-	if missing > l.Damage.Missing { // else its launches tell
-		l.Damage.Missing = missing
-		l.Damage.Sentences = append(l.Damage.Sentences,
-			fmt.Sprintf("%d kernels and copies of iterations are missing that other ranks have (%s): a recording was cut", missing, cut))
 	}
 }
 

@@ -102,7 +102,10 @@ func TestCutSteps(t *testing.T) {
 	}{
 		{"as all", "AB CD EF", "AB CD EF", 0},
 		{"the last of rank 1", "AB CD E ", "AB CD EF", 1},
-		{"the last of all", "AB CD E ", "AB CD E ", 0},
+		{"the last of all", "AB CD E ", "AB CD E ", 2},
+		{"the second of all", "AB C  EF", "AB C  EF", 2},
+		{"the first of two", "A  CD", "AB CD", 1},
+		{"the last of two", "AB C ", "AB CD", 1},
 		{"steps that differ", "AB C  E ", "AB CD EF", 0},
 		{"the first of rank 1", "A  CD EF", "AB CD EF", 0},
 		{"of a stage with fewer kernels", "A  C  E ", "AB CD EF", 0},
