@@ -49,10 +49,14 @@ func SlowdownOf(w *workload.Workload) (s slowdown) {
 			met[id] = true
 		}
 	}
+	early := map[int32]bool{} // by group: a part of a collective of which the last part is to come
 	for i := range w.Collectives {
-		if slices.ContainsFunc(beside.with[i], func(c workload.CoRun) bool { return met[c.Op] }) {
-			s.Collectives[w.Collectives[i].Op]++
+		c := &w.Collectives[i]
+		early[c.Group] = slices.ContainsFunc(beside.with[i], func(c workload.CoRun) bool { return met[c.Op] }) || early[c.Group]
+		if early[c.Group] && !c.Part {
+			s.Collectives[c.Op]++
 		}
+		early[c.Group] = early[c.Group] && c.Part
 	}
 	s.Time /= trace.Time(max(1, n) * max(1, w.Captured))
 	return s

@@ -168,18 +168,16 @@ func (s *step) firstOf(rank int, at int32) int32 {
 func (s *step) keepGathered() bool {
 	out := map[int32]bool{}
 	for row, c := range s.gathers() {
-		if s.gatheredBefore(row) == 0 {
+		if c.Part || s.gatheredBefore(row) == 0 { // parts go with the last one
 			continue
 		}
 		s.kept += c.Bytes
-		s.preps[row] = nil
 		s.async[row] = false
-		s.findPreps(row)
-		for _, id := range s.preps[row] {
-			out[id] = true
-		}
 		for _, id := range c.Members {
 			out[id] = true
+			for _, prep := range s.copiesFor(id, s.partsOf(row, s.w.Ops[id].Rank)...) {
+				out[prep] = true
+			}
 			for _, reader := range s.readers[id] {
 				if s.readsOnly(reader, id) {
 					out[reader] = true
@@ -197,6 +195,25 @@ func (s *step) keepGathered() bool {
 	}
 	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
 	return len(out) > 0
+}
+
+// partsOf are a rank's operations that are earlier parts of a collective by copy engines.
+func (s *step) partsOf(row, rank int) (parts []int32) {
+	c := &s.w.Collectives[row]
+	for row--; row >= 0; row-- {
+		switch d := &s.w.Collectives[row]; {
+		case d.Op != c.Op || d.Group != c.Group:
+		case !d.Part:
+			return parts
+		default:
+			for _, id := range d.Members {
+				if s.w.Ops[id].Rank == rank {
+					parts = append(parts, id)
+				}
+			}
+		}
+	}
+	return parts
 }
 
 // runs notes that the schedule runs an operation so often.
@@ -322,7 +339,7 @@ func (s *step) tablesOf(reader int32) (tables []int32) {
 func (s *step) gatherAgain() bool {
 	before := len(s.exchanges)
 	for row, c := range s.gathers() {
-		if s.gatherAgainOf(int32(row), c) {
+		if !c.Part && s.gatherAgainOf(int32(row), c) {
 			s.kept -= c.Bytes
 		}
 	}
@@ -342,7 +359,8 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 		}
 		m := member{rank: op.Rank, op: op}
 		s.runs(id, 2)
-		for _, p := range s.copiesFor(id) {
+		parts := s.partsOf(int(row), op.Rank)
+		for _, p := range s.copiesFor(id, parts...)[len(parts):] {
 			m.preps = append(m.preps, prep{op: &s.w.Ops[p], of: 1})
 			s.runs(p, 2)
 		}

@@ -17,10 +17,10 @@ func (s *step) findPreps(row int) {
 
 // copiesFor are the operations of a rank whose results nothing but the collective reads,
 // directly or through others of them, that move data and compute nothing, and that do not
-// follow directly on what they read.
-func (s *step) copiesFor(id int32) []int32 {
-	var group []int32
-	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
+// follow directly on what they read. parts are other operations of the collective, which are returned too.
+func (s *step) copiesFor(id int32, parts ...int32) []int32 {
+	group := parts
+	for todo := append([]int32{id}, parts...); len(todo) > 0; todo = todo[1:] {
 		for _, e := range s.w.Flow[todo[0]] {
 			if reads(e) && !slices.Contains(group, e.Op) && s.onlyFor(e.Op, id, group) && s.waited(e.Op, id, group) {
 				group, todo = append(group, e.Op), append(todo, e.Op)

@@ -136,7 +136,7 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	}
 	pl.Memory.Bytes += s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead + s.flattened()
 	for _, c := range s.gathers() {
-		if (v["keep_gathered"] == "on" || v.Int("prefetch") > 0) && (c.Guessed || c.Bytes == 0) {
+		if (v["keep_gathered"] == "on" || v.Int("prefetch") > 0) && (c.Guessed || c.Bytes == 0 && !c.Part) {
 			pl.Memory.Lack("gathered parameters of unknown size")
 		}
 	}

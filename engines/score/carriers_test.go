@@ -66,19 +66,27 @@ func TestCarriersOfSteps(t *testing.T) {
 		changed.Strategy, changed.Us = "multistream", took[to][0]
 		changed.Params.KeepGathered = !from.Variant.Reshard
 		changed.Params.Carrier = map[string]string{"nccl": "dma", "copies": "cu"}[from.Variant.Gather]
-		checks, err := Rows([]dataset.Row{row, changed}, Inputs{
+		kept := row // what backward gathers again is left out, with all parts of it and the copies in front
+		kept.Strategy, kept.Params.KeepGathered = "multistream", true
+		checks, err := Rows([]dataset.Row{row, changed, kept}, Inputs{
 			Machine: func(dataset.Row) (machine.Machine, error) { return m.Resize(2), nil },
 			Trace: func(dataset.Row) (*trace.Run, error) {
 				return format.Open(filepath.Join(folder, "traces", row.Trace), format.Options{})
 			},
 		})
-		if err != nil || len(checks) != 2 || checks[1].Why != "" {
+		if err != nil || len(checks) != 3 || checks[1].Why != "" {
 			t.Fatalf("%+v: %v", from, err)
 		}
 		once, again := took[to][0]/us[0]-1, took[to][1]/us[1]-1
 		measured := (took[to][0]+took[to][1])/(us[0]+us[1]) - 1
 		got := checks[1].Predicted/checks[0].Predicted - 1
 		off = append(off, math.Abs(got-measured))
+		if without := (step{from.Workload, variant{from.Variant.Gather, false}}); from.Variant == (variant{"copies", true}) {
+			saves := (took[without][0]+took[without][1])/(us[0]+us[1]) - 1
+			if got := checks[2].Predicted/checks[0].Predicted - 1; checks[2].Why != "" || math.Abs(got-saves) > 0.02 {
+				t.Errorf("%s, kept gathered: %+.1f %%, measured %+.1f %%: %s", from.Workload, 100*got, 100*saves, checks[2].Why)
+			}
+		}
 		t.Logf("%s from %v: %+.1f %%, measured %+.1f and %+.1f %%", from.Workload, from.Variant, 100*got, 100*once, 100*again)
 		if open := once*again < 0 || math.Abs(measured) < 0.01 || math.Abs(once-again) > 0.03; !open && got*measured < 0 {
 			t.Errorf("%s from %v: %+.1f %%, measured %+.1f %%", from.Workload, from.Variant, 100*got, 100*measured)

@@ -150,6 +150,9 @@ func whereOf(c plan.Changes) []string {
 	if len(c.Pairs) == 0 {
 		for i := range c.Workload.Collectives {
 			x := &c.Workload.Collectives[i]
+			if x.Part {
+				continue
+			}
 			add(func(size string) string { return nameOf(c.Workload, x.Members[0], size) }, int32(i), x.Transfer())
 		}
 	}

@@ -141,11 +141,14 @@ func (r *Replayed) rowOfOutcome(outcome int) (of *Row) {
 func partsByName(w *workload.Workload, out compare.Outcome) map[string]part {
 	run := out.Result.Run
 	all, counted := map[string]part{}, map[int32]bool{}
-	eachOperation(w, run, plan.StepsOf(w, run).Of(out.Phase), func(s trace.Span, _ *workload.Op, iteration int32, ranks int) {
+	eachOperation(w, run, plan.StepsOf(w, run).Of(out.Phase), func(s trace.Span, op *workload.Op, iteration int32, ranks int) {
 		counted[iteration] = true
 		name, _ := kindOfWork(run, s)
-		p := all[name]
-		all[name] = part{p.count + float64(ranks), p.time + float64(ranks)*float64(s.Dur()), s.Kind}
+		p, count := all[name], float64(ranks)
+		if op.Collective >= 0 && w.Collectives[op.Collective].Part { // counts with the last part
+			count = 0
+		}
+		all[name] = part{p.count + count, p.time + float64(ranks)*float64(s.Dur()), s.Kind}
 	})
 	of := float64(len(run.Ranks) * max(1, len(counted)))
 	for name, p := range all {
