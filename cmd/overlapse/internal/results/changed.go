@@ -74,7 +74,11 @@ func operations(w *workload.Workload, run *trace.Run, steps *plan.Steps) (list [
 // layerName is a numbered module in the name of a range: model.layers.3 in "FSDP::all_gather (model.layers.3)".
 var layerName = regexp.MustCompile(`[A-Za-z_][\w.]*\.\d+[\w.]*`)
 
-// layersOf is the module that each operation is of, by the innermost range of the capture that names one; "": none does.
+// modulePath is the same in the path of an operator of JAX: layer3/attn in "jit(step)/jvp(GPT)/layer3/attn/out/dot_general".
+var modulePath = regexp.MustCompile(`[A-Za-z_]+\d+(/[A-Za-z_]\w*)?`)
+
+// layersOf is the module that each operation is of, by the innermost range of the capture that names one or by its operator's path;
+// "": nothing does.
 func layersOf(w *workload.Workload) []string {
 	ranges := make([][]trace.Span, len(w.Run.Ranks)) // by row, by start
 	for _, s := range w.Run.Spans {
@@ -91,6 +95,9 @@ func layersOf(w *workload.Workload) []string {
 			if s.End >= op.End && s.Dur() <= shortest {
 				layers[id], shortest = layerName.FindString(w.Run.NameOf(s)), s.Dur()
 			}
+		}
+		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
+			layers[id] = modulePath.FindString(strings.ReplaceAll(o.Name, "']['", "/")) // p['layer3']['attn'] is a parameter
 		}
 	}
 	return layers
