@@ -18,7 +18,7 @@ type hloModule struct {
 	byName               map[string]*hloInstruction
 	byID                 map[int64]*hloInstruction
 	computations         map[int64]*hloComputation
-	schedule             []*hloInstruction         // of the entry, in the order of execution
+	schedule             []*hloInstruction         // in the order of execution
 	carried              map[hloBuffer][]hloBuffer // to where a value goes on: the next iteration of a loop, the next run
 	placed               map[*hloInstruction]int   // in the schedule
 	kernels              map[string]bool           // base names of instructions
@@ -126,19 +126,30 @@ func readHLO(message []byte, use *hloUse) *hloModule {
 			}
 		}
 	}
-	for f := (lex.Field{Rest: order}); f.Next(); { // sequences
-		if lex.Last(f.Bytes, 1).Number != entry {
+	sequences := map[int64][]int64{}
+	for f := (lex.Field{Rest: order}); f.Next(); { // sequences: instruction_ids
+		sequences[int64(lex.Last(f.Bytes, 1).Number)] = signed(lex.Last(f.Bytes, 2).Bytes, 1)
+	}
+	m.order(int64(entry), sequences, 0)
+	m.carry(c, alias)
+	return m
+}
+
+// order appends the instructions of a computation to the schedule, those of loops and branches behind the instruction of these.
+func (m *hloModule) order(computation int64, sequences map[int64][]int64, depth int) {
+	for _, id := range sequences[computation] {
+		i := m.byID[id]
+		if _, seen := m.placed[i]; i == nil || seen {
 			continue
 		}
-		for _, id := range signed(lex.Last(f.Bytes, 2).Bytes, 1) { // instruction_ids
-			if i := m.byID[id]; i != nil {
-				m.placed[i] = len(m.schedule)
-				m.schedule = append(m.schedule, i)
+		m.placed[i] = len(m.schedule)
+		m.schedule = append(m.schedule, i)
+		for _, called := range i.called {
+			if depth < maxNesting && i.opcode != "fusion" && i.opcode != "async-start" {
+				m.order(called, sequences, depth+1)
 			}
 		}
 	}
-	m.carry(c, alias)
-	return m
 }
 
 // signed is a repeated field of a message.
@@ -718,7 +729,7 @@ func (m *hloModule) at(ids []int64, k int) *hloInstruction {
 	return m.byID[ids[k]]
 }
 
-// place is the position of an instruction in the schedule of the entry: its own, or that of the instruction that starts it.
+// place is the position of an instruction in the schedule: its own, or that of the instruction that starts it.
 func (m *hloModule) place(i *hloInstruction) (at int, ok bool) {
 	if m == nil || i == nil {
 		return 0, false
