@@ -43,6 +43,7 @@ type hloComputation struct {
 
 type hloInstruction struct {
 	name, opcode, path, target string
+	base                       string // of the name
 	shape                      *hloShape
 	index                      int64 // of a parameter, or an element of a tuple
 	operands, called           []int64
@@ -189,8 +190,8 @@ func (m *hloModule) computation(message []byte) {
 	for f := (lex.Field{Rest: message}); f.Next(); {
 		if f.ID == 2 { // instructions
 			i := readInstruction(f.Bytes)
-			i.of = c
-			c.all, m.kernels[baseName(i.name)] = append(c.all, i), true
+			i.of, i.base = c, baseName(i.name)
+			c.all, m.kernels[i.base] = append(c.all, i), true
 			m.byName[i.name], m.byID[int64(lex.Last(f.Bytes, 35).Number)] = i, i
 		}
 	}

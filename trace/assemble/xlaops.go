@@ -128,7 +128,17 @@ func (d *xlaDevice) unnamed(all []xlaWork, runs []int32, list []int) {
 	var module *hloModule
 	var taken map[*hloInstruction]bool
 	known, nth := map[bufferKernel]*hloInstruction{}, 0
-	named, at := -1, -1 // the last place that a kernel named, and that of the last kernel
+	named, at := -1, -1                       // the last place that a kernel named, and that of the last kernel
+	next, place := make([]int, len(list)), -1 // that the next one names in the run; -1: none does
+	for n, k := range slices.Backward(list) {
+		if n+1 < len(list) && (runs[k] != runs[list[n+1]] || all[k].in != all[list[n+1]].in) {
+			place = -1
+		}
+		if p, ok := all[k].in.place(all[k].of); ok {
+			place = p
+		}
+		next[n] = place
+	}
 	for n, k := range list {
 		w, e := &all[k], &d.work[k]
 		name := strings.ToLower(e.Name)
@@ -150,19 +160,10 @@ func (d *xlaDevice) unnamed(all []xlaWork, runs []int32, list []int) {
 			w.of = all[list[n-1]].of
 		default:
 			w.of = trace.Memo(known, bufferKernel{e.module + "\x00" + e.program + "\x00" + e.instruction, e.Name, nth}, func() *hloInstruction {
-				end := len(w.in.schedule)
-				for _, next := range list[n:] {
-					if runs[next] != runs[k] || all[next].in != w.in {
-						break
-					}
-					if place, ok := w.in.place(all[next].of); ok {
-						if place > named {
-							end = place
-						}
-						break
-					}
+				end, base := len(w.in.schedule), baseName(e.Name)
+				if next[n] > named {
+					end = next[n]
 				}
-				base := baseName(e.Name)
 				library, copies := !w.in.kernels[base], strings.HasPrefix(name, "memcpy")
 				for _, from := range [...]int{at + 1, named + 1} {
 					for _, of := range w.in.schedule[min(from, end):end] {
@@ -170,7 +171,7 @@ func (d *xlaDevice) unnamed(all []xlaWork, runs []int32, list []int) {
 						if copies {
 							call = of.opcode == "copy"
 						}
-						if !taken[of] && (library && call || !library && baseName(of.name) == base) {
+						if !taken[of] && (library && call || !library && of.base == base) {
 							return of
 						}
 					}
