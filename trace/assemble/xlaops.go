@@ -117,6 +117,7 @@ func (d *xlaDevice) runs() []int32 {
 
 // A bufferKernel is a kernel of a command buffer, which launches the same ones each time.
 type bufferKernel struct {
+	of           *hloModule
 	buffer, name string
 	nth          int
 }
@@ -159,7 +160,7 @@ func (d *xlaDevice) unnamed(all []xlaWork, runs []int32, list []int) {
 		case n > 0 && all[list[n-1]].in == w.in && strings.Contains(name, "splitk") && strings.Contains(name, "reduce"):
 			w.of = all[list[n-1]].of
 		default:
-			w.of = trace.Memo(known, bufferKernel{e.module + "\x00" + e.program + "\x00" + e.instruction, e.Name, nth}, func() *hloInstruction {
+			w.of = trace.Memo(known, bufferKernel{w.in, e.instruction, e.Name, nth}, func() *hloInstruction {
 				end, base := len(w.in.schedule), baseName(e.Name)
 				if next[n] > named {
 					end = next[n]
