@@ -131,6 +131,44 @@ func TestLoops(t *testing.T) {
 	}
 }
 
+// TestBuffersInLoops: kernels of a command buffer in a loop are of the same instructions in each iteration, not of those of their name
+// behind the loop.
+func TestBuffersInLoops(t *testing.T) {
+	array := fields(2, 11, 3, 4)
+	instruction := func(id int, name, opcode string, more ...any) []byte {
+		return fields(append([]any{1, name, 2, opcode, 3, array, 35, id}, more...)...)
+	}
+	m := readHLO(fields(1, fields(1, "jit_loop", 6, 1,
+		3, fields(5, 2, 6, 22, 2, instruction(20, "loop_fusion.1", "fusion"), 2, instruction(21, "custom-call.2", "custom-call"), 2, instruction(22, "all-reduce.3", "all-reduce")),
+		3, fields(5, 1, 6, 12, 2, instruction(10, "while.4", "while", 38, 2), 2, instruction(11, "loop_fusion.5", "fusion"), 2, instruction(12, "custom-call.6", "custom-call")),
+		7, append(fields(1, fields(1, 1, 2, fields(1, 10, 1, 11, 1, 12))), fields(1, fields(1, 2, 2, fields(1, 20, 1, 21, 1, 22)))...))), &hloUse{})
+	var d xlaDevice
+	kernel := func(correlation int64, name, instruction string) {
+		d.work = append(d.work, XLAEvent{Name: name, instruction: instruction, correlation: correlation, kernel: "grid:1,1,1"})
+	}
+	for i := range int64(2) {
+		kernel(10*i+1, "loop_fusion", "command_buffer_7")
+		kernel(10*i+1, "nvjet_sm90", "command_buffer_7")
+		kernel(10*i+1, "cublasLt::splitKreduce_kernel", "command_buffer_7")
+		kernel(10*i+2, "ncclDevKernel_AllReduce", "all-reduce.3")
+	}
+	kernel(30, "loop_fusion_5", "command_buffer_8")
+	kernel(30, "nvjet_sm90", "command_buffer_8")
+	all, list := make([]xlaWork, len(d.work)), make([]int, len(d.work))
+	for k := range all {
+		all[k].in, all[k].of, list[k] = m, m.byName[d.work[k].instruction], k
+	}
+	d.unnamed(all, make([]int32, len(all)), list)
+	var got []string
+	for _, w := range all {
+		got = append(got, w.of.name)
+	}
+	layer := "loop_fusion.1 custom-call.2 custom-call.2 all-reduce.3 "
+	if want := layer + layer + "loop_fusion.5 custom-call.6"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
 // TestProducts: the sides of a product in the order of rows and columns, whatever dimensions it contracts.
 func TestProducts(t *testing.T) {
 	for _, c := range []struct {

@@ -172,12 +172,18 @@ func (x *XLA) threads(list []*xlaDevice) {
 		plane string
 		id    int64
 	}
-	by, count := map[string]*xlaDevice{}, map[thread]map[*xlaDevice]int{}
+	by, launched, count := map[string]*xlaDevice{}, map[int64]*xlaDevice{}, map[thread]map[*xlaDevice]int{}
 	for _, d := range list {
 		by[strconv.FormatInt(d.number, 10)] = d
+		for i := range d.work {
+			launched[d.work[i].correlation] = d
+		}
 	}
-	for _, e := range x.calls {
-		if d := by[e.device]; d != nil {
+	launched[0] = nil // no launch
+	on := func(e *XLAEvent) *xlaDevice { return cmp.Or(by[e.device], launched[e.correlation]) }
+	for i := range x.calls {
+		e := &x.calls[i]
+		if d := on(e); d != nil {
 			trace.Memo(count, thread{e.Plane, e.Thread}, func() map[*xlaDevice]int { return map[*xlaDevice]int{} })[d]++
 		}
 	}
@@ -192,17 +198,15 @@ func (x *XLA) threads(list []*xlaDevice) {
 				d, most = of, n
 			}
 		}
-		if named := by[e.device]; named != nil {
-			d = named
-		}
+		d = cmp.Or(on(&e), d)
 		d.calls = append(d.calls, e)
 		if e.clique != "" {
 			d.cliques = append(d.cliques, e.clique)
 		}
 		if global, ok := lex.Integer([]byte(e.global)); ok && most > 0 && global >= 0 && global < MaxRanks && d.rank == trace.None {
 			d.rank = int(global)
-			for _, m := range x.modules {
-				if r, ok := m.ranks[global]; ok && m.world() == world {
+			if m := x.modules[e.runs]; m != nil && m.world() == world {
+				if r, ok := m.ranks[global]; ok {
 					d.rank = r
 				}
 			}

@@ -115,57 +115,72 @@ func (d *xlaDevice) runs() []int32 {
 	return list
 }
 
-// unnamed finds the instructions of kernels of a stream that name none, in order of start, among those of the schedule between the
-// kernels before and behind that name theirs: the next one of the kernel's name, or else the first. A library's kernels, such as
-// those of cuBLAS, are of calls of a library; a fill before one is too.
+// A bufferKernel is a kernel of a command buffer, which launches the same ones each time.
+type bufferKernel struct {
+	of           *hloModule
+	buffer, name string
+	nth          int
+}
+
+// unnamed finds the instructions of kernels of a stream that name the command buffer that they are of, in order of start. They are
+// among those of the schedule between the kernels before and behind that name theirs: the next one of the kernel's name, or else the
+// first. A library's kernels, such as those of cuBLAS, are of calls of a library; a fill before one is too.
 func (d *xlaDevice) unnamed(all []xlaWork, runs []int32, list []int) {
 	var module *hloModule
 	var taken map[*hloInstruction]bool
-	named, at := -1, -1 // the last place that a kernel named, and that of the last kernel
+	known, nth := map[bufferKernel]*hloInstruction{}, 0
+	named, at := -1, -1                       // the last place that a kernel named, and that of the last kernel
+	next, place := make([]int, len(list)), -1 // that the next one names in the run; -1: none does
+	for n, k := range slices.Backward(list) {
+		if n+1 < len(list) && (runs[k] != runs[list[n+1]] || all[k].in != all[list[n+1]].in) {
+			place = -1
+		}
+		if p, ok := all[k].in.place(all[k].of); ok {
+			place = p
+		}
+		next[n] = place
+	}
 	for n, k := range list {
-		w, name := &all[k], strings.ToLower(d.work[k].Name)
+		w, e := &all[k], &d.work[k]
+		name := strings.ToLower(e.Name)
 		if n == 0 || runs[k] != runs[list[n-1]] || w.in != module {
 			module, taken, named, at = w.in, map[*hloInstruction]bool{}, -1, -1
 		}
+		if nth++; n == 0 || e.correlation != d.work[list[n-1]].correlation {
+			nth = 0
+		}
 		place, ok := w.in.place(w.of)
 		switch {
+		case ok && place <= named: // the next iteration of a loop
+			clear(taken)
+			fallthrough
 		case ok:
 			named, at = place, place
-		case w.in == nil || w.of != nil || d.work[k].kernel == "": // fills come below
+		case w.in == nil || w.of != nil || e.kernel == "": // fills come below
 		case n > 0 && all[list[n-1]].in == w.in && strings.Contains(name, "splitk") && strings.Contains(name, "reduce"):
 			w.of = all[list[n-1]].of
 		default:
-			end := len(w.in.schedule)
-			for _, next := range list[n:] {
-				if runs[next] != runs[k] || all[next].in != w.in {
-					break
+			w.of = trace.Memo(known, bufferKernel{w.in, e.instruction, e.Name, nth}, func() *hloInstruction {
+				end, base := len(w.in.schedule), baseName(e.Name)
+				if next[n] > named {
+					end = next[n]
 				}
-				if place, ok := w.in.place(all[next].of); ok {
-					end = place
-					break
-				}
-			}
-			base := baseName(d.work[k].Name)
-			library, copies := !w.in.kernels[base], strings.HasPrefix(name, "memcpy")
-			fits := func(i int) bool {
-				of := w.in.schedule[i]
-				switch {
-				case taken[of]:
-					return false
-				case copies:
-					return of.opcode == "copy"
-				case library:
-					return of.opcode == "custom-call"
-				}
-				return baseName(of.name) == base
-			}
-			for _, from := range [...]int{at + 1, named + 1} {
-				for i := from; i < end && w.of == nil; i++ {
-					if fits(i) {
-						w.of, at = w.in.schedule[i], i
-						taken[w.of] = true
+				library, copies := !w.in.kernels[base], strings.HasPrefix(name, "memcpy")
+				for _, from := range [...]int{at + 1, named + 1} {
+					for _, of := range w.in.schedule[min(from, end):end] {
+						call := of.opcode == "custom-call"
+						if copies {
+							call = of.opcode == "copy"
+						}
+						if !taken[of] && (library && call || !library && of.base == base) {
+							return of
+						}
 					}
 				}
+				return nil
+			})
+			if w.of != nil {
+				at, taken[w.of] = w.in.placed[w.of], true
 			}
 		}
 	}

@@ -3,7 +3,9 @@ package perfetto
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/overlapse/overlapse/trace"
@@ -96,7 +98,8 @@ func (x *xplaneReader) plane(message []byte, at int64) error {
 		}
 	}
 	x.Devices[name] = device
-	for _, entry := range events { // modules: stats of their metadata
+	for _, id := range slices.Sorted(maps.Keys(events)) { // modules: stats of their metadata
+		entry := events[id]
 		var program string
 		var proto []byte
 		for f := (lex.Field{Rest: entry}); f.Next(); {

@@ -74,8 +74,11 @@ func operations(w *workload.Workload, run *trace.Run, steps *plan.Steps) (list [
 // layerName is a numbered module in the name of a range: model.layers.3 in "FSDP::all_gather (model.layers.3)".
 var layerName = regexp.MustCompile(`[A-Za-z_][\w.]*\.\d+[\w.]*`)
 
+// modulePath is the same in the path of an operator of JAX: layer3/attn in "jit(step)/jvp(GPT)/layer3/attn/out/dot_general".
+var modulePath = regexp.MustCompile(`[A-Za-z_]+\d+(/[A-Za-z_]\w*)?`)
+
 // layersOf is the module that each operation is of, by the innermost range of the capture around it, else around its launch, that
-// names one; "": none does.
+// names one, or by its operator's path; "": none does.
 func layersOf(w *workload.Workload) []string {
 	type of struct {
 		row  int32
@@ -106,6 +109,9 @@ func layersOf(w *workload.Workload) []string {
 	for id := range w.Ops {
 		op, row := &w.Ops[id], int32(w.Rows[w.Ops[id].Rank])
 		layers[id] = cmp.Or(around(ranges[of{row, trace.Annotation}], op.Start, op.End), around(ranges[of{row, trace.HostThread}], op.Issued, op.Issued))
+		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
+			layers[id] = modulePath.FindString(strings.ReplaceAll(o.Name, "']['", "/")) // p['layer3']['attn'] is a parameter
+		}
 	}
 	return layers
 }
