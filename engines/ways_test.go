@@ -259,6 +259,11 @@ func TestSaid(t *testing.T) {
 		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Framework: plan.FSDP1, Overlapped: gathers}, "set sharding_strategy=SHARD_GRAD_OP"},
 		{"multistream:bucket_mb=50", plan.Target{Ops: sums, Framework: plan.DDP}, "set bucket_cap_mb=50 and let DDP overlap"},
 		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums}, "set NCCL_MAX_CTAS=8"},
+		// planned on a stream of its own, which no variable gives
+		{"multistream:channels=8", plan.Target{Ops: sums, Framework: plan.DDP, Vendor: plan.NVIDIA, Channels: 16, Overlapped: sums, OwnGroup: true}, "set max_ctas=8 for its group"},
+		// no range of FSDP is in the profile
+		{"multistream:keep_gathered=on", plan.Target{Ops: gathers, Unmarked: true, Overlapped: gathers}, ""},
+		{"multistream:channels=8", plan.Target{Ops: append(slices.Clone(sums), trace.AllToAll), Vendor: plan.NVIDIA, Channels: 16, Overlapped: append(slices.Clone(sums), trace.AllToAll)}, "set NCCL_MAX_CTAS=8 and NCCL_MAX_P2P_NCHANNELS=8"},
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16}, "set NCCL_MAX_P2P_NCHANNELS=8 and issue collectives with async_op=True"},
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16, Overlapped: []trace.CollectiveOp{trace.AllToAll}}, "set NCCL_MAX_P2P_NCHANNELS=8"},
 		{"bulk", plan.Target{Ops: sums, Framework: plan.DDP}, "turn the overlap off"},

@@ -67,6 +67,31 @@ func TestReadmeAnswers(t *testing.T) {
 	t.Errorf("README.md should be\n%s(go test ./cmd/overlapse -run Readme -update)", want)
 }
 
+// The words that the README explains are few, and those of the program's answers.
+func TestReadmeWords(t *testing.T) {
+	t.Chdir("../..")
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, command := range []string{"replay", "inspect"} {
+		if code := run([]string{"-q", command, "samples/fsdp-step"}, newApp(&cli.Console{Out: &out, Err: io.Discard})); code != cli.OK {
+			t.Fatal(command, code)
+		}
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Words\n")
+	words := regexp.MustCompile(`\*([^*]+)\*`).FindAllStringSubmatch(section, -1)
+	if len(words) < 10 || len(words) > 20 {
+		t.Errorf("README.md explains %d words", len(words))
+	}
+	for _, word := range words {
+		if !strings.Contains(out.String(), word[1]) {
+			t.Errorf("README.md explains %q, which no answer says", word[1])
+		}
+	}
+}
+
 // Every line of the README's table of errors is one of the dataset's accuracy tables.
 func TestReadmeErrors(t *testing.T) {
 	t.Chdir("../..")

@@ -47,6 +47,7 @@ type Planner struct {
 	Memory      Memory                          // against the captured schedule
 	Measured    bool                            // kernels last their measured times and hold no slots
 	Ahead       bool                            // hosts run ahead of the devices as in a loop (runAhead)
+	OwnGroup    bool                            // channels are those of a process group of its own, whose stream delays none (rule S23)
 	once        bool                            // IssueAhead: there is one iteration
 	oneGraph    bool                            // IssueAhead: a captured graph launches all, not only some pairs
 	anchored    bool                            // AtCapturedStarts

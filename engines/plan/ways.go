@@ -100,6 +100,7 @@ type Target struct {
 	Unmarked   bool                 // operators are recorded, but no range of a library that marks its own
 	Channels   int                  // most channels of a captured collective
 	Overlapped []trace.CollectiveOp // as of Changes
+	OwnGroup   bool                 // as of Planner
 }
 
 // How returns the ways to get what a selection predicts on a target, and the effort of all
@@ -163,6 +164,10 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		found = slices.DeleteFunc(found, func(w Way) bool {
 			return (w.Native || !t.Either) && w.Native != (t.Native && slices.ContainsFunc(found, func(w Way) bool { return w.Native }))
 		})
+		variables := func(w Way) bool { return strings.HasSuffix(w.Line, "=%channels") }
+		if group := slices.DeleteFunc(slices.Clone(found), variables); t.OwnGroup && !t.Native && len(group) > 0 {
+			found = group
+		}
 		if len(found) == 0 {
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
 		}
@@ -286,12 +291,13 @@ type Changes struct {
 	Notes      []string             // on what the plan did
 	Overlapped []trace.CollectiveOp // of which all run beside compute in the captured schedule: only settings change them
 	Rest       float64              // share of the captured device time that it leaves alone (leftAlone)
+	OwnGroup   bool                 // as of Planner
 }
 
 // Changes returns what the plan changes: the collectives of its pairs, or without pairs those that
 // ChangesOnly selects.
 func (pl *Planner) Changes() Changes {
-	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes, Overlapped: pl.Overlapped}
+	c := Changes{Workload: pl.Workload, Runs: pl.Runs, Never: pl.Never, Notes: pl.Notes, Overlapped: pl.Overlapped, OwnGroup: pl.OwnGroup}
 	add := func(coll *workload.Collective) {
 		if coll.Op != trace.Barrier && !slices.Contains(c.Ops, coll.Op) {
 			c.Ops = append(c.Ops, coll.Op)
@@ -428,7 +434,7 @@ var (
 		Ways: []Way{
 			{Ops: ringOps, Vendor: NVIDIA, Change: -1, Effort: ByFlag, Library: "NCCL", Version: "2.17", Line: "NCCL_MAX_CTAS=%channels", Note: everyCommunicator + "; NCCL_MAX_NCHANNELS before 2.17"},
 			{Ops: ringOps, Vendor: NVIDIA, Change: 1, Effort: ByFlag, Library: "NCCL", Version: "2.17", Line: "NCCL_MIN_CTAS=%channels", Note: everyCommunicator + ", as far as the library allows; NCCL_MIN_NCHANNELS before 2.17"},
-			{Ops: ringOps, Vendor: NVIDIA, Effort: ByCode, Library: "PyTorch", Version: "2.1", Line: "options = torch.distributed.ProcessGroupNCCL.Options()\noptions.config.min_ctas = options.config.max_ctas = %channels\ngroup = torch.distributed.new_group(pg_options=options)", Note: "instead of the variable: for one process group"},
+			{Ops: ringOps, Vendor: NVIDIA, Effort: ByCode, Library: "PyTorch", Version: "2.1", Line: "options = torch.distributed.ProcessGroupNCCL.Options()\noptions.config.min_ctas = options.config.max_ctas = %channels\ngroup = torch.distributed.new_group(pg_options=options)", Says: "set max_ctas=%channels for its group", Note: "for one process group, which has a stream of its own"},
 			{Ops: sendOps, Vendor: NVIDIA, Change: -1, Effort: ByFlag, Library: "NCCL", Line: "NCCL_MAX_P2P_NCHANNELS=%channels", Note: everyCommunicator + "; the library takes a power of two"},
 			{Ops: sendOps, Vendor: NVIDIA, Change: 1, Effort: ByFlag, Library: "NCCL", Line: "NCCL_MIN_P2P_NCHANNELS=%channels", Note: everyCommunicator + "; the library takes a power of two"},
 			{Ops: ringOps, Vendor: AMD, Change: -1, Effort: ByFlag, Library: "RCCL", Line: "NCCL_MAX_NCHANNELS=%channels", Note: everyCommunicator + "; NCCL_MAX_CTAS and max_ctas are ignored before June 2026 (ROCm/rocm-systems 7604)"},

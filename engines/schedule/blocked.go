@@ -42,6 +42,7 @@ func (rw *rankWriter) findDelays() {
 		}
 		regroups := rw.regroups(x.coll)
 		if rw.regrouped = rw.regrouped || regroups; by > 0 && regroups {
+			rw.pl.OwnGroup = true
 			rw.pl.Note("a process group of its own has another stream, which most likely delays no kernel; where a variable sets the channels, kernels beside a collective that waits start about a microsecond later")
 			continue
 		}

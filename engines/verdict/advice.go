@@ -43,7 +43,10 @@ func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 // HowTo is how to get an outcome's strategy, and the effort of it.
 func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) {
 	native := isNative(w.Run) && !compiled(w.Run)
-	t := plan.Target{Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run), Native: native, Forward: isForward(w.Run), Serves: w.Serves(), Overlapped: out.Changed.Overlapped}
+	t := plan.Target{
+		Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run),
+		Native: native, Forward: isForward(w.Run), Serves: w.Serves(), Overlapped: out.Changed.Overlapped, OwnGroup: out.Changed.OwnGroup,
+	}
 	t.Unmarked = t.Framework == "" && len(w.Run.Operators) > 0
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)

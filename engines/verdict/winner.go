@@ -203,7 +203,8 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		more = append(more, "not distinguishable from it: "+few(changes, ", "))
 	}
 	if easier >= 0 {
-		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", list[easier].Effort, list[easier].named(), signed(list[easier].Change)))
+		o := &list[easier]
+		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", o.Effort, o.named(), signed(o.Change)))
 	}
 	v.say("%s", strings.Join(more, "; "))
 }

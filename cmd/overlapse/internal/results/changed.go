@@ -108,7 +108,8 @@ func layersOf(w *workload.Workload) []string {
 	layers := make([]string, len(w.Ops))
 	for id := range w.Ops {
 		op, row := &w.Ops[id], int32(w.Rows[w.Ops[id].Rank])
-		layers[id] = cmp.Or(around(ranges[of{row, trace.Annotation}], op.Start, op.End), around(ranges[of{row, trace.HostThread}], op.Issued, op.Issued))
+		device, host := ranges[of{row, trace.Annotation}], ranges[of{row, trace.HostThread}]
+		layers[id] = cmp.Or(around(device, op.Start, op.End), around(host, op.Issued, op.Issued))
 		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {
 			layers[id] = modulePath.FindString(strings.ReplaceAll(o.Name, "']['", "/")) // p['layer3']['attn'] is a parameter
 		}
@@ -205,7 +206,8 @@ func (r *Replayed) worksTable(outcome int) *cli.Table {
 			if phase > 0 {
 				x.name = r.Phases[i].Phase + ": " + x.name
 			}
-			t.Add(cli.Middle(x.name, 58), fmt.Sprintf("%.4g", x.was.count), trace.Time(x.was.time), fmt.Sprintf("%.4g", x.is.count), trace.Time(x.is.time), x.change())
+			was, is := fmt.Sprintf("%.4g", x.was.count), fmt.Sprintf("%.4g", x.is.count)
+			t.Add(cli.Middle(x.name, 58), was, trace.Time(x.was.time), is, trace.Time(x.is.time), x.change())
 		}
 	}
 	return t
