@@ -131,8 +131,9 @@ func (r *Replayed) ofPhase(phase int) string {
 // nothing was measured. more stands behind it. Before, it says of a machine of which no number was measured that none was.
 func printModel(con *cli.Console, on *machine.Machine, control []Row, i *workload.Isolation, more string) {
 	if o := machine.OriginOf(*on); on.Profile != "" && o.Measured == 0 {
-		con.Labelled("machine", fmt.Sprintf("no number of %s was measured on such a GPU: %.0f %% are published, the rest is assumed (overlapse machines %s)",
-			on.Profile, 100*float64(o.Published)/float64(max(1, o.Published+o.Assumed)), on.Profile))
+		published := 100 * float64(o.Published) / float64(max(1, o.Published+o.Assumed))
+		con.Labelled("machine", fmt.Sprintf("no number of %s was measured on such a GPU: %.0f %% are published, the rest is assumed",
+			on.Profile, published)+" (overlapse machines "+on.Profile+")")
 	}
 	if control == nil {
 		return
