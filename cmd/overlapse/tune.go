@@ -257,7 +257,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		results.PrintRescaled(a.Console, found.Rescaled)
 	}
 	fmt.Fprintln(a.Out)
-	results.PrintAdvice(a.Console, &found.Verdict, found.Control, w.Isolation)
+	results.PrintAdvice(a.Console, &m, &found.Verdict, found.Control, w.Isolation)
 	results.PrintNext(a.Console, a.afterTuning(o, found.Verdict, len(workload.Pairs(w))))
 	return o.failedError(found.Strategies)
 }

@@ -308,6 +308,15 @@ func (s *step) streamName(c *workload.Collective) string {
 	return ""
 }
 
+// placedFirst is an exchange, of which it is known where the host issues it.
+func (s *step) placedFirst(x *exchange) *exchange {
+	if !x.placed {
+		x.placed = true
+		s.place(x)
+	}
+	return x
+}
+
 // place finds where the host issues each member of an exchange and what it waits for.
 func (s *step) place(x *exchange) {
 	for k := range x.members {
@@ -366,6 +375,9 @@ func (s *step) wait(m *member, x *exchange, on int32) {
 		for _, y := range s.carriers[c] {
 			if y != x && !slices.Contains(m.after, y) {
 				m.after = append(m.after, y)
+				if before := s.placedFirst(y).member(m.rank); before != nil {
+					m.place = max(m.place, before.place)
+				}
 			}
 		}
 	}

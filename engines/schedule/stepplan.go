@@ -178,9 +178,7 @@ func (s *step) settle(prefetch int) (prefetched bool) {
 		x.index = i
 	}
 	for _, x := range s.exchanges {
-		if !x.placed {
-			s.place(x)
-		}
+		s.placedFirst(x)
 	}
 	s.need()
 	prefetched = s.limitPrefetch(prefetch)

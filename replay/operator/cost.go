@@ -268,14 +268,20 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	for i := range ranks {
 		among.Members = append(among.Members, int32(i))
 	}
-	channels := cmp.Or(b.f.Channels, laws.Channels(among))
+	channels, law, sent := cmp.Or(b.f.Channels, laws.Channels(among)), op, bytes
+	if op == trace.SendRecv { // to the next rank, another node's if there is one: half of what a pair exchanges in an all-to-all
+		law, sent, among.Members = trace.AllToAll, 2*bytes, []int32{0, 1}
+		if ranks > b.m.PerNode() {
+			among.Members[1] = int32(b.m.PerNode())
+		}
+	}
 	of := lib.Of(op)
 	b.rest("library."+op.String()+".link", of.Link)
 	b.rest("library."+op.String()+".send", of.Send)
 	if ranks > b.m.PerNode() {
 		b.rest("network.egress", b.m.Network.Egress)
 	}
-	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: laws.Time(among, op, bytes, channels)}
+	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: laws.Time(among, law, sent, channels)}
 	s.out = c.Out
 	s.kernel = b.plain(channels, int(lib.Threads.Value), int(lib.Registers.Value), int(lib.Shared.Value))
 	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, ranks, channels)

@@ -89,6 +89,7 @@ var nodeKinds = map[string]nodeKind{
 	"reduce_scatter": collectiveKind(trace.ReduceScatter),
 	"all_gather":     collectiveKind(trace.AllGather),
 	"all_to_all":     collectiveKind(trace.AllToAll),
+	"send_recv":      collectiveKind(trace.SendRecv),
 }
 
 // collectiveKind is a collective of count elements: the larger of a rank's input and output.

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/lift"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -59,11 +60,12 @@ func Print(con *cli.Console, r *Replayed, input string, fold, why bool) {
 	}
 	switch {
 	case why:
-		printModel(con, r.Control, r.Isolation, "")
+		printModel(con, &r.reference.Machine, r.Control, r.Isolation, "")
 	case r.Control == nil:
+		printModel(con, &r.reference.Machine, nil, nil, "")
 		con.Labelled("reasons", "--why")
 	default:
-		printModel(con, r.Control, r.Isolation, "; reasons: --why")
+		printModel(con, &r.reference.Machine, r.Control, r.Isolation, "; reasons: --why")
 	}
 	PrintNext(con, r.next(input))
 }
@@ -128,8 +130,13 @@ func (r *Replayed) ofPhase(phase int) string {
 }
 
 // printModel prints what simulating the capture with interference gives, per operation that is checked and per step; nothing if
-// nothing was measured. more stands behind it.
-func printModel(con *cli.Console, control []Row, i *workload.Isolation, more string) {
+// nothing was measured. more stands behind it. Before, it says of a machine of which no number was measured that none was.
+func printModel(con *cli.Console, on *machine.Machine, control []Row, i *workload.Isolation, more string) {
+	if o := machine.OriginOf(*on); on.Profile != "" && o.Measured == 0 {
+		published := 100 * float64(o.Published) / float64(max(1, o.Published+o.Assumed))
+		con.Labelled("machine", fmt.Sprintf("no number of %s was measured on such a GPU: %.0f %% are published, the rest is assumed",
+			on.Profile, published)+" (overlapse machines "+on.Profile+")")
+	}
 	if control == nil {
 		return
 	}
@@ -316,7 +323,7 @@ func (r *Replayed) why() (lines []string) {
 
 // PrintAdvice prints where to change the program and the lines to set, for each phase that something is recommended for, and how far
 // the model of this capture is to be trusted.
-func PrintAdvice(con *cli.Console, v *verdict.Verdict, control []Row, i *workload.Isolation) {
+func PrintAdvice(con *cli.Console, on *machine.Machine, v *verdict.Verdict, control []Row, i *workload.Isolation) {
 	for _, of := range v.Each() {
 		if of.Advice == nil {
 			continue
@@ -326,7 +333,7 @@ func PrintAdvice(con *cli.Console, v *verdict.Verdict, control []Row, i *workloa
 		}
 		printAdvice(con, of.Advice, true)
 	}
-	printModel(con, control, i, "")
+	printModel(con, on, control, i, "")
 }
 
 // printAdvice prints the lines to set; alternatives and the places if all is set, or where a program has to be changed there.
