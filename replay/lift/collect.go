@@ -355,7 +355,8 @@ func (m *matcher) noteDrift(whole []workload.Collective) {
 			drift, rate = slower, "slower"
 		}
 		if moved := drift * (e.at[n-1] - e.at[0]); drift > mostDrift && moved > leastApart {
-			m.note("the clock of rank %d runs %.1f %% %s than that of others: the ends of %d collectives move apart by %.1f µs, and waiting is wrong by as much", rank, 100*drift, rate, n, moved/1e3)
+			m.note("the clock of rank %d runs %.1f %% %s than that of others: "+
+				"the ends of %d collectives move apart by %.1f µs, and waiting is wrong by as much", rank, 100*drift, rate, n, moved/1e3)
 		}
 	}
 }

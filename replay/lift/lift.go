@@ -229,8 +229,8 @@ func (l *lifter) cutSteps(kept []int, ops func(at int) int) {
 		alike := !slices.ContainsFunc(others, func(other int) bool { return ops(other) != usual })
 		if !step.Found && step.Batch.Phase == workload.NoPhase && alike && usual-has > l.Damage.Missing { // else its launches tell
 			l.Damage.Missing = usual - has
-			l.Damage.Sentences = append(l.Damage.Sentences,
-				fmt.Sprintf("%s has %d kernels and copies instead of %d: a part was not recorded, or steps do other work, so that none stands for the others", step.Name, has, usual))
+			l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%s has %d kernels and copies instead of %d: "+
+				"a part was not recorded, or steps do other work, so that none stands for the others", step.Name, has, usual))
 		}
 	}
 }
