@@ -144,6 +144,7 @@ func (l *lifter) steps() {
 		ranks            int        // that ran operations of it
 		from, to         trace.Time // in which all those did whose clocks are aligned
 		ops, collectives int
+		products         int // kernels that multiply matrices
 	}
 	all, most := make([]ran, len(l.Steps)), 0
 	for i := range all {
@@ -156,8 +157,11 @@ func (l *lifter) steps() {
 			if op := &l.sources[row].Ops[k]; op.Step >= 0 {
 				each[2*op.Step], each[2*op.Step+1], has = min(each[2*op.Step], op.Start), max(each[2*op.Step+1], op.End), 1
 				all[op.Step].ops++
-				if op.Kind == trace.Collective {
+				switch {
+				case op.Kind == trace.Collective:
 					all[op.Step].collectives++
+				case op.Kind == trace.Compute && kernel.ClassOf(op.Name) == kernel.Matrix:
+					all[op.Step].products++
 				}
 			}
 		}
@@ -204,7 +208,7 @@ func (l *lifter) steps() {
 	for _, at := range kept {
 		rows[at], steps = int32(len(steps)), append(steps, l.Steps[at])
 	}
-	l.cutSteps(kept, func(at int) int { return all[at].ops })
+	l.cutSteps(kept, func(at int) (ops, products int) { return all[at].ops, all[at].products })
 	if apart > 0 {
 		l.Damage.Apart = ops
 		l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%d of %s did not run on all ranks at one time: their %d kernels and copies are of no iteration", apart, counted(len(l.Steps), "marked iteration", "marked iterations"), ops))
@@ -220,13 +224,16 @@ func (l *lifter) steps() {
 }
 
 // cutSteps notes as missing the operations by which one marked step has fewer than each other, all alike (rule V32). Of more than two
-// the first one may begin before the recording, and no time is taken from it.
-func (l *lifter) cutSteps(kept []int, ops func(at int) int) {
+// the first one may begin before the recording, and no time is taken from it. A step with as many products of matrices is whole: of
+// several that accumulate gradients, only the last has reductions and an optimizer.
+func (l *lifter) cutSteps(kept []int, count func(at int) (ops, products int)) {
 	first := min(1, max(0, len(kept)-2))
 	for i := first; i < len(kept) && len(kept) > 1; i++ {
 		step, others := l.Steps[kept[i]], slices.Delete(slices.Clone(kept), i, i+1)[first:]
-		usual, has := ops(others[0]), ops(kept[i])
-		alike := !slices.ContainsFunc(others, func(other int) bool { return ops(other) != usual })
+		usual, whole := count(others[0])
+		has, products := count(kept[i])
+		alike := !slices.ContainsFunc(others, func(other int) bool { ops, _ := count(other); return ops != usual })
+		alike = alike && (whole == 0 || products < whole)
 		if !step.Found && step.Batch.Phase == workload.NoPhase && alike && usual-has > l.Damage.Missing { // else its launches tell
 			l.Damage.Missing = usual - has
 			l.Damage.Sentences = append(l.Damage.Sentences, fmt.Sprintf("%s has %d kernels and copies instead of %d: "+

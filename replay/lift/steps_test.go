@@ -109,6 +109,8 @@ func TestCutSteps(t *testing.T) {
 		{"steps that differ", "AB C  E ", "AB CD EF", 0},
 		{"the first of rank 1", "A  CD EF", "AB CD EF", 0},
 		{"of a stage with fewer kernels", "A  C  E ", "AB CD EF", 0},
+		{"the first of two, without reductions", "G  HR", "G  HR", 0},
+		{"the first of two, without products", "Q  HR", "Q  HR", 2},
 	} {
 		rows := func(kernels string) string {
 			host := strings.Map(func(r rune) rune {
@@ -119,7 +121,8 @@ func TestCutSteps(t *testing.T) {
 			}, kernels)
 			return fmt.Sprintf("%%[1]d mark |<s#0><s#1><s#2>|\n%%[1]d host |%s |\n%%[1]d 7 | %s |\n", spread(host), spread(kernels))
 		}
-		w := lift(t, drawing{text: fmt.Sprintf(rows(c.zero), 0) + fmt.Sprintf(rows(c.one), 1)}, Options{})
+		names := map[byte]part{'G': {name: "gemm"}, 'H': {name: "gemm"}, 'Q': {name: "multi_tensor_apply_kernel"}, 'R': {name: "multi_tensor_apply_kernel"}}
+		w := lift(t, drawing{text: fmt.Sprintf(rows(c.zero), 0) + fmt.Sprintf(rows(c.one), 1), parts: names}, Options{})
 		if w.Damage.Missing != c.want {
 			t.Errorf("%s: %+v", c.name, w.Damage)
 		}
