@@ -7,9 +7,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A slowdown is what collectives added to compute kernels beside them, as instances of the same kernels show that ran
+// A Slowdown is what collectives added to compute kernels beside them, as instances of the same kernels show that ran
 // beside nothing in the same capture: a measured time, of no model.
-type slowdown struct {
+type Slowdown struct {
 	Time        trace.Time // of an iteration, mean over captured ranks; of the whole run without iterations
 	Kernels     int        // that ran beside collectives, on all captured ranks and in all iterations
 	Collectives [trace.Barrier + 1]int
@@ -20,7 +20,7 @@ const leastInstances = 3
 
 // SlowdownOf measures it. Kernels of which too few instances ran alone, or whose instances alone are different
 // work, add nothing.
-func SlowdownOf(w *workload.Workload) (s slowdown) {
+func SlowdownOf(w *workload.Workload) (s Slowdown) {
 	beside := coRunners(w)
 	of, n := workload.IterationsOf(w)
 	alone, slowed := map[instanceClass][]trace.Time{}, map[instanceClass][]int32{}

@@ -9,11 +9,11 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// blocked is what collectives that wait on streams of their own add to the gaps of one rank's kernels. While a
+// Blocked is what collectives that wait on streams of their own add to the gaps of one rank's kernels. While a
 // stream holds a kernel that waits for another stream, the kernels of the streams that share its hardware channel
 // group start about a microsecond later (rule S23). The driver decides which streams share a group when it creates
 // them, so the gaps of a capture tell which of its streams of collectives delay the others.
-type blocked struct {
+type Blocked struct {
 	By     map[int64]trace.Time   // by queue: what a waiting collective of it adds to a gap, ns; absent: the capture does not tell
 	queues map[int32][]int64      // by op: the queues that held an issued collective that had not begun when the op started
 	before map[int32]*workload.Op // by op: the one before it on its queue
@@ -24,9 +24,9 @@ type blocked struct {
 const enoughGaps = 30
 
 // Blocked is that of a captured rank.
-func (pl *Planner) Blocked(rank int) *blocked {
-	return pl.blocked.Of(rank, func() *blocked {
-		b := &blocked{By: map[int64]trace.Time{}, before: map[int32]*workload.Op{}, last: map[int64]trace.Time{}}
+func (pl *Planner) Blocked(rank int) *Blocked {
+	return pl.blocked.Of(rank, func() *Blocked {
+		b := &Blocked{By: map[int64]trace.Time{}, before: map[int32]*workload.Op{}, last: map[int64]trace.Time{}}
 		b.queues = waitingCollectives(pl.Workload, rank)
 		on := map[int64]*workload.Op{}
 		for _, id := range pl.Workload.Ranks[rank] {
@@ -42,7 +42,7 @@ func (pl *Planner) Blocked(rank int) *blocked {
 }
 
 // read reads the delays off the rank's gaps.
-func (b *blocked) read(pl *Planner, rank int) {
+func (b *Blocked) read(pl *Planner, rank int) {
 	var free []trace.Time                                              // gaps while no collective waits
 	alone, among := map[int64][]trace.Time{}, map[int64][]trace.Time{} // gaps while those of one queue wait, and those of others too
 	for _, id := range pl.Workload.Ranks[rank] {
@@ -76,7 +76,7 @@ func (b *blocked) read(pl *Planner, rank int) {
 }
 
 // Captured is what collectives that waited added to the captured gap before an operation, ns.
-func (b *blocked) Captured(op *workload.Op) (by trace.Time) {
+func (b *Blocked) Captured(op *workload.Op) (by trace.Time) {
 	for _, q := range b.queues[op.ID] {
 		by = max(by, b.By[q])
 	}
@@ -84,7 +84,7 @@ func (b *blocked) Captured(op *workload.Op) (by trace.Time) {
 }
 
 // ahead is what they add where the host has issued everything: those that came later wait already, ns.
-func (b *blocked) ahead(op *workload.Op) (by trace.Time) {
+func (b *Blocked) ahead(op *workload.Op) (by trace.Time) {
 	for q, last := range b.last {
 		if q != op.Queue && last > op.Start {
 			by = max(by, b.By[q])

@@ -36,7 +36,7 @@ type Planner struct {
 	First       map[int32]int
 	Replaced    map[int32]bool            // ops of those pairs
 	Only        map[int]bool              // rows of Workload.Pairs that a strategy may serve; nil: all
-	blocked     cost.Memo[int, *blocked]  // by rank
+	blocked     cost.Memo[int, *Blocked]  // by rank
 	groups      cost.Memo[*int32, *group] // by the first of the members
 	costs       cost.Laws                 // by Laws
 	gangs       cost.Memo[gangKey, []gang]

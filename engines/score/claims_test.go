@@ -256,7 +256,7 @@ func TestScore(t *testing.T) {
 	apart.Apart = "an identity"
 	got := TallyOf([]Claim{{Points: []Point{point(0.01, 0), point(0.08, 0.05), point(0.1, 0.11), point(-0.06, 0.02), apart}}})
 	got.Error, got.NothingError, got.ConstantError = 0, 0, 0
-	want := tally{Points: 4, Within: 2, Effects: 4, Signed: 3, EffectsWithin: 2, NothingWithin: 1, SignedWithin: 1, ConstantWithin: 2, SameSign: 2, Gains: 2}
+	want := Tally{Points: 4, Within: 2, Effects: 4, Signed: 3, EffectsWithin: 2, NothingWithin: 1, SignedWithin: 1, ConstantWithin: 2, SameSign: 2, Gains: 2}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -62,9 +62,9 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[lo] + (at-float64(lo))*(sorted[hi]-sorted[lo])
 }
 
-// A choice is one workload that was measured under several strategies: which was
+// A Choice is one workload that was measured under several strategies: which was
 // best, which the prediction picks, and what trusting it costs.
-type choice struct {
+type Choice struct {
 	Workload  string
 	Best      string  // measured
 	Predicted string  // fastest, of the rows with a prediction
@@ -81,7 +81,7 @@ type Regret struct {
 // Choices groups rows by workload and says what choosing by prediction costs on
 // each. Rows without a prediction cannot be chosen, but they can be the best.
 // Noisy rows are neither.
-func Choices(checks []Check) (choices []choice, of Regret) {
+func Choices(checks []Check) (choices []Choice, of Regret) {
 	var keys []string
 	groups := map[string][]Check{}
 	for _, c := range checks {
@@ -109,7 +109,7 @@ func Choices(checks []Check) (choices []choice, of Regret) {
 		}
 		picked := groups[k][take].Row
 		regret := picked.Us/best.Row.Us - 1
-		choices = append(choices, choice{k, RowName(best.Row), RowName(picked), regret})
+		choices = append(choices, Choice{k, RowName(best.Row), RowName(picked), regret})
 		of.Workloads++
 		of.Mean += regret
 		if regret == 0 {
@@ -227,26 +227,26 @@ func references(checks []Check) []*Check {
 	return list
 }
 
-// A refusal is a reason for which rows have no prediction, and how many.
-type refusal struct {
+// A Refusal is a reason for which rows have no prediction, and how many.
+type Refusal struct {
 	Why string
 	N   int
 }
 
 // Refusals are the reasons, the most frequent first.
-func Refusals(checks []Check) (list []refusal) {
+func Refusals(checks []Check) (list []Refusal) {
 	for _, c := range checks {
 		if c.Why == "" {
 			continue
 		}
-		i := slices.IndexFunc(list, func(r refusal) bool { return r.Why == c.Why })
+		i := slices.IndexFunc(list, func(r Refusal) bool { return r.Why == c.Why })
 		if i < 0 {
 			i = len(list)
-			list = append(list, refusal{Why: c.Why})
+			list = append(list, Refusal{Why: c.Why})
 		}
 		list[i].N++
 	}
-	slices.SortStableFunc(list, func(a, b refusal) int { return b.N - a.N })
+	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
 	return list
 }
 

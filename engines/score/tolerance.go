@@ -121,10 +121,10 @@ func BandwidthErrors(claims []Claim) (here, links []float64) {
 	return here, links
 }
 
-// A tally counts points, and beside them what models without any knowledge reach: one that
+// A Tally counts points, and beside them what models without any knowledge reach: one that
 // predicts no effect, one that predicts the median published effect of its paper for every
 // point, and one that always gains. Points that are apart do not count.
-type tally struct {
+type Tally struct {
 	Points, Within int
 	Effects        int // reductions, gains and speedups
 	Signed         int // effects above the least one
@@ -136,7 +136,7 @@ type tally struct {
 }
 
 // TallyOf counts the points of claims. The median effects are those of these claims, by paper.
-func TallyOf(claims []Claim) (t tally) {
+func TallyOf(claims []Claim) (t Tally) {
 	effects := map[string][]float64{} // published, by paper
 	for _, c := range claims {
 		for _, p := range c.Points {
@@ -156,7 +156,7 @@ func TallyOf(claims []Claim) (t tally) {
 	return t
 }
 
-func (t *tally) add(p *Point, constant float64) {
+func (t *Tally) add(p *Point, constant float64) {
 	count := func(n *int, hit bool) {
 		if hit {
 			*n++

@@ -110,8 +110,8 @@ func onLinks(m *machine.Machine, op trace.CollectiveOp, bytes int64, n int) floa
 	return 0
 }
 
-// A channel is how the kernel of a collective moves its bytes with an algorithm and protocol of the library.
-type channel struct {
+// A Channel is how the kernel of a collective moves its bytes with an algorithm and protocol of the library.
+type Channel struct {
 	Time            float64    // relative to the library's own choice
 	Carried         float64    // bytes on links for each byte
 	Between, Inside float64    // shares of them on links between nodes, and on those inside of one
@@ -121,7 +121,7 @@ type channel struct {
 
 // Channel is how channels move so many bytes of a collective. A kernel that is none of the library's may take all CUs;
 // it waits for its peers' flags, and ends with an exchange of flags.
-func (l *Laws) Channel(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) (x channel) {
+func (l *Laws) Channel(c *workload.Collective, bytes int64, channels int, set machine.AlgoProto) (x Channel) {
 	lib, n := l.libraryOf(c), len(c.Members)
 	x.Time, x.Carried = lib.Relative(c.Op, bytes, n, channels, set), lib.Carried(set)
 	x.Between, x.Inside = lib.WireShares(c.Op, bytes, n, channels, set)

@@ -112,6 +112,8 @@ func (w Workload) Op() trace.CollectiveOp {
 
 // Params are how a run was made. Fields that it does not use are zero.
 type Params struct {
+	Tokens []int64 `json:"tokens,omitempty"` // of steps: those of the captured batch, and of the measured one
+
 	Settings
 	State
 	Benchmark
@@ -140,7 +142,6 @@ type Settings struct {
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
 	Schedule     string  `json:"schedule,omitempty"`      // pipelines: order of the micro-batches on each stage
 	Microbatches int     `json:"microbatches,omitempty"`  // pipelines: micro-batches of a step
-	Tokens       []int64 `json:"tokens,omitempty"`        // of steps: those of the captured batch, and of the measured one
 }
 
 // A State is that of the GPUs and the host, and what observed them.

@@ -58,8 +58,8 @@ type rateError struct {
 	sum   float64 // integral of the relative error over time
 }
 
-// approximation is the exactness of the rates of large components.
-type approximation struct {
+// Approximation is the exactness of the rates of large components.
+type Approximation struct {
 	Paths int // of the largest component that was solved approximately; 0 if none was
 	// Error is the relative difference between rates before and after each solve, times
 	// the time since the first change before it, summed over all solves and divided by
@@ -68,7 +68,7 @@ type approximation struct {
 }
 
 // Approximation returns the approximation from time 0 to end.
-func (s *System) Approximation(end int64) (a approximation) {
+func (s *System) Approximation(end int64) (a Approximation) {
 	a.Paths = s.approx.most
 	for i := range s.approx.errors {
 		a.Error = max(a.Error, s.approx.errors[i].sum/float64(end))

@@ -8,19 +8,19 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An engine is what serves a model, as far as names of kernels and ranges show it: it decides how a
+// An Engine is what serves a model, as far as names of kernels and ranges show it: it decides how a
 // profile that shows more is recorded.
-type engine uint8
+type Engine uint8
 
 // The engines.
 const (
-	NoEngine engine = iota
+	NoEngine Engine = iota
 	SGLang
 	VLLM
 )
 
 // EngineOf finds what served the model.
-func EngineOf(run *trace.Run) engine {
+func EngineOf(run *trace.Run) Engine {
 	engine := NoEngine
 	for _, name := range run.Names {
 		switch {

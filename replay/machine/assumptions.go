@@ -4,8 +4,8 @@ import (
 	"regexp"
 )
 
-// An assumption is a number of a profile that nobody measured on that machine.
-type assumption struct {
+// An Assumption is a number of a profile that nobody measured on that machine.
+type Assumption struct {
 	Key    string // "fabric.latency"
 	Value  string // "1.5 us", or "unknown"
 	Why    string
@@ -13,12 +13,12 @@ type assumption struct {
 }
 
 // Assumptions lists what a reader of results must know, in the profile's order.
-func Assumptions(m Machine) []assumption {
-	var list []assumption
+func Assumptions(m Machine) []Assumption {
+	var list []Assumption
 	for _, e := range Entries(&m) {
 		mark, why := e.mark()
 		if mark != Sourced && !e.omitted() {
-			list = append(list, assumption{Key: e.Key, Value: e.String(), Why: why, Absent: mark == Unknown})
+			list = append(list, Assumption{Key: e.Key, Value: e.String(), Why: why, Absent: mark == Unknown})
 		}
 	}
 	return list
@@ -47,8 +47,8 @@ func Inherit(m *Machine, base Machine) (n int) {
 	return n
 }
 
-// An origin counts the numbers and tables of a profile by where they are from.
-type origin struct {
+// An Origin counts the numbers and tables of a profile by where they are from.
+type Origin struct {
 	Measured  int // on this machine: the source names rows of a data set or traces
 	Published int // a document, or the source of a library
 	Assumed   int // taken from elsewhere, or unknown
@@ -58,7 +58,7 @@ type origin struct {
 var rows = regexp.MustCompile(`\b(\w*[chkm]\d{4}|hl\d{3})\b|^traces of `)
 
 // OriginOf counts the numbers of a machine.
-func OriginOf(m Machine) (o origin) {
+func OriginOf(m Machine) (o Origin) {
 	for _, e := range Entries(&m) {
 		switch mark, source := e.mark(); {
 		case e.omitted():

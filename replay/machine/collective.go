@@ -234,7 +234,7 @@ const (
 // switches reports whether the library may add in the switch of a node. Of two GPUs it does not, and
 // on one node only where its tuner's bandwidth, 2·(N-1)/N of the switch's, exceeds a ring's N/(N-1):
 // not of four H200.
-func (l *Library) switches(op trace.CollectiveOp, at placement) bool {
+func (l *Library) switches(op trace.CollectiveOp, at Placement) bool {
 	n := at.per
 	return op == trace.AllReduce && n > 2 && l.Switch.Value > 0 && (at.nodes > 1 || 2*(n-1)*(n-1)*l.Switch.Value > n*n)
 }
@@ -245,7 +245,7 @@ func (l *Library) switches(op trace.CollectiveOp, at placement) bool {
 // between nodes up and down a tree: the last piece leaves as many pieces later as stages follow the
 // first. Between nodes the tuner counts no pieces, and takes the switch for buffers that a tree would
 // reduce sooner.
-func (l *Library) switchTime(at placement, channels, bytes float64) (seconds, choice float64) {
+func (l *Library) switchTime(at Placement, channels, bytes float64) (seconds, choice float64) {
 	channels = min(channels, l.SwitchChannels.Or(channels))
 	near := bytes * (1 + 1/at.per) / (l.AllReduce.Link.Value * l.Switch.Value * channels / l.SwitchChannels.Or(channels))
 	latency, far, follow := switchStart, 0.0, 3*near
@@ -266,7 +266,7 @@ func (l *Library) switchTime(at placement, channels, bytes float64) (seconds, ch
 
 // switchRound is the bytes of one piece of every channel and GPU: smaller pieces for buffers of
 // fewer rounds.
-func (l *Library) switchRound(at placement, channels, bytes float64) float64 {
+func (l *Library) switchRound(at Placement, channels, bytes float64) float64 {
 	pieces, chunk := channels*at.per, 128.0*1024
 	type rule struct{ rounds, chunk float64 }
 	rules := []rule{{64, 64 << 10}, {8, 32 << 10}, {2, 16 << 10}}

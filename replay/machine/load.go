@@ -69,7 +69,7 @@ func unknown(name string) error {
 }
 
 // ambiguous is the error of a name that several profiles have with a number of GPUs.
-func ambiguous(name string, found []selected) error {
+func ambiguous(name string, found []Selected) error {
 	var all []string
 	for _, r := range found {
 		all = append(all, NameOf(r.profile, r.gpus))
@@ -112,8 +112,8 @@ func Named(name string) string {
 	return found[0].profile
 }
 
-// A selected is what a machine's name may mean. gpus is 0 where the name has no number.
-type selected struct {
+// A Selected is what a machine's name may mean. gpus is 0 where the name has no number.
+type Selected struct {
 	profile string
 	gpus    int
 }
@@ -121,10 +121,10 @@ type selected struct {
 // Readings are what a name may mean, given the names of all profiles: a profile,
 // a profile and a number behind ":" or "x", or, where the profile's name ends in
 // an x, a number behind that ("mi300x8").
-func Readings(name string, all []string) (found []selected) {
+func Readings(name string, all []string) (found []Selected) {
 	add := func(profile string, gpus int) {
 		if slices.Contains(all, profile) {
-			found = append(found, selected{profile, gpus})
+			found = append(found, Selected{profile, gpus})
 		}
 	}
 	add(name, 0)

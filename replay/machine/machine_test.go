@@ -136,7 +136,7 @@ func TestNamesLoad(t *testing.T) {
 
 func TestAmbiguousNames(t *testing.T) {
 	all := []string{"mi250", "mi250x", "h200"}
-	if d := cmp.Diff([]selected{{"mi250", 8}, {"mi250x", 8}}, Readings("mi250x8", all), cmp.AllowUnexported(selected{})); d != "" {
+	if d := cmp.Diff([]Selected{{"mi250", 8}, {"mi250x", 8}}, Readings("mi250x8", all), cmp.AllowUnexported(Selected{})); d != "" {
 		t.Error(d)
 	}
 	err := ambiguous("mi250x8", Readings("mi250x8", all))
@@ -191,7 +191,7 @@ func TestAssumptions(t *testing.T) {
 	if d := cmp.Diff(want, keys); d != "" {
 		t.Error(d)
 	}
-	absent := slices.ContainsFunc(Assumptions(mustLoad(t, "mi210")), func(a assumption) bool {
+	absent := slices.ContainsFunc(Assumptions(mustLoad(t, "mi210")), func(a Assumption) bool {
 		return a.Key == "clock.knee" && a.Absent && a.Value == "unknown"
 	})
 	if !absent {
@@ -239,11 +239,11 @@ func TestProfilesArePhysical(t *testing.T) {
 // Numbers of a machine that rows of its own data sets gave are measured; those of a profile
 // without measurements never are.
 func TestOrigins(t *testing.T) {
-	for name, want := range map[string]func(origin) bool{
-		"h200":   func(o origin) bool { return o.Measured > o.Published+o.Assumed },
-		"mi300x": func(o origin) bool { return o.Measured == 0 && o.Published > 0 },
-		"v100":   func(o origin) bool { return o.Measured == 0 },
-		"h800":   func(o origin) bool { return o.Measured == 0 },
+	for name, want := range map[string]func(Origin) bool{
+		"h200":   func(o Origin) bool { return o.Measured > o.Published+o.Assumed },
+		"mi300x": func(o Origin) bool { return o.Measured == 0 && o.Published > 0 },
+		"v100":   func(o Origin) bool { return o.Measured == 0 },
+		"h800":   func(o Origin) bool { return o.Measured == 0 },
 	} {
 		m, err := Load(name)
 		if err != nil {

@@ -49,8 +49,8 @@ func (f *Flags) Image(a, b Flag, to func(int32) int32) bool {
 // OfOne reports whether a flag is stated to be of one GPU.
 func (f *Flags) OfOne(flag Flag) bool { x := f.at(flag); return x.Owners != nil && x.Each > 0 }
 
-// A turn is how a flag relates to the lowest in whose place it is.
-type turn struct {
+// A Turn is how a flag relates to the lowest in whose place it is.
+type Turn struct {
 	Of   Flag
 	By   int32 // the permutation of GPUs that maps Of to it
 	Size int32 // number of flags that permutations map to each other
@@ -65,8 +65,8 @@ type Group struct {
 }
 
 // Turns is how all flags relate.
-func (f *Flags) Turns(g *Group) []turn {
-	turns := make([]turn, f.Len())
+func (f *Flags) Turns(g *Group) []Turn {
+	turns := make([]Turn, f.Len())
 	type key struct {
 		family any
 		size   int32
@@ -81,7 +81,7 @@ func (f *Flags) Turns(g *Group) []turn {
 			end = f.names[k+1].first
 		}
 		for at := n.first; at < end; at++ {
-			x := turn{at, 0, int32(len(g.To))}
+			x := Turn{at, 0, int32(len(g.To))}
 			switch i := int(at - n.first); {
 			case n.Owners == nil:
 				x.Size = 1

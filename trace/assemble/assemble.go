@@ -21,7 +21,7 @@ type Session struct {
 	Numbered  bool // the file numbers its events, of which none is twice in it, whatever their values
 	Builder   trace.Builder
 	Name      string
-	Processes []process
+	Processes []Process
 	Agents    []Agent
 	Runtime   string // "ROCm": of devices whose runtime the file does not state, where only one has the format
 
@@ -48,8 +48,8 @@ type Session struct {
 	used     map[int32]int        // number of those in each process
 }
 
-// A process is a profiled process.
-type process struct {
+// A Process is a profiled process.
+type Process struct {
 	Key    string // unique in the session
 	ID     int64  // the operating system's process id
 	Rank   int    // trace.None if unknown
@@ -133,10 +133,10 @@ func New(name string) *Session {
 	return s
 }
 
-// process returns the row of the process with the key, adding it if it is new.
+// Process returns the row of the process with the key, adding it if it is new.
 func (s *Session) Process(key string, id int64, source string) int32 {
 	return trace.Memo(s.processRow, key, func() int32 {
-		return trace.Push(&s.Processes, process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
+		return trace.Push(&s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
 	})
 }
 

@@ -304,7 +304,8 @@ func (x *XLA) addWork(d *xlaDevice) {
 	of := x.instructions(d)
 	for k := range d.work {
 		e := &d.work[k]
-		name, good, stream := x.Builder.Intern(e.Name), false, e.stream()
+		name, stream := x.Builder.Intern(e.Name), e.stream()
+		var good bool
 		if e.node > 0 {
 			x.Session.Node(int64(e.node>>32), int64(e.node&math.MaxUint32))
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A counter is a quantity of one rank over time.
-type counter struct {
+// A Counter is a quantity of one rank over time.
+type Counter struct {
 	Rank   int32 // row of Run.Ranks
 	Name   string
 	Points []point // by time; each value holds until the next
@@ -32,7 +32,7 @@ const (
 
 // Counters returns the counters of a run by rank, each of at most most points: of more,
 // the mean over equal parts of the run.
-func Counters(run *trace.Run, most int) []counter {
+func Counters(run *trace.Run, most int) []Counter {
 	names := []string{runningKernels, RunningComm, RunningCopies, workgroups, Bandwidth}
 	changes := make([][]point, len(run.Ranks)*len(names))
 	for _, s := range run.Spans {
@@ -57,10 +57,10 @@ func Counters(run *trace.Run, most int) []counter {
 			}
 		}
 	}
-	var all []counter
+	var all []Counter
 	for i, c := range changes {
 		if len(c) > 0 {
-			all = append(all, counter{int32(i / len(names)), names[i%len(names)], levels(c, run.End, most)})
+			all = append(all, Counter{int32(i / len(names)), names[i%len(names)], levels(c, run.End, most)})
 		}
 	}
 	return all

@@ -70,7 +70,7 @@ func TestCounters(t *testing.T) {
 		b.Add(s)
 	}
 	run := b.Finish(trace.Options{KeepZero: true})
-	want := []counter{
+	want := []Counter{
 		{0, runningKernels, []point{{0, 1}, {5, 2}, {15, 1}, {20, 0}}},
 		{0, RunningComm, []point{{15, 1}, {25, 0}}},
 		{0, Bandwidth, []point{{15, 100}, {25, 0}}},

@@ -275,15 +275,15 @@ func Covered(all []Interval) trace.Time {
 	return unionOf(slices.Clone(all)).length()
 }
 
-// A definition is one term of the metrics in words.
-type definition struct {
+// A Definition is one term of the metrics in words.
+type Definition struct {
 	Term    string `json:"term"`
 	Meaning string `json:"meaning"`
 }
 
 // Explain defines every figure of Metrics, in the order in which they are printed.
-func Explain() []definition {
-	return []definition{
+func Explain() []Definition {
+	return []Definition{
 		{"device work", "kernels, copies and fills, and transfers on links. Durations are exact to the nanosecond; nothing is rounded, filtered or left out"},
 		{"U(X)", "the union, over all queues of one rank, of the intervals of class X; |U(X)| is its length, so time in which two kernels of a class run side by side counts once"},
 		{"compute", "|U(compute kernels)|"},

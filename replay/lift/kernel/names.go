@@ -81,23 +81,23 @@ func classOf(kernel string) Class {
 	return Unknown
 }
 
-// A part is what of its input an element of a light kernel's output needs.
-type part uint8
+// A Part is what of its input an element of a light kernel's output needs.
+type Part uint8
 
 // The parts.
 const (
-	Whole     part = iota // all of it, or the name does not say
+	Whole     Part = iota // all of it, or the name does not say
 	ofElement             // the element in its place: activations, biases, residuals, a GEMM's own sums of parts along K
 	OfRow                 // its row: norms, softmax, quantisation by row
 )
 
 // PartOf reads a kernel's name. Copies may transpose, and sums over rows or batches read columns.
-func PartOf(op *workload.Op) part {
+func PartOf(op *workload.Op) Part {
 	if op.Kind != trace.Compute || op.Dense || op.Shape.Kind != workload.NoShape && op.Shape.Kind != workload.Elementwise {
 		return Whole
 	}
 	for _, p := range [...]struct {
-		part  part
+		part  Part
 		words []string
 	}{
 		{ofElement, []string{"splitkreduce", "splitk_reduce", "postgsu", "epilogue::impl"}},

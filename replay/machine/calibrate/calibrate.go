@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A fit is one number of a profile as calibration found it.
-type fit struct {
+// A Fit is one number of a profile as calibration found it.
+type Fit struct {
 	Key      string        // "fabric.egress"
 	Value    string        // as the profile writes it; "19 rows" for a table
 	Rule     string        // how it is read off the rows
@@ -24,7 +24,7 @@ type fit struct {
 // A Result is a calibrated profile.
 type Result struct {
 	Machine machine.Machine
-	Fits    []fit    // of every parameter that calibration can read, in the order of reading
+	Fits    []Fit    // of every parameter that calibration can read, in the order of reading
 	Choices []choice // how each law was read
 	Rows    int      // that anything was read off
 }
@@ -67,7 +67,7 @@ func fitted(rows []dataset.Row, base machine.Machine, refit bool) (Result, error
 	}
 	res, read := c.found, map[string]bool{}
 	for _, key := range machine.DropIncomplete(&c.m) {
-		i := slices.IndexFunc(res.Fits, func(f fit) bool { return f.Key == key })
+		i := slices.IndexFunc(res.Fits, func(f Fit) bool { return f.Key == key })
 		if i >= 0 {
 			res.Fits[i].Value, res.Fits[i].Kept = find(&c.m, key).String(), "others that belong to it are missing"
 		}

@@ -107,7 +107,7 @@ func layersOf(w *workload.Workload) []string {
 	}
 	layers := make([]string, len(w.Ops))
 	for id := range w.Ops {
-		op, row := &w.Ops[id], int32(w.Rows[w.Ops[id].Rank])
+		op, row := &w.Ops[id], w.Rows[w.Ops[id].Rank]
 		device, host := ranges[of{row, trace.Annotation}], ranges[of{row, trace.HostThread}]
 		layers[id] = cmp.Or(around(device, op.Start, op.End), around(host, op.Issued, op.Issued))
 		if o := w.Run.Operator(w.Run.Kernel(w.Run.Spans[op.Span])); o != nil && w.Run.Ranks[0].Compiler == trace.XLA {

@@ -24,12 +24,6 @@ func TestKernelNames(t *testing.T) {
 	if len(joined) != 6 || joined[0].Name != "gemm" || joined[0].Count != 4 || joined[0].TotalNs != 51 {
 		t.Errorf("merged: %+v", joined)
 	}
-	for unknown, want := range []int64{16, 0} { // the rate of copies needs the bytes of each
-		copies := merged([]workload.KernelSummary{{Name: "DtoH", Workgroups: 1, Bytes: 8}, {Name: "DtoH", Bytes: int64(8 * (1 - unknown))}})
-		if len(copies) != 1 || copies[0].Bytes != want {
-			t.Errorf("copies: %+v, want %d bytes", copies, want)
-		}
-	}
 	names := kernelNames(ks[:4])
 	for i, want := range []string{"par_ranged2d…", "par_ranged2d…", "_ZN2ck27", "_ZN2ck27"} {
 		if !strings.HasPrefix(names[i], want[:8]) || len([]rune(names[i])) > nameWidth || strings.Contains(names[i], `"`) {
