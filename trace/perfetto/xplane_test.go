@@ -107,7 +107,7 @@ func stepHLO() message {
 		return c
 	}
 	axis := message{}.m(1, message{}.m(1, message{}.s(1, "x").n(2, 2))).m(2, message{})
-	order := message{}.m(2, message{}.n(1, 1).n(2, 2).n(3, 2).n(4, 0))
+	axes := message{}.m(2, message{}.n(1, 1).n(2, 2).n(3, 2).n(4, 0))
 	gemm := `{"gemm_backend_config":{"dot_dimension_numbers":{"lhs_contracting_dimensions":["1"],"rhs_contracting_dimensions":["0"]}}}`
 	entry := computation(1, 10,
 		hlo(1, "p.0", "parameter", array(4, 8), nil, nil),
@@ -117,7 +117,7 @@ func stepHLO() message {
 		hlo(3, "all-gather-done", "async-done", array(8, 8), []uint64{2}, nil),
 		hlo(5, "custom-call.5", "custom-call", tuple(array(2, 8), array(64)), []uint64{4, 3}, message{}.s(28, "__cublas$lt$matmul").s(43, gemm)),
 		hlo(6, "get-tuple-element.6", "get-tuple-element", array(2, 8), []uint64{5}, nil),
-		hlo(7, "all-reduce.7", "all-reduce", array(2, 8), []uint64{6}, message{}.n(71, 1).n(26, 1).m(87, order)),
+		hlo(7, "all-reduce.7", "all-reduce", array(2, 8), []uint64{6}, message{}.n(71, 1).n(26, 1).m(87, axes)),
 		hlo(9, "loop_subtract_fusion.9", "fusion", array(4, 8), []uint64{1, 7}, nil),
 		hlo(10, "tuple.10", "tuple", tuple(array(4, 8), array(2, 8)), []uint64{9, 7}, nil))
 	gather := computation(2, 21,
