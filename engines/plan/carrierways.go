@@ -14,6 +14,11 @@ var CarrierParams = [...]Param{
 		Work:  "a collective of asynchronous copies to each peer, on streams of their own",
 		Ways: append([]Way{
 			{
+				With: "carrier=dma", Vendor: NVIDIA, Effort: ByFlag, Library: trace.XLA, Says: "move collectives by copy engines", Line: symmetricXLA,
+				Note: "NCCL 2.28; XLA then asks for the zero-CTA policy of its asynchronous collectives; " +
+					"XLA_PYTHON_CLIENT_MEM_FRACTION must leave room for their buffers",
+			},
+			{
 				With: "carrier=dma", Vendor: NVIDIA, Ops: OnlyGathers, Effort: ByCode, Library: FSDP, Version: "2.12",
 				Says: "gather by copy engines",
 				Line: zeroCTAs + "\nmesh = init_device_mesh(\"cuda\", (world_size,), mesh_dim_names=(\"dp\",),\n" +
@@ -76,9 +81,11 @@ var CarrierParams = [...]Param{
 // sumOps are the collectives that add.
 var sumOps = []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter}
 
-// Lines and conditions of symmetric windows (NCCL 2.28 src/enqueue.cc, 2.30.6 release notes; pytorch/pytorch 176613 and 188697).
+// Lines and conditions of symmetric windows (NCCL 2.28 src/enqueue.cc, 2.30.6 release notes; pytorch/pytorch 176613 and 188697;
+// openxla/xla 26443 and 33613).
 const (
-	zeroCTAs = "options = torch.distributed.ProcessGroupNCCL.Options()\n" +
+	symmetricXLA = "XLA_FLAGS=--xla_gpu_experimental_enable_nccl_symmetric_buffers=true"
+	zeroCTAs     = "options = torch.distributed.ProcessGroupNCCL.Options()\n" +
 		"options.config.cta_policy = torch.distributed.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO"
 	zeroCTAsNeed = "NCCL 2.28 and a driver of CUDA 12.5; within a node before NCCL 2.30.6; what is received must lie in a symmetric " +
 		"window (ncclCommWindowRegister, torch.distributed._symmetric_memory), else kernels move it: NCCL_DEBUG=INFO names the Copy Engine"
@@ -89,6 +96,7 @@ const (
 // symmetricWays are the ways to NCCL's kernels over symmetric windows.
 func symmetricWays(setting string, ops []trace.CollectiveOp) []Way {
 	return []Way{
+		{With: setting, Vendor: NVIDIA, Effort: ByFlag, Library: trace.XLA, Says: "use symmetric memory", Line: symmetricXLA},
 		{
 			With: setting, Vendor: NVIDIA, Ops: ops, Effort: ByCode, Library: FSDP, Version: "2.12",
 			Says: "use symmetric memory", Line: symmetricFSDP,

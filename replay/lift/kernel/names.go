@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -36,15 +37,23 @@ const (
 // attention, fbgemm_gpu::permute no GEMM.
 var noLibrary = strings.NewReplacer("flashinfer", "", "fbgemm", "", "deep_gemm", "")
 
-// classes are those of names that were read: a trace has few, and every schedule asks for them again.
-var classes sync.Map
+// classes are those of the first mostClasses names that were read: a trace has few, and every schedule asks for them again.
+var (
+	classes sync.Map
+	classed atomic.Int64 // how many
+)
+
+// mostClasses is far more than the kernels of any program, and bounds what a server keeps of traces of hostile names.
+const mostClasses = 1 << 14
 
 // ClassOf reads a kernel's name.
 func ClassOf(kernel string) Class {
 	c, ok := classes.Load(kernel)
 	if !ok {
-		c = classOf(kernel)
-		classes.Store(kernel, c)
+		if c = classOf(kernel); classed.Load() < mostClasses {
+			classes.Store(kernel, c)
+			classed.Add(1)
+		}
 	}
 	return c.(Class)
 }
