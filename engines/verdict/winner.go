@@ -27,6 +27,12 @@ func (v *Verdict) contenders(outcomes []Prediction) []Prediction {
 // asCaptured reports whether a selection is the captured schedule itself.
 func asCaptured(s plan.Selection) bool { return s.Strategy.Exact && s.Strategy.String(s.Values) == "" }
 
+// isCheap reports whether a flag or code gets a prediction's strategy, without a kernel.
+func isCheap(w *workload.Workload, p Prediction) bool {
+	_, effort := HowTo(w, p.Outcome)
+	return plan.CompareEfforts(effort, plan.ByCode) <= 0
+}
+
 // judge recommends a likely contender, else the captured schedule: of the fastest and those that cannot be told from
 // it, the one that takes the least work.
 func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []Prediction, why string) {
@@ -71,8 +77,11 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	known := slices.DeleteFunc(slices.Clone(faster), func(c Prediction) bool { return c.Evidence.Untested > 0 })
 	if len(known) == 0 && DamageOf(w) == "" { // no headline of what may be worth nothing
 		v.Kind, v.Candidates = NoClearWinner, selections(faster)
-		v.say("keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)%s",
-			baseName(w), -100*Faster, faster[0].named(), signed(faster[0].Change), because(faster[0]), v.compared(list))
+		text := "keep %s: what is predicted to take at least %.0f %% less is not known well enough (%s, %s: %s)%s"
+		if !slices.ContainsFunc(faster, func(c Prediction) bool { return isCheap(w, c) }) {
+			text = "keep %s: no flag or line of code is predicted to take at least %.0f %% less; a kernel may (%s, %s: %s)%s"
+		}
+		v.say(text, baseName(w), -100*Faster, faster[0].named(), signed(faster[0].Change), because(faster[0]), v.compared(list))
 		return
 	}
 	passed := ""
