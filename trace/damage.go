@@ -15,7 +15,7 @@ type Damage struct {
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
 	Missing  int // launched, alone or in a graph, but not in the input; of ranks without kernels as many as the median of the other ranks has
-	Odd      int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, or the same as on another rank
+	Odd      int // longer than an hour or of no time, beside others on one queue, alone on one of many, before their launch, with that of another, late without a cause, of other bytes than on other ranks, with a rounded start, or the same as on another rank
 	Apart    int // in iterations that not all ranks ran, or not at one time; only a lifted run knows them
 
 	// Unmatched is the share of the time of collectives that need all ranks in those that have no part on a rank, or
@@ -113,6 +113,7 @@ func (r *Run) Damage() Damage {
 	d.impossible(r)
 	d.sizes(r)
 	d.copies(r)
+	d.rounded(r)
 	d.iterations(r)
 	return d
 }

@@ -285,3 +285,43 @@ func (d *Damage) copies(r *Run) {
 	}
 	d.odd(n, 0, "are the same, to the nanosecond, on another rank (%s): copies of one file", listed(names))
 }
+
+// coarse is a step between starts that no profiler's clock has: the coarsest count microseconds.
+const coarse = 10 * Time(1000)
+
+// rounded counts the kernels of measured ranks that begin at whole multiples of coarse from each other, though their durations have
+// fractions of a microsecond: a tool that wrote the file dropped digits of the starts, so that their order and waits are not known.
+// Three distances of a clock of nanoseconds are so by chance once in 10^12 ranks.
+func (d *Damage) rounded(r *Run) {
+	if r.Simulated || r.Estimated != "" {
+		return
+	}
+	type rank struct {
+		n, apart   int // kernels, and those that begin at another time than the one before
+		before     Time
+		fine, even bool // a duration has a fraction; all distances are multiples
+	}
+	ranks := make([]rank, len(r.Ranks))
+	for _, s := range r.Spans {
+		if s.Kind != Compute && s.Kind != Collective {
+			continue
+		}
+		x := &ranks[r.RankOf(s)]
+		if x.n == 0 {
+			x.before, x.even = s.Start, true
+		}
+		if behind := s.Start - x.before; behind > 0 {
+			x.apart++
+			x.even = x.even && behind%coarse == 0
+		}
+		x.n, x.before, x.fine = x.n+1, s.Start, x.fine || s.Dur()%1000 != 0
+	}
+	n := 0
+	var names []string
+	for row, x := range ranks {
+		if x.fine && x.even && x.apart >= 3 && !r.Ranks[row].Placed {
+			n, names = n+x.n, append(names, r.rankName(row))
+		}
+	}
+	d.odd(n, 0, "begin at whole multiples of 10 µs, though they last fractions of one (%s): their starts were rounded", listed(names))
+}

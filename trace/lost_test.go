@@ -3,6 +3,7 @@ package trace
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -124,6 +125,39 @@ func TestLosses(t *testing.T) {
 		d := launched(100, c.change).Damage()
 		if got := strings.Join(d.Sentences, "\n"); got != c.want || math.Abs(d.Share()-c.share) > 0.0001 {
 			t.Errorf("%s: share %v of %+v\n%s", c.name, d.Share(), d, got)
+		}
+	}
+}
+
+// Starts of which a tool dropped digits do not tell the order of kernels; whole microseconds do, and so do times that are round
+// in all, as of a model.
+func TestRoundedStarts(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		every, off, last Time // between starts, what some of them are off, and durations, ns
+		want             int  // kernels of rank 1 with rounded starts, of five
+	}{
+		{"as recorded", 123_457, 1, 70_123, 0},
+		{"rounded to 100 us", 200_000, 0, 70_123, 5},
+		{"rounded to 10 us, all at one start but two", 0, 10_000, 70_123, 0},
+		{"whole microseconds", 123_000, 0, 70_000, 0},
+		{"round in all", 200_000, 0, 70_000, 0},
+	} {
+		var b Builder
+		for row := range int32(2) {
+			b.AddRank(Rank{ID: int(row), Source: fmt.Sprint("rank", row)})
+			lane := b.Lane(Lane{Kind: Queue, ID: 1, Rank: row, Peer: None})
+			for i := range Time(5) {
+				start := i * (c.every + Time(1-row)*977)
+				if i > 2 {
+					start += c.off
+				}
+				b.Add(Span{Start: start, End: start + c.last + i*Time(1-row), Lane: lane, Kind: Compute, Name: b.Intern("k"), Attr: None})
+			}
+		}
+		d := b.Finish(Options{KeepZero: true}).Damage()
+		if said := slices.ContainsFunc(d.Sentences, func(s string) bool { return strings.Contains(s, "(rank 1): their starts were rounded") }); said != (c.want > 0) {
+			t.Errorf("%s: %+v", c.name, d)
 		}
 	}
 }
