@@ -18,10 +18,15 @@ const muchAdded = 0.05
 // addedBy is how much longer a captured iteration took than the captured schedule is predicted to without the profiler,
 // relative to that; 0 if the prediction is no estimate of this kind.
 func addedBy(w *workload.Workload, captured compare.Outcome) float64 {
+	return max(0, added(w, captured))
+}
+
+// added is addedBy, below 0 where the estimate is longer than the captured iteration, which no run without a profiler is.
+func added(w *workload.Workload, captured compare.Outcome) float64 {
 	if !w.Unprofiled || !w.Profiled() || w.Rescaled != nil || captured.Expected <= 0 || workload.Iterations(w) == 0 {
 		return 0
 	}
-	return max(0, float64(measuredStep(w, captured))/float64(captured.Expected)-1)
+	return float64(measuredStep(w, captured))/float64(captured.Expected) - 1
 }
 
 // measuredStep is the captured time of an iteration of an outcome's phase.
@@ -32,7 +37,11 @@ func measuredStep(w *workload.Workload, captured compare.Outcome) trace.Time {
 // profilerText says that the profiler made much of the captured time, between which limits the time without it is, and how to
 // capture again; "" if it did not.
 func profilerText(w *workload.Workload, captured compare.Outcome) string {
-	added := addedBy(w, captured)
+	added := added(w, captured)
+	if added < -muchAdded {
+		return fmt.Sprintf("the step without the profiler is estimated at %s, above the captured %s, which it cannot be: iterations or kernels of "+
+			"the capture contradict each other; capture more steps", micros(captured.Expected), micros(measuredStep(w, captured)))
+	}
 	if added <= muchAdded {
 		return ""
 	}
@@ -50,9 +59,16 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 
 // besideProfiler makes a likely gain no likelier than where it is least of what the time without the profiler may be: with the
 // waits of the capture, or with hosts that are as fast as they may be. Where the profiler added much, an error of that estimate
-// decides.
+// decides. Where that estimate is above the captured time, no gain is likely.
 func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outcome) {
-	if asCaptured(p.Selection) || addedBy(w, captured) <= muchAdded {
+	added := added(w, captured)
+	if added < -muchAdded && !asCaptured(p.Selection) {
+		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
+		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler is %.0f %% above the captured time, which it cannot be", 100*(1/(1+added)-1))
+		p.Confidence = p.Evidence.Confidence(p.Change)
+		return
+	}
+	if asCaptured(p.Selection) || added <= muchAdded {
 		return
 	}
 	profiled, fast := w.Copy(), captured.Scenario

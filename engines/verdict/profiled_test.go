@@ -129,7 +129,9 @@ func TestGainsOnlyOnSlowHosts(t *testing.T) {
 				op := &w.Ops[id]
 				k := *op.Kernel
 				k.Name = w.Ops[ids[i%3]].Name
-				op.Step, op.Kernel, op.Issued = int32(i/3), &k, 0
+				op.Step, op.Kernel = int32(i/3), &k
+				op.Start = 1000 * trace.Time(i) * max(100, c.works[rank])
+				op.Issued, op.End, op.Gap = max(0, op.Start-1000), op.Start+100_000, 1000*max(0, c.works[rank]-100)
 				h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, workload.Issue{Work: 1000 * c.works[rank], Calls: 1})
 			}
 			w.Hosts = append(w.Hosts, h)
@@ -140,13 +142,36 @@ func TestGainsOnlyOnSlowHosts(t *testing.T) {
 			t.Fatal(err, captured.Why)
 		}
 		graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
-		captured.Expected /= 2 // the profiler added half
+		captured.Expected = measuredStep(w, captured) / 2 // the profiler added as much
 		p := Prediction{Outcome: graph, Change: -0.5}
 		p.Confidence = p.Evidence.Confidence(p.Change)
 		was := p.Confidence.Chance
 		p.besideProfiler(w, captured)
 		if p.likely() != c.likely || p.Confidence.Chance.PFaster > was.PFaster || p.Evidence.profiled == c.likely {
 			t.Errorf("hosts of %d us an issue: %+v, was %+v: %s", c.works, p.Confidence.Chance, was, p.Evidence.Why)
+		}
+	}
+}
+
+// No run without a profiler takes longer than the one with it: an estimate that says so is wrong, and no gain against it is likely.
+func TestEstimatesAboveTheCapture(t *testing.T) {
+	w, captured, bulk := overlapping(t)
+	w.Unprofiled = true
+	w.Hosts = make([]*workload.Host, 2)
+	for rank := range w.Hosts {
+		w.Hosts[rank] = &workload.Host{Issues: []workload.Issue{{Calls: 1}}}
+	}
+	w.Steps = []workload.Step{{Name: "step#0"}}
+	for _, c := range []struct {
+		share float64 // of the captured time
+		wrong bool
+	}{{1.04, false}, {1.3, true}} {
+		over := captured
+		over.Expected = trace.Time(c.share * float64(measuredStep(w, captured)))
+		p := Prediction{Outcome: bulk, Change: -0.4}
+		p.Confidence = p.Evidence.Confidence(p.Change)
+		if p.besideProfiler(w, over); p.likely() == c.wrong || strings.Contains(profilerText(w, over), "which it cannot be") != c.wrong {
+			t.Errorf("an estimate of %.2f of the captured time: %+v, %q", c.share, p.Confidence, profilerText(w, over))
 		}
 	}
 }
