@@ -14,7 +14,8 @@ var CarrierParams = [...]Param{
 		Work:  "a collective of asynchronous copies to each peer, on streams of their own",
 		Ways: append([]Way{
 			{
-				With: "carrier=dma", Vendor: NVIDIA, Effort: ByFlag, Library: trace.XLA, Says: "move collectives by copy engines", Line: symmetricXLA,
+				With: "carrier=dma", Vendor: NVIDIA, Effort: ByFlag, Library: trace.XLA, Line: symmetricXLA,
+				Says: "move collectives by copy engines",
 				Note: "NCCL 2.28; XLA then asks for the zero-CTA policy of its asynchronous collectives; " +
 					"XLA_PYTHON_CLIENT_MEM_FRACTION must leave room for their buffers",
 			},

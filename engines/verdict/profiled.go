@@ -39,8 +39,9 @@ func measuredStep(w *workload.Workload, captured compare.Outcome) trace.Time {
 func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	added := added(w, captured)
 	if added < -muchAdded {
-		return fmt.Sprintf("the step without the profiler is estimated at %s, above the captured %s, which it cannot be: iterations or kernels of "+
-			"the capture contradict each other; capture more steps", micros(captured.Expected), micros(measuredStep(w, captured)))
+		return fmt.Sprintf("the step without the profiler is estimated at %s, above the captured %s, which it cannot be: iterations or "+
+			"kernels of the capture contradict each other; capture more steps",
+			micros(captured.Expected), micros(measuredStep(w, captured)))
 	}
 	if added <= muchAdded {
 		return ""
@@ -64,7 +65,8 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 	added := added(w, captured)
 	if added < -muchAdded && !asCaptured(p.Selection) {
 		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
-		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler is %.0f %% above the captured time, which it cannot be", 100*(1/(1+added)-1))
+		over := 100 * (1/(1+added) - 1)
+		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler is %.0f %% above the captured one, which it cannot be", over)
 		p.Confidence = p.Evidence.Confidence(p.Change)
 		return
 	}

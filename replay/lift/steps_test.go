@@ -121,7 +121,7 @@ func TestCutSteps(t *testing.T) {
 			}, kernels)
 			return fmt.Sprintf("%%[1]d mark |<s#0><s#1><s#2>|\n%%[1]d host |%s |\n%%[1]d 7 | %s |\n", spread(host), spread(kernels))
 		}
-		names := map[byte]part{'G': {name: "gemm"}, 'H': {name: "gemm"}, 'Q': {name: "multi_tensor_apply_kernel"}, 'R': {name: "multi_tensor_apply_kernel"}}
+		names := map[byte]part{'G': {name: "gemm"}, 'H': {name: "gemm"}, 'Q': {name: "multi_tensor_apply"}, 'R': {name: "multi_tensor_apply"}}
 		w := lift(t, drawing{text: fmt.Sprintf(rows(c.zero), 0) + fmt.Sprintf(rows(c.one), 1), parts: names}, Options{})
 		if w.Damage.Missing != c.want {
 			t.Errorf("%s: %+v", c.name, w.Damage)
