@@ -65,8 +65,8 @@ func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outco
 	added := added(w, captured)
 	if added < -muchAdded && !asCaptured(p.Selection) {
 		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
-		over := 100 * (1/(1+added) - 1)
-		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler is %.0f %% above the captured one, which it cannot be", over)
+		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler is %.0f %% above the captured one, "+
+			"which it cannot be", 100*(1/(1+added)-1))
 		p.Confidence = p.Evidence.Confidence(p.Change)
 		return
 	}
