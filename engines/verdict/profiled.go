@@ -15,18 +15,14 @@ import (
 // small correction, relative to it.
 const muchAdded = 0.05
 
-// addedBy is how much longer a captured iteration took than the captured schedule is predicted to without the profiler,
-// relative to that; 0 if the prediction is no estimate of this kind.
-func addedBy(w *workload.Workload, captured compare.Outcome) float64 {
-	return max(0, added(w, captured))
-}
-
-// added is addedBy, below 0 where the estimate is longer than the captured iteration, which no run without a profiler is.
+// added is how much longer a captured iteration took than the captured schedule is predicted to without the profiler, relative to
+// that; 0 if the prediction is no estimate of this kind, below 0 where the estimate is longer, which no run without a profiler is.
 func added(w *workload.Workload, captured compare.Outcome) float64 {
-	if !w.Unprofiled || !w.Profiled() || w.Rescaled != nil || captured.Expected <= 0 || workload.Iterations(w) == 0 {
+	measured := measuredStep(w, captured)
+	if !w.Unprofiled || !w.Profiled() || w.Rescaled != nil || captured.Expected <= 0 || measured <= 0 || workload.Iterations(w) == 0 {
 		return 0
 	}
-	return float64(measuredStep(w, captured))/float64(captured.Expected) - 1
+	return float64(measured)/float64(captured.Expected) - 1
 }
 
 // measuredStep is the captured time of an iteration of an outcome's phase.

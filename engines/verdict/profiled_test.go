@@ -75,15 +75,19 @@ func TestGainsOnlyWithoutTheProfiler(t *testing.T) {
 	}
 }
 
+// profiledOverlap is overlapping of a trace with a step and host calls, predicted without the profiler.
+func profiledOverlap(t *testing.T) (w *workload.Workload, captured, bulk compare.Outcome) {
+	w, captured, bulk = overlapping(t)
+	w.Unprofiled, w.Steps = true, []workload.Step{{Name: "step#0"}}
+	for range w.Ranks {
+		w.Hosts = append(w.Hosts, &workload.Host{Issues: []workload.Issue{{Calls: 1}}})
+	}
+	return w, captured, bulk
+}
+
 // A verdict that is withdrawn says that the profiler slowed the step, too, before it says why there is none.
 func TestProfilerOfWithdrawn(t *testing.T) {
-	w, captured, bulk := overlapping(t)
-	w.Unprofiled = true
-	w.Hosts = make([]*workload.Host, 2)
-	for rank := range w.Hosts {
-		w.Hosts[rank] = &workload.Host{Issues: []workload.Issue{{Calls: 1}}}
-	}
-	w.Steps = []workload.Step{{Name: "step#0"}}
+	w, captured, bulk := profiledOverlap(t)
 	captured.Expected /= 2
 	said := profilerText(w, captured)
 	if !strings.HasPrefix(said, "the captured step took ") {
@@ -155,13 +159,7 @@ func TestGainsOnlyOnSlowHosts(t *testing.T) {
 
 // No run without a profiler takes longer than the one with it: an estimate that says so is wrong, and no gain against it is likely.
 func TestEstimatesAboveTheCapture(t *testing.T) {
-	w, captured, bulk := overlapping(t)
-	w.Unprofiled = true
-	w.Hosts = make([]*workload.Host, 2)
-	for rank := range w.Hosts {
-		w.Hosts[rank] = &workload.Host{Issues: []workload.Issue{{Calls: 1}}}
-	}
-	w.Steps = []workload.Step{{Name: "step#0"}}
+	w, captured, bulk := profiledOverlap(t)
 	for _, c := range []struct {
 		share float64 // of the captured time
 		wrong bool

@@ -245,7 +245,7 @@ func ofMemory(w *workload.Workload, captured compare.Outcome, more int64) string
 		return fmt.Sprintf(", %s of its %s instead of %s", trace.Bytes(peak+more), trace.Bytes(has), trace.Bytes(peak))
 	}
 	how := ""
-	if addedBy(w, captured) > muchAdded { // recording more would slow such a step further
+	if added(w, captured) > muchAdded { // recording more would slow such a step further
 		how = " in a capture of its own"
 	}
 	if compiled(w.Run) {

@@ -18,7 +18,7 @@ type hloModule struct {
 	computations         map[int64]*hloComputation
 	inOrder              []*hloComputation         // of the file: the last caller of one counts
 	schedule             []*hloInstruction         // in the order of execution
-	carried              map[hloBuffer][]hloBuffer // to where a value goes on: the next iteration of a loop, the next run
+	flowsTo              map[hloBuffer][]hloBuffer // to where a value goes on: the next iteration of a loop, the next run
 	placed               map[*hloInstruction]int   // in the schedule
 	kernels              map[string]bool           // base names of instructions
 	persists             map[int32]bool            // storages that hold values from run to run, or from iteration to iteration
@@ -82,7 +82,7 @@ func readHLO(message []byte, use *hloUse) *hloModule {
 		replicas: 1, partitions: 1, ranks: map[int64]int{}, hloUse: use,
 		byName: map[string]*hloInstruction{}, byID: map[int64]*hloInstruction{}, computations: map[int64]*hloComputation{},
 		placed: map[*hloInstruction]int{}, kernels: map[string]bool{}, lists: map[string][][]int64{},
-		values: map[*hloInstruction]*hloValue{}, carried: map[hloBuffer][]hloBuffer{}, persists: map[int32]bool{},
+		values: map[*hloInstruction]*hloValue{}, flowsTo: map[hloBuffer][]hloBuffer{}, persists: map[int32]bool{},
 	}
 	var entry uint64
 	var order, alias []byte

@@ -284,7 +284,7 @@ func (v *hloValue) element(index []int64) *hloValue {
 // goesOn notes that what is written to one value is in another one then.
 func (m *hloModule) goesOn(from, to *hloValue) {
 	if a, b := from.hloBuffer, to.hloBuffer; a.storage != 0 && b.storage != 0 && a != b {
-		m.carried[a] = append(m.carried[a], b)
+		m.flowsTo[a] = append(m.flowsTo[a], b)
 	}
 	for k := range min(len(from.parts), len(to.parts)) {
 		m.goesOn(from.parts[k], to.parts[k])
@@ -324,7 +324,7 @@ func (m *hloModule) accesses(i *hloInstruction) (list []trace.Access) {
 		a := access(b)
 		a.Write = true
 		list = append(list, a)
-		for _, next := range m.carried[b] {
+		for _, next := range m.flowsTo[b] {
 			if !slices.Contains(writes, next) {
 				writes = append(writes, next)
 			}
