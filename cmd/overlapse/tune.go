@@ -46,7 +46,8 @@ func (a *app) tuneCommand() *cobra.Command {
 		Short: "Search one change after the other for a faster schedule of a trace",
 		Long: `Climbs from the captured schedule by one change at a time: a strategy, then one of its
 settings after the other. Each step takes the fastest of the changes that are likely to
-gain at least 1 %, and the last is the one after which nothing likely is left. Prints
+gain at least 1 %, or the one of the least effort that cannot be told from it, and the last
+is the one after which nothing likely is left. Prints
 the ladder with the gain, the probability and the memory of every step, then the other
 settings that were tried, fastest first. Settings that you give are kept; those that
 overlapse strategies calls experimental are tried only if you give them. If dispatch

@@ -33,7 +33,7 @@ var CarrierParams = [...]Param{
 			},
 			{
 				With: "carrier=dma", Vendor: NVIDIA, Effort: ByCode, Library: "NCCL", Version: "2.28",
-				Line: "NCCL_CTA_POLICY=2", Note: zeroCTAsNeed,
+				Line: "NCCL_CTA_POLICY=2", Note: zeroCTAsAlso,
 			},
 			{
 				With: "carrier=dma", Vendor: NVIDIA, Effort: ByCode, Library: "PyTorch",
@@ -45,7 +45,7 @@ var CarrierParams = [...]Param{
 				Says: "use the zero-CTA policy",
 				Line: "config.CTAPolicy = NCCL_CTA_POLICY_ZERO;  // ncclCollConfig_t\n" +
 					"ncclAllGatherConfig(send, receive, count, type, comm, stream, &config);",
-				Note: zeroCTAsNeed,
+				Note: zeroCTAsAlso,
 			},
 			{
 				With: "carrier=dma", Vendor: AMD, Effort: ByCode, Library: "RCCL", Version: "ROCm 7.12", Line: "NCCL_CTA_POLICY=2",
@@ -88,7 +88,8 @@ const (
 	symmetricXLA = "XLA_FLAGS=--xla_gpu_experimental_enable_nccl_symmetric_buffers=true"
 	zeroCTAs     = "options = torch.distributed.ProcessGroupNCCL.Options()\n" +
 		"options.config.cta_policy = torch.distributed.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO"
-	zeroCTAsNeed = "NCCL 2.28 and a driver of CUDA 12.5; within a node before NCCL 2.30.6; what is received must lie in a symmetric " +
+	zeroCTAsNeed = "NCCL 2.28 and " + zeroCTAsAlso
+	zeroCTAsAlso = "a driver of CUDA 12.5; within a node before NCCL 2.30.6; what is received must lie in a symmetric " +
 		"window (ncclCommWindowRegister, torch.distributed._symmetric_memory), else kernels move it: NCCL_DEBUG=INFO names the Copy Engine"
 	symmetricFSDP = "for module in model.modules():\n    if isinstance(module, torch.distributed.fsdp.FSDPModule):\n" +
 		"        module.set_symm_mem_for_comm(\"NCCL\")"

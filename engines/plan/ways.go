@@ -39,9 +39,9 @@ const (
 )
 
 var (
-	marking    = []string{DDP, FSDP, FSDP1} // by ranges of their own in the profile
-	training   = append(slices.Clone(marking), Megatron)
-	frameworks = append(slices.Clone(training), VLLM, SGLang)
+	training   = []string{DDP, FSDP, FSDP1, Megatron}
+	engines    = []string{VLLM, SGLang}
+	frameworks = slices.Concat(training, engines)
 )
 
 // The vendors of GPUs, and their libraries of collectives, of which a way names one or both.
@@ -97,7 +97,7 @@ type Target struct {
 	Native     bool                 // nothing in the trace is PyTorch's
 	Either     bool                 // nor a program's own: it may be of either
 	Framework  string               // one of the libraries that own a schedule, if the trace names it
-	Unmarked   bool                 // operators are recorded, but no range of a library that marks its own
+	Absent     []string             // libraries that would have left a mark in the trace, which has none
 	Channels   int                  // most channels of a captured collective
 	Overlapped []trace.CollectiveOp // as of Changes
 	OwnGroup   bool                 // as of Planner
@@ -171,13 +171,18 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		if len(found) == 0 {
 			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
 		}
-		of := found // an option of a serving engine is none of a program that may be anything
-		if others := slices.DeleteFunc(slices.Clone(found), func(w Way) bool { return w.Library == VLLM || w.Library == SGLang }); t.Framework == "" && !t.Serves && len(others) > 0 {
-			of = others
+		of := found // an option of a framework is none of a program that may be of another, or of none
+		foreign := func(w Way) bool {
+			return slices.Contains(frameworks, w.Library) && !(t.Serves && slices.Contains(engines, w.Library))
+		}
+		if t.Framework == "" {
+			if others := slices.DeleteFunc(slices.Clone(found), foreign); len(others) > 0 {
+				of = others
+			}
 		}
 		least := slices.MinFunc(of, func(a, b Way) int { return CompareEfforts(a.Effort, b.Effort) }).Effort
 		effort = slices.MaxFunc([]Effort{effort, least}, CompareEfforts)
-		first := slices.IndexFunc(found, func(w Way) bool { return w.Effort == least })
+		first := slices.IndexFunc(found, func(w Way) bool { return w.Effort == least && (len(of) == len(found) || !foreign(w)) })
 		for i, w := range found {
 			w.For, w.Line, w.Note, w.Says, w.Needed = what, s.fill(w.Line), s.fill(w.Note), s.fill(w.Says), i == first
 			w.Says = cmp.Or(w.Says, w.imperative())
@@ -204,7 +209,7 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 		return false
 	}
 	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library) || (t.Serves || t.Forward) && slices.Contains(training, w.Library) ||
-		t.Unmarked && slices.Contains(marking, w.Library)
+		slices.Contains(t.Absent, w.Library)
 	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
 		(w.Change == 0 || w.Change == more) && !other
 }

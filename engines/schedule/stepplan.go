@@ -41,7 +41,7 @@ var (
 	}
 	keepParam = plan.Param{
 		Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "steps: on, no second gather in backward (fully_shard's reshard_after_forward=False); off, a second gather",
-		Measured: []string{"captured", "on", "off"}, Costs: "on keeps every parameter that is gathered in forward until backward",
+		Measured: []string{"captured", "on", "off"}, Costs: "on keeps what forward gathers (parameters; keys and values) until backward",
 		Ops: plan.OnlyGathers, Work: "gathered parameters kept, or freed, between forward and backward",
 		Ways: []plan.Way{
 			{With: "keep_gathered=on", Effort: plan.ByFlag, Library: plan.FSDP, Version: "2.6", Says: "set reshard_after_forward=False", Line: "for block in model.layers:\n    fully_shard(block, reshard_after_forward=False)", Note: "model.layers are the modules given to fully_shard"},

@@ -47,7 +47,9 @@ func HowTo(w *workload.Workload, out compare.Outcome) ([]plan.Way, plan.Effort) 
 		Ops: out.Changed.Ops, Either: native && !ownKernels(w), Vendor: plan.VendorOf(out.Machine.GPU.Name), Framework: frameworkOf(w.Run),
 		Native: native, Forward: isForward(w.Run), Serves: w.Serves(), Overlapped: out.Changed.Overlapped, OwnGroup: out.Changed.OwnGroup,
 	}
-	t.Unmarked = t.Framework == "" && len(w.Run.Operators) > 0
+	if t.Framework == "" {
+		t.Absent = absentFrom(w.Run)
+	}
 	for i := range w.Collectives {
 		t.Channels = max(t.Channels, w.Collectives[i].Channels)
 	}
@@ -85,7 +87,22 @@ func isForward(run *trace.Run) bool {
 	return operators
 }
 
-// frameworkOf is the library that schedules collectives, by ranges that it marks; "" if none does.
+// ofMegatron reports whether Megatron Core made a group: parallel_state.py calls it TENSOR_MODEL_PARALLEL_GROUP and the like.
+func ofMegatron(g trace.Group) bool { return strings.Contains(g.Doc, "_PARALLEL_GROUP") }
+
+// absentFrom are the libraries that mark what they do where a trace with operators, or with descriptions of its groups, shows
+// it, in a trace of none of them.
+func absentFrom(run *trace.Run) (list []string) {
+	if len(run.Operators) > 0 {
+		list = append(list, plan.DDP, plan.FSDP, plan.FSDP1)
+	}
+	if slices.ContainsFunc(run.Groups, func(g trace.Group) bool { return g.Doc != "" }) {
+		list = append(list, plan.Megatron)
+	}
+	return list
+}
+
+// frameworkOf is the library that schedules collectives, by ranges that it marks or groups that it makes; "" if none does.
 func frameworkOf(run *trace.Run) string {
 	if compiled(run) {
 		return trace.XLA
@@ -99,6 +116,9 @@ func frameworkOf(run *trace.Run) string {
 		case strings.HasPrefix(name, "DistributedDataParallel."):
 			return plan.DDP
 		}
+	}
+	if slices.ContainsFunc(run.Groups, ofMegatron) {
+		return plan.Megatron
 	}
 	switch lift.EngineOf(run) {
 	case lift.SGLang:

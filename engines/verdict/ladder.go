@@ -48,8 +48,8 @@ type Rung struct {
 
 // Climb searches for the fastest schedule by one change at a time: first each strategy with its
 // defaults and with one other setting, then each other value of one parameter of the last rung.
-// The fastest of those that are likely to gain at least 1 % is the next rung; it ends where
-// there is none. The first candidate of each strategy is its defaults: all defaults are tried first,
+// Of those that are likely to gain at least 1 % the fastest, or the one of the least effort that cannot be told from it, is the
+// next rung; it ends where there is none. The first candidate of each strategy is its defaults: all defaults are tried first,
 // then the settings of the strategy whose defaults are fastest. The search also ends when over reports
 // that its time is over (nil: never); what is being tried then counts as not tried. done is called as
 // each finishes; over and done are called from several goroutines.
@@ -91,23 +91,29 @@ func (c *climber) climb() error {
 		if err := c.try(next); err != nil {
 			return err
 		}
-		var best *Rung
-		var at place
+		var gain []place // those that are likely to gain
 		for _, p := range next {
 			r := c.tried[p]
 			if r == nil || r.Why != "" || r.Experimental() {
 				continue
 			}
 			r.Step = r.ChangeFrom(from)
-			if r.StepChance = r.Evidence.Confidence(r.Step).Chance; r.StepChance.PFaster >= Likely && r.likely() &&
-				(best == nil || cmp.Or(cmp.Compare(r.Expected, best.Expected), p.compare(at)) < 0) {
-				best, at = r, p
+			if r.StepChance = r.Evidence.Confidence(r.Step).Chance; r.StepChance.PFaster >= Likely && r.likely() {
+				gain = append(gain, p)
 			}
 		}
-		if best != nil {
-			c.Rungs, c.last, from, next = append(c.Rungs, *best), []place{at}, best.Expected, c.neighbours(at)
+		if len(gain) > 0 {
+			slices.SortFunc(gain, func(a, b place) int {
+				return cmp.Or(cmp.Compare(c.tried[a].Expected, c.tried[b].Expected), a.compare(b))
+			})
+			var list []Prediction
+			for _, p := range gain {
+				list = append(list, c.tried[p].Prediction)
+			}
+			at := gain[easiest(list, 0)]
+			c.Rungs, c.last, from, next = append(c.Rungs, *c.tried[at]), []place{at}, c.tried[at].Expected, c.neighbours(at)
 		}
-		if best == nil || c.over() {
+		if len(gain) == 0 || c.over() {
 			return c.finish(next)
 		}
 	}

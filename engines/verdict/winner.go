@@ -104,7 +104,9 @@ func (v *Verdict) judge(w *workload.Workload, captured compare.Outcome, list []P
 	}
 	most, names := faster[0], []string{}
 	for _, c := range faster {
-		names = append(names, c.named())
+		if name := c.named(); !slices.Contains(names, name) { // bulk and multistream may share a variable
+			names = append(names, name)
+		}
 		if c.Confidence.Chance.PFaster > most.Confidence.Chance.PFaster {
 			most = c
 		}
@@ -166,12 +168,7 @@ func selections(list []Prediction) (names []string) {
 
 // win recommends a contender; fastest is the first likely one.
 func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Prediction, fastest int) {
-	best := fastest
-	for i, other := range list {
-		if other.likely() && tied(list[fastest], other) && plan.CompareEfforts(other.Effort, list[best].Effort) < 0 {
-			best = i
-		}
-	}
+	best := easiest(list, fastest)
 	c := list[best]
 	v.Kind, v.Strategy, v.Parameters, v.Change, v.Chance, v.Confidence = Winner, c.Strategy.Name, c.Values, c.Change, c.Confidence.Chance, c.Confidence
 	a := AdviceOn(w, captured, c.Outcome)
@@ -216,6 +213,17 @@ func (v *Verdict) win(w *workload.Workload, captured compare.Outcome, list []Pre
 		more = append(more, fmt.Sprintf("with less work (%s): %s, %s", o.Effort, o.named(), signed(o.Change)))
 	}
 	v.say("%s", strings.Join(more, "; "))
+}
+
+// easiest is the index of the one of the least effort among those that cannot be told from the fastest; the first of equals.
+func easiest(list []Prediction, fastest int) int {
+	best := fastest
+	for i, other := range list {
+		if other.likely() && tied(list[fastest], other) && plan.CompareEfforts(other.Effort, list[best].Effort) < 0 {
+			best = i
+		}
+	}
+	return best
 }
 
 // changeOf is a change in the words of the program's libraries; without such words the strategy and what it does.
