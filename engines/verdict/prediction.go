@@ -92,8 +92,10 @@ func Predict(w *workload.Workload, captured, out compare.Outcome) Prediction {
 		return p
 	}
 	p.Ways, p.Effort = HowTo(w, out)
-	settings := slices.DeleteFunc(slices.Clone(p.Ways), func(w plan.Way) bool { return !strings.Contains(w.For, "=") })
-	p.Named = strings.TrimPrefix(strings.TrimPrefix(cmp.Or(plan.Said(settings), plan.Said(p.Ways)), "set "), "pass ")
+	if said := plan.Said(p.Ways); said != "" { // else a part has no words, which those of its settings would hide
+		settings := slices.DeleteFunc(slices.Clone(p.Ways), func(w plan.Way) bool { return !strings.Contains(w.For, "=") })
+		p.Named = strings.TrimPrefix(strings.TrimPrefix(cmp.Or(plan.Said(settings), said), "set "), "pass ")
+	}
 	if p.likely() {
 		p.besideProfiler(w, captured)
 	}
