@@ -218,6 +218,9 @@ func TestUnmeasured(t *testing.T) {
 		{"decompose:variant=waves", sums, "decompose variant=waves"},
 		{"multistream:prefetch=2", sums, "multistream prefetch=2"},
 		{"multistream:bucket_mb=7:keep_gathered=on", sums, ""},
+		{"multistream:carrier=dma", []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, ""},
+		{"multistream:carrier=dma", exchange, "multistream carrier=dma of all_to_all"},
+		{"multistream:carrier=cu", exchange, "multistream carrier=cu"},
 		{"captured:graph=on", nil, ""},
 		{"multistream:graph=on", nil, "multistream graph=on"},
 		{"fused:programs=33", exchange, ""},
@@ -270,7 +273,7 @@ func TestSaid(t *testing.T) {
 		{"multistream:channels=8", plan.Target{Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Channels: 16, Overlapped: []trace.CollectiveOp{trace.AllToAll}}, "set NCCL_MAX_P2P_NCHANNELS=8"},
 		{"bulk", plan.Target{Ops: sums, Framework: plan.DDP}, "turn the overlap off"},
 		// an option of one framework is no headline for a program that may be of another
-		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA, Overlapped: gathers}, "set NCCL_CTA_POLICY=2"},
+		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA, Overlapped: gathers}, "set NCCL_CTA_POLICY=2 with symmetric windows"},
 		{"multistream:carrier=dma", plan.Target{Ops: gathers, Vendor: plan.NVIDIA, Framework: plan.Megatron, Overlapped: gathers}, "pass --use-nccl-ub"},
 		{"captured:graph=on", plan.Target{Vendor: plan.NVIDIA}, "capture the iteration in a CUDA graph"},
 		{"decompose:priority=on", plan.Target{Ops: sums, Vendor: plan.NVIDIA}, ""},

@@ -7,7 +7,7 @@ var CarrierParams = [...]Param{
 	{
 		Name: "carrier", Default: AsCaptured, Choices: carrierNames, Keep: true, Replaces: true, Ops: copyOps,
 		// FSDP2 with NCCL's and with copy-engine gathers; GEMMs with RCCL's all-gathers and with zero-CTA ones (Z-Y00/ROCM-sdma-rccl-test).
-		Measured: []string{AsCaptured, ByEngines}, ranOn: []string{"NVIDIA H200", "AMD Instinct MI300X"},
+		Measured: []string{AsCaptured, ByEngines}, ranOn: []string{"NVIDIA H200", "AMD Instinct MI300X"}, ranWith: OnlyGathers,
 		Doc: "what moves the bytes of all-gathers and all-to-alls within a node: workgroups on compute units (cu), copy engines (dma), " +
 			"or the few workgroups of NCCL's kernels over symmetric windows (symmetric)",
 		Costs: "dma and symmetric need registered buffers; dma takes memory bandwidth instead of compute units",
@@ -33,6 +33,7 @@ var CarrierParams = [...]Param{
 			},
 			{
 				With: "carrier=dma", Vendor: NVIDIA, Effort: ByCode, Library: "NCCL", Version: "2.28",
+				Says: "set NCCL_CTA_POLICY=2 with symmetric windows",
 				Line: "NCCL_CTA_POLICY=2", Note: zeroCTAsAlso,
 			},
 			{
@@ -49,6 +50,7 @@ var CarrierParams = [...]Param{
 			},
 			{
 				With: "carrier=dma", Vendor: AMD, Effort: ByCode, Library: "RCCL", Version: "ROCm 7.12", Line: "NCCL_CTA_POLICY=2",
+				Says: "set NCCL_CTA_POLICY=2 with symmetric windows",
 				Note: "the zero-CTA policy; buffers must be symmetric windows, and NCCL_CUMEM_ENABLE=1",
 			},
 			{

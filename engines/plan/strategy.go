@@ -139,6 +139,7 @@ type Param struct {
 	Tune     []int                `json:"tune,omitempty"`     // values of a number that tuning tries beside the default
 	Keep     bool                 `json:"-"`                  // tuning keeps the default
 	Measured []string             `json:"measured,omitempty"` // values that were run on hardware; nil: the default; "*": any number
+	ranWith  []trace.CollectiveOp `json:"-"`                  // of Ops, those with which other values than the default were run; nil: all
 	ranOn    []string             `json:"-"`                  // GPUs on which other values than the default were run; nil: ranOn
 	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
 	Ways     []Way                `json:"-"`                  // how to get another value than the default

@@ -246,6 +246,11 @@ func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 		ran := slices.Contains(p.Measured, v) || slices.Contains(p.Measured, AnyNumber) || p.Measured == nil && v == p.Default
 		switch {
 		case v == "" || ran || !p.Matters(s.Values):
+			for _, op := range ops {
+				if v != "" && v != p.Default && p.ranWith != nil && slices.Contains(p.Ops, op) && !slices.Contains(p.ranWith, op) {
+					list = once(list, s.Strategy.Name+" "+p.Name+"="+v+" of "+op.String())
+				}
+			}
 		case v == p.Default:
 			list = once(list, s.Strategy.Name)
 		default:
