@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -80,9 +81,10 @@ func squaredError(list []sample, of int) float64 {
 
 // quantitiesOf are those of a side.
 func (d *Difference) quantitiesOf(s *side) (q [len(quantities)]trace.Time) {
+	step := cmp.Or(s.Unprofiled, s.Time)
 	if s.run != nil {
 		t := s.times()
-		return [...]trace.Time{s.Time, t.Transfer + t.Waiting, t.Waiting}
+		return [...]trace.Time{step, t.Transfer + t.Waiting, t.Waiting}
 	}
 	of := func(group string) trace.Time {
 		i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == group && x.Name == d.under })
@@ -91,7 +93,7 @@ func (d *Difference) quantitiesOf(s *side) (q [len(quantities)]trace.Time) {
 		}
 		return s.items[i].Time
 	}
-	return [...]trace.Time{s.Time, of("transfer") + of("waiting"), of("waiting")}
+	return [...]trace.Time{step, of("transfer") + of("waiting"), of("waiting")}
 }
 
 // Check compares the quantities: none may grow by more than a fraction of A's time.
@@ -103,7 +105,7 @@ func (d *Difference) Check(above float64) {
 		return
 	}
 	a, b := d.quantitiesOf(&d.A), d.quantitiesOf(&d.B)
-	whole := float64(max(1, d.A.Time))
+	whole := float64(max(1, a[0]))
 	for i, name := range quantities {
 		c := check{Name: name, A: a[i], B: b[i], Growth: float64(b[i]-a[i]) / whole}
 		if len(d.A.samples) > 0 && len(d.B.samples) > 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
@@ -47,5 +48,26 @@ func TestCheckNoise(t *testing.T) {
 		if err := xml.Unmarshal([]byte(b.String()), &suite); err != nil || len(suite.Cases) != 3 || (suite.Failures == 1) != (c.want != "") || (suite.Cases[0].Failure != nil) != (c.want != "") {
 			t.Errorf("%s: %v %+v\n%s", c.name, err, suite, b.String())
 		}
+	}
+}
+
+// Where the times without the profiler tell of another change than the captures, they come first, and are what is checked.
+func TestWithoutProfiler(t *testing.T) {
+	compared := func(took [2]map[string]trace.Time) Difference {
+		d := differenceOf(side{Name: "a", Time: 93_000_000, steps: 2}, side{Name: "b", Time: 72_000_000, steps: 2})
+		d.WithoutProfiler(took)
+		d.Check(0.03)
+		return d
+	}
+	same := compared([2]map[string]trace.Time{{"": 93_000_000}, {"": 72_000_000}})
+	if none := compared([2]map[string]trace.Time{}); same.Explanation != none.Explanation || same.Failed() != "" || !strings.HasPrefix(same.Explanation, "B is 21.00 ms per step (22.6 %) faster.") {
+		t.Errorf("a profiler that changes nothing changes what is said: %q, %q", same.Explanation, none.Explanation)
+	}
+	d := compared([2]map[string]trace.Time{{"": 65_000_000}, {"": 69_000_000}})
+	if want := "Without the profiler, by estimate: B is 4000.0 µs per step (6.2 %) slower. With it: B is 21.00 ms per step (22.6 %) faster."; !strings.HasPrefix(d.Explanation, want) {
+		t.Error(d.Explanation)
+	}
+	if failed := d.Failed(); !strings.HasPrefix(failed, "step time +6.2 % of A's step (65.00 ms, then 69.00 ms), allowed +3.0 %") {
+		t.Error(failed)
 	}
 }

@@ -57,9 +57,11 @@ const byStrategy = "strategy"
 
 // A side is one of the two.
 type side struct {
-	Name  string     `json:"name"`
-	Time  trace.Time `json:"time_ns"`
-	phase string     // that the time is of; "": all steps
+	Name       string     `json:"name"`
+	Time       trace.Time `json:"time_ns"`
+	Unprofiled trace.Time `json:"unprofiled_ns,omitempty"` // estimate of the time without the profiler; 0: none, of whole runs or with --predicted
+
+	phase string // that the time is of; "": all steps
 	steps int
 	items []overlap.Item
 
@@ -68,6 +70,14 @@ type side struct {
 	run     *trace.Run          // nil for results
 	start   trace.Time          // of its first iteration
 	gaps    []overlap.Reason
+}
+
+// without is the estimate without the profiler, where it is another time.
+func (s *side) without() string {
+	if s.Unprofiled == 0 || cli.Micros(s.Unprofiled) == cli.Micros(s.Time) {
+		return ""
+	}
+	return "; " + cli.Micros(s.Unprofiled) + " without the profiler"
 }
 
 // Print prints at most top rows of each group; 0: all.
@@ -84,8 +94,8 @@ func (d *Difference) Print(con *cli.Console, top int) {
 		}
 	}
 	for _, p := range d.Each() {
-		con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks", d.A.Name, cli.Micros(p.A.Time), p.unit()))
-		con.Labelled("B", fmt.Sprintf("%s: %s %s, %s", d.B.Name, cli.Micros(p.B.Time), p.unit(), cli.Percent(p.Change)))
+		con.Labelled("A", fmt.Sprintf("%s: %s %s, mean over ranks%s", d.A.Name, cli.Micros(p.A.Time), p.unit(), p.A.without()))
+		con.Labelled("B", fmt.Sprintf("%s: %s %s, %s%s", d.B.Name, cli.Micros(p.B.Time), p.unit(), cli.Percent(p.Change), p.B.without()))
 	}
 	for _, p := range d.Each() {
 		if t := p.checked(); t != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/internal/cli"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
@@ -178,19 +179,7 @@ const (
 
 // explain says in a sentence or two which time is less, by how much, and what makes it so.
 func (d *Difference) explain() string {
-	var of string
-	if d.PerStep {
-		of = " " + d.unit()
-	}
-	var says []string
-	switch diff := d.B.Time - d.A.Time; {
-	case d.Change > -leastChange && d.Change < leastChange:
-		says = append(says, fmt.Sprintf("A and B take the same time, %s%s.", cli.Micros(d.A.Time), of))
-	case diff < 0:
-		says = append(says, fmt.Sprintf("B is %s%s (%.1f %%) faster.", cli.Micros(-diff), of, -100*d.Change))
-	default:
-		says = append(says, fmt.Sprintf("B is %s%s (%.1f %%) slower.", cli.Micros(diff), of, 100*d.Change))
-	}
+	says := []string{d.than(d.A.Time, d.B.Time)}
 	if d.Phase != "" {
 		says[0] = d.title() + says[0]
 	}
@@ -225,4 +214,42 @@ func (d *Difference) explain() string {
 		}
 	}
 	return strings.Join(says, " ")
+}
+
+// than says which of two times is less, and by how much.
+func (d *Difference) than(a, b trace.Time) string {
+	var of string
+	if d.PerStep {
+		of = " " + d.unit()
+	}
+	switch change := float64(b)/float64(max(1, a)) - 1; {
+	case change > -leastChange && change < leastChange:
+		return fmt.Sprintf("A and B take the same time, %s%s.", cli.Micros(a), of)
+	case b < a:
+		return fmt.Sprintf("B is %s%s (%.1f %%) faster.", cli.Micros(a-b), of, -100*change)
+	default:
+		return fmt.Sprintf("B is %s%s (%.1f %%) slower.", cli.Micros(b-a), of, 100*change)
+	}
+}
+
+// leastOfProfiler is the difference of two changes, with the profiler and without, from which both are said: what is called
+// a gain elsewhere.
+const leastOfProfiler = -verdict.Faster
+
+// WithoutProfiler notes the times of a step of both captures without the profiler, by phase, as far as they are estimated. Where they
+// tell of another change than the captures, that is said first: a profiler slows hosts, and not each capture alike.
+func (d *Difference) WithoutProfiler(took [2]map[string]trace.Time) {
+	for _, p := range d.Each() {
+		a, b := took[0][p.Phase], took[1][p.Phase]
+		if a <= 0 || b <= 0 || !p.PerStep {
+			continue
+		}
+		p.A.Unprofiled, p.B.Unprofiled = a, b
+		if change := float64(b)/float64(a) - 1; max(change-p.Change, p.Change-change) >= leastOfProfiler {
+			p.Explanation = fmt.Sprintf("%sWithout the profiler, by estimate: %s With it: %s", p.title(), p.than(a, b), strings.TrimPrefix(p.Explanation, p.title()))
+		}
+	}
+	if d.Phases != nil {
+		*d = apart(d.Phases)
+	}
 }
