@@ -244,6 +244,7 @@ func (d *Difference) WithoutProfiler(took [2]map[string]trace.Time) {
 		if a <= 0 || b <= 0 || !p.PerStep {
 			continue
 		}
+		a, b = min(a, p.A.Time), min(b, p.B.Time) // no step takes longer without a profiler
 		p.A.Unprofiled, p.B.Unprofiled = a, b
 		if change := float64(b)/float64(a) - 1; max(change-p.Change, p.Change-change) >= leastOfProfiler {
 			p.Explanation = fmt.Sprintf("%sWithout the profiler, by estimate: %s With it: %s", p.title(), p.than(a, b), strings.TrimPrefix(p.Explanation, p.title()))
