@@ -143,8 +143,8 @@ func (c *Steps) median() Interval {
 	return of[(len(of)-1)/2]
 }
 
-// BusyTime is the least time, ns, for which the devices of a captured iteration after the first compute, copy, or
-// move the bytes of collectives: of the rank that does so longest. What waits for captured ranks did to kernels and
+// BusyTime is the least time, ns, for which the devices of a captured iteration after the first, and of those that nothing disturbed
+// (Steps.Disturbed), compute, copy, or move the bytes of collectives: of the rank that does so longest. What waits for captured ranks did to kernels and
 // waits for others do not count. A run of the captured schedule without the profiler loses pauses and waits, and
 // takes no less than this (rule H10). It is of the iterations of a phase (Steps.Of); of all whose time is a mean, it is the mean
 // (Steps.Time): those of several phases differ. It is 0 without two iterations.
@@ -168,6 +168,12 @@ func BusyTime(w *workload.Workload, phase int) trace.Time {
 			waits[i][w.Rows[op.Rank]] += late
 		}
 	})
+	ran, mean := steps.Ran()
+	counts := func(i int) bool { return steps.Has(i) && (i > 0 || phase > 0) }
+	if _, _, out := steps.Disturbed(); out > 0 && phase == 0 {
+		kept := steps.undisturbed(ran)
+		counts = func(i int) bool { return slices.Contains(kept, i) }
+	}
 	work, least, sums := overlap.Collect(w.Run), trace.Infinity, make([]trace.Time, w.Captured)
 	for i, round := range rounds {
 		var busiest trace.Time
@@ -175,11 +181,11 @@ func BusyTime(w *workload.Workload, phase int) trace.Time {
 			busy := t.Compute + t.Transfer + t.Copies - waits[i][row]
 			busiest, sums[row] = max(busiest, busy), sums[row]+busy
 		}
-		if steps.Has(i) && (i > 0 || phase > 0) {
+		if counts(i) {
 			least = min(least, busiest)
 		}
 	}
-	if ran, mean := steps.Ran(); mean && phase == 0 {
+	if mean && phase == 0 {
 		return slices.Max(sums) / trace.Time(len(ran))
 	}
 	return least

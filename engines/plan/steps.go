@@ -32,6 +32,9 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 	if x := run.Repeats; x != nil {
 		c.repeat(x)
 	}
+	if captured := MeasuredSteps(w); w.Origins == nil {
+		c.late = captured.disturbed()
+	}
 	return c
 }
 
@@ -79,6 +82,7 @@ type Steps struct {
 	simulated int        // iterations that ran: others repeat the last one (trace.Run.Repeats)
 	keys      []phaseKey // phases; nil: nothing tells iterations apart
 	only      int        // the phase that times are of, from 1; 0: all iterations
+	late      []int      // of a simulated run, the iterations that something disturbed in the captured one: a part of that is simulated
 }
 
 // An Interval is a time from Start to End.
@@ -271,7 +275,24 @@ func (c *Steps) undisturbed(ran []Interval) (kept []int) {
 	}
 	kept = slices.Clone(kept)
 	slices.Sort(kept)
+	if calm := slices.DeleteFunc(slices.Clone(kept), func(i int) bool { return slices.Contains(c.late, i) }); len(calm) > 0 {
+		return calm
+	}
 	return kept
+}
+
+// disturbed are the iterations after the first that Steps.Time leaves out since they take longer.
+func (c *Steps) disturbed() (list []int) {
+	if _, _, out := c.Disturbed(); out > 0 {
+		ran, _ := c.Ran()
+		times, kept := c.times(ran), c.undisturbed(ran)
+		for i := 1; i < len(ran); i++ {
+			if !slices.Contains(kept, i) && times[i] > times[kept[0]] {
+				list = append(list, i)
+			}
+		}
+	}
+	return list
 }
 
 // typical is the iteration of the median time of those that nothing disturbed, from the end of the one before to its end;

@@ -55,3 +55,24 @@ func TestStepTime(t *testing.T) {
 		})
 	}
 }
+
+// Where a part of what disturbed a captured iteration is simulated, that iteration stands for no other; one that was shorter than
+// the others was not disturbed, and without another iteration it is what there is.
+func TestDisturbedWhenCaptured(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		captured, simulated [][3]trace.Time
+		want                trace.Time // ms
+	}{
+		{"nothing disturbed", [][3]trace.Time{{0, 0, 100}, {1, 100, 200}, {2, 200, 304}}, [][3]trace.Time{{0, 0, 90}, {1, 90, 180}, {2, 180, 280}}, 90},
+		{"the last of three", [][3]trace.Time{{0, 0, 100}, {1, 100, 200}, {2, 350, 450}}, [][3]trace.Time{{0, 0, 100}, {1, 110, 210}, {2, 215, 315}}, 110},
+		{"a short one", [][3]trace.Time{{0, 0, 100}, {1, 180, 280}, {2, 460, 560}, {3, 580, 680}}, [][3]trace.Time{{0, 0, 100}, {1, 100, 200}, {2, 200, 300}, {3, 300, 400}}, 100},
+		{"the second of two", [][3]trace.Time{{0, 0, 60}, {0, 62, 110}, {1, 112, 170}, {1, 285, 333}}, [][3]trace.Time{{0, 0, 60}, {0, 62, 110}, {1, 111, 170}, {1, 185, 233}}, 111},
+	} {
+		steps := MeasuredSteps(marked(c.simulated...))
+		steps.late = MeasuredSteps(marked(c.captured...)).disturbed()
+		if got := steps.Time() / 1e6; got != c.want {
+			t.Errorf("%s: %d ms, want %d", c.name, got, c.want)
+		}
+	}
+}
