@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -43,7 +44,8 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 		return ""
 	}
 	limits := "at most " + micros(measuredStep(w, captured))
-	if busy := plan.BusyTime(w, captured.Phase); busy > 0 {
+	alone := slices.Contains(w.Copies, true) && len(w.Collectives) > 0 // waits for the others may look busy
+	if busy := plan.BusyTime(w, captured.Phase); busy > 0 && !alone {
 		limits = fmt.Sprintf("between %s, for which devices are busy, and %s", micros(busy), micros(measuredStep(w, captured)))
 	}
 	less := "with_stack off" // no peak: profile_memory was off
