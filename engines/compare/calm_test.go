@@ -208,6 +208,18 @@ func TestCapturedTakesItsBusyTime(t *testing.T) {
 	}
 }
 
+// No estimate without the profiler is above the captured time, but one that contradicts the capture, which stays to be seen.
+func TestCapturedTimeBounds(t *testing.T) {
+	for _, c := range []struct {
+		estimate, captured trace.Time
+		want               bool
+	}{{100, 120, false}, {100, 100, false}, {104, 100, false}, {106, 100, true}} {
+		if got := plan.Contradicts(c.estimate, c.captured); got != c.want {
+			t.Errorf("an estimate of %d against %d: %v", c.estimate, c.captured, got)
+		}
+	}
+}
+
 // Where no collective waited for a captured rank, nothing goes.
 func TestWithoutWaitsKernelsLastAsCaptured(t *testing.T) {
 	late := waiting(t, false)

@@ -241,6 +241,9 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 			if w.Unprofiled && w.Origins == nil {
 				for phase, t := range o.eachTime() {
 					t.Time = max(t.Time, plan.BusyTime(w, phase))
+					if was := plan.MeasuredSteps(w).Of(phase).Time(); workload.Iterations(w) > 0 && !plan.Contradicts(t.Time, was) {
+						t.Time = min(t.Time, was)
+					}
 				}
 			}
 			return p, nil

@@ -35,7 +35,7 @@ func measuredStep(w *workload.Workload, captured compare.Outcome) trace.Time {
 // capture again; "" if it did not.
 func profilerText(w *workload.Workload, captured compare.Outcome) string {
 	added := added(w, captured)
-	if added < -muchAdded {
+	if added < 0 && plan.Contradicts(captured.Expected, measuredStep(w, captured)) {
 		return fmt.Sprintf("the step without the profiler is estimated at %s, above the captured %s, which it cannot be: iterations or "+
 			"kernels of the capture contradict each other; capture more steps",
 			micros(captured.Expected), micros(measuredStep(w, captured)))
@@ -61,7 +61,7 @@ func profilerText(w *workload.Workload, captured compare.Outcome) string {
 // decides. Where that estimate is above the captured time, no gain is likely.
 func (p *Prediction) besideProfiler(w *workload.Workload, captured compare.Outcome) {
 	added := added(w, captured)
-	if added < -muchAdded && !asCaptured(p.Selection) {
+	if added < 0 && !asCaptured(p.Selection) && plan.Contradicts(captured.Expected, measuredStep(w, captured)) {
 		p.Evidence.Untested, p.Evidence.profiled = p.Evidence.Untested+1, true
 		p.Evidence.Why = fmt.Sprintf("the estimate of the time without the profiler is %.0f %% above the captured one, "+
 			"which it cannot be", 100*(1/(1+added)-1))
