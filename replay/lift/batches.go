@@ -41,7 +41,10 @@ func (r *rankOps) cutSteps(run *trace.Run) {
 		}
 	}
 	slices.SortStableFunc(ids, func(a, b int32) int { return cmp.Compare(r.Ops[a].Issued, r.Ops[b].Issued) })
-	parts, within := r.passes(run, ids), overlap.Interval{End: trace.Infinity}
+	parts, within := []opRange(nil), overlap.Interval{End: trace.Infinity}
+	if !r.backward && r.ends == nil { // a step of training is no forward pass
+		parts = r.passes(run, ids)
+	}
 	if len(parts) == 0 || len(parts) == 1 && !parts[0].graph && len(r.results) == 0 {
 		ids, parts, within = r.repetition(run)
 	}

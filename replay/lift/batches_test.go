@@ -2,11 +2,13 @@ package lift
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 )
 
@@ -242,5 +244,49 @@ func TestWarmUp(t *testing.T) {
 	}
 	if loads := w.Hosts[0].Loads; loads != 5_998_000 {
 		t.Errorf("%d ns of loading kernels, want 5998 µs", loads)
+	}
+}
+
+// Without marks an iteration of training ends with the last step of its optimizers: two without a backward pass between them are of
+// one iteration, what follows the last is of none, and ranks with different numbers of them are cut otherwise.
+func TestStepsEndWithOptimizers(t *testing.T) {
+	capture := func(iterations int) *trace.Run {
+		s := server{now: 10}
+		update := func(name string) {
+			s.event("user_annotation", "Optimizer.step#"+name, s.now, 20, 3, "")
+			s.now += 5
+			s.eager("o")
+			s.now += 20
+		}
+		for range iterations {
+			s.eager("fg")
+			s.event("cpu_op", "autograd::engine::evaluate_function: MmBackward0", s.now, 10, 4, "")
+			s.eager("b")
+			update("AdamW.step")
+			update("SGD.step")
+		}
+		s.eager("x")
+		run, err := chrome.Read(strings.NewReader(`{"schemaVersion":1,"traceEvents":[`+strings.Join(s.events, ",")+`]}`), chrome.Options{File: "rank0.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	steps := func(run *trace.Run) (list []int32, names int) {
+		w, err := Workload(run, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range w.Ops {
+			list = append(list, op.Step)
+		}
+		return list, len(w.Steps)
+	}
+	got, n := steps(capture(3))
+	if want := []int32{0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, -1}; n != 3 || !slices.Equal(got, want) {
+		t.Errorf("%d steps, %v, want %v", n, got, want)
+	}
+	if got, n := steps(capture(1)); n != 0 || got[0] != -1 {
+		t.Errorf("one optimizer step makes %d iterations: %v", n, got)
 	}
 }

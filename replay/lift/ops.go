@@ -20,8 +20,10 @@ type rankOps struct {
 	waits  []trace.SpanID // host calls that made a stream wait, by start
 	events []trace.Wait   // of streams for events, whose calls the file names
 	marks  []mark         // iterations marked on the host or above the device, by start
+	ends   []mark         // ranges of optimizers on the host, by start: of those that no backward pass is between, one from the first to the last
 	calls  []trace.Time   // driver time of kernel launches
 
+	backward bool             // autograd ran since the last range of an optimizer
 	unmarked bool             // the program marked no iteration
 	results  []trace.Time     // when the host began to wait for an event, as for the tokens of a pass
 	Batches  []workload.Batch // by iteration that cutSteps found
@@ -76,8 +78,11 @@ func gatherOps(run *trace.Run, ranks []rankOps, lead map[trace.SpanID]bool) {
 				shared.launched[l] = min(2, shared.launched[l]+1)
 			}
 		case s.Kind == trace.Marker:
-			if names[s.Name].Step != "" {
-				r.addMark(run, s, names[s.Name].Step)
+			switch name := &names[s.Name]; {
+			case name.Step != "":
+				r.addMark(run, s, name.Step)
+			case name.Updates && run.Lanes[s.Lane].Kind == trace.HostThread:
+				r.addEnd(s)
 			}
 		case names[s.Name].Waits:
 			r.waits = append(r.waits, id)
@@ -88,6 +93,8 @@ func gatherOps(run *trace.Run, ranks []rankOps, lead map[trace.SpanID]bool) {
 			r.calls = append(r.calls, s.Dur())
 		case names[s.Name].Results:
 			r.results = append(r.results, s.Start)
+		case names[s.Name].Backward:
+			r.backward = true
 		}
 	}
 	for _, w := range run.Waits {

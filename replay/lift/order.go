@@ -25,7 +25,7 @@ func (r *rankOps) Resolve(run *trace.Run) (refuted int) {
 
 // Free frees what no later stage needs.
 func (r *rankOps) Free() {
-	r.Facts, r.Stated, r.waits, r.events, r.marks, r.calls, r.results = nil, nil, nil, nil, nil, nil, nil
+	r.Facts, r.Stated, r.waits, r.events, r.marks, r.ends, r.calls, r.results = nil, nil, nil, nil, nil, nil, nil, nil
 }
 
 // order finds what every op waited for. All of it are assumptions that the

@@ -3,6 +3,7 @@ package lift
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/lift/kernel"
@@ -32,11 +33,46 @@ func (r *rankOps) addMark(run *trace.Run, s trace.Span, base string) {
 	})
 }
 
-// iterationSteps finds the iterations that the program marked. Ranks of a run without marks are cut by
-// Resolve instead.
+// addEnd adds the range of an optimizer's step: to the one before where no backward pass is between, as of one of several optimizers.
+func (r *rankOps) addEnd(s trace.Span) {
+	if n := len(r.ends); n > 0 && !r.backward {
+		r.ends[n-1].end = max(r.ends[n-1].end, s.End)
+		return
+	}
+	r.ends, r.backward = append(r.ends, mark{start: s.Start, end: s.End, host: true}), false
+}
+
+// untilOptimizer are the iterations that end with an optimizer's step, in a run without marks: each from the end of the one before. It
+// needs two, and as many on every rank.
+func untilOptimizer(ranks []rankOps) (steps []workload.Step) {
+	n := len(ranks[0].ends)
+	if n < 2 || slices.ContainsFunc(ranks, func(r rankOps) bool { return len(r.ends) != n }) {
+		return nil
+	}
+	for k := range n {
+		steps = append(steps, workload.Step{Name: fmt.Sprintf("to optimizer step %d", k+1)})
+	}
+	for i := range ranks {
+		r, from := &ranks[i], trace.Time(math.MinInt64)
+		for k, end := range r.ends {
+			r.marks = append(r.marks, mark{name: steps[k].Name, start: from, end: end.end, host: true, step: int32(k)})
+			from = end.end
+		}
+	}
+	return steps
+}
+
+// iterationSteps finds the iterations that the program marked, or those that end with an optimizer's step. Ranks of a run with
+// neither are cut by Resolve instead.
 func iterationSteps(ranks []rankOps) (steps []workload.Step) {
 	base := stepsBase(ranks)
 	if base == "" {
+		if len(ranks) > 0 {
+			steps = untilOptimizer(ranks)
+		}
+		if steps != nil {
+			return steps
+		}
 		for i := range ranks {
 			ranks[i].unmarked = true
 		}

@@ -16,6 +16,8 @@ type Call struct {
 	Waits    bool   // a stream was made to wait for an event
 	Results  bool   // the host waits for an event, such as the copy of results
 	Step     string // the base of a marked iteration: "train" of "train#3"
+	Updates  bool   // an optimizer's step, as torch.optim.Optimizer marks it: the end of an iteration
+	Backward bool   // autograd runs a function
 
 	Attention, Prefill, Decode bool // of a kernel: attention, over a prompt, of one token a sequence
 	Many                       bool // of a kernel: llama.cpp's GEMM, which it takes for more than 8 tokens; fewer are products with vectors (ggml-cuda/mmvq.cuh)
@@ -33,8 +35,11 @@ func Calls(names []string) []Call {
 			Kernel: strings.Contains(name, "LaunchKernel"),
 			Waits:  name == "cudaStreamWaitEvent" || name == "hipStreamWaitEvent" || name == "cuStreamWaitEvent",
 			Step:   stepBase(name),
-			Many:   strings.Contains(name, "mul_mat_q<"),
-			Graph:  strings.HasPrefix(name, trace.GraphName),
+
+			Updates:  strings.HasPrefix(name, "Optimizer.step#"),
+			Backward: strings.HasPrefix(name, "autograd::engine::evaluate_function"),
+			Many:     strings.Contains(name, "mul_mat_q<"),
+			Graph:    strings.HasPrefix(name, trace.GraphName),
 		}
 		c.Results = c.Call && strings.HasSuffix(name, "EventSynchronize")
 		c.Attention, c.Prefill, c.Decode = attention(name)
